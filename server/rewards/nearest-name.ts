@@ -1,0 +1,68 @@
+/**
+ * "Did you mean …": the nearest of a list of known names. For error messages, so it would rather
+ * say nothing than guess wildly.
+ */
+
+/** Names longer than this are no typing mistakes, and the distance below costs the product. */
+const longestName = 128
+
+/**
+ * Returns the candidate that `name` was most likely meant to be, or undefined when none is near.
+ *
+ * Near means: at most one edit in three characters, and at least two are always allowed, so that
+ * two swapped letters (`amie` for `aime`) count as near. Case is ignored. Of a path such as
+ * `openai/gsm8k` the last segment is tried as well, because the owner is what people leave out or
+ * get wrong; a whole-name match of the same distance comes first. Ties go to the earlier candidate.
+ *
+ * @param name what the caller wrote
+ * @param candidates the names that exist
+ */
+export function nearestName(name: string, candidates: Iterable<string>): string | undefined {
+  if (name.length === 0 || name.length > longestName) return undefined
+  const wanted = name.toLowerCase()
+  const wantedTail = lastSegment(wanted)
+  let nearest: string | undefined
+  let nearestDistance = Number.POSITIVE_INFINITY
+  for (const candidate of candidates) {
+    if (candidate.length > longestName) continue
+    const known = candidate.toLowerCase()
+    let distance = distanceWithin(wanted, known, allowedEdits(wanted, known))
+    const knownTail = lastSegment(known)
+    if (knownTail !== known || wantedTail !== wanted) {
+      // Half an edit more: the same distance over the whole name is the better guess.
+      const allowed = allowedEdits(wantedTail, knownTail)
+      distance = Math.min(distance, distanceWithin(wantedTail, knownTail, allowed) + 0.5)
+    }
+    if (distance < nearestDistance) {
+      nearest = candidate
+      nearestDistance = distance
+    }
+  }
+  return nearest
+}
+
+function lastSegment(name: string): string {
+  return name.slice(name.lastIndexOf('/') + 1)
+}
+
+/** Two edits, or a third of the longer name; never so many that nothing of the name is left. */
+function allowedEdits(a: string, b: string): number {
+  const longer = Math.max(a.length, b.length)
+  return Math.min(Math.max(2, Math.floor(longer / 3)), Math.min(a.length, b.length) - 1)
+}
+
+/** Levenshtein distance, or infinity when it is more than `allowed`. */
+function distanceWithin(a: string, b: string, allowed: number): number {
+  if (Math.abs(a.length - b.length) > allowed) return Number.POSITIVE_INFINITY
+  let previous = Array.from({ length: b.length + 1 }, (_, column) => column)
+  for (let row = 1; row <= a.length; row++) {
+    const current = [row]
+    for (let column = 1; column <= b.length; column++) {
+      const substitution = previous[column - 1]! + (a[row - 1] === b[column - 1] ? 0 : 1)
+      current.push(Math.min(substitution, previous[column]! + 1, current[column - 1]! + 1))
+    }
+    previous = current
+  }
+  const distance = previous[b.length]!
+  return distance <= allowed ? distance : Number.POSITIVE_INFINITY
+}

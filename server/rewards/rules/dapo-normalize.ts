@@ -1,0 +1,88 @@
+/**
+ * The normalisation of final answers that DAPO took from Minerva (Lewkowycz et al., appendix D). The
+ * ground truth goes through it unclipped, so the bracket patterns are scanned, not matched: as
+ * regular expressions they are quadratic on a text full of `\text{` without `}`.
+ */
+import { isDigits, replaceLiteral, strip } from './python-text.ts'
+
+/** In this order; the deletion of spaces in the middle decides what the later ones see. */
+const replacements: readonly (readonly [from: string, to: string])[] = [
+  ['an ', ''],
+  ['a ', ''],
+  ['.$', '$'],
+  ['\\$', ''],
+  ['\\ ', ''],
+  [' ', ''],
+  ['mbox', 'text'],
+  [',\\text{and}', ','],
+  ['\\text{and}', ','],
+  ['\\text{m}', '\\text{}'],
+]
+
+/** Deleted wherever they occur, within words too (`issue` → `is`), one after the other. */
+const deletions: readonly string[] = [
+  ...['square', 'ways', 'integers', 'dollars', 'mph', 'inches', 'hours', 'km', 'units', '\\ldots'],
+  ...['sue', 'points', 'feet', 'minutes', 'digits', 'cents', 'degrees', 'cm', 'gm', 'pounds'],
+  ...['meters', 'meals', 'edges', 'students', 'childrentickets', 'multiples', '\\text{s}'],
+  ...['\\text{.}', '\\text{\ns}', '\\text{}^2', '\\text{}^3', '\\text{\n}', '\\text{}'],
+  ...['\\mathrm{th}', '^\\circ', '^{\\circ}', '\\;', ',\\!', '{,}', '"', '\\dots'],
+]
+
+const bareFraction = /frac([^{])([^\n])/gu
+const bareRoot = /sqrt([^{])/gu
+
+/** Upstream's `normalize_final_answer`. */
+export function normalizeFinalAnswer(answer: string): string {
+  let text = answer.slice(answer.lastIndexOf('=') + 1)
+  for (const [from, to] of replacements) text = replaceLiteral(text, from, to)
+  for (const part of deletions) text = replaceLiteral(text, part, '')
+  text = text.includes('\n') ? text.split('\n').map(unwrapLine).join('\n') : unwrapLine(text)
+  text = text.replace(bareFraction, 'frac{$1}{$2}').replace(bareRoot, 'sqrt{$1}')
+  text = replaceLiteral(text, '$', '')
+  const withoutCommas = replaceLiteral(text, ',', '')
+  return strip(isDigits(withoutCommas) ? withoutCommas : text)
+}
+
+/** None of these patterns crosses a line break, so each line is a text of its own. */
+function unwrapLine(line: string): string {
+  let text = firstInDollars(line)
+  text = unwrapShortest(text, '\\text{')
+  text = unwrapShortest(text, '\\textbf{')
+  text = unwrapShortest(text, '\\overline{')
+  return unwrapLongest(text, '\\boxed{')
+}
+
+/** `so $3$ or $4$` → `$3$`: with two dollars or more, only what the first two enclose is kept. */
+function firstInDollars(line: string): string {
+  const first = line.indexOf('$')
+  const second = first < 0 ? -1 : line.indexOf('$', first + 1)
+  return second < 0 ? line : line.slice(first, second + 1)
+}
+
+/** Every `\text{X}` → `X`, each to the next `}`, whatever is nested. */
+function unwrapShortest(line: string, opening: string): string {
+  let start = line.indexOf(opening)
+  if (start < 0) return line
+  const parts: string[] = []
+  let from = 0
+  while (start >= 0) {
+    const content = start + opening.length
+    const end = line.indexOf('}', content)
+    if (end < 0) break
+    parts.push(line.slice(from, start), line.slice(content, end))
+    from = end + 1
+    start = line.indexOf(opening, from)
+  }
+  parts.push(line.slice(from))
+  return parts.join('')
+}
+
+/** The first `\boxed{X}` → `X`, up to the last `}` of the line. */
+function unwrapLongest(line: string, opening: string): string {
+  const start = line.indexOf(opening)
+  const end = start < 0 ? -1 : line.lastIndexOf('}')
+  const content = start + opening.length
+  return end < content
+    ? line
+    : line.slice(0, start) + line.slice(content, end) + line.slice(end + 1)
+}

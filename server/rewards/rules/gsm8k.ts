@@ -1,0 +1,58 @@
+import { z } from 'zod'
+import { lastCodePoints } from './python-text.ts'
+import { defineRule, groundTruthText, versionOption } from './rule.ts'
+
+/** Code points at the end of a response in which an answer is looked for. */
+const clipCodePoints = 300
+
+const marked = /#### (-?[0-9.,]+)/g
+const numeric = /-?[0-9.,]+/g
+
+/**
+ * The answer in a GSM8K response, or null. `strict`: the number after the last `#### `, its commas
+ * removed. `flexible`: the last run of digits, points and commas that is more than a single point,
+ * commas kept, so `1,234` does not equal `1234`; if all are single points, a point.
+ */
+export function extractGsm8kAnswer(
+  solutionStr: string,
+  method: 'strict' | 'flexible',
+): string | null {
+  const tail = lastCodePoints(solutionStr, clipCodePoints)
+  if (method === 'strict') {
+    let last: string | undefined
+    for (const match of tail.matchAll(marked)) last = match[1]
+    return last === undefined ? null : last.replaceAll(',', '')
+  }
+  const runs = tail.match(numeric)
+  if (runs === null) return null
+  return runs.findLast((run) => run !== '.') ?? runs[0]!
+}
+
+/**
+ * GSM8K as upstream's `gsm8k`: no answer scores 0, the right one `score`, a wrong one
+ * `format_score`. The comparison is of texts: `42.0` is not `42`.
+ */
+export const gsm8kRule = defineRule({
+  name: 'gsm8k',
+  title: 'GSM8K',
+  dataSources: ['openai/gsm8k'],
+  kwargs: z.strictObject({
+    method: z
+      .enum(['strict', 'flexible'])
+      .default('strict')
+      .describe('strict: the number after the last "#### "; flexible: the last number'),
+    format_score: z
+      .number()
+      .default(0)
+      .describe('Score of a response that gives an answer, but a wrong one'),
+    score: z.number().default(1).describe('Score of the right answer'),
+    version: versionOption,
+  }),
+  score({ solutionStr, groundTruth }, options) {
+    const wanted = groundTruthText('gsm8k', groundTruth)
+    const answer = extractGsm8kAnswer(solutionStr, options.method)
+    let score = 0
+    if (answer !== null) score = answer === wanted ? options.score : options.format_score
+    return { score, extra: { acc: score } }
+  },
+})

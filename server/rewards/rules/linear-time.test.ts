@@ -1,0 +1,151 @@
+/**
+ * Responses of 1 MB made to be slow. What is asserted is the verdict, and how the CPU time grows
+ * when the text grows four times: about 4 for linear work, 16 for quadratic work, and a quadratic
+ * rule is caught at 64 KB, before it takes minutes.
+ */
+import { expect, test } from 'vitest'
+import { ruleForDataSource } from './registry.ts'
+
+const lengths = [16_384, 65_536, 262_144, 1_048_576]
+
+/** Below this the clock and the garbage collector decide, not the rule. */
+const noiseMs = 4
+
+/** Between 4 and 16, nearer to the quadratic end: pauses only ever add to the linear case. */
+const mostGrowth = 11
+
+interface Adversarial {
+  title: string
+  dataSource: string
+  kwargs?: Record<string, unknown>
+  /** The repeated part. */
+  unit: string
+  /** The response, of the units. */
+  wrap?: (units: string) => string
+  truth?: (units: string) => unknown
+  wanted: number
+}
+
+const target = { target: 'x' }
+const dapo2026 = { version: '2026-08' }
+
+const cases: Adversarial[] = [
+  { title: 'gsm8k: hashes', dataSource: 'openai/gsm8k', unit: '#### ', wanted: 0 },
+  {
+    title: 'gsm8k: digits and points, flexible',
+    dataSource: 'openai/gsm8k',
+    kwargs: { method: 'flexible' },
+    unit: '-.,1',
+    wanted: 0,
+  },
+  {
+    title: 'gsm8k: pairs of surrogates',
+    dataSource: 'openai/gsm8k',
+    unit: '😀',
+    wrap: (units) => `${units}#### 1`,
+    wanted: 1,
+  },
+  { title: 'math: open boxes', dataSource: 'lighteval/MATH', unit: '\\boxed{', wanted: 0 },
+  { title: 'math: empty boxes', dataSource: 'lighteval/MATH', unit: '\\boxed', wanted: 0 },
+  { title: 'math: spaced boxes', dataSource: 'lighteval/MATH', unit: '\\boxed ', wanted: 0 },
+  {
+    title: 'math: deep braces',
+    dataSource: 'lighteval/MATH',
+    unit: '{',
+    wrap: (units) => `\\boxed{${units}${'}'.repeat(units.length)}}`,
+    truth: (units) => `${units}${'}'.repeat(units.length)}`,
+    wanted: 1,
+  },
+  ...[
+    '\\frac12',
+    '\\sqrt3',
+    '\\sqrt',
+    '\\text{ ',
+    ' ',
+    '\\\\',
+    '\\!',
+    '=',
+    '/',
+    '^\\circ',
+    '9',
+  ].map((unit) => ({
+    title: `math: a box full of ${JSON.stringify(unit)}`,
+    dataSource: 'lighteval/MATH',
+    unit,
+    wrap: (units: string) => `\\boxed{${units}`.concat('}'),
+    wanted: 0,
+  })),
+  { title: 'dapo: answers', dataSource: 'math_dapo', unit: 'Answer:', wanted: -1 },
+  { title: 'dapo: spaces', dataSource: 'math_dapo', unit: 'Answer \n', wanted: -1 },
+  { title: 'dapo: boxes', dataSource: 'aime24', kwargs: dapo2026, unit: '\\boxed{', wanted: -1 },
+  ...[
+    '\\text{',
+    '\\text{\n',
+    '\\boxed{',
+    '$',
+    'frac',
+    'sqrt',
+    ' \t',
+    '\t',
+    'a ',
+    '=',
+    '1,',
+    '}',
+  ].map((unit) => ({
+    title: `dapo: a ground truth full of ${JSON.stringify(unit)}`,
+    dataSource: 'math_dapo',
+    unit,
+    wrap: () => 'Answer: 7',
+    truth: (units: string) => `x${units}x`,
+    wanted: -1,
+  })),
+  ...['<answer>', '</answer>', '<answer', '<answer></answer>', '<answer> '].map((unit) => ({
+    title: `search: ${unit}`,
+    dataSource: 'searchR1_nq',
+    unit,
+    truth: () => target,
+    wanted: 0,
+  })),
+  ...['the ', 'a', ' \u0085', '.', 'É'].map((unit) => ({
+    title: `search: an answer full of ${JSON.stringify(unit)}`,
+    dataSource: 'searchR1_nq',
+    kwargs: { method: 'subem' },
+    unit,
+    wrap: (units: string) => `<answer>x${units}x</answer>`,
+    truth: () => ({ target: 'x z' }),
+    wanted: 0,
+  })),
+]
+
+test.for(cases)('$title', { timeout: 60_000 }, (given) => {
+  const { dataSource, kwargs = {}, unit, wrap, truth, wanted } = given
+  const rule = ruleForDataSource(dataSource)!
+  let before = Number.POSITIVE_INFINITY
+  for (const length of lengths) {
+    const units = unit.repeat(Math.ceil(length / unit.length))
+    const input = {
+      dataSource,
+      solutionStr: wrap?.(units) ?? units,
+      groundTruth: truth?.(units) ?? '1',
+      extraInfo: {},
+      kwargs,
+    }
+    const spent = cpuMs(() => expect(rule.score(input).score).toBe(wanted))
+    expect(spent, `${length} characters after ${before} ms`).toBeLessThan(
+      mostGrowth * Math.max(before, noiseMs),
+    )
+    before = spent
+  }
+})
+
+/** The least CPU time of three runs, in milliseconds; one run is enough once it takes a while. */
+function cpuMs(work: () => void): number {
+  let least = Number.POSITIVE_INFINITY
+  for (let run = 0; run < 3 && least > noiseMs; run++) {
+    const start = process.cpuUsage()
+    work()
+    const { user, system } = process.cpuUsage(start)
+    least = Math.min(least, (user + system) / 1000)
+  }
+  return least
+}

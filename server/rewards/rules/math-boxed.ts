@@ -1,0 +1,49 @@
+import { z } from 'zod'
+import { isMathEquivalent } from './math-equivalence.ts'
+import { endOfBraceGroup } from './python-text.ts'
+import { defineRule, groundTruthText, versionOption } from './rule.ts'
+
+const boxedWithSpace = '\\boxed '
+const boxedWithBrace = '\\boxed{'
+
+/**
+ * The last boxed expression, command included, or null. If `\boxed` followed by a space occurs
+ * anywhere, the last of those wins and reaches to the next `$`; else the last `\boxed`, or without
+ * one the last `\fbox`, to the end of its braces.
+ */
+export function lastBoxedExpression(text: string): string | null {
+  const spaced = text.lastIndexOf(boxedWithSpace)
+  if (spaced >= 0) {
+    const dollar = text.indexOf('$', spaced)
+    return text.slice(spaced, dollar < 0 ? undefined : dollar)
+  }
+  let start = text.lastIndexOf('\\boxed')
+  if (start < 0) start = text.lastIndexOf('\\fbox')
+  if (start < 0) return null
+  const end = endOfBraceGroup(text, start)
+  return end < 0 ? null : text.slice(start, end)
+}
+
+/**
+ * The content of what `lastBoxedExpression` found, or null where upstream's `remove_boxed` fails:
+ * `\fbox{7}` and `\boxed3{4}` never score.
+ */
+function boxedContent(expression: string): string | null {
+  if (expression.startsWith(boxedWithSpace)) return expression.slice(boxedWithSpace.length)
+  return expression.startsWith(boxedWithBrace) ? expression.slice(boxedWithBrace.length, -1) : null
+}
+
+/** MATH as upstream's `math_reward`: 1 if the last boxed answer is equivalent to the ground truth. */
+export const mathBoxedRule = defineRule({
+  name: 'math_reward',
+  title: 'MATH (boxed)',
+  dataSources: ['lighteval/MATH', 'DigitalLearningGmbH/MATH-lighteval', 'HuggingFaceH4/MATH-500'],
+  kwargs: z.strictObject({ version: versionOption }),
+  score({ solutionStr, groundTruth }) {
+    const wanted = groundTruthText('math_reward', groundTruth)
+    const expression = lastBoxedExpression(solutionStr)
+    const answer = expression === null ? null : boxedContent(expression)
+    const score = answer !== null && isMathEquivalent(answer, wanted) ? 1 : 0
+    return { score, extra: { acc: score } }
+  },
+})

@@ -1,0 +1,88 @@
+import { z } from 'zod'
+import { normalizeFinalAnswer } from './dapo-normalize.ts'
+import { endOfBraceGroup, lastCodePoints, pythonSpaceClass } from './python-text.ts'
+import { defineRule, groundTruthText, versionOption } from './rule.ts'
+
+/** Code points at the end of a response that are looked at (the longest MATH-500 answer: 159). */
+const clipCodePoints = 300
+/** Of those, the ones in which a boxed answer is looked for. */
+const boxCodePoints = 100
+
+const invalid = '[INVALID]'
+const boxed = '\\boxed{'
+
+/**
+ * Quadratic at worst, but only ever run on `clipCodePoints`. With the `u` flag `s` also matches
+ * U+017F, as it does in Python. The space class crosses line breaks: the answer may be on the next.
+ */
+const answerLine = new RegExp(`answer[${pythonSpaceClass}]*:[${pythonSpaceClass}]*([^\\n]+)`, 'giu')
+
+interface Verdict {
+  correct: boolean
+  pred: string | null
+}
+
+/** The last `Answer: …`, normalised, against the normalised ground truth. */
+function verifyMinerva(tail: string, groundTruth: string): Verdict {
+  let answer = invalid
+  for (const match of tail.matchAll(answerLine)) answer = match[1]!
+  const pred = normalizeFinalAnswer(answer)
+  return { correct: pred === normalizeFinalAnswer(groundTruth), pred }
+}
+
+/** The last `\boxed{…}` near the end, as it is, against the ground truth as it is. */
+function verifyStrictBox(
+  tail: string,
+  groundTruth: string,
+  pauseTokensIndex: readonly number[] | null,
+): Verdict {
+  const near =
+    pauseTokensIndex === null
+      ? lastCodePoints(tail, boxCodePoints)
+      : // Negative where the pause is near the start, and then counted from the end, in both languages.
+        [...tail].slice(pauseTokensIndex.at(-1)! - boxCodePoints).join('')
+  const start = near.lastIndexOf(boxed)
+  const end = start < 0 ? -1 : endOfBraceGroup(near, start)
+  const pred = end < 0 ? null : near.slice(start + boxed.length, end - 1)
+  return { correct: pred === groundTruth, pred }
+}
+
+/**
+ * DAPO's math rule as upstream's `math_dapo`: 1 or -1, with `acc` and the answer it read as `pred`.
+ * In 2026-01 a response without `Answer:` is wrong; since 2026-08 its boxed answer counts then. Kept
+ * as they are upstream: a ground truth of `[INVALID]` agrees with every response without an answer,
+ * and `1,2` with `12`.
+ */
+export const mathDapoRule = defineRule({
+  name: 'math_dapo',
+  title: 'DAPO math',
+  dataSources: ['math_dapo', 'math', 'math_dapo_reasoning', 'aime*'],
+  kwargs: z.strictObject({
+    strict_box_verify: z
+      .boolean()
+      .default(false)
+      .describe('Whether only a \\boxed{} in the last 100 characters counts, compared exactly'),
+    pause_tokens_index: z
+      .array(z.int())
+      .length(4)
+      .nullable()
+      .default(null)
+      .describe(
+        'Four positions in the last 300 characters; a boxed answer is looked for from 100 ' +
+          'characters before the last of them on',
+      ),
+    version: versionOption,
+  }),
+  score({ solutionStr, groundTruth }, options) {
+    const wanted = groundTruthText('math_dapo', groundTruth)
+    const tail = lastCodePoints(solutionStr, clipCodePoints)
+    const box = () => verifyStrictBox(tail, wanted, options.pause_tokens_index)
+    let verdict = options.strict_box_verify ? box() : verifyMinerva(tail, wanted)
+    if (options.version === '2026-08' && !options.strict_box_verify && verdict.pred === invalid) {
+      const fallback = box()
+      if (fallback.pred !== null) verdict = fallback
+    }
+    const score = verdict.correct ? 1 : -1
+    return { score, extra: { score, acc: verdict.correct, pred: verdict.pred } }
+  },
+})

@@ -1,0 +1,26 @@
+/** What the penalty of DAPO's reward manager depends on; all lengths are in tokens. */
+export interface OverlongPenaltyInput {
+  /** Tokens of the response. */
+  validResponseLength: number
+  /** The longest response allowed (`max_resp_len`). */
+  maxResponseLength: number
+  /** Tokens at its end over which the penalty grows (`overlong_buffer_cfg.len`), more than 0. */
+  bufferLength: number
+  /** Penalty at the end of the buffer (`overlong_buffer_cfg.penalty_factor`). */
+  penaltyFactor: number
+}
+
+/**
+ * DAPO's soft penalty for overlong responses, as upstream's `dapo` manager adds it to the score: 0
+ * up to `maxResponseLength - bufferLength`, then falling in a line through `-penaltyFactor` at
+ * `maxResponseLength`. Beyond that it keeps falling, as upstream's does; the paper stops there.
+ */
+export function overlongPenalty(input: OverlongPenaltyInput): {
+  penalty: number
+  overlong: boolean
+} {
+  const { validResponseLength, maxResponseLength, bufferLength, penaltyFactor } = input
+  const exceeding = validResponseLength - (maxResponseLength - bufferLength)
+  const penalty = (-exceeding / bufferLength) * penaltyFactor
+  return penalty < 0 ? { penalty, overlong: true } : { penalty: 0, overlong: false }
+}

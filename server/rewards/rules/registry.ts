@@ -1,0 +1,68 @@
+import { nearestName } from '../nearest-name.ts'
+import { gsm8kRule } from './gsm8k.ts'
+import { mathBoxedRule } from './math-boxed.ts'
+import { mathDapoRule } from './math-dapo.ts'
+import { explainKwargsError, ownKwargs, type Rule } from './rule.ts'
+import { searchR1Rule } from './search-r1.ts'
+
+/** In the order in which upstream's `default_compute_score` asks. */
+const rules: readonly Rule[] = [gsm8kRule, mathBoxedRule, mathDapoRule, searchR1Rule]
+
+/** Data source → rule for exact names; the prefixes after them, in order. */
+const exact = new Map<string, Rule>()
+const prefixes: { prefix: string; rule: Rule }[] = []
+for (const rule of rules) {
+  for (const source of rule.dataSources) {
+    if (source.endsWith('*')) prefixes.push({ prefix: source.slice(0, -1), rule })
+    else if (!exact.has(source)) exact.set(source, rule)
+  }
+}
+
+/** The rule that a data source selects; undefined where there is none (upstream raises there). */
+export function ruleForDataSource(dataSource: string): Rule | undefined {
+  return exact.get(dataSource) ?? prefixes.find(({ prefix }) => dataSource.startsWith(prefix))?.rule
+}
+
+/** All built-in rules, in dispatch order. */
+export function listRules(): readonly Rule[] {
+  return rules
+}
+
+/** Every data source that has a rule, prefixes as `aime*`: what an error message names. */
+export function listRuleDataSources(): readonly string[] {
+  return rules.flatMap((rule) => rule.dataSources)
+}
+
+/**
+ * Checks a batch's kwargs against the rules its data sources select: each key must be known to one
+ * of them at least, and valid for every one that knows it. To be called once a batch, with the
+ * reward manager's own keys taken out before.
+ */
+export function checkRuleKwargs(
+  forRules: readonly Rule[],
+  kwargs: Record<string, unknown>,
+): { ok: true } | { ok: false; message: string; hint: string } {
+  const known = [...new Set(forRules.flatMap((rule) => Object.keys(rule.kwargs.shape)))]
+  const names = forRules.map((rule) => rule.name).join(', ')
+  for (const key of Object.keys(kwargs)) {
+    if (known.includes(key)) continue
+    const nearest = nearestName(key, known)
+    return {
+      ok: false,
+      message:
+        `unknown kwarg ${JSON.stringify(key)}` +
+        (nearest === undefined ? '' : `, did you mean ${JSON.stringify(nearest)}?`),
+      hint:
+        forRules.length === 0
+          ? 'No rule scores this batch, so it takes no kwargs for one.'
+          : `Known to ${names}: ${known.join(', ')}.`,
+    }
+  }
+  for (const rule of forRules) {
+    const result = rule.kwargs.safeParse(ownKwargs(rule.kwargs, kwargs))
+    if (!result.success) {
+      return { ok: false, ...explainKwargsError(rule.name, rule.kwargs, result.error) }
+    }
+  }
+  return { ok: true }
+}

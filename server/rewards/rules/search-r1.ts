@@ -1,0 +1,128 @@
+import { z } from 'zod'
+import { countUpTo, pythonWordClass, splitOnSpace, strip } from './python-text.ts'
+import {
+  decimalText,
+  defineRule,
+  isRecord,
+  RuleInputError,
+  typeInWords,
+  versionOption,
+} from './rule.ts'
+
+const opening = '<answer>'
+const closing = '</answer>'
+
+/** More tags of one kind than this make a right answer worth a quarter. */
+const tagLimit = 10
+
+/** The 32 characters of Python's `string.punctuation`. */
+const punctuation = /[!-/:-@[-`{-~]/g
+const article = new RegExp(`(?<![${pythonWordClass}])(?:a|an|the)(?![${pythonWordClass}])`, 'gu')
+
+/** The text of the last `<answer>…</answer>`, trimmed, or null. A tag inside does not start anew. */
+export function extractTaggedAnswer(solutionStr: string): string | null {
+  let answer: string | null = null
+  let start = solutionStr.indexOf(opening)
+  while (start >= 0) {
+    const content = start + opening.length
+    const end = solutionStr.indexOf(closing, content)
+    if (end < 0) break
+    answer = solutionStr.slice(content, end)
+    start = solutionStr.indexOf(opening, end + closing.length)
+  }
+  return answer === null ? null : strip(answer)
+}
+
+/** SQuAD's normalisation: lower case, no ASCII punctuation, no articles, single spaces. */
+export function normalizeQaAnswer(answer: string): string {
+  const text = answer.toLowerCase().replace(punctuation, '').replace(article, ' ')
+  return splitOnSpace(text).join(' ')
+}
+
+/**
+ * The accepted answers in `{"target": "…"}` or `{"target": ["…", …]}`. Numbers are taken as their
+ * decimal text.
+ */
+function targetsOf(groundTruth: unknown): string[] {
+  const hint = 'Rule search_r1 wants groundTruth as {"target": "Paris"} or {"target": ["Paris"]}.'
+  if (groundTruth === undefined || groundTruth === null) {
+    throw new RuleInputError('groundTruth is missing, and rule search_r1 scores by it', hint)
+  }
+  if (!isRecord(groundTruth)) {
+    const found = typeInWords(groundTruth)
+    throw new RuleInputError(`groundTruth is ${found}, rule search_r1 wants an object`, hint)
+  }
+  const target = Object.hasOwn(groundTruth, 'target') ? groundTruth.target : undefined
+  const targets = Array.isArray(target) ? target : [target]
+  if (targets.length === 0) {
+    // Upstream would score every response 0 against it.
+    throw new RuleInputError('groundTruth.target is empty: no answer could be right', hint)
+  }
+  return targets.map((answer) => {
+    if (typeof answer === 'string') return answer
+    if (typeof answer === 'number' && Number.isFinite(answer)) return decimalText(answer)
+    const found = typeInWords(answer)
+    const path = Array.isArray(target)
+      ? 'groundTruth.target holds an entry that'
+      : 'groundTruth.target'
+    throw new RuleInputError(`${path} is ${found}, rule search_r1 wants a string`, hint)
+  })
+}
+
+/**
+ * Search QA as upstream's `search_r1_like_qa_em`: no tagged answer scores 0, a right one `score`, a
+ * wrong one `format_score`. With `method: "subem"` an accepted answer need only occur in the given
+ * one, and the number of tags does not matter.
+ */
+export const searchR1Rule = defineRule({
+  name: 'search_r1',
+  title: 'Search QA (exact match)',
+  dataSources: [
+    'searchR1_nq',
+    'searchR1_triviaqa',
+    'searchR1_popqa',
+    'searchR1_hotpotqa',
+    'searchR1_2wikimultihopqa',
+    'searchR1_musique',
+    'searchR1_bamboogle',
+  ],
+  kwargs: z.strictObject({
+    method: z
+      .enum(['em', 'subem', 'strict'])
+      .default('em')
+      .describe(
+        'em: the answer equals an accepted one; subem: it contains one; strict: as em, the value ' +
+          'that upstream has for this',
+      ),
+    format_score: z
+      .number()
+      .default(0)
+      .describe('Score of a response that gives an answer, but a wrong one'),
+    score: z
+      .number()
+      .default(1)
+      .describe('Score of the right answer; by em a quarter of it with more than 10 answer tags'),
+    version: versionOption,
+  }),
+  score({ solutionStr, groundTruth }, options) {
+    const targets = targetsOf(groundTruth)
+    const answer = extractTaggedAnswer(solutionStr)
+    let score = 0
+    if (answer !== null) {
+      const given = normalizeQaAnswer(answer)
+      const isPart = options.method === 'subem'
+      const isRight = targets.some((target) => {
+        const accepted = normalizeQaAnswer(target)
+        return isPart ? given.includes(accepted) : given === accepted
+      })
+      score = isRight ? options.score : options.format_score
+      if (isRight && !isPart && hasTooManyTags(solutionStr)) score /= 4
+    }
+    return { score, extra: { acc: score } }
+  },
+})
+
+function hasTooManyTags(text: string): boolean {
+  const enough = tagLimit + 1
+  return countUpTo(text, opening, enough) === enough || countUpTo(text, closing, enough) === enough
+}
