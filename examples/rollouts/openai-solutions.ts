@@ -1,0 +1,54 @@
+import type { JsonObject } from './parse-json.ts'
+import type { Rollout } from './rollout.ts'
+
+/** OpenAI's `example_model_solutions.jsonl`: a problem a line, a solution a model. */
+export function looksLikeOpenAiSolutions(first: JsonObject): boolean {
+  return (
+    typeof first.question === 'string' &&
+    typeof first.ground_truth === 'string' &&
+    Object.values(first).some(isSolution)
+  )
+}
+
+/**
+ * A problem as a group of one sample a model, in the file's order. The answer lines `A: 72` become
+ * `#### 72`, which is what GSM8K's rule looks for; the expected answer is that of the file's own solution.
+ * @throws Error naming the field.
+ */
+export function readOpenAiSolutions(line: JsonObject, index: number): Rollout[] {
+  const { question, ground_truth: worked, ...solutions } = line
+  if (typeof question !== 'string') throw new Error('"question" is missing or not text')
+  if (typeof worked !== 'string') throw new Error('"ground_truth" is missing or not text')
+  const expected = /^A: (.+)$/m.exec(worked)?.[1]
+  if (expected === undefined) throw new Error('"ground_truth" has no line "A: <answer>"')
+  const groundTruth = expected.trim().replaceAll(',', '')
+
+  return Object.entries(solutions).map(([model, solution]) => {
+    if (!isSolution(solution)) {
+      throw new Error(
+        `"${model}" is not a solution: {"solution": text, "is_correct": boolean} is expected`,
+      )
+    }
+    return {
+      sample: {
+        uid: `gsm8k-${index}`,
+        dataSource: 'openai/gsm8k',
+        prompt: question,
+        response: solution.solution.replace(/^A: /gm, '#### '),
+        groundTruth,
+        extraInfo: { model, is_correct: solution.is_correct, index },
+      },
+      run: null,
+      step: null,
+    }
+  })
+}
+
+function isSolution(value: unknown): value is { solution: string; is_correct: boolean } {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    typeof (value as JsonObject).solution === 'string' &&
+    typeof (value as JsonObject).is_correct === 'boolean'
+  )
+}

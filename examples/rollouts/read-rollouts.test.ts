@@ -1,0 +1,220 @@
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openRollouts, type Rollout, type RolloutFile } from './read-rollouts.ts'
+
+let folder: string
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'rewardops-rollouts-'))
+})
+afterAll(() => rm(folder, { recursive: true, force: true }))
+
+let files = 0
+async function write(content: string | Buffer): Promise<string> {
+  const path = join(folder, `${files++}.jsonl`)
+  await writeFile(path, content)
+  return path
+}
+
+async function readAll(path: string, options?: { dataSource?: string }): Promise<Rollout[]> {
+  const opened = await openRollouts(path, options)
+  return collect(opened)
+}
+
+async function collect(file: RolloutFile): Promise<Rollout[]> {
+  const rollouts: Rollout[] = []
+  for await (const rollout of file.rollouts()) rollouts.push(rollout)
+  return rollouts
+}
+
+const sample = { uid: 'q-1', dataSource: 'openai/gsm8k', prompt: '1 + 1?', response: '#### 2' }
+const dumpRow = { input: 'What is 1 + 1?', output: '#### 2', gts: '2', score: 1, step: 7 }
+
+describe('our own JSON Lines', () => {
+  test('samples as they are, with run and step apart', async () => {
+    const path = await write(
+      `${JSON.stringify({ ...sample, groundTruth: '2', run: 'r', step: 3 })}\r\n\n${JSON.stringify(sample)}`,
+    )
+    expect((await openRollouts(path)).format).toBe('samples')
+    expect(await readAll(path)).toEqual([
+      { sample: { ...sample, groundTruth: '2' }, run: 'r', step: 3 },
+      { sample, run: null, step: null },
+    ])
+  })
+
+  test('line separators, NUL and lone surrogates inside a string survive', async () => {
+    const response = 'a\u2028b\u2029c\u0000d\ud800e\rf'
+    const escaped = JSON.stringify({ ...sample, response })
+    const raw = escaped.replace('\\u2028', '\u2028').replace('\\u2029', '\u2029')
+    const path = await write(`\ufeff${raw}\n`)
+    expect((await readAll(path))[0]?.sample.response).toBe(response)
+  })
+
+  test('lines and characters split over read chunks', async () => {
+    const response = 'ä€😀'.repeat(60_000)
+    const path = await write(`${JSON.stringify({ ...sample, response })}\n`.repeat(3))
+    const rollouts = await readAll(path)
+    expect(rollouts.map((r) => r.sample.response === response)).toEqual([true, true, true])
+  })
+
+  test('a bad line is named with its file, its number and its field', async () => {
+    const cases: [string, string][] = [
+      ['{"uid": "q-1", ', 'is not valid JSON'],
+      ['[1, 2]', 'is a JSON array'],
+      ['7', 'is not a JSON object'],
+      [JSON.stringify({ ...sample, response: undefined }), 'response: is missing'],
+      [JSON.stringify({ ...sample, prompt: [{ content: 'x' }] }), 'prompt'],
+      [JSON.stringify({ ...sample, respnse: '' }), 'unknown field "respnse"'],
+      [
+        '{"uid":"q","dataSource":"d","prompt":"","response":"","groundTruth":9007199254740993}',
+        '"groundTruth" is the integer 9007199254740993',
+      ],
+      [JSON.stringify({ ...sample, step: -1 }), 'step: '],
+    ]
+    for (const [line, what] of cases) {
+      const path = await write(`${JSON.stringify(sample)}\n\n${line}\n`)
+      await expect(readAll(path), line).rejects.toThrow(`${path}:3: ${what}`)
+    }
+    const path = await write(
+      Buffer.concat([Buffer.from(`${JSON.stringify(sample)}\n`), Buffer.from([0x22, 0xff, 0x22])]),
+    )
+    await expect(readAll(path)).rejects.toThrow(`${path}:2: is not UTF-8 text`)
+  })
+
+  test('a long decimal is not taken for an integer', async () => {
+    const path = await write(
+      '{"uid":"q","dataSource":"d","prompt":"","response":"","groundTruth":0.1234567890123456}',
+    )
+    expect((await readAll(path))[0]?.sample.groundTruth).toBe(0.1234567890123456)
+  })
+})
+
+test('a file that is missing, empty or of no known format', async () => {
+  await expect(openRollouts(join(folder, 'nowhere'))).rejects.toThrow('there is no such file')
+  await expect(openRollouts(folder)).rejects.toThrow('cannot be read (EISDIR)')
+  await expect(openRollouts(await write('\n \n'))).rejects.toThrow('the file is empty')
+  await expect(openRollouts(await write('{"text": "x"}'))).rejects.toThrow(
+    'none of the known formats; its fields are "text"',
+  )
+})
+
+describe('upstream’s rollout_data_dir dump', () => {
+  test('rows of one prompt are a group; score and columns are kept, to be scored again', async () => {
+    const other = { ...dumpRow, input: 'What is 2 + 2?', gts: '4', acc: 0, score: 0 }
+    const path = await write(
+      [dumpRow, { ...dumpRow, output: 'two', request_id: 'r9' }, other]
+        .map((row) => JSON.stringify(row))
+        .join('\n'),
+    )
+    const opened = await openRollouts(path)
+    expect(opened.format).toBe('verl-dump')
+    expect(opened.notes.join()).toContain('openai/gsm8k')
+    const [first, second, third] = await collect(opened)
+    expect(first).toEqual({
+      sample: {
+        uid: expect.stringMatching(/^input-[0-9a-f]{12}$/),
+        dataSource: 'openai/gsm8k',
+        prompt: dumpRow.input,
+        response: '#### 2',
+        groundTruth: '2',
+        extraInfo: { logged_score: 1 },
+      },
+      run: null,
+      step: 7,
+    })
+    expect(second?.sample.uid).toBe(first?.sample.uid)
+    expect(second?.sample.extraInfo).toEqual({ logged_score: 1, request_id: 'r9' })
+    expect(third?.sample.uid).not.toBe(first?.sample.uid)
+    expect(third?.sample.extraInfo).toEqual({ logged_score: 0, acc: 0 })
+  })
+
+  test('columns uid and data_source are used where there are any', async () => {
+    const path = await write(
+      JSON.stringify({
+        ...dumpRow,
+        uid: 'abc_0_3',
+        data_source: 'math_dapo',
+        gts: { target: ['2'] },
+      }),
+    )
+    const opened = await openRollouts(path)
+    expect(opened.notes).toEqual([])
+    const [row] = await collect(opened)
+    expect(row?.sample).toMatchObject({
+      uid: 'abc',
+      dataSource: 'math_dapo',
+      groundTruth: { target: ['2'] },
+    })
+  })
+
+  test('Python’s NaN is null; the word inside a text stays', async () => {
+    const path = await write(
+      `${JSON.stringify(dumpRow)}\n{"input":"a \\"NaN\\" ####","output":"NaN","gts":null,"score":NaN,"std":-Infinity,"step":7}`,
+    )
+    const [, row] = await readAll(path)
+    expect(row?.sample).toMatchObject({
+      prompt: 'a "NaN" ####',
+      response: 'NaN',
+      groundTruth: null,
+      extraInfo: { logged_score: null, std: null },
+    })
+  })
+
+  test('the data source: given, shown by most rows, or asked for', async () => {
+    const boxed = { ...dumpRow, output: '\\boxed{2}' }
+    const path = await write([boxed, boxed, dumpRow].map((row) => JSON.stringify(row)).join('\n'))
+    expect((await readAll(path))[0]?.sample.dataSource).toBe('lighteval/MATH')
+    expect((await readAll(path, { dataSource: 'math_dapo' }))[0]?.sample.dataSource).toBe(
+      'math_dapo',
+    )
+    const plain = await write(JSON.stringify({ ...dumpRow, output: 'two' }))
+    await expect(openRollouts(plain)).rejects.toThrow('give --data-source')
+  })
+})
+
+describe('OpenAI’s example_model_solutions.jsonl', () => {
+  const problem = {
+    question: 'How many?',
+    ground_truth: '1000 + 80 = <<1000+80=1080>>1,080\nA: 1,080',
+    small: { is_correct: false, solution: '80\nA: 80' },
+    large: { is_correct: true, solution: '1,080 in all\nA: 1,080' },
+  }
+
+  test('a problem is a group of one sample a model', async () => {
+    const path = await write(`${JSON.stringify(problem)}\n${JSON.stringify(problem)}`)
+    const rollouts = await readAll(path)
+    expect((await openRollouts(path)).format).toBe('openai-solutions')
+    expect(rollouts.map((r) => r.sample.uid)).toEqual(['gsm8k-0', 'gsm8k-0', 'gsm8k-1', 'gsm8k-1'])
+    expect(rollouts[1]?.sample).toEqual({
+      uid: 'gsm8k-0',
+      dataSource: 'openai/gsm8k',
+      prompt: 'How many?',
+      response: '1,080 in all\n#### 1,080',
+      groundTruth: '1080',
+      extraInfo: { model: 'large', is_correct: true, index: 0 },
+    })
+  })
+
+  test('a line without an answer or with a broken solution', async () => {
+    const good = JSON.stringify(problem)
+    const noAnswer = await write(`${good}\n${JSON.stringify({ ...problem, ground_truth: '1080' })}`)
+    await expect(readAll(noAnswer)).rejects.toThrow(`:2: "ground_truth" has no line "A: <answer>"`)
+    const broken = await write(`${good}\n${JSON.stringify({ ...problem, large: 'A: 3' })}`)
+    await expect(readAll(broken)).rejects.toThrow(':2: "large" is not a solution')
+  })
+
+  const real = '../shared/data/gsm8k/example_model_solutions.jsonl'
+  test.skipIf(!existsSync(real))('the real file: 1,319 groups of four', async () => {
+    const rollouts = await readAll(real)
+    expect(rollouts).toHaveLength(5276)
+    expect(new Set(rollouts.map((r) => r.sample.uid)).size).toBe(1319)
+    const correct = new Map<unknown, number>()
+    for (const { sample } of rollouts) {
+      const { model, is_correct } = sample.extraInfo as { model: string; is_correct: boolean }
+      correct.set(model, (correct.get(model) ?? 0) + Number(is_correct))
+    }
+    expect([...correct.values()]).toEqual([286, 515, 458, 742])
+  })
+})

@@ -1,0 +1,64 @@
+import { createHash } from 'node:crypto'
+import type { JsonObject } from './parse-json.ts'
+import type { Rollout } from './rollout.ts'
+
+/** Upstream's `trainer.rollout_data_dir`: `{input, output, gts, score, step, …}`, one file a step. */
+export function looksLikeVerlDump(first: JsonObject): boolean {
+  return 'input' in first && 'output' in first && 'gts' in first
+}
+
+/**
+ * A line of upstream's dump. It names no prompt id, so rows with the same `input` are one group, unless
+ * there is a `uid` column (validation writes `<uid>_<session>_<index>`; the prompt's id is what is before).
+ * The logged `score` and the extra columns are kept in `extraInfo`: the sample is to be scored again.
+ * @throws Error naming the field.
+ */
+export function readVerlDump(line: JsonObject, dataSource: string): Rollout[] {
+  const { input, output, gts, score, step, uid, data_source: named, ...columns } = line
+  if (typeof input !== 'string') throw new Error('"input" is missing or not text')
+  if (typeof output !== 'string') throw new Error('"output" is missing or not text')
+  if (gts === undefined) throw new Error('"gts" is missing')
+  if (step !== undefined && !(Number.isSafeInteger(step) && (step as number) >= 0)) {
+    throw new Error('"step" is not a training step')
+  }
+  const extraInfo = { ...columns, ...(score === undefined ? {} : { logged_score: score }) }
+  return [
+    {
+      sample: {
+        uid:
+          typeof uid === 'string' && uid !== ''
+            ? uid.replace(/_\d+_\d+$/, '')
+            : `input-${createHash('sha256').update(input).digest('hex').slice(0, 12)}`,
+        dataSource: typeof named === 'string' && named !== '' ? named : dataSource,
+        prompt: input,
+        response: output,
+        groundTruth: gts,
+        extraInfo,
+      },
+      run: null,
+      step: (step as number | undefined) ?? null,
+    },
+  ]
+}
+
+/** What an answer looks like under each built-in rule; the prompt usually asks for it in so many words. */
+const MARKERS: [dataSource: string, marker: RegExp][] = [
+  ['openai/gsm8k', /####/],
+  ['searchR1_nq', /<answer>/],
+  ['lighteval/MATH', /\\boxed/],
+  ['math_dapo', /\bAnswer\s*:/i],
+]
+
+/**
+ * The data source of a dump that names none, judged by the answer marks of its first rows: the one that
+ * most rows show, if it is more than half of them; else null.
+ */
+export function guessDataSource(rows: JsonObject[]): string | null {
+  const named = rows.find((row) => typeof row.data_source === 'string' && row.data_source !== '')
+  if (named) return named.data_source as string
+  for (const [dataSource, marker] of MARKERS) {
+    const showing = rows.filter((row) => marker.test(`${row.input}\n${row.output}`)).length
+    if (showing * 2 > rows.length) return dataSource
+  }
+  return null
+}
