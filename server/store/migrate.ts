@@ -1,0 +1,159 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import pg from 'pg'
+import type { Logger } from '../log.ts'
+
+/** The advisory lock that Prisma's schema engine takes, so that the two exclude each other. */
+const PRISMA_LOCK = 72_707_369
+
+/** Said once when another starter holds the lock for longer than any migration of an empty database. */
+const PATIENCE_MS = 5_000
+
+const MIGRATIONS_DIR = join(import.meta.dirname, '../../prisma/migrations')
+
+/** One folder under prisma/migrations. */
+export interface Migration {
+  name: string
+  sql: string
+  /** sha256 of the file, hexadecimal: what Prisma's ledger holds. */
+  checksum: string
+}
+
+/** The migrations could not be brought to the end; the database is as it was before the failed one. */
+export class MigrationError extends Error {
+  constructor(message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.name = 'MigrationError'
+  }
+}
+
+/** Reads the migrations, in the order of their names, which is the order they are applied in. */
+export function readMigrations(dir: string = MIGRATIONS_DIR): Migration[] {
+  return readdirSync(dir, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+    .sort()
+    .map((name) => {
+      const sql = readFileSync(join(dir, name, 'migration.sql'), 'utf8')
+      return { name, sql, checksum: createHash('sha256').update(sql).digest('hex') }
+    })
+}
+
+/**
+ * Applies what is missing, each migration in a transaction of its own. Same table, checksum and lock as
+ * `prisma migrate deploy`, which stays usable, but without the engine binary it downloads. Several
+ * starters at once are safe: one applies, the others wait and find nothing left to do.
+ * @returns the names applied now
+ * @throws MigrationError where one fails, was changed since it was applied, failed in Prisma's hands,
+ *   or where the database is of a newer version than this program
+ */
+export async function migrate(
+  url: string,
+  options: { dir?: string; log?: Logger } = {},
+): Promise<string[]> {
+  const migrations = readMigrations(options.dir)
+  const client = new pg.Client({ connectionString: url, application_name: 'rewardops migrate' })
+  // A connection that breaks fails the query under way; unheard, the event would end the process.
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    await lock(client, options.log)
+    await client.query(LEDGER)
+    const pending = pendingOf(migrations, (await client.query<LedgerRow>(READ_LEDGER)).rows)
+    for (const migration of pending) {
+      const startedAt = performance.now()
+      await apply(client, migration)
+      const ms = Math.round(performance.now() - startedAt)
+      options.log?.info({ migration: migration.name, ms }, 'migration applied')
+    }
+    return pending.map((migration) => migration.name)
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+interface LedgerRow {
+  migration_name: string
+  checksum: string
+  finished: boolean
+  logs: string | null
+}
+
+const LEDGER = `create table if not exists _prisma_migrations (
+  id varchar(36) primary key not null,
+  checksum varchar(64) not null,
+  finished_at timestamptz,
+  migration_name varchar(255) not null,
+  logs text,
+  rolled_back_at timestamptz,
+  started_at timestamptz not null default now(),
+  applied_steps_count integer not null default 0
+)`
+
+const READ_LEDGER = `select migration_name, checksum, finished_at is not null as finished, logs
+  from _prisma_migrations where rolled_back_at is null order by started_at`
+
+async function lock(client: pg.Client, log: Logger | undefined): Promise<void> {
+  const impatience = setTimeout(() => {
+    log?.warn('another process is migrating the database; waiting for it')
+  }, PATIENCE_MS)
+  try {
+    // Held until the connection ends.
+    await client.query('select pg_advisory_lock($1)', [PRISMA_LOCK])
+  } finally {
+    clearTimeout(impatience)
+  }
+}
+
+function pendingOf(migrations: Migration[], ledger: LedgerRow[]): Migration[] {
+  const known = new Map(migrations.map((migration) => [migration.name, migration]))
+  const applied = new Set<string>()
+  for (const row of ledger) {
+    const name = row.migration_name
+    if (!row.finished) {
+      throw new MigrationError(
+        `migration ${name} was begun by "prisma migrate" and did not finish${row.logs ? `: ${row.logs}` : ''}. ` +
+          `Repair the database, then run "npx prisma migrate resolve --rolled-back ${name}" (or --applied).`,
+      )
+    }
+    const migration = known.get(name)
+    if (!migration) {
+      throw new MigrationError(
+        `the database has migration ${name}, which this version of rewardops does not know: ` +
+          'it was used by a newer one. Start that version, or another database.',
+      )
+    }
+    if (migration.checksum !== row.checksum) {
+      throw new MigrationError(
+        `migration ${name} was changed after it was applied to this database. ` +
+          'Restore its file, and put the change into a migration of its own.',
+      )
+    }
+    applied.add(name)
+  }
+  return migrations.filter((migration) => !applied.has(migration.name))
+}
+
+async function apply(client: pg.Client, migration: Migration): Promise<void> {
+  try {
+    await client.query('begin')
+    await client.query(migration.sql)
+    await client.query(
+      `insert into _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)
+       values ($1, $2, $3, clock_timestamp(), 1)`,
+      [randomUUID(), migration.checksum, migration.name],
+    )
+    await client.query('commit')
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    const { message, position, detail } = error as pg.DatabaseError
+    const line = position
+      ? ` at line ${migration.sql.slice(0, Number(position) - 1).split('\n').length}`
+      : ''
+    throw new MigrationError(
+      `migration ${migration.name} failed${line} and was rolled back: ${message}${detail ? ` (${detail})` : ''}`,
+      error,
+    )
+  }
+}

@@ -1,0 +1,55 @@
+import { lchownSync, lstatSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseStartError } from './start-error.ts'
+
+/** A user of this machine that Postgres runs as when we are root: it refuses to be root itself. */
+export interface Account {
+  name: string
+  uid: number
+  gid: number
+}
+
+/**
+ * Who is to run Postgres; null for "as we are", when we are not root. A data folder that has an
+ * owner keeps it, else `postgres` where the machine has one, else `nobody`. It has to be in
+ * /etc/passwd: Postgres stops with "could not look up effective user ID" for any other.
+ * @param folder the data folder, which may not exist yet
+ */
+export function accountForPostgres(folder: string): Account | null {
+  if (process.getuid?.() !== 0) return null
+  const accounts = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'))
+    .map(([name = '', , uid, gid]) => ({ name, uid: Number(uid), gid: Number(gid) }))
+    .filter((account) => Number.isInteger(account.uid) && account.uid > 0)
+  const owner = lstatSync(folder, { throwIfNoEntry: false })?.uid
+  const chosen =
+    accounts.find((account) => account.uid === owner) ??
+    accounts.find((account) => account.name === 'postgres') ??
+    accounts.find((account) => account.name === 'nobody')
+  if (!chosen) {
+    throw new DatabaseStartError(
+      'start_failed',
+      'Postgres refuses to run as root, and /etc/passwd has neither a "postgres" nor a "nobody". ' +
+        'Start as another user, or set DATABASE_URL.',
+    )
+  }
+  return chosen
+}
+
+/** The options of `spawn` that make a child run as the account. */
+export function spawnAs(account: Account | null): { uid?: number; gid?: number } {
+  return account === null ? {} : { uid: account.uid, gid: account.gid }
+}
+
+/**
+ * Gives a folder and all in it to an account. The folder itself comes last: where it is the
+ * account's already, so is the rest, and nothing is walked.
+ */
+export function giveTo(account: Account | null, path: string): void {
+  if (account === null) return
+  const entry = lstatSync(path)
+  if (entry.uid === account.uid) return
+  if (entry.isDirectory()) for (const name of readdirSync(path)) giveTo(account, join(path, name))
+  lchownSync(path, account.uid, account.gid)
+}

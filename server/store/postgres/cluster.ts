@@ -1,0 +1,158 @@
+import { spawn } from 'node:child_process'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from '../../log.ts'
+import { giveTo, spawnAs } from './account.ts'
+import { inspectProcess } from './processes.ts'
+import { POSTGRES_ENV, type Runtime } from './runtime.ts'
+import { DatabaseStartError } from './start-error.ts'
+
+/** The superuser that initdb makes, and the one we connect as. */
+export const SUPERUSER = 'rewardops'
+
+/** The major version of the bundled Postgres; a data folder of another one cannot be read. */
+const MAJOR = '18'
+
+/**
+ * Makes the cluster where there is none (0.4 s). initdb writes beside the folder and is renamed into
+ * place, because PG_VERSION, by which one is told, is among the first things it writes: killed
+ * half-way it leaves nothing that looks finished.
+ * @throws DatabaseStartError `data_folder_unusable` for a folder that holds something else
+ */
+export async function ensureCluster(folder: string, runtime: Runtime, log: Logger): Promise<void> {
+  const uid = process.getuid?.()
+  const ownerUid = statSync(folder, { throwIfNoEntry: false })?.uid
+  if (uid !== 0 && ownerUid !== undefined && ownerUid !== uid) {
+    throw new DatabaseStartError(
+      'data_folder_unusable',
+      `${folder} belongs to the user with id ${ownerUid}, and this process runs as ${uid}: was it once ` +
+        'started as root? Give the folder to this user, or set REWARDOPS_DATA_DIR to another.',
+    )
+  }
+  const versionFile = join(folder, 'PG_VERSION')
+  if (existsSync(versionFile)) {
+    const version = readFileSync(versionFile, 'utf8').trim()
+    if (version !== MAJOR) {
+      throw new DatabaseStartError(
+        'data_folder_unusable',
+        `${folder} was written by Postgres ${version}, the embedded one is ${MAJOR}. ` +
+          `Start with an empty REWARDOPS_DATA_DIR, or run Postgres ${version} on it and set DATABASE_URL.`,
+      )
+    }
+    giveTo(runtime.account, folder)
+    return
+  }
+  if (existsSync(folder) && readdirSync(folder).length > 0) {
+    throw new DatabaseStartError(
+      'data_folder_unusable',
+      `${folder} is neither empty nor a Postgres data folder; it was left as it is. ` +
+        'Set REWARDOPS_DATA_DIR to another folder.',
+    )
+  }
+  const startedAt = performance.now()
+  const draft = `${folder}.new`
+  rmSync(draft, { recursive: true, force: true })
+  mkdirSync(draft, { mode: 0o700 })
+  giveTo(runtime.account, draft)
+  // C.UTF-8 of Postgres's own: sorted by code point, upper and lower case known for all of Unicode,
+  // and the same on every machine, whatever locales it has.
+  await runInitdb(runtime, draft, [
+    ...['-D', runtime.dataArgument(draft), '-U', SUPERUSER, '-A', 'trust', '-E', 'UTF8'],
+    ...['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
+    '--no-instructions',
+  ])
+  rmSync(folder, { recursive: true, force: true })
+  renameSync(draft, folder)
+  log.debug({ folder, ms: Math.round(performance.now() - startedAt) }, 'made a Postgres cluster')
+}
+
+function runInitdb(runtime: Runtime, cwd: string, args: string[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(runtime.binaries.initdb, args, {
+      ...spawnAs(runtime.account),
+      cwd,
+      env: POSTGRES_ENV,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    let output = ''
+    child.stderr.on('data', (chunk) => {
+      output += chunk
+    })
+    child.on('error', reject)
+    child.on('close', (code, signal) => {
+      if (code === 0) resolve()
+      else {
+        const how = signal ? `was killed by ${signal}` : `exited with ${code}`
+        reject(new DatabaseStartError('start_failed', `initdb ${how}: ${output.trim()}`))
+      }
+    })
+  })
+}
+
+/** What a running postmaster says about itself in postmaster.pid; null where there is no such file. */
+export function readPostmaster(folder: string): { pid: number; socketDir: string } | null {
+  try {
+    const lines = readFileSync(join(folder, 'postmaster.pid'), 'utf8').split('\n')
+    // A single-user backend writes its pid negative.
+    return { pid: Math.abs(Number(lines[0])), socketDir: lines[4] ?? '' }
+  } catch {
+    return null
+  }
+}
+
+/** Whether a pid is a live postmaster of this folder, and not a zombie or a process that got its pid. */
+export function isPostmasterOf(pid: number, folder: string): boolean {
+  const facts = inspectProcess(pid)
+  if (!facts?.running) return false
+  return process.platform === 'linux' ? facts.cwd === folder : facts.commandLine.includes(folder)
+}
+
+/** No process ever has this pid: the largest is 4,194,304 on Linux and 99,999 on macOS. */
+const PID_OF_NOBODY = 2_147_483_646
+
+/**
+ * Clears the way for a new postmaster: one that outlived a killed service is stopped, the lock of one
+ * that is gone is disarmed. Postgres itself believes a lock whose pid exists, and the pid of a
+ * `kill -9`ed postmaster does exist where it became a zombie or went to another process. The rest of the lock
+ * file stays: by its shared-memory key Postgres sees backends that have not died yet.
+ * @throws DatabaseStartError `data_folder_in_use` when it survives SIGKILL for 10 s
+ */
+export async function evictPredecessor(folder: string, log: Logger): Promise<void> {
+  const signals: [NodeJS.Signals, number][] = [
+    ['SIGINT', 10_000], // fast: disconnects everybody, writes what is dirty
+    ['SIGQUIT', 5_000], // at once; the next start replays the log
+    ['SIGKILL', 10_000],
+  ]
+  for (const [signal, waitMs] of signals) {
+    const pid = readPostmaster(folder)?.pid
+    if (pid === undefined) return
+    if (!isPostmasterOf(pid, folder)) break
+    log.warn({ postmaster: pid, signal }, 'stopping the Postgres that a killed service left')
+    try {
+      process.kill(pid, signal)
+    } catch {}
+    const deadline = Date.now() + waitMs
+    while (isPostmasterOf(pid, folder) && Date.now() < deadline) await sleep(20)
+  }
+  const file = join(folder, 'postmaster.pid')
+  const left = readPostmaster(folder)
+  if (left === null) return
+  if (isPostmasterOf(left.pid, folder)) {
+    throw new DatabaseStartError(
+      'data_folder_in_use',
+      `Postgres (process ${left.pid}) holds ${folder} and does not stop.`,
+    )
+  }
+  const lines = readFileSync(file, 'utf8').split('\n')
+  writeFileSync(file, [PID_OF_NOBODY, ...lines.slice(1)].join('\n'))
+}

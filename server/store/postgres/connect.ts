@@ -1,0 +1,159 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import type { Logger } from '../../log.ts'
+import { migrate } from '../migrate.ts'
+import type { EmbeddedPostgresOptions } from './embedded.ts'
+import { DATABASE, type EmbeddedPostgres, startEmbeddedPostgres } from './embedded.ts'
+import { isTransactionPooler } from './pooler.ts'
+import { DatabaseStartError } from './start-error.ts'
+
+/** A database that is there, is new enough and has our tables. */
+export interface OpenDatabase {
+  /** For pg and Prisma. */
+  url: string
+  /** Null where DATABASE_URL names another. */
+  embedded: EmbeddedPostgres | null
+  /** Migrations applied now. */
+  applied: string[]
+  /** Stops the embedded Postgres, if there is one. Close the pools first. */
+  close(): Promise<void>
+}
+
+export interface OpenDatabaseOptions
+  extends Pick<EmbeddedPostgresOptions, 'onState' | 'onUnexpectedExit' | 'settings'> {
+  /** Null: the embedded Postgres. */
+  databaseUrl: string | null
+  dataDir: string
+  log: Logger
+  /** Where the migrations lie; for tests. */
+  migrationsDir?: string
+  /** How long a database that does not answer yet is waited for (a machine that is starting up). */
+  waitMs?: number
+}
+
+/** server_version_num of the oldest Postgres we run on: `14.0`. */
+const OLDEST = 140_000
+
+/**
+ * Opens the database of the service and brings it up to date: the one that DATABASE_URL names, else the
+ * embedded one, made and started as needed.
+ * @throws DatabaseStartError, MigrationError
+ */
+export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDatabase> {
+  const embedded = options.databaseUrl === null ? await startEmbeddedPostgres(options) : null
+  try {
+    const url = embedded?.url() ?? options.databaseUrl!
+    if (embedded) await createDatabase(embedded.url('postgres'), DATABASE)
+    else await checkDatabase(url, options)
+    const applied = await migrate(url, { dir: options.migrationsDir, log: options.log })
+    return { url, embedded, applied, close: async () => embedded?.stop() }
+  } catch (error) {
+    await embedded?.stop()
+    throw error
+  }
+}
+
+async function createDatabase(adminUrl: string, name: string): Promise<void> {
+  await withClient(adminUrl, async (client) => {
+    const found = await client.query('select from pg_database where datname = $1', [name])
+    if (found.rowCount === 0) await client.query(`create database ${client.escapeIdentifier(name)}`)
+  })
+}
+
+/**
+ * Refuses a database that we would fail on later, and less clearly.
+ * @throws DatabaseStartError
+ */
+async function checkDatabase(
+  url: string,
+  { log, waitMs = 30_000 }: Pick<OpenDatabaseOptions, 'log' | 'waitMs'>,
+): Promise<void> {
+  const place = describeUrl(url)
+  const facts = await whenThere(url, place, log, waitMs)
+  if (facts.version_num < OLDEST) {
+    throw new DatabaseStartError(
+      'too_old',
+      `${place} is Postgres ${facts.version}; rewardops needs 14 or newer. ` +
+        'Upgrade it, or unset DATABASE_URL to use the embedded Postgres 18.',
+    )
+  }
+  if (facts.read_only) {
+    throw new DatabaseStartError(
+      'read_only',
+      `${place} cannot be written to: it is a replica, or read-only by default. Set DATABASE_URL to the primary.`,
+    )
+  }
+  if (await isTransactionPooler(url)) {
+    throw new DatabaseStartError(
+      'transaction_pooler',
+      `${place} is a pooler that gives a connection to somebody else after each transaction ` +
+        '(PgBouncer: pool_mode = transaction). LISTEN, advisory locks and prepared statements are lost on it. ' +
+        'Set DATABASE_URL to Postgres itself, or to a pool in session mode.',
+    )
+  }
+}
+
+interface Facts {
+  version: string
+  version_num: number
+  read_only: boolean
+}
+
+const FACTS = `select current_setting('server_version') as version,
+  current_setting('server_version_num')::int as version_num,
+  pg_is_in_recovery() or current_setting('default_transaction_read_only')::bool as read_only`
+
+/** Errors of a database that is only starting, or a machine whose network is. */
+const PASSING = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EAI_AGAIN', 'ETIMEDOUT', '57P03'])
+
+async function whenThere(url: string, place: string, log: Logger, waitMs: number): Promise<Facts> {
+  const deadline = Date.now() + waitMs
+  let announced = false
+  for (;;) {
+    try {
+      return await withClient(url, async (client) => (await client.query<Facts>(FACTS)).rows[0]!)
+    } catch (error) {
+      const { code = '', message } = error as { code?: string; message: string }
+      if (!PASSING.has(code) || Date.now() >= deadline) {
+        throw new DatabaseStartError(
+          'unreachable',
+          `${place}: ${message || code}. ${adviceFor(code)}`,
+          error,
+        )
+      }
+      if (!announced)
+        log.warn({ waitMs }, `${place} does not answer yet (${message || code}); waiting`)
+      announced = true
+      await sleep(250)
+    }
+  }
+}
+
+function adviceFor(code: string): string {
+  if (code === '3D000') return 'Create the database (createdb), or correct DATABASE_URL.'
+  if (code === '28P01' || code === '28000') return 'Correct user and password in DATABASE_URL.'
+  return 'Is it running, and is DATABASE_URL right? Unset, the embedded Postgres is used.'
+}
+
+async function withClient<T>(url: string, use: (client: pg.Client) => Promise<T>): Promise<T> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    return await use(client)
+  } finally {
+    await client.end().catch(() => {})
+  }
+}
+
+/** Host and database of a connection string, without its password. */
+function describeUrl(url: string): string {
+  const parsed = URL.parse(url)
+  if (!parsed || !/^postgres(ql)?:$/.test(parsed.protocol)) {
+    throw new DatabaseStartError(
+      'bad_url',
+      'DATABASE_URL is not a connection string of the form postgresql://user:password@host:5432/database',
+    )
+  }
+  return `DATABASE_URL (${parsed.searchParams.get('host') ?? parsed.host}${parsed.pathname})`
+}

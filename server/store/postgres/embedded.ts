@@ -1,0 +1,250 @@
+import { mkdirSync, realpathSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from '../../log.ts'
+import { accountForPostgres } from './account.ts'
+import {
+  ensureCluster,
+  evictPredecessor,
+  isPostmasterOf,
+  readPostmaster,
+  SUPERUSER,
+} from './cluster.ts'
+import { PostgresLog } from './log-lines.ts'
+import { ownFolder } from './owner.ts'
+import { type Exit, LaunchFailure, launch, type Postmaster } from './postmaster.ts'
+import { findRuntime, type Runtime, type RuntimeOptions } from './runtime.ts'
+import { asArguments, POSTGRES_SETTINGS } from './settings.ts'
+import { DatabaseStartError } from './start-error.ts'
+
+/** The database the service uses. */
+export const DATABASE = 'rewardops'
+
+/** A Postgres of our own, kept running until `stop`. */
+export interface EmbeddedPostgres {
+  /** A connection string by way of the unix socket; the same for as long as this lives. */
+  url(database?: string): string
+  /** The postmaster's; null while it is down. */
+  readonly pid: number | null
+  readonly state: EmbeddedPostgresState
+  /** Shuts it down cleanly and gives the data folder back. Close the pools first. */
+  stop(): Promise<void>
+}
+
+export type EmbeddedPostgresState = 'up' | 'down' | 'stopped'
+
+export interface EmbeddedPostgresOptions {
+  /** Everything is kept under it: `postgres/`, `postgres.log`, `postgres.owner`. Made where missing. */
+  dataDir: string
+  log: Logger
+  /** It died without being asked to; a restart is under way. */
+  onUnexpectedExit?(exit: Exit): void
+  /** After every change of state but the first `up`. */
+  onState?(state: EmbeddedPostgresState): void
+  /** Settings on top of ours. */
+  settings?: Readonly<Record<string, string>>
+  /** How long another live service on the same data folder is waited for. */
+  waitForOwnerMs?: number
+  /** For tests. */
+  runtime?: RuntimeOptions
+}
+
+/** What a drain takes at most (8 s) and a little more: a restart may overlap the process it replaces. */
+const WAIT_FOR_OWNER_MS = 10_000
+/** How long processes of a killed Postgres may take to die before a start counts as failed. */
+const PASSING_FAILURES_MS = 20_000
+const BACKOFF_MAX_MS = 5_000
+/** Up for this long, a further exit is a new misfortune and not the same one again. */
+const STEADY_MS = 30_000
+
+/**
+ * Starts the embedded Postgres 18 and watches over it.
+ *
+ * ```
+ *              launched              exits
+ *   (start) ───────────▶ up ──────────────────▶ down ─┐ launch fails: again after
+ *      │                 ▲ │                    │ ▲   │ 0.1, 0.2, 0.4 … 5 s
+ *      ▼ fails           │ │ stop()    launched │ └───┘
+ *   (throws)             └─┼────────────────────┤
+ *                          ▼                    ▼ stop()
+ *                       stopped ◀───────────────┘
+ * ```
+ *
+ * It takes over what a killed predecessor left: a Postgres still running, a lock whose pid is a zombie or
+ * somebody else's, an initdb cut short. It dies with us: see KEEPER in postmaster.ts.
+ * @throws DatabaseStartError
+ */
+export async function startEmbeddedPostgres(
+  options: EmbeddedPostgresOptions,
+): Promise<EmbeddedPostgres> {
+  const { log } = options
+  mkdirSync(options.dataDir, { recursive: true })
+  const dataDir = realpathSync(options.dataDir)
+  const folder = join(dataDir, 'postgres')
+  const owner = await ownFolder(join(dataDir, 'postgres.owner'), {
+    waitMs: options.waitForOwnerMs ?? WAIT_FOR_OWNER_MS,
+    log,
+  })
+  let runtime: Runtime | undefined
+  try {
+    const account = accountForPostgres(folder)
+    runtime = await findRuntime(dataDir, account, log, options.runtime)
+    await ensureCluster(folder, runtime, log)
+    const supervisor = new Supervisor(folder, runtime, options, () => {
+      runtime?.remove()
+      owner.release()
+    })
+    await supervisor.start(join(dataDir, 'postgres.log'))
+    return supervisor
+  } catch (error) {
+    runtime?.remove()
+    owner.release()
+    if (error instanceof LaunchFailure) throw new DatabaseStartError('start_failed', error.message)
+    throw error
+  }
+}
+
+/**
+ * The address of the embedded Postgres that another process of ours runs on this data folder; null
+ * when none does. For a worker that is started beside the service by hand.
+ */
+export function runningEmbeddedUrl(dataDir: string): string | null {
+  let folder: string
+  try {
+    folder = realpathSync(join(dataDir, 'postgres'))
+  } catch {
+    return null
+  }
+  const postmaster = readPostmaster(folder)
+  if (!postmaster?.socketDir || !isPostmasterOf(postmaster.pid, folder)) return null
+  return socketUrl(postmaster.socketDir, DATABASE)
+}
+
+function socketUrl(socketDir: string, database: string): string {
+  // Port and sslmode are said because pg would else take PGPORT and PGSSLMODE from the environment.
+  const address = `postgresql://${SUPERUSER}@localhost:5432/${encodeURIComponent(database)}`
+  return `${address}?host=${encodeURIComponent(socketDir)}&sslmode=disable`
+}
+
+class Supervisor implements EmbeddedPostgres {
+  readonly #folder: string
+  readonly #runtime: Runtime
+  readonly #options: EmbeddedPostgresOptions
+  readonly #arguments: string[]
+  readonly #release: () => void
+  #log: PostgresLog | undefined
+  #postmaster: Postmaster | undefined
+  #state: EmbeddedPostgresState = 'down'
+  /** Launches since it was last up for long; they set the pause before the next. */
+  #failures = 0
+  #stopping = new AbortController()
+  #restart: Promise<void> | undefined
+  #stopped: Promise<void> | undefined
+
+  constructor(
+    folder: string,
+    runtime: Runtime,
+    options: EmbeddedPostgresOptions,
+    release: () => void,
+  ) {
+    this.#folder = folder
+    this.#runtime = runtime
+    this.#options = options
+    this.#arguments = asArguments({ ...POSTGRES_SETTINGS, ...options.settings })
+    this.#release = release
+  }
+
+  get pid(): number | null {
+    return this.#postmaster?.pid ?? null
+  }
+
+  get state(): EmbeddedPostgresState {
+    return this.#state
+  }
+
+  url(database: string = DATABASE): string {
+    return socketUrl(this.#runtime.socketDir, database)
+  }
+
+  async start(logFile: string): Promise<void> {
+    this.#log = new PostgresLog(logFile, this.#options.log)
+    await this.#launch()
+    this.#state = 'up'
+  }
+
+  stop(): Promise<void> {
+    this.#stopped ??= (async () => {
+      this.#stopping.abort()
+      await this.#restart
+      await this.#postmaster?.stop()
+      this.#postmaster = undefined
+      this.#release()
+      this.#enter('stopped')
+    })()
+    return this.#stopped
+  }
+
+  /** One launch; failures that pass by themselves are sat out. */
+  async #launch(): Promise<void> {
+    const deadline = Date.now() + PASSING_FAILURES_MS
+    for (;;) {
+      await evictPredecessor(this.#folder, this.#options.log)
+      // Nothing alive is left that listens: the files of a killed one would stop the next.
+      for (const name of ['.s.PGSQL.5432', '.s.PGSQL.5432.lock']) {
+        rmSync(join(this.#runtime.socketDir, name), { force: true })
+      }
+      try {
+        this.#watch(await launch(this.#folder, this.#runtime, this.#arguments, this.#log!))
+        return
+      } catch (error) {
+        if (!(error instanceof LaunchFailure && error.passing) || Date.now() >= deadline)
+          throw error
+        await sleep(100)
+      }
+    }
+  }
+
+  #watch(postmaster: Postmaster): void {
+    this.#postmaster = postmaster
+    const since = Date.now()
+    void postmaster.exited.then((exit) => {
+      if (this.#stopping.signal.aborted) return
+      this.#postmaster = undefined
+      this.#options.log.error(
+        { ...exit, postmaster: postmaster.pid },
+        'Postgres died; starting it again',
+      )
+      this.#enter('down')
+      this.#options.onUnexpectedExit?.(exit)
+      this.#restart = this.#revive(Date.now() - since > STEADY_MS)
+    })
+  }
+
+  async #revive(steady: boolean): Promise<void> {
+    this.#failures = steady ? 0 : this.#failures
+    while (!this.#stopping.signal.aborted) {
+      if (this.#failures > 0) {
+        const backoffMs = Math.min(BACKOFF_MAX_MS, 50 * 2 ** this.#failures)
+        const cut = { signal: this.#stopping.signal }
+        if ((await sleep(backoffMs, true, cut).catch(() => false)) === false) return
+      }
+      this.#failures += 1
+      const startedAt = performance.now()
+      try {
+        await this.#launch()
+      } catch (error) {
+        this.#options.log.error({ err: error }, 'Postgres could not be started again')
+        continue
+      }
+      const ms = Math.round(performance.now() - startedAt)
+      this.#options.log.info({ postmaster: this.pid, ms }, 'Postgres is back')
+      if (!this.#stopping.signal.aborted) this.#enter('up')
+      return
+    }
+  }
+
+  #enter(state: EmbeddedPostgresState): void {
+    this.#state = state
+    this.#options.onState?.(state)
+  }
+}

@@ -1,0 +1,106 @@
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Logger } from '../../log.ts'
+import { inspectProcess } from './processes.ts'
+import { DatabaseStartError } from './start-error.ts'
+
+interface Owner {
+  pid: number
+  startedAt: string
+}
+
+/**
+ * Makes this process the only one that runs a Postgres in the data folder, until `release` or death.
+ * An owner that died, or whose pid another process was given since, does not count. One that is
+ * alive is waited for, because a restart often begins while the old process still drains.
+ * @throws DatabaseStartError `data_folder_in_use` when it lives on after `waitMs`
+ */
+export async function ownFolder(
+  file: string,
+  options: { waitMs: number; log: Logger },
+): Promise<{ release(): void }> {
+  const self = JSON.stringify({
+    pid: process.pid,
+    startedAt: inspectProcess(process.pid)?.startedAt ?? '',
+  } satisfies Owner)
+  const draft = `${file}.${process.pid}`
+  const deadline = Date.now() + options.waitMs
+  let announced = false
+  for (;;) {
+    writeFileSync(draft, self, { mode: 0o644 })
+    try {
+      // A link appears whole or not at all: no other starter ever reads half an owner.
+      linkSync(draft, file)
+      return {
+        release: () => {
+          if (tryRead(file) === self) rmSync(file, { force: true })
+        },
+      }
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    } finally {
+      rmSync(draft, { force: true })
+    }
+    const held = tryRead(file)
+    if (held === null) continue
+    const owner = parse(held)
+    if (owner === null || !isAlive(owner)) {
+      discard(file, held)
+      continue
+    }
+    if (Date.now() >= deadline) {
+      throw new DatabaseStartError(
+        'data_folder_in_use',
+        `process ${owner.pid} already runs a service on this data folder (${file}). ` +
+          'Stop it first, or give this one a data folder of its own with REWARDOPS_DATA_DIR.',
+      )
+    }
+    if (!announced) {
+      announced = true
+      options.log.warn(
+        { owner: owner.pid, waitMs: options.waitMs },
+        'another service holds the data folder; waiting for it to stop',
+      )
+    }
+    await sleep(50)
+  }
+}
+
+/** Removes a dead owner's file, unless somebody replaced it since it was read. */
+function discard(file: string, expected: string): void {
+  const aside = `${file}.${process.pid}.dead`
+  try {
+    renameSync(file, aside)
+  } catch {
+    return
+  }
+  if (tryRead(aside) !== expected) {
+    try {
+      linkSync(aside, file)
+    } catch {}
+  }
+  rmSync(aside, { force: true })
+}
+
+function isAlive(owner: Owner): boolean {
+  const facts = inspectProcess(owner.pid)
+  return facts?.running === true && facts.startedAt === owner.startedAt
+}
+
+function parse(text: string): Owner | null {
+  try {
+    const value = JSON.parse(text) as Partial<Owner>
+    if (typeof value.pid !== 'number' || typeof value.startedAt !== 'string') return null
+    return { pid: value.pid, startedAt: value.startedAt }
+  } catch {
+    return null
+  }
+}
+
+function tryRead(file: string): string | null {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch {
+    return null
+  }
+}

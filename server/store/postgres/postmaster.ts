@@ -1,0 +1,129 @@
+import { spawn } from 'node:child_process'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { spawnAs } from './account.ts'
+import { isPostmasterOf, readPostmaster } from './cluster.ts'
+import type { PostgresLog } from './log-lines.ts'
+import { POSTGRES_ENV, type Runtime } from './runtime.ts'
+
+/** How a process ended. */
+export interface Exit {
+  code: number | null
+  signal: NodeJS.Signals | null
+}
+
+/** A Postgres that accepts connections. */
+export interface Postmaster {
+  pid: number
+  /** Settles when it is gone, for whatever reason. */
+  exited: Promise<Exit>
+  /** Disconnects everybody and shuts down: SIGINT, after 10 s SIGQUIT, after 5 s more SIGKILL. */
+  stop(): Promise<void>
+}
+
+/** A Postgres that exited instead of becoming ready. */
+export class LaunchFailure extends Error {
+  /** Whether it may well succeed in a moment: processes of a killed predecessor are still dying. */
+  readonly passing: boolean
+
+  constructor(exit: Exit, output: string[]) {
+    const how = exit.signal ? `was killed by ${exit.signal}` : `exited with ${exit.code}`
+    super(`Postgres ${how} while starting:\n  ${output.slice(-12).join('\n  ')}`)
+    this.name = 'LaunchFailure'
+    this.passing = output.some((line) =>
+      /pre-existing shared memory block|lock file ".*" already exists/.test(line),
+    )
+  }
+}
+
+/**
+ * Between us and Postgres, a shell that holds one end of a pipe: when we die, however, the other end
+ * closes, `read` returns and Postgres gets SIGINT, a clean shutdown (20 ms after a `kill -9` of Node).
+ * The second `wait` is for signals to the shell, which end the first one early.
+ */
+const KEEPER = `
+exec 3<&0
+"$0" "$@" </dev/null 3<&- &
+postgres=$!
+trap 'kill -INT $postgres' INT TERM HUP
+{ read -r _ <&3; kill -INT $postgres; } 2>/dev/null &
+watch=$!
+exec 3<&- </dev/null
+wait $postgres; code=$?
+while kill -0 $postgres 2>/dev/null; do wait $postgres; code=$?; done
+kill $watch 2>/dev/null
+exit $code
+`
+
+/**
+ * Starts Postgres on a cluster and waits until it accepts connections, however long it replays its log.
+ * @throws LaunchFailure when it exits before
+ */
+export async function launch(
+  folder: string,
+  runtime: Runtime,
+  settings: string[],
+  log: PostgresLog,
+): Promise<Postmaster> {
+  const command = [
+    runtime.binaries.postgres,
+    ...['-D', runtime.dataArgument(folder), '-k', runtime.socketDir],
+    ...settings,
+  ]
+  const keeper = spawn('/bin/sh', ['-c', KEEPER, ...command], {
+    ...spawnAs(runtime.account),
+    cwd: folder,
+    env: POSTGRES_ENV,
+    stdio: ['pipe', 'ignore', 'pipe'],
+    // A session of its own: Ctrl-C in the terminal is for us, and we stop Postgres last.
+    detached: true,
+  })
+  const exited = new Promise<Exit>((resolve) => {
+    keeper.once('exit', (code, signal) => resolve({ code, signal }))
+    keeper.once('error', () => resolve({ code: null, signal: null }))
+  })
+  // Writing to it is never tried; it may still break.
+  keeper.stdin.on('error', () => {})
+
+  const output: string[] = []
+  const ready = new Promise<'ready'>((resolve) => {
+    keeper.stderr.setEncoding('utf8').on('data', (piece: string) => {
+      for (const line of log.write(piece)) {
+        if (output.length < 200) output.push(line)
+        if (line.includes('database system is ready to accept connections')) resolve('ready')
+      }
+    })
+  })
+  const first = await Promise.race([ready, exited])
+  if (first !== 'ready') {
+    // What it said last may still be in the pipe, which its children can hold open.
+    await Promise.race([new Promise((resolve) => keeper.once('close', resolve)), sleep(500)])
+    throw new LaunchFailure(first, output)
+  }
+  const pid = readPostmaster(folder)?.pid ?? 0
+
+  // Nothing here keeps our process alive: whoever needs the database has work of its own.
+  const handles = [keeper, keeper.stdin, keeper.stderr] as unknown as {
+    ref(): void
+    unref(): void
+  }[]
+  for (const handle of handles) handle.unref()
+
+  const stop = async () => {
+    keeper.ref()
+    keeper.stdin.end()
+    const signals: [number, NodeJS.Signals][] = [
+      [10_000, 'SIGQUIT'],
+      [5_000, 'SIGKILL'],
+    ]
+    for (const [afterMs, signal] of signals) {
+      const patience = new AbortController()
+      const late = sleep(afterMs, 'late', { signal: patience.signal }).catch(() => 'gone')
+      const outcome = await Promise.race([exited, late])
+      patience.abort()
+      if (outcome !== 'late') return
+      if (isPostmasterOf(pid, folder)) process.kill(pid, signal)
+    }
+    await exited
+  }
+  return { pid, exited, stop }
+}

@@ -1,0 +1,170 @@
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { chmodSync, chownSync, lstatSync, mkdirSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Logger } from '../../log.ts'
+import { type Account, spawnAs } from './account.ts'
+import { type Binaries, copyBinaries, linkLibraries, packagedBinaries } from './binaries.ts'
+import { DatabaseStartError } from './start-error.ts'
+
+/** How Postgres is to be run on this machine, found out by trying. */
+export interface Runtime {
+  binaries: Binaries
+  /** Who runs it and owns its files; null: we do. */
+  account: Account | null
+  /** What `-D` is given. The cluster's folder is the working directory in any case. */
+  dataArgument(folder: string): string
+  /** 0700, the account's: whoever may enter it may connect, there are no passwords. */
+  socketDir: string
+  /** Removes the socket's folder, and copied binaries with it. */
+  remove(): void
+}
+
+/** What `findRuntime` would otherwise find by itself; for tests. */
+export interface RuntimeOptions {
+  /** Where the socket's folder may lie, best first. */
+  temporary?: string[]
+  packaged?: Binaries
+}
+
+/** The environment of everything Postgres: ours might hold PGPORT, PGDATA or PGOPTIONS. */
+export const POSTGRES_ENV = {
+  PATH: '/usr/local/bin:/usr/bin:/bin',
+  LC_ALL: 'C',
+  TZ: 'UTC',
+} as unknown as NodeJS.ProcessEnv
+
+/** sun_path in sys/un.h: 108 bytes on Linux, 104 on macOS, one of them the final NUL. */
+const SOCKET_PATH_MAX_BYTES = process.platform === 'linux' ? 107 : 103
+
+/**
+ * Finds a way to run Postgres that works here. Not root: as we are. Root has to drop to an account,
+ * and in a checkout under /root that account reaches nothing:
+ *
+ * | cannot reach      | way out                                                                     |
+ * |-------------------|-----------------------------------------------------------------------------|
+ * | the data folder   | opened to 0711: it can be passed through, not listed                        |
+ * | a folder above it | `-D /proc/self/cwd`: a working directory set before the drop needs no path (Linux) |
+ * | the binaries      | a copy beside the socket, in the first temporary folder that allows running it |
+ *
+ * Tried and left out: CAP_DAC_READ_SEARCH by setpriv (initdb asks access(2), which ignores capabilities)
+ * and a user namespace (many containers forbid it, and the files would change owners with the way).
+ * @throws DatabaseStartError `start_failed`, naming what was tried
+ */
+export async function findRuntime(
+  dataDir: string,
+  account: Account | null,
+  log: Logger,
+  options: RuntimeOptions = {},
+): Promise<Runtime> {
+  const temporary = options.temporary ?? [tmpdir(), '/tmp', '/var/tmp', '/dev/shm', '/run']
+  const entering = (path: string) => problemOf(account, ['sh', '-c', 'cd "$1"', 'sh', path])
+  const running = (binaries: Binaries) => problemOf(account, [binaries.postgres, '--version'])
+  const tried: string[] = []
+
+  if (account !== null && (await entering(dataDir)) !== null) openToPassThrough(dataDir, log)
+  const dataProblem = account && (await entering(dataDir))
+  if (dataProblem !== null && process.platform !== 'linux') {
+    throw unrunnable(account, [`${dataDir}: ${dataProblem}`])
+  }
+  const dataArgument = (folder: string) => (dataProblem === null ? folder : '/proc/self/cwd')
+  const packaged = options.packaged ?? packagedBinaries()
+  const packagedProblem = linkProblem(packaged) ?? (await running(packaged))
+  if (packagedProblem !== null) tried.push(`${packaged.postgres}: ${packagedProblem}`)
+
+  for (const base of new Set(temporary)) {
+    const runDir = claimRunDir(base, dataDir, account)
+    if (typeof runDir === 'string') {
+      tried.push(runDir)
+      continue
+    }
+    const socketProblem = await entering(runDir.socketDir)
+    if (socketProblem !== null) tried.push(`${runDir.socketDir}: ${socketProblem}`)
+    else if (packagedProblem === null) {
+      return { ...runDir, account, dataArgument, binaries: packaged }
+    } else {
+      try {
+        const copy = copyBinaries(packaged, runDir.path)
+        const copyProblem = await running(copy)
+        if (copyProblem === null) return { ...runDir, account, dataArgument, binaries: copy }
+        tried.push(`${copy.postgres}: ${copyProblem}`)
+      } catch (error) {
+        tried.push(`a copy under ${runDir.path}: ${(error as Error).message}`)
+      }
+    }
+    runDir.remove()
+  }
+  throw unrunnable(account, tried)
+}
+
+function unrunnable(account: Account | null, tried: string[]): DatabaseStartError {
+  return new DatabaseStartError(
+    'start_failed',
+    `the embedded Postgres cannot be run here${account ? ` as "${account.name}"` : ''}:\n  ` +
+      `${tried.join('\n  ')}\n` +
+      'Move the project to a folder that other users may enter, or set DATABASE_URL.',
+  )
+}
+
+interface RunDir {
+  path: string
+  socketDir: string
+  remove(): void
+}
+
+/** Makes the folder for what must lie at a short path, or says why it cannot be. */
+function claimRunDir(base: string, dataDir: string, account: Account | null): RunDir | string {
+  const uid = process.getuid?.() ?? 0
+  // By data folder, so that a restart finds what a killed predecessor left; by user, so that root's
+  // leftovers do not stand in the way of somebody else's.
+  const key = createHash('sha256').update(`${uid}:${dataDir}`).digest('hex').slice(0, 12)
+  const path = join(base, `rewardops-${key}`)
+  const socketDir = join(path, 'socket')
+  if (Buffer.byteLength(join(socketDir, '.s.PGSQL.5432.lock')) > SOCKET_PATH_MAX_BYTES) {
+    return `${socketDir}: longer than a socket's path may be`
+  }
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o711 })
+    const entry = lstatSync(path)
+    // Anybody may write to /tmp: a link or a folder of somebody else's is not ours to use.
+    if (!entry.isDirectory() || entry.uid !== uid) return `${path}: belongs to somebody else`
+    chmodSync(path, 0o711)
+    mkdirSync(socketDir, { recursive: true, mode: 0o700 })
+    chmodSync(socketDir, 0o700)
+    if (account) chownSync(socketDir, account.uid, account.gid)
+  } catch (error) {
+    return (error as Error).message
+  }
+  return { path, socketDir, remove: () => rmSync(path, { recursive: true, force: true }) }
+}
+
+/** What comes of a command that the account runs in the root folder: null when it went well. */
+function problemOf(account: Account | null, [file, ...args]: string[]): Promise<string | null> {
+  return new Promise((resolve) => {
+    const options = { ...spawnAs(account), cwd: '/', env: POSTGRES_ENV, timeout: 10_000 }
+    execFile(file!, args, options, (error, _stdout, stderr) => {
+      resolve(error === null ? null : stderr.trim() || error.message)
+    })
+  })
+}
+
+function linkProblem(binaries: Binaries): string | null {
+  try {
+    linkLibraries(binaries)
+    return null
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+function openToPassThrough(dataDir: string, log: Logger): void {
+  const mode = statSync(dataDir).mode & 0o777
+  const opened = mode | 0o011
+  if (opened === mode) return
+  chmodSync(dataDir, opened)
+  log.info(
+    { dataDir, from: mode.toString(8), to: opened.toString(8) },
+    'opened the data folder for the user that Postgres runs as',
+  )
+}

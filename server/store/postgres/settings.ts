@@ -1,0 +1,48 @@
+/**
+ * Postgres's settings for one service that writes in bulk and reads by key, on a machine it shares.
+ * Only what differs from the defaults, and why; see docs of Postgres 18 for each.
+ */
+export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
+  // Reached through the socket's folder alone.
+  listen_addresses: '',
+  unix_socket_permissions: '0700',
+  // The server, two workers and their queues hold about 40; each idle one costs 2 to 3 MB.
+  max_connections: '200',
+  shared_buffers: '256MB',
+  work_mem: '16MB',
+  maintenance_work_mem: '128MB',
+  // A batch of 8,192 samples is 25 MB of log: at the default of 1 GB a run checkpoints all the time.
+  max_wal_size: '2GB',
+  min_wal_size: '256MB',
+  checkpoint_timeout: '15min',
+  // No replicas, no base backups: the least the log can hold.
+  wal_level: 'minimal',
+  max_wal_senders: '0',
+  // SSDs: a page out of order costs little more than the next one.
+  random_page_cost: '1.1',
+  // Compiling costs more than it saves in queries of milliseconds.
+  jit: 'off',
+  // Samples are written twice and leases every second: vacuum soon and little, not late and long.
+  autovacuum_naptime: '15s',
+  autovacuum_vacuum_scale_factor: '0.05',
+  autovacuum_analyze_scale_factor: '0.05',
+  autovacuum_vacuum_cost_limit: '1000',
+  // A statement that failed was answered to whoever sent it, and may hold a batch's texts.
+  log_min_error_statement: 'panic',
+  log_checkpoints: 'off',
+  timezone: 'UTC',
+  log_timezone: 'UTC',
+}
+
+/** For databases that a test throws away: no write waits for the disk. */
+export const THROWAWAY_SETTINGS: Readonly<Record<string, string>> = {
+  fsync: 'off',
+  full_page_writes: 'off',
+  synchronous_commit: 'off',
+  shared_buffers: '64MB',
+}
+
+/** As arguments of `postgres`. */
+export function asArguments(settings: Readonly<Record<string, string>>): string[] {
+  return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+}

@@ -1,0 +1,51 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import pg from 'pg'
+import type { TestProject } from 'vitest/node'
+import { createLogger } from '../../log.ts'
+import { migrate } from '../migrate.ts'
+import { startEmbeddedPostgres } from './embedded.ts'
+import { THROWAWAY_SETTINGS } from './settings.ts'
+
+/** What `test-database.ts` is told: where Postgres is, and why the template could not be made, if so. */
+export interface TestPostgres {
+  adminUrl: string
+  problem: string | null
+}
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    testPostgres: TestPostgres
+  }
+}
+
+/** The database with all migrations that those of the tests are copied from. */
+export const TEMPLATE = 'rewardops_template'
+
+/** Vitest's global set-up: one Postgres for the run, in a folder that is removed after it. */
+export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'rewardops-test-'))
+  const postgres = await startEmbeddedPostgres({
+    dataDir,
+    log: createLogger('warn', 'test postgres'),
+    settings: THROWAWAY_SETTINGS,
+  })
+  const adminUrl = postgres.url('postgres')
+  let problem: string | null = null
+  try {
+    const client = new pg.Client({ connectionString: adminUrl })
+    await client.connect()
+    await client.query(`create database ${TEMPLATE}`)
+    await client.end()
+    await migrate(postgres.url(TEMPLATE))
+  } catch (error) {
+    // Only the tests that ask for a database fail of it.
+    problem = (error as Error).message
+  }
+  project.provide('testPostgres', { adminUrl, problem })
+  return async () => {
+    await postgres.stop()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
