@@ -1,0 +1,206 @@
+import type { SampleFailureReason } from '../wire/sample-reason.ts'
+import {
+  DETAIL_LIMIT,
+  type EngineFailure,
+  type FailureClass,
+  type ResponseHeaders,
+} from './engine.ts'
+import { retryAfterMs } from './retry-after.ts'
+
+/** Makes a failure, its detail cut to {@link DETAIL_LIMIT}. */
+export function failure(
+  failureClass: FailureClass,
+  reason: SampleFailureReason,
+  detail: string,
+): EngineFailure {
+  return { ok: false, class: failureClass, reason, detail: clip(detail) }
+}
+
+/** Cuts a text to {@link DETAIL_LIMIT} characters on one line. */
+export function clip(text: string): string {
+  const line = text.replace(/\s+/g, ' ').trim()
+  return line.length <= DETAIL_LIMIT ? line : `${line.slice(0, DETAIL_LIMIT - 1)}…`
+}
+
+/**
+ * How the backends say that a text is too long: vLLM "This model's maximum context length is …", SGLang "The input
+ * (n tokens) is longer than the model's context length", llama.cpp `exceed_context_size_error`, TEI "must have less than n tokens".
+ */
+const CONTEXT_EXCEEDED =
+  /context length|context size|exceed_context_size|max(?:imum)?[ _]model[ _]len|longer than the (?:maximum )?model|token count exceeds|must have less than \d+ tokens/i
+
+/** vLLM answers 400 when a score is NaN: its JSON encoder refuses the number. */
+const NON_FINITE_REFUSAL = /out of range float values|score is nan/i
+
+/** A 400 of vLLM's that is the engine's failure, not the request's. */
+const ENGINE_FAILED = /failed to generate results for all prompts/i
+
+/** Names what an answer other than 2xx means. */
+export function classifyStatus(
+  status: number,
+  headers: ResponseHeaders,
+  bodyText: string,
+): EngineFailure {
+  if (status >= 300 && status < 400) {
+    const location = headers.location
+    const target = typeof location === 'string' ? `to ${location}` : 'without a Location'
+    return failure(
+      'corrupt',
+      'rejected',
+      `answered ${status}, a redirect ${target}; redirects are never followed`,
+    )
+  }
+  const message = errorMessage(bodyText)
+  const detail = message === '' ? `answered ${status}` : `answered ${status}: ${message}`
+  if (status === 429 || status === 503) {
+    const busy = failure('busy', status === 429 ? 'rejected' : 'transport', detail)
+    const after = retryAfterMs(headers, Date.now())
+    if (after !== null) busy.retryAfterMs = after
+    return busy
+  }
+  if (NON_FINITE_REFUSAL.test(message)) return failure('corrupt', 'non_finite', detail)
+  if (status === 408 || status === 424 || status >= 500 || ENGINE_FAILED.test(message)) {
+    return failure('fault', 'transport', detail)
+  }
+  if (status >= 400 && CONTEXT_EXCEEDED.test(message)) {
+    return failure('client', 'context_exceeded', detail)
+  }
+  return failure('client', 'rejected', detail)
+}
+
+/**
+ * The message in an error body, whatever its shape: `{"error":{"message"}}`, `{"error":"…"}`, `{"message"}`,
+ * FastAPI's `{"detail"}`, plain text, or the text of an HTML page.
+ */
+export function errorMessage(bodyText: string): string {
+  const text = bodyText.slice(0, 8192)
+  if (looksLikeHtml(text)) return clip(htmlText(text))
+  let value: unknown
+  try {
+    value = JSON.parse(bodyText)
+  } catch {
+    return clip(text)
+  }
+  return clip(messageOf(value) ?? text)
+}
+
+function messageOf(value: unknown): string | null {
+  if (typeof value === 'string') return value
+  if (typeof value !== 'object' || value === null) return null
+  const { error, message, detail } = value as Record<string, unknown>
+  if (typeof error === 'string') return error
+  if (typeof error === 'object' && error !== null) {
+    const inner = error as Record<string, unknown>
+    const type = typeof inner.type === 'string' ? inner.type : null
+    if (typeof inner.message === 'string') {
+      // llama.cpp and vLLM put the distinguishing word into `type`.
+      return type === null ? inner.message : `${inner.message} (${type})`
+    }
+  }
+  if (typeof message === 'string') return message
+  if (typeof detail === 'string') return detail
+  return detail === undefined ? null : JSON.stringify(detail)
+}
+
+/** True for a text that begins as an HTML page does. */
+export function looksLikeHtml(text: string): boolean {
+  return /^\s*<(?:!doctype html|html|head|body)\b/i.test(text)
+}
+
+function htmlText(html: string): string {
+  const title = /<title[^>]*>([^<]*)<\/title>/i.exec(html)?.[1]
+  if (title) return `HTML page "${title.trim()}"`
+  return `HTML page: ${html.replace(/<[^>]*>/g, ' ')}`
+}
+
+/** A parsed 2xx body, or why there is none. */
+export type JsonAnswer = { ok: true; value: unknown } | EngineFailure
+
+/** Parses the body of a 2xx answer; anything else is classified by its status. */
+export function readJsonAnswer(
+  status: number,
+  headers: ResponseHeaders,
+  bodyText: string,
+): JsonAnswer {
+  if (status < 200 || status >= 300) return classifyStatus(status, headers, bodyText)
+  try {
+    return { ok: true, value: JSON.parse(bodyText) }
+  } catch {
+    return unparsed(bodyText)
+  }
+}
+
+function unparsed(bodyText: string): EngineFailure {
+  if (hasBareNonFinite(bodyText)) {
+    return failure('corrupt', 'non_finite', `answered NaN or an infinity: ${bodyText}`)
+  }
+  if (bodyText.trim() === '')
+    return failure('corrupt', 'unparseable', 'answered with an empty body')
+  if (looksLikeHtml(bodyText)) {
+    return failure(
+      'corrupt',
+      'unparseable',
+      `answered with an ${htmlText(bodyText.slice(0, 8192))}`,
+    )
+  }
+  return failure('corrupt', 'unparseable', `answered with something that is not JSON: ${bodyText}`)
+}
+
+/**
+ * True when a body is JSON but for bare NaN or Infinity tokens, which Python's encoder writes and JSON forbids.
+ * Strings are skipped, so a label "NaN" does not count.
+ */
+function hasBareNonFinite(bodyText: string): boolean {
+  let found = false
+  const patched = bodyText.replace(/"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity|nan|inf)\b/g, (token) => {
+    if (token.startsWith('"')) return token
+    found = true
+    return 'null'
+  })
+  if (!found) return false
+  try {
+    JSON.parse(patched)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/**
+ * A value in a score's place as a finite number, or why it is none. `null` is what encoders without NaN write for it
+ * (orjson does), so it is non-finite rather than missing.
+ */
+export function finiteScore(value: unknown, where: string): number | EngineFailure {
+  if (typeof value === 'number') {
+    // JSON has no Infinity, but 1e999 parses to it.
+    return Number.isFinite(value) ? value : failure('corrupt', 'non_finite', `${where} is ${value}`)
+  }
+  if (value === null) return failure('corrupt', 'non_finite', `${where} is null`)
+  if (typeof value === 'string' && /^\s*[+-]?(?:nan|inf(?:inity)?)\s*$/i.test(value)) {
+    return failure('corrupt', 'non_finite', `${where} is "${value.trim()}"`)
+  }
+  if (value === undefined) return failure('corrupt', 'unparseable', `${where} is missing`)
+  return failure('corrupt', 'unparseable', `${where} is ${typeof value}, not a number`)
+}
+
+/** The one element of a list that must have exactly one: one text was sent. */
+export function onlyElement(value: unknown, where: string): { item: unknown } | EngineFailure {
+  if (!Array.isArray(value)) return failure('corrupt', 'unparseable', `${where} is not a list`)
+  if (value.length !== 1) {
+    return failure('corrupt', 'unparseable', `${where} has ${value.length} entries for one text`)
+  }
+  return { item: value[0] }
+}
+
+/** `value[key]` of an object, undefined of anything else. */
+export function field(value: unknown, key: string): unknown {
+  return typeof value === 'object' && value !== null
+    ? (value as Record<string, unknown>)[key]
+    : undefined
+}
+
+/** `usage.prompt_tokens` of an answer, where it has one. */
+export function promptTokensOf(answer: unknown): number | undefined {
+  const tokens = field(field(answer, 'usage'), 'prompt_tokens')
+  return typeof tokens === 'number' && Number.isFinite(tokens) ? tokens : undefined
+}

@@ -1,0 +1,78 @@
+import { type LookupAddress, type LookupAllOptions, type LookupOptions, lookup } from 'node:dns'
+import { BlockList, isIPv6 } from 'node:net'
+
+/**
+ * Addresses no reward-model server has: link-local networks and the fixed addresses of cloud metadata services, which
+ * hand credentials to whoever asks from the machine. Loopback and private networks are allowed: servers live there.
+ */
+const forbidden = new BlockList()
+forbidden.addSubnet('169.254.0.0', 16, 'ipv4') // link-local; AWS, Google, Azure, ECS metadata
+forbidden.addAddress('168.63.129.16', 'ipv4') // Azure's wire server
+forbidden.addAddress('100.100.100.200', 'ipv4') // Alibaba Cloud metadata
+forbidden.addAddress('192.0.0.192', 'ipv4') // Oracle Cloud metadata
+forbidden.addSubnet('fe80::', 10, 'ipv6') // link-local
+forbidden.addAddress('fd00:ec2::254', 'ipv6') // AWS metadata
+// The same IPv4 networks inside IPv6; BlockList itself sees through ::ffff:0:0/96.
+forbidden.addSubnet('64:ff9b::a9fe:0', 112, 'ipv6') // NAT64
+forbidden.addSubnet('2002:a9fe::', 32, 'ipv6') // 6to4
+forbidden.addSubnet('::a9fe:0', 112, 'ipv6') // IPv4-compatible
+
+const METADATA_NAMES = new Set([
+  'metadata',
+  'metadata.google.internal',
+  'metadata.goog',
+  'instance-data',
+  'instance-data.ec2.internal',
+  'metadata.azure.com',
+  'metadata.tencentyun.com',
+])
+
+/** True for an IP address (no brackets) that is link-local or a metadata service's. */
+export function isForbiddenAddress(address: string): boolean {
+  const bare = address.split('%', 1)[0] as string
+  return forbidden.check(bare, isIPv6(bare) ? 'ipv6' : 'ipv4')
+}
+
+/** True for a host name that only metadata services have. */
+export function isMetadataName(hostname: string): boolean {
+  return METADATA_NAMES.has(hostname.toLowerCase().replace(/\.$/, ''))
+}
+
+/** `code` of the error that {@link safeLookup} gives for a name that resolves to a forbidden address. */
+export const FORBIDDEN_ADDRESS_CODE = 'ERR_FORBIDDEN_ADDRESS'
+
+type LookupCallback = (
+  error: NodeJS.ErrnoException | null,
+  address: string | LookupAddress[],
+  family?: number,
+) => void
+
+/**
+ * `dns.lookup` that refuses a name when any of its addresses is forbidden, for the connector of every call: what was
+ * harmless at registration may resolve elsewhere later.
+ */
+export function safeLookup(
+  hostname: string,
+  options: LookupOptions,
+  callback: LookupCallback,
+): void {
+  const all: LookupAllOptions = { ...options, all: true }
+  lookup(hostname, all, (error, addresses) => {
+    if (error !== null) {
+      callback(error, [])
+      return
+    }
+    const bad = addresses.find((entry) => isForbiddenAddress(entry.address))
+    if (bad !== undefined) {
+      const refusal: NodeJS.ErrnoException = new Error(
+        `${hostname} resolves to ${bad.address}, a link-local or metadata address`,
+      )
+      refusal.code = FORBIDDEN_ADDRESS_CODE
+      callback(refusal, [])
+      return
+    }
+    const one = addresses[0]
+    if (options.all === true) callback(null, addresses)
+    else callback(null, one?.address ?? '', one?.family ?? 4)
+  })
+}

@@ -1,0 +1,247 @@
+import { afterEach, expect, test } from 'vitest'
+import { probeServer } from './probe.ts'
+import { answer, type FakeHandler, FakeServer, hangs, scoreBody } from './testing/fake-server.ts'
+
+const servers: FakeServer[] = []
+afterEach(async () => {
+  await Promise.all(servers.splice(0).map((server) => server.close()))
+})
+
+/** A server with those routes; what is missing answers as FastAPI does: 404, or 405 to the wrong method. */
+async function serve(routes: Record<string, FakeHandler>): Promise<FakeServer> {
+  const server = await FakeServer.start((call, response) => {
+    const handler = routes[`${call.method} ${call.path}`]
+    if (handler !== undefined) return handler(call, response)
+    const other = Object.keys(routes).some((route) => route.endsWith(` ${call.path}`))
+    return answer(other ? 405 : 404, { detail: other ? 'Method Not Allowed' : 'Not Found' })(
+      call,
+      response,
+    )
+  })
+  servers.push(server)
+  return server
+}
+
+const models = (owner: string, ...ids: string[]): FakeHandler =>
+  answer(200, {
+    object: 'list',
+    data: ids.map((id, i) => ({
+      id,
+      object: 'model',
+      owned_by: owner,
+      max_model_len: 4096 * (i + 1),
+    })),
+  })
+const vllmRoutes = {
+  'GET /v1/models': models('vllm', 'rm', 'adapter'),
+  'GET /version': answer(200, { version: '0.12.0' }),
+  'POST /classify': answer(200, scoreBody('vllm', '1')),
+}
+const sglangRoutes = {
+  'GET /v1/models': models('sglang', 'rm'),
+  'GET /model_info': answer(200, { model_path: '/m/rm', is_generation: false }),
+  'GET /server_info': answer(200, { version: '0.5.6', api_key: 'x' }),
+}
+const openrlhfRoutes = { 'POST /get_reward': answer(200, { rewards: [0.3], scores: [0.3] }) }
+
+const probe = (server: FakeServer, over: Partial<Parameters<typeof probeServer>[0]> = {}) =>
+  probeServer({ url: server.url, engine: 'auto', apiKey: null, timeoutMs: 5_000, ...over })
+
+test('finds vLLM: model, version, length and that it classifies', async () => {
+  const server = await serve(vllmRoutes)
+  const found = {
+    ok: true,
+    engine: 'vllm',
+    url: server.url,
+    models: ['rm', 'adapter'],
+    model: 'rm',
+    version: '0.12.0',
+    maxModelLen: 4096,
+    kind: 'discriminative',
+  }
+  expect(await probe(server)).toMatchObject(found)
+  expect(await probe(server, { engine: 'vllm' })).toMatchObject(found)
+  expect(await probe(server, { url: `${server.url}/v1/` })).toMatchObject({
+    ...found,
+    url: `${server.url}/v1`,
+  })
+  expect(await probe(server, { model: 'adapter' })).toMatchObject({
+    model: 'adapter',
+    maxModelLen: 8192,
+  })
+})
+
+test('a vLLM that only generates is told apart', async () => {
+  const { 'POST /classify': _, ...routes } = vllmRoutes
+  const server = await serve({ ...routes, 'POST /v1/chat/completions': answer(200, {}) })
+  expect(await probe(server)).toMatchObject({ engine: 'vllm', kind: 'generative' })
+})
+
+test('finds SGLang, by the older route names too', async () => {
+  expect(await probe(await serve(sglangRoutes))).toMatchObject({
+    engine: 'sglang',
+    models: ['rm'],
+    version: '0.5.6',
+    kind: 'discriminative',
+  })
+  const older = await serve({
+    'GET /v1/models': models('sglang', 'rm'),
+    'GET /get_model_info': answer(200, { model_path: '/m/rm', is_generation: true }),
+  })
+  expect(await probe(older)).toMatchObject({ engine: 'sglang', version: null, kind: 'generative' })
+})
+
+test('finds an OpenRLHF reward server by asking for a reward, at any path', async () => {
+  expect(await probe(await serve(openrlhfRoutes))).toMatchObject({
+    engine: 'openrlhf',
+    models: [],
+    model: null,
+  })
+  const elsewhere = await serve({ 'POST /my/rm': answer(200, { rewards: 0.3 }) })
+  expect(await probe(elsewhere, { url: `${elsewhere.url}/my/rm`, model: 'mine' })).toMatchObject({
+    engine: 'openrlhf',
+    model: 'mine',
+  })
+})
+
+test('a model list without an owner is looked at more closely', async () => {
+  const bare = answer(200, { data: [{ id: 'rm' }] })
+  expect(await probe(await serve({ ...vllmRoutes, 'GET /v1/models': bare }))).toMatchObject({
+    engine: 'vllm',
+  })
+  expect(await probe(await serve({ ...sglangRoutes, 'GET /v1/models': bare }))).toMatchObject({
+    engine: 'sglang',
+  })
+})
+
+test('with a named engine a server may speak the scoring route alone', async () => {
+  const server = await serve({ 'POST /classify': answer(200, scoreBody('vllm', '1')) })
+  expect(await probe(server, { engine: 'vllm', model: 'rm' })).toMatchObject({
+    ok: true,
+    models: [],
+    model: 'rm',
+    version: null,
+    kind: 'discriminative',
+  })
+})
+
+test('the key is sent, and a refused one is named', async () => {
+  const locked: FakeHandler = (call, response) =>
+    call.headers.authorization === 'Bearer right'
+      ? vllmRoutes['GET /v1/models'](call, response)
+      : answer(401, { error: 'Unauthorized' })(call, response)
+  const server = await serve({ ...vllmRoutes, 'GET /v1/models': locked })
+  expect(await probe(server, { apiKey: 'right' })).toMatchObject({ ok: true })
+  const wrong = await probe(server, { apiKey: 'wrong-key' })
+  expect(wrong).toMatchObject({ ok: false, reason: 'server_unreachable', cause: 'key_refused' })
+  expect(JSON.stringify(wrong)).not.toContain('wrong-key')
+})
+
+test.each(['auto', 'vllm', 'sglang', 'openrlhf'] as const)(
+  'a redirect is refused and named, not followed (%s)',
+  async (engine) => {
+    const goal = await serve(vllmRoutes)
+    const server = await serve({})
+    server.handler = answer(307, '', { location: `${goal.url}/elsewhere` })
+    const result = await probe(server, { engine })
+    expect(result).toMatchObject({ ok: false, reason: 'server_redirects' })
+    expect(result).toHaveProperty('message', expect.stringContaining(`${goal.url}/elsewhere`))
+    expect(goal.calls).toHaveLength(0)
+  },
+)
+
+test('an engine that is another is refused', async () => {
+  expect(await probe(await serve(sglangRoutes), { engine: 'vllm' })).toMatchObject({
+    reason: 'server_not_recognised',
+    cause: 'other_engine',
+  })
+  expect(await probe(await serve(vllmRoutes), { engine: 'sglang' })).toMatchObject({
+    reason: 'server_not_recognised',
+    cause: 'other_engine',
+  })
+  expect(await probe(await serve(vllmRoutes), { engine: 'openrlhf' })).toMatchObject({
+    reason: 'server_not_recognised',
+  })
+  expect(await probe(await serve({ 'GET /v1/models': models('llamacpp', 'rm') }))).toMatchObject({
+    cause: 'other_engine',
+  })
+})
+
+test('a model it does not serve is refused, naming those it does', async () => {
+  const result = await probe(await serve(vllmRoutes), { model: 'other' })
+  expect(result).toMatchObject({ ok: false, reason: 'model_not_served' })
+  expect(result).toHaveProperty('message', expect.stringContaining('"adapter"'))
+})
+
+test('a page, or a server of something else, is not recognised', async () => {
+  const page = await serve({})
+  page.handler = answer(200, '<!doctype html><title>Hello</title>', { 'content-type': 'text/html' })
+  expect(await probe(page)).toMatchObject({ reason: 'server_not_recognised' })
+  expect(await probe(page, { engine: 'vllm' })).toMatchObject({
+    reason: 'server_not_recognised',
+    cause: 'not_json',
+  })
+  expect(await probe(await serve({}))).toMatchObject({ reason: 'server_not_recognised' })
+})
+
+test('a server still loading is unreachable for now, not unknown', async () => {
+  const server = await serve({})
+  server.handler = answer(503, { error: { message: 'Loading model' } })
+  for (const engine of ['auto', 'vllm', 'sglang', 'openrlhf'] as const) {
+    expect(await probe(server, { engine })).toMatchObject({
+      reason: 'server_unreachable',
+      cause: 'not_ready',
+      message: expect.stringContaining('Loading model'),
+    })
+  }
+})
+
+test('nobody listening, a host that does not exist, silence, no HTTP, no TLS: each is named', async () => {
+  const server = await serve({})
+  const { url } = server
+  await server.close()
+  expect(await probe(server, { url })).toMatchObject({
+    reason: 'server_unreachable',
+    cause: 'connection',
+  })
+  expect(await probe(server, { url: 'http://no-such-host.invalid' })).toMatchObject({
+    reason: 'server_unreachable',
+    cause: 'dns',
+  })
+  const silent = await serve({})
+  silent.handler = hangs
+  expect(await probe(silent, { timeoutMs: 50 })).toMatchObject({
+    reason: 'server_unreachable',
+    cause: 'timeout',
+  })
+  const plain = await serve(vllmRoutes)
+  expect(await probe(plain, { url: plain.url.replace('http:', 'https:') })).toMatchObject({
+    reason: 'server_unreachable',
+    cause: 'tls',
+  })
+})
+
+test('nothing is sent to a forbidden address', async () => {
+  expect(await probe({ url: 'http://169.254.169.254/' } as FakeServer)).toMatchObject({
+    reason: 'forbidden_url',
+    cause: 'link_local',
+  })
+  expect(await probe({ url: 'file:///etc/passwd' } as FakeServer)).toMatchObject({
+    reason: 'forbidden_url',
+    cause: 'scheme',
+  })
+})
+
+test('an answer without end is cut off', async () => {
+  const server = await serve({})
+  server.handler = (_call, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    const block = 'x'.repeat(65_536)
+    const more = () => {
+      while (!response.destroyed && response.write(block));
+    }
+    response.on('drain', more)
+    more()
+  }
+  expect(await probe(server)).toMatchObject({ reason: 'server_unreachable', cause: 'connection' })
+})

@@ -1,0 +1,23 @@
+import type { ResponseHeaders } from './engine.ts'
+
+/**
+ * When a server asked to be called again, in ms from `nowEpochMs`; null where it did not say.
+ * Reads `retry-after-ms`, `x-ms-retry-after-ms` and `retry-after` (seconds, or an HTTP date).
+ */
+export function retryAfterMs(headers: ResponseHeaders, nowEpochMs: number): number | null {
+  const exact = first(headers['retry-after-ms']) ?? first(headers['x-ms-retry-after-ms'])
+  if (exact !== undefined) {
+    const ms = Number(exact)
+    if (exact.trim() !== '' && Number.isFinite(ms) && ms >= 0) return ms
+  }
+  const after = first(headers['retry-after'])
+  if (after === undefined || after.trim() === '') return null
+  const seconds = Number(after)
+  if (Number.isFinite(seconds)) return seconds >= 0 ? seconds * 1000 : null
+  const date = Date.parse(after)
+  return Number.isNaN(date) ? null : Math.max(0, date - nowEpochMs)
+}
+
+function first(value: string | string[] | undefined): string | undefined {
+  return Array.isArray(value) ? value[0] : value
+}

@@ -1,0 +1,38 @@
+import type { ScoreInput } from './engine.ts'
+
+/** One turn of a conversation. */
+export interface ChatMessage {
+  role: string
+  content: string
+}
+
+/**
+ * Lone surrogates become U+FFFD: servers answer 500 to them (Python cannot encode them), and one odd rollout
+ * would count as a fault of the server. What is stored keeps them.
+ */
+function wellFormed(text: string): string {
+  return text.isWellFormed() ? text : text.toWellFormed()
+}
+
+/** The sample as a conversation: a prompt that is text is the user's turn, the response the assistant's. */
+export function sampleMessages(input: ScoreInput): ChatMessage[] {
+  const { prompt } = input
+  const answer = { role: 'assistant', content: wellFormed(input.response) }
+  if (typeof prompt === 'string') return [{ role: 'user', content: wellFormed(prompt) }, answer]
+  const messages: ChatMessage[] = []
+  for (const turn of prompt) messages.push({ role: turn.role, content: wellFormed(turn.content) })
+  messages.push(answer)
+  return messages
+}
+
+/** The prompt as one text: a conversation's contents joined by newlines. */
+export function promptText(input: ScoreInput): string {
+  const { prompt } = input
+  if (typeof prompt === 'string') return wellFormed(prompt)
+  return wellFormed(prompt.map((turn) => turn.content).join('\n'))
+}
+
+/** The sample as one text: prompt, a newline, response. */
+export function sampleText(input: ScoreInput): string {
+  return `${promptText(input)}\n${wellFormed(input.response)}`
+}

@@ -1,0 +1,56 @@
+import type { ProbeCause, ProbeFailure } from './engine.ts'
+import { isForbiddenAddress, isMetadataName } from './link-local.ts'
+
+/** An address a server may have. */
+export interface ServerUrl {
+  ok: true
+  /** Normalised, without a trailing slash: what is stored and shown. */
+  url: string
+  /** Scheme, host and port. */
+  origin: string
+  /** Path without a trailing slash; `''` for the root. */
+  basePath: string
+}
+
+/** Longest address taken, in characters. */
+const URL_LIMIT = 2048
+
+/**
+ * Checks a server's address without asking the network: http or https, no credentials, no query or fragment, and
+ * neither a link-local nor a metadata address in any spelling (`new URL` turns decimal, octal and hex into dotted form).
+ */
+export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
+  if (text.length > URL_LIMIT) return refused('malformed', 'the address is too long')
+  let url: URL
+  try {
+    url = new URL(text)
+  } catch {
+    return refused('malformed', 'the address is not a URL; begin it with http:// or https://')
+  }
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    return refused('scheme', `"${url.protocol}" addresses are refused; use http:// or https://`)
+  }
+  if (url.username !== '' || url.password !== '') {
+    return refused('credentials', 'credentials in the address are refused; give the key as apiKey')
+  }
+  if (url.search !== '' || url.hash !== '') {
+    return refused('malformed', 'the address has a query or a fragment; give scheme, host and path')
+  }
+  const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
+  const address = /^[\d.]+$/.test(host) || host.includes(':')
+  if (address ? isForbiddenAddress(host) : isMetadataName(host)) {
+    return refused('link_local', `${host} is a link-local or metadata address, which is refused`)
+  }
+  const basePath = url.pathname.replace(/\/+$/, '')
+  return { ok: true, url: `${url.origin}${basePath}`, origin: url.origin, basePath }
+}
+
+function refused(cause: ProbeCause, message: string): ProbeFailure {
+  return {
+    ok: false,
+    reason: 'forbidden_url',
+    cause,
+    message,
+    hint: 'Give an http:// or https:// address without credentials; link-local addresses are refused.',
+  }
+}

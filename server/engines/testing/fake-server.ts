@@ -1,0 +1,135 @@
+import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import type { EngineName } from '../engine.ts'
+
+/** One request as the fake server saw it. */
+export interface FakeCall {
+  /** From 0, in the order of arrival. */
+  index: number
+  method: string
+  path: string
+  headers: IncomingHttpHeaders
+  body: string
+  /** Set when the client went away before the answer. */
+  aborted: boolean
+}
+
+/** What a fake server does with a request. Not answering is an answer too. */
+export type FakeHandler = (call: FakeCall, response: ServerResponse) => void
+
+/** A real HTTP server on loopback whose behaviour a test sets, and changes while it runs. */
+export class FakeServer {
+  handler: FakeHandler
+  readonly calls: FakeCall[] = []
+  inFlight = 0
+  maxInFlight = 0
+  readonly sockets = new Set<Socket>()
+  #server: Server
+  #port = 0
+
+  constructor(handler: FakeHandler) {
+    this.handler = handler
+    this.#server = this.#create()
+  }
+
+  /** Starts a server; port 0 picks a free one. */
+  static async start(handler: FakeHandler): Promise<FakeServer> {
+    const fake = new FakeServer(handler)
+    await fake.listen()
+    return fake
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`
+  }
+
+  get port(): number {
+    return this.#port
+  }
+
+  /** Listens, after {@link close} on the same port again. */
+  listen(): Promise<void> {
+    this.#server = this.#create()
+    return new Promise((resolve, reject) => {
+      this.#server.once('error', reject)
+      this.#server.listen(this.#port, '127.0.0.1', () => {
+        this.#port = (this.#server.address() as AddressInfo).port
+        resolve()
+      })
+    })
+  }
+
+  /** Stops at once, breaking what is in flight. */
+  close(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#server.close(() => resolve())
+      for (const socket of this.sockets) socket.destroy()
+    })
+  }
+
+  #create(): Server {
+    const server = createServer((request, response) => {
+      const chunks: Buffer[] = []
+      const call: FakeCall = {
+        index: this.calls.length,
+        method: request.method ?? '',
+        path: request.url ?? '',
+        headers: request.headers,
+        body: '',
+        aborted: false,
+      }
+      this.calls.push(call)
+      this.inFlight++
+      this.maxInFlight = Math.max(this.maxInFlight, this.inFlight)
+      response.on('close', () => {
+        this.inFlight--
+        call.aborted = !response.writableFinished
+      })
+      request.on('data', (chunk: Buffer) => chunks.push(chunk))
+      request.on('end', () => {
+        call.body = Buffer.concat(chunks).toString()
+        this.handler(call, response)
+      })
+    })
+    server.keepAliveTimeout = 60_000
+    server.on('connection', (socket) => {
+      this.sockets.add(socket)
+      socket.on('close', () => this.sockets.delete(socket))
+    })
+    return server
+  }
+}
+
+/** Answers with a status, headers and a body; objects become JSON. */
+export function answer(
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): FakeHandler {
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const type = typeof body === 'string' ? 'text/plain' : 'application/json'
+  return (_call, response) => {
+    response.writeHead(status, { 'content-type': type, ...headers })
+    response.end(text)
+  }
+}
+
+/** The body an engine's server answers a score with; the score as it stands in the JSON text. */
+export function scoreBody(engine: EngineName, literal: string): string {
+  switch (engine) {
+    case 'vllm':
+      return `{"id":"classify-1","object":"list","data":[{"index":0,"label":"LABEL_0","probs":[${literal}],"num_classes":1}],"usage":{"prompt_tokens":7}}`
+    case 'sglang':
+      return `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[${literal}]}],"usage":{"prompt_tokens":7}}`
+    case 'openrlhf':
+      return `{"rewards":[${literal}],"scores":[0.5],"extra_logs":{}}`
+  }
+}
+
+/** Answers every call with that score, as vLLM does. */
+export function scores(score: number): FakeHandler {
+  return answer(200, scoreBody('vllm', String(score)), { 'content-type': 'application/json' })
+}
+
+/** Takes the call and never answers. */
+export const hangs: FakeHandler = () => {}
