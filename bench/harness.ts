@@ -1,0 +1,189 @@
+import { chmod, mkdtemp, rm as removeFolder } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Pool } from 'undici'
+import { freePort } from '../examples/processes/port.ts'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../examples/processes/reference-rm.ts'
+import { type ServiceProcess, startService } from '../examples/processes/service.ts'
+import type { ReferenceRmCounters } from '../examples/reference-rm/server.ts'
+import type {
+  BatchSummary,
+  NextResult,
+  ResultsColumns,
+  RewardSpec,
+  SampleInput,
+  SubmitResult,
+} from '../server/wire/trainer.ts'
+
+/** One line of output: the name of the measurement, and its numbers with their units in their names. */
+export type Emit = (measurement: { name: string } & Record<string, unknown>) => void
+
+/** A service with a database of its own, a reward-model server beside it, and a client. */
+export interface Bench {
+  service: ServiceProcess
+  rm: ReferenceRmProcess
+  /** A procedure's answer; queries and mutations alike go by POST. @throws with the service's own words. */
+  call<T>(procedure: string, body: string | Buffer): Promise<T>
+  /** A page's HTML, read to its end. @throws when it is not 200. */
+  page(path: string): Promise<void>
+  /** Changes how the reward-model server behaves. */
+  setRm(change: Record<string, unknown>): Promise<ReferenceRmCounters>
+}
+
+/** Runs a measurement in a fresh service; ends everything and removes its data, whatever happens. */
+export async function withBench(
+  options: { rmArgs?: string[]; maxInFlight?: number },
+  measure: (bench: Bench) => Promise<void>,
+): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'rewardops-bench-'))
+  // Postgres runs as another user where we are root.
+  await chmod(folder, 0o711)
+  let rm: ReferenceRmProcess | undefined
+  let service: ServiceProcess | undefined
+  let pool: Pool | undefined
+  try {
+    rm = await startReferenceRmProcess(['--score', 'hash', ...(options.rmArgs ?? [])])
+    service = await startService({
+      port: await freePort(),
+      dataDir: join(folder, 'data'),
+      env: { DATABASE_URL: undefined, REWARDOPS_API_KEYS: undefined, HOST: undefined },
+    })
+    pool = new Pool(service.url, { connections: 32, headersTimeout: 0, bodyTimeout: 0 })
+    const bench = benchOf(service, rm, pool)
+    await bench.call(
+      'servers.register',
+      JSON.stringify({
+        name: 'bench',
+        url: rm.url,
+        engine: 'vllm',
+        model: rm.model,
+        maxInFlight: options.maxInFlight ?? 128,
+      }),
+    )
+    await measure(bench)
+  } finally {
+    await pool?.destroy()
+    await service?.stop()
+    await rm?.stop()
+    await removeFolder(folder, { recursive: true, force: true })
+  }
+}
+
+function benchOf(service: ServiceProcess, rm: ReferenceRmProcess, pool: Pool): Bench {
+  const headers = { 'content-type': 'application/json' }
+  return {
+    service,
+    rm,
+    async call<T>(procedure: string, body: string | Buffer): Promise<T> {
+      const path = `/api/trpc/${procedure}`
+      const response = await pool.request({ path, method: 'POST', headers, body })
+      const answer = (await response.body.json()) as {
+        result?: { data: T }
+        error?: { message: string }
+      }
+      if (answer.result) return answer.result.data
+      throw new Error(`${procedure}: ${response.statusCode} ${answer.error?.message}`)
+    },
+    async page(path) {
+      const response = await pool.request({ path, method: 'GET' })
+      await response.body.dump({ limit: 16 * 1024 * 1024 })
+      if (response.statusCode !== 200)
+        throw new Error(`GET ${path} answered ${response.statusCode}`)
+    },
+    async setRm(change) {
+      const response = await fetch(`${rm.url}/__control`, {
+        method: 'POST',
+        body: JSON.stringify(change),
+      })
+      if (!response.ok) throw new Error(`/__control: ${await response.text()}`)
+      return ((await response.json()) as { counters: ReferenceRmCounters }).counters
+    },
+  }
+}
+
+/** The body of `batches.submit`, made before any clock starts. */
+export function submitBody(
+  step: number,
+  samples: readonly SampleInput[],
+  reward: Partial<RewardSpec>,
+  groupSize = 8,
+): Buffer {
+  return Buffer.from(JSON.stringify({ run: 'bench', step, groupSize, reward, samples }))
+}
+
+/** How long each stage of a batch took, as its trainer sees it. */
+export interface BatchTimes {
+  batchId: string
+  samples: number
+  /** From the first byte sent to the acknowledgement: parsed, checked, stored. */
+  submitMs: number
+  /** From the acknowledgement until the batch had ended. */
+  scoreMs: number
+  /** `batches.results`, read and parsed. */
+  resultsMs: number
+  totalMs: number
+  perSecond: number
+}
+
+/** A batch from submit to results. @throws when a sample was not scored. */
+export async function runBatch(bench: Bench, body: Buffer): Promise<BatchTimes> {
+  const t0 = performance.now()
+  const { batchId, accepted } = await bench.call<SubmitResult>('batches.submit', body)
+  const t1 = performance.now()
+  await waitForEnd(bench, batchId)
+  const t2 = performance.now()
+  let samples = 0
+  while (samples < accepted) {
+    const input = JSON.stringify({ batchId, offset: samples, limit: 50_000 })
+    const page = await bench.call<ResultsColumns>('batches.results', input)
+    if (page.status.length === 0 || page.status.some((status) => status !== 'scored')) {
+      const reason = page.reason.find((r) => r !== null)
+      throw new Error(
+        `${batchId}: not every sample was scored (${reason ?? 'results are missing'})`,
+      )
+    }
+    samples += page.status.length
+  }
+  const t3 = performance.now()
+  return {
+    batchId,
+    samples,
+    submitMs: t1 - t0,
+    scoreMs: t2 - t1,
+    resultsMs: t3 - t2,
+    totalMs: t3 - t0,
+    perSecond: (samples / (t3 - t0)) * 1000,
+  }
+}
+
+/** Polls until the batch has ended. @throws when it does not complete. */
+export async function waitForEnd(bench: Bench, batchId: string): Promise<BatchSummary> {
+  const input = JSON.stringify({ batchId, waitMs: 60_000 })
+  for (;;) {
+    const summary = await bench.call<BatchSummary>('batches.wait', input)
+    if (summary.completedAt === null) continue
+    if (summary.status !== 'completed') throw new Error(`${batchId} is ${summary.status}`)
+    return summary
+  }
+}
+
+/** Reads the groups in the order they complete; `seen` gets each answer as it arrives. */
+export async function followGroups(
+  bench: Bench,
+  batchId: string,
+  seen: (page: NextResult) => void,
+): Promise<void> {
+  let after: string | null = null
+  for (;;) {
+    const page: NextResult = await bench.call<NextResult>(
+      'batches.next',
+      JSON.stringify({ batchId, after, samples: 1, waitMs: 60_000 }),
+    )
+    seen(page)
+    after = page.cursor
+    if (page.done) return
+  }
+}

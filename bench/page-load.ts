@@ -1,0 +1,82 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type BatchTimes,
+  type Bench,
+  type Emit,
+  runBatch,
+  submitBody,
+  withBench,
+} from './harness.ts'
+import { median, quantile, rounded } from './statistics.ts'
+import { makeSamples, USUAL_SHAPE } from './texts.ts'
+
+const CLIENTS = 16
+const REPETITIONS = 7
+
+/** How much slower scoring gets while people look at the batch. */
+export async function measurePageLoad(emit: Emit): Promise<void> {
+  await withBench({}, async (bench) => {
+    const samples = makeSamples(USUAL_SHAPE, 0)
+    const alone: BatchTimes[] = []
+    const watched: BatchTimes[] = []
+    const loads: number[] = []
+    const { batchId } = await runBatch(bench, submitBody(0, samples, { model: bench.rm.model }))
+    await loadOnce(bench, batchId)
+    // In turn, so that a slow minute of the machine hits both.
+    for (let i = 1; i <= REPETITIONS; i++) {
+      const body = submitBody(i, makeSamples(USUAL_SHAPE, i), { model: bench.rm.model })
+      alone.push(await runBatch(bench, body))
+      const watchers = startWatchers(bench, batchId, loads)
+      await sleep(1000)
+      watched.push(await runBatch(bench, body))
+      await watchers.stop()
+    }
+    const aloneRate = median(alone.map((r) => r.perSecond))
+    const watchedRate = median(watched.map((r) => r.perSecond))
+    emit({
+      name: 'page_load',
+      clients: CLIENTS,
+      everyMs: 1000,
+      alonePerSecond: rounded(aloneRate),
+      watchedPerSecond: rounded(watchedRate),
+      fallPercent: rounded((1 - watchedRate / aloneRate) * 100, 1),
+      pageLoads: loads.length,
+      pageP50Ms: rounded(quantile(loads, 0.5), 1),
+      pageP99Ms: rounded(quantile(loads, 0.99), 1),
+      aloneRuns: alone.map((r) => rounded(r.perSecond)),
+      watchedRuns: watched.map((r) => rounded(r.perSecond)),
+    })
+  })
+}
+
+/** The page and the queries it makes. */
+async function loadOnce(bench: Bench, batchId: string): Promise<void> {
+  await bench.page(`/batches/${batchId}`)
+  await Promise.all([
+    bench.call('batches.view', JSON.stringify({ batchId })),
+    bench.call('batches.groups', JSON.stringify({ batchId })),
+  ])
+}
+
+/** Clients that load the page once a second each, spread over the second. */
+function startWatchers(bench: Bench, batchId: string, loads: number[]) {
+  const stopping = new AbortController()
+  const clients = Array.from({ length: CLIENTS }, async (_, i) => {
+    const phaseMs = (1000 / CLIENTS) * i
+    const startedAt = performance.now() + phaseMs
+    for (let n = 0; !stopping.signal.aborted; n++) {
+      const dueMs = startedAt + n * 1000 - performance.now()
+      if (dueMs > 0) await sleep(dueMs, null, { signal: stopping.signal }).catch(() => null)
+      if (stopping.signal.aborted) return
+      const t0 = performance.now()
+      await loadOnce(bench, batchId)
+      loads.push(performance.now() - t0)
+    }
+  })
+  return {
+    async stop() {
+      stopping.abort()
+      await Promise.all(clients)
+    },
+  }
+}

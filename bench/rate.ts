@@ -1,0 +1,76 @@
+import { REFERENCE_VERSION } from '../examples/reference-rm/server.ts'
+import { vllm } from '../server/engines/vllm.ts'
+import type { SampleInput } from '../server/wire/trainer.ts'
+import { type BareLoopResult, bareLoop } from './bare-loop.ts'
+import {
+  type BatchTimes,
+  type Bench,
+  type Emit,
+  runBatch,
+  submitBody,
+  withBench,
+} from './harness.ts'
+import { median, rounded } from './statistics.ts'
+import { makeSamples, USUAL_SHAPE } from './texts.ts'
+
+const REPETITIONS = 5
+
+/** From submit to results, by reward model and by rule, against bare requests to the same server. */
+export async function measureRate(emit: Emit): Promise<void> {
+  await withBench({}, async (bench) => {
+    const bare: BareLoopResult[] = []
+    const byModel: BatchTimes[] = []
+    const byRule: BatchTimes[] = []
+    // One repetition as a warm-up; then the three in turn, so that a slow minute of the machine hits all.
+    for (let i = 0; i <= REPETITIONS; i++) {
+      const samples = makeSamples(USUAL_SHAPE, i)
+      const modelBody = submitBody(i, samples, { model: bench.rm.model })
+      const ruleBody = submitBody(i, samples, {})
+      const requests = classifyBodies(bench, samples)
+      const bareTimes = await bareLoop(bench.rm.url, '/classify', requests)
+      const modelTimes = await runBatch(bench, modelBody)
+      const ruleTimes = await runBatch(bench, ruleBody)
+      if (i === 0) continue
+      bare.push(bareTimes)
+      byModel.push(modelTimes)
+      byRule.push(ruleTimes)
+    }
+    const limit = median(bare.map((b) => b.perSecond))
+    emit({
+      name: 'rate.bare_loop',
+      requests: USUAL_SHAPE.samples,
+      connections: 64,
+      perSecond: rounded(limit),
+      runs: bare.map((b) => rounded(b.perSecond)),
+    })
+    emit({ name: 'rate.by_model', ...summary(byModel, limit) })
+    emit({ name: 'rate.by_rule', ...summary(byRule, limit) })
+  })
+}
+
+/** The very bodies that the service's engine sends for these samples. */
+export function classifyBodies(bench: Bench, samples: readonly SampleInput[]): string[] {
+  const target = { model: bench.rm.model, version: REFERENCE_VERSION }
+  return samples.map((sample) => {
+    const input = { prompt: sample.prompt as string, response: sample.response }
+    return vllm.buildScoreRequest(input, target).body as string
+  })
+}
+
+function summary(runs: readonly BatchTimes[], limit: number): Record<string, unknown> {
+  const total = median(runs.map((r) => r.totalMs))
+  const share = (of: (run: BatchTimes) => number) =>
+    rounded(median(runs.map((r) => of(r) / r.totalMs)), 3)
+  return {
+    samples: USUAL_SHAPE.samples,
+    perSecond: rounded(median(runs.map((r) => r.perSecond))),
+    ratioToBare: rounded(median(runs.map((r) => r.perSecond)) / limit, 3),
+    totalMs: rounded(total),
+    share: {
+      submit: share((r) => r.submitMs),
+      score: share((r) => r.scoreMs),
+      results: share((r) => r.resultsMs),
+    },
+    runs: runs.map((r) => rounded(r.perSecond)),
+  }
+}

@@ -1,0 +1,89 @@
+import { Pool } from 'undici'
+import type { Result, SampleInput, SubmitResult } from '../server/wire/trainer.ts'
+import { type Bench, type Emit, submitBody, waitForEnd, withBench } from './harness.ts'
+import { classifyBodies } from './rate.ts'
+import { quantile, rounded } from './statistics.ts'
+import { makeSamples, USUAL_SHAPE } from './texts.ts'
+
+const CALLS = 400
+const WARM_UP = 50
+const BUSY_BATCHES = 3
+
+/** What `samples.score` adds to a request of one's own, on an idle service and on a busy one. */
+export async function measureSingle(emit: Emit): Promise<void> {
+  await withBench({}, async (bench) => {
+    const samples = makeSamples({ ...USUAL_SHAPE, samples: CALLS + WARM_UP }, 1)
+    const bodies = classifyBodies(bench, samples)
+    const rm = new Pool(bench.rm.url, { connections: 1 })
+    const bare: number[] = []
+    const ours: number[] = []
+    try {
+      for (let i = 0; i < samples.length; i++) {
+        const input = scoreBody(bench, samples[i]!)
+        const bareMs = await timed(async () => {
+          const path = '/classify'
+          const headers = { 'content-type': 'application/json' }
+          const answer = await rm.request({ path, method: 'POST', headers, body: bodies[i]! })
+          await answer.body.json()
+        })
+        const oursMs = await timed(() => scoreOne(bench, input))
+        if (i < WARM_UP) continue
+        bare.push(bareMs)
+        ours.push(oursMs)
+      }
+    } finally {
+      await rm.close()
+    }
+    emit({
+      name: 'single.idle',
+      calls: CALLS,
+      bareP50Ms: rounded(quantile(bare, 0.5), 2),
+      bareP99Ms: rounded(quantile(bare, 0.99), 2),
+      p50Ms: rounded(quantile(ours, 0.5), 2),
+      p99Ms: rounded(quantile(ours, 0.99), 2),
+      p50OverBareMs: rounded(quantile(ours, 0.5) - quantile(bare, 0.5), 2),
+      p99OverBareMs: rounded(quantile(ours, 0.99) - quantile(bare, 0.99), 2),
+    })
+
+    const busy: number[] = []
+    for (let i = 0; i < BUSY_BATCHES; i++) {
+      const body = submitBody(100 + i, makeSamples(USUAL_SHAPE, 100 + i), { model: bench.rm.model })
+      const { batchId } = await bench.call<SubmitResult>('batches.submit', body)
+      let ended = false
+      const end = waitForEnd(bench, batchId).then(() => {
+        ended = true
+      })
+      for (let n = 0; !ended; n++) {
+        const input = scoreBody(bench, samples[n % samples.length]!)
+        busy.push(await timed(() => scoreOne(bench, input)))
+      }
+      await end
+    }
+    emit({
+      name: 'single.busy',
+      calls: busy.length,
+      batchSamples: USUAL_SHAPE.samples,
+      batches: BUSY_BATCHES,
+      p50Ms: rounded(quantile(busy, 0.5), 2),
+      p99Ms: rounded(quantile(busy, 0.99), 2),
+      maxMs: rounded(Math.max(...busy), 2),
+    })
+  })
+}
+
+function scoreBody(bench: Bench, sample: SampleInput): string {
+  const reward = { model: bench.rm.model }
+  return JSON.stringify({ run: 'bench-single', step: 0, reward, sample })
+}
+
+async function scoreOne(bench: Bench, body: string): Promise<void> {
+  const result = await bench.call<Result>('samples.score', body)
+  if (result.status !== 'scored')
+    throw new Error(`samples.score: ${result.status} (${result.reason})`)
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const t0 = performance.now()
+  await work()
+  return performance.now() - t0
+}

@@ -1,0 +1,54 @@
+import { drawFrom } from '../examples/generator/random.ts'
+import type { SampleInput } from '../server/wire/trainer.ts'
+
+/**
+ * Text of random words, the same for the same seed. Words rather than random letters: nothing is scored
+ * quicker or stored smaller than real text would be for being noise.
+ */
+export function randomTexts(seed: number): (length: number) => string {
+  const draw = drawFrom(seed)
+  const letters = 'etaoinshrdlucmfwypvbgk'
+  const words = Array.from({ length: 4096 }, () => {
+    const word = Array.from({ length: draw.integer(2, 9) }, () => letters[draw.integer(0, 21)])
+    return word.join('')
+  })
+  return (length) => {
+    let text = ''
+    while (text.length < length) text += `${words[(draw.unit() * 4096) | 0]} `
+    return text.slice(0, length)
+  }
+}
+
+/** What the samples of a benchmark's batch are like. */
+export interface SampleShape {
+  samples: number
+  groupSize: number
+  promptLength: number
+  responseLength: number
+}
+
+/** Upstream's usual size: 800 characters of prompt, 2,200 of response, groups of eight. */
+export const USUAL_SHAPE: SampleShape = {
+  samples: 8192,
+  groupSize: 8,
+  promptLength: 800,
+  responseLength: 2200,
+}
+
+/** Samples of a shape that GSM8K's rule can judge; a group has one prompt. Other texts for another seed. */
+export function makeSamples(shape: SampleShape, seed: number): SampleInput[] {
+  const text = randomTexts(seed)
+  let prompt = ''
+  return Array.from({ length: shape.samples }, (_, i) => {
+    if (i % shape.groupSize === 0) prompt = text(shape.promptLength)
+    const ending = `\n#### ${i % 3 === 0 ? 72 : i}`
+    return {
+      uid: `q${Math.floor(i / shape.groupSize)}`,
+      dataSource: 'openai/gsm8k',
+      prompt,
+      response: text(shape.responseLength - ending.length) + ending,
+      groundTruth: '72',
+      responseLength: Math.round(shape.responseLength / 4),
+    }
+  })
+}

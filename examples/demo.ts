@@ -1,0 +1,283 @@
+import { relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { createTRPCClient, httpLink, TRPCClientError } from '@trpc/client'
+import type { AppRouter } from '../server/api/root.ts'
+import type { ErrorData } from '../server/wire/error-reasons.ts'
+import type { RewardSpec } from '../server/wire/trainer.ts'
+import { collectGroups, collectRewards } from './demo/collect.ts'
+import { number, showProgress } from './demo/progress.ts'
+import { renderReport, type Scored, summarise } from './demo/report.ts'
+import { bySteps, type Client, type StepOfRollouts, submitStep } from './demo/submit.ts'
+import { freePort, portTaken } from './processes/port.ts'
+import { type ReferenceRmProcess, startReferenceRmProcess } from './processes/reference-rm.ts'
+import { type ServiceProcess, startService } from './processes/service.ts'
+import { openRollouts, type Rollout } from './rollouts/read-rollouts.ts'
+
+const USAGE = `npm run demo -- [options]
+
+Starts the service and a small reward-model server, scores rollouts by rule and by that server, prints how they
+did, and keeps serving the pages.
+
+  --data FILE          rollouts: a sample of batches.submit a line, a dump of trainer.rollout_data_dir, or
+                       OpenAI's example_model_solutions.jsonl (default: bundled, synthetic ones)
+  --data-source NAME   of a dump that names none, for example openai/gsm8k
+  --port N             the pages' port (default: PORT, or 3000)
+  --exit               end when the table is printed
+
+The data is kept in REWARDOPS_DATA_DIR, or .data/demo where that is not set.`
+
+const BUNDLED = fileURLToPath(new URL('data/demo-rollouts.jsonl', import.meta.url))
+
+/** Ends a run early for a reason a person is told in one sentence. */
+class DemoError extends Error {}
+
+const stopping = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.on(signal, () => stopping.abort(signal))
+}
+
+let service: ServiceProcess | undefined
+let rm: ReferenceRmProcess | undefined
+try {
+  await main()
+} catch (error) {
+  if (stopping.signal.aborted) {
+    console.log('\nStopped before the end.')
+    process.exitCode = 130
+  } else {
+    console.error(`\nThe demo failed: ${explain(error)}`)
+    process.exitCode = 1
+  }
+} finally {
+  await stopChildren()
+}
+
+async function main(): Promise<void> {
+  const options = readOptions()
+  if (options === null) return
+  const { path, bundled } = options
+
+  // The file first: what is wrong with it is known in a second, and nothing has been started yet.
+  const file = await openRollouts(path, { dataSource: options.dataSource })
+  const rollouts: Rollout[] = []
+  for await (const rollout of file.rollouts()) rollouts.push(rollout)
+  const steps = bySteps(rollouts, runName(path))
+  say(
+    'rollouts',
+    `${shortPath(path)}${bundled ? ' (bundled, synthetic)' : ''}, ${number(rollouts.length)} samples`,
+  )
+  for (const note of file.notes) say('', note)
+
+  const port = await choosePort(options.port)
+  const dataDir = process.env.REWARDOPS_DATA_DIR || '.data/demo'
+  rm = await startReferenceRmProcess()
+  service = await startService({ port, dataDir, signal: stopping.signal })
+  const seconds = (service.readyMs / 1000).toFixed(1)
+  say('service', `${service.url}, ready after ${seconds} s; log: ${shortPath(service.logPath)}`)
+  say(
+    'data in',
+    process.env.DATABASE_URL
+      ? 'the Postgres of DATABASE_URL'
+      : `${shortPath(dataDir)}${process.env.REWARDOPS_DATA_DIR ? '' : ' (REWARDOPS_DATA_DIR sets another)'}`,
+  )
+  say('reward', `${rm.url}, ${rm.what}`)
+  console.log('')
+
+  const client = connect(service.url)
+  await client.servers.register.mutate({
+    name: rm.model,
+    url: rm.url,
+    engine: 'vllm',
+    model: rm.model,
+  })
+
+  const byRule = await scoreByRule(client, steps)
+  const byModel = await score(client, steps, 'by model', `-${rm.model}`, { model: rm.model })
+  const scored: Scored[] = []
+  for (const [i, step] of steps.entries()) {
+    const ruleBatch = byRule?.[i]
+    const [rewards, groups, modelRewards] = await Promise.all([
+      ruleBatch ? collectRewards(client, ruleBatch) : null,
+      ruleBatch ? collectGroups(client, ruleBatch) : null,
+      collectRewards(client, byModel[i]!),
+    ])
+    scored.push({
+      samples: step.samples,
+      rule: rewards && groups ? { rewards, groups } : null,
+      model: { rewards: modelRewards },
+    })
+  }
+  for (const line of renderReport(summarise(scored), rm.model)) console.log(line)
+
+  console.log('')
+  if (byRule) say('by rule', `${service.url}/batches/${byRule.at(-1)}`)
+  say('by model', `${service.url}/batches/${byModel.at(-1)}`)
+  if (options.exit) return
+  console.log(`\nServing ${service.url} until Ctrl-C.`)
+  await servedUntilStopped(service, rm)
+  console.log('\nStopping.')
+}
+
+function readOptions(): {
+  path: string
+  bundled: boolean
+  dataSource: string | undefined
+  port: number | null
+  exit: boolean
+} | null {
+  const text = { type: 'string' } as const
+  const flag = { type: 'boolean' } as const
+  const { values } = parseArgs({
+    options: { data: text, 'data-source': text, port: text, exit: flag, help: flag },
+  })
+  if (values.help) {
+    console.log(USAGE)
+    return null
+  }
+  const port = values.port ?? process.env.PORT
+  if (port && !(/^\d+$/.test(port) && Number(port) <= 65_535)) {
+    throw new DemoError(`--port ${port}: a port from 0 to 65535 is expected`)
+  }
+  return {
+    // npm runs scripts in the project's folder; a path is meant from where the person stands.
+    path: values.data === undefined ? BUNDLED : resolve(process.env.INIT_CWD ?? '.', values.data),
+    bundled: values.data === undefined,
+    dataSource: values['data-source'],
+    port: port ? Number(port) : null,
+    exit: values.exit ?? false,
+  }
+}
+
+/** The asked-for port or, when somebody has it, a free one; said either way. */
+async function choosePort(asked: number | null): Promise<number> {
+  const port = asked ?? 3000
+  const host = process.env.HOST || '127.0.0.1'
+  if (port !== 0 && !(await portTaken(port, host))) return port
+  const free = await freePort(host)
+  if (port !== 0) say('port', `${port} is taken; ${free} is used instead`)
+  return free
+}
+
+function connect(url: string): Client {
+  const key = process.env.REWARDOPS_API_KEYS?.split(',')[0]?.trim()
+  return createTRPCClient<AppRouter>({
+    links: [
+      httpLink({
+        url: `${url}/api/trpc`,
+        headers: key ? { authorization: `Bearer ${key}` } : {},
+        fetch: (input, init) => fetch(input, { ...init, signal: stopping.signal } as RequestInit),
+      }),
+    ],
+  })
+}
+
+/** By the rules the data sources select; null, and said, when one of them has none. */
+async function scoreByRule(client: Client, steps: StepOfRollouts[]): Promise<string[] | null> {
+  try {
+    return await score(client, steps, 'by rule ', '-rule', {})
+  } catch (error) {
+    if (!(error instanceof TRPCClientError)) throw error
+    const data = error.data as ErrorData | undefined
+    if (data?.reason !== 'unknown_data_source') throw error
+    console.log(`by rule   skipped: ${error.message}`)
+    return null
+  }
+}
+
+/** Scores every step as a batch of its own; resolves with their ids when all have ended. */
+async function score(
+  client: Client,
+  steps: StepOfRollouts[],
+  label: string,
+  runSuffix: string,
+  reward: Partial<RewardSpec>,
+): Promise<string[]> {
+  const total = steps.reduce((sum, step) => sum + step.samples.length, 0)
+  const progress = showProgress(label)
+  const startedAt = performance.now()
+  const batchIds: string[] = []
+  let done = 0
+  let failed = 0
+  progress.update({ done, total, note: 'handing over' })
+  for (const step of steps) {
+    const batchId = await submitStep(client, step, step.run + runSuffix, reward)
+    batchIds.push(batchId)
+    for (;;) {
+      const summary = await client.batches.wait.query({ batchId, waitMs: 150 })
+      const ended = summary.completedAt !== null
+      progress.update({
+        done: done + summary.scored + summary.failed,
+        total,
+        note: `${number(summary.groupsCompleted)} of ${number(summary.groups)} groups`,
+      })
+      if (!ended) continue
+      if (summary.status !== 'completed') {
+        throw new DemoError(
+          `batch ${batchId} is ${summary.status}; see ${service?.url}/batches/${batchId}`,
+        )
+      }
+      done += summary.scored + summary.failed
+      failed += summary.failed
+      break
+    }
+  }
+  const rate = total / ((performance.now() - startedAt) / 1000)
+  const failures = failed > 0 ? `, ${number(failed)} failed` : ''
+  progress.end({ done, total, note: `${number(rate)} samples/s${failures}` })
+  return batchIds
+}
+
+/** Resolves at Ctrl-C; @throws when one of the children ends by itself. */
+async function servedUntilStopped(
+  ...children: [ServiceProcess, ReferenceRmProcess]
+): Promise<void> {
+  const [first, second] = children
+  const ended = await Promise.race([
+    first.ended.then(() => `the service ended; see ${shortPath(first.logPath)}`),
+    second.ended.then(() => 'the reference reward-model server ended'),
+    new Promise<null>((resolve) => {
+      if (stopping.signal.aborted) resolve(null)
+      stopping.signal.addEventListener('abort', () => resolve(null), { once: true })
+    }),
+  ])
+  if (ended !== null) throw new DemoError(ended)
+}
+
+/** The service first: what it still has in flight can then be answered. */
+async function stopChildren(): Promise<void> {
+  const end = await service?.stop()
+  await rm?.stop()
+  if (end && end.code !== 0 && process.exitCode === undefined) {
+    console.error(
+      `The service ended with ${end.signal ?? `exit code ${end.code}`} when it was stopped.`,
+    )
+    process.exitCode = 1
+  }
+}
+
+function runName(path: string): string {
+  const name = path
+    .split('/')
+    .at(-1)!
+    .replace(/\.jsonl?$/, '')
+  return name === '' ? 'demo' : name
+}
+
+function say(label: string, text: string): void {
+  console.log(`${label.padEnd(8)}  ${text}`)
+}
+
+function shortPath(path: string): string {
+  const short = relative(process.cwd(), path)
+  return short.startsWith('../../') ? path : short || '.'
+}
+
+/** What went wrong, and what to do about it where the service says so. */
+function explain(error: unknown): string {
+  if (error instanceof TRPCClientError) {
+    const data = error.data as ErrorData | undefined
+    return data ? `${error.message} (${data.reason})\n${data.hint}` : error.message
+  }
+  return (error as Error).message
+}

@@ -1,0 +1,40 @@
+import type { GroupResult } from '../../server/wire/trainer.ts'
+import type { Client } from './submit.ts'
+
+/** One sample's reward as the service gave it back. */
+export interface Reward {
+  score: number | null
+  /** `acc` of the extra info, where the scorer gives it. */
+  acc: unknown
+  /** Why there is no score. */
+  reason: string | null
+}
+
+/** A batch's rewards in input order, by `batches.results`, page by page. */
+export async function collectRewards(client: Client, batchId: string): Promise<Reward[]> {
+  const rewards: Reward[] = []
+  for (;;) {
+    const page = await client.batches.results.query({ batchId, offset: rewards.length })
+    const accs = page.rewardExtraInfo.acc
+    page.index.forEach((index, i) => {
+      if (index !== rewards.length) {
+        throw new Error(`batches.results gave index ${index} where ${rewards.length} was due`)
+      }
+      rewards.push({ score: page.score[i]!, acc: accs?.[i], reason: page.reason[i]! })
+    })
+    if (page.index.length < 10_000) return rewards
+  }
+}
+
+/** A batch's groups in the order they completed, by `batches.next` from the first cursor to the last. */
+export async function collectGroups(client: Client, batchId: string): Promise<GroupResult[]> {
+  const groups: GroupResult[] = []
+  let after: string | null = null
+  for (;;) {
+    const page: Awaited<ReturnType<typeof client.batches.next.query>> =
+      await client.batches.next.query({ batchId, after, samples: 2000, waitMs: 10_000 })
+    groups.push(...page.groups)
+    after = page.cursor
+    if (page.done) return groups
+  }
+}

@@ -1,0 +1,83 @@
+import type { TRPCClient } from '@trpc/client'
+import type { AppRouter } from '../../server/api/root.ts'
+import type { RewardSpec, SampleInput } from '../../server/wire/trainer.ts'
+import type { Rollout } from '../rollouts/read-rollouts.ts'
+
+export type Client = TRPCClient<AppRouter>
+
+/** The rollouts of one training step of one run. */
+export interface StepOfRollouts {
+  run: string
+  step: number
+  samples: SampleInput[]
+  /** The size all groups have, null when they differ. */
+  groupSize: number | null
+}
+
+/** Rollouts by run and step, in the order of the file; `run` and step 1 where it names none. */
+export function bySteps(rollouts: readonly Rollout[], run: string): StepOfRollouts[] {
+  const steps = new Map<string, StepOfRollouts>()
+  for (const rollout of rollouts) {
+    const name = rollout.run ?? run
+    const number = rollout.step ?? 1
+    const key = `${number} ${name}`
+    let step = steps.get(key)
+    if (!step) {
+      step = { run: name, step: number, samples: [], groupSize: null }
+      steps.set(key, step)
+    }
+    step.samples.push(rollout.sample)
+  }
+  for (const step of steps.values()) {
+    const sizes = new Map<string, number>()
+    for (const { uid } of step.samples) sizes.set(uid, (sizes.get(uid) ?? 0) + 1)
+    const distinct = new Set(sizes.values())
+    if (distinct.size === 1) step.groupSize = [...distinct][0]!
+  }
+  return [...steps.values()]
+}
+
+/** Far under the service's 256 MiB a body, and small enough to see progress. */
+const BLOCK_BYTES = 32 * 1024 * 1024
+
+/**
+ * Hands a step over as one batch: at once when it is small, else as an open batch filled block by block.
+ * @returns the batch's id; everything is safe on disk then.
+ */
+export async function submitStep(
+  client: Client,
+  step: StepOfRollouts,
+  run: string,
+  reward: Partial<RewardSpec>,
+): Promise<string> {
+  const envelope = { run, step: step.step, groupSize: step.groupSize, reward }
+  const blocks = blocksOf(step.samples)
+  if (blocks.length === 1) {
+    const { batchId } = await client.batches.submit.mutate({ ...envelope, samples: step.samples })
+    return batchId
+  }
+  const { batchId } = await client.batches.submit.mutate({ ...envelope, samples: [], open: true })
+  let startIndex = 0
+  for (const samples of blocks) {
+    await client.batches.append.mutate({ batchId, startIndex, samples })
+    startIndex += samples.length
+  }
+  await client.batches.close.mutate({ batchId })
+  return batchId
+}
+
+function blocksOf(samples: readonly SampleInput[]): SampleInput[][] {
+  const blocks: SampleInput[][] = [[]]
+  let bytes = 0
+  for (const sample of samples) {
+    // Characters, not bytes: near enough for a limit eight times under the service's.
+    const size = sample.response.length + sample.prompt.length + 500
+    if (bytes + size > BLOCK_BYTES && bytes > 0) {
+      blocks.push([])
+      bytes = 0
+    }
+    blocks.at(-1)!.push(sample)
+    bytes += size
+  }
+  return blocks
+}

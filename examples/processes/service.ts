@@ -1,0 +1,91 @@
+import { mkdir, open, readFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { request } from 'undici'
+import { type Child, startNode } from './child.ts'
+
+/** What `GET /healthz` tells on loopback, as far as it is used here. */
+export interface Health {
+  pids: { server: number; postgres: number | null; workers: number[] }
+  /** Longest block of the server's event loop since the last reading, in ms, where it is told. */
+  eventLoopMaxMs?: number
+}
+
+/** The service in its own process. */
+export interface ServiceProcess extends Child {
+  url: string
+  logPath: string
+  /** From the start to the first 200 of /healthz. */
+  readyMs: number
+  health(): Promise<Health>
+}
+
+const SCRIPT = fileURLToPath(new URL('../../server/main.ts', import.meta.url))
+const START_TIMEOUT_MS = 90_000
+
+/**
+ * Starts `server/main.ts` in production mode and waits until it takes batches. What it logs goes to a file in
+ * its data folder.
+ * @throws when it ends or is not ready within 90 s; the message has the end of its log.
+ */
+export async function startService(options: {
+  port: number
+  dataDir: string
+  /** Beside this process's own environment. */
+  env?: Record<string, string | undefined>
+  /** Ends the waiting (and the service) early. */
+  signal?: AbortSignal
+}): Promise<ServiceProcess> {
+  const dataDir = resolve(options.dataDir)
+  await mkdir(dataDir, { recursive: true })
+  const logPath = join(dataDir, 'service.log')
+  const log = await open(logPath, 'w')
+  const env: Record<string, string | undefined> = {
+    LOG_LEVEL: 'info',
+    ...process.env,
+    NODE_ENV: 'production',
+    ...options.env,
+    PORT: String(options.port),
+    REWARDOPS_DATA_DIR: dataDir,
+  }
+  const startedAt = performance.now()
+  const child = await startNode(SCRIPT, [], { env, stdio: ['ignore', log.fd, log.fd] })
+  await log.close()
+  const url = `http://${reachable(env.HOST)}:${options.port}`
+  const health = async (): Promise<Health> => {
+    const answer = await request(`${url}/healthz`)
+    const text = await answer.body.text()
+    if (answer.statusCode !== 200)
+      throw new Error(`/healthz answered ${answer.statusCode}: ${text}`)
+    return JSON.parse(text) as Health
+  }
+
+  let hasEnded = false
+  child.ended.then(() => {
+    hasEnded = true
+  })
+  let last = 'it did not answer'
+  while (performance.now() - startedAt < START_TIMEOUT_MS && !hasEnded) {
+    if (options.signal?.aborted) break
+    try {
+      await health()
+      return { ...child, url, logPath, readyMs: performance.now() - startedAt, health }
+    } catch (error) {
+      last = (error as Error).message
+    }
+    await sleep(50)
+  }
+  await child.stop()
+  options.signal?.throwIfAborted()
+  const why = hasEnded ? 'ended while starting' : `was not ready within 90 s (${last})`
+  const said = (await readFile(logPath, 'utf8')).trimEnd().split('\n').slice(-15).join('\n')
+  throw new Error(`the service ${why}. The end of ${logPath}:\n${said}`)
+}
+
+/** An address to reach a listener at, from what it listens on. */
+function reachable(host: string | undefined): string {
+  if (host === undefined || host === '' || host === '0.0.0.0') return '127.0.0.1'
+  if (host === '::') return '[::1]'
+  return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host
+}
