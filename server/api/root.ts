@@ -1,0 +1,124 @@
+import { z } from 'zod'
+import { RewardOpsError } from '../errors.ts'
+import { BatchGroupsInput, BatchViewInput, SampleListInput } from '../wire/pages.ts'
+import { RegisterServerInput, ServerRef, UpdateServerInput } from '../wire/servers.ts'
+import {
+  AppendInput,
+  BatchId,
+  BatchListInput,
+  NextInput,
+  ResultsInput,
+  SampleId,
+  ScoreInput,
+  SubmitInput,
+  WaitInput,
+} from '../wire/trainer.ts'
+import { openProcedure, procedure, router } from './trpc.ts'
+
+const byBatchId = z.strictObject({ batchId: BatchId })
+const nothing = z.strictObject({}).optional()
+
+/** The trainers' plane and the pages' queries: input, one call, its answer. */
+export const appRouter = router({
+  batches: router({
+    submit: procedure.input(SubmitInput).mutation(({ ctx, input }) => ctx.services.submit(input)),
+    append: procedure.input(AppendInput).mutation(({ ctx, input }) => ctx.services.append(input)),
+    close: procedure
+      .input(byBatchId)
+      .mutation(({ ctx, input }) => ctx.services.close(input.batchId)),
+    cancel: procedure
+      .input(byBatchId)
+      .mutation(({ ctx, input }) => ctx.services.cancel(input.batchId)),
+    next: procedure
+      .input(NextInput)
+      .query(({ ctx, input, signal }) => ctx.services.next(input, signal)),
+    wait: procedure
+      .input(WaitInput)
+      .query(({ ctx, input, signal }) => ctx.services.wait(input.batchId, input.waitMs, signal)),
+    results: procedure.input(ResultsInput).query(({ ctx, input }) => {
+      if (input.tokenScores) {
+        throw new RewardOpsError(
+          'unsupported_setting',
+          'tokenScores: no engine of this version gives them',
+        )
+      }
+      return ctx.services.results(input)
+    }),
+    get: procedure.input(byBatchId).query(({ ctx, input }) => ctx.services.getBatch(input.batchId)),
+    list: procedure
+      .input(BatchListInput.prefault({}))
+      .query(({ ctx, input }) => ctx.services.listBatches(input)),
+    view: procedure
+      .input(BatchViewInput)
+      .query(({ ctx, input }) => ctx.services.viewBatch(input.batchId)),
+    groups: procedure
+      .input(BatchGroupsInput)
+      .query(({ ctx, input }) => ctx.services.listGroups(input)),
+  }),
+  samples: router({
+    score: procedure
+      .input(ScoreInput)
+      .mutation(({ ctx, input, signal }) => ctx.services.score(input, signal)),
+    list: procedure
+      .input(SampleListInput.prefault({}))
+      .query(({ ctx, input }) => ctx.services.listSamples(input)),
+    get: procedure
+      .input(z.strictObject({ id: SampleId }))
+      .query(({ ctx, input }) => ctx.services.getSample(input.id)),
+  }),
+  servers: router({
+    list: procedure.input(nothing).query(({ ctx }) => ctx.services.listServers()),
+    register: procedure
+      .input(RegisterServerInput)
+      .mutation(({ ctx, input }) => ctx.services.registerServer(input)),
+    update: procedure.input(UpdateServerInput).mutation(({ ctx, input }) => {
+      const { id, name, ...changes } = input
+      return ctx.services.updateServer({ id, name }, changes)
+    }),
+    drain: procedure.input(ServerRef).mutation(({ ctx, input }) => ctx.services.drainServer(input)),
+    resume: procedure
+      .input(ServerRef)
+      .mutation(({ ctx, input }) => ctx.services.resumeServer(input)),
+    probe: procedure.input(ServerRef).mutation(({ ctx, input }) => ctx.services.probeServer(input)),
+    remove: procedure
+      .input(ServerRef)
+      .mutation(({ ctx, input }) => ctx.services.removeServer(input)),
+  }),
+  runs: router({
+    list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),
+  }),
+  workers: router({
+    list: procedure.input(nothing).query(({ ctx }) => ctx.services.listWorkers()),
+  }),
+  overview: router({
+    get: procedure.input(nothing).query(({ ctx }) => ctx.services.overview()),
+  }),
+  demo: router({
+    load: procedure.input(nothing).mutation(({ ctx }) => ctx.services.loadDemo()),
+  }),
+  live: router({
+    events: procedure.input(nothing).subscription(async function* ({ ctx, signal }) {
+      yield* ctx.services.live(signal)
+    }),
+  }),
+  session: router({
+    get: openProcedure.input(nothing).query(({ ctx }) => ctx.session),
+    signIn: openProcedure
+      .input(z.strictObject({ key: z.string().min(1).max(4096) }))
+      .mutation(({ ctx, input }) => {
+        if (!ctx.setSessionKey(input.key)) {
+          throw new RewardOpsError('unauthorized', 'That key is not one of this service’s keys.', {
+            hint: 'Ask whoever runs the service for a key of REWARDOPS_API_KEYS.',
+          })
+        }
+        return { signedIn: true }
+      }),
+    signOut: openProcedure.input(nothing).mutation(({ ctx }) => {
+      ctx.setSessionKey(null)
+      return { signedIn: false }
+    }),
+  }),
+})
+
+/** The type that TypeScript clients and the pages are written against. */
+export type AppRouter = typeof appRouter

@@ -1,0 +1,90 @@
+import type {
+  BatchGroupDto,
+  BatchProgressDto,
+  BatchViewDto,
+  LiveEvent,
+  OverviewDto,
+  SampleDetailDto,
+  SampleListInput,
+  SampleRowDto,
+  SessionDto,
+  WorkerDto,
+} from '../wire/pages.ts'
+import type { RegisterServerInput, ServerDto } from '../wire/servers.ts'
+import type {
+  AppendInput,
+  AppendResult,
+  BatchSummary,
+  NextResult,
+  Page,
+  Result,
+  ResultsColumns,
+  ScoreInput,
+  SubmitInput,
+  SubmitResult,
+} from '../wire/trainer.ts'
+
+/**
+ * What the procedures call. The loop implements it; the API layer holds no logic and no SQL.
+ * Every method throws RewardOpsError for what the caller did wrong.
+ */
+export interface Services {
+  submit(input: SubmitInput): Promise<SubmitResult>
+  append(input: AppendInput): Promise<AppendResult>
+  close(batchId: string): Promise<BatchSummary>
+  cancel(batchId: string): Promise<BatchSummary>
+  next(
+    input: { batchId: string; after: string | null; samples: number; waitMs: number },
+    signal?: AbortSignal,
+  ): Promise<NextResult>
+  wait(batchId: string, waitMs: number, signal?: AbortSignal): Promise<BatchSummary>
+  results(input: { batchId: string; offset: number; limit: number }): Promise<ResultsColumns>
+  getBatch(batchId: string): Promise<BatchSummary>
+  listBatches(input: {
+    run?: string | undefined
+    status?: string | undefined
+    split?: string | undefined
+    cursor?: string | null | undefined
+    limit: number
+  }): Promise<Page<BatchProgressDto>>
+  viewBatch(batchId: string): Promise<BatchViewDto>
+  listGroups(input: {
+    batchId: string
+    after: number
+    limit: number
+    order: 'completion' | 'latest'
+  }): Promise<Page<BatchGroupDto>>
+  score(input: ScoreInput, signal?: AbortSignal): Promise<Result>
+  listSamples(input: SampleListInput): Promise<Page<SampleRowDto>>
+  getSample(id: string): Promise<SampleDetailDto>
+  listRuns(): Promise<
+    { name: string; batches: number; lastStep: number; lastSubmittedAt: string }[]
+  >
+  overview(): Promise<OverviewDto>
+  listWorkers(): Promise<WorkerDto[]>
+  listServers(): Promise<ServerDto[]>
+  registerServer(input: RegisterServerInput): Promise<ServerDto>
+  updateServer(ref: ServerRefInput, changes: Record<string, unknown>): Promise<ServerDto>
+  drainServer(ref: ServerRefInput): Promise<ServerDto>
+  resumeServer(ref: ServerRefInput): Promise<ServerDto>
+  probeServer(ref: ServerRefInput): Promise<ServerDto>
+  removeServer(ref: ServerRefInput): Promise<ServerDto>
+  /** Submits the bundled rollouts as a first batch, scored by rule. */
+  loadDemo(): Promise<SubmitResult>
+  live(signal: AbortSignal | undefined): AsyncIterable<LiveEvent>
+}
+
+/** A server by id or by name. */
+export interface ServerRefInput {
+  id?: string | undefined
+  name?: string | undefined
+}
+
+/** What a request carries: who asks, and the services behind the procedures. */
+export interface RequestContext {
+  services: Services
+  requestId: string
+  session: SessionDto
+  /** Sets or clears the login cookie; null clears. */
+  setSessionKey(key: string | null): boolean
+}

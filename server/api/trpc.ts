@@ -1,0 +1,116 @@
+import { initTRPC, TRPCError } from '@trpc/server'
+import { z } from 'zod'
+import { isRewardOpsError, RewardOpsError } from '../errors.ts'
+import { describeIssues } from '../wire/describe-issues.ts'
+import { ERROR_REASONS, type ErrorData, type ErrorReason } from '../wire/error-reasons.ts'
+import type { RequestContext } from './services.ts'
+
+const CODE_OF_STATUS = {
+  400: 'BAD_REQUEST',
+  401: 'UNAUTHORIZED',
+  403: 'FORBIDDEN',
+  404: 'NOT_FOUND',
+  405: 'METHOD_NOT_SUPPORTED',
+  409: 'CONFLICT',
+  413: 'PAYLOAD_TOO_LARGE',
+  415: 'UNSUPPORTED_MEDIA_TYPE',
+  422: 'UNPROCESSABLE_CONTENT',
+  429: 'TOO_MANY_REQUESTS',
+  500: 'INTERNAL_SERVER_ERROR',
+  503: 'SERVICE_UNAVAILABLE',
+} as const
+
+/** tRPC's own code words back to reasons, for what tRPC itself throws. */
+const REASON_OF_CODE: Partial<Record<string, ErrorReason>> = {
+  PARSE_ERROR: 'malformed_json',
+  BAD_REQUEST: 'invalid_input',
+  NOT_FOUND: 'not_found',
+  METHOD_NOT_SUPPORTED: 'method_not_allowed',
+  UNSUPPORTED_MEDIA_TYPE: 'unsupported_encoding',
+  PAYLOAD_TOO_LARGE: 'body_too_large',
+  UNAUTHORIZED: 'unauthorized',
+}
+
+/** Any thrown value as what the caller is told. Internal messages never leave. */
+export function describeError(
+  error: unknown,
+  requestId: string,
+  path: string | null,
+): { message: string; data: ErrorData } {
+  let cause = error
+  if (error instanceof TRPCError && error.cause) cause = error.cause
+  let reason: ErrorReason = 'internal'
+  let message = 'Something went wrong on our side.'
+  let hint: string | undefined
+  let retryAfterMs: number | undefined
+  if (isRewardOpsError(cause)) {
+    ;({ reason, message, hint, retryAfterMs } = cause)
+  } else if (cause instanceof z.ZodError) {
+    reason = 'invalid_input'
+    message = describeIssues(cause)
+  } else if (error instanceof TRPCError && REASON_OF_CODE[error.code]) {
+    reason = REASON_OF_CODE[error.code] as ErrorReason
+    message = reason === 'malformed_json' ? 'The body is not valid JSON.' : error.message
+  }
+  const row = ERROR_REASONS[reason]
+  return {
+    message,
+    data: {
+      code: CODE_OF_STATUS[row.httpStatus],
+      httpStatus: row.httpStatus,
+      reason,
+      hint: hint ?? row.hint,
+      requestId,
+      path,
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    },
+  }
+}
+
+/** The same refusal as a TRPCError, so that tRPC sets the right HTTP status. */
+export function toTrpcError(error: unknown): TRPCError {
+  if (isRewardOpsError(error)) {
+    return new TRPCError({
+      code: CODE_OF_STATUS[ERROR_REASONS[error.reason].httpStatus],
+      message: error.message,
+      cause: error,
+    })
+  }
+  return error instanceof TRPCError
+    ? error
+    : new TRPCError({ code: 'INTERNAL_SERVER_ERROR', message: 'internal', cause: error })
+}
+
+const t = initTRPC.context<RequestContext>().create({
+  sse: {
+    maxDurationMs: 30 * 60_000,
+    ping: { enabled: true, intervalMs: 3_000 },
+    client: { reconnectAfterInactivityMs: 8_000 },
+  },
+  errorFormatter({ shape, error, ctx, path }) {
+    const told = describeError(error, ctx?.requestId ?? 'unknown', path ?? null)
+    return { ...shape, message: told.message, data: told.data }
+  },
+})
+
+/** Refusals keep their HTTP status: a RewardOpsError thrown below becomes the TRPCError of its row. */
+const refusals = t.middleware(async ({ next }) => {
+  const result = await next()
+  if (!result.ok && isRewardOpsError(result.error.cause)) throw toTrpcError(result.error.cause)
+  return result
+})
+
+/** With keys configured, everything but the session procedures needs one. */
+const signedIn = t.middleware(({ ctx, next }) => {
+  if (ctx.session.auth === 'key' && !ctx.session.signedIn) {
+    throw toTrpcError(
+      new RewardOpsError('unauthorized', 'A key is needed, and none or a wrong one was sent.'),
+    )
+  }
+  return next()
+})
+
+export const router = t.router
+export const openProcedure = t.procedure.use(refusals)
+export const procedure = openProcedure.use(signedIn)
+export const createCallerFactory = t.createCallerFactory

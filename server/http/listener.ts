@@ -1,0 +1,75 @@
+import { randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { RewardOpsError } from '../errors.ts'
+import type { Logger } from '../log.ts'
+import type { Access } from './access.ts'
+import { discardRest } from './body.ts'
+import { refuse } from './refuse.ts'
+
+type Handler = (
+  req: IncomingMessage,
+  res: ServerResponse,
+  requestId: string,
+) => Promise<void> | void
+
+/** Where requests go; filled in as the parts come up. */
+export interface Routes {
+  health: Handler
+  trpc: Handler | null
+  pages: Handler | null
+  /** Set while the service stops: everything but /healthz is asked to come back. */
+  stopping: boolean
+}
+
+/**
+ * The one listener: health, the trainers' plane, pages. Connections stay open for 65 s, longer than the 60 s that
+ * usual proxies and clients keep theirs, so that we are never the one to close under a request.
+ */
+export function createListener(access: Access, routes: Routes, log: Logger): Server {
+  const server = createServer({ keepAliveTimeout: 65_000, requestTimeout: 600_000 }, (req, res) => {
+    const given = req.headers['x-request-id']
+    const requestId =
+      typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID()
+    res.setHeader('x-request-id', requestId)
+    void route(req, res, requestId).catch((error) => {
+      refuse(res, error, requestId, null)
+      discardRest(req)
+    })
+  })
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (error.code === 'ECONNRESET' || !socket.writable) return
+    log.debug({ err: error.message }, 'client error')
+    socket.end('HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n')
+  })
+
+  async function route(
+    req: IncomingMessage,
+    res: ServerResponse,
+    requestId: string,
+  ): Promise<void> {
+    const path = (req.url ?? '/').split('?', 1)[0] as string
+    if (path === '/healthz') return routes.health(req, res, requestId)
+    access.checkOrigin(req)
+    if (routes.stopping) {
+      throw new RewardOpsError('shutting_down', 'The service is stopping.', { retryAfterMs: 2_000 })
+    }
+    if (path.startsWith('/api/')) {
+      if (!path.startsWith('/api/trpc/'))
+        throw new RewardOpsError('not_found', `There is nothing at ${path.slice(0, 100)}.`)
+      if (!routes.trpc)
+        throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
+      return routes.trpc(req, res, requestId)
+    }
+    if (!routes.pages) {
+      throw new RewardOpsError(
+        'busy',
+        'The pages are not there (yet): run "npm start", which builds them.',
+        {
+          retryAfterMs: 1_000,
+        },
+      )
+    }
+    return routes.pages(req, res, requestId)
+  }
+  return server
+}

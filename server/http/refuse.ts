@@ -1,0 +1,43 @@
+import type { ServerResponse } from 'node:http'
+import { describeError } from '../api/trpc.ts'
+
+/** JSON-RPC's number for what tRPC calls by a word; clients of tRPC read it. */
+const RPC_CODES: Record<string, number> = {
+  PARSE_ERROR: -32700,
+  BAD_REQUEST: -32600,
+  UNAUTHORIZED: -32001,
+  FORBIDDEN: -32003,
+  NOT_FOUND: -32004,
+  METHOD_NOT_SUPPORTED: -32005,
+  CONFLICT: -32009,
+  PAYLOAD_TOO_LARGE: -32013,
+  UNSUPPORTED_MEDIA_TYPE: -32015,
+  UNPROCESSABLE_CONTENT: -32022,
+  TOO_MANY_REQUESTS: -32029,
+  INTERNAL_SERVER_ERROR: -32603,
+  SERVICE_UNAVAILABLE: -32603,
+}
+
+/** Answers a refusal in tRPC's error envelope, whoever refused. */
+export function refuse(
+  res: ServerResponse,
+  error: unknown,
+  requestId: string,
+  path: string | null,
+): void {
+  const { message, data } = describeError(error, requestId, path)
+  if (res.headersSent) {
+    res.destroy()
+    return
+  }
+  const body = JSON.stringify({ error: { message, code: RPC_CODES[data.code] ?? -32603, data } })
+  if (data.retryAfterMs !== undefined) {
+    res.setHeader('retry-after', Math.max(1, Math.ceil(data.retryAfterMs / 1_000)))
+  }
+  res.writeHead(data.httpStatus, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    'cache-control': 'no-store',
+  })
+  res.end(body)
+}

@@ -1,0 +1,398 @@
+import { RewardOpsError } from '../../errors.ts'
+import { type ResolvedReward, resolveReward, rulesFor } from '../../rewards/resolve.ts'
+import { copyIn } from '../../store/copy-in.ts'
+import type { Client, Database } from '../../store/database.ts'
+import { INTERACTIVE_POOL, type JobQueue, poolOfModel, RULES_POOL } from '../../store/job-queue.ts'
+import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
+import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../wire/trainer.ts'
+import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
+import { chunk } from './chunks.ts'
+
+/** The advisory lock that orders append, close and cancel of one batch; flushes never take it. */
+export const BATCH_LOCK = 72_707_371
+
+/** What accepting needs; the same on the server's loop and in the ingest thread. */
+export interface AcceptContext {
+  db: Database
+  queue: JobQueue
+  functionsDir: string
+}
+
+const runIds = new Map<string, number>()
+
+async function runId(db: Database, name: string): Promise<number> {
+  const known = runIds.get(name)
+  if (known !== undefined) return known
+  await db.rows('run-insert', 'insert into run (name) values ($1) on conflict (name) do nothing', [
+    name,
+  ])
+  const [row] = await db.rows<{ id: number }>('run-by-name', 'select id from run where name = $1', [
+    name,
+  ])
+  if (runIds.size > 10_000) runIds.clear()
+  runIds.set(name, row!.id)
+  return row!.id
+}
+
+/** The pool whose queue takes a reward's jobs. */
+export function poolOf(reward: ResolvedReward): string {
+  return reward.kind === 'rule' ? RULES_POOL : poolOfModel(reward.model as string)
+}
+
+async function registeredModels(db: Database): Promise<string[]> {
+  const rows = await db.rows<{ model: string }>(
+    'models',
+    'select distinct model from server where removed_at is null order by 1',
+  )
+  return rows.map((row) => row.model)
+}
+
+function checkGroupSizes(
+  draft: BatchDraft,
+  groupSize: number | null,
+  before: (uid: string) => number,
+): void {
+  if (groupSize === null) return
+  for (let g = 0; g < draft.uids.length; g++) {
+    const uid = draft.uids[g] as string
+    const size = before(uid) + (draft.sizes[g] as number)
+    if (size > groupSize) {
+      throw new RewardOpsError(
+        'group_too_large',
+        `uid "${uid}" has ${size} samples and groupSize is ${groupSize}.`,
+      )
+    }
+  }
+}
+
+/**
+ * Accepts a whole batch in one transaction: batch, groups, samples, texts and jobs are there together or not at
+ * all. Resolves when it is committed. Throws RewardOpsError, and then nothing is stored.
+ */
+export async function acceptBatch(
+  context: AcceptContext,
+  envelope: SubmitEnvelope,
+  draft: BatchDraft,
+  implicitKey: string | null = null,
+): Promise<SubmitResult> {
+  const { db, queue } = context
+  if (draft.count === 0 && !envelope.open) {
+    throw new RewardOpsError('empty_batch', '"samples" is empty and the batch is not open.')
+  }
+  draft.checkIndexes(0)
+  checkGroupSizes(draft, envelope.groupSize, () => 0)
+  const { reward, rewardName } = resolveReward(envelope.reward, [...draft.dataSources.keys()], {
+    functionsDir: context.functionsDir,
+    models: envelope.reward.model === null ? [] : await registeredModels(db),
+  })
+  const { idempotencyKey, ...content } = envelope
+  const hash = idempotencyKey ? draft.contentHash(content) : null
+  if (idempotencyKey) {
+    const known = await duplicateOf(db, idempotencyKey, hash as Buffer)
+    if (known) return known
+  }
+  const run = await runId(db, envelope.run)
+  const bucket = textBucket()
+  await ensureTextPartition(db, bucket)
+  const pool = implicitKey === null ? poolOf(reward) : INTERACTIVE_POOL
+  await queue.ensure(pool)
+  try {
+    return await db.transaction(async (client) => {
+      const { rows } = await client.query<{ id: number; now: Date }>({
+        name: 'batch-insert',
+        text: `insert into batch (run_id, step, split, status, closed, group_size, reward, reward_name, priority,
+                 samples, scored, groups, deadline_at, implicit_key, idempotency_key, content_hash, text_bucket)
+               values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+                 clock_timestamp() + $13 * interval '1 millisecond', $14, $15, $16, $17)
+               returning id, submitted_at as now`,
+        values: [
+          run,
+          envelope.step,
+          envelope.split,
+          envelope.open ? 'open' : 'running',
+          !envelope.open,
+          envelope.groupSize,
+          JSON.stringify(reward),
+          rewardName,
+          envelope.priority,
+          draft.count,
+          draft.prescored,
+          draft.uids.length,
+          envelope.deadlineMs,
+          implicitKey,
+          idempotencyKey ?? null,
+          hash,
+          bucket,
+        ],
+      })
+      const batchId = rows[0]!.id
+      const nowMs = rows[0]!.now.getTime()
+      await client.query({
+        name: 'groups-insert',
+        text: `insert into sample_group (batch_id, no, uid, received, ended)
+               select $1, t.ord - 1, t.uid, t.received, t.ended
+               from unnest($2::text[], $3::int[], $4::int[]) with ordinality as t(uid, received, ended, ord)`,
+        values: [batchId, draft.uids, draft.sizes, draft.prescoredOf],
+      })
+      const groupNo = draft.uids.map((_, local) => local)
+      await storeSamples(client, draft, { batchId, startIndex: 0, bucket, groupNo, nowMs })
+      const jobs = chunk(draft.toScore(), (i) => draft.groupOf[i] as number, batchId, nowMs)
+      await queue.insert(pool, jobs, { run: envelope.run, priority: envelope.priority, client })
+      if (draft.prescored > 0) await client.query('select settle_batch($1)', [batchId])
+      await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
+      return {
+        batchId: `b${batchId}`,
+        accepted: draft.count,
+        groups: draft.uids.length,
+        duplicate: false,
+      }
+    })
+  } catch (error) {
+    // Two submits with one key at the same moment: the second finds the first's batch.
+    const e = error as { code?: string; constraint?: string }
+    if (e.code === '23505' && e.constraint === 'batch_idempotency_key_key') {
+      const known = await duplicateOf(db, idempotencyKey as string, hash as Buffer)
+      if (known) return known
+    }
+    if (e.code === '22021' || e.code === '22P05') {
+      throw new RewardOpsError('invalid_input', 'A name holds characters that cannot be stored.', {
+        cause: error,
+      })
+    }
+    throw error
+  }
+}
+
+async function duplicateOf(db: Database, key: string, hash: Buffer): Promise<SubmitResult | null> {
+  const [row] = await db.rows<{
+    id: number
+    content_hash: Buffer
+    samples: number
+    groups: number
+  }>(
+    'batch-by-key',
+    'select id, content_hash, samples, groups from batch where idempotency_key = $1',
+    [key],
+  )
+  if (!row) return null
+  if (!hash.equals(row.content_hash)) {
+    throw new RewardOpsError(
+      'idempotency_conflict',
+      `idempotencyKey "${key}" belongs to batch b${row.id}, whose content is another.`,
+    )
+  }
+  return { batchId: `b${row.id}`, accepted: row.samples, groups: row.groups, duplicate: true }
+}
+
+async function storeSamples(
+  client: Client,
+  draft: BatchDraft,
+  at: {
+    batchId: number
+    startIndex: number
+    bucket: string
+    groupNo: readonly number[]
+    nowMs: number
+  },
+): Promise<void> {
+  if (draft.count === 0) return
+  const { batchId, startIndex } = at
+  await copyIn(
+    client,
+    `sample (${SAMPLE_COPY_COLUMNS})`,
+    draft.sampleBlocks(batchId, startIndex, at.groupNo, at.nowMs),
+  )
+  await copyIn(
+    client,
+    `${textPartition(at.bucket)} (${TEXT_COPY_COLUMNS})`,
+    draft.textBlocks(at.bucket, batchId, startIndex),
+  )
+}
+
+interface OpenBatch {
+  id: number
+  run: string
+  status: string
+  closed: boolean
+  samples: number
+  groups: number
+  group_size: number | null
+  reward: ResolvedReward
+  priority: number
+  bucket: string
+  implicit: boolean
+  now: Date
+}
+
+/** Where samples are appended; `startIndex` null: at the end, for samples.score. */
+export interface AppendAt {
+  batchId: string
+  startIndex: number | null
+}
+
+/**
+ * Appends samples to an open batch, in one transaction. A repeated append changes nothing; a gap, other content
+ * at stored indexes, or a closed batch is refused.
+ */
+export async function appendToBatch(
+  context: AcceptContext,
+  envelope: AppendAt,
+  draft: BatchDraft,
+  inTransaction?: (client: Client, startIndex: number) => Promise<void>,
+): Promise<AppendResult> {
+  const { db, queue } = context
+  const batchId = Number(envelope.batchId.slice(1))
+  return db.transaction(async (client) => {
+    await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, batchId])
+    const batch = await openBatch(client, batchId, envelope.batchId)
+    const startIndex = envelope.startIndex ?? batch.samples
+    if (startIndex > batch.samples) {
+      throw new RewardOpsError(
+        'append_gap',
+        `startIndex is ${startIndex}, but ${envelope.batchId} has ${batch.samples} samples: the next index is ${batch.samples}.`,
+      )
+    }
+    draft.checkIndexes(startIndex)
+    if (startIndex < batch.samples && draft.count > 0) {
+      await checkRepetition(client, batch, startIndex, draft, envelope.batchId)
+      return { batchId: envelope.batchId, accepted: 0, samples: batch.samples }
+    }
+    if (batch.closed) {
+      throw new RewardOpsError(
+        'batch_closed',
+        `${envelope.batchId} is ${batch.status} and takes no more samples.`,
+      )
+    }
+    if (batch.reward.kind === 'rule') rulesFor([...draft.dataSources.keys()])
+    const groupNo = await appendGroups(client, batch, draft)
+    await storeSamples(client, draft, {
+      batchId,
+      startIndex,
+      bucket: batch.bucket,
+      groupNo,
+      nowMs: batch.now.getTime(),
+    })
+    await client.query(
+      `update batch set samples = samples + $2, scored = scored + $3, groups = $4, last_append_at = clock_timestamp()
+       where id = $1`,
+      [
+        batchId,
+        draft.count,
+        draft.prescored,
+        Math.max(batch.groups, ...groupNo.map((no) => no + 1)),
+      ],
+    )
+    const pool = batch.implicit ? INTERACTIVE_POOL : poolOf(batch.reward)
+    const jobs = chunk(
+      draft.toScore().map((i) => i + startIndex),
+      (i) => draft.groupOf[i - startIndex] as number,
+      batchId,
+      batch.now.getTime(),
+    )
+    await queue.insert(pool, jobs, { run: batch.run, priority: batch.priority, client })
+    if (draft.prescored > 0) await client.query('select settle_batch($1)', [batchId])
+    await inTransaction?.(client, startIndex)
+    await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
+    return {
+      batchId: envelope.batchId,
+      accepted: draft.count,
+      samples: batch.samples + draft.count,
+    }
+  })
+}
+
+async function openBatch(client: Client, id: number, name: string): Promise<OpenBatch> {
+  const { rows } = await client.query<OpenBatch>({
+    name: 'open-batch',
+    text: `select batch.id, run.name as run, status, closed, samples, groups, group_size, reward, priority,
+             text_bucket::text as bucket, implicit_key is not null as implicit, clock_timestamp() as now
+           from batch join run on run.id = batch.run_id where batch.id = $1`,
+    values: [id],
+  })
+  const batch = rows[0]
+  if (!batch) throw new RewardOpsError('batch_not_found', `There is no batch ${name}.`)
+  return batch
+}
+
+/** New uids get the next numbers; known ones are counted up, in order of their number as everywhere. */
+async function appendGroups(
+  client: Client,
+  batch: OpenBatch,
+  draft: BatchDraft,
+): Promise<number[]> {
+  const { rows } = await client.query<{ uid: string; no: number; received: number }>(
+    `select uid, no, received from sample_group where batch_id = $1 and uid = any($2::text[])
+     order by no for update`,
+    [batch.id, draft.uids],
+  )
+  const known = new Map(rows.map((row) => [row.uid, row]))
+  checkGroupSizes(draft, batch.group_size, (uid) => known.get(uid)?.received ?? 0)
+  let next = batch.groups
+  const groupNo = draft.uids.map((uid) => known.get(uid)?.no ?? next++)
+  const grown = rows.map((row) => draft.uids.indexOf(row.uid))
+  await client.query(
+    `update sample_group g set received = g.received + t.received, ended = g.ended + t.ended
+     from unnest($2::int[], $3::int[], $4::int[]) as t(no, received, ended)
+     where g.batch_id = $1 and g.no = t.no`,
+    [
+      batch.id,
+      rows.map((row) => row.no),
+      grown.map((g) => draft.sizes[g]),
+      grown.map((g) => draft.prescoredOf[g]),
+    ],
+  )
+  const fresh = draft.uids.map((_, g) => g).filter((g) => !known.has(draft.uids[g] as string))
+  await client.query(
+    `insert into sample_group (batch_id, no, uid, received, ended)
+     select $1, t.no, t.uid, t.received, t.ended
+     from unnest($2::int[], $3::text[], $4::int[], $5::int[]) as t(no, uid, received, ended)`,
+    [
+      batch.id,
+      fresh.map((g) => groupNo[g]),
+      fresh.map((g) => draft.uids[g]),
+      fresh.map((g) => draft.sizes[g]),
+      fresh.map((g) => draft.prescoredOf[g]),
+    ],
+  )
+  return groupNo
+}
+
+/** A repeated append must be what was stored; anything else at stored indexes is a conflict. */
+async function checkRepetition(
+  client: Client,
+  batch: OpenBatch,
+  startIndex: number,
+  draft: BatchDraft,
+  name: string,
+): Promise<void> {
+  const conflict = (why: string): never => {
+    throw new RewardOpsError('append_conflict', `${name}: ${why}`)
+  }
+  if (startIndex + draft.count > batch.samples) {
+    conflict(
+      `samples ${startIndex} to ${batch.samples - 1} are stored already; the next index is ${batch.samples}.`,
+    )
+  }
+  const { rows } = await client.query<{ uid: string; prompt: string; response: string }>(
+    `select g.uid, t.prompt, t.response from sample s
+     join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
+     join sample_text t on t.bucket = $4 and t.batch_id = s.batch_id and t.idx = s.idx
+     where s.batch_id = $1 and s.idx >= $2 and s.idx < $3 order by s.idx`,
+    [batch.id, startIndex, startIndex + draft.count, batch.bucket],
+  )
+  for (let i = 0; i < draft.count; i++) {
+    const row = rows[i]
+    const stored = row && Buffer.concat([lengthPrefixed(row.prompt), lengthPrefixed(row.response)])
+    const sent = draft.textOf(i)
+    if (!stored || row.uid !== draft.uidOf(i) || !sent.subarray(0, stored.length).equals(stored)) {
+      conflict(`sample ${startIndex + i} is stored with other content.`)
+    }
+  }
+}
+
+function lengthPrefixed(text: string): Buffer {
+  const bytes = Buffer.from(text)
+  const length = Buffer.alloc(4)
+  length.writeInt32BE(bytes.length)
+  return Buffer.concat([length, bytes])
+}

@@ -1,0 +1,232 @@
+import { createHash } from 'node:crypto'
+import { RewardOpsError } from '../../errors.ts'
+import { CopyBinary, postgresDay, type RowPosition } from '../../store/copy-binary.ts'
+import { describeIssues } from '../../wire/describe-issues.ts'
+import { SampleInput } from '../../wire/trainer.ts'
+
+/** Bits of sample_text.encoding. */
+export const PROMPT_ESCAPED = 1
+export const RESPONSE_ESCAPED = 2
+export const PROMPT_IS_MESSAGES = 4
+
+/** Bytes of a text row before its first text: field count, and bucket, batch and index with their lengths. */
+const TEXT_ROW_HEADER = 2 + 3 * 8
+
+/** What Postgres text cannot hold is kept as a JSON string literal, so every text comes back byte for byte. */
+function isPlain(text: string): boolean {
+  return text.isWellFormed() && !text.includes('\u0000')
+}
+
+/**
+ * The samples of one submit or append: checked one by one, their texts at once encoded as Postgres will
+ * receive them. Nothing is stored; what is kept besides the encoded rows is a few numbers a sample.
+ */
+export class BatchDraft {
+  readonly uids: string[] = []
+  /** Local group number by uid, in order of first appearance. */
+  readonly #groupOfUid = new Map<string, number>()
+  readonly groupOf: number[] = []
+  readonly sizes: number[] = []
+  readonly prescoredOf: number[] = []
+  readonly dataSources = new Map<string, number>()
+  readonly #dataSourceOf: string[] = []
+  readonly #responseLength: (number | null)[] = []
+  readonly #score: (number | null)[] = []
+  readonly #texts = new CopyBinary(8)
+  readonly #rows: RowPosition[] = []
+  readonly #indexes: { index: number; at: number }[] = []
+  prescored = 0
+
+  get count(): number {
+    return this.groupOf.length
+  }
+
+  /** Bytes of encoded texts held. */
+  get byteLength(): number {
+    return this.#texts.byteLength
+  }
+
+  /** Checks and encodes one sample. Throws `invalid_input` with the path of what is wrong. */
+  add(value: unknown): void {
+    const at = this.count
+    const parsed = SampleInput.safeParse(value)
+    if (!parsed.success) {
+      throw new RewardOpsError('invalid_input', prefixed(at, describeIssues(parsed.error)))
+    }
+    this.addParsed(parsed.data)
+  }
+
+  /** As {@link add}, for a sample that the schema has already passed. */
+  addParsed(sample: SampleInput): void {
+    const at = this.count
+    let group = this.#groupOfUid.get(sample.uid)
+    if (group === undefined) {
+      group = this.uids.length
+      this.#groupOfUid.set(sample.uid, group)
+      this.uids.push(sample.uid)
+      this.sizes.push(0)
+      this.prescoredOf.push(0)
+    }
+    this.sizes[group]!++
+    this.groupOf.push(group)
+    this.dataSources.set(sample.dataSource, (this.dataSources.get(sample.dataSource) ?? 0) + 1)
+    this.#dataSourceOf.push(sample.dataSource)
+    this.#responseLength.push(sample.responseLength ?? null)
+    this.#score.push(sample.score ?? null)
+    if (typeof sample.score === 'number') {
+      this.prescored++
+      this.prescoredOf[group]!++
+    }
+    if (typeof sample.index === 'number') this.#indexes.push({ index: sample.index, at })
+    this.#encodeTexts(sample)
+  }
+
+  #encodeTexts(sample: SampleInput): void {
+    let encoding = 0
+    let prompt: string
+    if (typeof sample.prompt === 'string') {
+      prompt = sample.prompt
+      if (!isPlain(prompt)) {
+        prompt = JSON.stringify(prompt)
+        encoding |= PROMPT_ESCAPED
+      }
+    } else {
+      prompt = JSON.stringify(sample.prompt)
+      encoding |= PROMPT_IS_MESSAGES
+    }
+    let response = sample.response
+    if (!isPlain(response)) {
+      response = JSON.stringify(response)
+      encoding |= RESPONSE_ESCAPED
+    }
+    const truth = sample.groundTruth === undefined ? null : JSON.stringify(sample.groundTruth)
+    const extra = sample.extraInfo ? JSON.stringify(sample.extraInfo) : null
+    const chars = prompt.length + response.length + (truth?.length ?? 0) + (extra?.length ?? 0)
+    const t = this.#texts
+    t.beginRow(3 * chars + 64)
+    t.int4(0)
+    t.int4(0)
+    t.int4(0)
+    t.text(prompt)
+    t.text(response)
+    if (truth === null) t.null()
+    else t.text(truth)
+    if (extra === null) t.null()
+    else t.text(extra)
+    t.int2(encoding)
+    this.#rows.push(t.endRow())
+  }
+
+  /** Whether given indexes agree with the order of the samples, which numbers them from `startIndex`. */
+  checkIndexes(startIndex: number): void {
+    const seen = new Map<number, number>()
+    for (const { index, at } of this.#indexes) {
+      const before = seen.get(index)
+      if (before !== undefined) {
+        throw new RewardOpsError(
+          'duplicate_index',
+          `samples[${at}].index is ${index}, and so is samples[${before}].index.`,
+        )
+      }
+      seen.set(index, at)
+    }
+    for (const { index, at } of this.#indexes) {
+      if (index !== startIndex + at) {
+        throw new RewardOpsError(
+          'invalid_input',
+          `samples[${at}].index is ${index}, but samples are numbered in the order given: it has ${startIndex + at}.`,
+          { hint: 'Leave "index" out, or send the samples in order.' },
+        )
+      }
+    }
+  }
+
+  /** Same content, same hash: over every field of every sample, however the body was written or packed. */
+  contentHash(envelope: unknown): Buffer {
+    const hash = createHash('sha256').update(JSON.stringify(envelope))
+    for (let i = 0; i < this.count; i++) {
+      const row = this.#rows[i] as RowPosition
+      hash.update(
+        `\n${this.uids[this.groupOf[i] as number]}\n${this.#dataSourceOf[i]}\n${this.#responseLength[i]}\n${this.#score[i]}\n`,
+      )
+      hash.update(row.block.subarray(row.start + TEXT_ROW_HEADER, row.end))
+    }
+    return hash.digest()
+  }
+
+  /** The rows of sample_text: what was encoded, with bucket, batch and index filled in. */
+  textBlocks(bucket: string, batchId: number, startIndex: number): Buffer[] {
+    const day = postgresDay(bucket)
+    for (let i = 0; i < this.#rows.length; i++) {
+      const { block, start } = this.#rows[i] as RowPosition
+      block.writeInt32BE(day, start + 6)
+      block.writeInt32BE(batchId, start + 14)
+      block.writeInt32BE(startIndex + i, start + 22)
+    }
+    return this.#texts.blocks()
+  }
+
+  /** The encoded texts of sample `i`, to be compared with what is stored. */
+  textOf(i: number): Buffer {
+    const row = this.#rows[i] as RowPosition
+    return row.block.subarray(row.start + TEXT_ROW_HEADER, row.end)
+  }
+
+  uidOf(i: number): string {
+    return this.uids[this.groupOf[i] as number] as string
+  }
+
+  /** The rows of sample. `groupNo[local]` is the number a local group has in the batch. */
+  sampleBlocks(
+    batchId: number,
+    startIndex: number,
+    groupNo: readonly number[],
+    nowMs: number,
+  ): Buffer[] {
+    const rows = new CopyBinary(9)
+    for (let i = 0; i < this.count; i++) {
+      const dataSource = this.#dataSourceOf[i] as string
+      const length = this.#responseLength[i] as number | null
+      const score = this.#score[i] as number | null
+      rows.beginRow(3 * dataSource.length + 64)
+      rows.int4(batchId)
+      rows.int4(startIndex + i)
+      rows.int4(groupNo[this.groupOf[i] as number] as number)
+      rows.int2(score === null ? 0 : 2)
+      rows.text(dataSource)
+      if (length === null) rows.null()
+      else rows.int4(length)
+      if (score === null) {
+        rows.null()
+        rows.null()
+        rows.null()
+      } else {
+        rows.float8(score)
+        rows.float8(score)
+        rows.timestamptz(nowMs)
+      }
+      rows.endRow()
+    }
+    return rows.blocks()
+  }
+
+  /** Local indexes that still need a score. */
+  toScore(): number[] {
+    const out: number[] = []
+    for (let i = 0; i < this.count; i++) if (this.#score[i] === null) out.push(i)
+    return out
+  }
+}
+
+/** Columns of {@link BatchDraft.sampleBlocks}. */
+export const SAMPLE_COPY_COLUMNS =
+  'batch_id, idx, group_no, status, data_source, response_length, score, raw_score, ended_at'
+/** Columns of {@link BatchDraft.textBlocks}. */
+export const TEXT_COPY_COLUMNS =
+  'bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding'
+
+function prefixed(at: number, issues: string): string {
+  return issues.startsWith('input: ')
+    ? `samples[${at}]: ${issues.slice(7)}`
+    : `samples[${at}].${issues}`
+}

@@ -1,0 +1,213 @@
+import { isUtf8 } from 'node:buffer'
+import { RewardOpsError } from '../../errors.ts'
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const SAMPLES_KEY = /[{,]\s*"samples"\s*:\s*$/
+
+function malformed(what: string): RewardOpsError {
+  return new RewardOpsError('malformed_json', `The body is not valid JSON: ${what}.`)
+}
+
+function isSpace(c: number): boolean {
+  return c === 0x20 || c === 0x0a || c === 0x0d || c === 0x09
+}
+
+/**
+ * Splits a submit body, byte chunk by byte chunk, into the elements of its top-level `samples` array and the
+ * rest (the envelope). Strings are skipped with `indexOf`, so it runs at about 1 GB/s where a general streaming
+ * parser reaches 30 MB/s, and never more than one element is held apart from what was handed on.
+ *
+ *   envelope ──"samples": [──▶ element* ──]──▶ envelope
+ *
+ * It decides only where elements begin and end; `JSON.parse` on each element and on the envelope (with `[]` in
+ * place of the array) decides whether they are valid.
+ */
+export class BodySplitter {
+  readonly #onElement: (json: Buffer) => void
+  #inSamples = false
+  #seenSamples = false
+  #inString = false
+  #escape = false
+  #depth = 0
+  /** Inside the array: an element is open, was just closed, or must follow (after a comma). */
+  #element: 'none' | 'open' | 'closed' | 'due' = 'none'
+  #elementParts: Buffer[] = []
+  #envelopeParts: Buffer[] = []
+  #elements = 0
+
+  constructor(onElement: (json: Buffer) => void) {
+    this.#onElement = onElement
+  }
+
+  /** Takes the next bytes. Throws `malformed_json`. */
+  push(chunk: Buffer): void {
+    let mark = 0
+    let nextQuote = -2
+    let nextBackslash = -2
+    const end = chunk.length
+    let i = 0
+    while (i < end) {
+      if (this.#inString) {
+        if (this.#escape) {
+          this.#escape = false
+          i++
+          continue
+        }
+        if (nextQuote < i) {
+          nextQuote = chunk.indexOf(QUOTE, i)
+          if (nextQuote === -1) nextQuote = end
+        }
+        if (nextBackslash < i) {
+          nextBackslash = chunk.indexOf(BACKSLASH, i)
+          if (nextBackslash === -1) nextBackslash = end
+        }
+        if (nextBackslash < nextQuote) {
+          i = nextBackslash + 1
+          this.#escape = true
+        } else if (nextQuote < end) {
+          i = nextQuote + 1
+          this.#inString = false
+        } else {
+          i = end
+        }
+        continue
+      }
+      const c = chunk[i] as number
+      if (!this.#inSamples) {
+        if (c === QUOTE) this.#inString = true
+        else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
+          if (c === OPEN_BRACKET && this.#depth === 1) {
+            this.#envelopeParts.push(Buffer.from(chunk.subarray(mark, i)))
+            mark = i
+            if (this.#endsWithSamplesKey()) {
+              if (this.#seenSamples) throw malformed('"samples" is there twice')
+              this.#inSamples = this.#seenSamples = true
+              this.#element = 'none'
+              i++
+              mark = i
+              continue
+            }
+          }
+          this.#depth++
+        } else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) this.#depth--
+        i++
+        continue
+      }
+      // In the samples array, outside strings; #depth counts from 1, the top-level object.
+      if (this.#element === 'open') {
+        if (c === QUOTE) this.#inString = true
+        else if (c === OPEN_BRACE || c === OPEN_BRACKET) this.#depth++
+        else if (c === CLOSE_BRACE || c === CLOSE_BRACKET) {
+          if (this.#depth === 1) {
+            // A bare value ends with the array; objects end below, at their own brace.
+            this.#closeElement(chunk.subarray(mark, i))
+            mark = i
+            continue
+          }
+          this.#depth--
+          if (this.#depth === 1) {
+            this.#closeElement(chunk.subarray(mark, i + 1))
+            mark = i + 1
+          }
+        } else if (c === COMMA && this.#depth === 1) {
+          this.#closeElement(chunk.subarray(mark, i))
+          mark = i
+          continue
+        }
+        i++
+      } else if (isSpace(c)) {
+        i++
+      } else if (c === CLOSE_BRACKET) {
+        if (this.#element === 'due') throw malformed('a comma before the end of "samples"')
+        this.#inSamples = false
+        this.#envelopeParts.push(Buffer.from('[]'))
+        i++
+        mark = i
+      } else if (c === COMMA) {
+        if (this.#element !== 'closed') throw malformed('a comma too many in "samples"')
+        this.#element = 'due'
+        i++
+      } else {
+        if (this.#element === 'closed') {
+          throw malformed(`a comma is missing after samples[${this.#elements - 1}]`)
+        }
+        this.#element = 'open'
+        mark = i
+        if (c === QUOTE) this.#inString = true
+        else if (c === OPEN_BRACE || c === OPEN_BRACKET) this.#depth++
+        i++
+      }
+    }
+    if (this.#inSamples) {
+      if (this.#element === 'open' && mark < end) this.#elementParts.push(chunk.subarray(mark))
+    } else if (mark < end) {
+      // A copy: a slice would keep the whole chunk alive until the end.
+      this.#envelopeParts.push(Buffer.from(chunk.subarray(mark)))
+    }
+  }
+
+  /** The envelope, `samples` an empty array. Throws `malformed_json` when the body ended early. */
+  finish(): unknown {
+    if (this.#inSamples) throw malformed('it ends inside "samples"')
+    return parseJson(Buffer.concat(this.#envelopeParts), 'the body')
+  }
+
+  #closeElement(last: Buffer): void {
+    const json =
+      this.#elementParts.length === 0 ? last : Buffer.concat([...this.#elementParts, last])
+    this.#elementParts = []
+    this.#element = 'closed'
+    this.#elements++
+    this.#onElement(json)
+  }
+
+  #endsWithSamplesKey(): boolean {
+    let tail = ''
+    for (let k = this.#envelopeParts.length - 1; k >= 0 && tail.length < 64; k--) {
+      tail = (this.#envelopeParts[k] as Buffer).subarray(-256).toString('latin1') + tail
+    }
+    return SAMPLES_KEY.test(tail)
+  }
+}
+
+const LONG_INTEGER = /\d{16}/
+
+/** Parses JSON bytes. Throws `malformed_json`, and `integer_out_of_range` for an integer that would be rounded. */
+export function parseJson(bytes: Buffer, where: string): unknown {
+  if (!isUtf8(bytes)) throw malformed(`${where} is not UTF-8`)
+  return parseJsonText(bytes.toString('utf8'), where)
+}
+
+/** As {@link parseJson}, from text. */
+export function parseJsonText(text: string, where: string): unknown {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    throw malformed(`${where}: ${(error as Error).message}`)
+  }
+  if (LONG_INTEGER.test(text)) refuseRoundedIntegers(text, where)
+  return value
+}
+
+/** Only reached when 16 digits stand in a row somewhere: the reviver is five times slower than a plain parse. */
+function refuseRoundedIntegers(text: string, where: string): void {
+  const reviver = (key: string, value: unknown, context: { source?: string }): unknown => {
+    if (typeof value === 'number' && !Number.isSafeInteger(value)) {
+      if (context.source !== undefined && /^-?\d+$/.test(context.source)) {
+        throw new RewardOpsError(
+          'integer_out_of_range',
+          `${where}: the integer ${context.source} at "${key}" is outside ±(2^53 − 1) and would be rounded. Send it as a string.`,
+        )
+      }
+    }
+    return value
+  }
+  JSON.parse(text, reviver as (key: string, value: unknown) => unknown)
+}

@@ -1,0 +1,39 @@
+import { type ChunkJob, toRanges } from '../../store/job-queue.ts'
+
+/**
+ * Cuts samples into jobs of about 16 to 64, whole groups together, in order of arrival.
+ * 64 jobs a batch keep every worker fed to the end; below 16 samples the queue's own cost (0.13 ms a job) shows.
+ */
+export function chunk(
+  indexes: readonly number[],
+  groupOf: (index: number) => number,
+  batchId: number,
+  acceptedAtMs: number,
+): ChunkJob[] {
+  const target = Math.min(64, Math.max(16, Math.ceil(indexes.length / 64)))
+  const members = new Map<number, number[]>()
+  for (const index of indexes) {
+    const group = groupOf(index)
+    const list = members.get(group)
+    if (list) list.push(index)
+    else members.set(group, [index])
+  }
+  const jobs: ChunkJob[] = []
+  let held: number[] = []
+  const push = () => {
+    if (held.length === 0) return
+    held.sort((a, b) => a - b)
+    jobs.push({ b: batchId, i: toRanges(held), t: acceptedAtMs })
+    held = []
+  }
+  for (const list of members.values()) {
+    if (held.length > 0 && held.length + list.length > 64) push()
+    // A group larger than a chunk is cut: it is delivered by its own count, not by its chunk.
+    for (let k = 0; k < list.length; k += 64) {
+      held.push(...list.slice(k, k + 64))
+      if (held.length >= target) push()
+    }
+  }
+  push()
+  return jobs
+}

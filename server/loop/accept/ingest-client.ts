@@ -1,0 +1,166 @@
+import { Worker } from 'node:worker_threads'
+import { RewardOpsError } from '../../errors.ts'
+import type { Logger } from '../../log.ts'
+import type { ErrorReason } from '../../wire/error-reasons.ts'
+import type { AppendResult, SubmitResult } from '../../wire/trainer.ts'
+import type { IngestKind } from './ingest.ts'
+import type { FromThread, ToThread } from './ingest-thread.ts'
+
+/** Bodies taken at once; a third is asked to come back. Each may hold up to 256 MiB of encoded texts. */
+const MAX_BODIES = 2
+/** Bytes handed over and not yet dealt with, above which the connection is read no further. */
+const MAX_BEHIND_BYTES = 16 << 20
+const BLOCK_BYTES = 1 << 20
+/** The thread and its heap are let go after this long without a body. */
+const IDLE_MS = 20_000
+
+interface Body {
+  behindBytes: number
+  resume: (() => void) | null
+  settle: (message: FromThread | Error) => void
+}
+
+/** The server's side of the ingest thread: large bodies go over as bytes, and an answer comes back. */
+export class IngestClient {
+  readonly #options: { databaseUrl: string; functionsDir: string; logLevel: string }
+  readonly #log: Logger
+  readonly #bodies = new Map<number, Body>()
+  #thread: Worker | null = null
+  #idle: NodeJS.Timeout | undefined
+  #nextId = 1
+
+  constructor(
+    options: { databaseUrl: string; functionsDir: string; logLevel: string },
+    log: Logger,
+  ) {
+    this.#options = options
+    this.#log = log
+  }
+
+  /**
+   * Takes a body chunk by chunk and resolves when its batch is committed.
+   * Throws RewardOpsError (`busy` when two bodies are already on their way).
+   */
+  async take(
+    kind: IngestKind,
+    chunks: AsyncIterable<Buffer>,
+  ): Promise<SubmitResult | AppendResult> {
+    if (this.#bodies.size >= MAX_BODIES) {
+      throw new RewardOpsError('busy', `${MAX_BODIES} large bodies are being taken in already.`, {
+        retryAfterMs: 1_000,
+      })
+    }
+    const thread = this.#ensureThread()
+    const id = this.#nextId++
+    const ended = Promise.withResolvers<FromThread | Error>()
+    const body: Body = { behindBytes: 0, resume: null, settle: ended.resolve }
+    this.#bodies.set(id, body)
+    let settled = false
+    void ended.promise.then(() => {
+      settled = true
+      body.resume?.()
+    })
+    const post = (message: ToThread, transfer: ArrayBuffer[] = []) =>
+      thread.postMessage(message, transfer)
+    try {
+      post({ type: 'begin', id, kind })
+      let block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+      let filled = 0
+      const send = (bytes: Buffer) => {
+        body.behindBytes += bytes.byteLength
+        post({ type: 'chunk', id, bytes }, [bytes.buffer as ArrayBuffer])
+      }
+      for await (const chunk of chunks) {
+        if (settled) break
+        for (let at = 0; at < chunk.length; ) {
+          const n = chunk.copy(block, filled, at)
+          at += n
+          filled += n
+          if (filled === BLOCK_BYTES) {
+            send(block)
+            block = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+            filled = 0
+          }
+        }
+        while (!settled && body.behindBytes > MAX_BEHIND_BYTES) {
+          await new Promise<void>((resolve) => {
+            body.resume = resolve
+          })
+          body.resume = null
+        }
+      }
+      if (!settled) {
+        if (filled > 0) send(block.subarray(0, filled))
+        post({ type: 'end', id })
+      }
+      return outcome(await ended.promise, this.#log)
+    } catch (error) {
+      post({ type: 'abort', id })
+      throw error
+    } finally {
+      this.#bodies.delete(id)
+      if (this.#bodies.size === 0) {
+        this.#idle = setTimeout(() => this.#letGo(), IDLE_MS).unref()
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#idle)
+    await this.#thread?.terminate()
+    this.#thread = null
+  }
+
+  #letGo(): void {
+    void this.#thread?.terminate()
+    this.#thread = null
+  }
+
+  #ensureThread(): Worker {
+    clearTimeout(this.#idle)
+    if (this.#thread) return this.#thread
+    const thread = new Worker(new URL('./ingest-thread.ts', import.meta.url), {
+      workerData: this.#options,
+      resourceLimits: { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 32 },
+    })
+    const lost = (error: Error) => {
+      if (this.#thread === thread) this.#thread = null
+      for (const body of this.#bodies.values()) body.settle(error)
+    }
+    thread.on('message', (message: FromThread) => {
+      const body = this.#bodies.get(message.id)
+      if (!body) return
+      if (message.type === 'taken') {
+        body.behindBytes -= message.bytes
+        if (body.behindBytes <= MAX_BEHIND_BYTES) body.resume?.()
+      } else {
+        body.settle(message)
+      }
+    })
+    thread.on('error', lost)
+    thread.on('exit', () => lost(new Error('the ingest thread ended')))
+    thread.unref()
+    this.#thread = thread
+    return thread
+  }
+}
+
+function outcome(message: FromThread | Error, log: Logger): SubmitResult | AppendResult {
+  if (message instanceof Error) throw message
+  if (message.type === 'done') return message.result as SubmitResult
+  if (message.type === 'refused') {
+    throw new RewardOpsError(message.reason as ErrorReason, message.message, {
+      hint: message.hint,
+      ...(message.retryAfterMs === undefined ? {} : { retryAfterMs: message.retryAfterMs }),
+    })
+  }
+  if (message.type === 'failed') {
+    if (message.connectionLoss) {
+      throw new RewardOpsError('database_unavailable', 'The database went away.', {
+        retryAfterMs: 1_000,
+      })
+    }
+    log.error({ err: message.message }, 'ingest failed')
+  }
+  throw new Error('ingest failed')
+}

@@ -1,0 +1,196 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Database } from '../store/database.ts'
+import { type BatchRow, batchById, scoreStatistics, toSummary } from '../store/sql/batches.ts'
+import {
+  completedGroups,
+  positionOf,
+  type ResultRow,
+  samplesDelivered,
+  samplesInOrder,
+  samplesOfGroups,
+  statusOf,
+  toResult,
+} from '../store/sql/results.ts'
+import type { BatchSummary, GroupResult, NextResult, ResultsColumns } from '../wire/trainer.ts'
+import { cursorAt, seqOf } from './cursor.ts'
+import { Memo } from './memo.ts'
+import type { BatchSignals } from './signals.ts'
+
+/** A batch id as a number: `b12` → 12. Ids past int4 belong to no batch. */
+export function batchNumber(batchId: string): number {
+  const id = Number(batchId.slice(1))
+  if (id > 2_147_483_647)
+    throw new RewardOpsError('batch_not_found', `There is no batch ${batchId}.`)
+  return id
+}
+
+/** What a trainer reads: summaries, groups as they complete, columns. Reading consumes nothing. */
+export class BatchReader {
+  readonly #db: Database
+  readonly #signals: BatchSignals
+  readonly #statistics = new Memo<Awaited<ReturnType<typeof scoreStatistics>>>(500)
+
+  constructor(db: Database, signals: BatchSignals) {
+    this.#db = db
+    this.#signals = signals
+  }
+
+  /** The batch's row. Throws `batch_not_found`. */
+  async row(batchId: string): Promise<BatchRow> {
+    const row = await batchById(this.#db, batchNumber(batchId))
+    if (!row) throw new RewardOpsError('batch_not_found', `There is no batch ${batchId}.`)
+    return row
+  }
+
+  /** A row's summary; while the roll-up is not there yet, the statistics are computed, at most twice a second. */
+  async summaryOf(row: BatchRow): Promise<BatchSummary> {
+    const summary = toSummary(row)
+    if (row.mean === null && row.scored > 0) {
+      const fresh = row.completed_at === null ? `${row.id}` : `${row.id} ended`
+      Object.assign(
+        summary,
+        await this.#statistics.get(fresh, () => scoreStatistics(this.#db, row.id)),
+      )
+    }
+    return summary
+  }
+
+  async summary(batchId: string): Promise<BatchSummary> {
+    return this.summaryOf(await this.row(batchId))
+  }
+
+  /** Waits until the batch has ended, or `waitMs`. */
+  async wait(batchId: string, waitMs: number, signal?: AbortSignal): Promise<BatchSummary> {
+    const until = performance.now() + waitMs
+    for (;;) {
+      const row = await this.row(batchId)
+      const leftMs = until - performance.now()
+      if (row.completed_at !== null || leftMs <= 0 || signal?.aborted) return this.summaryOf(row)
+      await this.#signals.wait(row.id, leftMs, signal)
+    }
+  }
+
+  /** Whole groups in order of completion after the cursor; see the contract's `batches.next`. */
+  async next(
+    input: { batchId: string; after: string | null; samples: number; waitMs: number },
+    signal?: AbortSignal,
+  ): Promise<NextResult> {
+    const id = batchNumber(input.batchId)
+    const after = seqOf(input.after, id)
+    const until = performance.now() + input.waitMs
+    for (;;) {
+      const batch = await this.row(input.batchId)
+      if (after > batch.groups_completed) {
+        throw new RewardOpsError(
+          'cursor_mismatch',
+          `The cursor stands at group ${after}, but ${input.batchId} has completed ${batch.groups_completed}.`,
+        )
+      }
+      const ended = batch.completed_at !== null
+      const groups = await completedGroups(this.#db, id, after, input.samples)
+      const inHand = groups.reduce((n, g) => n + g.received, 0)
+      const leftMs = until - performance.now()
+      if (inHand >= input.samples || ended) {
+        const delivered = await this.#groupResults(id, groups)
+        const seq = groups.at(-1)?.seq ?? after
+        const before = await samplesDelivered(this.#db, id, after)
+        return {
+          groups: delivered,
+          cursor: cursorAt(id, seq),
+          delivered: inHand,
+          remaining: batch.samples - before - inHand,
+          done: ended && seq >= batch.groups_completed,
+          timedOut: false,
+        }
+      }
+      if (leftMs <= 0 || signal?.aborted) {
+        const before = await samplesDelivered(this.#db, id, after)
+        return {
+          groups: [],
+          cursor: cursorAt(id, after),
+          delivered: 0,
+          remaining: batch.samples - before,
+          done: false,
+          timedOut: true,
+        }
+      }
+      await this.#signals.wait(id, leftMs, signal)
+    }
+  }
+
+  async #groupResults(
+    batchId: number,
+    groups: { no: number; uid: string; seq: number; completed_at: Date }[],
+  ): Promise<GroupResult[]> {
+    if (groups.length === 0) return []
+    const rows = await samplesOfGroups(
+      this.#db,
+      batchId,
+      groups.map((g) => g.no),
+    )
+    const byGroup = new Map<number, ResultRow[]>()
+    for (const row of rows) {
+      const list = byGroup.get(row.group_no)
+      if (list) list.push(row)
+      else byGroup.set(row.group_no, [row])
+    }
+    return groups.map((group) => {
+      const members = byGroup.get(group.no) ?? []
+      const { mean, std } = meanAndStd(
+        members.filter((m) => m.status === 2).map((m) => m.score as number),
+      )
+      return {
+        uid: group.uid,
+        seq: group.seq,
+        completedAt: group.completed_at.toISOString(),
+        mean,
+        std,
+        samples: members.map(toResult),
+      }
+    })
+  }
+
+  /** Columns in input order. */
+  async results(input: {
+    batchId: string
+    offset: number
+    limit: number
+  }): Promise<ResultsColumns> {
+    const batch = await this.row(input.batchId)
+    const rows = await samplesInOrder(this.#db, batch.id, input.offset, input.limit)
+    const keys: string[] = []
+    const columns: Record<string, unknown[]> = {}
+    rows.forEach((row, at) => {
+      for (const key in row.reward_extra) {
+        let column = columns[key]
+        if (!column) {
+          column = columns[key] = new Array(rows.length).fill(null)
+          keys.push(key)
+        }
+        column[at] = row.reward_extra[key] ?? null
+      }
+    })
+    return {
+      index: rows.map((r) => r.idx),
+      uid: rows.map((r) => r.uid),
+      status: rows.map(statusOf),
+      reason: rows.map((r) => r.reason),
+      score: rows.map((r) => r.score),
+      rawScore: rows.map((r) => r.raw_score),
+      substituted: rows.map((r) => r.substituted),
+      rewardExtraKeys: keys,
+      rewardExtraInfo: columns,
+      position: rows.map((r) => positionOf(r.response_length)),
+    }
+  }
+}
+
+/** Mean, and standard deviation with n − 1; null where there is none. */
+export function meanAndStd(scores: number[]): { mean: number | null; std: number | null } {
+  const n = scores.length
+  if (n === 0) return { mean: null, std: null }
+  const mean = scores.reduce((sum, score) => sum + score, 0) / n
+  if (n === 1) return { mean, std: null }
+  const squares = scores.reduce((sum, score) => sum + (score - mean) ** 2, 0)
+  return { mean, std: Math.sqrt(squares / (n - 1)) }
+}

@@ -1,0 +1,70 @@
+import type { LiveEvent } from '../wire/pages.ts'
+
+/** Changes are told about three times a second, whatever their number. */
+const COALESCE_MS = 300
+
+/** Gathers what changed and tells every subscriber the same, at most about three times a second. */
+export class LiveHub {
+  readonly #subscribers = new Set<(event: LiveEvent) => void>()
+  readonly #topics = new Set<string>()
+  #timer: NodeJS.Timeout | undefined
+  #seq = 0
+  #closed = false
+
+  /** Something of these topics changed. */
+  touch(...topics: string[]): void {
+    if (this.#subscribers.size === 0 || this.#closed) return
+    for (const topic of topics) this.#topics.add(topic)
+    this.#timer ??= setTimeout(() => this.#tell(), COALESCE_MS)
+  }
+
+  /** Open streams; zero when nobody looks. */
+  get subscribers(): number {
+    return this.#subscribers.size
+  }
+
+  /** Events until `signal` aborts or the hub closes; begins with one that says that the stream is open. */
+  async *subscribe(signal: AbortSignal | undefined): AsyncGenerator<LiveEvent> {
+    const waiting: LiveEvent[] = [{ seq: this.#seq, at: new Date().toISOString(), topics: [] }]
+    let wake = () => {}
+    const onEvent = (event: LiveEvent) => {
+      // A reader that lags needs the union, not the history.
+      const last = waiting.at(-1)
+      if (last && waiting.length > 1) last.topics = [...new Set([...last.topics, ...event.topics])]
+      else waiting.push({ ...event })
+      wake()
+    }
+    const onAbort = () => wake()
+    this.#subscribers.add(onEvent)
+    signal?.addEventListener('abort', onAbort)
+    try {
+      while (!signal?.aborted && !this.#closed) {
+        const event = waiting.shift()
+        if (event) yield event
+        else {
+          await new Promise<void>((resolve) => {
+            wake = resolve
+          })
+        }
+      }
+    } finally {
+      this.#subscribers.delete(onEvent)
+      signal?.removeEventListener('abort', onAbort)
+    }
+  }
+
+  /** Ends every stream. */
+  close(): void {
+    this.#closed = true
+    clearTimeout(this.#timer)
+    for (const subscriber of this.#subscribers)
+      subscriber({ seq: ++this.#seq, at: new Date().toISOString(), topics: [] })
+  }
+
+  #tell(): void {
+    this.#timer = undefined
+    const event = { seq: ++this.#seq, at: new Date().toISOString(), topics: [...this.#topics] }
+    this.#topics.clear()
+    for (const subscriber of this.#subscribers) subscriber(event)
+  }
+}

@@ -1,0 +1,118 @@
+import { RewardOpsError } from '../errors.ts'
+import { type Database, throughOutage } from '../store/database.ts'
+import { toSummary } from '../store/sql/batches.ts'
+import type {
+  AppendInput,
+  AppendResult,
+  BatchSummary,
+  Result,
+  ScoreInput,
+  SubmitInput,
+  SubmitResult,
+} from '../wire/trainer.ts'
+import { type AcceptContext, BATCH_LOCK } from './accept/accept-batch.ts'
+import { appendParsed, submitParsed } from './accept/ingest.ts'
+import { BatchReader } from './batch-reader.ts'
+import type { BatchSignals } from './signals.ts'
+import { SingleScores } from './single-scores.ts'
+
+/**
+ * Accepts batches, forms groups, serves cursors. Everything it must remember is in Postgres.
+ *
+ *   submit ─▶ running ──────────────all samples ended──▶ completed
+ *   submit(open) ─▶ open ──close──▶ running ─▶ …         ↘
+ *   open, running ──cancel──▶ cancelled (its pending samples end as `cancelled`)
+ */
+export class RewardLoopManager {
+  readonly #db: Database
+  readonly #accept: AcceptContext
+  readonly #singles: SingleScores
+  readonly #signals: BatchSignals
+  readonly reader: BatchReader
+
+  constructor(db: Database, accept: AcceptContext, signals: BatchSignals) {
+    this.#db = db
+    this.#accept = accept
+    this.#singles = new SingleScores(db, accept, signals)
+    this.#signals = signals
+    this.reader = new BatchReader(db, signals)
+  }
+
+  /** A reader on other connections, for the pages. */
+  readerOn(db: Database): BatchReader {
+    return new BatchReader(db, this.#signals)
+  }
+
+  submit(input: SubmitInput): Promise<SubmitResult> {
+    return submitParsed(this.#accept, input)
+  }
+
+  append(input: AppendInput): Promise<AppendResult> {
+    return appendParsed(this.#accept, input)
+  }
+
+  score(input: ScoreInput, signal?: AbortSignal): Promise<Result> {
+    return this.#singles.score(input, signal)
+  }
+
+  /** No more samples follow. Closing a closed batch changes nothing; a cancelled one cannot be closed. */
+  async close(batchId: string): Promise<BatchSummary> {
+    const row = await this.reader.row(batchId)
+    if (row.status === 'cancelled') {
+      throw new RewardOpsError('batch_closed', `${batchId} is cancelled.`, {
+        hint: 'Submit a new batch.',
+      })
+    }
+    await this.closeById(row.id)
+    return this.reader.summary(batchId)
+  }
+
+  /**
+   * Two steps, so that the order of locks stays groups before batch: first no flush misses that the batch is
+   * closed, then what was already complete is settled. A crash between is mended by the sweep.
+   */
+  async closeById(id: number): Promise<void> {
+    await this.#db.transaction(async (client) => {
+      await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, id])
+      await client.query(
+        `update batch set closed = true, status = case when status = 'open' then 'running' else status end
+         where id = $1 and not closed`,
+        [id],
+      )
+    })
+    await throughOutage(() => this.#db.rows('settle-batch', 'select settle_batch($1)', [id]), {
+      forMs: 5_000,
+    })
+  }
+
+  /** What has not been scored ends as `cancelled`. Cancelling an ended batch changes nothing. */
+  async cancel(batchId: string): Promise<BatchSummary> {
+    const row = await this.reader.row(batchId)
+    await this.#db.transaction(async (client) => {
+      await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, row.id])
+      await client.query(
+        `update batch set closed = true, status = 'cancelled'
+         where id = $1 and status in ('open', 'running')`,
+        [row.id],
+      )
+    })
+    await throughOutage(
+      async () => {
+        await this.#db.rows(
+          'cancel-pending',
+          `select end_pending(id, 'cancelled') from batch where id = $1 and status = 'cancelled'`,
+          [row.id],
+        )
+        await this.#db.rows('settle-batch', 'select settle_batch($1)', [row.id])
+        await this.#db.adhoc(
+          `update batch set completed_at = clock_timestamp()
+           where id = $1 and status = 'cancelled' and completed_at is null and scored + failed = samples`,
+          [row.id],
+        )
+        await this.#db.adhoc("select pg_notify('rewardops', $1)", [`b${row.id}`])
+      },
+      { forMs: 5_000 },
+    )
+    return toSummary(await this.reader.row(batchId))
+  }
+}

@@ -1,0 +1,114 @@
+import type { Logger } from '../log.ts'
+import { type Database, isConnectionLoss } from '../store/database.ts'
+import type { JobQueue } from '../store/job-queue.ts'
+import { rollUpEnded } from '../store/sql/batches.ts'
+import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
+import { sweepDeadWorkers } from './worker-supervisor.ts'
+
+/** How often deadlines, silent implicit batches and roll-ups are looked at. */
+const TICK_MS = 250
+/** An implicit batch closes after this long without a sample. */
+export const IMPLICIT_SILENCE_MS = 60_000
+const DEAD_WORKERS_EVERY = 4
+const UNSETTLED_EVERY = 20
+const PARTITIONS_EVERY = 4 * 600
+
+/** What the manager does by the clock. Each step is safe to repeat and to be done by two servers at once. */
+export class Sweeps {
+  readonly #db: Database
+  readonly #queue: JobQueue
+  readonly #log: Logger
+  readonly #closeBatch: (id: number) => Promise<void>
+  #timer: NodeJS.Timeout | undefined
+  #ticks = 0
+  #running: Promise<void> | null = null
+
+  constructor(options: {
+    db: Database
+    queue: JobQueue
+    log: Logger
+    closeBatch: (id: number) => Promise<void>
+  }) {
+    this.#db = options.db
+    this.#queue = options.queue
+    this.#log = options.log
+    this.#closeBatch = options.closeBatch
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => {
+      this.#running ??= this.#tick()
+        .catch((error: Error) => {
+          if (!isConnectionLoss(error)) this.#log.warn({ err: error.message }, 'sweep failed')
+        })
+        .finally(() => {
+          this.#running = null
+        })
+    }, TICK_MS)
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#running
+  }
+
+  async #tick(): Promise<void> {
+    const tick = this.#ticks++
+    await this.#endPastDeadlines()
+    await this.#closeSilent()
+    await rollUpEnded(this.#db)
+    if (tick % DEAD_WORKERS_EVERY === 0) {
+      const samples = await sweepDeadWorkers(this.#db, this.#queue)
+      if (samples > 0) this.#log.warn({ samples }, 'samples of dead workers given back')
+    }
+    if (tick % UNSETTLED_EVERY === 0) await this.settleHalfDone()
+    if (tick % PARTITIONS_EVERY === 0) {
+      await ensureTextPartition(this.#db, textBucket())
+      await ensureTextPartition(this.#db, textBucket(Date.now() + 86_400_000))
+    }
+  }
+
+  async #endPastDeadlines(): Promise<void> {
+    const due = await this.#db.rows<{ id: number }>(
+      'batches-past-deadline',
+      `select id from batch where status in ('open', 'running') and deadline_at < clock_timestamp()
+         and scored + failed < samples`,
+    )
+    for (const { id } of due)
+      await this.#db.rows('end-pending', 'select end_pending($1, $2)', [id, 'deadline'])
+  }
+
+  async #closeSilent(): Promise<void> {
+    const silent = await this.#db.rows<{ id: number }>(
+      'batches-silent',
+      `select id from batch where status = 'open' and implicit_key is not null and not closed
+         and last_append_at < clock_timestamp() - $1 * interval '1 millisecond' and scored + failed = samples`,
+      [IMPLICIT_SILENCE_MS],
+    )
+    for (const { id } of silent) await this.#closeBatch(id)
+  }
+
+  /** Closings and cancellations that a crash cut in two: the batch is marked, its groups are not settled. */
+  async settleHalfDone(): Promise<void> {
+    const cancelled = await this.#db.rows<{ id: number }>(
+      'batches-half-cancelled',
+      `select id from batch where status = 'cancelled' and completed_at is null`,
+    )
+    for (const { id } of cancelled) {
+      await this.#db.rows('end-pending', 'select end_pending($1, $2)', [id, 'cancelled'])
+      await this.#db.rows('settle-batch', 'select settle_batch($1)', [id])
+      await this.#db.adhoc(
+        'update batch set completed_at = clock_timestamp() where id = $1 and completed_at is null and scored + failed = samples',
+        [id],
+      )
+    }
+    const closed = await this.#db.rows<{ id: number }>(
+      'batches-half-closed',
+      `select id from batch where status = 'running' and closed and
+         (scored + failed = samples or exists (select 1 from sample_group g
+            where g.batch_id = batch.id and g.seq is null and g.ended = g.received))`,
+    )
+    for (const { id } of closed)
+      await this.#db.rows('settle-batch', 'select settle_batch($1)', [id])
+  }
+}

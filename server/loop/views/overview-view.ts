@@ -1,0 +1,130 @@
+import type { Database } from '../../store/database.ts'
+import { listBatches, toSummary } from '../../store/sql/batches.ts'
+import { overviewFigures, retriesPerMinute } from '../../store/sql/fleet.ts'
+import type { Attention, OverviewDto, WorkerDto } from '../../wire/pages.ts'
+import type { ServerDto } from '../../wire/servers.ts'
+import { Memo } from '../memo.ts'
+import type { BatchViews } from './batch-view.ts'
+import type { FleetView } from './fleet-view.ts'
+
+const ACTIVE_SHOWN = 20
+const RECENT_SHOWN = 10
+
+/** The overview: what needs attention, the fleet, what runs. */
+export class OverviewView {
+  readonly #db: Database
+  readonly #fleet: FleetView
+  readonly #batches: BatchViews
+  readonly #memo = new Memo<OverviewDto>(400)
+  readonly #wantedWorkers: number
+
+  constructor(db: Database, fleet: FleetView, batches: BatchViews, wantedWorkers: number) {
+    this.#db = db
+    this.#fleet = fleet
+    this.#batches = batches
+    this.#wantedWorkers = wantedWorkers
+  }
+
+  get(): Promise<OverviewDto> {
+    return this.#memo.get('', () => this.#compute())
+  }
+
+  async #compute(): Promise<OverviewDto> {
+    const [figures, servers, workers, active, recent, retries] = await Promise.all([
+      overviewFigures(this.#db),
+      this.#fleet.servers(),
+      this.#fleet.workers(),
+      this.#batches.active(ACTIVE_SHOWN),
+      listBatches(this.#db, { beforeId: null, limit: RECENT_SHOWN }),
+      retriesPerMinute(this.#db),
+    ])
+    const alive = workers.filter((w) => w.state === 'alive')
+    return {
+      empty: !figures.any_batch,
+      attention: attentionOf(servers, workers, alive.length, this.#wantedWorkers, figures),
+      figures: {
+        samplesPerSecond: sum(alive.map((w) => w.samplesPerSecond)),
+        samplesPerSecondHistory: addHistories(alive.map((w) => w.samplesPerSecondHistory)),
+        inFlight: sum(alive.map((w) => w.inFlight)),
+        queued: figures.queued,
+        activeBatches: figures.active,
+        failedLastHour: figures.failed_hour,
+        scoredLastHour: figures.scored_hour,
+        workersAlive: alive.length,
+        serversReady: servers.filter((s) => s.state === 'ready').length,
+        serversTotal: servers.length,
+      },
+      servers,
+      workers,
+      activeBatches: active,
+      recentBatches: recent.map(toSummary),
+      retriesPerMinute: [...Map.groupBy(retries, (r) => r.minute.toISOString())].map(
+        ([minute, rows]) => ({
+          minute,
+          byReason: Object.fromEntries(rows.map((r) => [r.reason, r.count])),
+        }),
+      ),
+    }
+  }
+}
+
+function attentionOf(
+  servers: ServerDto[],
+  workers: WorkerDto[],
+  alive: number,
+  wanted: number,
+  figures: { queued: number; failed_hour: number; scored_hour: number },
+): Attention[] {
+  const out: Attention[] = []
+  if (alive === 0 && (wanted > 0 || figures.queued > 0)) {
+    out.push({
+      level: 'error',
+      title: 'No worker is alive',
+      detail: `${figures.queued} samples wait. Start one with npm run worker, or set REWARDOPS_WORKERS.`,
+      href: '/workers',
+    })
+  }
+  for (const server of servers.filter((s) => s.state === 'unreachable')) {
+    out.push({
+      level: 'error',
+      title: `${server.name} is unreachable`,
+      detail: server.stateCause ?? 'It does not answer its probes.',
+      href: '/servers',
+    })
+  }
+  const requeued = workers.filter((w) => w.state === 'dead' && w.requeued > 0)
+  if (requeued.length > 0) {
+    out.push({
+      level: 'warning',
+      title: `${requeued.length === 1 ? 'A worker' : `${requeued.length} workers`} died while scoring`,
+      detail: `${sum(requeued.map((w) => w.requeued))} samples went to other workers; none was lost.`,
+      href: '/workers',
+    })
+  }
+  const ended = figures.failed_hour + figures.scored_hour
+  if (figures.failed_hour > 0 && figures.failed_hour / ended > 0.01) {
+    out.push({
+      level: 'warning',
+      title: `${((figures.failed_hour / ended) * 100).toFixed(1)} % of the last hour’s samples failed`,
+      detail: `${figures.failed_hour} of ${ended}. They have no score; the reasons are on the samples.`,
+      href: '/samples?status=failed',
+    })
+  }
+  return out
+}
+
+function sum(values: number[]): number {
+  return values.reduce((a, b) => a + b, 0)
+}
+
+/** Adds the workers' readings, aligned at the newest; a second that nobody reported is a gap. */
+function addHistories(histories: (number | null)[][]): (number | null)[] {
+  const length = Math.max(0, ...histories.map((h) => h.length))
+  return Array.from({ length }, (_, i) => {
+    const back = length - 1 - i
+    const values = histories
+      .map((h) => h[h.length - 1 - back])
+      .filter((v) => v !== undefined && v !== null)
+    return values.length === 0 ? null : sum(values as number[])
+  })
+}

@@ -1,0 +1,156 @@
+import { RewardOpsError } from '../../errors.ts'
+import type { Database } from '../../store/database.ts'
+import {
+  attemptsOf,
+  groupMembers,
+  type SampleDetailRow,
+  type SampleRow,
+  sampleDetail,
+  samplesPage,
+} from '../../store/sql/batch-view.ts'
+import { statusOf, toResult } from '../../store/sql/results.ts'
+import type {
+  AttemptDto,
+  SampleDetailDto,
+  SampleListInput,
+  SampleRowDto,
+} from '../../wire/pages.ts'
+import type { Page } from '../../wire/trainer.ts'
+import { PROMPT_ESCAPED, PROMPT_IS_MESSAGES, RESPONSE_ESCAPED } from '../accept/batch-draft.ts'
+import { batchNumber } from '../batch-reader.ts'
+
+/** The Samples page's data: rows without texts, and one sample with everything. */
+export class SampleViews {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  async list(input: SampleListInput): Promise<Page<SampleRowDto>> {
+    const { cursor, batch, limit, ...filter } = input
+    const rows = await samplesPage(this.#db, {
+      ...filter,
+      batchId: batch === undefined ? undefined : batchNumber(batch),
+      after: cursor ? parseCursor(cursor) : null,
+      limit: limit + 1,
+    })
+    const page = rows.slice(0, limit)
+    const last = page.at(-1)
+    return {
+      items: page.map(toRow),
+      nextCursor:
+        rows.length > limit && last ? `${last.sort_key ?? ''}_${last.batch_id}_${last.idx}` : null,
+    }
+  }
+
+  /** Throws `sample_not_found`. */
+  async detail(id: string): Promise<SampleDetailDto> {
+    const [batch, index] = id.split('-') as [string, string]
+    const row = await sampleDetail(
+      this.#db,
+      batchNumber(batch),
+      Math.min(Number(index), 2_147_483_647),
+    )
+    if (!row) throw new RewardOpsError('sample_not_found', `There is no sample ${id}.`)
+    const [attempts, siblings] = await Promise.all([
+      attemptsOf(this.#db, row.batch_id, row.idx),
+      groupMembers(this.#db, row.batch_id, [row.group_no]),
+    ])
+    const encoding = row.encoding ?? 0
+    const prompt = row.prompt ?? ''
+    const response = row.response ?? ''
+    return {
+      ...toRow(row),
+      prompt:
+        encoding & PROMPT_IS_MESSAGES
+          ? (JSON.parse(prompt) as { role: string; content: string | null }[]).map((m) => ({
+              ...m,
+              content: m.content ?? '',
+            }))
+          : encoding & PROMPT_ESCAPED
+            ? JSON.parse(prompt)
+            : prompt,
+      response: encoding & RESPONSE_ESCAPED ? JSON.parse(response) : response,
+      groundTruth: row.ground_truth === null ? null : JSON.parse(row.ground_truth),
+      extraInfo: row.extra_info === null ? {} : JSON.parse(row.extra_info),
+      rewardName: row.reward_name,
+      submittedAt: row.submitted_at.toISOString(),
+      dispatchedAt: row.dispatched_at?.toISOString() ?? null,
+      attemptLog: attempts.length > 0 ? attempts.map(toAttempt) : onlyAttempt(row),
+      siblings: siblings.map((s) => ({
+        id: `b${row.batch_id}-${s.idx}`,
+        index: s.idx,
+        status: statusOf({ status: s.status, held: false }),
+        score: s.score,
+      })),
+    }
+  }
+}
+
+function parseCursor(cursor: string): { key: number | null; batchId: number; idx: number } {
+  const match = /^([-+.\de]*)_(\d{1,10})_(\d{1,10})$/.exec(cursor)
+  if (!match) {
+    throw new RewardOpsError(
+      'cursor_mismatch',
+      `"${cursor.slice(0, 40)}" is not a cursor of samples.list.`,
+      {
+        hint: 'Use nextCursor of the page before, with the same filters and sort.',
+      },
+    )
+  }
+  return {
+    key: match[1] === '' ? null : Number(match[1]),
+    batchId: Number(match[2]),
+    idx: Number(match[3]),
+  }
+}
+
+function toRow(row: SampleRow): SampleRowDto {
+  return {
+    ...toResult(row),
+    id: `b${row.batch_id}-${row.idx}`,
+    batchId: `b${row.batch_id}`,
+    run: row.run,
+    step: row.step,
+    dataSource: row.data_source,
+    responseLength: row.response_length,
+    endedAt: row.ended_at?.toISOString() ?? null,
+  }
+}
+
+function toAttempt(row: Awaited<ReturnType<typeof attemptsOf>>[number]): AttemptDto {
+  return {
+    attempt: row.attempt,
+    serverName: row.server_name,
+    workerId: `w${row.worker_id}`,
+    startedAt: row.started_at.toISOString(),
+    queueMs: row.queue_ms,
+    backoffMs: row.backoff_ms,
+    serviceMs: row.service_ms,
+    outcome: row.outcome,
+    reason: row.reason,
+    statusCode: row.status_code,
+    detail: row.detail,
+  }
+}
+
+/** A sample scored at the first try keeps its one attempt in its own row. */
+function onlyAttempt(row: SampleDetailRow): AttemptDto[] {
+  if (row.attempts !== 1 || !row.dispatched_at) return []
+  return [
+    {
+      attempt: 1,
+      serverName: row.server_name,
+      workerId: row.worker_id === null ? null : `w${row.worker_id}`,
+      startedAt: row.dispatched_at.toISOString(),
+      queueMs: 0,
+      backoffMs: 0,
+      serviceMs: row.score_ms ?? 0,
+      outcome: row.status === 2 ? 'ok' : 'fault',
+      reason: row.reason,
+      statusCode: null,
+      detail: null,
+    },
+  ]
+}

@@ -1,0 +1,197 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { hostname } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import type { Logger } from '../log.ts'
+import { type Database, throughOutage } from '../store/database.ts'
+import type { JobQueue } from '../store/job-queue.ts'
+
+/** A worker that dies again and again is started after this long at most. */
+const MAX_BACKOFF_MS = 5_000
+/** A worker that is not seen for this long is dead: five missed reports. */
+export const DEAD_AFTER_MS = 5_000
+/** Of the 8 s that SIGTERM may take. */
+const STOP_MS = 6_500
+
+/** How many workers, on which database. */
+export interface SupervisorOptions {
+  count: number
+  databaseUrl: string
+  db: Database
+  queue: JobQueue
+  log: Logger
+}
+
+/**
+ * The local workers: started with the server, started again when they die, their jobs given back at once.
+ *
+ *   start ─▶ running ──exit──▶ jobs given back ──back-off──▶ start
+ */
+export class WorkerSupervisor {
+  readonly #options: SupervisorOptions
+  readonly #children = new Map<number, ChildProcess>()
+  #stopping = false
+  #timers = new Set<NodeJS.Timeout>()
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options
+  }
+
+  start(): void {
+    for (let slot = 0; slot < this.#options.count; slot++) this.#spawn(slot, 0)
+  }
+
+  /** Process ids of the local workers that run. */
+  get pids(): number[] {
+    return [...this.#children.values()].flatMap((child) =>
+      child.pid === undefined ? [] : [child.pid],
+    )
+  }
+
+  #spawn(slot: number, failures: number): void {
+    if (this.#stopping) return
+    const startedAt = performance.now()
+    const child = spawn(
+      process.execPath,
+      [
+        // 300 MB of memory in all: the old generation is collected before it grows past what chunks need.
+        '--max-old-space-size=192',
+        '--max-semi-space-size=16',
+        fileURLToPath(new URL('../worker/main.ts', import.meta.url)),
+      ],
+      {
+        stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+        env: {
+          ...process.env,
+          DATABASE_URL: this.#options.databaseUrl,
+          REWARDOPS_WORKER_LOCAL: '1',
+        },
+      },
+    )
+    this.#children.set(slot, child)
+    child.on('error', (error) =>
+      this.#options.log.error({ err: error.message }, 'worker not started'),
+    )
+    child.on('exit', (code, signal) => {
+      this.#children.delete(slot)
+      if (this.#stopping) return
+      const lived = performance.now() - startedAt
+      const next = lived > 10_000 ? 0 : failures + 1
+      this.#options.log.warn(
+        { pid: child.pid, code, signal, livedMs: Math.round(lived) },
+        'worker died',
+      )
+      if (child.pid !== undefined) void this.giveBack(child.pid)
+      const timer = setTimeout(
+        () => {
+          this.#timers.delete(timer)
+          this.#spawn(slot, next)
+        },
+        next === 0 ? 0 : Math.min(MAX_BACKOFF_MS, 100 * 2 ** next),
+      )
+      this.#timers.add(timer)
+    })
+  }
+
+  /** Gives back what a worker of this machine held. */
+  async giveBack(pid: number): Promise<void> {
+    await throughOutage(
+      () =>
+        giveBackOf(this.#options.db, this.#options.queue, 'host = $1 and pid = $2', [
+          hostname(),
+          pid,
+        ]),
+      {
+        forMs: 60_000,
+      },
+    ).catch((error: Error) =>
+      this.#options.log.warn({ err: error.message }, 'jobs of a dead worker not given back'),
+    )
+  }
+
+  /** SIGTERM to all; SIGKILL to those that do not end in time. */
+  async stop(): Promise<void> {
+    this.#stopping = true
+    for (const timer of this.#timers) clearTimeout(timer)
+    const children = [...this.#children.values()]
+    await Promise.all(
+      children.map(
+        (child) =>
+          new Promise<void>((resolve) => {
+            if (child.exitCode !== null || child.signalCode !== null) return resolve()
+            const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+            child.once('exit', () => {
+              clearTimeout(timer)
+              resolve()
+            })
+            child.kill('SIGTERM')
+          }),
+      ),
+    )
+  }
+}
+
+/** Gives back the jobs of workers that a condition selects, and marks them dead. Gives how many samples. */
+async function giveBackOf(
+  db: Database,
+  queue: JobQueue,
+  condition: string,
+  values: unknown[],
+): Promise<number> {
+  const dead = await db.adhoc<{ id: number }>(
+    `update worker set state = 'dead', ended_at = coalesce(ended_at, now())
+     where (${condition}) and (state <> 'dead' or exists (select 1 from claim where worker_id = worker.id))
+     returning id`,
+    values,
+  )
+  if (dead.length === 0) return 0
+  const ids = dead.map((row) => row.id)
+  const claims = await db.adhoc<{
+    job_id: string
+    queue: string
+    worker_id: number
+    samples: number
+  }>(
+    'delete from claim where worker_id = any($1::int[]) returning job_id, queue, worker_id, samples',
+    [ids],
+  )
+  for (const pool of new Set(claims.map((c) => c.queue))) {
+    const jobs = claims.filter((c) => c.queue === pool).map((c) => c.job_id)
+    await queue.giveBack(pool, jobs)
+    await db.adhoc("select pg_notify('rewardops', $1)", [`q${pool}`])
+  }
+  for (const id of ids) {
+    const samples = claims.filter((c) => c.worker_id === id).reduce((n, c) => n + c.samples, 0)
+    if (samples > 0)
+      await db.adhoc('update worker set requeued = requeued + $2 where id = $1', [id, samples])
+  }
+  await db.adhoc('delete from lease where worker_id = any($1::int[])', [ids])
+  await db.adhoc("select pg_notify('rewardops', 'w')")
+  return claims.reduce((n, c) => n + c.samples, 0)
+}
+
+/** Workers not seen for a while, wherever they ran, lose their jobs to the others. */
+export async function sweepDeadWorkers(db: Database, queue: JobQueue): Promise<number> {
+  return giveBackOf(db, queue, `last_seen_at < now() - $1 * interval '1 millisecond'`, [
+    DEAD_AFTER_MS,
+  ])
+}
+
+/** At start: workers of this machine whose process is gone are dead, whatever their row says. */
+export async function takeOverDeadLocals(db: Database, queue: JobQueue): Promise<number> {
+  const rows = await db.adhoc<{ pid: number }>(
+    "select pid from worker where host = $1 and (state <> 'dead' or exists (select 1 from claim where worker_id = worker.id))",
+    [hostname()],
+  )
+  const gone = rows.map((row) => row.pid).filter((pid) => !processLives(pid))
+  if (gone.length === 0) return 0
+  return giveBackOf(db, queue, 'host = $1 and pid = any($2::int[])', [hostname(), gone])
+}
+
+function processLives(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}

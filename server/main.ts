@@ -1,0 +1,247 @@
+import { existsSync, readFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { fileURLToPath } from 'node:url'
+import { type Config, loadConfig } from './config.ts'
+import { Access } from './http/access.ts'
+import { createHealth } from './http/health.ts'
+import { createListener, type Routes } from './http/listener.ts'
+import { createTrpcPlane } from './http/trpc-plane.ts'
+import { createLogger, type Logger } from './log.ts'
+import { IngestClient } from './loop/accept/ingest-client.ts'
+import { LiveHub } from './loop/live-hub.ts'
+import { RewardLoopManager } from './loop/reward-loop-manager.ts'
+import { RewardModelManager } from './loop/reward-model-manager.ts'
+import { BatchSignals } from './loop/signals.ts'
+import { Sweeps } from './loop/sweeps.ts'
+import { BatchViews } from './loop/views/batch-view.ts'
+import { FleetView } from './loop/views/fleet-view.ts'
+import { OverviewView } from './loop/views/overview-view.ts'
+import { RateMeter } from './loop/views/rate-meter.ts'
+import { SampleViews } from './loop/views/sample-view.ts'
+import { takeOverDeadLocals, WorkerSupervisor } from './loop/worker-supervisor.ts'
+import { createServices, translateError } from './services.ts'
+import { Database } from './store/database.ts'
+import { INTERACTIVE_POOL, JobQueue, RULES_POOL } from './store/job-queue.ts'
+import { Listener } from './store/listener.ts'
+import { openDatabase } from './store/postgres/connect.ts'
+import { ensureTextPartition, textBucket } from './store/text-partitions.ts'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+
+/** SIGTERM drains for at most this long. */
+const STOP_MS = 8_000
+
+/**
+ * The server process: config → database → queue → workers → HTTP, and back in the other order.
+ * The composition root: the only place that knows all the parts.
+ */
+async function main(): Promise<void> {
+  const config = loadConfig()
+  const log = createLogger(config.logLevel, 'server')
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+    version: string
+  }
+  const loopDelay = monitorEventLoopDelay({ resolution: 10 })
+  loopDelay.enable()
+
+  let starting: string | null = 'starting: the database is not up yet'
+  let probe: (() => Promise<string | null>) | null = null
+  let pids = () => ({
+    server: process.pid,
+    postgres: null as number | null,
+    workers: [] as number[],
+  })
+  const access = new Access(config)
+  const routes: Routes = {
+    health: createHealth({
+      problem: async () => starting ?? (await probe?.()) ?? null,
+      pids: () => pids(),
+      eventLoopMaxMs() {
+        const ms = Math.max(0, loopDelay.max / 1e6 - 10)
+        loopDelay.reset()
+        return Math.round(ms * 10) / 10
+      },
+    }),
+    trpc: null,
+    pages: null,
+    stopping: false,
+  }
+  const server = createListener(access, routes, log)
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) =>
+      reject(
+        error.code === 'EADDRINUSE'
+          ? new Error(`Port ${config.port} on ${config.host} is taken. Set PORT to a free one.`)
+          : error,
+      ),
+    )
+    server.listen(config.port, config.host, resolve)
+  })
+  const { port } = server.address() as AddressInfo
+
+  const database = await openDatabase({
+    databaseUrl: config.databaseUrl,
+    dataDir: config.dataDir,
+    log,
+  })
+  const db = new Database(database.url, log, { max: 16, name: 'rewardops server' })
+  // Pages have their own connections and a time limit: a slow chart never stands before a trainer.
+  const pagesDb = new Database(database.url, log, {
+    max: 6,
+    name: 'rewardops pages',
+    statementTimeoutMs: 10_000,
+  })
+  const queue = new JobQueue(db, log, { supervise: true })
+  await queue.start()
+  for (const pool of [RULES_POOL, INTERACTIVE_POOL]) {
+    await queue.ensure(pool)
+    await db.adhoc('insert into pool (name) values ($1) on conflict do nothing', [pool])
+  }
+  await ensureTextPartition(db, textBucket())
+
+  const signals = new BatchSignals()
+  const live = new LiveHub()
+  const manager = new RewardLoopManager(
+    db,
+    { db, queue, functionsDir: config.functionsDir },
+    signals,
+  )
+  const models = new RewardModelManager(db, queue, log)
+  const rates = new RateMeter()
+  const batches = new BatchViews(pagesDb, manager.readerOn(pagesDb), rates)
+  const fleet = new FleetView(pagesDb)
+  const services = createServices({
+    db: pagesDb,
+    manager,
+    models,
+    batches,
+    samples: new SampleViews(pagesDb),
+    fleet,
+    overview: new OverviewView(pagesDb, fleet, batches, config.workers),
+    live,
+  })
+  const ingest = new IngestClient(
+    { databaseUrl: database.url, functionsDir: config.functionsDir, logLevel: config.logLevel },
+    log,
+  )
+  routes.trpc = createTrpcPlane({
+    services,
+    ingest,
+    access,
+    version,
+    log,
+    translate: translateError,
+  })
+
+  const listener = new Listener(
+    database.url,
+    log,
+    (payload) => {
+      const kind = payload[0]
+      if (kind === 'b') {
+        signals.notify(Number(payload.slice(1)))
+        live.touch('overview', 'batches', 'samples', `batch:${payload}`)
+      } else if (kind === 'w') live.touch('workers', 'overview')
+      else if (kind === 's') live.touch('servers', 'overview')
+    },
+    () => signals.notifyAll(),
+  )
+  await listener.start()
+
+  const returned = await takeOverDeadLocals(db, queue)
+  if (returned > 0)
+    log.warn({ samples: returned }, 'samples of workers that died with the last server given back')
+  const sweeps = new Sweeps({ db, queue, log, closeBatch: (id) => manager.closeById(id) })
+  sweeps.start()
+  const workers = new WorkerSupervisor({
+    count: config.workers,
+    databaseUrl: database.url,
+    db,
+    queue,
+    log,
+  })
+  workers.start()
+  models.start()
+  pids = () => ({
+    server: process.pid,
+    postgres: database.embedded?.pid ?? null,
+    workers: workers.pids,
+  })
+  probe = async () => {
+    const seen = db.adhoc<{ n: number }>(
+      `select count(*)::int as n from worker where state = 'alive' and last_seen_at > now() - interval '5 seconds'`,
+    )
+    const late = new Promise<never>((_, reject) => {
+      setTimeout(() => reject(new Error('the database does not answer')), 2_000).unref()
+    })
+    const [row] = await Promise.race([seen, late])
+    return row!.n === 0 && config.workers > 0 ? 'no worker is alive yet' : null
+  }
+  starting = null
+
+  routes.pages = await openPages(config, port, server, log)
+  process.stdout.write(
+    `rewardops ${version} is on http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}` +
+      `${access.needsKey ? ' (keys needed)' : ' (no keys set: this machine only)'}\n`,
+  )
+
+  let stopping = false
+  const stop = async (signal: string) => {
+    if (stopping) {
+      log.warn({ signal }, 'second signal: stopping now')
+      process.exit(1)
+    }
+    stopping = true
+    const last = setTimeout(() => process.exit(0), STOP_MS)
+    last.unref()
+    log.info({ signal }, 'stopping')
+    routes.stopping = true
+    starting = 'stopping'
+    server.close()
+    live.close()
+    models.stop()
+    await Promise.allSettled([sweeps.stop(), workers.stop()])
+    signals.notifyAll()
+    await Promise.allSettled([ingest.close(), listener.close(), queue.stop()])
+    server.closeIdleConnections()
+    await Promise.race([
+      Promise.allSettled([db.close(), pagesDb.close()]),
+      new Promise((resolve) => setTimeout(resolve, 700)),
+    ])
+    await database.close()
+    process.exit(0)
+  }
+  process.on('SIGTERM', () => void stop('SIGTERM'))
+  process.on('SIGINT', () => void stop('SIGINT'))
+}
+
+/** Next for the pages; null, with a line in the log, where they were not built. */
+async function openPages(
+  config: Config,
+  port: number,
+  server: import('node:http').Server,
+  log: Logger,
+): Promise<Routes['pages']> {
+  if (!config.dev && !existsSync(join(ROOT, '.next/BUILD_ID'))) {
+    log.warn('the pages were not built: only the API answers')
+    return null
+  }
+  const { default: next } = await import('next')
+  const app = next({
+    dev: config.dev,
+    dir: ROOT,
+    hostname: config.host,
+    port,
+    httpServer: server,
+  })
+  await app.prepare()
+  const handle = app.getRequestHandler()
+  return (req, res) => handle(req, res)
+}
+
+main().catch((error: Error) => {
+  process.stderr.write(`rewardops could not start: ${error.message}\n`)
+  process.exit(1)
+})

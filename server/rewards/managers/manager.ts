@@ -1,0 +1,39 @@
+import type { AttemptRecord, RewardRouter } from '../../router/router-types.ts'
+import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+import type { ResolvedReward } from '../resolve.ts'
+
+/** One rollout as a reward manager sees it. */
+export interface RewardSample {
+  dataSource: string
+  prompt: string | { role: string; content: string }[]
+  solutionStr: string
+  groundTruth: unknown
+  extraInfo: Record<string, unknown>
+}
+
+/** What became of it: a score with its extra info, or a typed reason; never a score that stands for a failure. */
+export type RewardOutcome =
+  | {
+      ok: true
+      score: number
+      extra: Record<string, unknown> | null
+      attempts: AttemptRecord[] | null
+    }
+  | { ok: false; reason: SampleFailureReason; detail: string; attempts: AttemptRecord[] | null }
+
+/** What a manager may use while it scores. */
+export interface RewardContext {
+  reward: ResolvedReward
+  router: RewardRouter
+  signal: AbortSignal | undefined
+}
+
+/**
+ * Scores single samples (upstream: `RewardManagerBase.run_single`). `runRule` is the synchronous path of built-in
+ * rules, without a promise a sample; `runModel` asks the servers of a reward model.
+ */
+export interface RewardManager {
+  readonly name: string
+  runRule(sample: RewardSample, reward: ResolvedReward): RewardOutcome
+  runModel(sample: RewardSample, context: RewardContext): Promise<RewardOutcome>
+}

@@ -1,0 +1,69 @@
+import { ruleForDataSource } from '../rules/registry.ts'
+import type { RewardManager, RewardOutcome } from './manager.ts'
+
+/** Milliseconds a built-in rule may take for one sample; they are linear, 1 MB takes a few. */
+const RULE_DEADLINE_MS = 5_000
+
+/** Upstream's `naive` manager: each sample by the rule its data source selects, or by the reward model. */
+export const naiveManager: RewardManager = {
+  name: 'naive',
+
+  runRule(sample, reward): RewardOutcome {
+    const rule = ruleForDataSource(sample.dataSource)
+    if (!rule) {
+      return {
+        ok: false,
+        reason: 'function_error',
+        detail: `no rule scores dataSource "${sample.dataSource}"`,
+        attempts: null,
+      }
+    }
+    const startedAt = performance.now()
+    try {
+      const { score, extra } = rule.score({
+        dataSource: sample.dataSource,
+        solutionStr: sample.solutionStr,
+        groundTruth: sample.groundTruth,
+        extraInfo: sample.extraInfo,
+        kwargs: reward.kwargs,
+      })
+      if (performance.now() - startedAt > Math.min(RULE_DEADLINE_MS, reward.timeoutMs)) {
+        return {
+          ok: false,
+          reason: 'timeout',
+          detail: `rule ${rule.name} took longer than its deadline`,
+          attempts: null,
+        }
+      }
+      if (!Number.isFinite(score)) {
+        return {
+          ok: false,
+          reason: 'non_finite',
+          detail: `rule ${rule.name} gave ${score}`,
+          attempts: null,
+        }
+      }
+      return { ok: true, score, extra, attempts: null }
+    } catch (error) {
+      return {
+        ok: false,
+        reason: 'function_error',
+        detail: (error as Error).message,
+        attempts: null,
+      }
+    }
+  },
+
+  async runModel(sample, { reward, router, signal }): Promise<RewardOutcome> {
+    const result = await router.score({
+      model: reward.model as string,
+      input: { prompt: sample.prompt, response: sample.solutionStr },
+      timeoutMs: reward.timeoutMs,
+      maxAttempts: reward.maxAttempts,
+      ...(signal ? { signal } : {}),
+    })
+    return result.ok
+      ? { ok: true, score: result.score, extra: null, attempts: result.attempts }
+      : { ok: false, reason: result.reason, detail: result.detail, attempts: result.attempts }
+  },
+}

@@ -1,0 +1,145 @@
+import { isAbsolute, relative, resolve as resolvePath } from 'node:path'
+import { RewardOpsError } from '../errors.ts'
+import type { RewardSpec } from '../wire/trainer.ts'
+import { MANAGER_ALIASES, managerNames } from './managers/registry.ts'
+import { nearestName } from './nearest-name.ts'
+import {
+  checkRuleKwargs,
+  listRuleDataSources,
+  listRules,
+  ruleForDataSource,
+} from './rules/registry.ts'
+import type { Rule } from './rules/rule.ts'
+
+/** A batch's reward as it was resolved when the batch was accepted; stored with it, read by the workers. */
+export interface ResolvedReward {
+  kind: 'rule' | 'model'
+  manager: string
+  /** The reward model whose servers score; null for rules. */
+  model: string | null
+  kwargs: Record<string, unknown>
+  timeoutMs: number
+  maxAttempts: number
+  /** Most samples of the batch in flight at once over all workers; null: no limit of its own. */
+  maxConcurrency: number | null
+  onFailure: { policy: 'null' } | { policy: 'constant'; value: number }
+}
+
+/** What acceptance needs to know beside the request. */
+export interface ResolveContext {
+  functionsDir: string
+  /** Reward models with a registered server. */
+  models: readonly string[]
+}
+
+function suggest(name: string, known: readonly string[]): string {
+  const near = nearestName(name, known)
+  const list = known.length > 0 ? `Known: ${known.join(', ')}.` : 'None is known yet.'
+  return near ? `Did you mean "${near}"? ${list}` : list
+}
+
+/** Refuses a function path that leaves the functions folder, by `..`, by a link's name or as an absolute path. */
+function checkFunctionPath(path: string, functionsDir: string): void {
+  const inside = relative(functionsDir, resolvePath(functionsDir, path))
+  if (
+    path.includes('\u0000') ||
+    isAbsolute(path) ||
+    inside === '' ||
+    inside.startsWith('..') ||
+    isAbsolute(inside)
+  ) {
+    throw new RewardOpsError(
+      'function_outside_folder',
+      `reward.function.path "${path}" lies outside the functions folder.`,
+    )
+  }
+}
+
+/** What this version does not honour is refused by name; silence would be worse. */
+function refuseUnsupported(spec: RewardSpec): void {
+  const refuse = (field: string, why: string): never => {
+    throw new RewardOpsError('unsupported_setting', `${field}: ${why}`)
+  }
+  if (spec.function)
+    refuse('reward.function', 'reward functions of one’s own are not part of this version.')
+  if (spec.combine)
+    refuse('reward.combine', 'weighted sums of rewards are not part of this version.')
+  if (spec.sleepAfter)
+    refuse('reward.sleepAfter', 'putting servers to sleep is not part of this version.')
+  if (spec.onFailure.policy !== 'null' && spec.onFailure.policy !== 'constant') {
+    refuse(
+      'reward.onFailure.policy',
+      `"${spec.onFailure.policy}" is not part of this version; "null" and "constant" are.`,
+    )
+  }
+}
+
+/**
+ * Resolves which reward scores a batch: a reward model if one is named, else the rule each data source selects.
+ * Throws RewardOpsError naming what exists when a manager, model or rule does not.
+ */
+export function resolveReward(
+  spec: RewardSpec,
+  dataSources: readonly string[],
+  context: ResolveContext,
+): { reward: ResolvedReward; rewardName: string } {
+  const manager = MANAGER_ALIASES[spec.manager] ?? spec.manager
+  if (spec.function?.path !== undefined) checkFunctionPath(spec.function.path, context.functionsDir)
+  if (!managerNames().includes(manager)) {
+    throw new RewardOpsError(
+      'unknown_manager',
+      `reward.manager "${spec.manager}" is not registered. ${suggest(spec.manager, managerNames())}`,
+    )
+  }
+  refuseUnsupported(spec)
+  const common = {
+    manager,
+    timeoutMs: spec.timeoutMs,
+    maxAttempts: spec.maxAttempts,
+    maxConcurrency: spec.maxConcurrency,
+    onFailure: spec.onFailure as ResolvedReward['onFailure'],
+  }
+  if (spec.model !== null) {
+    if (!context.models.includes(spec.model)) {
+      throw new RewardOpsError(
+        'unknown_model',
+        `reward.model "${spec.model}" has no registered server. ${suggest(spec.model, context.models)}`,
+      )
+    }
+    const keys = Object.keys(spec.kwargs)
+    if (keys.length > 0) {
+      throw new RewardOpsError(
+        'invalid_kwargs',
+        `reward.kwargs.${keys[0]}: a discriminative reward model takes no kwargs.`,
+      )
+    }
+    return {
+      reward: { kind: 'model', model: spec.model, kwargs: {}, ...common },
+      rewardName: spec.model,
+    }
+  }
+  const rules = rulesFor(dataSources)
+  const checked = checkRuleKwargs(rules.length > 0 ? rules : listRules(), spec.kwargs)
+  if (!checked.ok)
+    throw new RewardOpsError('invalid_kwargs', checked.message, { hint: checked.hint })
+  const names = [...new Set(rules.map((rule) => rule.name))]
+  return {
+    reward: { kind: 'rule', model: null, kwargs: spec.kwargs, ...common },
+    rewardName: names.length > 0 ? names.join(' + ') : 'rule by data source',
+  }
+}
+
+/** The rules of these data sources. Throws `unknown_data_source` naming what exists. */
+export function rulesFor(dataSources: readonly string[]): Rule[] {
+  return dataSources.map((dataSource) => {
+    const rule = ruleForDataSource(dataSource)
+    if (!rule) {
+      const known = listRuleDataSources()
+      throw new RewardOpsError(
+        'unknown_data_source',
+        `No rule scores dataSource "${dataSource}". ${suggest(dataSource, known)}`,
+      )
+    }
+    return rule
+  })
+}

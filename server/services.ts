@@ -1,0 +1,122 @@
+import { createReadStream, existsSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { Services } from './api/services.ts'
+import { isRewardOpsError, RewardOpsError } from './errors.ts'
+import type { LiveHub } from './loop/live-hub.ts'
+import type { RewardLoopManager } from './loop/reward-loop-manager.ts'
+import type { RewardModelManager } from './loop/reward-model-manager.ts'
+import type { BatchViews } from './loop/views/batch-view.ts'
+import type { FleetView } from './loop/views/fleet-view.ts'
+import type { OverviewView } from './loop/views/overview-view.ts'
+import type { SampleViews } from './loop/views/sample-view.ts'
+import { type Database, isConnectionLoss } from './store/database.ts'
+import { runRows } from './store/sql/fleet.ts'
+import { activeServers, type ServerRow } from './store/sql/servers.ts'
+import { SubmitInput } from './wire/trainer.ts'
+
+/** A lost database and a stopped query as what the caller is told; everything else as it is. */
+export function translateError(error: unknown): unknown {
+  if (isRewardOpsError(error)) return error
+  if (isConnectionLoss(error)) {
+    return new RewardOpsError('database_unavailable', 'The database is not answering.', {
+      retryAfterMs: 1_000,
+      cause: error,
+    })
+  }
+  if ((error as { code?: string } | null)?.code === '57014') {
+    return new RewardOpsError('query_timeout', 'The query was stopped after its time.', {
+      cause: error,
+    })
+  }
+  return error
+}
+
+/** What the procedures call, put together from the loop's parts. */
+export function createServices(parts: {
+  db: Database
+  manager: RewardLoopManager
+  models: RewardModelManager
+  batches: BatchViews
+  samples: SampleViews
+  fleet: FleetView
+  overview: OverviewView
+  live: LiveHub
+}): Services {
+  const { db, manager, models, batches, samples, fleet, overview, live } = parts
+  const asDto = async (row: ServerRow) => {
+    // Shares are of the whole pool: described among all, then picked.
+    const all = await fleet.describe(await activeServers(db))
+    return all.find((s) => s.id === `s${row.id}`) ?? (await fleet.describe([row]))[0]!
+  }
+  const services: Services = {
+    submit: (input) => manager.submit(input),
+    append: (input) => manager.append(input),
+    close: (batchId) => manager.close(batchId),
+    cancel: (batchId) => manager.cancel(batchId),
+    next: (input, signal) => manager.reader.next(input, signal),
+    wait: (batchId, waitMs, signal) => manager.reader.wait(batchId, waitMs, signal),
+    results: (input) => manager.reader.results(input),
+    getBatch: (batchId) => manager.reader.summary(batchId),
+    listBatches: (input) => batches.list(input),
+    viewBatch: (batchId) => batches.view(batchId),
+    listGroups: (input) => batches.groups(input),
+    score: (input, signal) => manager.score(input, signal),
+    listSamples: (input) => samples.list(input),
+    getSample: (id) => samples.detail(id),
+    async listRuns() {
+      return (await runRows(db)).map((row) => ({
+        name: row.name,
+        batches: row.batches,
+        lastStep: row.last_step,
+        lastSubmittedAt: row.last_at.toISOString(),
+      }))
+    },
+    overview: () => overview.get(),
+    listWorkers: () => fleet.workers(),
+    listServers: () => fleet.servers(),
+    registerServer: async (input) => asDto(await models.register(input)),
+    updateServer: async (ref, changes) => asDto(await models.update(ref, changes)),
+    drainServer: async (ref) => asDto(await models.drain(ref)),
+    resumeServer: async (ref) => asDto(await models.resume(ref)),
+    probeServer: async (ref) => asDto(await models.probe(ref)),
+    removeServer: async (ref) => asDto(await models.remove(ref)),
+    loadDemo: async () => manager.submit(await demoBatch()),
+    live: (signal) => live.subscribe(signal),
+  }
+  return guarded(services)
+}
+
+/** Every method's failure translated, in one place. */
+function guarded(services: Services): Services {
+  const out: Record<string, unknown> = {}
+  for (const [name, method] of Object.entries(services) as [
+    string,
+    (...args: unknown[]) => unknown,
+  ][]) {
+    out[name] =
+      name === 'live'
+        ? method
+        : async (...args: unknown[]) => {
+            try {
+              return await method(...args)
+            } catch (error) {
+              throw translateError(error)
+            }
+          }
+  }
+  return out as unknown as Services
+}
+
+/** The bundled rollouts as one batch, scored by rule: what the empty service offers to begin with. */
+async function demoBatch(): Promise<SubmitInput> {
+  const file = fileURLToPath(new URL('../examples/data/demo-rollouts.jsonl', import.meta.url))
+  if (!existsSync(file)) {
+    throw new RewardOpsError('not_found', 'The bundled rollouts are not part of this installation.')
+  }
+  const samples: unknown[] = []
+  for await (const line of createInterface({ input: createReadStream(file) })) {
+    if (line.trim()) samples.push(JSON.parse(line))
+  }
+  return SubmitInput.parse({ run: 'demo', step: 1, groupSize: null, samples })
+}

@@ -1,0 +1,119 @@
+import pg from 'pg'
+import type { Logger } from '../log.ts'
+
+export type Client = pg.PoolClient
+
+/** SQLSTATE classes and socket errors after which the same statement may be sent again on a new connection. */
+const LOST = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EPIPE',
+  'ENOENT',
+  'ETIMEDOUT',
+  '57P01',
+  '57P02',
+  '57P03',
+  '08000',
+  '08003',
+  '08006',
+  '53300',
+])
+
+/** Whether an error means that the database went away (or is coming up), not that the statement was wrong. */
+export function isConnectionLoss(error: unknown): boolean {
+  const e = error as { code?: string; message?: string } | null
+  if (!e) return false
+  if (e.code && LOST.has(e.code)) return true
+  return /Connection terminated|connection timeout|Client has encountered a connection error|not queryable|timeout exceeded when trying to connect/i.test(
+    e.message ?? '',
+  )
+}
+
+/** Deadlock and serialisation failures: the transaction did nothing and may be repeated. */
+export function isRetryableConflict(error: unknown): boolean {
+  const code = (error as { code?: string } | null)?.code
+  return code === '40P01' || code === '40001'
+}
+
+/** One pool of connections; hot statements are named, so Postgres plans them once a connection. */
+export class Database {
+  readonly pool: pg.Pool
+  readonly url: string
+
+  constructor(
+    url: string,
+    log: Logger,
+    options: { max: number; name: string; statementTimeoutMs?: number },
+  ) {
+    this.url = url
+    this.pool = new pg.Pool({
+      connectionString: url,
+      max: options.max,
+      application_name: options.name,
+      connectionTimeoutMillis: 10_000,
+      idleTimeoutMillis: 60_000,
+      ...(options.statementTimeoutMs ? { statement_timeout: options.statementTimeoutMs } : {}),
+    })
+    // Without a listener a killed Postgres would take the process down with it.
+    this.pool.on('error', (error) =>
+      log.warn({ err: error.message }, 'idle database connection lost'),
+    )
+  }
+
+  /** Runs a named statement and gives its rows. */
+  async rows<T>(name: string, text: string, values: unknown[] = []): Promise<T[]> {
+    return (await this.pool.query({ name, text, values })).rows as T[]
+  }
+
+  /** Runs an unnamed statement: for those whose text depends on the question. */
+  async adhoc<T>(text: string, values: unknown[] = []): Promise<T[]> {
+    return (await this.pool.query(text, values)).rows as T[]
+  }
+
+  /** Runs `work` in one transaction; rolled back when it throws. */
+  async transaction<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    const client = await this.pool.connect()
+    let broken: Error | undefined
+    const onError = (error: Error) => {
+      broken = error
+    }
+    client.on('error', onError)
+    try {
+      await client.query('begin')
+      const result = await work(client)
+      await client.query('commit')
+      return result
+    } catch (error) {
+      if (isConnectionLoss(error)) broken = error as Error
+      else await client.query('rollback').catch((e: Error) => (broken = e))
+      throw error
+    } finally {
+      client.off('error', onError)
+      client.release(broken)
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.pool.end()
+  }
+}
+
+/**
+ * Repeats `work` while the database is away, for at most `forMs`; other errors are thrown at once.
+ * Only for work that may be done twice.
+ */
+export async function throughOutage<T>(
+  work: () => Promise<T>,
+  options: { forMs: number; signal?: AbortSignal },
+): Promise<T> {
+  const until = performance.now() + options.forMs
+  for (let delayMs = 50; ; delayMs = Math.min(1_000, delayMs * 2)) {
+    try {
+      return await work()
+    } catch (error) {
+      const passing = isConnectionLoss(error) || isRetryableConflict(error)
+      if (!passing || performance.now() + delayMs > until || options.signal?.aborted) throw error
+      await new Promise((resolve) => setTimeout(resolve, delayMs))
+    }
+  }
+}

@@ -1,0 +1,156 @@
+import { createHash } from 'node:crypto'
+import { type Job, PgBoss } from 'pg-boss'
+import type { Logger } from '../log.ts'
+import type { Client, Database } from './database.ts'
+
+/** A chunk of samples to score: whole groups where they are known. */
+export interface ChunkJob {
+  /** Batch. */
+  b: number
+  /** Indexes, as flattened ranges: [from, to, from, to …], `to` included. */
+  i: number[]
+  /** When these samples were accepted, epoch milliseconds. */
+  t: number
+  /** Workers lost while holding them, before this job was made. */
+  l?: number
+}
+
+/** A job as a worker holds it: `retryCount` fences its completion to this very delivery. */
+export type HeldJob = Job<ChunkJob> & { retryCount: number }
+
+/** Pools that exist without a reward model. */
+export const RULES_POOL = 'rules'
+export const INTERACTIVE_POOL = 'interactive'
+
+/** The pool of a reward model: its name shortened to what a queue may be called, and a hash to keep it unique. */
+export function poolOfModel(model: string): string {
+  const slug = model.replace(/[^\w.-]+/g, '-').slice(0, 40)
+  return `rm-${slug}-${createHash('sha256').update(model).digest('hex').slice(0, 8)}`
+}
+
+/** Expands a job's ranges. */
+export function indexesOf(job: ChunkJob): number[] {
+  const out: number[] = []
+  for (let k = 0; k < job.i.length; k += 2) {
+    for (let i = job.i[k] as number; i <= (job.i[k + 1] as number); i++) out.push(i)
+  }
+  return out
+}
+
+/** Indexes in ascending order as flattened ranges. */
+export function toRanges(indexes: readonly number[]): number[] {
+  const out: number[] = []
+  for (const i of indexes) {
+    if (out.length > 0 && out[out.length - 1] === i - 1) out[out.length - 1] = i
+    else out.push(i, i)
+  }
+  return out
+}
+
+/**
+ * pg-boss as this service uses it: a queue per pool, jobs that end by missed heartbeats and never by age.
+ * - expiry at its maximum of 24 h, retry limit high: a job is given up only by us (`worker_lost`)
+ * - heartbeat 10 s, its least; looked at every second by the server (`supervise`)
+ * - wake-ups are our own notification `q<pool>`, since pg-boss's exist only in `work()`
+ */
+export class JobQueue {
+  readonly #boss: PgBoss
+  readonly #known = new Set<string>()
+
+  constructor(database: Database, log: Logger, options: { supervise: boolean }) {
+    this.#boss = new PgBoss({
+      db: {
+        // Without values Postgres takes several statements at once, which pg-boss's migrations are.
+        executeSql: async (text, values) =>
+          values && values.length > 0
+            ? database.pool.query(text, values as unknown[])
+            : database.pool.query(text),
+      },
+      schema: 'pgboss',
+      supervise: options.supervise,
+      schedule: false,
+      migrate: options.supervise,
+      createSchema: options.supervise,
+      superviseIntervalSeconds: 1,
+      monitorIntervalSeconds: 1,
+      maintenanceIntervalSeconds: 60,
+      persistWarnings: false,
+    })
+    this.#boss.on('error', (error: Error) => log.warn({ err: error.message }, 'queue error'))
+    this.#boss.on('warning', (w) => log.debug({ warning: w.message }, 'queue warning'))
+  }
+
+  async start(): Promise<void> {
+    await this.#boss.start()
+  }
+
+  async stop(): Promise<void> {
+    await this.#boss.stop({ graceful: false, close: false } as never)
+  }
+
+  /** Creates a pool's queue when it is new; safe to call again. */
+  async ensure(pool: string): Promise<void> {
+    if (this.#known.has(pool)) return
+    if (!(await this.#boss.getQueue(pool))) {
+      await this.#boss.createQueue(pool, {
+        retryLimit: 1_000,
+        retryDelay: 0,
+        expireInSeconds: 86_400 - 1,
+        heartbeatSeconds: 10,
+        retentionSeconds: 30 * 86_400,
+        deleteAfterSeconds: 60,
+      })
+    }
+    this.#known.add(pool)
+  }
+
+  /** Inserts chunks within the caller's transaction and wakes the workers when it commits. */
+  async insert(
+    pool: string,
+    jobs: ChunkJob[],
+    options: { run: string; priority: number; client: Client },
+  ): Promise<void> {
+    if (jobs.length === 0) return
+    const db = {
+      executeSql: async (text: string, values?: unknown[]) => options.client.query(text, values),
+    }
+    await this.#boss.insert(
+      pool,
+      jobs.map((data) => ({ data, priority: options.priority, group: { id: options.run } })),
+      { db },
+    )
+    await options.client.query("select pg_notify('rewardops', $1)", [`q${pool}`])
+  }
+
+  /** Takes up to `count` jobs, none of the runs in `ignoreRuns`. */
+  async fetch(pool: string, count: number, ignoreRuns: string[]): Promise<HeldJob[]> {
+    const jobs = await this.#boss.fetch<ChunkJob>(pool, {
+      batchSize: count,
+      ...(ignoreRuns.length > 0 ? { ignoreGroups: ignoreRuns } : {}),
+    })
+    return jobs as unknown as HeldJob[]
+  }
+
+  /** Says that these jobs are still held. Gives the ids that are still ours. */
+  async touch(pool: string, jobs: { id: string; retryCount: number }[]): Promise<void> {
+    if (jobs.length > 0) await this.#boss.touch(pool, jobs)
+  }
+
+  /** Ends jobs, within the caller's transaction if one is given. */
+  async complete(
+    pool: string,
+    jobs: { id: string; retryCount: number }[],
+    client?: Client,
+  ): Promise<void> {
+    if (jobs.length === 0) return
+    const db = client && {
+      executeSql: async (text: string, values?: unknown[]) => client.query(text, values),
+    }
+    await this.#boss.complete(pool, jobs, null, db ? { db } : {})
+  }
+
+  /** Gives jobs back at once: their next delivery counts one lost worker more. */
+  async giveBack(pool: string, ids: string[]): Promise<void> {
+    if (ids.length > 0) await this.#boss.fail(pool, ids)
+  }
+}

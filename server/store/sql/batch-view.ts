@@ -1,0 +1,312 @@
+import type { Database } from '../database.ts'
+import { RESULT_COLUMNS, RESULT_JOINS, type ResultRow } from './results.ts'
+
+/** What the batch page shows beside the summary; each one bounded aggregation over one batch. */
+export interface BatchBreakdown {
+  data_sources:
+    | { dataSource: string; samples: number; scored: number; failed: number; mean: number | null }[]
+    | null
+  failures: { reason: string; count: number }[] | null
+  servers:
+    | { serverName: string; samples: number; p50Ms: number | null; p99Ms: number | null }[]
+    | null
+  queue_p50: number | null
+  queue_p95: number | null
+  score_p50: number | null
+  score_p95: number | null
+}
+
+export async function batchBreakdown(db: Database, id: number): Promise<BatchBreakdown> {
+  const [row] = await db.rows<BatchBreakdown>(
+    'batch-breakdown',
+    `with s as materialized (
+       select data_source, status, reason, score, queue_ms, score_ms, server_id from sample where batch_id = $1)
+     select
+       (select json_agg(d) from (
+          select data_source as "dataSource", count(*)::int as samples,
+                 (count(*) filter (where status = 2))::int as scored,
+                 (count(*) filter (where status = 3))::int as failed,
+                 avg(score) filter (where status = 2) as mean
+          from s group by 1 order by 2 desc, 1 limit 50) d) as data_sources,
+       (select json_agg(f) from (
+          select reason, count(*)::int as count from s where status = 3 group by 1 order by 2 desc) f) as failures,
+       (select json_agg(v) from (
+          select server.name as "serverName", count(*)::int as samples,
+                 percentile_cont(0.5) within group (order by score_ms) as "p50Ms",
+                 percentile_cont(0.99) within group (order by score_ms) as "p99Ms"
+          from s join server on server.id = s.server_id group by 1 order by 2 desc limit 50) v) as servers,
+       q.p[1] as queue_p50, q.p[2] as queue_p95, q.r[1] as score_p50, q.r[2] as score_p95
+     from (select percentile_cont(array[0.5, 0.95]) within group (order by queue_ms) as p,
+                  percentile_cont(array[0.5, 0.95]) within group (order by score_ms) as r
+           from s where status >= 2 and queue_ms is not null) q`,
+    [id],
+  )
+  return row!
+}
+
+/** Distinct scores with their counts, up to one more than `limit` of them. */
+export async function distinctScores(
+  db: Database,
+  id: number,
+  limit: number,
+): Promise<{ score: number; count: number }[]> {
+  return db.rows(
+    'distinct-scores',
+    `select score, count(*)::int as count from sample where batch_id = $1 and status = 2
+     group by 1 order by 1 limit $2`,
+    [id, limit + 1],
+  )
+}
+
+/** Counts of scores in `bins` equal bins between least and greatest; the last bin is closed. */
+export async function scoreHistogram(
+  db: Database,
+  id: number,
+  bins: number,
+): Promise<{ bin: number; count: number; lo: number; hi: number }[]> {
+  return db.rows(
+    'score-histogram',
+    `with r as (select min(score) as lo, max(score) as hi from sample where batch_id = $1 and status = 2)
+     select least($2, width_bucket(s.score, r.lo, r.hi, $2))::int as bin, count(*)::int as count, r.lo, r.hi
+     from sample s, r where s.batch_id = $1 and s.status = 2 and r.hi > r.lo group by 1, 3, 4 order by 1`,
+    [id, bins],
+  )
+}
+
+/** Completed groups whose scored members (two or more) all have the same score. */
+export async function zeroVarianceGroups(db: Database, id: number): Promise<number> {
+  const [row] = await db.rows<{ n: number }>(
+    'zero-variance',
+    `select count(*)::int as n from (
+       select s.group_no from sample s join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
+       where s.batch_id = $1 and s.status = 2 and g.seq is not null
+       group by 1 having count(*) > 1 and min(s.score) = max(s.score)) t`,
+    [id],
+  )
+  return row!.n
+}
+
+/** When the groups completed, thinned to `points` by completion number, the last always among them. */
+export async function completionCurve(
+  db: Database,
+  id: number,
+  points: number,
+): Promise<{ seq: number; completed_at: Date }[]> {
+  return db.rows(
+    'completion-curve',
+    `select seq, completed_at from sample_group, (select groups_completed as n from batch where id = $1) b
+     where batch_id = $1 and seq is not null and (b.n <= $2 or seq % ceil(b.n / $2::float8)::int = 0 or seq = b.n)
+     order by seq`,
+    [id, points],
+  )
+}
+
+/** A completed group for the page's list. */
+export interface GroupRow {
+  no: number
+  uid: string
+  seq: number
+  completed_at: Date
+  received: number
+  failed: number
+}
+
+export async function groupsPage(
+  db: Database,
+  id: number,
+  after: number,
+  limit: number,
+  latest: boolean,
+): Promise<GroupRow[]> {
+  return latest
+    ? db.rows(
+        'groups-latest',
+        `select no, uid, seq, completed_at, received, failed from sample_group
+         where batch_id = $1 and seq is not null and ($2 = 0 or seq < $2) order by seq desc limit $3`,
+        [id, after, limit],
+      )
+    : db.rows(
+        'groups-page',
+        `select no, uid, seq, completed_at, received, failed from sample_group
+         where batch_id = $1 and seq > $2 order by seq limit $3`,
+        [id, after, limit],
+      )
+}
+
+/** The few columns of each member that a group's row shows. */
+export async function groupMembers(
+  db: Database,
+  id: number,
+  groupNos: number[],
+): Promise<
+  {
+    group_no: number
+    idx: number
+    status: number
+    score: number | null
+    queue_ms: number | null
+    score_ms: number | null
+    ended_at: Date | null
+  }[]
+> {
+  return db.rows(
+    'group-members',
+    `select group_no, idx, status, score, queue_ms, score_ms, ended_at from sample
+     where batch_id = $1 and group_no = any($2::int[]) order by group_no, idx`,
+    [id, groupNos],
+  )
+}
+
+/** A sample as the table shows it. */
+export interface SampleRow extends ResultRow {
+  batch_id: number
+  run: string
+  step: number
+  data_source: string
+  ended_at: Date | null
+  sort_key: number | null
+}
+
+const SORTS = {
+  newest: { key: 'null::float8', order: 's.batch_id desc, s.idx desc', direction: '<' },
+  worst: { key: 's.score', order: 's.score asc, s.batch_id desc, s.idx desc', direction: '>' },
+  best: { key: 's.score', order: 's.score desc, s.batch_id desc, s.idx desc', direction: '<' },
+  slowest: {
+    key: 's.score_ms::float8',
+    order: 's.score_ms desc, s.batch_id desc, s.idx desc',
+    direction: '<',
+  },
+} as const
+
+/** Filters of the Samples page, as SQL sees them. */
+export interface SampleFilter {
+  run?: string | undefined
+  batchId?: number | undefined
+  step?: number | undefined
+  uid?: string | undefined
+  dataSource?: string | undefined
+  status?: 'queued' | 'running' | 'scored' | 'failed' | undefined
+  reason?: string | undefined
+  server?: string | undefined
+  scoreMin?: number | undefined
+  scoreMax?: number | undefined
+  sort: keyof typeof SORTS
+  after: { key: number | null; batchId: number; idx: number } | null
+  limit: number
+}
+
+/** A keyset page of samples. Bounded: by the filter's batch or run, else by the newest 200 batches. */
+export async function samplesPage(db: Database, filter: SampleFilter): Promise<SampleRow[]> {
+  const values: unknown[] = []
+  const where: string[] = []
+  const arg = (value: unknown) => {
+    values.push(value)
+    return `$${values.length}`
+  }
+  const sort = SORTS[filter.sort]
+  if (filter.batchId !== undefined) where.push(`s.batch_id = ${arg(filter.batchId)}`)
+  else {
+    const scope: string[] = []
+    if (filter.run !== undefined)
+      scope.push(`run_id = (select id from run where name = ${arg(filter.run)})`)
+    if (filter.step !== undefined) scope.push(`step = ${arg(filter.step)}`)
+    if (filter.sort === 'newest' && filter.after) scope.push(`id <= ${arg(filter.after.batchId)}`)
+    where.push(
+      `s.batch_id in (select id from batch ${scope.length > 0 ? `where ${scope.join(' and ')}` : ''} order by id desc limit 200)`,
+    )
+  }
+  if (filter.batchId !== undefined && filter.step !== undefined)
+    where.push(`b.step = ${arg(filter.step)}`)
+  if (filter.batchId !== undefined && filter.run !== undefined)
+    where.push(`r.name = ${arg(filter.run)}`)
+  if (filter.uid !== undefined) where.push(`g.uid = ${arg(filter.uid)}`)
+  if (filter.dataSource !== undefined) where.push(`s.data_source = ${arg(filter.dataSource)}`)
+  if (filter.status === 'scored') where.push('s.status = 2')
+  if (filter.status === 'failed') where.push('s.status = 3')
+  if (filter.status === 'queued' || filter.status === 'running') {
+    const held = `exists (select 1 from claim c where c.batch_id = s.batch_id and s.idx between c.first_idx and c.last_idx)`
+    where.push(`s.status < 2 and ${filter.status === 'running' ? held : `not ${held}`}`)
+  }
+  if (filter.reason !== undefined) where.push(`s.reason = ${arg(filter.reason)}`)
+  if (filter.server !== undefined) where.push(`v.name = ${arg(filter.server)}`)
+  if (filter.scoreMin !== undefined) where.push(`s.score >= ${arg(filter.scoreMin)}`)
+  if (filter.scoreMax !== undefined) where.push(`s.score <= ${arg(filter.scoreMax)}`)
+  if (filter.sort === 'worst' || filter.sort === 'best') where.push('s.score is not null')
+  if (filter.sort === 'slowest') where.push('s.score_ms is not null')
+  if (filter.after) {
+    const { key, batchId, idx } = filter.after
+    const rest = `(s.batch_id, s.idx) < (${arg(batchId)}, ${arg(idx)})`
+    where.push(
+      filter.sort === 'newest'
+        ? rest
+        : `(${sort.key} ${sort.direction} ${arg(key)} or (${sort.key} = $${values.length} and ${rest}))`,
+    )
+  }
+  return db.adhoc<SampleRow>(
+    `select ${RESULT_COLUMNS}, s.batch_id, r.name as run, b.step, s.data_source, s.ended_at, ${sort.key} as sort_key
+     from sample s join batch b on b.id = s.batch_id join run r on r.id = b.run_id ${RESULT_JOINS}
+     where ${where.join(' and ')} order by ${sort.order} limit ${arg(filter.limit)}`,
+    values,
+  )
+}
+
+/** A sample with its texts. */
+export interface SampleDetailRow extends SampleRow {
+  group_no: number
+  reward_name: string
+  submitted_at: Date
+  dispatched_at: Date | null
+  prompt: string | null
+  response: string | null
+  ground_truth: string | null
+  extra_info: string | null
+  encoding: number | null
+}
+
+export async function sampleDetail(
+  db: Database,
+  batchId: number,
+  idx: number,
+): Promise<SampleDetailRow | undefined> {
+  const [row] = await db.rows<SampleDetailRow>(
+    'sample-detail',
+    `select ${RESULT_COLUMNS}, s.batch_id, s.group_no, r.name as run, b.step, s.data_source, s.ended_at,
+       null::float8 as sort_key, b.reward_name, b.submitted_at, s.dispatched_at, t.prompt, t.response,
+       t.ground_truth, t.extra_info, t.encoding
+     from sample s join batch b on b.id = s.batch_id join run r on r.id = b.run_id ${RESULT_JOINS}
+     left join sample_text t on t.bucket = b.text_bucket and t.batch_id = s.batch_id and t.idx = s.idx
+     where s.batch_id = $1 and s.idx = $2`,
+    [batchId, idx],
+  )
+  return row
+}
+
+/** An attempt's row with its server's name. */
+export interface AttemptRow {
+  attempt: number
+  server_name: string | null
+  worker_id: number
+  started_at: Date
+  queue_ms: number
+  backoff_ms: number
+  service_ms: number
+  outcome: string
+  reason: string | null
+  status_code: number | null
+  detail: string | null
+}
+
+export async function attemptsOf(
+  db: Database,
+  batchId: number,
+  idx: number,
+): Promise<AttemptRow[]> {
+  return db.rows(
+    'attempts-of',
+    `select a.attempt, v.name as server_name, a.worker_id, a.started_at, a.queue_ms, a.backoff_ms, a.service_ms,
+            a.outcome, a.reason, a.status_code, a.detail
+     from attempt a left join server v on v.id = a.server_id
+     where a.batch_id = $1 and a.idx = $2 order by a.started_at, a.id`,
+    [batchId, idx],
+  )
+}

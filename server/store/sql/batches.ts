@@ -1,0 +1,147 @@
+import type { BatchStatus, BatchSummary } from '../../wire/trainer.ts'
+import type { Database } from '../database.ts'
+
+/** A batch's row with what its summary needs; statistics come from the roll-up once it has ended. */
+export interface BatchRow {
+  id: number
+  run: string
+  step: number
+  split: 'train' | 'val'
+  status: BatchStatus
+  closed: boolean
+  group_size: number | null
+  reward: Record<string, unknown>
+  reward_name: string
+  priority: number
+  samples: number
+  scored: number
+  failed: number
+  groups: number
+  groups_completed: number
+  retries: number
+  submitted_at: Date
+  started_at: Date | null
+  completed_at: Date | null
+  deadline_at: Date | null
+  mean: number | null
+  std: number | null
+  min: number | null
+  max: number | null
+  text_bucket: string
+}
+
+const COLUMNS = `batch.id, run.name as run, step, split, status, closed, group_size, reward, reward_name, priority,
+  samples, scored, failed, groups, groups_completed, retries, submitted_at, started_at, completed_at,
+  deadline_at, mean, std, min, max, text_bucket::text as text_bucket`
+
+/** One batch, or undefined. */
+export async function batchById(db: Database, id: number): Promise<BatchRow | undefined> {
+  const [row] = await db.rows<BatchRow>(
+    'batch-by-id',
+    `select ${COLUMNS} from batch join run on run.id = batch.run_id where batch.id = $1`,
+    [id],
+  )
+  return row
+}
+
+/** A keyset page of batches, newest first. */
+export async function listBatches(
+  db: Database,
+  filter: {
+    run?: string | undefined
+    status?: string | undefined
+    split?: string | undefined
+    beforeId: number | null
+    limit: number
+  },
+): Promise<BatchRow[]> {
+  const where: string[] = []
+  const values: unknown[] = []
+  const add = (sql: string, value: unknown) => {
+    values.push(value)
+    where.push(sql.replace('?', `$${values.length}`))
+  }
+  if (filter.run !== undefined) add('run_id = (select id from run where name = ?)', filter.run)
+  if (filter.status !== undefined) add('status = ?', filter.status)
+  if (filter.split !== undefined) add('split = ?', filter.split)
+  if (filter.beforeId !== null) add('batch.id < ?', filter.beforeId)
+  values.push(filter.limit)
+  return db.adhoc<BatchRow>(
+    `select ${COLUMNS} from batch join run on run.id = batch.run_id
+     ${where.length > 0 ? `where ${where.join(' and ')}` : ''}
+     order by batch.id desc limit $${values.length}`,
+    values,
+  )
+}
+
+/** Batches that have not ended. */
+export async function liveBatches(db: Database, limit: number): Promise<BatchRow[]> {
+  return db.rows<BatchRow>(
+    'batches-live',
+    `select ${COLUMNS} from batch join run on run.id = batch.run_id
+     where status in ('open', 'running') order by batch.id desc limit $1`,
+    [limit],
+  )
+}
+
+/** Mean, standard deviation (n − 1), least and greatest of the scores that count. */
+export async function scoreStatistics(
+  db: Database,
+  id: number,
+): Promise<{ mean: number | null; std: number | null; min: number | null; max: number | null }> {
+  const [row] = await db.rows<{
+    mean: number | null
+    std: number | null
+    min: number | null
+    max: number | null
+  }>(
+    'score-statistics',
+    `select avg(score) as mean, stddev_samp(score) as std, min(score) as min, max(score) as max
+     from sample where batch_id = $1 and status = 2`,
+    [id],
+  )
+  return row!
+}
+
+/** Makes the roll-up of batches that ended and have none; gives their ids. */
+export async function rollUpEnded(db: Database): Promise<number[]> {
+  const rows = await db.rows<{ id: number }>(
+    'batches-roll-up',
+    `update batch b set mean = s.mean, std = s.std, min = s.min, max = s.max
+     from (select id from batch where completed_at is not null and mean is null and scored > 0 limit 20) e,
+       lateral (select avg(score) as mean, stddev_samp(score) as std, min(score) as min, max(score) as max
+                from sample where batch_id = e.id and status = 2) s
+     where b.id = e.id returning b.id`,
+  )
+  return rows.map((row) => row.id)
+}
+
+/** The row as the contract shows it. */
+export function toSummary(row: BatchRow): BatchSummary {
+  return {
+    batchId: `b${row.id}`,
+    run: row.run,
+    step: row.step,
+    split: row.split,
+    status: row.status,
+    samples: row.samples,
+    scored: row.scored,
+    failed: row.failed,
+    groups: row.groups,
+    groupsCompleted: row.groups_completed,
+    submittedAt: row.submitted_at.toISOString(),
+    startedAt: row.started_at?.toISOString() ?? null,
+    completedAt: row.completed_at?.toISOString() ?? null,
+    mean: row.mean,
+    std: row.std,
+    min: row.min,
+    max: row.max,
+    retries: row.retries,
+    rewardName: row.reward_name,
+  }
+}
+
+/** Whether a status is an end. */
+export function hasEnded(status: BatchStatus): boolean {
+  return status === 'completed' || status === 'cancelled' || status === 'failed'
+}

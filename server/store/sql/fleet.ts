@@ -1,0 +1,89 @@
+import type { Database } from '../database.ts'
+
+/** A worker's row; `stats` is what it last reported. */
+export interface WorkerRow {
+  id: number
+  host: string
+  pid: number
+  local: boolean
+  state: 'alive' | 'stopping' | 'dead'
+  started_at: Date
+  last_seen_at: Date
+  seen_ms_ago: number
+  requeued: number
+  stats: Record<string, unknown>
+}
+
+/** Workers that live, and those that died within the last ten minutes. */
+export async function workerRows(db: Database): Promise<WorkerRow[]> {
+  return db.rows(
+    'workers',
+    `select id, host, pid, local, state, started_at, last_seen_at, requeued, stats,
+            (extract(epoch from now() - last_seen_at) * 1000)::float8 as seen_ms_ago
+     from worker where state <> 'dead' or coalesce(ended_at, last_seen_at) > now() - interval '10 minutes'
+     order by state = 'dead', id desc limit 200`,
+  )
+}
+
+/** Requests, and latencies in the router's buckets, of the last ten minutes by server. */
+export async function serverMinutes(
+  db: Database,
+): Promise<{ server_id: number; requests: number; latency_ms: number[] }[]> {
+  return db.rows(
+    'server-minutes',
+    `select server_id, sum(requests)::int as requests,
+       (select array_agg(total order by i) from (
+          select i, sum(n)::int as total from server_minute x, unnest(x.latency_ms) with ordinality as u(n, i)
+          where x.server_id = m.server_id and x.minute >= date_trunc('minute', now()) - interval '9 minutes'
+          group by i) t) as latency_ms
+     from server_minute m where minute >= date_trunc('minute', now()) - interval '9 minutes' group by server_id`,
+  )
+}
+
+/** Calls made again, by minute and cause, over the last hour. */
+export async function retriesPerMinute(
+  db: Database,
+): Promise<{ minute: Date; reason: string; count: number }[]> {
+  return db.rows(
+    'retries-per-minute',
+    `select date_trunc('minute', started_at) as minute, coalesce(reason, outcome) as reason, count(*)::int as count
+     from attempt where started_at > now() - interval '1 hour' and outcome <> 'ok' and server_id is not null
+     group by 1, 2 order by 1`,
+  )
+}
+
+/** Figures of the overview: what waits, and what ended in the last hour. */
+export async function overviewFigures(db: Database): Promise<{
+  queued: number
+  active: number
+  scored_hour: number
+  failed_hour: number
+  any_batch: boolean
+}> {
+  const [row] = await db.rows<{
+    queued: number
+    active: number
+    scored_hour: number
+    failed_hour: number
+    any_batch: boolean
+  }>(
+    'overview-figures',
+    `select (select coalesce(sum(samples - scored - failed), 0)::int from batch where status in ('open', 'running')) as queued,
+            (select count(*)::int from batch where status in ('open', 'running')) as active,
+            coalesce(sum(scored), 0)::int as scored_hour, coalesce(sum(failed), 0)::int as failed_hour,
+            exists (select 1 from batch) as any_batch
+     from (select scored, failed from batch where submitted_at > now() - interval '1 hour' limit 20000) h`,
+  )
+  return row!
+}
+
+/** Runs with their batches, the newest first. */
+export async function runRows(
+  db: Database,
+): Promise<{ name: string; batches: number; last_step: number; last_at: Date }[]> {
+  return db.rows(
+    'runs',
+    `select run.name, count(*)::int as batches, max(step) as last_step, max(submitted_at) as last_at
+     from batch join run on run.id = batch.run_id group by run.id, run.name order by max(batch.id) desc limit 500`,
+  )
+}

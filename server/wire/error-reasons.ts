@@ -1,0 +1,157 @@
+/**
+ * Every reason a call can be refused for, one row a reason: what HTTP status it travels under and what to do.
+ * This is the only table; clients switch on the words, the docs print it, nothing else makes reasons up.
+ */
+export interface ErrorReasonRow {
+  httpStatus: 400 | 401 | 403 | 404 | 405 | 409 | 413 | 415 | 422 | 429 | 500 | 503
+  /** What the caller should do. A thrown error may give a more exact hint. */
+  hint: string
+}
+
+export const ERROR_REASONS = {
+  malformed_json: { httpStatus: 400, hint: 'Send one valid JSON document as the body.' },
+  invalid_input: { httpStatus: 400, hint: 'Correct the named field and send the request again.' },
+  empty_batch: {
+    httpStatus: 400,
+    hint: 'Send at least one sample, or set "open": true and append samples later.',
+  },
+  duplicate_index: {
+    httpStatus: 400,
+    hint: 'Leave "index" out: samples are numbered in the order given, from 0.',
+  },
+  group_too_large: {
+    httpStatus: 400,
+    hint: 'Send at most groupSize samples per uid, raise groupSize, or leave groupSize out.',
+  },
+  integer_out_of_range: { httpStatus: 400, hint: 'Send it as a string.' },
+  unknown_manager: { httpStatus: 400, hint: 'Use one of the managers named in the message.' },
+  unknown_data_source: {
+    httpStatus: 400,
+    hint: 'Use a data source that has a rule, or name a reward model in reward.model.',
+  },
+  unknown_model: {
+    httpStatus: 400,
+    hint: 'Register a server of this model with servers.register, or use a model that is registered.',
+  },
+  invalid_kwargs: { httpStatus: 400, hint: 'Correct reward.kwargs as the message says.' },
+  function_outside_folder: {
+    httpStatus: 400,
+    hint: 'Put the file under the folder named by REWARDOPS_FUNCTIONS_DIR and give its path relative to it.',
+  },
+  unsupported_setting: {
+    httpStatus: 422,
+    hint: 'Leave the named setting out: this version does not honour it, and ignoring it would be worse.',
+  },
+  batch_not_found: {
+    httpStatus: 404,
+    hint: 'Check the batchId; batches.list shows those that exist.',
+  },
+  sample_not_found: {
+    httpStatus: 404,
+    hint: 'Check the sample id: it is the batch id, "-", the index.',
+  },
+  server_not_found: {
+    httpStatus: 404,
+    hint: 'Check the id or name; servers.list shows those that exist.',
+  },
+  batch_closed: {
+    httpStatus: 409,
+    hint: 'The batch takes no more samples. Submit a new one with "open": true to stream into it.',
+  },
+  append_gap: {
+    httpStatus: 409,
+    hint: 'Append from the index named in the message: nothing between may be missing.',
+  },
+  append_conflict: {
+    httpStatus: 409,
+    hint: 'Samples at these indexes were stored with other content. Repeat an append unchanged, or go on after the last index.',
+  },
+  idempotency_conflict: {
+    httpStatus: 409,
+    hint: 'The key was used for other content. Use a new idempotencyKey for new content.',
+  },
+  cursor_mismatch: {
+    httpStatus: 400,
+    hint: 'Use the cursor that batches.next gave for this very batch, or null to begin anew.',
+  },
+  server_unreachable: {
+    httpStatus: 422,
+    hint: 'Start the server and try again, or register it with "ifUnreachable": "keep" while it loads.',
+  },
+  server_redirects: {
+    httpStatus: 422,
+    hint: 'Register the address it redirects to: redirects are never followed.',
+  },
+  server_not_recognised: {
+    httpStatus: 422,
+    hint: 'Name its engine, or check that the address is the root of a reward-model server.',
+  },
+  model_not_served: {
+    httpStatus: 422,
+    hint: 'Leave model out, or give a model the server serves.',
+  },
+  forbidden_url: {
+    httpStatus: 400,
+    hint: 'Give an http:// or https:// address without credentials; link-local addresses are refused.',
+  },
+  unauthorized: {
+    httpStatus: 401,
+    hint: 'Send "Authorization: Bearer <key>" with a key of REWARDOPS_API_KEYS.',
+  },
+  forbidden_host: {
+    httpStatus: 403,
+    hint: 'Without keys the service answers on loopback names only. Set REWARDOPS_API_KEYS to be reached by another name.',
+  },
+  forbidden_origin: {
+    httpStatus: 403,
+    hint: 'Requests from pages of another origin are refused.',
+  },
+  not_found: { httpStatus: 404, hint: 'See docs/api.md for the procedures that exist.' },
+  method_not_allowed: {
+    httpStatus: 405,
+    hint: 'Queries are GET (or POST), mutations and anything that changes state are POST.',
+  },
+  unsupported_encoding: {
+    httpStatus: 415,
+    hint: 'Send the body plain, gzip or zstd; and JSON as application/json.',
+  },
+  bad_encoding: {
+    httpStatus: 400,
+    hint: 'The body does not unpack as its Content-Encoding says. Send it plain, or compress it again.',
+  },
+  body_too_large: {
+    httpStatus: 413,
+    hint: 'Send at most 256 MiB unpacked: split the step over several batches, or append to an open one.',
+  },
+  busy: { httpStatus: 503, hint: 'Send the same request again after retryAfterMs.' },
+  shutting_down: {
+    httpStatus: 503,
+    hint: 'The service is stopping. Send the same request again after retryAfterMs.',
+  },
+  database_unavailable: {
+    httpStatus: 503,
+    hint: 'The database is not answering. Send the same request again after retryAfterMs; with an idempotencyKey nothing is stored twice.',
+  },
+  query_timeout: {
+    httpStatus: 503,
+    hint: 'The query took too long and was stopped. Narrow the filter.',
+  },
+  internal: {
+    httpStatus: 500,
+    hint: 'This is our fault. The log has the details under the requestId.',
+  },
+} as const satisfies Record<string, ErrorReasonRow>
+
+/** One word of {@link ERROR_REASONS}. */
+export type ErrorReason = keyof typeof ERROR_REASONS
+
+/** `error.data` of every refused call. */
+export interface ErrorData {
+  code: string
+  httpStatus: number
+  reason: ErrorReason
+  hint: string
+  requestId: string
+  path: string | null
+  retryAfterMs?: number
+}

@@ -1,0 +1,218 @@
+import { z } from 'zod'
+import type { ServerDto } from './servers.ts'
+import { BatchId, type BatchSummary, FailureReason, type Result, SampleStatus } from './trainer.ts'
+
+/** What the pages read. Everything here is bounded: at most 2,000 points a chart, keyset pages, bins made in SQL. */
+
+/** A worker process as the Workers page shows it. */
+export interface WorkerDto {
+  id: string
+  host: string
+  pid: number
+  /** `alive` · `stopping` · `dead` (not seen for 5 s, or known to have exited). */
+  state: 'alive' | 'stopping' | 'dead'
+  startedAt: string
+  lastSeenAt: string
+  /** Started by this server, or by `npm run worker` elsewhere. */
+  local: boolean
+  samplesPerSecond: number
+  inFlight: number
+  /** Samples taken and not yet ended, and the most it would take now. */
+  held: number
+  room: number
+  eventLoopP99Ms: number
+  eventLoopMaxMs: number
+  rssBytes: number
+  scoredTotal: number
+  failedTotal: number
+  /** Last 60 readings, one a second, oldest first; gaps are null. */
+  samplesPerSecondHistory: (number | null)[]
+  /** Samples given back when it died or stopped. */
+  requeued: number
+}
+
+/** One thing that needs a person. */
+export interface Attention {
+  level: 'warning' | 'error'
+  title: string
+  detail: string
+  href: string
+}
+
+/** The overview: what needs attention, the fleet, what is running. */
+export interface OverviewDto {
+  empty: boolean
+  attention: Attention[]
+  figures: {
+    samplesPerSecond: number
+    samplesPerSecondHistory: (number | null)[]
+    inFlight: number
+    queued: number
+    activeBatches: number
+    failedLastHour: number
+    scoredLastHour: number
+    workersAlive: number
+    serversReady: number
+    serversTotal: number
+  }
+  servers: ServerDto[]
+  workers: WorkerDto[]
+  activeBatches: BatchProgressDto[]
+  recentBatches: BatchSummary[]
+  /** One row a minute over the last hour, calls made again, by cause. */
+  retriesPerMinute: { minute: string; byReason: Record<string, number> }[]
+}
+
+/** A batch that runs, with what a progress bar needs. */
+export interface BatchProgressDto extends BatchSummary {
+  /** Samples a second over the last 5 s. */
+  samplesPerSecond: number
+  /** Estimated time left at that rate, null when unknown. */
+  etaMs: number | null
+}
+
+/** A bar (few distinct values) or a bin (`from` ≤ score < `to`, the last bin closed). */
+export interface DistributionBin {
+  from: number
+  to: number
+  count: number
+}
+export interface Distribution {
+  kind: 'bars' | 'histogram'
+  /** Scored samples counted; failed and substituted ones are left out. */
+  n: number
+  bins: DistributionBin[]
+}
+
+/** Everything the batch page shows except its groups. */
+export interface BatchViewDto extends BatchProgressDto {
+  /** The reward as resolved at acceptance. */
+  reward: Record<string, unknown>
+  groupSize: number | null
+  priority: number
+  deadlineAt: string | null
+  open: boolean
+  dataSources: {
+    dataSource: string
+    samples: number
+    scored: number
+    failed: number
+    mean: number | null
+  }[]
+  failures: { reason: string; count: number }[]
+  distribution: Distribution
+  /** Groups whose scored members all have the same score, over completed groups with at least two scored. */
+  zeroVarianceGroups: number
+  queueMsP50: number | null
+  queueMsP95: number | null
+  scoreMsP50: number | null
+  scoreMsP95: number | null
+  /** Who scored: calls that ended samples, by server; empty for rules. */
+  servers: { serverName: string; samples: number; p50Ms: number | null; p99Ms: number | null }[]
+  /** Groups completed over time since submission, ≤ 200 points. */
+  completion: { ms: number; groups: number }[]
+}
+
+export const BatchViewInput = z.strictObject({ batchId: BatchId })
+export const BatchGroupsInput = z.strictObject({
+  batchId: BatchId,
+  /** Completed groups after this completion number, in order of completion; then `pending` ones are not listed. */
+  after: z.int().min(0).default(0),
+  limit: z.int().min(1).max(500).default(100),
+  order: z.enum(['completion', 'latest']).default('completion'),
+})
+export interface BatchGroupDto {
+  uid: string
+  seq: number
+  completedAt: string
+  /** From the batch's acceptance to the group's completion. */
+  completedMs: number
+  size: number
+  failed: number
+  mean: number | null
+  std: number | null
+  min: number | null
+  max: number | null
+  scores: (number | null)[]
+  /** The sample that ended last. */
+  slowestIndex: number | null
+  slowestQueueMs: number | null
+  slowestScoreMs: number | null
+}
+
+/** Filters of the Samples page; the URL holds the same names. */
+export const SampleListInput = z.strictObject({
+  run: z.string().optional(),
+  batch: BatchId.optional(),
+  step: z.int().min(0).optional(),
+  uid: z.string().optional(),
+  dataSource: z.string().optional(),
+  status: SampleStatus.optional(),
+  reason: FailureReason.optional(),
+  server: z.string().optional(),
+  scoreMin: z.number().optional(),
+  scoreMax: z.number().optional(),
+  sort: z.enum(['newest', 'worst', 'best', 'slowest']).default('newest'),
+  cursor: z.string().nullish(),
+  limit: z.int().min(1).max(200).default(100),
+})
+export type SampleListInput = z.infer<typeof SampleListInput>
+
+/** A row of the Samples table: no texts. */
+export interface SampleRowDto extends Result {
+  id: string
+  batchId: string
+  run: string
+  step: number
+  dataSource: string
+  responseLength: number | null
+  endedAt: string | null
+}
+
+/** One call to a reward-model server (or one evaluation of a rule). */
+export interface AttemptDto {
+  attempt: number
+  serverName: string | null
+  workerId: string | null
+  startedAt: string
+  /** Waited for a free slot before this call. */
+  queueMs: number
+  /** Waited after the call before it because that one failed. */
+  backoffMs: number
+  serviceMs: number
+  outcome: string
+  reason: string | null
+  statusCode: number | null
+  detail: string | null
+}
+
+/** A sample with its texts, every attempt and its group's siblings. */
+export interface SampleDetailDto extends SampleRowDto {
+  prompt: string | { role: string; content: string }[]
+  response: string
+  groundTruth: unknown
+  extraInfo: Record<string, unknown>
+  rewardName: string
+  submittedAt: string
+  dispatchedAt: string | null
+  attemptLog: AttemptDto[]
+  siblings: { id: string; index: number; status: string; score: number | null }[]
+}
+
+/** What changed; a page refetches the queries of the topics it shows. Coalesced to about 3 a second. */
+export interface LiveEvent {
+  seq: number
+  at: string
+  /** `overview` `workers` `servers` `batches` `samples`, and `batch:<id>` for each batch that moved. */
+  topics: string[]
+}
+
+/** Who is looking, and what is reachable under which address. */
+export interface SessionDto {
+  /** `open`: no keys are configured (loopback only). `key`: a key is needed. */
+  auth: 'open' | 'key'
+  signedIn: boolean
+  version: string
+  /** The service's own address as the browser reached it, for copy-paste examples. */
+  address: string
+}

@@ -1,0 +1,36 @@
+/**
+ * Why a sample failed. The words are part of the trainers' contract and never change meaning;
+ * a failed sample has `score: null` and exactly one of these.
+ */
+export const SAMPLE_FAILURE_REASONS = [
+  'timeout',
+  'transport',
+  'rejected',
+  'context_exceeded',
+  'unparseable',
+  'non_finite',
+  'function_error',
+  'worker_lost',
+  'no_server',
+  'deadline',
+  'cancelled',
+] as const
+
+/** One word of {@link SAMPLE_FAILURE_REASONS}. */
+export type SampleFailureReason = (typeof SAMPLE_FAILURE_REASONS)[number]
+
+/** What each sample failure means, in a sentence a person can act on. Shown in the dashboard and the docs. */
+export const SAMPLE_FAILURE_TEXT: Readonly<Record<SampleFailureReason, string>> = {
+  timeout: 'Not scored within timeoutMs of its first dispatch, retries included.',
+  transport: 'No reward-model server could be reached, or the connection broke on every attempt.',
+  rejected:
+    'The reward-model server refused the request (4xx, or a redirect, which is never followed).',
+  context_exceeded: 'The text is longer than the reward model’s context.',
+  unparseable: 'The reward-model server answered something that is not a score.',
+  non_finite: 'The reward model gave NaN or an infinity.',
+  function_error: 'The rule or reward function raised an error on this sample.',
+  worker_lost: 'Three workers died while they held this sample.',
+  no_server: 'No healthy server of the model was free before the time was up.',
+  deadline: 'The batch’s deadlineMs passed before it was scored.',
+  cancelled: 'The batch was cancelled before it was scored.',
+}

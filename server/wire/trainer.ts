@@ -1,0 +1,263 @@
+import { z } from 'zod'
+import { SAMPLE_FAILURE_REASONS } from './sample-reason.ts'
+
+/**
+ * The trainers' contract: what `batches.*`, `samples.*` and `servers.*` take and give back.
+ * Plain JSON, no transformer; durations in milliseconds with the unit in the name, times ISO 8601 UTC.
+ */
+
+/** Text kept byte for byte: NUL and lone surrogates included. */
+const text = z.string()
+
+/** A name: kept as Postgres text and used in filters and links, so NUL and lone surrogates are refused. */
+const name = (max: number) =>
+  z
+    .string()
+    .min(1, 'must not be empty')
+    .max(max, `must be at most ${max} characters`)
+    .refine(
+      (s) => s.isWellFormed() && !s.includes('\u0000'),
+      'must not hold NUL or lone surrogates',
+    )
+
+/** A chat message as trainers send it. */
+export const ChatMessage = z.looseObject({ role: z.string(), content: text.nullish() })
+/** A prompt: plain text, or chat messages. */
+export const Prompt = z.union([text, z.array(ChatMessage)])
+
+const finite = z.number()
+
+/** One rollout as a trainer hands it over. */
+export const SampleInput = z.strictObject({
+  uid: name(512),
+  dataSource: name(256),
+  prompt: Prompt,
+  response: text,
+  /** Any JSON. */
+  groundTruth: z.unknown().optional(),
+  extraInfo: z.record(z.string(), z.unknown()).nullish(),
+  responseLength: z.int().min(0).max(2_147_483_647).nullish(),
+  /** Already scored elsewhere: stored as it is, not scored again. */
+  score: finite.nullish(),
+  /** May be given to be checked: samples are numbered in the order given, from 0 (append: from startIndex). */
+  index: z.int().min(0).nullish(),
+})
+export type SampleInput = z.infer<typeof SampleInput>
+
+/** What happens to a sample that could not be scored; a failure is never a silent 0. */
+export const OnFailure = z.discriminatedUnion('policy', [
+  z.strictObject({ policy: z.literal('null') }),
+  z.strictObject({ policy: z.literal('constant'), value: finite }),
+  z.strictObject({ policy: z.literal('group_mean') }),
+  z.strictObject({ policy: z.literal('drop_group') }),
+  z.strictObject({ policy: z.literal('fail_batch') }),
+])
+
+/** How a batch is scored. Defaults are those of the contract. */
+export const RewardSpec = z.strictObject({
+  manager: z.string().default('naive'),
+  function: z
+    .strictObject({
+      path: z.string().optional(),
+      name: z.string().optional(),
+      kwargs: z.record(z.string(), z.json()).optional(),
+    })
+    .nullable()
+    .default(null),
+  model: name(256).nullable().default(null),
+  combine: z.array(z.json()).nullable().default(null),
+  kwargs: z.record(z.string(), z.json()).default({}),
+  maxConcurrency: z.int().min(1).max(1_000_000).nullable().default(null),
+  onFailure: OnFailure.default({ policy: 'null' }),
+  timeoutMs: z.int().min(1).max(86_400_000).default(300_000),
+  maxAttempts: z.int().min(1).max(100).default(4),
+  sleepAfter: z.boolean().default(false),
+})
+export type RewardSpec = z.infer<typeof RewardSpec>
+
+/** A batch without its samples: what is checked first, whatever the size of the rest. */
+export const SubmitEnvelope = z.strictObject({
+  run: name(256),
+  step: z.int().min(0).max(2_147_483_647),
+  split: z.enum(['train', 'val']).default('train'),
+  groupSize: z.int().min(1).max(100_000).nullable().default(null),
+  reward: RewardSpec.prefault({}),
+  open: z.boolean().default(false),
+  priority: z.int().min(-1000).max(1000).default(0),
+  deadlineMs: z.int().min(1).max(604_800_000).nullable().default(null),
+  idempotencyKey: name(256).nullish(),
+})
+export type SubmitEnvelope = z.infer<typeof SubmitEnvelope>
+
+/** `batches.submit`. `samples` may be empty only when `open`. */
+export const SubmitInput = SubmitEnvelope.extend({ samples: z.array(SampleInput) })
+export type SubmitInput = z.infer<typeof SubmitInput>
+
+/** The acknowledgement: the batch is safe on disk. */
+export interface SubmitResult {
+  batchId: string
+  /** Samples accepted. */
+  accepted: number
+  groups: number
+  /** True when the idempotency key had been used before with the same content. */
+  duplicate: boolean
+}
+
+/** A batch's public id, `b` and a number. */
+export const BatchId = z.string().regex(/^b\d{1,18}$/, 'must be a batch id such as "b12"')
+/** A sample's public id, its batch's id and its index: `b12-3`. */
+export const SampleId = z
+  .string()
+  .regex(/^b\d{1,18}-\d{1,9}$/, 'must be a sample id such as "b12-3"')
+
+/** `batches.append` without its samples. */
+export const AppendEnvelope = z.strictObject({ batchId: BatchId, startIndex: z.int().min(0) })
+export const AppendInput = AppendEnvelope.extend({ samples: z.array(SampleInput) })
+export type AppendInput = z.infer<typeof AppendInput>
+/** `accepted`: samples stored by this call (0 when the append was a repetition). `samples`: in the batch now. */
+export interface AppendResult {
+  batchId: string
+  accepted: number
+  samples: number
+}
+
+/** Where a batch stands; the last three are ends. */
+export const BatchStatus = z.enum(['open', 'running', 'completed', 'cancelled', 'failed'])
+export type BatchStatus = z.infer<typeof BatchStatus>
+
+/** What `batches.get`, `wait` and `list` say of a batch. Statistics leave out failed and substituted samples; `std` is with n − 1. */
+export interface BatchSummary {
+  batchId: string
+  run: string
+  step: number
+  split: 'train' | 'val'
+  status: BatchStatus
+  samples: number
+  scored: number
+  failed: number
+  groups: number
+  groupsCompleted: number
+  submittedAt: string
+  startedAt: string | null
+  completedAt: string | null
+  mean: number | null
+  std: number | null
+  min: number | null
+  max: number | null
+  /** Calls made again after a transient failure. */
+  retries: number
+  /** The reward: a reward model's name, or the rules the data sources selected. */
+  rewardName: string
+}
+
+/** Where a sample stands. */
+export const SampleStatus = z.enum(['queued', 'running', 'scored', 'failed'])
+export type SampleStatus = z.infer<typeof SampleStatus>
+export const FailureReason = z.enum(SAMPLE_FAILURE_REASONS)
+
+/** One sample's reward. */
+export interface Result {
+  index: number
+  uid: string
+  status: SampleStatus
+  reason: (typeof SAMPLE_FAILURE_REASONS)[number] | null
+  score: number | null
+  /** What the scorer gave, before anything was added or substituted. */
+  rawScore: number | null
+  substituted: boolean
+  rewardExtraInfo: Record<string, unknown>
+  /** Index in the token row where the reward goes: responseLength − 1, null for an empty response or an unknown length. */
+  position: number | null
+  /** From acceptance to the first dispatch. */
+  queueMs: number | null
+  /** From the first dispatch to the end, retries included. */
+  scoreMs: number | null
+  attempts: number
+  serverName: string | null
+  workerId: string | null
+}
+
+/** A completed group, delivered whole. */
+export interface GroupResult {
+  uid: string
+  /** Completion number within the batch: 1, 2, 3 … without gaps. */
+  seq: number
+  completedAt: string
+  mean: number | null
+  std: number | null
+  samples: Result[]
+}
+
+/** Long polls wait at most this long; longer asks are clamped. */
+export const MAX_WAIT_MS = 60_000
+const waitMs = z
+  .number()
+  .min(0)
+  .default(0)
+  .transform((ms) => Math.min(ms, MAX_WAIT_MS))
+
+/** `batches.next`: `after` is the cursor of the last answer, or null for the beginning. */
+export const NextInput = z.strictObject({
+  batchId: BatchId,
+  after: z.string().max(64).nullable().default(null),
+  samples: z.int().min(1).max(1_000_000).default(1),
+  waitMs,
+})
+export interface NextResult {
+  groups: GroupResult[]
+  cursor: string
+  /** Samples in this answer. */
+  delivered: number
+  /** Samples of the batch not yet delivered to this cursor. */
+  remaining: number
+  /** The batch has ended and this cursor is at its end. */
+  done: boolean
+  timedOut: boolean
+}
+
+export const WaitInput = z.strictObject({ batchId: BatchId, waitMs })
+
+export const ResultsInput = z.strictObject({
+  batchId: BatchId,
+  offset: z.int().min(0).default(0),
+  limit: z.int().min(1).max(50_000).default(10_000),
+  tokenScores: z.boolean().default(false),
+})
+/** Columns in input order; `rewardExtraKeys` is the ordered union over the samples, null where a sample lacks one. */
+export interface ResultsColumns {
+  index: number[]
+  uid: string[]
+  status: SampleStatus[]
+  reason: (string | null)[]
+  score: (number | null)[]
+  rawScore: (number | null)[]
+  substituted: boolean[]
+  rewardExtraKeys: string[]
+  rewardExtraInfo: Record<string, unknown[]>
+  position: (number | null)[]
+}
+
+/** `samples.score`: one sample in, its reward out. */
+export const ScoreInput = z.strictObject({
+  run: name(256),
+  step: z.int().min(0).max(2_147_483_647),
+  split: z.enum(['train', 'val']).default('train'),
+  reward: RewardSpec.prefault({}),
+  sample: SampleInput,
+  batchId: BatchId.nullish(),
+  idempotencyKey: name(256).nullish(),
+})
+export type ScoreInput = z.infer<typeof ScoreInput>
+
+export const BatchListInput = z.strictObject({
+  run: z.string().optional(),
+  status: BatchStatus.optional(),
+  split: z.enum(['train', 'val']).optional(),
+  cursor: z.string().nullish(),
+  limit: z.int().min(1).max(200).default(50),
+})
+/** A keyset page: `nextCursor` is null on the last one. */
+export interface Page<T> {
+  items: T[]
+  nextCursor: string | null
+}

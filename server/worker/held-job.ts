@@ -1,0 +1,27 @@
+import type { HeldJob } from '../store/job-queue.ts'
+
+/** A job this worker holds: which of its samples have not ended, and whether its claim still stands. */
+export class JobInHand {
+  readonly job: HeldJob
+  readonly pool: string
+  /** Workers lost while holding these samples, this delivery not counted. */
+  readonly losses: number
+  readonly open = new Set<number>()
+  /** Scored or failed, and not yet committed. */
+  uncommitted = 0
+
+  constructor(job: HeldJob, pool: string) {
+    this.job = job
+    this.pool = pool
+    this.losses = (job.data.l ?? 0) + job.retryCount
+  }
+
+  get done(): boolean {
+    return this.open.size === 0 && this.uncommitted === 0
+  }
+
+  /** As pg-boss wants it: fenced to this delivery. */
+  get attempt(): { id: string; retryCount: number } {
+    return { id: this.job.id, retryCount: this.job.retryCount }
+  }
+}

@@ -1,0 +1,160 @@
+import type { Logger } from '../log.ts'
+import { type HeldJob, INTERACTIVE_POOL, type JobQueue, RULES_POOL } from '../store/job-queue.ts'
+
+/** Samples a worker takes of rules: they end within milliseconds, more would only wait here instead of there. */
+const RULES_ROOM = 256
+/** Most samples of a worker, whatever its share: 5,000 rewards of 40 s wait side by side on two workers. */
+const MAX_SAMPLES = 4_096
+/** Most text held, bytes of characters: a worker stays under 300 MB. */
+const MAX_TEXT_CHARS = 48 << 20
+/** A notification may be lost; a poll stands behind it. */
+const POLL_MS = 1_000
+/** Jobs hold 16 to 64 samples; asking for room ÷ 48 of them overshoots by a chunk at most. */
+const SAMPLES_PER_JOB = 48
+const MAX_JOBS_PER_FETCH = 16
+
+/** One queue this worker serves. */
+interface PoolState {
+  name: string
+  /** Null for rules and interactive. */
+  model: string | null
+  held: number
+  fetching: boolean
+  again: boolean
+  /** Runs served since the last full round. */
+  served: string[]
+}
+
+/** What the intake asks of its worker. */
+export interface IntakeHost {
+  /** Calls in flight this worker may have of a model now, over its servers. */
+  slotsOf(model: string): number
+  /** There is work for a model and no slot: ask for a lease. */
+  wantSlots(model: string): void
+  take(pool: string, job: HeldJob): void
+}
+
+/**
+ * Takes jobs when there is room for their samples: late binding, so that a slow server never holds a step. Between
+ * the runs of a pool it goes round robin; interactive work is looked at first.
+ */
+export class Intake {
+  readonly #queue: JobQueue
+  readonly #host: IntakeHost
+  readonly #log: Logger
+  readonly #pools = new Map<string, PoolState>()
+  readonly #timer: NodeJS.Timeout
+  #textChars = 0
+  #paused = false
+
+  constructor(queue: JobQueue, host: IntakeHost, log: Logger) {
+    this.#queue = queue
+    this.#host = host
+    this.#log = log
+    this.#timer = setInterval(() => this.pumpAll(), POLL_MS)
+    this.add(INTERACTIVE_POOL, null)
+    this.add(RULES_POOL, null)
+  }
+
+  /** Serves a pool from now on. */
+  add(name: string, model: string | null): void {
+    if (this.#pools.has(name)) return
+    this.#pools.set(name, { name, model, held: 0, fetching: false, again: false, served: [] })
+  }
+
+  has(name: string): boolean {
+    return this.#pools.has(name)
+  }
+
+  get held(): number {
+    let n = 0
+    for (const pool of this.#pools.values()) n += pool.held
+    return n
+  }
+
+  /** Samples it would hold at most now, over all pools. */
+  get room(): number {
+    let n = 0
+    for (const pool of this.#pools.values()) n += this.#roomOf(pool)
+    return Math.min(n, MAX_SAMPLES)
+  }
+
+  heldOf(name: string): number {
+    return this.#pools.get(name)?.held ?? 0
+  }
+
+  /** Samples were taken (positive) or ended (negative). */
+  count(name: string, samples: number, textChars: number): void {
+    const pool = this.#pools.get(name)
+    if (pool) pool.held += samples
+    this.#textChars += textChars
+    if (samples < 0) this.pump(name)
+  }
+
+  /** Takes nothing while paused: a sample that lost two workers runs alone, or the worker is stopping. */
+  set paused(paused: boolean) {
+    this.#paused = paused
+    if (!paused) this.pumpAll()
+  }
+
+  pumpAll(): void {
+    for (const name of this.#pools.keys()) this.pump(name)
+  }
+
+  /** Looks for work of a pool if there is room. */
+  pump(name: string): void {
+    const pool = this.#pools.get(name)
+    if (!pool || this.#paused) return
+    if (pool.fetching) {
+      pool.again = true
+      return
+    }
+    if (pool.model !== null && this.#host.slotsOf(pool.model) === 0) {
+      // Without a slot nothing is taken: where a limit is smaller than the workers, one of them has it.
+      this.#host.wantSlots(pool.model)
+      return
+    }
+    const room = Math.min(this.#roomOf(pool), MAX_SAMPLES - this.held + pool.held)
+    // Fetching at every ended sample would be a query a sample: half the room is the least worth asking for.
+    if (room - pool.held < Math.max(1, Math.min(room / 2, SAMPLES_PER_JOB))) return
+    if (this.#textChars > MAX_TEXT_CHARS && this.held > 0) return
+    pool.fetching = true
+    void this.#fetch(pool, room - pool.held).finally(() => {
+      pool.fetching = false
+      if (pool.again) {
+        pool.again = false
+        this.pump(name)
+      }
+    })
+  }
+
+  close(): void {
+    clearInterval(this.#timer)
+    this.#paused = true
+  }
+
+  #roomOf(pool: PoolState): number {
+    if (pool.model === null) return RULES_ROOM
+    const slots = this.#host.slotsOf(pool.model)
+    return slots === 0 ? 0 : Math.min(Math.max(2 * slots, slots + 16), MAX_SAMPLES)
+  }
+
+  async #fetch(pool: PoolState, room: number): Promise<void> {
+    try {
+      const count = Math.max(1, Math.min(MAX_JOBS_PER_FETCH, Math.floor(room / SAMPLES_PER_JOB)))
+      let jobs = await this.#queue.fetch(pool.name, count, pool.served)
+      if (jobs.length === 0 && pool.served.length > 0) {
+        pool.served = []
+        jobs = await this.#queue.fetch(pool.name, count, [])
+      }
+      for (const job of jobs) {
+        const run = (job as { groupId?: string | null }).groupId
+        if (run && !pool.served.includes(run)) pool.served.push(run)
+        this.#host.take(pool.name, job)
+      }
+      if (jobs.length > 0) pool.again = true
+    } catch (error) {
+      this.#log.debug({ err: (error as Error).message, pool: pool.name }, 'fetch failed')
+    }
+  }
+}

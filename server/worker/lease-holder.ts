@@ -1,0 +1,140 @@
+import type { Logger } from '../log.ts'
+import type { Database } from '../store/database.ts'
+
+/** A share of a limit lasts this long; it is renewed three times in that time. */
+const TTL_MS = 2_000
+const RENEW_MS = 650
+/** A holder stops this long before another may take its share. */
+const MARGIN_MS = 150
+/** Demands that come within this time are asked for together. */
+const COALESCE_MS = 15
+
+/** A limit shared by all workers: the calls in flight of a server, the samples in flight of a batch. */
+export interface LeasedResource {
+  name: string
+  limit: number
+  demand(): number
+  inFlight(): number
+  setSlots(slots: number): void
+}
+
+interface Held {
+  resource: LeasedResource
+  slots: number
+  lapse: NodeJS.Timeout | undefined
+  asking: boolean
+  askAgain: boolean
+  /** The last answer was less than asked for: others hold the rest, only the timer asks again. */
+  short: boolean
+}
+
+/** This worker's shares: asked for by demand, renewed while needed, given up when idle or not renewed in time. */
+export class LeaseHolder {
+  readonly #db: Database
+  readonly #workerId: number
+  readonly #log: Logger
+  readonly #held = new Map<string, Held>()
+  readonly #timer: NodeJS.Timeout
+  #closed = false
+
+  constructor(db: Database, workerId: number, log: Logger) {
+    this.#db = db
+    this.#workerId = workerId
+    this.#log = log
+    this.#timer = setInterval(() => this.#renewAll(), RENEW_MS)
+  }
+
+  /** Makes a resource known; an existing one takes the new limit. */
+  track(resource: LeasedResource): void {
+    const held = this.#held.get(resource.name)
+    if (held) held.resource = resource
+    else {
+      this.#held.set(resource.name, {
+        resource,
+        slots: 0,
+        lapse: undefined,
+        asking: false,
+        askAgain: false,
+        short: false,
+      })
+    }
+  }
+
+  forget(name: string): void {
+    const held = this.#held.get(name)
+    if (!held) return
+    clearTimeout(held.lapse)
+    this.#held.delete(name)
+    held.resource.setSlots(0)
+  }
+
+  slots(name: string): number {
+    return this.#held.get(name)?.slots ?? 0
+  }
+
+  /** More could be used: asks soon, together with whoever asks at the same moment. */
+  want(name: string, atLeast = 0): void {
+    const held = this.#held.get(name)
+    if (!held || this.#closed || (held.short && held.slots > 0)) return
+    this.#ask(held, atLeast)
+  }
+
+  #ask(held: Held, atLeast: number): void {
+    if (held.asking) {
+      held.askAgain = true
+      return
+    }
+    held.asking = true
+    setTimeout(() => void this.#renew(held, atLeast), held.slots === 0 ? 0 : COALESCE_MS)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#timer)
+    for (const held of this.#held.values()) clearTimeout(held.lapse)
+    await this.#db.adhoc('delete from lease where worker_id = $1', [this.#workerId]).catch(() => {})
+  }
+
+  #renewAll(): void {
+    for (const held of this.#held.values()) {
+      if (held.slots > 0 || held.resource.demand() > 0) this.#ask(held, 0)
+    }
+  }
+
+  async #renew(held: Held, atLeast: number): Promise<void> {
+    const { resource } = held
+    const sentAt = performance.now()
+    try {
+      const demand = Math.max(resource.demand(), atLeast)
+      const [row] = await this.#db.rows<{ slots: number }>(
+        'renew-lease',
+        'select renew_lease($1, $2, $3, $4, $5, $6) as slots',
+        [resource.name, this.#workerId, demand, resource.inFlight(), resource.limit, TTL_MS],
+      )
+      held.short = row!.slots < demand
+      if (this.#held.get(resource.name) === held) this.#grant(held, row!.slots, sentAt)
+    } catch (error) {
+      this.#log.debug({ err: (error as Error).message, lease: resource.name }, 'lease not renewed')
+    } finally {
+      held.asking = false
+      if (held.askAgain) {
+        held.askAgain = false
+        if (resource.demand() > held.slots) this.want(resource.name)
+      }
+    }
+  }
+
+  #grant(held: Held, slots: number, sentAt: number): void {
+    clearTimeout(held.lapse)
+    held.slots = slots
+    held.resource.setSlots(slots)
+    if (slots === 0) return
+    held.lapse = setTimeout(
+      () => {
+        held.slots = 0
+        held.resource.setSlots(0)
+      },
+      Math.max(0, TTL_MS - MARGIN_MS - (performance.now() - sentAt)),
+    )
+  }
+}

@@ -1,0 +1,106 @@
+import { hostname } from 'node:os'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { loadConfig, loadWorkerHandover } from '../config.ts'
+import { createLogger } from '../log.ts'
+import { createRewardRouter } from '../router/reward-router.ts'
+import { Database, throughOutage } from '../store/database.ts'
+import { JobQueue } from '../store/job-queue.ts'
+import { Listener } from '../store/listener.ts'
+import { LeaseHolder } from './lease-holder.ts'
+import { ModelRegistry } from './model-registry.ts'
+import { RewardLoopWorker } from './reward-loop-worker.ts'
+import { WorkerReport } from './worker-report.ts'
+
+/** A draining worker waits this long for what is in flight; the server waits 8 s for the worker. */
+const DRAIN_MS = 5_000
+
+/** A worker process: connects, registers, serves the queues until told to stop. */
+async function main(): Promise<void> {
+  const config = loadConfig()
+  const { local } = loadWorkerHandover()
+  const log = createLogger(config.logLevel, 'worker')
+  if (!config.databaseUrl) {
+    throw new Error('A worker needs DATABASE_URL: the address of the database its server uses.')
+  }
+  const db = new Database(config.databaseUrl, log, { max: 6, name: 'rewardops worker' })
+  const [{ id, now }] = (await throughOutage(
+    () =>
+      db.adhoc<{ id: number; now: Date }>(
+        `insert into worker (host, pid, local, state) values ($1, $2, $3, 'alive')
+         returning id, clock_timestamp() as now`,
+        [hostname(), process.pid, local],
+      ),
+    { forMs: 10_000 },
+  )) as [{ id: number; now: Date }]
+  const queue = new JobQueue(db, log, { supervise: false })
+  await queue.start()
+  const router = createRewardRouter()
+  const leases = new LeaseHolder(db, id, log)
+  const models = new ModelRegistry(db, router, leases, log)
+  const worker = new RewardLoopWorker({
+    id,
+    db,
+    queue,
+    router,
+    leases,
+    slotsOf: (model) => models.slotsOf(model),
+    wantSlots: (model) => models.wantSlots(model),
+    clockOffsetMs: now.getTime() - Date.now(),
+    log,
+  })
+  models.onPool = (name, model) => {
+    worker.intake.add(name, model)
+    worker.intake.pump(name)
+  }
+  await models.reload()
+  const listener = new Listener(
+    config.databaseUrl,
+    log,
+    (payload) => {
+      const rest = payload.slice(1)
+      if (payload[0] === 'q') {
+        if (worker.intake.has(rest)) worker.intake.pump(rest)
+        else void models.reload()
+      } else if (payload[0] === 'x') worker.batchEnded(Number(rest))
+      else if (payload[0] === 's') void models.reload()
+    },
+    () => {
+      void models.reload()
+      worker.intake.pumpAll()
+    },
+  )
+  await listener.start()
+  const loopDelay = monitorEventLoopDelay({ resolution: 10 })
+  loopDelay.enable()
+  const report = new WorkerReport({ id, db, queue, worker, router, leases, loopDelay, log })
+  report.start()
+  log.info({ worker: `w${id}`, local }, 'worker ready')
+
+  let stopping: Promise<void> | null = null
+  const stop = (why: string) => {
+    stopping ??= (async () => {
+      log.info({ why }, 'worker stopping')
+      await report.stopping()
+      await worker.stop(DRAIN_MS)
+      await report.ended()
+      await listener.close()
+      await leases.close()
+      await router.close()
+      await Promise.race([db.close(), new Promise((resolve) => setTimeout(resolve, 500))])
+    })()
+      .catch((error: Error) => log.warn({ err: error.message }, 'worker stopped uncleanly'))
+      .then(() => process.exit(0))
+    return stopping
+  }
+  process.on('SIGTERM', () => void stop('SIGTERM'))
+  // Ctrl-C reaches the whole process group: the server decides, through SIGTERM or by going away.
+  process.on('SIGINT', () => {
+    if (!local) void stop('SIGINT')
+  })
+  process.on('disconnect', () => void stop('the server went away'))
+}
+
+main().catch((error: Error) => {
+  process.stderr.write(`worker could not start: ${error.message}\n`)
+  process.exit(1)
+})

@@ -1,0 +1,167 @@
+import type { Logger } from '../log.ts'
+import type { AttemptRecord } from '../router/router-types.ts'
+import { type Client, type Database, throughOutage } from '../store/database.ts'
+import type { SampleFailureReason } from '../wire/sample-reason.ts'
+
+/** One sample's end, as it is to be written. */
+export interface EndedSample {
+  batchId: number
+  index: number
+  score: number | null
+  rawScore: number | null
+  reason: SampleFailureReason | null
+  substituted: boolean
+  extra: Record<string, unknown> | null
+  attempts: number
+  queueMs: number
+  scoreMs: number
+  serverId: number | null
+  /** Epoch milliseconds. */
+  dispatchedAtMs: number
+  /** Kept only where there is more to tell than the sample's own row does. */
+  attemptLog: AttemptRecord[] | null
+  /** Called when the result is committed. */
+  committed: () => void
+}
+
+/** A finished sample waits at most this long for others to be written with it. */
+const FLUSH_MS = 25
+/** Beyond this many a flush's transaction holds its locks too long for the other workers. */
+const FLUSH_SAMPLES = 512
+/** Two flushes overlap: one is being made while the other commits. */
+const MAX_FLUSHES = 2
+/** How long a result outlives the database: a restart takes under a second, an outage of this machine's disk longer. */
+const OUTAGE_MS = 15 * 60_000
+
+/** Writes finished samples in bulk, whatever else their chunk or group still waits for. */
+export class ResultWriter {
+  readonly #db: Database
+  readonly #workerId: number
+  readonly #log: Logger
+  #waiting: EndedSample[] = []
+  #timer: NodeJS.Timeout | undefined
+  #flushes = 0
+  #idle: (() => void)[] = []
+
+  constructor(db: Database, workerId: number, log: Logger) {
+    this.#db = db
+    this.#workerId = workerId
+    this.#log = log
+  }
+
+  /** Takes a result; `now` skips the wait for others. */
+  add(sample: EndedSample, now = false): void {
+    this.#waiting.push(sample)
+    if (this.#waiting.length >= FLUSH_SAMPLES || now) this.#flush()
+    else this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS)
+  }
+
+  /** Results not yet committed. */
+  get pending(): number {
+    return this.#waiting.length + this.#flushes
+  }
+
+  /** Resolves when everything taken is committed. */
+  async drain(): Promise<void> {
+    while (this.pending > 0) {
+      this.#flush()
+      await new Promise<void>((resolve) => this.#idle.push(resolve))
+    }
+  }
+
+  #flush(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (this.#flushes >= MAX_FLUSHES || this.#waiting.length === 0) return
+    const samples = this.#waiting.splice(0, FLUSH_SAMPLES * 2)
+    this.#flushes++
+    void throughOutage(() => this.#write(samples), { forMs: OUTAGE_MS })
+      .catch((error: Error) => {
+        // The job is not completed: another delivery scores these again.
+        this.#log.error(
+          { err: error.message, samples: samples.length },
+          'results could not be written',
+        )
+      })
+      .then(() => {
+        this.#flushes--
+        for (const sample of samples) sample.committed()
+        if (this.#waiting.length >= FLUSH_SAMPLES) this.#flush()
+        else if (this.#waiting.length > 0) this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS)
+        if (this.pending === 0 || this.#waiting.length > 0) {
+          for (const wake of this.#idle.splice(0)) wake()
+        }
+      })
+  }
+
+  async #write(samples: EndedSample[]): Promise<void> {
+    const logs = samples.filter((s) => s.attemptLog !== null && s.attemptLog.length > 0)
+    const flush = {
+      name: 'flush-results',
+      text: 'select flush_results($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14)',
+      values: columns(this.#workerId, samples),
+    }
+    if (logs.length === 0) {
+      await this.#db.pool.query(flush)
+      return
+    }
+    await this.#db.transaction(async (client) => {
+      await insertAttempts(client, this.#workerId, logs)
+      await client.query(flush)
+    })
+  }
+}
+
+function columns(workerId: number, samples: EndedSample[]): unknown[] {
+  return [
+    workerId,
+    samples.map((s) => s.batchId),
+    samples.map((s) => s.index),
+    samples.map((s) => (s.reason === null ? 2 : 3)),
+    samples.map((s) => Math.min(s.attempts, 32_767)),
+    samples.map((s) => s.score),
+    samples.map((s) => s.rawScore),
+    samples.map((s) => s.reason),
+    samples.map((s) => s.substituted),
+    samples.map((s) => (s.extra === null ? null : JSON.stringify(s.extra))),
+    samples.map((s) => s.queueMs),
+    samples.map((s) => s.scoreMs),
+    samples.map((s) => s.serverId),
+    samples.map((s) => s.dispatchedAtMs),
+  ]
+}
+
+/** Only for samples still pending: repeating the transaction after a lost connection writes no attempt twice. */
+async function insertAttempts(
+  client: Client,
+  workerId: number,
+  samples: EndedSample[],
+): Promise<void> {
+  const rows = samples.flatMap((s) => (s.attemptLog as AttemptRecord[]).map((a) => ({ s, a })))
+  await client.query({
+    name: 'insert-attempts',
+    text: `insert into attempt (batch_id, idx, attempt, server_id, worker_id, started_at, queue_ms, backoff_ms,
+             service_ms, outcome, reason, status_code, detail)
+           select t.batch_id, t.idx, t.attempt, t.server, $1, to_timestamp(t.started / 1000), t.queue, t.backoff,
+             t.service, t.outcome, t.reason, t.status, t.detail
+           from unnest($2::int[], $3::int[], $4::smallint[], $5::int[], $6::float8[], $7::real[], $8::real[],
+             $9::real[], $10::text[], $11::text[], $12::smallint[], $13::text[])
+             as t(batch_id, idx, attempt, server, started, queue, backoff, service, outcome, reason, status, detail)
+           join sample on sample.batch_id = t.batch_id and sample.idx = t.idx and sample.status < 2`,
+    values: [
+      workerId,
+      rows.map(({ s }) => s.batchId),
+      rows.map(({ s }) => s.index),
+      rows.map(({ a }) => a.attempt),
+      rows.map(({ a }) => a.serverId),
+      rows.map(({ a }) => a.startedAtMs),
+      rows.map(({ a }) => a.queueMs),
+      rows.map(({ a }) => a.backoffMs),
+      rows.map(({ a }) => a.serviceMs),
+      rows.map(({ a }) => a.outcome),
+      rows.map(({ a }) => a.reason),
+      rows.map(({ a }) => a.status),
+      rows.map(({ a }) => a.detail?.replaceAll('\u0000', '␀').slice(0, 2_000) ?? null),
+    ],
+  })
+}

@@ -1,0 +1,547 @@
+import type { z } from 'zod'
+import type { Logger } from '../log.ts'
+import type { RewardManager, RewardOutcome, RewardSample } from '../rewards/managers/manager.ts'
+import { managerNamed } from '../rewards/managers/registry.ts'
+import type { RewardRouter } from '../router/router-types.ts'
+import { type Database, throughOutage } from '../store/database.ts'
+import {
+  type ChunkJob,
+  type HeldJob,
+  INTERACTIVE_POOL,
+  indexesOf,
+  type JobQueue,
+  toRanges,
+} from '../store/job-queue.ts'
+import {
+  type BatchSpec,
+  batchSpec,
+  type PendingSample,
+  pendingSamples,
+} from '../store/sql/worker-reads.ts'
+import type { SampleFailureReason } from '../wire/sample-reason.ts'
+import type { ChatMessage } from '../wire/trainer.ts'
+import { JobInHand } from './held-job.ts'
+import { Intake } from './intake.ts'
+import type { LeaseHolder } from './lease-holder.ts'
+import { ResultWriter } from './result-writer.ts'
+import { SlotGate } from './slot-gate.ts'
+
+/** A sample whose third worker died is given up. */
+const MAX_LOSSES = 3
+/** Rules run in slices of this length, so that heartbeats and interactive samples get in between. */
+const SLICE_MS = 8
+
+/** A batch in hand. */
+interface ActiveBatch {
+  spec: BatchSpec
+  manager: RewardManager
+  abort: AbortController
+  gate: SlotGate | null
+  jobs: number
+}
+
+interface RuleTask {
+  job: JobInHand
+  batch: ActiveBatch
+  sample: PendingSample
+}
+
+/** What one worker counts; read once a second. */
+export interface WorkerCounters {
+  scored: number
+  failed: number
+}
+
+/**
+ * A RewardLoopWorker: takes chunks when it has room, scores each sample by itself, hands results to the writer.
+ *
+ *   fetched ──claim──▶ in hand ──every sample ended──▶ committed ──▶ job completed
+ *                         │ stopping: what has not ended goes back as a new job
+ *                         │ died: heartbeats stop, the job is delivered again with one loss more
+ */
+export class RewardLoopWorker {
+  readonly #id: number
+  readonly #db: Database
+  readonly #queue: JobQueue
+  readonly #router: RewardRouter
+  readonly #leases: LeaseHolder
+  readonly #log: Logger
+  readonly #writer: ResultWriter
+  readonly #clockOffsetMs: number
+  readonly intake: Intake
+  readonly counters: WorkerCounters = { scored: 0, failed: 0 }
+  readonly #batches = new Map<number, Promise<ActiveBatch | null>>()
+  readonly #jobs = new Set<JobInHand>()
+  readonly #rules: RuleTask[] = []
+  #ruleLoop = false
+  readonly #completed = new Map<string, JobInHand[]>()
+  #completing = false
+  readonly #alone: { pool: string; job: HeldJob }[] = []
+  #running = 0
+  #stopping = false
+
+  constructor(options: {
+    id: number
+    db: Database
+    queue: JobQueue
+    router: RewardRouter
+    leases: LeaseHolder
+    slotsOf: (model: string) => number
+    wantSlots: (model: string) => void
+    /** Database clock minus ours. */
+    clockOffsetMs: number
+    log: Logger
+  }) {
+    this.#id = options.id
+    this.#db = options.db
+    this.#queue = options.queue
+    this.#router = options.router
+    this.#leases = options.leases
+    this.#log = options.log
+    this.#clockOffsetMs = options.clockOffsetMs
+    this.#writer = new ResultWriter(options.db, options.id, options.log)
+    this.intake = new Intake(
+      options.queue,
+      {
+        slotsOf: options.slotsOf,
+        wantSlots: options.wantSlots,
+        take: (pool, job) => this.#take(pool, job),
+      },
+      options.log,
+    )
+  }
+
+  /** Samples being scored at this moment. */
+  get inFlight(): number {
+    return this.#running
+  }
+
+  /** The jobs it holds, by pool, for heartbeats. */
+  jobsByPool(): Map<string, { id: string; retryCount: number }[]> {
+    const out = new Map<string, { id: string; retryCount: number }[]>()
+    for (const job of this.#jobs) {
+      const list = out.get(job.pool) ?? []
+      list.push(job.attempt)
+      out.set(job.pool, list)
+    }
+    return out
+  }
+
+  /** A batch was cancelled, or its deadline passed: what is in flight for it stops. */
+  batchEnded(batchId: number): void {
+    void this.#batches.get(batchId)?.then((batch) => batch?.abort.abort())
+  }
+
+  /** Stops taking, waits at most `forMs` for what is in flight, writes what ended, gives the rest back. */
+  async stop(forMs: number): Promise<void> {
+    this.#stopping = true
+    this.intake.close()
+    const until = performance.now() + forMs
+    while (this.#running > 0 && performance.now() < until) {
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    const unfinished = [...this.#jobs].filter((job) => job.open.size > 0)
+    await Promise.all(unfinished.map((job) => this.#giveBack(job)))
+    await this.#writer.drain()
+    await this.#completeJobs()
+  }
+
+  #take(pool: string, job: HeldJob): void {
+    const inHand = new JobInHand(job, pool)
+    if (inHand.losses >= MAX_LOSSES - 1) {
+      this.#alone.push({ pool, job })
+      this.intake.paused = true
+      void this.#runAlone()
+      return
+    }
+    void this.#start(inHand)
+  }
+
+  async #start(job: JobInHand): Promise<void> {
+    const indexes = indexesOf(job.job.data)
+    const assumed = indexes.length
+    this.#jobs.add(job)
+    this.intake.count(job.pool, assumed, 0)
+    let chars = 0
+    try {
+      const { b } = job.job.data
+      this.#claim(job, indexes)
+      const batch = await this.#batch(b)
+      const rows = batch ? await pendingSamples(this.#db, batch.spec, job.job.data.i) : []
+      for (const row of rows) {
+        chars += row.response.length + (row.prompt?.length ?? 0)
+        job.open.add(row.idx)
+      }
+      this.intake.count(job.pool, rows.length - assumed, chars)
+      if (!batch || rows.length === 0) {
+        if (batch) this.#leaveBatch(batch)
+        this.#finishJob(job)
+        return
+      }
+      batch.jobs++
+      this.#leaveBatch(batch)
+      if (job.losses >= MAX_LOSSES) {
+        for (const row of rows)
+          this.#fail(
+            job,
+            batch,
+            row,
+            'worker_lost',
+            `${job.losses} workers died while they held it`,
+          )
+      } else if (batch.spec.reward.kind === 'rule') {
+        for (const row of rows) this.#rules.push({ job, batch, sample: row })
+        this.#running += rows.length
+        this.#runRules()
+      } else {
+        for (const row of rows) void this.#scoreByModel(job, batch, row)
+      }
+    } catch (error) {
+      // Not read: the claim stays, and after missed heartbeats somebody takes it again. Giving it back is quicker.
+      this.#log.warn({ err: (error as Error).message }, 'chunk could not be read')
+      this.#jobs.delete(job)
+      this.intake.count(job.pool, -(job.open.size > 0 ? job.open.size : assumed), -chars)
+      job.open.clear()
+      await throughOutage(() => this.#returnJob(job, indexes), { forMs: 60_000 }).catch(() => {})
+    }
+  }
+
+  /** Best effort: without its claim a dead worker's job still comes back, by missed heartbeats. */
+  #claim(job: JobInHand, indexes: number[]): void {
+    this.#db
+      .rows(
+        'claim',
+        `insert into claim (job_id, queue, worker_id, batch_id, first_idx, last_idx, samples)
+         values ($1, $2, $3, $4, $5, $6, $7)
+         on conflict (job_id) do update set worker_id = excluded.worker_id, claimed_at = now()`,
+        [
+          job.job.id,
+          job.pool,
+          this.#id,
+          job.job.data.b,
+          indexes[0] ?? 0,
+          indexes[indexes.length - 1] ?? 0,
+          indexes.length,
+        ],
+      )
+      .catch(() => {})
+  }
+
+  #batch(id: number): Promise<ActiveBatch | null> {
+    let batch = this.#batches.get(id)
+    if (!batch) {
+      batch = this.#loadBatch(id)
+      this.#batches.set(id, batch)
+      batch.catch(() => this.#batches.delete(id))
+    }
+    return batch
+  }
+
+  async #loadBatch(id: number): Promise<ActiveBatch | null> {
+    const spec = await batchSpec(this.#db, id)
+    if (!spec) return null
+    const limit = spec.reward.maxConcurrency
+    const gate = limit === null ? null : new SlotGate()
+    if (gate && limit !== null) {
+      this.#leases.track({
+        name: `batch:${id}`,
+        limit,
+        demand: () => gate.demand,
+        inFlight: () => gate.inside,
+        setSlots: (slots) => gate.setSlots(slots),
+      })
+    }
+    return {
+      spec,
+      manager: managerNamed(spec.reward.manager),
+      abort: new AbortController(),
+      gate,
+      jobs: 0,
+    }
+  }
+
+  /** Forgets a batch without jobs in hand: the next chunk reads it anew. */
+  #leaveBatch(batch: ActiveBatch): void {
+    if (batch.jobs > 0) return
+    this.#batches.delete(batch.spec.id)
+    if (batch.gate) this.#leases.forget(`batch:${batch.spec.id}`)
+  }
+
+  /** Built-in rules, on this loop, in slices; interactive ones go first. */
+  #runRules(): void {
+    if (this.#ruleLoop) return
+    this.#ruleLoop = true
+    const slice = () => {
+      const until = performance.now() + SLICE_MS
+      while (this.#rules.length > 0 && performance.now() < until) {
+        const { job, batch, sample } = this.#rules.shift() as RuleTask
+        this.#running--
+        if (!job.open.has(sample.idx)) continue
+        const startedAt = performance.now()
+        const outcome: RewardOutcome = batch.abort.signal.aborted
+          ? { ok: false, reason: 'cancelled', detail: 'the batch ended', attempts: null }
+          : batch.manager.runRule(toRewardSample(sample), batch.spec.reward)
+        const tookMs = performance.now() - startedAt
+        this.#end(job, batch, sample, outcome, this.#now() - tookMs, tookMs)
+      }
+      if (this.#rules.length > 0) setImmediate(slice)
+      else this.#ruleLoop = false
+    }
+    setImmediate(slice)
+  }
+
+  async #scoreByModel(job: JobInHand, batch: ActiveBatch, row: PendingSample): Promise<void> {
+    const { signal } = batch.abort
+    if (batch.gate) {
+      this.#leases.want(`batch:${batch.spec.id}`)
+      if (!(await batch.gate.enter(signal)) || this.#stopping) {
+        if (!this.#stopping) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
+        return
+      }
+    }
+    this.#running++
+    const startedAt = this.#now()
+    const clock = performance.now()
+    const { reward, deadline_at } = batch.spec
+    const leftMs = deadline_at ? deadline_at.getTime() - startedAt : Number.POSITIVE_INFINITY
+    const bounded =
+      leftMs < reward.timeoutMs ? { ...reward, timeoutMs: Math.max(1, leftMs) } : reward
+    let outcome = await batch.manager.runModel(toRewardSample(row), {
+      reward: bounded,
+      router: this.#router,
+      signal,
+    })
+    this.#running--
+    batch.gate?.leave()
+    if (
+      !outcome.ok &&
+      bounded !== reward &&
+      (outcome.reason === 'timeout' || outcome.reason === 'no_server')
+    ) {
+      outcome = { ...outcome, reason: 'deadline' }
+    }
+    if (!outcome.ok && outcome.reason === 'cancelled' && this.#stopping) return
+    const first = outcome.attempts?.[0]
+    const dispatchedAt = first ? first.startedAtMs + this.#clockOffsetMs : startedAt
+    const waitedMs = first ? first.startedAtMs + this.#clockOffsetMs - startedAt : 0
+    this.#end(
+      job,
+      batch,
+      row,
+      outcome,
+      dispatchedAt,
+      Math.max(0, performance.now() - clock - waitedMs),
+    )
+  }
+
+  #fail(
+    job: JobInHand,
+    batch: ActiveBatch,
+    row: PendingSample,
+    reason: SampleFailureReason,
+    detail: string,
+  ): void {
+    this.#end(job, batch, row, { ok: false, reason, detail, attempts: null }, this.#now(), 0)
+  }
+
+  #end(
+    job: JobInHand,
+    batch: ActiveBatch,
+    row: PendingSample,
+    outcome: RewardOutcome,
+    dispatchedAtMs: number,
+    scoreMs: number,
+  ): void {
+    // Given back meanwhile, or ended before: somebody else answers for it.
+    if (!job.open.delete(row.idx)) return
+    job.uncommitted++
+    const { onFailure } = batch.spec.reward
+    const substituted = !outcome.ok && onFailure.policy === 'constant'
+    const log = outcome.attempts
+    const last = log?.[log.length - 1]
+    if (outcome.ok) this.counters.scored++
+    else this.counters.failed++
+    const chars = row.response.length + (row.prompt?.length ?? 0)
+    this.#writer.add(
+      {
+        batchId: batch.spec.id,
+        index: row.idx,
+        score: outcome.ok ? outcome.score : substituted ? onFailure.value : null,
+        rawScore: outcome.ok ? outcome.score : null,
+        reason: outcome.ok ? null : outcome.reason,
+        substituted,
+        extra: outcome.ok ? outcome.extra : null,
+        attempts: log ? log.length : 1,
+        queueMs: Math.max(0, dispatchedAtMs - job.job.data.t),
+        scoreMs,
+        serverId: last?.serverId ?? null,
+        dispatchedAtMs,
+        attemptLog: attemptLogOf(outcome, dispatchedAtMs, scoreMs),
+        committed: () => {
+          job.uncommitted--
+          if (job.done) this.#finishJob(job, batch)
+        },
+      },
+      job.pool === INTERACTIVE_POOL,
+    )
+    this.intake.count(job.pool, -1, -chars)
+  }
+
+  #finishJob(job: JobInHand, batch?: ActiveBatch): void {
+    if (!this.#jobs.delete(job)) return
+    if (batch) {
+      batch.jobs--
+      this.#leaveBatch(batch)
+    }
+    const list = this.#completed.get(job.pool) ?? []
+    list.push(job)
+    this.#completed.set(job.pool, list)
+    if (!this.#completing) {
+      this.#completing = true
+      setImmediate(() => void this.#completeJobs())
+    }
+  }
+
+  /** Completed jobs are told together, off the path of the samples. */
+  async #completeJobs(): Promise<void> {
+    try {
+      for (const [pool, jobs] of [...this.#completed]) {
+        this.#completed.delete(pool)
+        await throughOutage(
+          async () => {
+            await this.#queue.complete(
+              pool,
+              jobs.map((job) => job.attempt),
+            )
+            await this.#db.rows(
+              'unclaim',
+              'delete from claim where job_id = any($1::uuid[]) and worker_id = $2',
+              [jobs.map((job) => job.job.id), this.#id],
+            )
+          },
+          { forMs: 15 * 60_000 },
+        ).catch((error: Error) => this.#log.warn({ err: error.message }, 'jobs not completed'))
+      }
+    } finally {
+      this.#completing = false
+      if (this.#completed.size > 0) {
+        this.#completing = true
+        setImmediate(() => void this.#completeJobs())
+      }
+    }
+  }
+
+  /** What has not ended goes back as a new job that counts no loss: stopping is not dying. */
+  async #giveBack(job: JobInHand): Promise<void> {
+    const indexes = [...job.open].sort((a, b) => a - b)
+    job.open.clear()
+    await throughOutage(() => this.#returnJob(job, indexes), { forMs: 5_000 }).catch(
+      (error: Error) =>
+        this.#log.warn(
+          { err: error.message },
+          'unfinished samples were not given back; their heartbeat will lapse',
+        ),
+    )
+  }
+
+  async #returnJob(job: JobInHand, indexes: number[]): Promise<void> {
+    const { b, t } = job.job.data
+    await this.#requeue(job, [{ b, t, i: toRanges(indexes), l: job.losses }])
+  }
+
+  /** Replaces a job by others, in one transaction. */
+  async #requeue(job: JobInHand, jobs: ChunkJob[]): Promise<void> {
+    const spec = await batchSpec(this.#db, job.job.data.b)
+    await this.#db.transaction(async (client) => {
+      await this.#queue.insert(job.pool, jobs, {
+        run: spec?.run ?? 'unknown',
+        priority: spec?.priority ?? 0,
+        client,
+      })
+      await this.#queue.complete(job.pool, [job.attempt], client)
+      await client.query('delete from claim where job_id = $1', [job.job.id])
+    })
+  }
+
+  /**
+   * Samples that lost two workers: cut into jobs of one, and each of these runs with nothing else in this process,
+   * so that one that kills its worker takes nobody with it.
+   */
+  async #runAlone(): Promise<void> {
+    if (this.#alone.length > 1) return
+    while (this.#alone.length > 0 && !this.#stopping) {
+      const { pool, job } = this.#alone[0]!
+      const inHand = new JobInHand(job, pool)
+      const indexes = indexesOf(job.data)
+      try {
+        if (indexes.length > 1) {
+          const { b, t } = job.data
+          await this.#requeue(
+            inHand,
+            indexes.map((i) => ({ b, t, i: [i, i], l: inHand.losses })),
+          )
+        } else {
+          while (this.#jobs.size > 0 && !this.#stopping)
+            await new Promise((resolve) => setTimeout(resolve, 20))
+          await this.#start(inHand)
+          while (this.#jobs.size > 0 && !this.#stopping)
+            await new Promise((resolve) => setTimeout(resolve, 20))
+        }
+      } catch (error) {
+        this.#log.warn({ err: (error as Error).message }, 'a sample could not be run alone')
+      }
+      this.#alone.shift()
+    }
+    if (!this.#stopping) this.intake.paused = false
+  }
+
+  #now(): number {
+    return Date.now() + this.#clockOffsetMs
+  }
+}
+
+/** The attempts that the sample's own row cannot tell: more than one, or a failure. */
+function attemptLogOf(
+  outcome: RewardOutcome,
+  dispatchedAtMs: number,
+  scoreMs: number,
+): import('../router/router-types.ts').AttemptRecord[] | null {
+  const log = outcome.attempts
+  if (outcome.ok) return log && log.length > 1 ? log : null
+  if (log && log.length > 0) return log
+  return [
+    {
+      serverId: null as unknown as number,
+      serverName: '',
+      attempt: 1,
+      startedAtMs: dispatchedAtMs,
+      queueMs: 0,
+      backoffMs: 0,
+      serviceMs: scoreMs,
+      outcome: 'fault',
+      reason: outcome.reason,
+      status: null,
+      detail: outcome.detail,
+    },
+  ]
+}
+
+function toRewardSample(row: PendingSample): RewardSample {
+  return {
+    dataSource: row.data_source,
+    prompt: decodePrompt(row.prompt ?? '', row.encoding),
+    solutionStr: row.encoding & 2 ? (JSON.parse(row.response) as string) : row.response,
+    groundTruth: row.ground_truth === null ? null : JSON.parse(row.ground_truth),
+    extraInfo:
+      row.extra_info === null ? {} : (JSON.parse(row.extra_info) as Record<string, unknown>),
+  }
+}
+
+function decodePrompt(stored: string, encoding: number): RewardSample['prompt'] {
+  if (encoding & 4) {
+    if (stored === '') return []
+    const messages = JSON.parse(stored) as z.infer<typeof ChatMessage>[]
+    return messages.map((m) => ({ ...m, content: m.content ?? '' }))
+  }
+  return encoding & 1 ? (JSON.parse(stored) as string) : stored
+}
