@@ -1,0 +1,78 @@
+/**
+ * Who may import whom: the arrows of ARCHITECTURE.md, as data. `check-architecture.ts` holds the code to
+ * them. A layer may always import itself.
+ */
+export interface Layer {
+  name: string
+  /** Files of the layer, as paths from the root. The first layer that matches a file has it. */
+  files: RegExp
+  /** Layers it may import, types and values. */
+  imports: string[]
+  /** Layers it may import the types of. */
+  types?: string[]
+}
+
+/** Every layer beneath the composition roots. */
+const SERVER = [
+  'http',
+  'api',
+  'loop',
+  'worker',
+  'rewards',
+  'router',
+  'engines',
+  'store',
+  'shared',
+  'wire',
+]
+
+export const LAYERS: Layer[] = [
+  // Tests, and what only tests use, may import anything; nothing else may import them.
+  {
+    name: 'tests',
+    files: /\.test\.tsx?$|(^|\/)(testing|fixtures)\/|(^|\/)test-[^/]+\.ts$|^e2e\//,
+    imports: [...SERVER, 'app', 'components', 'roots', 'tools', 'generated', 'config'],
+  },
+  {
+    name: 'tools',
+    files: /^(scripts|bench|examples)\//,
+    imports: [...SERVER, 'generated', 'roots'],
+  },
+  { name: 'config', files: /^[^/]+\.config\.m?[jt]s$/, imports: ['tools'] },
+  { name: 'app', files: /^app\//, imports: ['components', 'wire'], types: ['api'] },
+  { name: 'components', files: /^components\//, imports: ['wire'], types: ['api'] },
+  // The composition roots: they wire everything together, and hold no logic.
+  { name: 'roots', files: /^server\/(worker\/)?main\.ts$/, imports: SERVER },
+  {
+    name: 'http',
+    files: /^server\/http\//,
+    imports: ['api', 'loop', 'rewards', 'router', 'store', 'shared', 'wire'],
+  },
+  {
+    name: 'api',
+    files: /^server\/api\//,
+    imports: ['loop', 'rewards', 'router', 'store', 'shared', 'wire'],
+  },
+  {
+    name: 'loop',
+    files: /^server\/loop\//,
+    imports: ['rewards', 'router', 'store', 'shared', 'wire'],
+  },
+  {
+    name: 'worker',
+    files: /^server\/worker\//,
+    imports: ['rewards', 'router', 'store', 'shared', 'wire'],
+  },
+  { name: 'rewards', files: /^server\/rewards\//, imports: ['router', 'shared', 'wire'] },
+  { name: 'router', files: /^server\/router\//, imports: ['engines', 'shared', 'wire'] },
+  { name: 'engines', files: /^server\/engines\//, imports: ['shared', 'wire'] },
+  // Prisma's types stop at the store.
+  { name: 'generated', files: /^server\/store\/generated\//, imports: [] },
+  { name: 'store', files: /^server\/store\//, imports: ['generated', 'shared', 'wire'] },
+  { name: 'wire', files: /^server\/wire\//, imports: [] },
+  { name: 'shared', files: /^server\/[^/]+\.ts$/, imports: ['wire'] },
+]
+
+/** Where the environment may be read. Everybody else is handed a `Config`. */
+export const READS_ENVIRONMENT =
+  /^server\/config\.ts$|^(scripts|bench|examples|e2e)\/|\/testing\/|\.test\.tsx?$|^[^/]+\.config\.m?[jt]s$/

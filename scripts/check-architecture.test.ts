@@ -1,0 +1,96 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { checkArchitecture } from './check-architecture.ts'
+
+let root: string
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'architecture-'))
+})
+
+afterEach(() => rmSync(root, { recursive: true, force: true }))
+
+/** Writes the files and returns the breaches. */
+function check(files: Record<string, string>): string[] {
+  for (const [file, text] of Object.entries(files)) {
+    mkdirSync(join(root, dirname(file)), { recursive: true })
+    writeFileSync(join(root, file), text)
+  }
+  return checkArchitecture(root).breaches
+}
+
+test('the arrows themselves are allowed', () => {
+  const breaches = check({
+    'app/page.tsx': `import type { Api } from '../server/api/root.ts'\nimport { A } from '../components/a.tsx'\nexport default () => <A<Api> />`,
+    'components/a.tsx': `import { x } from '../server/wire/x.ts'\nexport const A = <T,>() => <i>{x as T & string}</i>`,
+    'server/api/root.ts': `import { loop } from '../loop/loop.ts'\nexport type Api = typeof loop`,
+    'server/loop/loop.ts': `import { s } from '../store/s.ts'\nimport { r } from '../router/r.ts'\nexport const loop = [s, r]`,
+    'server/router/r.ts': `import { e } from '../engines/e.ts'\nexport const r = e`,
+    'server/engines/e.ts': `import { x } from '../wire/x.ts'\nimport { env } from '../config.ts'\nexport const e = [x, env]`,
+    'server/store/s.ts': `import { c } from './generated/client.ts'\nexport const s = c`,
+    'server/wire/x.ts': `export const x = 'x'`,
+    'server/config.ts': `export const env = process.env`,
+    'server/main.ts': `import './loop/loop.ts'\nimport './engines/e.ts'`,
+    'server/loop/loop.test.ts': `import { e } from '../engines/e.ts'\nprocess.env.X = String(e)`,
+  })
+  expect(breaches).toEqual([])
+})
+
+test.each([
+  ['server/engines/a.ts', `import { b } from '../router/b.ts'`, 'engines must not import router'],
+  [
+    'server/engines/a.ts',
+    `import type { b } from '../router/b.ts'`,
+    'engines must not import router',
+  ],
+  ['server/engines/a.ts', `export * from '../router/b.ts'`, 'engines must not import router'],
+  [
+    'server/engines/a.ts',
+    `const b = () => import('../router/b.ts')`,
+    'engines must not import router',
+  ],
+  ['server/engines/a.ts', `type B = import('../router/b.ts').B`, 'engines must not import router'],
+  ['components/a.tsx', `import { b } from '../app/b.tsx'`, 'components must not import app'],
+  ['app/a.tsx', `import { b } from '../server/api/b.ts'`, 'app may import the types of api only'],
+  ['app/a.tsx', `import type { b } from '../server/store/b.ts'`, 'app must not import store'],
+  ['server/loop/a.ts', `import '../store/generated/b.ts'`, 'loop must not import generated'],
+  ['server/loop/a.ts', `import './b.test.ts'`, 'loop must not import tests'],
+  ['server/loop/a.ts', `import '../../scripts/b.ts'`, 'loop must not import tools'],
+  ['server/new/a.ts', `import '../loop/b.ts'`, 'this file is in no layer'],
+  ['server/loop/a.ts', `import './nowhere.ts'`, './nowhere.ts does not exist'],
+])('%s: %s', (file, text, breach) => {
+  const [, specifier = ''] = /'([^']+)'/.exec(text) ?? []
+  const target = join(dirname(file), specifier)
+  const others = target.includes('nowhere') ? {} : { [target]: 'export const b = 1' }
+  expect(check({ [file]: `// one line above\n${text}`, ...others })).toEqual([
+    expect.stringContaining(`${file}:2: ${breach}`),
+  ])
+})
+
+test('a cycle of values is one, a cycle of types is none', () => {
+  expect(
+    check({
+      'server/loop/a.ts': `import { b } from './b.ts'`,
+      'server/loop/b.ts': `import { c } from './c.ts'`,
+      'server/loop/c.ts': `import { a } from './a.ts'`,
+      'server/loop/d.ts': `import type { e } from './e.ts'`,
+      'server/loop/e.ts': `import { d } from './d.ts'`,
+    }),
+  ).toEqual([
+    'server/loop/a.ts: a cycle: server/loop/a.ts → server/loop/b.ts → server/loop/c.ts → server/loop/a.ts',
+  ])
+})
+
+test('the environment is read in one place', () => {
+  expect(
+    check({
+      'server/loop/a.ts': `// process.env in a comment\nconst a = process.env.A\nconst b = process['env'].B`,
+      'scripts/b.ts': 'process.env.A',
+    }),
+  ).toEqual([
+    'server/loop/a.ts:2: process.env is read in server/config.ts alone',
+    'server/loop/a.ts:3: process.env is read in server/config.ts alone',
+  ])
+})

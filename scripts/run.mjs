@@ -1,0 +1,84 @@
+// The one entry behind package.json's scripts: sets up what the command needs, then goes on under Node 24.
+// Plain JavaScript on built-ins, because in a fresh clone there is nothing else, and any Node >= 20.
+import { spawn } from 'node:child_process'
+import { constants } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { SetupError, setUp } from './setup.mjs'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+/**
+ * `node`: options of Node's own. `watched`: Node restarts the entry by itself, in a child of its own.
+ * @type {Record<string, { entry: string, needs?: object, env?: object, node?: string[], args?: string[], watched?: boolean }>}
+ */
+const COMMANDS = {
+  start: { entry: 'server/main.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
+  // --watch-path, not --watch: that one restarts on every page compiled into .next.
+  dev: {
+    entry: 'server/main.ts',
+    node: ['--watch-path=./server'],
+    watched: true,
+    env: { NODE_ENV: 'development' },
+  },
+  worker: { entry: 'server/worker/main.ts', env: { NODE_ENV: 'production' } },
+  demo: { entry: 'examples/demo.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
+  bench: { entry: 'bench/main.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
+  check: { entry: 'scripts/test.ts', args: ['--static'] },
+  test: { entry: 'scripts/test.ts', needs: { pages: true, chromium: true } },
+  'test:full': {
+    entry: 'scripts/test.ts',
+    needs: { pages: true, chromium: true },
+    env: { REWARDOPS_TEST_FULL: '1' },
+  },
+}
+
+/** Ctrl-C reaches us from the terminal and once more from npm, which passes it on; it is meant once. */
+const SAME_SIGNAL_MS = 1_000
+const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
+
+async function main([name = '', ...given]) {
+  const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
+  if (!command) {
+    throw new SetupError(
+      `usage: node scripts/run.mjs <${Object.keys(COMMANDS).join(' | ')}> [arguments]`,
+    )
+  }
+  process.chdir(root)
+  const node = await setUp(root, command.needs ?? {})
+  return run(node, command, given)
+}
+
+/** Runs the entry and settles with its exit code. */
+function run(node, { entry, node: options = [], args = [], env = {}, watched = false }, given) {
+  const path = [join(root, 'node_modules/.bin'), process.env.PATH].filter(Boolean).join(delimiter)
+  // A watched entry is no child of ours; the pipe would not reach it, and its number be another file's.
+  const tied = watched ? [] : ['--import', new URL('exit-with-parent.mjs', import.meta.url).href]
+  const child = spawn(node, [...tied, ...options, entry, ...args, ...given], {
+    stdio: ['inherit', 'inherit', 'inherit', watched ? 'ignore' : 'pipe'],
+    env: { ...process.env, PATH: path, ...env, ...(watched ? {} : { EXIT_WITH_PARENT_FD: '3' }) },
+    // Its own process group: what the terminal sends reaches it through us, and so just once.
+    detached: true,
+  })
+  const lastAt = new Map()
+  for (const signal of FORWARDED) {
+    process.on(signal, () => {
+      const now = performance.now()
+      if (now - (lastAt.get(signal) ?? -Infinity) < SAME_SIGNAL_MS) return
+      lastAt.set(signal, now)
+      child.kill(signal)
+    })
+  }
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal]))
+  })
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  if (!(error instanceof SetupError)) throw error
+  process.stderr.write(`${error.message}\n`)
+  process.exitCode = 1
+}

@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto'
+import { linkSync, readFileSync, realpathSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** Longer than any set-up: a lock this old belongs to a process that merely has the old one's pid. */
+const STALE_MS = 30 * 60_000
+
+/**
+ * Lets one process at a time set up a checkout; the others wait, and then find nothing left to do. Outside
+ * the checkout, because `npm ci` empties node_modules, and on this machine, because pids are.
+ * @param {string} root
+ * @param {() => void} work
+ */
+export async function withSetupLock(root, work) {
+  const key = createHash('sha256').update(realpathSync(root)).digest('hex').slice(0, 12)
+  const lock = join(tmpdir(), `rewardops-setup-${process.getuid?.() ?? 0}-${key}`)
+  const draft = `${lock}.${process.pid}`
+  let announced = false
+  for (;;) {
+    writeFileSync(draft, String(process.pid))
+    try {
+      // Appears with its content: nobody reads a lock without a pid.
+      linkSync(draft, lock)
+      break
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error
+    } finally {
+      rmSync(draft, { force: true })
+    }
+    const holder = readHolder(lock)
+    if (holder === null) continue
+    if (!isAlive(holder.pid) || holder.ageMs > STALE_MS) {
+      rmSync(lock, { force: true })
+      continue
+    }
+    if (!announced)
+      process.stderr.write(`waiting for the set-up that process ${holder.pid} is at\n`)
+    announced = true
+    await sleep(100)
+  }
+  const release = () => rmSync(lock, { force: true })
+  process.once('exit', release)
+  try {
+    work()
+  } finally {
+    process.off('exit', release)
+    release()
+  }
+}
+
+function readHolder(lock) {
+  try {
+    return { pid: Number(readFileSync(lock, 'utf8')), ageMs: Date.now() - statSync(lock).mtimeMs }
+  } catch {
+    return null
+  }
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return error.code === 'EPERM'
+  }
+}

@@ -1,0 +1,301 @@
+// What a command needs before it can run, made when it is missing or out of date: one line a stage, on
+// stderr, and nothing when nothing has to be done. Plain JavaScript on built-ins for any Node >= 20: it runs
+// before there is anything else.
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { findChromium } from './chromium.mjs'
+import { withSetupLock } from './setup-lock.mjs'
+
+/** The oldest Node that runs our TypeScript as it is (22.18) and our HTTP client, undici 8 (22.19). */
+const OLDEST_NODE = [22, 19]
+const WANTED_NODE = 24
+
+/** A stage failed, or this machine lacks something; the message says what to do. */
+export class SetupError extends Error {}
+
+/**
+ * Brings the checkout up to date for a command, one process at a time.
+ * @param {string} root
+ * @param {{ pages?: boolean, chromium?: boolean }} needs
+ * @returns {Promise<string>} the Node to go on with
+ */
+export async function setUp(root, needs) {
+  const pending = () =>
+    STAGES.find((stage) => (!stage.only || needs[stage.only]) && !stage.isDone(root))
+  if (pending()) {
+    await withSetupLock(root, () => {
+      // Each stage may undo a later one: `npm ci` removes what was generated against the old packages.
+      for (let stage = pending(); stage; stage = pending()) {
+        run(stage, root)
+        if (!stage.isDone(root)) throw new SetupError(`${stage.name} ran but left its work undone`)
+      }
+    })
+  }
+  return pickNode(root)
+}
+
+/** @typedef {{ name: string, only?: 'pages' | 'chromium', isDone(root: string): boolean, run(root: string): void }} Stage */
+
+/** @type {Stage[]} */
+const STAGES = [
+  {
+    name: 'npm ci',
+    isDone: (root) => isStamped(root, PACKAGES_STAMP, packagesKey(root)) || isInstalled(root),
+    run(root) {
+      // Tests and tools too, whatever NODE_ENV or npm's configuration say.
+      const options = [
+        '--include=dev',
+        '--include=optional',
+        '--loglevel=error',
+        '--no-audit',
+        '--no-fund',
+      ]
+      npm(root, ['ci', ...options])
+      stamp(root, PACKAGES_STAMP, packagesKey(root))
+    },
+  },
+  {
+    name: 'prisma generate',
+    isDone: (root) =>
+      existsSync(join(root, GENERATED, 'prisma/client.ts')) &&
+      isStamped(root, CLIENT_STAMP, clientKey(root)),
+    run(root) {
+      rmSync(join(root, CLIENT_STAMP), { force: true })
+      node(root, [join(root, 'node_modules/prisma/build/index.js'), 'generate'])
+      stamp(root, CLIENT_STAMP, clientKey(root))
+    },
+  },
+  {
+    name: 'next build',
+    only: 'pages',
+    isDone: (root) =>
+      existsSync(join(root, '.next/BUILD_ID')) && isStamped(root, PAGES_STAMP, pagesKey(root)),
+    run(root) {
+      rmSync(join(root, PAGES_STAMP), { force: true })
+      // Taken before the build: what is edited during it is built next time.
+      const key = pagesKey(root)
+      node(root, [join(root, 'node_modules/next/dist/bin/next'), 'build'])
+      stamp(root, PAGES_STAMP, key)
+    },
+  },
+  {
+    name: 'chromium',
+    only: 'chromium',
+    isDone: (root) => findChromium() !== undefined || hasPlaywrightChromium(root),
+    run: installChromium,
+  },
+]
+
+// Each beside what it vouches for, and gone with it.
+const PACKAGES_STAMP = 'node_modules/.setup-stamp'
+const GENERATED = 'server/store/generated'
+const CLIENT_STAMP = `${GENERATED}/.setup-stamp`
+const PAGES_STAMP = '.next/.setup-stamp'
+
+function run(stage, root) {
+  const startedAt = performance.now()
+  process.stderr.write(`${stage.name} ... `)
+  try {
+    stage.run(root)
+  } catch (error) {
+    process.stderr.write('failed\n')
+    throw error
+  }
+  process.stderr.write(`${((performance.now() - startedAt) / 1000).toFixed(1)} s\n`)
+}
+
+function packagesKey(root) {
+  const { dependencies, devDependencies, optionalDependencies, overrides } = readJson(
+    root,
+    'package.json',
+  )
+  const wanted = JSON.stringify({ dependencies, devDependencies, optionalDependencies, overrides })
+  return digest(wanted, readFileSync(join(root, 'package-lock.json')))
+}
+
+function clientKey(root) {
+  return digest(
+    ...['prisma/schema.prisma', 'package-lock.json'].map((f) => readFileSync(join(root, f))),
+  )
+}
+
+/** Everything the pages are made of; of the server they import the wire types alone. */
+function pagesKey(root) {
+  const files = [
+    ...['app', 'components', 'server/wire', 'public'].flatMap((dir) => filesUnder(root, dir)),
+    ...['next.config.ts', 'postcss.config.mjs', 'tsconfig.json', 'package-lock.json'],
+  ]
+  return digest(
+    ...files
+      .filter((file) => !/\.test\.tsx?$/.test(file) && existsSync(join(root, file)))
+      .sort()
+      .flatMap((file) => [file, readFileSync(join(root, file))]),
+  )
+}
+
+/**
+ * Whether what npm installed last, by whomever, is what package-lock.json asks for. Optional packages may be
+ * missing: most of them are for other platforms.
+ */
+function isInstalled(root) {
+  const [ours, npms] = [PACKAGES_STAMP, 'node_modules/.package-lock.json'].map((file) =>
+    statSync(join(root, file), { throwIfNoEntry: false }),
+  )
+  // Ours is the last word, unless somebody used npm since.
+  if (!npms || (ours && ours.mtimeMs >= npms.mtimeMs)) return false
+  const wanted = readJson(root, 'package-lock.json').packages
+  const found = readJson(root, 'node_modules/.package-lock.json').packages
+  const same = (path) => wanted[path]?.version === found[path]?.version
+  return (
+    Object.keys(found).every(same) &&
+    Object.entries(wanted).every(([path, { optional }]) => path === '' || optional || same(path))
+  )
+}
+
+/** The project's own Node 24 where npm has one for this platform, else this one if it is new enough. */
+function pickNode(root) {
+  const own = join(root, 'node_modules/.bin/node')
+  for (const candidate of [own, process.execPath]) {
+    if (isRecentNode(nodeVersion(candidate))) return candidate
+  }
+  throw new SetupError(
+    `Node ${WANTED_NODE} is needed (${OLDEST_NODE.join('.')} or newer will do). This is ${process.version}, ` +
+      `and npm has no Node ${WANTED_NODE} that runs on ${process.platform}-${process.arch}. Install it:\n${nodeAdvice()}`,
+  )
+}
+
+function nodeVersion(path) {
+  if (path === process.execPath) return process.version
+  if (!existsSync(path)) return ''
+  return spawnSync(path, ['--version'], { encoding: 'utf8' }).stdout ?? ''
+}
+
+/** @param {string} version as `node --version` prints it; empty for a Node that does not run */
+export function isRecentNode(version) {
+  const [major = 0, minor = 0] = version.slice(1).split('.').map(Number)
+  // 23 lacks what 22.19 and 24 have.
+  return major >= WANTED_NODE || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])
+}
+
+function nodeAdvice() {
+  const nvm = `  nvm install ${WANTED_NODE} && nvm use ${WANTED_NODE}`
+  if (process.platform !== 'darwin') return `${nvm}\n  or see https://nodejs.org/en/download`
+  return `  brew install node@${WANTED_NODE} && brew link --overwrite --force node@${WANTED_NODE}\n  or\n${nvm}`
+}
+
+function installChromium(root) {
+  const problems = []
+  if (process.getuid?.() === 0 && existsSync('/usr/bin/apt-get') && !isUbuntu()) {
+    const apt = ['-qq', '-o', 'DPkg::Lock::Timeout=300', '-o', 'Acquire::Retries=3']
+    const env = { DEBIAN_FRONTEND: 'noninteractive' }
+    try {
+      // A fresh image has no package lists; on another, those it has will do if a mirror is away.
+      attempt('apt-get', [...apt, 'update'], { cwd: root, env, mayFail: true })
+      attempt('apt-get', [...apt, 'install', '-y', '--no-install-recommends', 'chromium'], {
+        cwd: root,
+        env,
+      })
+      if (findChromium()) return
+    } catch (error) {
+      problems.push(error.message)
+    }
+  }
+  try {
+    const cli = join(root, 'node_modules/@playwright/test/cli.js')
+    node(root, [cli, 'install', ...(isUbuntu() ? ['--with-deps'] : []), 'chromium'])
+    if (hasPlaywrightChromium(root)) return
+  } catch (error) {
+    problems.push(error.message)
+  }
+  throw new SetupError(
+    'The tests need Chromium, and it could not be installed. Install it ("apt-get install chromium" on ' +
+      `Debian), or set CHROMIUM_PATH to one that is there.\n${problems.join('\n')}`,
+  )
+}
+
+/** Its package "chromium" is a snap, which containers cannot run. */
+function isUbuntu() {
+  return (
+    existsSync('/etc/os-release') && /^ID=ubuntu$/m.test(readFileSync('/etc/os-release', 'utf8'))
+  )
+}
+
+function hasPlaywrightChromium(root) {
+  try {
+    const { chromium } = createRequire(join(root, 'package.json'))('@playwright/test')
+    return existsSync(chromium.executablePath())
+  } catch {
+    return false
+  }
+}
+
+function npm(root, args) {
+  // Under `npm run` npm says where it is, be it on the PATH or not.
+  const script = process.env.npm_execpath
+  if (script?.endsWith('npm-cli.js')) attempt(process.execPath, [script, ...args], { cwd: root })
+  else attempt('npm', args, { cwd: root })
+}
+
+function node(root, args) {
+  // Nobody is asked for news, and nobody told.
+  const quiet = {
+    NEXT_TELEMETRY_DISABLED: '1',
+    CHECKPOINT_DISABLE: '1',
+    PRISMA_HIDE_UPDATE_MESSAGE: '1',
+  }
+  attempt(pickNode(root), args, { cwd: root, env: { ...quiet, NODE_ENV: 'production' } })
+}
+
+/** Runs a program without a word, unless it fails: then all it said is in the error. */
+function attempt(file, args, { cwd, env = {}, mayFail = false }) {
+  const { status, signal, stdout, stderr, error } = spawnSync(file, args, {
+    cwd,
+    env: { ...process.env, ...env },
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  if (status === 0 || mayFail) return
+  const how = error?.message ?? (signal ? `was killed by ${signal}` : `exited with ${status}`)
+  const command = [file, ...args].join(' ')
+  throw new SetupError(
+    `${command} ${how}\n${(stdout ?? '').trim()}\n${(stderr ?? '').trim()}`.trim(),
+  )
+}
+
+function isStamped(root, file, key) {
+  return existsSync(join(root, file)) && readFileSync(join(root, file), 'utf8') === key
+}
+
+function stamp(root, file, key) {
+  mkdirSync(dirname(join(root, file)), { recursive: true })
+  writeFileSync(join(root, file), key)
+}
+
+function digest(...parts) {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(String(part.length)).update(part)
+  return hash.digest('hex')
+}
+
+function filesUnder(root, dir) {
+  if (!existsSync(join(root, dir))) return []
+  return readdirSync(join(root, dir), { withFileTypes: true }).flatMap((entry) =>
+    entry.isDirectory() ? filesUnder(root, `${dir}/${entry.name}`) : [`${dir}/${entry.name}`],
+  )
+}
+
+function readJson(root, file) {
+  return JSON.parse(readFileSync(join(root, file), 'utf8'))
+}

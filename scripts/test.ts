@@ -1,0 +1,119 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { styleText } from 'node:util'
+import { type Counts, countPlaywright, countVitest } from './test-counts.ts'
+
+// Runs the checks and the tests, all of them whatever fails, and ends with one line:
+// `N passed, N failed`, and `, N skipped` where some were. A check counts as one test.
+//   --static   the checks alone
+
+const root = join(import.meta.dirname, '..')
+const REPORTS = join(root, 'test-results')
+
+interface Step {
+  name: string
+  command: string[]
+  /** Its report and how to count it; a check has none, and says nothing unless it fails. */
+  suite?: { report: string; count(report: unknown): Counts }
+}
+
+/** The file behind a package's command. */
+function bin(packageName: string, file: string): string {
+  const manifest = createRequire(import.meta.url).resolve(`${packageName}/package.json`)
+  return join(dirname(manifest), file)
+}
+
+const CHECKS: Step[] = [
+  { name: 'biome', command: [bin('@biomejs/biome', 'bin/biome'), 'ci', '--colors=off'] },
+  { name: 'types', command: [bin('typescript', 'bin/tsc'), '--noEmit'] },
+  { name: 'imports', command: ['scripts/check-architecture.ts'] },
+  { name: 'migrations', command: ['scripts/check-migrations.ts'] },
+]
+
+const SUITES: Step[] = [
+  {
+    name: 'vitest',
+    command: [
+      bin('vitest', 'vitest.mjs'),
+      ...['run', '--reporter=default', '--reporter=json'],
+      `--outputFile.json=${join(REPORTS, 'vitest.json')}`,
+    ],
+    suite: { report: join(REPORTS, 'vitest.json'), count: countVitest },
+  },
+  {
+    name: 'playwright',
+    command: [bin('@playwright/test', 'cli.js'), 'test', '--pass-with-no-tests'],
+    suite: { report: join(REPORTS, 'playwright.json'), count: countPlaywright },
+  },
+]
+
+async function main(): Promise<void> {
+  const total: Counts = { passed: 0, failed: 0, skipped: 0 }
+  const failures: string[] = []
+  for (const step of process.argv.includes('--static') ? CHECKS : [...CHECKS, ...SUITES]) {
+    const startedAt = performance.now()
+    const counts = await runStep(step)
+    for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += counts[key]
+    if (counts.failed > 0) failures.push(step.name)
+    const verdict = counts.failed > 0 ? styleText('red', 'failed') : styleText('green', 'passed')
+    const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+    const detail = step.suite ? ` (${summary(counts)})` : ''
+    console.log(`${step.name}: ${verdict} in ${seconds} s${detail}`)
+  }
+  if (failures.length > 0) console.log(`failed: ${failures.join(', ')}`)
+  console.log(summary(total))
+  process.exitCode = total.failed > 0 ? 1 : 0
+}
+
+function summary({ passed, failed, skipped }: Counts): string {
+  return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`
+}
+
+async function runStep({ command, suite }: Step): Promise<Counts> {
+  if (suite) {
+    mkdirSync(REPORTS, { recursive: true })
+    rmSync(suite.report, { force: true })
+  }
+  const { ok, output } = await run(command, suite !== undefined)
+  if (!suite) {
+    if (!ok) console.log(output.trim())
+    return { passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: 0 }
+  }
+  const counts = existsSync(suite.report)
+    ? suite.count(JSON.parse(readFileSync(suite.report, 'utf8')))
+    : { passed: 0, failed: 0, skipped: 0 }
+  // An error outside of any test: it did not start, or something was thrown after the last.
+  if (!ok && counts.failed === 0) counts.failed = 1
+  return counts
+}
+
+/** Runs a file with this Node; `shown` lets its output through as it comes. */
+function run(command: string[], shown: boolean): Promise<{ ok: boolean; output: string }> {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, command, {
+      cwd: root,
+      stdio: ['ignore', shown ? 'inherit' : 'pipe', shown ? 'inherit' : 'pipe'],
+    })
+    const forward = (signal: NodeJS.Signals) => {
+      child.kill(signal)
+    }
+    process.once('SIGINT', forward).once('SIGTERM', forward)
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.setEncoding('utf8').on('data', (piece: string) => {
+        output += piece
+      })
+    }
+    child.once('error', reject)
+    child.once('close', (code, signal) => {
+      process.off('SIGINT', forward).off('SIGTERM', forward)
+      // Stopped from outside: the rest is not wanted either.
+      if (signal === 'SIGINT' || signal === 'SIGTERM') process.exit(1)
+      resolve({ ok: code === 0, output })
+    })
+  })
+}
+
+await main()
