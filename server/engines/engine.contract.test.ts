@@ -72,11 +72,12 @@ describe.each(ENGINE_NAMES)('engine %s', (name) => {
   test('takes a conversation as a prompt', async () => {
     const prompt = [
       { role: 'system', content: 'Be brief.' },
+      { role: 'assistant', content: null },
       { role: 'user', content: 'What is 1 + 1?' },
     ]
     await score(json(scoreBody(name, '0.5')), { prompt, response: '2' })
     const body = JSON.parse(lastCall()?.body ?? '')
-    expect(dialects[name].textOf(body)).toBe('Be brief.\nWhat is 1 + 1?\n2')
+    expect(dialects[name].textOf(body)).toBe('Be brief.\n\nWhat is 1 + 1?\n2')
   })
 
   test('sends NUL as it is and lone surrogates as U+FFFD, which every server can decode', async () => {

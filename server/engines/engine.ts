@@ -5,7 +5,8 @@ export type EngineName = 'vllm' | 'sglang' | 'openrlhf'
 
 /** What a model is asked to score: a prompt, as text or as a conversation, and the answer to it. */
 export interface ScoreInput {
-  prompt: string | { role: string; content: string }[]
+  /** A turn without content (a tool call) counts as an empty one. */
+  prompt: string | { role: string; content?: string | null | undefined }[]
   response: string
 }
 

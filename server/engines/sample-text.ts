@@ -20,7 +20,8 @@ export function sampleMessages(input: ScoreInput): ChatMessage[] {
   const answer = { role: 'assistant', content: wellFormed(input.response) }
   if (typeof prompt === 'string') return [{ role: 'user', content: wellFormed(prompt) }, answer]
   const messages: ChatMessage[] = []
-  for (const turn of prompt) messages.push({ role: turn.role, content: wellFormed(turn.content) })
+  for (const turn of prompt)
+    messages.push({ role: turn.role, content: wellFormed(turn.content ?? '') })
   messages.push(answer)
   return messages
 }
@@ -29,7 +30,7 @@ export function sampleMessages(input: ScoreInput): ChatMessage[] {
 export function promptText(input: ScoreInput): string {
   const { prompt } = input
   if (typeof prompt === 'string') return wellFormed(prompt)
-  return wellFormed(prompt.map((turn) => turn.content).join('\n'))
+  return wellFormed(prompt.map((turn) => turn.content ?? '').join('\n'))
 }
 
 /** The sample as one text: prompt, a newline, response. */

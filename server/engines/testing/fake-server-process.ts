@@ -1,0 +1,13 @@
+import { answer, FakeServer, scoreBody } from './fake-server.ts'
+
+/**
+ * A fake vLLM as a process of its own, for tests that kill it: tells its address to its parent, answers after
+ * `FAKE_DELAY_MS`, ends with its parent.
+ */
+const delayMs = Number(process.env.FAKE_DELAY_MS ?? 0)
+const respond = answer(200, scoreBody('vllm', '0.5'), { 'content-type': 'application/json' })
+const server = await FakeServer.start((call, response) => {
+  setTimeout(() => respond(call, response), delayMs)
+})
+process.send?.(server.url)
+process.on('disconnect', () => process.exit(0))

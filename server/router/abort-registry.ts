@@ -1,0 +1,36 @@
+/**
+ * Which rows an AbortSignal ends. A batch's signal serves thousands of rows: a listener each would cost a walk over all
+ * of them at every add and remove, so there is one listener a signal and a set behind it.
+ */
+export class AbortRegistry<T> {
+  readonly #groups = new WeakMap<AbortSignal, Set<T>>()
+  readonly #onAbort: (member: T) => void
+
+  constructor(onAbort: (member: T) => void) {
+    this.#onAbort = onAbort
+  }
+
+  /** Ends `member` when the signal is aborted. */
+  add(signal: AbortSignal, member: T): void {
+    let group = this.#groups.get(signal)
+    if (group === undefined) {
+      const members = new Set<T>()
+      group = members
+      this.#groups.set(signal, members)
+      // Stays for the signal's life: one small closure, gone with the signal.
+      signal.addEventListener(
+        'abort',
+        () => {
+          for (const each of [...members]) this.#onAbort(each)
+        },
+        { once: true },
+      )
+    }
+    group.add(member)
+  }
+
+  /** The member ended in another way. */
+  delete(signal: AbortSignal, member: T): void {
+    this.#groups.get(signal)?.delete(member)
+  }
+}

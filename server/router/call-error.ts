@@ -1,0 +1,43 @@
+import { failure } from '../engines/answer.ts'
+import type { EngineFailure } from '../engines/engine.ts'
+import { FORBIDDEN_ADDRESS_CODE } from '../engines/link-local.ts'
+import { ANSWER_LIMIT_BYTES, type HttpCall } from './transport.ts'
+
+/**
+ * Longest time between sending a call and its connection's end that still means that the server was closing an idle
+ * connection at that moment; later, it had begun to work and died.
+ */
+const RACE_MAX_MS = 1_000
+
+const CLOSED = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
+
+/** Names what a call means that ended without a complete answer. */
+export function classifyCallError(call: HttpCall, serviceMs: number): EngineFailure {
+  const error = call.error as NodeJS.ErrnoException
+  const code = error.code ?? error.name
+  if (call.reused && !call.answered && CLOSED.has(code) && serviceMs <= RACE_MAX_MS) {
+    return failure(
+      'conn_race',
+      'transport',
+      `idle connection closed as the call went out (${code})`,
+    )
+  }
+  switch (code) {
+    case 'UND_ERR_RES_EXCEEDED_MAX_SIZE':
+      return failure('corrupt', 'unparseable', `answered more than ${ANSWER_LIMIT_BYTES} bytes`)
+    case FORBIDDEN_ADDRESS_CODE:
+      return failure('client', 'rejected', error.message)
+    case 'UND_ERR_INVALID_ARG':
+      return failure('client', 'rejected', `the call cannot be made: ${error.message}`)
+    case 'ECONNREFUSED':
+      return failure('fault', 'transport', 'refused the connection (ECONNREFUSED)')
+    case 'UND_ERR_CONNECT_TIMEOUT':
+      return failure('fault', 'transport', 'did not take a connection within 2,000 ms')
+  }
+  const when = call.answered ? 'broke the answer off' : 'closed the connection without an answer'
+  return failure(
+    'fault',
+    'transport',
+    CLOSED.has(code) ? `${when} (${code})` : `the call failed (${code}: ${error.message})`,
+  )
+}

@@ -1,0 +1,322 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { answer, hangs, scoreBody, scores } from '../engines/testing/fake-server.ts'
+import { config, Harness, until } from './testing/harness.ts'
+
+let harness: Harness
+beforeEach(() => {
+  harness = new Harness({ outStepMs: 100 })
+})
+afterEach(() => harness.close())
+
+describe('a call', () => {
+  test.each(['vllm', 'sglang', 'openrlhf'] as const)('is scored through %s', async (engine) => {
+    const fake = await harness.fake(answer(200, scoreBody(engine, '-1.5')))
+    harness.router.setServers([config(1, fake.url, { engine, apiKey: 'secret' })])
+    harness.router.setSlots(1, 1)
+    const result = await harness.score()
+    expect(result).toMatchObject({ ok: true, score: -1.5, serverId: 1 })
+    expect(result.attempts).toEqual([
+      {
+        serverId: 1,
+        serverName: 's1',
+        attempt: 1,
+        startedAtMs: expect.any(Number),
+        queueMs: 0,
+        backoffMs: 0,
+        serviceMs: expect.any(Number),
+        outcome: 'ok',
+        reason: null,
+        status: 200,
+        detail: null,
+      },
+    ])
+    expect(fake.calls[0]?.headers.authorization).toBe('Bearer secret')
+    expect(harness.stats()).toMatchObject({ inFlight: 0, requests: 1, errors: 0, retries: 0 })
+  })
+
+  test('goes to the server’s base path', async () => {
+    const fake = await harness.fake(scores(1))
+    harness.router.setServers([config(1, `${fake.url}/rm/v1`)])
+    harness.router.setSlots(1, 1)
+    await harness.score()
+    expect(fake.calls[0]?.path).toBe('/rm/classify')
+  })
+
+  test('keeps its connection: one after the other use one', async () => {
+    const [fake] = await harness.serve([scores(1)])
+    for (let i = 0; i < 20; i++) await harness.score()
+    expect(fake?.sockets.size).toBe(1)
+  })
+
+  test('of another model goes to that model’s servers only', async () => {
+    const a = await harness.fake(scores(1))
+    const b = await harness.fake(scores(2))
+    harness.router.setServers([config(1, a.url), config(2, b.url, { model: 'other' })])
+    harness.router.setSlots(1, 8)
+    harness.router.setSlots(2, 8)
+    const results = await Promise.all([harness.score(), harness.score({ model: 'other' })])
+    expect(results).toMatchObject([{ serverId: 1 }, { serverId: 2 }])
+  })
+})
+
+describe('slots', () => {
+  test('are 0 until told: rows wait, and go when there are some', async () => {
+    const fake = await harness.fake(scores(1))
+    harness.router.setServers([config(1, fake.url)])
+    const result = harness.score()
+    await until(() => harness.stats().waiting === 1)
+    expect(fake.calls).toHaveLength(0)
+    harness.router.setSlots(1, 1)
+    expect(await result).toMatchObject({ ok: true })
+  })
+
+  test('are never exceeded, and all are used', async () => {
+    const [fake] = await harness.serve(
+      [(call, response) => setTimeout(() => scores(1)(call, response), 5)],
+      3,
+    )
+    await Promise.all(Array.from({ length: 60 }, () => harness.score()))
+    expect(fake?.maxInFlight).toBe(3)
+    expect(fake?.sockets.size).toBe(3)
+  })
+
+  test('set to 0 stop dispatch; what is in flight finishes', async () => {
+    const held: (() => void)[] = []
+    const [fake] = await harness.serve([
+      (call, response) => held.push(() => scores(1)(call, response)),
+    ])
+    const first = harness.score()
+    await until(() => held.length === 1)
+    harness.router.setSlots(1, 0)
+    const second = harness.score()
+    held[0]?.()
+    expect(await first).toMatchObject({ ok: true })
+    expect(harness.stats()).toMatchObject({ waiting: 1, inFlight: 0 })
+    expect(fake?.calls).toHaveLength(1)
+    harness.router.setSlots(1, 1)
+    await until(() => held.length === 2)
+    held[1]?.()
+    expect(await second).toMatchObject({ ok: true })
+  })
+
+  test('count no more than maxInFlight', async () => {
+    const fake = await harness.fake((call, response) =>
+      setTimeout(() => scores(1)(call, response), 5),
+    )
+    harness.router.setServers([config(1, fake.url, { maxInFlight: 2 })])
+    harness.router.setSlots(1, 50)
+    await Promise.all(Array.from({ length: 20 }, () => harness.score()))
+    expect(fake.maxInFlight).toBe(2)
+  })
+
+  test('rows wait in the order they came', async () => {
+    const order: string[] = []
+    const [fake] = await harness.serve(
+      [
+        (call, response) => {
+          order.push(JSON.parse(call.body).messages[1].content)
+          scores(1)(call, response)
+        },
+      ],
+      1,
+    )
+    const names = Array.from({ length: 200 }, (_, i) => `r${i}`)
+    await Promise.all(names.map((response) => harness.score({ input: { prompt: 'Q', response } })))
+    expect(order).toEqual(names)
+    expect(fake?.maxInFlight).toBe(1)
+  })
+
+  test('are shared by weight between servers that are equally fast', async () => {
+    const a = await harness.fake(scores(1))
+    const b = await harness.fake(scores(1))
+    harness.router.setServers([config(1, a.url, { weight: 3 }), config(2, b.url, { weight: 1 })])
+    harness.router.setSlots(1, 1000)
+    harness.router.setSlots(2, 1000)
+    await Promise.all(Array.from({ length: 60 }, () => harness.score()))
+    expect(a.calls).toHaveLength(45)
+    expect(b.calls).toHaveLength(15)
+  })
+})
+
+describe('demand', () => {
+  test('counts what is in flight and what waits, up to the server’s limit', async () => {
+    const fake = await harness.fake(hangs)
+    harness.router.setServers([
+      config(1, fake.url),
+      config(2, fake.url, { maxInFlight: 3 }),
+      config(3, fake.url, { state: 'draining' }),
+    ])
+    harness.router.setSlots(1, 2)
+    for (let i = 0; i < 10; i++) harness.score()
+    expect(harness.stats().inFlight).toBe(2)
+    expect(harness.router.demand(1)).toBe(10)
+    expect(harness.router.demand(2)).toBe(3)
+    expect(harness.router.demand(3)).toBe(0)
+    expect(harness.router.demand(99)).toBe(0)
+  })
+
+  test('is told once for many rows, at once, and again after slots that do not suffice', async () => {
+    const fake = await harness.fake(scores(1))
+    harness.router.setServers([config(1, fake.url)])
+    const told: number[] = []
+    const stop = harness.router.onDemand((id) => told.push(harness.router.demand(id)))
+    const results = Array.from({ length: 100 }, () => harness.score())
+    await until(() => told.length > 0)
+    expect(told).toEqual([100])
+    harness.router.setSlots(1, 1)
+    await until(() => told.length > 1)
+    stop()
+    harness.router.setSlots(1, 100)
+    await Promise.all(results)
+  })
+
+  test('is not told while there are slots enough', async () => {
+    await harness.serve([scores(1)])
+    const told: number[] = []
+    harness.router.onDemand((id) => told.push(id))
+    for (let i = 0; i < 20; i++) await harness.score()
+    expect(told).toEqual([])
+  })
+})
+
+describe('the registry', () => {
+  test('a server that is not ready gets nothing', async () => {
+    const a = await harness.fake(scores(1))
+    const b = await harness.fake(scores(2))
+    harness.router.setServers([config(1, a.url, { state: 'draining' }), config(2, b.url)])
+    harness.router.setSlots(1, 8)
+    harness.router.setSlots(2, 8)
+    for (let i = 0; i < 10; i++) expect(await harness.score()).toMatchObject({ serverId: 2 })
+    expect(a.calls).toHaveLength(0)
+  })
+
+  test('a removed server finishes what it has, and is forgotten then', async () => {
+    let finish = () => {}
+    const [a, b] = await harness.serve([
+      (call, response) => {
+        finish = () => scores(1)(call, response)
+      },
+      scores(2),
+    ])
+    const first = harness.score()
+    await until(() => a?.calls.length === 1)
+    harness.router.setServers([config(2, b?.url ?? '')])
+    expect(harness.stats(1)).toMatchObject({ state: 'removed', inFlight: 1 })
+    expect(await harness.score()).toMatchObject({ serverId: 2 })
+    finish()
+    expect(await first).toMatchObject({ ok: true, serverId: 1 })
+    expect(harness.router.snapshot().map((server) => server.serverId)).toEqual([2])
+    await until(() => a?.sockets.size === 0)
+  })
+
+  test('a server with another address or model is used as that', async () => {
+    const a = await harness.fake(scores(1))
+    const b = await harness.fake(scores(2))
+    harness.router.setServers([config(1, a.url)])
+    harness.router.setSlots(1, 4)
+    expect(await harness.score()).toMatchObject({ score: 1 })
+    harness.router.setServers([config(1, b.url, { model: 'new' })])
+    expect(await harness.score({ model: 'new' })).toMatchObject({ score: 2 })
+    expect(await harness.score({ timeoutMs: 30 })).toMatchObject({ reason: 'no_server' })
+  })
+
+  test('a key that changed is sent from then on', async () => {
+    const fake = await harness.fake(scores(1))
+    harness.router.setServers([config(1, fake.url, { apiKey: 'old' })])
+    harness.router.setSlots(1, 4)
+    await harness.score()
+    harness.router.setServers([config(1, fake.url, { apiKey: 'new' })])
+    await harness.score()
+    expect(fake.calls.map((call) => call.headers.authorization)).toEqual([
+      'Bearer old',
+      'Bearer new',
+    ])
+  })
+})
+
+describe('the end of a row', () => {
+  test('time-out: the call is aborted upstream and its slot free', async () => {
+    const [fake] = await harness.serve([hangs], 1)
+    const result = await harness.score({ timeoutMs: 60 })
+    expect(result).toMatchObject({ ok: false, reason: 'timeout' })
+    expect(result.attempts).toMatchObject([{ outcome: 'stall', reason: 'timeout', status: null }])
+    expect(harness.stats()).toMatchObject({ inFlight: 0, errors: 1 })
+    await until(() => fake?.calls[0]?.aborted === true)
+  })
+
+  test('time-out in the middle of a body', async () => {
+    await harness.serve([
+      (_call, response) => {
+        response.writeHead(200, { 'content-length': '1000' })
+        response.write('{"data":')
+      },
+    ])
+    expect(await harness.score({ timeoutMs: 60 })).toMatchObject({ reason: 'timeout' })
+    expect(harness.stats().inFlight).toBe(0)
+  })
+
+  test('aborted before its connection is made: nothing is sent, nothing stays open', async () => {
+    const [fake] = await harness.serve([scores(1)])
+    const controller = new AbortController()
+    const results = Array.from({ length: 20 }, () => harness.score({ signal: controller.signal }))
+    expect(harness.stats().inFlight).toBe(20)
+    controller.abort()
+    expect(harness.stats().inFlight).toBe(0)
+    for (const result of await Promise.all(results)) {
+      expect(result).toMatchObject({ reason: 'cancelled', attempts: [{ status: null }] })
+    }
+    expect(await harness.score()).toMatchObject({ ok: true })
+    expect(fake?.calls).toHaveLength(1)
+    await until(() => fake?.sockets.size === 1)
+  })
+
+  test('aborted: cancelled upstream too, in flight or waiting, thousands on one signal', async () => {
+    const [fake] = await harness.serve([hangs], 10)
+    const controller = new AbortController()
+    const results = Array.from({ length: 2_000 }, () =>
+      harness.score({ signal: controller.signal }),
+    )
+    await until(() => fake?.calls.length === 10)
+    controller.abort()
+    for (const result of await Promise.all(results)) {
+      expect(result).toMatchObject({ ok: false, reason: 'cancelled' })
+    }
+    expect(harness.stats()).toMatchObject({ inFlight: 0, waiting: 0, errors: 0 })
+    await until(() => fake?.calls.every((call) => call.aborted) === true)
+    expect(fake?.calls).toHaveLength(10)
+    expect(await harness.score({ signal: controller.signal })).toMatchObject({
+      reason: 'cancelled',
+      attempts: [],
+    })
+  })
+
+  test('the router is closed: everything ends, nothing is taken any more', async () => {
+    const [fake] = await harness.serve([hangs], 1)
+    const results = [harness.score(), harness.score(), harness.score({ model: 'unknown' })]
+    await until(() => fake?.calls.length === 1)
+    await harness.router.close()
+    for (const result of await Promise.all(results)) {
+      expect(result).toMatchObject({ reason: 'cancelled' })
+    }
+    expect(await harness.score()).toMatchObject({ reason: 'cancelled' })
+    await until(() => fake?.sockets.size === 0)
+  })
+
+  test('no server of the model: no_server when the time is up', async () => {
+    await harness.serve([scores(1)])
+    expect(await harness.score({ model: 'unknown', timeoutMs: 40 })).toMatchObject({
+      ok: false,
+      reason: 'no_server',
+      attempts: [],
+    })
+  })
+
+  test('a server that comes in time is used', async () => {
+    const result = harness.score()
+    const fake = await harness.fake(scores(0.25))
+    harness.router.setServers([config(1, fake.url, { state: 'unreachable' })])
+    harness.router.setSlots(1, 4)
+    harness.router.setServers([config(1, fake.url)])
+    expect(await result).toMatchObject({ ok: true, score: 0.25 })
+  })
+})

@@ -1,0 +1,448 @@
+import { fork } from 'node:child_process'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  answer,
+  type FakeHandler,
+  hangs,
+  scoreBody,
+  scores,
+} from '../engines/testing/fake-server.ts'
+import type { RouterEvent } from './router-types.ts'
+import { config, Harness, until } from './testing/harness.ts'
+
+let harness: Harness
+beforeEach(() => {
+  harness = new Harness({ outStepMs: 100 })
+})
+afterEach(() => harness.close())
+
+const fails = answer(500, { error: { message: 'engine died' } })
+const nan = answer(200, scoreBody('vllm', 'NaN'), { 'content-type': 'application/json' })
+const page = answer(200, '<html><title>Sign in</title></html>', { 'content-type': 'text/html' })
+/** Fails that often, then works. */
+const failsFirst = (times: number, failing: FakeHandler): FakeHandler => {
+  let left = times
+  return (call, response) => (left-- > 0 ? failing : scores(1))(call, response)
+}
+
+describe('a fault', () => {
+  test('is retried at once on a server not tried yet', async () => {
+    await harness.serve([fails, scores(2)])
+    const result = await harness.score()
+    expect(result).toMatchObject({ ok: true, score: 2, serverId: 2 })
+    expect(result.attempts).toMatchObject([
+      { serverId: 1, attempt: 1, outcome: 'fault', reason: 'transport', status: 500 },
+      { serverId: 2, attempt: 2, outcome: 'ok', backoffMs: 0 },
+    ])
+    expect(result.attempts[0]?.detail).toContain('engine died')
+    expect(harness.stats(1)).toMatchObject({ errors: 1, retries: 0 })
+    expect(harness.stats(2)).toMatchObject({ errors: 0, retries: 1 })
+  })
+
+  test('waits for an untried server that is full rather than going back', async () => {
+    let finish = () => {}
+    const held: FakeHandler = (call, response) => {
+      finish = () => scores(2)(call, response)
+    }
+    const [a, b] = await harness.serve([fails, held], 1)
+    const first = harness.score()
+    const second = harness.score()
+    await until(() => b?.calls.length === 1 && harness.stats(1).waiting === 1)
+    expect(a?.calls).toHaveLength(1)
+    if (b) b.handler = scores(2)
+    finish()
+    for (const result of await Promise.all([first, second])) {
+      expect(result).toMatchObject({ ok: true, score: 2 })
+    }
+    expect(a?.calls).toHaveLength(1)
+  })
+
+  test('waits so only as long as its patience lasts', async () => {
+    harness = new Harness({ outStepMs: 100, patienceMs: 30 })
+    const [a, b] = await harness.serve([failsFirst(1, fails), hangs], 1)
+    const controller = new AbortController()
+    const first = harness.score()
+    const second = harness.score({ signal: controller.signal })
+    // The first failed on s1 while the second sits on s2 for good.
+    expect(await first).toMatchObject({ ok: true, serverId: 1 })
+    expect([a?.calls.length, b?.calls.length]).toEqual([2, 1])
+    controller.abort()
+    await second
+  })
+
+  test('ends the row after maxAttempts calls', async () => {
+    const [a, b, c] = await harness.serve([fails, fails, fails])
+    const result = await harness.score({ maxAttempts: 3 })
+    expect(result).toMatchObject({ ok: false, reason: 'transport' })
+    expect(result.attempts.map((attempt) => attempt.attempt)).toEqual([1, 2, 3])
+    expect([a?.calls.length, b?.calls.length, c?.calls.length]).toEqual([1, 1, 1])
+  })
+
+  test('with one server is retried there, after a back-off', async () => {
+    await harness.serve([failsFirst(2, fails)])
+    const result = await harness.score()
+    expect(result).toMatchObject({ ok: true, score: 1 })
+    expect(result.attempts).toHaveLength(3)
+    for (const attempt of result.attempts.slice(1)) expect(attempt.backoffMs).toBeGreaterThan(0)
+  })
+
+  test('a refused connection, a broken answer and a closed one are faults', async () => {
+    const [a, b, c, d] = await harness.serve([
+      scores(1),
+      (_call, response) => {
+        response.writeHead(200, { 'content-length': '1000' })
+        response.write('{"data":')
+        setImmediate(() => response.destroy())
+      },
+      (_call, response) => response.destroy(),
+      scores(4),
+    ])
+    await a?.close()
+    const result = await harness.score()
+    expect(result).toMatchObject({ ok: true, score: 4 })
+    expect(result.attempts.map(({ outcome, reason }) => [outcome, reason])).toEqual([
+      ['fault', 'transport'],
+      ['fault', 'transport'],
+      ['fault', 'transport'],
+      ['ok', null],
+    ])
+    expect(result.attempts[0]?.detail).toContain('ECONNREFUSED')
+    expect([b?.calls.length, c?.calls.length, d?.calls.length]).toEqual([1, 1, 1])
+  })
+
+  test('the key does not appear in what is told of it', async () => {
+    const fake = await harness.fake((call, response) =>
+      answer(500, { error: { message: `bad header ${call.headers.authorization}` } })(
+        call,
+        response,
+      ),
+    )
+    harness.router.setServers([config(1, fake.url, { apiKey: 'sk-very-secret' })])
+    harness.router.setSlots(1, 1)
+    const events: RouterEvent[] = []
+    harness.router.onEvent((event) => events.push(event))
+    const results = await Promise.all(
+      Array.from({ length: 6 }, () => harness.score({ maxAttempts: 1, timeoutMs: 2_000 })),
+    )
+    expect(JSON.stringify([results, events])).not.toContain('very-secret')
+    expect(JSON.stringify(results)).toContain('[key]')
+    expect(events.length).toBeGreaterThan(0)
+  })
+})
+
+describe('a server process that is killed', () => {
+  test('costs no row: what was in flight is scored elsewhere', async () => {
+    const child = fork(
+      new URL('../engines/testing/fake-server-process.ts', import.meta.url).pathname,
+      { execArgv: [], env: { ...process.env, FAKE_DELAY_MS: '60000' } },
+    )
+    try {
+      const url = await new Promise<string>((resolve) => child.once('message', resolve))
+      const other = await harness.fake(scores(2))
+      harness.router.setServers([config(1, url), config(2, other.url)])
+      harness.router.setSlots(1, 50)
+      harness.router.setSlots(2, 50)
+      const results = Array.from({ length: 200 }, () => harness.score())
+      await until(() => harness.stats(1).inFlight === 50 && harness.stats(2).inFlight === 0)
+      child.kill('SIGKILL')
+      for (const result of await Promise.all(results)) {
+        expect(result).toMatchObject({ ok: true, serverId: 2 })
+      }
+      expect(harness.stats(1).inFlight).toBe(0)
+    } finally {
+      child.kill('SIGKILL')
+    }
+  })
+})
+
+describe('a refused request', () => {
+  test('is not retried, and 50 of them put no server out', async () => {
+    const message = "This model's maximum context length is 512 tokens."
+    const [a, b] = await harness.serve([
+      answer(400, { error: { message } }),
+      answer(400, { error: { message } }),
+    ])
+    const results = await Promise.all(Array.from({ length: 50 }, () => harness.score()))
+    for (const result of results) {
+      expect(result).toMatchObject({ ok: false, reason: 'context_exceeded' })
+      expect(result.attempts).toMatchObject([{ outcome: 'client', status: 400 }])
+    }
+    expect((a?.calls.length ?? 0) + (b?.calls.length ?? 0)).toBe(50)
+    expect(harness.stats(1)).toMatchObject({ health: 'ok', consecutiveFaults: 0 })
+  })
+
+  test('a prompt of an impossible shape is a typed failure, and loses no slot', async () => {
+    const [fake] = await harness.serve([scores(1)], 1)
+    const input = { prompt: 7, response: 'A' } as never
+    expect(await harness.score({ input })).toMatchObject({ ok: false, reason: 'rejected' })
+    const waiting = [harness.score(), harness.score({ input }), harness.score()]
+    expect((await Promise.all(waiting)).map(({ ok }) => ok)).toEqual([true, false, true])
+    expect(harness.stats().inFlight).toBe(0)
+    expect(fake?.calls).toHaveLength(2)
+  })
+
+  test('an impossible header is a typed failure, not an exception', async () => {
+    const fake = await harness.fake(scores(1))
+    harness.router.setServers([config(1, fake.url, { apiKey: 'two\nlines' })])
+    harness.router.setSlots(1, 1)
+    expect(await harness.score()).toMatchObject({ ok: false, reason: 'rejected' })
+    expect(harness.stats().inFlight).toBe(0)
+  })
+})
+
+describe('an answer that is no score', () => {
+  test.each([
+    ['NaN', nan, 'non_finite'],
+    ['a page', page, 'unparseable'],
+    ['a list too long', answer(200, '{"data":[{"probs":[1]},{"probs":[2]}]}'), 'unparseable'],
+    ['a redirect', answer(302, '', { location: 'http://elsewhere.example/' }), 'rejected'],
+    ['5 MiB', answer(200, `"${'x'.repeat(5 << 20)}"`), 'unparseable'],
+  ])('%s: once more elsewhere, and two that agree decide', async (_what, bad, reason) => {
+    const [a, b, c] = await harness.serve([bad, bad, scores(3)])
+    const agreed = await harness.score()
+    expect(agreed).toMatchObject({ ok: false, reason })
+    expect(agreed.attempts).toMatchObject([
+      { outcome: 'corrupt', reason },
+      { outcome: 'corrupt', reason },
+    ])
+    expect([a?.calls.length, b?.calls.length, c?.calls.length]).toEqual([1, 1, 0])
+  })
+
+  test.each([
+    ['NaN', nan, 'non_finite'],
+    ['a page', page, 'unparseable'],
+  ])('%s from the only server decides at once', async (_what, bad, reason) => {
+    const [a] = await harness.serve([bad])
+    expect(await harness.score()).toMatchObject({ ok: false, reason })
+    expect(a?.calls).toHaveLength(1)
+    for (let i = 0; i < 10; i++) expect(await harness.score()).toMatchObject({ reason })
+    // Nobody else has scored those samples: it may be the samples, and the server stays in.
+    expect(harness.stats()).toMatchObject({ health: 'ok', consecutiveFaults: 0 })
+  })
+
+  test('a redirect is not followed, and its goal is named', async () => {
+    const goal = await harness.fake(scores(9))
+    await harness.serve([answer(307, '', { location: `${goal.url}/classify` })])
+    const result = await harness.score()
+    expect(result).toMatchObject({ ok: false, reason: 'rejected' })
+    expect(result).toHaveProperty('detail', expect.stringContaining(`${goal.url}/classify`))
+    expect(goal.calls).toHaveLength(0)
+  })
+
+  test('a server whose answers others score is put out', async () => {
+    const [bad] = await harness.serve([nan, scores(2)])
+    const calls = []
+    for (let i = 0; i < 40; i++) calls.push(await harness.score())
+    for (const result of calls) expect(result).toMatchObject({ ok: true, serverId: 2 })
+    expect(harness.stats(1).health).not.toBe('ok')
+    expect(bad?.calls.length).toBeLessThanOrEqual(7)
+  })
+})
+
+describe('a busy server', () => {
+  test('is left for another at once', async () => {
+    await harness.serve([answer(503, 'The request queue is full.'), scores(2)])
+    const result = await harness.score()
+    expect(result).toMatchObject({ ok: true, serverId: 2 })
+    expect(result.attempts).toMatchObject([{ outcome: 'busy', status: 503 }, { backoffMs: 0 }])
+  })
+
+  test('is called again when its Retry-After is over, not before, by no row', async () => {
+    const arrivals: number[] = []
+    let refusals = 1
+    await harness.serve([
+      (call, response) => {
+        arrivals.push(performance.now())
+        const respond = refusals-- > 0 ? answer(429, '', { 'retry-after-ms': '150' }) : scores(1)
+        respond(call, response)
+      },
+    ])
+    const refused = harness.score()
+    await until(() => harness.stats().failures.busy === 1)
+    const fresh = harness.score()
+    const result = await refused
+    expect(result).toMatchObject({ ok: true })
+    expect(await fresh).toMatchObject({ ok: true })
+    expect(result.attempts[1]?.backoffMs).toBeGreaterThanOrEqual(149)
+    for (const arrival of arrivals.slice(1)) {
+      expect(arrival - (arrivals[0] as number)).toBeGreaterThanOrEqual(149)
+    }
+  })
+
+  test('a Retry-After past the row’s time ends it in time, as a time-out', async () => {
+    await harness.serve([answer(429, 'slow down', { 'retry-after': '3600' })])
+    const result = await harness.score({ timeoutMs: 60 })
+    expect(result).toMatchObject({ ok: false, reason: 'timeout' })
+    expect(result).toHaveProperty('detail', expect.stringContaining('slow down'))
+  })
+
+  test('is never put out for it, and rows that wait meanwhile lose nothing', async () => {
+    const [fake] = await harness.serve([failsFirst(3, answer(503, 'overloaded'))], 1)
+    const results = await Promise.all(Array.from({ length: 40 }, () => harness.score()))
+    for (const result of results) expect(result).toMatchObject({ ok: true })
+    expect(fake?.calls).toHaveLength(43)
+    expect(harness.stats()).toMatchObject({ health: 'ok', consecutiveFaults: 0 })
+  })
+})
+
+describe('a connection race', () => {
+  /** Answers the first call of a connection and closes it without a byte when the next arrives. */
+  const closesReused = (): FakeHandler => {
+    const used = new WeakSet<object>()
+    return (call, response) => {
+      const socket = response.socket as object
+      if (used.has(socket)) response.destroy()
+      else {
+        used.add(socket)
+        scores(1)(call, response)
+      }
+    }
+  }
+
+  test('is repeated on the same server, and does not count', async () => {
+    await harness.serve([closesReused()])
+    await harness.score({ maxAttempts: 1 })
+    const result = await harness.score({ maxAttempts: 1 })
+    expect(result).toMatchObject({ ok: true, serverId: 1 })
+    expect(result.attempts).toMatchObject([
+      { attempt: 1, outcome: 'conn_race', backoffMs: 0 },
+      { attempt: 1, outcome: 'ok' },
+    ])
+    expect(harness.stats()).toMatchObject({ errors: 0, retries: 0, health: 'ok', inFlight: 0 })
+  })
+
+  test('but only once a row', async () => {
+    const [fake] = await harness.serve([scores(1)], 2)
+    await Promise.all([harness.score(), harness.score()])
+    if (fake) fake.handler = (_call, response) => response.destroy()
+    const result = await harness.score({ maxAttempts: 1 })
+    expect(result).toMatchObject({ ok: false, reason: 'transport' })
+    expect(result.attempts.map(({ outcome }) => outcome)).toEqual(['conn_race', 'fault'])
+  })
+})
+
+describe('passive health', () => {
+  test('a server that fails fast gets 5 rows and then one at a time; no row fails', async () => {
+    const [bad] = await harness.serve([fails, scores(2), scores(3), scores(4)], 1)
+    const results = await Promise.all(Array.from({ length: 400 }, () => harness.score()))
+    for (const result of results) expect(result).toMatchObject({ ok: true })
+    expect(bad?.calls.length).toBeLessThan(20)
+  })
+
+  test('rows wait for a server that is out, and go when it is back; it is probed one at a time', async () => {
+    const events: RouterEvent[] = []
+    harness.router.onEvent((event) => events.push(event))
+    const [fake] = await harness.serve([fails], 8)
+    await Promise.all(Array.from({ length: 8 }, () => harness.score({ maxAttempts: 1 })))
+    expect(harness.stats().health).toBe('out')
+    expect(harness.stats().outUntilMs).toBeGreaterThan(0)
+
+    // From here on it holds every call, so that all those let through would be seen together.
+    const held: (() => void)[] = []
+    if (fake) {
+      fake.handler = (call, response) => held.push(() => scores(1)(call, response))
+      fake.maxInFlight = 0
+    }
+    const results = Array.from({ length: 30 }, () => harness.score())
+    await until(() => held.length === 1)
+    expect(harness.stats()).toMatchObject({ health: 'half_open', inFlight: 1, waiting: 29 })
+    harness.router.setSlots(1, 8)
+    expect(fake?.maxInFlight).toBe(1)
+    held[0]?.()
+    await until(() => held.length === 9)
+    if (fake) fake.handler = scores(1)
+    for (const release of held.slice(1)) release()
+    for (const result of await Promise.all(results)) expect(result).toMatchObject({ ok: true })
+    expect(events.map(({ from, to }) => `${from}>${to}`)).toEqual([
+      'ok>out',
+      'out>half_open',
+      'half_open>ok',
+    ])
+    expect(events[0]?.cause).toContain('engine died')
+  })
+
+  test('no server back in time: no_server, naming what was wrong', async () => {
+    await harness.serve([fails])
+    await Promise.all(Array.from({ length: 5 }, () => harness.score({ maxAttempts: 1 })))
+    const result = await harness.score({ timeoutMs: 40 })
+    expect(result).toMatchObject({ ok: false, reason: 'no_server', attempts: [] })
+    expect(result).toHaveProperty('detail', expect.stringContaining('engine died'))
+  })
+
+  test('time-outs of rows that had little time left are not the server’s', async () => {
+    const [fake] = await harness.serve([hangs], 1)
+    const blocker = new AbortController()
+    const first = harness.score({ signal: blocker.signal })
+    await until(() => fake?.calls.length === 1)
+    // These get the slot when most of their time is over.
+    const late = Array.from({ length: 20 }, () => harness.score({ timeoutMs: 300 }))
+    setTimeout(() => blocker.abort(), 250)
+    await first
+    for (const result of await Promise.all(late)) expect(result).toMatchObject({ ok: false })
+    expect(harness.stats().consecutiveFaults).toBe(0)
+  })
+
+  test('found ready by the registry, it takes work at once', async () => {
+    const [fake] = await harness.serve([fails])
+    const url = fake?.url ?? ''
+    await Promise.all(Array.from({ length: 5 }, () => harness.score({ maxAttempts: 1 })))
+    if (fake) fake.handler = scores(1)
+    harness.router.setServers([config(1, url, { state: 'unreachable' })])
+    harness.router.setServers([config(1, url)])
+    expect(harness.stats().health).toBe('ok')
+    expect(await harness.score()).toMatchObject({ ok: true })
+  })
+})
+
+describe('counters', () => {
+  test('are zero after 10,000 calls with faults, aborts and time-outs at random, and never negative', async () => {
+    // A fixed sequence: the same run every time.
+    let seed = 1
+    const random = () => {
+      seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648
+      return seed / 2_147_483_648
+    }
+    const moody: FakeHandler = (call, response) => {
+      const mood = random()
+      if (mood < 0.05) fails(call, response)
+      else if (mood < 0.08) response.destroy()
+      else if (mood < 0.1) nan(call, response)
+      else if (mood < 0.12) answer(503, 'busy')(call, response)
+      else if (mood < 0.14) hangs(call, response)
+      else scores(1)(call, response)
+    }
+    await harness.serve([moody, moody, moody], 32)
+    let negative = 0
+    const watch = setInterval(() => {
+      for (const server of harness.router.snapshot()) {
+        if (server.inFlight < 0 || server.inFlight > 32) negative++
+      }
+    }, 5)
+    const ends = new Map<string, number>()
+    let started = 0
+    const shared = new AbortController()
+    await Promise.all(
+      Array.from({ length: 200 }, async () => {
+        while (started++ < 10_000) {
+          const own = new AbortController()
+          const aborts = random() < 0.2
+          if (aborts) setTimeout(() => own.abort(), random() * 8)
+          const result = await harness.score({
+            timeoutMs: 500 + random() * 500,
+            signal: aborts ? own.signal : shared.signal,
+          })
+          const end = result.ok ? 'ok' : result.reason
+          ends.set(end, (ends.get(end) ?? 0) + 1)
+        }
+      }),
+    )
+    clearInterval(watch)
+    expect(negative).toBe(0)
+    expect([...ends.values()].reduce((a, b) => a + b, 0)).toBe(10_000)
+    for (const end of ['ok', 'cancelled', 'timeout']) expect(ends.get(end)).toBeGreaterThan(0)
+    for (const server of harness.router.snapshot()) {
+      expect(server).toMatchObject({ inFlight: 0, waiting: 0 })
+    }
+    await until(() => harness.fakes.every((fake) => fake.inFlight === 0))
+  }, 60_000)
+})

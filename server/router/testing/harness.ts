@@ -1,0 +1,88 @@
+import { vi } from 'vitest'
+import { type FakeHandler, FakeServer } from '../../engines/testing/fake-server.ts'
+import { createRewardRouter } from '../reward-router.ts'
+import type {
+  RewardRouter,
+  RouterOptions,
+  RouterResult,
+  RouterServer,
+  RouterServerStats,
+  ScoreRequest,
+} from '../router-types.ts'
+
+/** A router before fake servers, and what tests ask of both. */
+export class Harness {
+  readonly router: RewardRouter
+  readonly fakes: FakeServer[] = []
+
+  constructor(options: RouterOptions = {}) {
+    this.router = createRewardRouter({ patienceMs: 60_000, ...options })
+  }
+
+  /** Starts a fake server; not registered yet. */
+  async fake(handler: FakeHandler): Promise<FakeServer> {
+    const fake = await FakeServer.start(handler)
+    this.fakes.push(fake)
+    return fake
+  }
+
+  /** Starts servers s1, s2 … of model `rm`, registered, with so many slots each. */
+  async serve(handlers: FakeHandler[], slots = 64): Promise<FakeServer[]> {
+    const fakes = await Promise.all(handlers.map((handler) => this.fake(handler)))
+    this.router.setServers(fakes.map((fake, i) => config(i + 1, fake.url)))
+    fakes.forEach((_, i) => {
+      this.router.setSlots(i + 1, slots)
+    })
+    return fakes
+  }
+
+  /** Scores a sample of model `rm`. */
+  score(over: Partial<ScoreRequest> = {}): Promise<RouterResult> {
+    return this.router.score({
+      model: 'rm',
+      input: { prompt: 'Q', response: 'A' },
+      timeoutMs: 20_000,
+      maxAttempts: 4,
+      ...over,
+    })
+  }
+
+  /** What the router counts of one server. */
+  stats(id = 1): RouterServerStats {
+    const stats = this.router.snapshot().find((server) => server.serverId === id)
+    if (stats === undefined) throw new Error(`no server ${id}`)
+    return stats
+  }
+
+  async close(): Promise<void> {
+    await this.router.close()
+    await Promise.all(this.fakes.map((fake) => fake.close()))
+  }
+}
+
+/** A registered server. */
+export function config(id: number, url: string, over: Partial<RouterServer> = {}): RouterServer {
+  return {
+    id,
+    name: `s${id}`,
+    url,
+    engine: 'vllm',
+    model: 'rm',
+    version: null,
+    weight: 1,
+    maxInFlight: null,
+    apiKey: null,
+    state: 'ready',
+    ...over,
+  }
+}
+
+/** Waits until it holds; fails after 10 s. */
+export function until(holds: () => boolean): Promise<void> {
+  return vi.waitFor(
+    () => {
+      if (!holds()) throw new Error('does not hold yet')
+    },
+    { timeout: 10_000, interval: 5 },
+  )
+}
