@@ -1,0 +1,23 @@
+import type { Metadata } from 'next'
+import { notFound } from 'next/navigation'
+import { BatchPage } from '../../../../components/batches/batch-page.tsx'
+
+// A shell, rendered once a batch and kept: what it shows comes over tRPC.
+export const dynamic = 'force-static'
+export const dynamicParams = true
+
+export function generateStaticParams(): { id: string }[] {
+  return []
+}
+
+type Props = { params: Promise<{ id: string }> }
+
+export async function generateMetadata({ params }: Props): Promise<Metadata> {
+  return { title: (await params).id }
+}
+
+export default async function Page({ params }: Props) {
+  const { id } = await params
+  if (!/^b\d{1,18}$/.test(id)) notFound()
+  return <BatchPage batchId={id} />
+}

@@ -1,0 +1,125 @@
+'use client'
+
+import type { BatchProgressDto } from '../../server/wire/pages.ts'
+import type { BatchSummary } from '../../server/wire/trainer.ts'
+import { hueOf } from '../charts/hue.ts'
+import {
+  formatCount,
+  formatDuration,
+  formatPercent,
+  formatScore,
+  quantityText,
+} from '../format/numbers.ts'
+import { useNow } from '../live/live-provider.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { ProgressBar } from '../ui/progress-bar.tsx'
+import { Quantity } from '../ui/quantity.tsx'
+
+/** Whether a batch has not ended. */
+export function isActive(batch: Pick<BatchSummary, 'status'>): boolean {
+  return batch.status === 'running' || batch.status === 'open'
+}
+
+export function BatchLink({ batchId }: { batchId: string }) {
+  return (
+    <PageLink
+      href={`/batches/${batchId}`}
+      className="font-mono text-xs font-medium hover:underline"
+    >
+      {batchId}
+    </PageLink>
+  )
+}
+
+/** A run's name with its hue, as on every page. */
+export function RunName({ run, link = true }: { run: string; link?: boolean }) {
+  const inside = (
+    <>
+      <span
+        className="size-2 shrink-0 rounded-full"
+        style={{ background: hueOf('run', run) }}
+        aria-hidden
+      />
+      <span className="max-w-56 truncate">{run}</span>
+    </>
+  )
+  return link ? (
+    <PageLink
+      href={`/batches?run=${encodeURIComponent(run)}`}
+      className="inline-flex items-center gap-2 hover:underline"
+      title={run}
+    >
+      {inside}
+    </PageLink>
+  ) : (
+    <span className="inline-flex items-center gap-2" title={run}>
+      {inside}
+    </span>
+  )
+}
+
+/** The bar and how much of it is full. */
+export function BatchProgress({ batch }: { batch: BatchSummary }) {
+  const ended = batch.scored + batch.failed
+  return (
+    <span className="flex items-center gap-2.5">
+      <span className="w-24 shrink-0">
+        <ProgressBar
+          scored={batch.scored}
+          failed={batch.failed}
+          total={batch.samples}
+          running={isActive(batch)}
+        />
+      </span>
+      <span className="num w-9 text-right text-ink-2">
+        {batch.samples === 0
+          ? '–'
+          : quantityText(formatPercent(ended / batch.samples)).replace('\u00a0', '')}
+      </span>
+    </span>
+  )
+}
+
+/** `mean ± std` with the spread lighter. */
+export function MeanStd({ mean, std }: { mean: number | null; std: number | null }) {
+  return (
+    <span className="num">
+      {formatScore(mean)}
+      {std !== null && <span className="unit">&nbsp;±&nbsp;{formatScore(std)}</span>}
+    </span>
+  )
+}
+
+/** Time left while it runs, time taken after. */
+export function BatchTime({ batch }: { batch: BatchProgressDto | BatchSummary }) {
+  const now = useNow()
+  if (!isActive(batch)) return <Quantity of={formatDuration(batchDurationMs(batch, now))} />
+  const eta = 'etaMs' in batch ? batch.etaMs : null
+  return eta === null ? (
+    <span className="text-ink-3">–</span>
+  ) : (
+    <span className="num text-ink-2">
+      <Quantity of={formatDuration(eta)} /> left
+    </span>
+  )
+}
+
+/** From acceptance to the end, or to now. */
+export function batchDurationMs(
+  batch: Pick<BatchSummary, 'submittedAt' | 'completedAt'>,
+  now: number,
+): number | null {
+  const end = batch.completedAt === null ? now : Date.parse(batch.completedAt)
+  return end === 0 ? null : Math.max(0, end - Date.parse(batch.submittedAt))
+}
+
+/** Failed samples, hatched so that they are seen without reading. */
+export function FailedCount({ failed }: { failed: number }) {
+  if (failed === 0) return <span className="num text-ink-3">0</span>
+  return (
+    <span className="num inline-flex items-center gap-1.5 text-bad">
+      <span className="hatch inline-block size-2.5 rounded-[2px]" aria-hidden />
+      {formatCount(failed)}
+    </span>
+  )
+}

@@ -1,0 +1,315 @@
+'use client'
+
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { ArrowDownWideNarrow } from 'lucide-react'
+import { useMemo, useState } from 'react'
+import type { BatchViewDto } from '../../server/wire/pages.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { ChartFrame } from '../charts/chart-frame.tsx'
+import { prepareCompletion } from '../charts/completion.prepare.ts'
+import { prepareDistribution } from '../charts/distribution.prepare.ts'
+import { CompletionPlot, DistributionPlot } from '../charts/lazy-plots.tsx'
+import {
+  durationText,
+  formatCount,
+  formatDuration,
+  formatPercent,
+  formatRate,
+  formatScore,
+  plural,
+  quantityText,
+} from '../format/numbers.ts'
+import { useLive, useNow } from '../live/live-provider.tsx'
+import { PageHeader } from '../shell/page-header.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { Button, buttonClass } from '../ui/button.tsx'
+import { CopyText } from '../ui/copy-text.tsx'
+import { Confirm } from '../ui/dialog.tsx'
+import { FailureView } from '../ui/failure-view.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { Figure, FigureStrip, FigureStripSkeleton } from '../ui/figure-strip.tsx'
+import { ProgressBar } from '../ui/progress-bar.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
+import { BatchStatusView } from '../ui/status.tsx'
+import { batchDurationMs, isActive, RunName } from './batch-cells.tsx'
+import { BatchSide } from './batch-side.tsx'
+import { GroupTable } from './group-table.tsx'
+
+/** One batch: how far it is, how its rewards lie, and which group came when and why then. */
+export function BatchPage({ batchId }: { batchId: string }) {
+  const trpc = useTRPC()
+  const view = useQuery(
+    trpc.batches.view.queryOptions({ batchId }, { meta: { topics: [`batch:${batchId}`] } }),
+  )
+  const batch = view.data
+  return (
+    <>
+      <PageHeader
+        parent={{ href: '/batches', label: 'Batches' }}
+        title={<CopyText text={batchId} className="text-sm" />}
+        state={
+          batch && (
+            <>
+              <BatchStatusView status={batch.status} />
+              <span className="hidden items-center gap-3 text-ink-2 md:flex">
+                <RunName run={batch.run} />
+                <span className="num">step {formatCount(batch.step)}</span>
+                <span>{batch.split}</span>
+              </span>
+            </>
+          )
+        }
+        actions={batch && <BatchActions batch={batch} />}
+      />
+      <QueryView query={view} skeleton={<BatchSkeleton />}>
+        {(data) => <BatchBody batch={data} />}
+      </QueryView>
+    </>
+  )
+}
+
+function BatchActions({ batch }: { batch: BatchViewDto }) {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const [asking, setAsking] = useState(false)
+  const cancel = useMutation(
+    trpc.batches.cancel.mutationOptions({
+      onSuccess: () => {
+        setAsking(false)
+        void queryClient.invalidateQueries({
+          queryKey: trpc.batches.view.queryKey({ batchId: batch.batchId }),
+        })
+      },
+    }),
+  )
+  const left = batch.samples - batch.scored - batch.failed
+  return (
+    <>
+      <PageLink
+        href={`/samples?batch=${batch.batchId}&sort=worst`}
+        className={`${buttonClass('plain', true)} hidden sm:inline-flex`}
+      >
+        <ArrowDownWideNarrow size={14} aria-hidden />
+        Worst samples
+      </PageLink>
+      {isActive(batch) && (
+        <Button small onClick={() => setAsking(true)}>
+          Cancel
+        </Button>
+      )}
+      <Confirm
+        open={asking}
+        onClose={() => setAsking(false)}
+        title={`Cancel ${batch.batchId}?`}
+        action="Cancel the batch"
+        busy={cancel.isPending}
+        error={cancel.error && <FailureView compact error={cancel.error} />}
+        onConfirm={() => cancel.mutate({ batchId: batch.batchId })}
+      >
+        {plural(left, 'sample')} not yet scored will fail with the reason “cancelled”. What is
+        scored stays. A trainer that waits for this batch is told. This cannot be taken back.
+      </Confirm>
+    </>
+  )
+}
+
+function BatchBody({ batch }: { batch: BatchViewDto }) {
+  return (
+    <>
+      <BatchFigures batch={batch} />
+      <div className="grid lg:grid-cols-2">
+        <RewardDistribution batch={batch} />
+        <GroupCompletion batch={batch} />
+      </div>
+      <div className="grid border-t xl:grid-cols-[minmax(0,1fr)_400px]">
+        <GroupTable batch={batch} />
+        <BatchSide batch={batch} />
+      </div>
+    </>
+  )
+}
+
+function BatchFigures({ batch }: { batch: BatchViewDto }) {
+  const now = useNow()
+  const active = isActive(batch)
+  const ended = batch.scored + batch.failed
+  const duration = batchDurationMs(batch, now)
+  const overall = duration !== null && duration > 0 ? ended / (duration / 1000) : null
+  const eta = formatDuration(batch.etaMs)
+  const took = formatDuration(duration)
+  return (
+    <>
+      <FigureStrip label="The batch">
+        <Figure
+          label="Samples ended"
+          value={formatCount(ended)}
+          unit={`of ${formatCount(batch.samples)}`}
+          detail={
+            batch.failed === 0
+              ? 'none failed'
+              : `${formatCount(batch.failed)} failed, ${quantityText(formatPercent(batch.failed / Math.max(1, ended)))}`
+          }
+        />
+        <Figure
+          label="Groups done"
+          value={formatCount(batch.groupsCompleted)}
+          unit={`of ${formatCount(batch.groups)}`}
+          detail={
+            batch.groupsCompleted === 0
+              ? 'none yet'
+              : `${formatCount(batch.zeroVarianceGroups)} without variance, ${quantityText(formatPercent(batch.zeroVarianceGroups / batch.groupsCompleted))}`
+          }
+        />
+        <Figure
+          label="Mean reward"
+          value={formatScore(batch.mean)}
+          {...(batch.std === null ? {} : { unit: `± ${formatScore(batch.std)}` })}
+          detail={
+            batch.min === null
+              ? 'no sample scored'
+              : `${formatScore(batch.min)} to ${formatScore(batch.max)}, n = ${formatCount(batch.distribution.n)}`
+          }
+        />
+        <Figure
+          label="Rate"
+          value={active ? formatRate(batch.samplesPerSecond) : formatRate(overall)}
+          unit="samples/s"
+          detail={active ? 'over the last 5 s' : 'from acceptance to the end'}
+        />
+        <Figure
+          label="Retries"
+          value={formatCount(batch.retries)}
+          unit={batch.retries === 1 ? 'call' : 'calls'}
+          detail={
+            batch.scoreMsP50 === null
+              ? 'made again'
+              : `scoring p50 ${durationText(batch.scoreMsP50)}, p95 ${durationText(batch.scoreMsP95)}`
+          }
+        />
+        <Figure
+          label={active ? 'Time left' : 'Took'}
+          value={active ? eta.value : took.value}
+          {...((active ? eta.unit : took.unit) ? { unit: active ? eta.unit : took.unit } : {})}
+          detail={
+            active
+              ? `${durationText(duration)} so far`
+              : batch.queueMsP50 === null
+                ? 'acceptance to end'
+                : `queue p50 ${durationText(batch.queueMsP50)}, p95 ${durationText(batch.queueMsP95)}`
+          }
+        />
+      </FigureStrip>
+      {active && (
+        <div className="border-b px-5 py-3">
+          <ProgressBar
+            thick
+            running
+            scored={batch.scored}
+            failed={batch.failed}
+            total={batch.samples}
+          />
+        </div>
+      )}
+    </>
+  )
+}
+
+function RewardDistribution({ batch }: { batch: BatchViewDto }) {
+  const [axis, setAxis] = useState<'linear' | 'log'>('linear')
+  const data = useMemo(
+    () => prepareDistribution(batch.distribution, { log: axis === 'log' }),
+    [batch.distribution, axis],
+  )
+  return (
+    <ChartFrame
+      title="Rewards"
+      note={
+        data.n === 0
+          ? 'no sample scored yet'
+          : `n = ${formatCount(data.n)} scored · ${data.kind === 'bars' ? 'samples a value' : 'samples a bin'}`
+      }
+      actions={
+        <Segmented
+          label="Count axis"
+          value={axis}
+          onChange={setAxis}
+          options={[
+            { value: 'linear', label: 'Linear' },
+            { value: 'log', label: 'Log' },
+          ]}
+        />
+      }
+      chart={
+        data.n === 0 ? (
+          <Nothing>Rewards appear here as samples are scored.</Nothing>
+        ) : (
+          <DistributionPlot data={data} />
+        )
+      }
+      table={{
+        head: ['Reward', 'Samples', 'Share'],
+        rows: data.rows.map((row) => [row.label, formatCount(row.count), row.share]),
+      }}
+    />
+  )
+}
+
+function GroupCompletion({ batch }: { batch: BatchViewDto }) {
+  const now = useNow()
+  const { state } = useLive()
+  const seen = state.frozenAt ?? now
+  const elapsed = isActive(batch) && seen > 0 ? seen - Date.parse(batch.submittedAt) : null
+  // A new shape only when data came or a second passed, not on every render.
+  const data = useMemo(
+    () => prepareCompletion(batch.completion, batch.groups, elapsed),
+    [batch.completion, batch.groups, elapsed],
+  )
+  const times = [
+    data.halfMs === null ? null : `half out at ${durationText(data.halfMs)}`,
+    data.allMs === null ? null : `all at ${durationText(data.allMs)}`,
+  ].filter((each) => each !== null)
+  return (
+    <div className="min-w-0 border-t lg:border-t-0 lg:border-l">
+      <ChartFrame
+        title="Groups done over time"
+        note={`n = ${formatCount(batch.groupsCompleted)} of ${formatCount(batch.groups)}${times.length > 0 ? ` · ${times.join(', ')}` : ''}`}
+        chart={
+          batch.groupsCompleted === 0 ? (
+            <Nothing>The first group appears when its last sample is scored.</Nothing>
+          ) : (
+            <CompletionPlot data={data} total={batch.groups} />
+          )
+        }
+        table={{
+          head: ['After', 'Groups done'],
+          rows: batch.completion.map((point) => [
+            durationText(point.ms),
+            formatCount(point.groups),
+          ]),
+        }}
+      />
+    </div>
+  )
+}
+
+function Nothing({ children }: { children: string }) {
+  return (
+    <p className="flex h-full items-center justify-center rounded-lg border border-dashed text-ink-3">
+      {children}
+    </p>
+  )
+}
+
+function BatchSkeleton() {
+  return (
+    <>
+      <FigureStripSkeleton />
+      <div className="grid py-4 lg:grid-cols-2">
+        <ChartSkeleton height={220} />
+        <ChartSkeleton height={220} />
+      </div>
+      <TableSkeleton columns={5} rows={8} />
+    </>
+  )
+}

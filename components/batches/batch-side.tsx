@@ -1,0 +1,203 @@
+import type { BatchViewDto } from '../../server/wire/pages.ts'
+import { SAMPLE_FAILURE_TEXT, type SampleFailureReason } from '../../server/wire/sample-reason.ts'
+import { hueOf } from '../charts/hue.ts'
+import {
+  formatCount,
+  formatDuration,
+  formatPercent,
+  formatScore,
+  quantityText,
+} from '../format/numbers.ts'
+import { ServerName } from '../servers/fleet-table.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { Quantity } from '../ui/quantity.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+
+/** What stands beside the groups: data sources, failures, servers, the reward as it was resolved. */
+export function BatchSide({ batch }: { batch: BatchViewDto }) {
+  return (
+    <div className="min-w-0 border-t xl:border-t-0 xl:border-l [&>section]:border-b">
+      <DataSources batch={batch} />
+      <Failures batch={batch} />
+      {batch.servers.length > 0 && <Servers batch={batch} />}
+      <RewardSpec batch={batch} />
+    </div>
+  )
+}
+
+function DataSources({ batch }: { batch: BatchViewDto }) {
+  return (
+    <Section title="Data sources" note={formatCount(batch.dataSources.length)}>
+      <Scroll label="Data sources">
+        <table className="grid-table">
+          <thead>
+            <tr>
+              <th scope="col">Source</th>
+              <th scope="col" className="end">
+                Scored
+              </th>
+              <th scope="col" className="end">
+                Failed
+              </th>
+              <th scope="col" className="end">
+                Mean
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {batch.dataSources.map((source) => (
+              <tr key={source.dataSource}>
+                <td className="max-w-44">
+                  <PageLink
+                    href={`/samples?batch=${batch.batchId}&dataSource=${encodeURIComponent(source.dataSource)}`}
+                    className="flex items-center gap-2 hover:underline"
+                    title={source.dataSource}
+                  >
+                    <span
+                      className="size-2 shrink-0 rounded-[2px]"
+                      style={{ background: hueOf('source', source.dataSource) }}
+                      aria-hidden
+                    />
+                    <span className="truncate">{source.dataSource}</span>
+                  </PageLink>
+                </td>
+                <td className="num end">
+                  {formatCount(source.scored)}
+                  <span className="unit">/{formatCount(source.samples)}</span>
+                </td>
+                <td className={`num end ${source.failed > 0 ? 'text-bad' : 'text-ink-3'}`}>
+                  {formatCount(source.failed)}
+                </td>
+                <td className="num end">{formatScore(source.mean)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </Section>
+  )
+}
+
+function Failures({ batch }: { batch: BatchViewDto }) {
+  if (batch.failures.length === 0) {
+    return (
+      <Section title="Failures">
+        <p className="px-5 pb-4 text-ink-2">No sample failed.</p>
+      </Section>
+    )
+  }
+  const most = Math.max(...batch.failures.map((failure) => failure.count))
+  return (
+    <Section
+      title="Failures"
+      note={`${formatCount(batch.failed)} samples, ${quantityText(formatPercent(batch.failed / Math.max(1, batch.samples)))} of all`}
+    >
+      <ul className="pb-3">
+        {batch.failures.map(({ reason, count }) => (
+          <li key={reason}>
+            <PageLink
+              href={`/samples?batch=${batch.batchId}&status=failed&reason=${reason}`}
+              className="block px-5 py-1.5 hover:bg-hover"
+            >
+              <span className="flex items-center gap-3">
+                <span className="w-32 shrink-0 font-mono text-xs">{reason}</span>
+                <span className="h-2 min-w-0 flex-1" aria-hidden>
+                  <span
+                    className="hatch block h-2 min-w-[3px] rounded-[2px]"
+                    style={{ width: `${(count / most) * 100}%` }}
+                  />
+                </span>
+                <span className="num w-12 text-right">{formatCount(count)}</span>
+              </span>
+              <span className="mt-0.5 block text-xs text-ink-3">
+                {SAMPLE_FAILURE_TEXT[reason as SampleFailureReason] ?? ''}
+              </span>
+            </PageLink>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  )
+}
+
+function Servers({ batch }: { batch: BatchViewDto }) {
+  const total = batch.servers.reduce((sum, server) => sum + server.samples, 0)
+  return (
+    <Section title="Scored by" note={`${formatCount(total)} samples`}>
+      <div className="mx-5 mb-1 flex h-2 gap-px overflow-hidden rounded-full" aria-hidden>
+        {batch.servers.map((server) => (
+          <span
+            key={server.serverName}
+            style={{
+              width: `${(server.samples / Math.max(1, total)) * 100}%`,
+              background: hueOf('server', server.serverName),
+            }}
+          />
+        ))}
+      </div>
+      <Scroll label="Servers">
+        <table className="grid-table">
+          <thead>
+            <tr>
+              <th scope="col">Server</th>
+              <th scope="col" className="end">
+                Share
+              </th>
+              <th scope="col" className="end">
+                p50
+              </th>
+              <th scope="col" className="end">
+                p99
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {batch.servers.map((server) => (
+              <tr key={server.serverName}>
+                <td className="max-w-40">
+                  <ServerName name={server.serverName} />
+                </td>
+                <td className="end" title={`${formatCount(server.samples)} samples`}>
+                  <Quantity of={formatPercent(total === 0 ? null : server.samples / total)} />
+                </td>
+                <td className="end">
+                  <Quantity of={formatDuration(server.p50Ms)} />
+                </td>
+                <td className="end">
+                  <Quantity of={formatDuration(server.p99Ms)} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </Section>
+  )
+}
+
+function RewardSpec({ batch }: { batch: BatchViewDto }) {
+  const said = Object.entries(batch.reward).filter(
+    ([, value]) => value !== null && value !== false && JSON.stringify(value) !== '{}',
+  )
+  return (
+    <Section title="Reward" note={batch.rewardName}>
+      <dl className="px-5 pb-4">
+        {said.map(([key, value]) => (
+          <div key={key} className="flex gap-4 py-0.5">
+            <dt className="w-32 shrink-0 text-ink-3">{key}</dt>
+            <dd className="num min-w-0 break-words font-mono text-xs leading-5">
+              {typeof value === 'object' ? JSON.stringify(value) : String(value)}
+            </dd>
+          </div>
+        ))}
+        <div className="flex gap-4 py-0.5">
+          <dt className="w-32 shrink-0 text-ink-3">groupSize</dt>
+          <dd className="num font-mono text-xs leading-5">
+            {batch.groupSize ?? 'all rows of a uid'}
+          </dd>
+        </div>
+      </dl>
+    </Section>
+  )
+}

@@ -1,0 +1,280 @@
+'use client'
+
+import { useInfiniteQuery, useQuery } from '@tanstack/react-query'
+import { FilterX, Layers } from 'lucide-react'
+import { useMemo, useRef } from 'react'
+import type { BatchProgressDto } from '../../server/wire/pages.ts'
+import type { BatchStatus } from '../../server/wire/trainer.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { formatCount, formatRate } from '../format/numbers.ts'
+import { useKeys } from '../shell/keys.tsx'
+import { PageHeader } from '../shell/page-header.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { Ago } from '../ui/ago.tsx'
+import { Button, buttonClass } from '../ui/button.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { Segmented, Select } from '../ui/field.tsx'
+import { NewRows } from '../ui/new-rows.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { BatchStatusView } from '../ui/status.tsx'
+import { useAnnounced } from '../ui/use-announced.ts'
+import { useUrl } from '../url/use-url.ts'
+import {
+  BatchLink,
+  BatchProgress,
+  BatchTime,
+  FailedCount,
+  isActive,
+  MeanStd,
+  RunName,
+} from './batch-cells.tsx'
+import { BATCH_STATUSES, type BatchFilters, batchFilters, batchListInput } from './batch-filters.ts'
+
+const idOf = (batch: BatchProgressDto) => batch.batchId
+
+/** All batches, newest first. */
+export function BatchesPage() {
+  const trpc = useTRPC()
+  const [filters, setFilters] = useUrl(batchFilters)
+  const input = batchListInput(filters)
+  const list = useInfiniteQuery(
+    trpc.batches.list.infiniteQueryOptions(input, {
+      getNextPageParam: (page) => page.nextCursor,
+      meta: { topics: ['batches'] },
+    }),
+  )
+  const rows = useMemo(() => list.data?.pages.flatMap((page) => page.items), [list.data])
+  const { shown, freshCount, showFresh } = useAnnounced(
+    rows,
+    idOf,
+    JSON.stringify(input),
+    list.hasNextPage,
+  )
+  const filtered = filters.run !== null || filters.status !== null || filters.split !== null
+  return (
+    <>
+      <PageHeader title="Batches" />
+      <Filters filters={filters} onChange={setFilters} />
+      <NewRows count={freshCount} noun={['batch', 'batches']} onShow={showFresh} />
+      <QueryView query={list} skeleton={<TableSkeleton columns={9} rows={14} />}>
+        {() =>
+          shown.length === 0 ? (
+            <NoBatches
+              filtered={filtered}
+              onClear={() => setFilters({ run: null, status: null, split: null })}
+            />
+          ) : (
+            <>
+              <BatchTable batches={shown} />
+              <div className="flex h-14 items-center justify-center text-xs text-ink-3">
+                {list.hasNextPage ? (
+                  <Button
+                    small
+                    busy={list.isFetchingNextPage}
+                    onClick={() => void list.fetchNextPage()}
+                  >
+                    {list.isFetchingNextPage ? 'Loading…' : 'Load older batches'}
+                  </Button>
+                ) : (
+                  <span className="num">All {formatCount(shown.length)} shown</span>
+                )}
+              </div>
+            </>
+          )
+        }
+      </QueryView>
+    </>
+  )
+}
+
+function Filters({
+  filters,
+  onChange,
+}: {
+  filters: BatchFilters
+  onChange(change: Partial<BatchFilters>): void
+}) {
+  const trpc = useTRPC()
+  const runs = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))
+  const first = useRef<HTMLDivElement>(null)
+  useKeys([
+    {
+      key: 'f',
+      label: 'Filter',
+      group: 'This page',
+      run: () => first.current?.querySelector('select')?.focus(),
+    },
+  ])
+  return (
+    <div ref={first} className="flex flex-wrap items-center gap-2 border-b px-5 py-2">
+      <div className="w-52">
+        <Select
+          label="Run"
+          hideLabel
+          value={filters.run ?? ''}
+          onChange={(event) => onChange({ run: event.target.value || null })}
+        >
+          <option value="">All runs</option>
+          {filters.run !== null && !runs.data?.some((run) => run.name === filters.run) && (
+            <option>{filters.run}</option>
+          )}
+          {runs.data?.map((run) => (
+            <option key={run.name}>{run.name}</option>
+          ))}
+        </Select>
+      </div>
+      <div className="w-32">
+        <Select
+          label="Status"
+          hideLabel
+          value={filters.status ?? ''}
+          onChange={(event) =>
+            onChange({ status: (event.target.value || null) as BatchStatus | null })
+          }
+        >
+          <option value="">Any status</option>
+          {BATCH_STATUSES.map((status) => (
+            <option key={status}>{status}</option>
+          ))}
+        </Select>
+      </div>
+      <Segmented
+        label="Split"
+        value={filters.split ?? 'all'}
+        options={[
+          { value: 'all', label: 'All' },
+          { value: 'train', label: 'Train' },
+          { value: 'val', label: 'Val' },
+        ]}
+        onChange={(split) => onChange({ split: split === 'all' ? null : split })}
+      />
+      {(filters.run || filters.status || filters.split) && (
+        <Button
+          small
+          variant="quiet"
+          onClick={() => onChange({ run: null, status: null, split: null })}
+        >
+          Clear
+        </Button>
+      )}
+    </div>
+  )
+}
+
+function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
+  return (
+    <Scroll label="Batches">
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th scope="col">Batch</th>
+            <th scope="col">Run</th>
+            <th scope="col" className="end">
+              Step
+            </th>
+            <th scope="col">Split</th>
+            <th scope="col">Status</th>
+            <th scope="col">Progress</th>
+            <th scope="col" className="end">
+              Samples
+            </th>
+            <th scope="col" className="end">
+              Groups done
+            </th>
+            <th scope="col" className="end">
+              Failed
+            </th>
+            <th scope="col" className="end">
+              Mean ± std
+            </th>
+            <th scope="col">Reward</th>
+            <th scope="col" className="end">
+              Samples/s
+            </th>
+            <th scope="col" className="end">
+              Time
+            </th>
+            <th scope="col" className="end">
+              Submitted
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {batches.map((batch) => (
+            <tr key={batch.batchId} data-batch={batch.batchId}>
+              <td>
+                <BatchLink batchId={batch.batchId} />
+              </td>
+              <td>
+                <RunName run={batch.run} />
+              </td>
+              <td className="num end">{formatCount(batch.step)}</td>
+              <td className="text-ink-2">{batch.split}</td>
+              <td>
+                <BatchStatusView status={batch.status} />
+              </td>
+              <td>
+                <BatchProgress batch={batch} />
+              </td>
+              <td className="num end">{formatCount(batch.samples)}</td>
+              <td className="num end">
+                {formatCount(batch.groupsCompleted)}
+                <span className="unit">/{formatCount(batch.groups)}</span>
+              </td>
+              <td className="end">
+                <FailedCount failed={batch.failed} />
+              </td>
+              <td className="end">
+                <MeanStd mean={batch.mean} std={batch.std} />
+              </td>
+              <td className="max-w-44 truncate text-ink-2" title={batch.rewardName}>
+                {batch.rewardName}
+              </td>
+              <td className="num end">
+                {isActive(batch) ? (
+                  formatRate(batch.samplesPerSecond)
+                ) : (
+                  <span className="text-ink-3">–</span>
+                )}
+              </td>
+              <td className="end">
+                <BatchTime batch={batch} />
+              </td>
+              <td className="end text-ink-2">
+                <Ago at={batch.submittedAt} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  )
+}
+
+function NoBatches({ filtered, onClear }: { filtered: boolean; onClear(): void }) {
+  return filtered ? (
+    <Empty
+      icon={FilterX}
+      title="No batch fits these filters"
+      actions={<Button onClick={onClear}>Clear the filters</Button>}
+    >
+      A batch that arrives and fits appears here by itself.
+    </Empty>
+  ) : (
+    <Empty
+      icon={Layers}
+      title="No batch yet"
+      actions={
+        <PageLink href="/" className={buttonClass('primary')}>
+          Submit a first one
+        </PageLink>
+      }
+    >
+      A batch is what a trainer hands over with{' '}
+      <code className="font-mono text-xs">batches.submit</code>: the rollouts of one step. The
+      overview has an example to copy.
+    </Empty>
+  )
+}

@@ -1,0 +1,29 @@
+/**
+ * Completion numbers are dense, so a row of the table is a completion number: any part of a hundred
+ * thousand groups is one page away, and a page that is full never changes again.
+ */
+export const GROUP_PAGE = 100
+
+/** The completion number (from 1) that a row shows. */
+export function seqOfRow(row: number, total: number, order: 'completion' | 'latest'): number {
+  return order === 'completion' ? row + 1 : total - row
+}
+
+/** The page that holds a completion number. */
+export function pageOfSeq(seq: number): number {
+  return Math.floor((seq - 1) / GROUP_PAGE)
+}
+
+/** The pages needed to draw rows `from` to `to`, both included. */
+export function pagesOfRows(
+  from: number,
+  to: number,
+  total: number,
+  order: 'completion' | 'latest',
+): number[] {
+  if (total === 0 || to < from) return []
+  const first = pageOfSeq(seqOfRow(Math.max(0, from), total, order))
+  const last = pageOfSeq(seqOfRow(Math.min(total - 1, to), total, order))
+  const [low, high] = first <= last ? [first, last] : [last, first]
+  return Array.from({ length: high - low + 1 }, (_, i) => low + i)
+}

@@ -1,0 +1,271 @@
+// biome-ignore-all lint/a11y/useSemanticElements: rows are placed by transform, which table elements do not take
+// biome-ignore-all lint/a11y/useFocusableInteractive: cells are read, their links are focused
+'use client'
+
+import { useQueries } from '@tanstack/react-query'
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { useRef, useState } from 'react'
+import type { BatchGroupDto, BatchViewDto } from '../../server/wire/pages.ts'
+import { useTRPC } from '../api/trpc.ts'
+import type { ScoreScale } from '../charts/dot-strip.prepare.ts'
+import { DotStrip } from '../charts/dot-strip.tsx'
+import { durationText, formatCount, formatDuration, formatScore } from '../format/numbers.ts'
+import { shortenMiddle } from '../format/text.ts'
+import { dateTime } from '../format/time.ts'
+import { PageLink } from '../shell/page-link.tsx'
+import { FailureView } from '../ui/failure-view.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { NewRows } from '../ui/new-rows.tsx'
+import { Quantity } from '../ui/quantity.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { Skeleton } from '../ui/skeleton.tsx'
+import { isActive } from './batch-cells.tsx'
+import { GROUP_PAGE, pagesOfRows, seqOfRow } from './group-pages.ts'
+
+const isFull = (page: { items: unknown[] } | undefined) => page?.items.length === GROUP_PAGE
+
+const ROW_PX = 36
+const COLUMNS = 'grid-cols-[52px_minmax(90px,1fr)_84px_190px_132px_minmax(190px,1.3fr)]'
+
+/** Groups in the order in which they completed, with what each waited for. */
+export function GroupTable({ batch }: { batch: BatchViewDto }) {
+  const [order, setOrder] = useState<'completion' | 'latest'>('completion')
+  const [latestShown, setLatestShown] = useState(0)
+  // Oldest first, new groups join at the end and move nothing. Latest first, they would push rows away
+  // from under the cursor, so that they are announced instead.
+  const total = order === 'completion' ? batch.groupsCompleted : latestShown
+  return (
+    <Section
+      title="Groups in completion order"
+      note={`${formatCount(batch.groupsCompleted)} of ${formatCount(batch.groups)}`}
+      actions={
+        <Segmented
+          label="Order"
+          value={order}
+          onChange={(next) => {
+            setLatestShown(batch.groupsCompleted)
+            setOrder(next)
+          }}
+          options={[
+            { value: 'completion', label: 'First out' },
+            { value: 'latest', label: 'Last out' },
+          ]}
+        />
+      }
+    >
+      {order === 'latest' && (
+        <NewRows
+          count={batch.groupsCompleted - latestShown}
+          noun={['group', 'groups']}
+          onShow={() => setLatestShown(batch.groupsCompleted)}
+        />
+      )}
+      {batch.groupsCompleted === 0 ? (
+        <p className="px-5 pb-6 text-ink-2">
+          {isActive(batch)
+            ? 'No group is complete yet. A group is delivered when its last sample ends.'
+            : 'No group completed.'}
+        </p>
+      ) : (
+        <GroupRows key={order} batch={batch} total={total} order={order} />
+      )}
+    </Section>
+  )
+}
+
+function GroupRows({
+  batch,
+  total,
+  order,
+}: {
+  batch: BatchViewDto
+  total: number
+  order: 'completion' | 'latest'
+}) {
+  const trpc = useTRPC()
+  const scroller = useRef<HTMLElement>(null)
+  const seenGroups = useRef(0)
+  const rows = useVirtualizer({
+    count: total,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW_PX,
+    overscan: 12,
+  })
+  const visible = rows.getVirtualItems()
+  const fullPages = Math.floor(seenGroups.current / GROUP_PAGE)
+  const pages = pagesOfRows(visible[0]?.index ?? 0, visible.at(-1)?.index ?? 0, total, order)
+  const fetched = useQueries({
+    queries: pages.map((page) =>
+      trpc.batches.groups.queryOptions(
+        {
+          batchId: batch.batchId,
+          after: page * GROUP_PAGE,
+          limit: GROUP_PAGE,
+          order: 'completion',
+        },
+        {
+          staleTime: (query) => (isFull(query.state.data) ? Number.POSITIVE_INFINITY : 1_000),
+          // A full page never changes again and is not read again.
+          meta: { topics: page < fullPages ? [] : [`batch:${batch.batchId}`] },
+        },
+      ),
+    ),
+  })
+  const bySeq = new Map<number, BatchGroupDto>()
+  for (const { data } of fetched) for (const group of data?.items ?? []) bySeq.set(group.seq, group)
+  const failed = fetched.find((page) => page.error && page.data === undefined)
+  seenGroups.current = Math.max(seenGroups.current, ...bySeq.keys())
+  const scale = { min: batch.min ?? 0, max: batch.max ?? 0 }
+  return (
+    <>
+      <Scroll ref={scroller} label="Groups" className="h-[min(62vh,640px)] min-h-64 overflow-auto">
+        <div
+          role="table"
+          aria-label="Groups in completion order"
+          aria-rowcount={total + 1}
+          className="min-w-[820px]"
+        >
+          <div role="rowgroup" className="sticky top-0 z-10 bg-surface">
+            <div
+              role="row"
+              className={`grid ${COLUMNS} h-8 items-center gap-x-4 border-b px-5 text-xs text-ink-3`}
+            >
+              <span role="columnheader" className="text-right">
+                No.
+              </span>
+              <span role="columnheader">Group</span>
+              <span role="columnheader" className="text-right">
+                Out after
+              </span>
+              <span role="columnheader" className="num flex justify-between gap-2 pr-9">
+                <span>{formatScore(batch.min)}</span>
+                <span>scores</span>
+                <span>{formatScore(batch.max)}</span>
+              </span>
+              <span role="columnheader" className="text-right">
+                Mean ± std
+              </span>
+              <span role="columnheader">Waited for</span>
+            </div>
+          </div>
+          <div role="rowgroup" className="relative" style={{ height: rows.getTotalSize() }}>
+            {visible.map((item) => {
+              const seq = seqOfRow(item.index, total, order)
+              return (
+                <div
+                  key={seq}
+                  role="row"
+                  aria-rowindex={item.index + 2}
+                  className={`absolute inset-x-0 grid ${COLUMNS} items-center gap-x-4 border-b px-5 hover:bg-hover`}
+                  style={{ height: ROW_PX, transform: `translateY(${item.start}px)` }}
+                >
+                  <GroupRow
+                    seq={seq}
+                    group={bySeq.get(seq)}
+                    batchId={batch.batchId}
+                    scale={scale}
+                  />
+                </div>
+              )
+            })}
+          </div>
+        </div>
+      </Scroll>
+      {failed && <FailureView compact error={failed.error} onRetry={() => void failed.refetch()} />}
+    </>
+  )
+}
+
+function GroupRow({
+  seq,
+  group,
+  batchId,
+  scale,
+}: {
+  seq: number
+  group: BatchGroupDto | undefined
+  batchId: string
+  scale: ScoreScale
+}) {
+  if (group === undefined) {
+    return (
+      <>
+        <span role="cell" className="num text-right text-ink-3">
+          {formatCount(seq)}
+        </span>
+        {[0, 1, 2, 3, 4].map((cell) => (
+          <span role="cell" key={cell}>
+            <Skeleton height={10} className="w-3/5" />
+          </span>
+        ))}
+      </>
+    )
+  }
+  return (
+    <>
+      <span role="cell" className="num text-right text-ink-3">
+        {formatCount(group.seq)}
+      </span>
+      <span role="cell" className="min-w-0 truncate">
+        <PageLink
+          href={`/samples?batch=${batchId}&uid=${encodeURIComponent(group.uid)}`}
+          className="font-mono text-xs hover:underline"
+          title={group.uid}
+        >
+          {shortenMiddle(group.uid, 22)}
+        </PageLink>
+        <span className="num ml-2 text-xs text-ink-3">×{formatCount(group.size)}</span>
+      </span>
+      <span role="cell" className="text-right" title={dateTime(Date.parse(group.completedAt))}>
+        <Quantity of={formatDuration(group.completedMs)} />
+      </span>
+      <span role="cell">
+        <DotStrip scores={group.scores} scale={scale} mean={group.mean} />
+      </span>
+      <span role="cell" className="num text-right">
+        {formatScore(group.mean)}
+        {group.std !== null && <span className="unit">&nbsp;±&nbsp;{formatScore(group.std)}</span>}
+      </span>
+      <span role="cell" className="min-w-0">
+        <Slowest group={group} batchId={batchId} />
+      </span>
+    </>
+  )
+}
+
+/** The member that ended last, and whether it had waited in the queue or for its score. */
+function Slowest({ group, batchId }: { group: BatchGroupDto; batchId: string }) {
+  if (group.slowestIndex === null) return <span className="text-ink-3">–</span>
+  const queue = group.slowestQueueMs ?? 0
+  const score = group.slowestScoreMs ?? 0
+  const whole = Math.max(queue + score, 0.001)
+  const mostly = queue > score ? 'queue' : 'scoring'
+  return (
+    <span className="flex items-center gap-2.5">
+      <PageLink
+        href={`/samples?batch=${batchId}&sample=${batchId}-${group.slowestIndex}`}
+        className="num w-14 shrink-0 font-mono text-xs hover:underline"
+      >
+        #{group.slowestIndex}
+      </PageLink>
+      <span className="flex h-1.5 w-16 shrink-0 overflow-hidden rounded-full" aria-hidden>
+        <span style={{ width: `${(queue / whole) * 100}%`, background: 'var(--data-8)' }} />
+        <span style={{ width: `${(score / whole) * 100}%`, background: 'var(--data-2)' }} />
+      </span>
+      <span className="num min-w-0 truncate text-xs text-ink-2">
+        {mostly === 'queue' ? (
+          <>
+            queue {durationText(queue)}
+            <span className="text-ink-3">, scoring {durationText(score)}</span>
+          </>
+        ) : (
+          <>
+            scoring {durationText(score)}
+            <span className="text-ink-3">, queue {durationText(queue)}</span>
+          </>
+        )}
+      </span>
+    </span>
+  )
+}

@@ -1,0 +1,155 @@
+'use client'
+
+import type { BatchProgressDto } from '../../server/wire/pages.ts'
+import type { BatchSummary } from '../../server/wire/trainer.ts'
+import { formatCount, formatRate } from '../format/numbers.ts'
+import { PageLink } from '../shell/page-link.tsx'
+import { Ago } from '../ui/ago.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { BatchStatusView } from '../ui/status.tsx'
+import {
+  BatchLink,
+  BatchProgress,
+  BatchTime,
+  FailedCount,
+  MeanStd,
+  RunName,
+} from './batch-cells.tsx'
+
+/** Batches that run, on the overview. */
+export function ActiveBatches({ batches }: { batches: BatchProgressDto[] }) {
+  return (
+    <Section
+      title={<PageLink href="/batches?status=running">Active batches</PageLink>}
+      note={batches.length > 0 ? formatCount(batches.length) : undefined}
+    >
+      {batches.length === 0 ? (
+        <p className="px-5 pb-5 text-ink-2">No batch is running.</p>
+      ) : (
+        <Scroll label="Active batches">
+          <table className="grid-table">
+            <thead>
+              <tr>
+                <th scope="col">Batch</th>
+                <th scope="col">Run</th>
+                <th scope="col" className="end">
+                  Step
+                </th>
+                <th scope="col">Progress</th>
+                <th scope="col" className="end">
+                  Groups done
+                </th>
+                <th scope="col" className="end">
+                  Failed
+                </th>
+                <th scope="col" className="end">
+                  Mean ± std
+                </th>
+                <th scope="col" className="end">
+                  Samples/s
+                </th>
+                <th scope="col" className="end">
+                  Time
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {batches.map((batch) => (
+                <tr key={batch.batchId}>
+                  <td>
+                    <BatchLink batchId={batch.batchId} />
+                  </td>
+                  <td>
+                    <RunName run={batch.run} />
+                  </td>
+                  <td className="num end">{formatCount(batch.step)}</td>
+                  <td>
+                    <BatchProgress batch={batch} />
+                  </td>
+                  <td className="num end">
+                    {formatCount(batch.groupsCompleted)}
+                    <span className="unit">/{formatCount(batch.groups)}</span>
+                  </td>
+                  <td className="end">
+                    <FailedCount failed={batch.failed} />
+                  </td>
+                  <td className="end">
+                    <MeanStd mean={batch.mean} std={batch.std} />
+                  </td>
+                  <td className="num end">{formatRate(batch.samplesPerSecond)}</td>
+                  <td className="end">
+                    <BatchTime batch={batch} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+    </Section>
+  )
+}
+
+/** Batches that ended last, on the overview. */
+export function RecentBatches({
+  batches,
+  className,
+}: {
+  batches: BatchSummary[]
+  className?: string
+}) {
+  return (
+    <Section
+      title={<PageLink href="/batches">Recent batches</PageLink>}
+      className={className ?? ''}
+    >
+      {batches.length === 0 ? (
+        <p className="px-5 pb-5 text-ink-2">None has ended yet.</p>
+      ) : (
+        <Scroll label="Recent batches">
+          <table className="grid-table">
+            <thead>
+              <tr>
+                <th scope="col">Batch</th>
+                <th scope="col">Run</th>
+                <th scope="col" className="end">
+                  Step
+                </th>
+                <th scope="col">Status</th>
+                <th scope="col" className="end">
+                  Mean ± std
+                </th>
+                <th scope="col" className="end">
+                  Ended
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {batches.map((batch) => (
+                <tr key={batch.batchId}>
+                  <td>
+                    <BatchLink batchId={batch.batchId} />
+                  </td>
+                  <td>
+                    <RunName run={batch.run} />
+                  </td>
+                  <td className="num end">{formatCount(batch.step)}</td>
+                  <td>
+                    <BatchStatusView status={batch.status} />
+                  </td>
+                  <td className="end">
+                    <MeanStd mean={batch.mean} std={batch.std} />
+                  </td>
+                  <td className="end text-ink-2">
+                    <Ago at={batch.completedAt} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+    </Section>
+  )
+}

@@ -1,0 +1,73 @@
+'use client'
+
+import { ChartColumn, Table2 } from 'lucide-react'
+import { type ReactNode, useState } from 'react'
+import { IconButton } from '../ui/button.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+
+/** A chart with its title, its n and unit, its own switches, and the same numbers as a table. */
+export function ChartFrame({
+  title,
+  note,
+  actions,
+  chart,
+  table,
+}: {
+  title: string
+  /** n and unit. */
+  note: ReactNode
+  actions?: ReactNode
+  chart: ReactNode
+  table: { head: string[]; rows: (string | number)[][] }
+}) {
+  const [asTable, setAsTable] = useState(false)
+  return (
+    <Section
+      title={title}
+      note={note}
+      actions={
+        <>
+          {!asTable && actions}
+          <IconButton
+            label={asTable ? `Show ${title} as a chart` : `Show ${title} as a table`}
+            aria-pressed={asTable}
+            onClick={() => setAsTable(!asTable)}
+          >
+            {asTable ? <ChartColumn size={15} aria-hidden /> : <Table2 size={15} aria-hidden />}
+          </IconButton>
+        </>
+      }
+    >
+      {asTable ? (
+        <Scroll label={`${title}, table`} className="h-[212px] overflow-auto">
+          <table className="grid-table">
+            <thead>
+              <tr>
+                {table.head.map((cell, i) => (
+                  <th key={cell} className={i > 0 ? 'end' : undefined} scope="col">
+                    {cell}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {table.rows.map((row) => (
+                <tr key={row.join('|')}>
+                  {row.map((cell, i) => (
+                    // biome-ignore lint/suspicious/noArrayIndexKey: columns do not move
+                    <td key={i} className={`num ${i > 0 ? 'end' : ''}`}>
+                      {cell}
+                    </td>
+                  ))}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      ) : (
+        <div className="h-[212px] px-5 pb-3">{chart}</div>
+      )}
+    </Section>
+  )
+}

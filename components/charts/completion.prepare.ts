@@ -1,0 +1,58 @@
+import { durationText } from '../format/numbers.ts'
+
+/** A point of the completion curve: `groups` done at `ms` after acceptance. */
+export interface CompletionPoint {
+  ms: number
+  groups: number
+}
+
+/** Groups over time, ready to draw. */
+export interface CompletionChartData {
+  points: CompletionPoint[]
+  /** From the last completion to now, drawn paler: nothing came since, but the batch still runs. */
+  waiting: CompletionPoint[]
+  ticks: { at: number; label: string }[]
+  /** When half of all groups and when all of them were out, in milliseconds; null while not reached. */
+  halfMs: number | null
+  allMs: number | null
+  endMs: number
+}
+
+/** Prepares the curve. `elapsedMs` is the age of a batch that runs, null for one that has ended. */
+export function prepareCompletion(
+  completion: readonly CompletionPoint[],
+  totalGroups: number,
+  elapsedMs: number | null,
+): CompletionChartData {
+  const points = [{ ms: 0, groups: 0 }, ...completion]
+  const last = points.at(-1) as CompletionPoint
+  const endMs = Math.max(last.ms, elapsedMs ?? 0, 1)
+  const reach = (groups: number) =>
+    groups <= 0 ? null : (points.find((p) => p.groups >= groups)?.ms ?? null)
+  return {
+    points,
+    waiting:
+      elapsedMs !== null && elapsedMs > last.ms
+        ? [last, { ms: elapsedMs, groups: last.groups }]
+        : [],
+    ticks: timeTicks(endMs),
+    halfMs: reach(Math.ceil(totalGroups / 2)),
+    allMs: reach(totalGroups),
+    endMs,
+  }
+}
+
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500]
+  .concat([1, 2, 5, 10, 15, 30].map((s) => s * 1000))
+  .concat([1, 2, 5, 10, 15, 30].map((m) => m * 60_000))
+  .concat([1, 2, 4, 6, 12, 24, 48, 120, 240, 720].map((h) => h * 3_600_000))
+
+/** At most seven round moments from 0 to `endMs`. */
+export function timeTicks(endMs: number): { at: number; label: string }[] {
+  const step = STEPS.find((each) => endMs / each <= 6) ?? (STEPS.at(-1) as number)
+  const ticks: { at: number; label: string }[] = []
+  for (let at = 0; at <= endMs; at += step) {
+    ticks.push({ at, label: at === 0 ? '0' : durationText(at) })
+  }
+  return ticks
+}

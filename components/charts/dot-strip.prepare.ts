@@ -1,0 +1,44 @@
+/** A common scale of scores: the same place is the same score in every row. */
+export interface ScoreScale {
+  min: number
+  max: number
+}
+
+/** Scores of a group on the scale: where, and how many lie there. */
+export interface Dot {
+  /** 0 to 1 along the scale. */
+  x: number
+  count: number
+}
+
+/**
+ * Puts a group's scores on the scale in at most `slots` places; scores that fall into one place become
+ * one larger dot. A scale without extent puts everything in the middle.
+ */
+export function prepareDots(
+  scores: readonly (number | null)[],
+  scale: ScoreScale,
+  slots = 48,
+): { dots: Dot[]; failed: number } {
+  const counts = new Map<number, number>()
+  let failed = 0
+  const extent = scale.max - scale.min
+  for (const score of scores) {
+    if (score === null) {
+      failed++
+      continue
+    }
+    const x = extent > 0 ? Math.min(1, Math.max(0, (score - scale.min) / extent)) : 0.5
+    const slot = Math.round(x * (slots - 1))
+    counts.set(slot, (counts.get(slot) ?? 0) + 1)
+  }
+  const dots = [...counts]
+    .sort(([a], [b]) => a - b)
+    .map(([slot, count]) => ({ x: extent > 0 ? slot / (slots - 1) : 0.5, count }))
+  return { dots, failed }
+}
+
+/** Radius in pixels of a dot that stands for `count` scores: its area grows with the count, up to 5.5 px. */
+export function dotRadius(count: number): number {
+  return Math.min(5.5, 2.4 * Math.sqrt(1 + (count - 1) * 0.55))
+}

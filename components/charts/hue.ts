@@ -1,0 +1,63 @@
+/**
+ * Colour is identity: the same run, source, server or reason has the same of eight hues on every page.
+ * A name's own hue comes from its letters; where another name of its kind has that hue already, the next
+ * free one is taken and remembered, because four servers on three colours say nothing.
+ */
+export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker'
+
+const HUES = 8
+const KEY = 'rewardops-hues'
+let known: Record<string, number> | null = null
+
+function load(): Record<string, number> {
+  if (known !== null) return known
+  try {
+    known = JSON.parse(localStorage.getItem(KEY) ?? '{}') as Record<string, number>
+  } catch {
+    known = {}
+  }
+  return known
+}
+
+/** FNV-1a, 32 bits: short names spread well over eight hues. */
+export function nameHash(name: string): number {
+  let hash = 0x811c9dc5
+  for (let i = 0; i < name.length; i++) {
+    hash = Math.imul(hash ^ name.charCodeAt(i), 0x01000193) >>> 0
+  }
+  return hash
+}
+
+/** The hue of a name among those of its kind already given, 1 to 8. */
+export function pickHue(name: string, taken: readonly number[]): number {
+  const own = nameHash(name) % HUES
+  if (taken.length < HUES) {
+    for (let i = 0; i < HUES; i++) {
+      const hue = ((own + i) % HUES) + 1
+      if (!taken.includes(hue)) return hue
+    }
+  }
+  return own + 1
+}
+
+/** The colour of a name, as a CSS value. */
+export function hueOf(kind: HueKind, name: string): string {
+  const hues = load()
+  const key = `${kind}:${name}`
+  const given = hues[key]
+  if (given !== undefined) return `var(--data-${given})`
+  const ofKind = Object.entries(hues).filter(([each]) => each.startsWith(`${kind}:`))
+  const hue = pickHue(
+    name,
+    ofKind.map(([, taken]) => taken),
+  )
+  hues[key] = hue
+  try {
+    // Names come and go; the list is started again before it grows without bound.
+    if (Object.keys(hues).length > 400) known = { [key]: hue }
+    localStorage.setItem(KEY, JSON.stringify(known))
+  } catch {
+    // Without storage the hue is kept as long as the page.
+  }
+  return `var(--data-${hue})`
+}

@@ -1,0 +1,20 @@
+'use client'
+
+import dynamic from 'next/dynamic'
+import { ChartSkeleton } from '../ui/skeleton.tsx'
+
+const loading = () => <ChartSkeleton height={190} />
+
+/** The plots, fetched after the page: Recharts is larger than everything else together. */
+export const DistributionPlot = dynamic(
+  () => import('./plots.tsx').then((plots) => plots.DistributionPlot),
+  { ssr: false, loading },
+)
+export const CompletionPlot = dynamic(
+  () => import('./plots.tsx').then((plots) => plots.CompletionPlot),
+  { ssr: false, loading },
+)
+export const RetriesPlot = dynamic(() => import('./plots.tsx').then((plots) => plots.RetriesPlot), {
+  ssr: false,
+  loading,
+})

@@ -1,0 +1,254 @@
+'use client'
+
+import {
+  Area,
+  Bar,
+  BarChart,
+  CartesianGrid,
+  Cell,
+  ComposedChart,
+  Line,
+  ReferenceLine,
+  ResponsiveContainer,
+  Tooltip,
+  XAxis,
+  YAxis,
+} from 'recharts'
+import { durationText, formatCount, formatScore } from '../format/numbers.ts'
+import { clockTime } from '../format/time.ts'
+import type { CompletionChartData } from './completion.prepare.ts'
+import type { DistributionChartData } from './distribution.prepare.ts'
+import { hueOf } from './hue.ts'
+import type { RetryChartData } from './retries.prepare.ts'
+
+/**
+ * The drawing half of the charts. This file alone brings Recharts along and is loaded after the page; every
+ * decision about data is made in the prepare files.
+ */
+
+const TICK = { fill: 'var(--ink-3)', fontSize: 11 }
+const AXIS = { stroke: 'var(--line-strong)' }
+const GRID = <CartesianGrid vertical={false} stroke="var(--line)" />
+const MARGIN = { top: 8, right: 4, bottom: 0, left: 0 }
+const CURSOR = { fill: 'var(--ink)', fillOpacity: 0.05 }
+
+function labelOf(ticks: readonly { at: number; label: string }[]) {
+  return (at: number) => ticks.find((tick) => tick.at === at)?.label ?? ''
+}
+
+function Tip({
+  title,
+  rows,
+}: {
+  title: string
+  rows: { label: string; value: string; color?: string }[]
+}) {
+  return (
+    <div className="rounded-md border border-line-strong bg-raised px-2.5 py-1.5 text-xs shadow-pop">
+      <p className="num font-medium">{title}</p>
+      {rows.map((row) => (
+        <p key={row.label} className="num flex items-center gap-2 text-ink-2">
+          {row.color && (
+            <span className="size-2 rounded-[2px]" style={{ background: row.color }} aria-hidden />
+          )}
+          {row.label}
+          <span className="ml-auto pl-4 text-ink">{row.value}</span>
+        </p>
+      ))}
+    </div>
+  )
+}
+
+/** Rewards of a batch: bars for few distinct values, else a histogram. */
+export function DistributionPlot({ data }: { data: DistributionChartData }) {
+  const top = data.ticks.at(-1)?.at ?? 1
+  return (
+    <ResponsiveContainer width="100%" height="100%">
+      <BarChart
+        data={data.rows}
+        margin={MARGIN}
+        barCategoryGap={data.kind === 'bars' ? '32%' : 1}
+        maxBarSize={data.kind === 'bars' ? 72 : 60}
+        title={`Rewards of ${formatCount(data.n)} scored samples`}
+      >
+        {GRID}
+        <XAxis
+          dataKey={data.kind === 'bars' ? 'label' : 'from'}
+          tick={TICK}
+          axisLine={AXIS}
+          tickLine={false}
+          minTickGap={28}
+          {...(data.kind === 'bars' ? {} : { tickFormatter: (from: number) => formatScore(from) })}
+        />
+        <YAxis
+          width={44}
+          tick={TICK}
+          axisLine={false}
+          tickLine={false}
+          domain={[0, top]}
+          ticks={data.ticks.map((tick) => tick.at)}
+          tickFormatter={labelOf(data.ticks)}
+        />
+        <Tooltip
+          cursor={CURSOR}
+          isAnimationActive={false}
+          content={({ active, payload }) => {
+            const row = payload?.[0]?.payload as DistributionChartData['rows'][number] | undefined
+            return active && row ? (
+              <Tip
+                title={`reward ${row.label}`}
+                rows={[
+                  { label: 'samples', value: formatCount(row.count) },
+                  { label: 'share', value: row.share },
+                ]}
+              />
+            ) : null
+          }}
+        />
+        <Bar dataKey="height" isAnimationActive={false} radius={[2, 2, 0, 0]}>
+          {data.rows.map((row) => (
+            <Cell key={row.from} fill="var(--data-1)" />
+          ))}
+        </Bar>
+      </BarChart>
+    </ResponsiveContainer>
+  )
+}
+
+/** Groups done over the time since acceptance. */
+export function CompletionPlot({ data, total }: { data: CompletionChartData; total: number }) {
+  return (
+    <ResponsiveContainer width="100%" height="100%">
+      <ComposedChart margin={MARGIN} title={`Groups done over time, ${formatCount(total)} in all`}>
+        {GRID}
+        <XAxis
+          dataKey="ms"
+          type="number"
+          domain={[0, data.endMs]}
+          ticks={data.ticks.map((tick) => tick.at)}
+          tickFormatter={labelOf(data.ticks)}
+          tick={TICK}
+          axisLine={AXIS}
+          tickLine={false}
+        />
+        <YAxis
+          width={44}
+          tick={TICK}
+          axisLine={false}
+          tickLine={false}
+          domain={[0, Math.max(total, 1)]}
+          tickCount={5}
+          allowDecimals={false}
+          tickFormatter={(n: number) => formatCount(n)}
+        />
+        {data.halfMs !== null && (
+          <ReferenceLine x={data.halfMs} stroke="var(--ink-3)" strokeDasharray="2 3" />
+        )}
+        <Tooltip
+          isAnimationActive={false}
+          cursor={{ stroke: 'var(--ink-3)' }}
+          content={({ active, payload }) => {
+            const point = payload?.[0]?.payload as { ms: number; groups: number } | undefined
+            return active && point ? (
+              <Tip
+                title={`after ${durationText(point.ms)}`}
+                rows={[
+                  {
+                    label: 'groups done',
+                    value: `${formatCount(point.groups)} of ${formatCount(total)}`,
+                  },
+                ]}
+              />
+            ) : null
+          }}
+        />
+        <Area
+          data={data.points}
+          dataKey="groups"
+          type="stepAfter"
+          stroke="var(--data-3)"
+          strokeWidth={1.75}
+          fill="var(--data-3)"
+          fillOpacity={0.12}
+          isAnimationActive={false}
+          activeDot={{ r: 3 }}
+        />
+        {data.waiting.length > 0 && (
+          <Line
+            data={data.waiting}
+            dataKey="groups"
+            stroke="var(--data-3)"
+            strokeOpacity={0.45}
+            strokeDasharray="2 4"
+            dot={false}
+            activeDot={false}
+            isAnimationActive={false}
+          />
+        )}
+      </ComposedChart>
+    </ResponsiveContainer>
+  )
+}
+
+/** Calls made again, a bar a minute, stacked by cause. */
+export function RetriesPlot({ data }: { data: RetryChartData }) {
+  return (
+    <ResponsiveContainer width="100%" height="100%">
+      <BarChart
+        data={data.minutes}
+        margin={MARGIN}
+        barCategoryGap={1}
+        title={`${formatCount(data.total)} retries in the last hour, a bar a minute`}
+      >
+        {GRID}
+        <XAxis
+          dataKey="atMs"
+          tick={TICK}
+          axisLine={AXIS}
+          tickLine={false}
+          minTickGap={48}
+          tickFormatter={(at: number) => clockTime(at).slice(0, 5)}
+        />
+        <YAxis
+          width={36}
+          tick={TICK}
+          axisLine={false}
+          tickLine={false}
+          domain={[0, data.ticks.at(-1)?.at ?? 1]}
+          ticks={data.ticks.map((tick) => tick.at)}
+          tickFormatter={labelOf(data.ticks)}
+        />
+        <Tooltip
+          cursor={CURSOR}
+          isAnimationActive={false}
+          content={({ active, payload }) => {
+            const minute = payload?.[0]?.payload as RetryChartData['minutes'][number] | undefined
+            if (!active || !minute) return null
+            const rows = data.reasons
+              .filter(({ reason }) => minute[reason])
+              .map(({ reason }) => ({
+                label: reason,
+                value: formatCount(minute[reason]),
+                color: hueOf('reason', reason),
+              }))
+            return (
+              <Tip
+                title={clockTime(minute.atMs).slice(0, 5)}
+                rows={rows.length > 0 ? rows : [{ label: 'retries', value: '0' }]}
+              />
+            )
+          }}
+        />
+        {data.reasons.map(({ reason }) => (
+          <Bar
+            key={reason}
+            dataKey={reason}
+            stackId="retries"
+            fill={hueOf('reason', reason)}
+            isAnimationActive={false}
+          />
+        ))}
+      </BarChart>
+    </ResponsiveContainer>
+  )
+}

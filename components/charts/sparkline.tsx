@@ -1,0 +1,43 @@
+import { memo } from 'react'
+import { prepareSparkline } from './sparkline.prepare.ts'
+
+/** The last minute of a figure, without axes. `label` says what it is for those who do not see it. */
+export const Sparkline = memo(function Sparkline({
+  readings,
+  label,
+  color = 'var(--accent)',
+  height = 24,
+}: {
+  readings: readonly (number | null)[]
+  label: string
+  color?: string
+  height?: number
+}) {
+  const width = 120
+  const shape = prepareSparkline(readings, width, height)
+  return (
+    <svg
+      role="img"
+      aria-label={label}
+      viewBox={`0 0 ${width} ${height}`}
+      preserveAspectRatio="none"
+      className="block h-full w-full overflow-visible"
+    >
+      {shape.areas.map((d) => (
+        <path key={d} d={d} fill={color} opacity={0.1} />
+      ))}
+      {shape.lines.map((d) => (
+        <path
+          key={d}
+          d={d}
+          fill="none"
+          stroke={color}
+          strokeWidth={1.5}
+          strokeLinejoin="round"
+          strokeLinecap="round"
+          vectorEffect="non-scaling-stroke"
+        />
+      ))}
+    </svg>
+  )
+})

@@ -1,0 +1,89 @@
+import type { AttemptDto } from '../../server/wire/pages.ts'
+
+/** What a stretch of a sample's way was. */
+export type SegmentKind = 'queue' | 'backoff' | 'slot' | 'service' | 'failed'
+
+/** A stretch, in per cent of the whole way. */
+export interface Segment {
+  kind: SegmentKind
+  startPercent: number
+  widthPercent: number
+  ms: number
+}
+
+/** One line of the waterfall. */
+export interface WaterfallRow {
+  key: string
+  title: string
+  segments: Segment[]
+  ms: number
+  attempt: AttemptDto | null
+}
+
+/** A sample's way from acceptance to its end. */
+export interface WaterfallData {
+  rows: WaterfallRow[]
+  totalMs: number
+}
+
+/** Prepares the way of a sample: the queue first, then a line an attempt, all on one scale of time. */
+export function prepareWaterfall(sample: {
+  submittedAt: string
+  queueMs: number | null
+  scoreMs: number | null
+  attemptLog: readonly AttemptDto[]
+}): WaterfallData {
+  const startMs = Date.parse(sample.submittedAt)
+  const queueMs = sample.queueMs ?? 0
+  const rows: {
+    key: string
+    title: string
+    parts: [SegmentKind, number, number][]
+    attempt: AttemptDto | null
+  }[] = []
+  let endMs = queueMs + (sample.scoreMs ?? 0)
+  if (sample.queueMs !== null) {
+    rows.push({ key: 'queue', title: 'queue', parts: [['queue', 0, queueMs]], attempt: null })
+  }
+  // Times of the attempts come from a worker's clock, which may be off by seconds against the one that
+  // took the batch in: when they do not lie behind the queue, they are put there in their order.
+  let behind = queueMs
+  for (const attempt of sample.attemptLog) {
+    const claimed = Date.parse(attempt.startedAt) - startMs
+    const waited = attempt.backoffMs + attempt.queueMs
+    const latest =
+      sample.scoreMs === null ? Number.POSITIVE_INFINITY : endMs - attempt.serviceMs + 50
+    const at = claimed >= behind + waited - 5 && claimed <= latest ? claimed : behind + waited
+    const ended = attempt.outcome === 'scored' || attempt.reason === null ? 'service' : 'failed'
+    rows.push({
+      key: `attempt-${attempt.attempt}`,
+      title: `attempt ${attempt.attempt}`,
+      parts: [
+        ['backoff', at - waited, attempt.backoffMs],
+        ['slot', at - attempt.queueMs, attempt.queueMs],
+        [ended, at, attempt.serviceMs],
+      ],
+      attempt,
+    })
+    behind = at + attempt.serviceMs
+    endMs = Math.max(endMs, behind)
+  }
+  const total = Math.max(endMs, 0.001)
+  return {
+    totalMs: endMs,
+    rows: rows.map(({ key, title, parts, attempt }) => ({
+      key,
+      title,
+      attempt,
+      ms: parts.reduce((sum, [, , ms]) => sum + ms, 0),
+      segments: parts
+        .filter(([, , ms]) => ms > 0)
+        .map(([kind, at, ms]) => ({
+          kind,
+          startPercent: (Math.max(0, at) / total) * 100,
+          widthPercent: (ms / total) * 100,
+          ms,
+        })),
+    })),
+  }
+}

@@ -1,0 +1,126 @@
+/** Numbers as the dashboard writes them: a value and its unit apart, so that the unit can be drawn lighter. */
+
+/** A number and the unit it is written with; the unit is empty where the number needs none. */
+export interface Quantity {
+  value: string
+  unit: string
+}
+
+/** What stands where a number is not known. */
+export const UNKNOWN = '–'
+
+const grouped = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 })
+
+/** A whole number with thousands separated: `12,345`. */
+export function formatCount(n: number | null | undefined): string {
+  return n === null || n === undefined || !Number.isFinite(n) ? UNKNOWN : grouped.format(n)
+}
+
+/** Three significant digits and a letter from 10,000 on: `9,876`, `12.3k`, `4.05M`. */
+export function formatCompact(n: number): string {
+  const size = Math.abs(n)
+  if (size < 10_000) return formatCount(n)
+  const [divisor, letter] = size < 1e6 ? [1e3, 'k'] : size < 1e9 ? [1e6, 'M'] : [1e9, 'G']
+  return `${significant(n / divisor, 3)}${letter}`
+}
+
+/** `digits` significant digits without an exponent and without trailing zeros after the point. */
+export function significant(n: number, digits: number): string {
+  if (n === 0) return '0'
+  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(n))))
+  const fixed = n.toFixed(Math.min(decimals, 12))
+  return fixed.includes('.') ? fixed.replace(/\.?0+$/, '') : fixed
+}
+
+/** A reward: whole numbers bare, else three decimals, tiny ones with an exponent. Never rounded to a bare 0. */
+export function formatScore(score: number | null | undefined): string {
+  if (score === null || score === undefined || !Number.isFinite(score)) return UNKNOWN
+  if (Number.isInteger(score))
+    return Math.abs(score) < 1e7 ? minus(String(score)) : minus(score.toExponential(2))
+  const size = Math.abs(score)
+  if (size < 0.001 || size >= 1e7) return minus(score.toExponential(2))
+  return minus(size >= 1000 ? score.toFixed(1) : score.toFixed(3))
+}
+
+/** The real minus sign: as wide as the digits, so that columns stay in line. */
+function minus(text: string): string {
+  return text.replace('-', '−')
+}
+
+/** A duration of milliseconds in the unit a person would say: `0.42 ms`, `118 ms`, `1.24 s`, `2 min 05 s`. */
+export function formatDuration(ms: number | null | undefined): Quantity {
+  if (ms === null || ms === undefined || !Number.isFinite(ms)) return { value: UNKNOWN, unit: '' }
+  const size = Math.abs(ms)
+  if (size < 999.5)
+    return { value: size < 10 ? significant(ms, 2) : String(Math.round(ms)), unit: 'ms' }
+  if (size < 59_950) return { value: significant(ms / 1000, 3), unit: 's' }
+  const seconds = Math.round(ms / 1000)
+  if (seconds < 3600) {
+    return {
+      value: `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`,
+      unit: 'min',
+    }
+  }
+  const minutes = Math.round(seconds / 60)
+  if (minutes < 48 * 60) {
+    return {
+      value: `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, '0')}`,
+      unit: 'h',
+    }
+  }
+  return { value: significant(minutes / 1440, 3), unit: 'd' }
+}
+
+/** A duration in one string. */
+export function durationText(ms: number | null | undefined): string {
+  return quantityText(formatDuration(ms))
+}
+
+/** A quantity in one string, with a no-break space before its unit. */
+export function quantityText({ value, unit }: Quantity): string {
+  return unit ? `${value}\u00a0${unit}` : value
+}
+
+/** Something a second: one decimal under 10, none above, compact from 10,000 on. */
+export function formatRate(perSecond: number | null | undefined): string {
+  if (perSecond === null || perSecond === undefined || !Number.isFinite(perSecond)) return UNKNOWN
+  if (perSecond === 0) return '0'
+  return perSecond < 10 ? perSecond.toFixed(1) : formatCompact(Math.round(perSecond))
+}
+
+/** Bytes in powers of 1,024. */
+export function formatBytes(bytes: number | null | undefined): Quantity {
+  if (bytes === null || bytes === undefined || !Number.isFinite(bytes))
+    return { value: UNKNOWN, unit: '' }
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
+  let size = bytes
+  let i = 0
+  while (size >= 1000 && i < units.length - 1) {
+    size /= 1024
+    i++
+  }
+  return { value: significant(size, 3), unit: units[i] as string }
+}
+
+/** A share of 0 to 1 in per cent. What is not all never reads 100 %, what is not nothing never 0 %. */
+export function formatPercent(share: number | null | undefined): Quantity {
+  if (share === null || share === undefined || !Number.isFinite(share))
+    return { value: UNKNOWN, unit: '' }
+  const percent = share * 100
+  if (percent > 0 && percent < 0.1) return { value: '<0.1', unit: '%' }
+  if (percent > 99.9 && percent < 100) return { value: '>99.9', unit: '%' }
+  return {
+    value: percent === 0 || percent >= 10 ? String(cut(percent)) : percent.toFixed(1),
+    unit: '%',
+  }
+}
+
+/** Whole per cent, but 100 only for all of it. */
+function cut(percent: number): number {
+  return percent < 100 ? Math.min(99, Math.round(percent)) : 100
+}
+
+/** The singular or the plural with its number: `1 sample`, `12 samples`. */
+export function plural(n: number, one: string, many = `${one}s`): string {
+  return `${formatCount(n)} ${n === 1 ? one : many}`
+}

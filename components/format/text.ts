@@ -1,0 +1,58 @@
+/** Texts of rollouts, which may hold anything: NUL, lone surrogates, control characters. */
+
+/** A run of plain text, or one character that would not be seen, named. */
+export type TextPart = { text: string } | { mark: string; title: string }
+
+// C0 controls except tab, line feed and carriage return; DEL; the zero-width space and direction marks
+// (joiners stay: scripts and emoji need them); lone surrogates.
+const UNSEEN =
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
+
+const NAMES: Record<number, string> = {
+  0: 'NUL',
+  7: 'BEL',
+  8: 'BS',
+  11: 'VT',
+  12: 'FF',
+  27: 'ESC',
+  127: 'DEL',
+  8203: 'ZWSP',
+  8206: 'LRM',
+  8207: 'RLM',
+  65279: 'BOM',
+}
+
+/** Splits a text into what is seen as it is and what must be named to be seen. */
+export function textParts(text: string): TextPart[] {
+  const parts: TextPart[] = []
+  let from = 0
+  for (const match of text.matchAll(UNSEEN)) {
+    if (match.index > from) parts.push({ text: text.slice(from, match.index) })
+    const code = match[0].charCodeAt(0)
+    const hex = `U+${code.toString(16).toUpperCase().padStart(4, '0')}`
+    const surrogate = code >= 0xd800 && code <= 0xdfff
+    parts.push({
+      mark: NAMES[code] ?? hex,
+      title: surrogate ? `lone surrogate ${hex}` : `character ${hex}`,
+    })
+    from = match.index + 1
+  }
+  if (from < text.length) parts.push({ text: text.slice(from) })
+  return parts
+}
+
+/** An identifier shortened in the middle: both ends tell identifiers apart. */
+export function shortenMiddle(id: string, most = 24): string {
+  if (id.length <= most) return id
+  const head = Math.ceil((most - 1) / 2)
+  return `${id.slice(0, head)}…${id.slice(id.length - (most - 1 - head))}`
+}
+
+/** Where a long text is folded: at a line end near `most` characters, never inside a surrogate pair. */
+export function foldAt(text: string, most: number): number {
+  if (text.length <= most * 1.25) return text.length
+  const newline = text.lastIndexOf('\n', most)
+  if (newline > most * 0.7) return newline
+  const code = text.charCodeAt(most - 1)
+  return code >= 0xd800 && code <= 0xdbff ? most - 1 : most
+}

@@ -1,0 +1,190 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { CircleCheck, CircleX, TriangleAlert } from 'lucide-react'
+import type { Attention, OverviewDto } from '../../server/wire/pages.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { ActiveBatches, RecentBatches } from '../batches/overview-tables.tsx'
+import { Sparkline } from '../charts/sparkline.tsx'
+import {
+  formatCompact,
+  formatCount,
+  formatPercent,
+  formatRate,
+  plural,
+  quantityText,
+} from '../format/numbers.ts'
+import { useLive } from '../live/live-provider.tsx'
+import { FleetTable } from '../servers/fleet-table.tsx'
+import { PageHeader } from '../shell/page-header.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { Figure, FigureStrip, FigureStripSkeleton } from '../ui/figure-strip.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { WorkersGlance } from '../workers/workers-glance.tsx'
+import { Onboarding } from './onboarding.tsx'
+import { RetriesChart } from './retries-chart.tsx'
+import { useTrail } from './trail.ts'
+
+/** What needs attention, and only that; then the figures, what runs, and on what. */
+export function OverviewPage() {
+  const trpc = useTRPC()
+  const overview = useQuery(
+    trpc.overview.get.queryOptions(undefined, {
+      meta: { topics: ['overview', 'batches', 'servers', 'workers'] },
+    }),
+  )
+  const data = overview.data
+  return (
+    <>
+      <PageHeader
+        title="Overview"
+        state={data && !data.empty && <Calm attention={data.attention} />}
+      />
+      <QueryView query={overview} skeleton={<OverviewSkeleton />}>
+        {(shown) => (shown.empty ? <Onboarding /> : <Dashboard data={shown} />)}
+      </QueryView>
+    </>
+  )
+}
+
+function Calm({ attention }: { attention: Attention[] }) {
+  if (attention.length > 0) {
+    const worst = attention.some((each) => each.level === 'error') ? 'text-bad' : 'text-warn'
+    return (
+      <span className={`flex items-center gap-1.5 ${worst}`}>
+        <TriangleAlert size={14} aria-hidden />
+        {attention.length === 1 ? 'One thing needs' : `${attention.length} things need`} attention
+      </span>
+    )
+  }
+  return (
+    <span className="flex items-center gap-1.5 text-ink-2">
+      <CircleCheck size={14} className="text-ok" aria-hidden />
+      <span className="truncate">Nothing needs attention</span>
+    </span>
+  )
+}
+
+function Dashboard({ data }: { data: OverviewDto }) {
+  return (
+    <>
+      {data.attention.length > 0 && <AttentionList attention={data.attention} />}
+      <Figures figures={data.figures} />
+      <ActiveBatches batches={data.activeBatches} />
+      <div className="grid border-t lg:grid-cols-2 [&>*]:border-t [&>*]:-mt-px">
+        <FleetTable servers={data.servers} />
+        <WorkersGlance workers={data.workers} className="lg:border-l" />
+      </div>
+      <div className="grid border-t lg:grid-cols-[minmax(0,1fr)_minmax(0,1fr)] [&>*]:border-t [&>*]:-mt-px">
+        <RetriesChart rows={data.retriesPerMinute} />
+        <RecentBatches batches={data.recentBatches} className="lg:border-l" />
+      </div>
+    </>
+  )
+}
+
+function AttentionList({ attention }: { attention: Attention[] }) {
+  return (
+    <ul aria-label="Needs attention" className="border-b">
+      {attention.map((each) => {
+        const Icon = each.level === 'error' ? CircleX : TriangleAlert
+        return (
+          <li key={`${each.href} ${each.title}`} className="border-b last:border-0">
+            <PageLink
+              href={each.href}
+              className={`group flex items-baseline gap-3 px-5 py-2 ${each.level === 'error' ? 'bg-bad-soft' : 'bg-warn-soft'}`}
+            >
+              <Icon
+                size={14}
+                strokeWidth={2.2}
+                className={`shrink-0 self-center ${each.level === 'error' ? 'text-bad' : 'text-warn'}`}
+                aria-label={each.level}
+              />
+              <span className="shrink-0 font-medium group-hover:underline">{each.title}</span>
+              <span className="min-w-0 truncate text-ink-2">{each.detail}</span>
+            </PageLink>
+          </li>
+        )
+      })}
+    </ul>
+  )
+}
+
+function Figures({ figures }: { figures: OverviewDto['figures'] }) {
+  const { state } = useLive()
+  const known = state.link === 'open' && state.frozenAt === null
+  const inFlight = useTrail(known ? figures.inFlight : null)
+  const queued = useTrail(known ? figures.queued : null)
+  const ended = figures.scoredLastHour + figures.failedLastHour
+  return (
+    <FigureStrip label="The service now">
+      <Figure
+        label="Throughput"
+        value={formatRate(figures.samplesPerSecond)}
+        unit="samples/s"
+        detail="last 60 s"
+      >
+        <Sparkline
+          readings={figures.samplesPerSecondHistory}
+          label="Samples a second over the last 60 s"
+        />
+      </Figure>
+      <Figure
+        label="In flight"
+        value={formatCompact(figures.inFlight)}
+        unit="samples"
+        detail="being scored now"
+      >
+        <Sparkline
+          readings={inFlight}
+          label="Samples in flight since the page was opened"
+          color="var(--data-6)"
+        />
+      </Figure>
+      <Figure
+        label="Queued"
+        value={formatCompact(figures.queued)}
+        unit="samples"
+        detail={`in ${plural(figures.activeBatches, 'active batch', 'active batches')}`}
+      >
+        <Sparkline
+          readings={queued}
+          label="Samples queued since the page was opened"
+          color="var(--data-8)"
+        />
+      </Figure>
+      <Figure
+        label="Scored, last hour"
+        value={formatCompact(figures.scoredLastHour)}
+        unit="samples"
+        detail="stored with their reward"
+      />
+      <Figure
+        label="Failed, last hour"
+        value={formatCompact(figures.failedLastHour)}
+        unit="samples"
+        detail={
+          ended === 0
+            ? 'nothing ended'
+            : `${quantityText(formatPercent(figures.failedLastHour / ended))} of ${formatCompact(ended)} ended`
+        }
+      />
+      <Figure
+        label="Fleet"
+        value={`${formatCount(figures.serversReady)}/${formatCount(figures.serversTotal)}`}
+        unit="servers ready"
+        detail={`${plural(figures.workersAlive, 'worker')} alive`}
+      />
+    </FigureStrip>
+  )
+}
+
+function OverviewSkeleton() {
+  return (
+    <>
+      <FigureStripSkeleton sparks />
+      <TableSkeleton columns={6} rows={6} />
+    </>
+  )
+}

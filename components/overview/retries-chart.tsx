@@ -1,0 +1,56 @@
+'use client'
+
+import { useMemo } from 'react'
+import type { OverviewDto } from '../../server/wire/pages.ts'
+import { ChartFrame } from '../charts/chart-frame.tsx'
+import { hueOf } from '../charts/hue.ts'
+import { RetriesPlot } from '../charts/lazy-plots.tsx'
+import { prepareRetries } from '../charts/retries.prepare.ts'
+import { formatCount, plural } from '../format/numbers.ts'
+import { clockTime } from '../format/time.ts'
+import { Section } from '../ui/section.tsx'
+
+/** Retries a minute by cause; a line of words where there were none. */
+export function RetriesChart({ rows }: { rows: OverviewDto['retriesPerMinute'] }) {
+  const data = useMemo(() => prepareRetries(rows), [rows])
+  if (data.total === 0) {
+    return (
+      <Section title="Retries" note="last hour">
+        <p className="px-5 pb-5 text-ink-2">No call had to be made again.</p>
+      </Section>
+    )
+  }
+  return (
+    <ChartFrame
+      title="Retries a minute"
+      note={
+        <span className="flex flex-wrap items-center gap-x-3">
+          {plural(data.total, 'call')} in the last hour
+          {data.reasons.map(({ reason, count }) => (
+            <span key={reason} className="flex items-center gap-1.5">
+              <span
+                className="size-2 rounded-[2px]"
+                style={{ background: hueOf('reason', reason) }}
+                aria-hidden
+              />
+              {reason} {formatCount(count)}
+            </span>
+          ))}
+        </span>
+      }
+      chart={<RetriesPlot data={data} />}
+      table={{
+        head: ['Minute', ...data.reasons.map(({ reason }) => reason), 'All'],
+        rows: data.minutes
+          .toReversed()
+          .map((minute) => [
+            clockTime(minute.atMs).slice(0, 5),
+            ...data.reasons.map(({ reason }) =>
+              minute.total === null ? '–' : (minute[reason] ?? 0),
+            ),
+            minute.total ?? '–',
+          ]),
+      }}
+    />
+  )
+}

@@ -1,0 +1,99 @@
+/** A first batch to copy and paste, in three languages, against the address the page itself came from. */
+export interface Snippet {
+  language: 'curl' | 'Python' | 'TypeScript'
+  /** What it needs. */
+  needs: string
+  code: string
+}
+
+const SAMPLES = [
+  {
+    uid: 'q1',
+    dataSource: 'openai/gsm8k',
+    prompt: 'What is 6 * 12?',
+    response: '#### 72',
+    groundTruth: '72',
+  },
+  {
+    uid: 'q1',
+    dataSource: 'openai/gsm8k',
+    prompt: 'What is 6 * 12?',
+    response: '#### 74',
+    groundTruth: '72',
+  },
+]
+
+/** The snippets; `keyed` adds the header that carries a key. */
+export function submitSnippets(address: string, keyed: boolean): Snippet[] {
+  return [
+    { language: 'curl', needs: 'a shell', code: curl(address, keyed) },
+    { language: 'Python', needs: 'the standard library', code: python(address, keyed) },
+    {
+      language: 'TypeScript',
+      needs: 'Node 18 or newer, no package',
+      code: typescript(address, keyed),
+    },
+  ]
+}
+
+function curl(address: string, keyed: boolean): string {
+  const samples = SAMPLES.map((sample) => `    ${JSON.stringify(sample)}`).join(',\n')
+  return [
+    `curl -s ${address}/api/trpc/batches.submit \\`,
+    `  -H 'content-type: application/json' \\`,
+    ...(keyed ? [`  -H "authorization: Bearer $REWARDOPS_KEY" \\`] : []),
+    `  -d '{"run":"first-run","step":1,"samples":[`,
+    `${samples}]}'`,
+  ].join('\n')
+}
+
+function python(address: string, keyed: boolean): string {
+  const samples = SAMPLES.map((sample) => `    ${JSON.stringify(sample)},`).join('\n')
+  return `${keyed ? 'import json, os, urllib.parse, urllib.request' : 'import json, urllib.parse, urllib.request'}
+
+API = "${address}/api/trpc/"
+HEADERS = {"content-type": "application/json"${keyed ? ', "authorization": "Bearer " + os.environ["REWARDOPS_KEY"]' : ''}}
+
+def call(procedure, body=None, query=None):
+    url = API + procedure + ("?input=" + urllib.parse.quote(json.dumps(query)) if query else "")
+    data = json.dumps(body).encode() if body else None
+    with urllib.request.urlopen(urllib.request.Request(url, data, HEADERS)) as answer:
+        return json.load(answer)["result"]["data"]
+
+samples = [
+${samples}
+]
+batch = call("batches.submit", {"run": "first-run", "step": 1, "samples": samples})["batchId"]
+cursor, done = None, False
+while not done:  # whole groups, in the order in which they complete
+    answer = call("batches.next", query={"batchId": batch, "after": cursor, "waitMs": 20000})
+    for group in answer["groups"]:
+        print(group["uid"], [sample["score"] for sample in group["samples"]])
+    cursor, done = answer["cursor"], answer["done"]
+`
+}
+
+function typescript(address: string, keyed: boolean): string {
+  const samples = SAMPLES.map((sample) => `  ${JSON.stringify(sample)},`).join('\n')
+  return `const api = '${address}/api/trpc/'
+const headers = { 'content-type': 'application/json'${keyed ? `, authorization: \`Bearer \${process.env.REWARDOPS_KEY}\`` : ''} }
+
+async function call(procedure: string, query?: unknown, body?: unknown): Promise<any> {
+  const url = api + procedure + (query ? '?input=' + encodeURIComponent(JSON.stringify(query)) : '')
+  const answer = await fetch(url, body ? { method: 'POST', headers, body: JSON.stringify(body) } : { headers })
+  const { result, error } = await answer.json()
+  if (error) throw new Error(error.message + ' ' + error.data.hint)
+  return result.data
+}
+
+const samples = [
+${samples}
+]
+const { batchId } = await call('batches.submit', undefined, { run: 'first-run', step: 1, samples })
+for (let after = null, done = false; !done; ) {
+  const answer = await call('batches.next', { batchId, after, waitMs: 20_000 })
+  for (const group of answer.groups) console.log(group.uid, group.samples.map((s: any) => s.score))
+  ;({ cursor: after, done } = answer)
+}
+`
+}

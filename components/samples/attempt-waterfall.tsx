@@ -1,0 +1,90 @@
+import type { AttemptDto, SampleDetailDto } from '../../server/wire/pages.ts'
+import { prepareWaterfall, type Segment, type SegmentKind } from '../charts/waterfall.prepare.ts'
+import { durationText } from '../format/numbers.ts'
+
+const LOOK: Record<
+  SegmentKind,
+  { label: string; className?: string; style?: { background: string } }
+> = {
+  queue: { label: 'queue', style: { background: 'var(--data-8)' } },
+  backoff: { label: 'back-off', className: 'border border-dashed border-ink-3' },
+  slot: { label: 'waited for a free slot', style: { background: 'var(--data-6)' } },
+  service: { label: 'scoring', style: { background: 'var(--data-3)' } },
+  failed: { label: 'failed call', className: 'hatch' },
+}
+
+/** The way of a sample from acceptance to its score, a line a step. */
+export function AttemptWaterfall({
+  sample,
+}: {
+  sample: Pick<SampleDetailDto, 'submittedAt' | 'queueMs' | 'scoreMs' | 'attemptLog'>
+}) {
+  const { rows, totalMs } = prepareWaterfall(sample)
+  if (rows.length === 0) {
+    return <p className="text-ink-3">Not dispatched yet: it waits in the queue.</p>
+  }
+  const kinds = [...new Set(rows.flatMap((row) => row.segments.map((segment) => segment.kind)))]
+  return (
+    <>
+      <ul className="space-y-1.5">
+        {rows.map((row) => (
+          <li key={row.key}>
+            <div className="grid grid-cols-[72px_minmax(0,1fr)_72px] items-center gap-3">
+              <span className="text-xs text-ink-2">{row.title}</span>
+              <span className="relative h-3.5 rounded-[3px] bg-sunken">
+                {row.segments.map((segment) => (
+                  <Bar key={segment.kind} segment={segment} />
+                ))}
+              </span>
+              <span className="num text-right text-xs">{durationText(row.ms)}</span>
+            </div>
+            {row.attempt && <AttemptWords attempt={row.attempt} />}
+          </li>
+        ))}
+      </ul>
+      <p className="num mt-2.5 flex flex-wrap items-center gap-x-3 gap-y-1 text-xs text-ink-3">
+        <span>{durationText(totalMs)} in all</span>
+        {kinds.map((kind) => (
+          <span key={kind} className="flex items-center gap-1.5">
+            <span
+              className={`size-2.5 rounded-[2px] ${LOOK[kind].className ?? ''}`}
+              style={LOOK[kind].style}
+              aria-hidden
+            />
+            {LOOK[kind].label}
+          </span>
+        ))}
+      </p>
+    </>
+  )
+}
+
+function Bar({ segment }: { segment: Segment }) {
+  const look = LOOK[segment.kind]
+  return (
+    <span
+      title={`${look.label} ${durationText(segment.ms)}`}
+      className={`absolute inset-y-0 min-w-[2px] rounded-[2px] ${look.className ?? ''}`}
+      style={{
+        ...look.style,
+        left: `${Math.min(99.5, segment.startPercent)}%`,
+        width: `${segment.widthPercent}%`,
+      }}
+    />
+  )
+}
+
+function AttemptWords({ attempt }: { attempt: AttemptDto }) {
+  const parts = [
+    attempt.serverName ?? 'by rule',
+    attempt.reason ?? attempt.outcome,
+    attempt.statusCode === null ? null : `HTTP ${attempt.statusCode}`,
+    attempt.workerId === null ? null : `on ${attempt.workerId}`,
+  ].filter((part) => part !== null)
+  return (
+    <p className="num pl-[84px] text-xs text-ink-3">
+      {parts.join(' · ')}
+      {attempt.detail && <span className="block break-words text-ink-2">{attempt.detail}</span>}
+    </p>
+  )
+}

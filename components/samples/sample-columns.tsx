@@ -1,0 +1,241 @@
+import type { ReactNode } from 'react'
+import type { SampleRowDto } from '../../server/wire/pages.ts'
+import { SAMPLE_FAILURE_TEXT } from '../../server/wire/sample-reason.ts'
+import { RunName } from '../batches/batch-cells.tsx'
+import { hueOf } from '../charts/hue.ts'
+import { formatCount, formatDuration, formatScore } from '../format/numbers.ts'
+import { shortenMiddle } from '../format/text.ts'
+import { ServerName } from '../servers/fleet-table.tsx'
+import { Ago } from '../ui/ago.tsx'
+import { Quantity } from '../ui/quantity.tsx'
+import { SampleStatusView } from '../ui/status.tsx'
+import type { SampleView } from './sample-filters.ts'
+
+/** A column of the Samples table. */
+export interface SampleColumn {
+  name: string
+  label: string
+  /** Share of the width: a CSS grid track. */
+  track: string
+  end?: boolean
+  cell(row: SampleRowDto): ReactNode
+}
+
+const FIXED: readonly SampleColumn[] = [
+  {
+    name: 'sample',
+    label: 'Sample',
+    track: 'minmax(84px,0.7fr)',
+    cell: (row) => <span className="font-mono text-xs font-medium">{row.id}</span>,
+  },
+  {
+    name: 'run',
+    label: 'Run',
+    track: 'minmax(120px,1.2fr)',
+    cell: (row) => <RunName run={row.run} link={false} />,
+  },
+  {
+    name: 'step',
+    label: 'Step',
+    track: '56px',
+    end: true,
+    cell: (row) => formatCount(row.step),
+  },
+  {
+    name: 'group',
+    label: 'Group',
+    track: 'minmax(80px,0.9fr)',
+    cell: (row) => (
+      <span className="font-mono text-xs" title={row.uid}>
+        {shortenMiddle(row.uid, 18)}
+      </span>
+    ),
+  },
+  {
+    name: 'source',
+    label: 'Data source',
+    track: 'minmax(110px,1.2fr)',
+    cell: (row) => (
+      <span className="flex items-center gap-2" title={row.dataSource}>
+        <span
+          className="size-2 shrink-0 rounded-[2px]"
+          style={{ background: hueOf('source', row.dataSource) }}
+          aria-hidden
+        />
+        <span className="truncate">{row.dataSource}</span>
+      </span>
+    ),
+  },
+  {
+    name: 'status',
+    label: 'Status',
+    track: 'minmax(92px,0.9fr)',
+    cell: (row) => <SampleState row={row} />,
+  },
+  {
+    name: 'score',
+    label: 'Score',
+    track: '84px',
+    end: true,
+    cell: (row) => <ScoreCell row={row} />,
+  },
+  {
+    name: 'raw',
+    label: 'Raw score',
+    track: '84px',
+    end: true,
+    cell: (row) => formatScore(row.rawScore),
+  },
+  {
+    name: 'length',
+    label: 'Length',
+    track: '84px',
+    end: true,
+    cell: (row) =>
+      row.responseLength === null ? (
+        '–'
+      ) : (
+        <Quantity of={{ value: formatCount(row.responseLength), unit: 'tok' }} />
+      ),
+  },
+  {
+    name: 'queue',
+    label: 'Queue',
+    track: '78px',
+    end: true,
+    cell: (row) => <Quantity of={formatDuration(row.queueMs)} />,
+  },
+  {
+    name: 'scoring',
+    label: 'Scoring',
+    track: '78px',
+    end: true,
+    cell: (row) => <Quantity of={formatDuration(row.scoreMs)} />,
+  },
+  {
+    name: 'attempts',
+    label: 'Attempts',
+    track: '72px',
+    end: true,
+    cell: (row) => (
+      <span className={row.attempts > 1 ? 'text-warn' : row.attempts === 0 ? 'text-ink-3' : ''}>
+        {formatCount(row.attempts)}
+      </span>
+    ),
+  },
+  {
+    name: 'server',
+    label: 'Server',
+    track: 'minmax(84px,0.9fr)',
+    cell: (row) =>
+      row.serverName === null ? (
+        <span className="text-ink-3">rule</span>
+      ) : (
+        <ServerName name={row.serverName} />
+      ),
+  },
+  {
+    name: 'worker',
+    label: 'Worker',
+    track: 'minmax(70px,0.6fr)',
+    cell: (row) => <span className="font-mono text-xs">{row.workerId ?? '–'}</span>,
+  },
+  {
+    name: 'ended',
+    label: 'Ended',
+    track: '92px',
+    end: true,
+    cell: (row) => (
+      <span className="text-ink-2">
+        <Ago at={row.endedAt} />
+      </span>
+    ),
+  },
+]
+
+/** A reward extra info key as the name of its column. */
+export const EXTRA_PREFIX = 'rewardExtraInfo.'
+
+/** Columns that may be chosen: the fixed ones and a column a reward extra info key seen. */
+export function columnChoices(extraKeys: readonly string[]): SampleColumn[] {
+  return [...FIXED, ...extraKeys.map(extraColumn)]
+}
+
+function extraColumn(key: string): SampleColumn {
+  return {
+    name: EXTRA_PREFIX + key,
+    label: key,
+    track: 'minmax(80px,0.8fr)',
+    cell: (row) => <ExtraValue value={row.rewardExtraInfo[key]} />,
+  }
+}
+
+function ExtraValue({ value }: { value: unknown }) {
+  if (value === undefined || value === null) return <span className="text-ink-3">–</span>
+  if (typeof value === 'number') return <span>{formatScore(value)}</span>
+  const text = typeof value === 'string' ? value : JSON.stringify(value)
+  return (
+    <span className="block truncate font-mono text-xs" title={text.slice(0, 2_000)}>
+      {text.slice(0, 200)}
+    </span>
+  )
+}
+
+/** The usual columns: what a filter has fixed to one value is not repeated in every row. */
+export function usualColumns(view: Pick<SampleView, 'batch' | 'run' | 'step'>): string[] {
+  const one = view.batch !== null
+  return [
+    'sample',
+    ...(one || view.run !== null ? [] : ['run']),
+    ...(one || view.step !== null ? [] : ['step']),
+    'group',
+    'source',
+    'status',
+    'score',
+    'length',
+    'queue',
+    'scoring',
+    'attempts',
+    'server',
+    'ended',
+  ]
+}
+
+/** The columns to draw. The sample's own id always comes first; names nobody knows are left out. */
+export function chosenColumns(view: SampleView, extraKeys: readonly string[]): SampleColumn[] {
+  const names = view.columns === null ? usualColumns(view) : ['sample', ...view.columns]
+  const choices = new Map(columnChoices(extraKeys).map((column) => [column.name, column]))
+  return [...new Set(names)].flatMap((name) => {
+    const column =
+      choices.get(name) ??
+      (name.startsWith(EXTRA_PREFIX) ? extraColumn(name.slice(EXTRA_PREFIX.length)) : undefined)
+    return column === undefined ? [] : [column]
+  })
+}
+
+function SampleState({ row }: { row: SampleRowDto }) {
+  if (row.status !== 'failed' || row.reason === null)
+    return <SampleStatusView status={row.status} />
+  return (
+    <span className="flex items-center gap-1.5 text-bad" title={SAMPLE_FAILURE_TEXT[row.reason]}>
+      <span className="hatch inline-block size-2.5 shrink-0 rounded-[2px]" aria-hidden />
+      <span className="truncate">
+        <span className="sr-only">failed: </span>
+        {row.reason}
+      </span>
+    </span>
+  )
+}
+
+/** A score; one that a failure policy put there is marked, because it was not scored. */
+export function ScoreCell({ row }: { row: Pick<SampleRowDto, 'score' | 'substituted'> }) {
+  return row.substituted ? (
+    <span className="text-warn" title="Put there by the batch’s failure policy, not scored">
+      {formatScore(row.score)}*
+    </span>
+  ) : (
+    <span className={row.score === null ? 'text-ink-3' : 'font-medium'}>
+      {formatScore(row.score)}
+    </span>
+  )
+}

@@ -1,0 +1,305 @@
+'use client'
+
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { ChevronDown, ChevronUp, Link2, X } from 'lucide-react'
+import { type ReactNode, useEffect } from 'react'
+import type { SampleDetailDto as SampleDetail } from '../../server/wire/pages.ts'
+import { SAMPLE_FAILURE_TEXT } from '../../server/wire/sample-reason.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { RunName } from '../batches/batch-cells.tsx'
+import { formatCount, formatScore } from '../format/numbers.ts'
+import { dateTime } from '../format/time.ts'
+import { ServerName } from '../servers/fleet-table.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { IconButton } from '../ui/button.tsx'
+import { CopyText, useCopy } from '../ui/copy-text.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Skeleton } from '../ui/skeleton.tsx'
+import { SampleStatusView } from '../ui/status.tsx'
+import { AttemptWaterfall } from './attempt-waterfall.tsx'
+import { JsonValue, PromptText, RolloutText } from './rollout-text.tsx'
+import { ScoreCell } from './sample-columns.tsx'
+
+/** One sample beside the table: what was asked, answered and expected, its score, and how it came about. */
+export function SamplePanel({
+  id,
+  nextId,
+  onOpen,
+  onClose,
+  onWalk,
+}: {
+  id: string
+  nextId: string | null
+  onOpen(id: string): void
+  onClose(): void
+  onWalk(by: 1 | -1): void
+}) {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const batchId = id.slice(0, id.indexOf('-'))
+  const sample = useQuery(
+    trpc.samples.get.queryOptions(
+      { id },
+      {
+        // An ended sample stays as it is; one that is under way is followed.
+        staleTime: (query) => (hasEnded(query.state.data) ? Number.POSITIVE_INFINITY : 1_000),
+        meta: { topics: [`batch:${batchId}`] },
+      },
+    ),
+  )
+  const arrived = sample.data !== undefined
+  // Whoever reads this one is likely to read the next one.
+  useEffect(() => {
+    if (!arrived || nextId === null) return
+    void queryClient.prefetchQuery(
+      trpc.samples.get.queryOptions({ id: nextId }, { staleTime: 60_000 }),
+    )
+  }, [arrived, nextId, queryClient, trpc])
+  const { copied, copy } = useCopy()
+  return (
+    <aside
+      aria-label={`Sample ${id}`}
+      className="fixed inset-0 z-40 flex flex-col bg-surface lg:static lg:z-auto lg:w-[min(46vw,640px)] lg:shrink-0 lg:border-l"
+    >
+      <header className="flex h-11 shrink-0 items-center gap-1 border-b pr-3 pl-5">
+        <h2 className="text-sm">
+          <CopyText text={id} />
+        </h2>
+        <span className="ml-3 min-w-0 truncate text-xs">
+          {sample.data && <SampleStatusView status={sample.data.status} />}
+        </span>
+        <span className="ml-auto flex items-center">
+          <span className="sr-only" aria-live="polite">
+            {copied ? 'Link copied' : ''}
+          </span>
+          <IconButton
+            label={copied ? 'Link copied' : 'Copy a link to this sample'}
+            onClick={() => copy(location.href)}
+            className={copied ? 'text-ok' : ''}
+          >
+            <Link2 size={15} aria-hidden />
+          </IconButton>
+          <IconButton label="Previous sample (K)" onClick={() => onWalk(-1)}>
+            <ChevronUp size={16} aria-hidden />
+          </IconButton>
+          <IconButton label="Next sample (J)" onClick={() => onWalk(1)}>
+            <ChevronDown size={16} aria-hidden />
+          </IconButton>
+          <IconButton label="Close (Esc)" onClick={onClose}>
+            <X size={16} aria-hidden />
+          </IconButton>
+        </span>
+      </header>
+      <Scroll label={`Sample ${id}, details`} className="min-h-0 flex-1 overflow-y-auto">
+        <QueryView query={sample} skeleton={<PanelSkeleton />}>
+          {(data) => <PanelBody sample={data} onOpen={onOpen} />}
+        </QueryView>
+      </Scroll>
+    </aside>
+  )
+}
+
+/** Over JSON, what is undefined is not there. */
+type SampleDetailDto = Omit<SampleDetail, 'groundTruth'> & { groundTruth?: unknown }
+
+function hasEnded(sample: SampleDetailDto | undefined): boolean {
+  return sample?.status === 'scored' || sample?.status === 'failed'
+}
+
+function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: string): void }) {
+  const extra = Object.entries(sample.rewardExtraInfo)
+  const extraInfo = Object.entries(sample.extraInfo)
+  return (
+    <div data-panel={sample.id}>
+      <div className="border-b px-5 py-4">
+        <p className="text-xs text-ink-3">Score by {sample.rewardName}</p>
+        <p className="num mt-0.5 flex items-baseline gap-3">
+          <span className="text-xl font-medium tracking-tight">
+            <ScoreCell row={sample} />
+          </span>
+          {sample.rawScore !== null && sample.rawScore !== sample.score && (
+            <span className="text-ink-2">raw {formatScore(sample.rawScore)}</span>
+          )}
+        </p>
+        {sample.reason !== null && (
+          <p className="mt-3 flex gap-2.5 rounded-md bg-bad-soft px-3 py-2">
+            <span className="hatch mt-1 size-3 shrink-0 rounded-[2px]" aria-hidden />
+            <span>
+              <span className="font-mono text-xs font-medium text-bad">{sample.reason}</span>
+              <br />
+              {SAMPLE_FAILURE_TEXT[sample.reason]}
+            </span>
+          </p>
+        )}
+        {sample.substituted && (
+          <p className="mt-2 text-xs text-warn">
+            * Put there by the batch’s failure policy. It was not scored and counts in no statistic.
+          </p>
+        )}
+        <Siblings sample={sample} onOpen={onOpen} />
+      </div>
+      <Part title="Prompt">
+        <PromptText prompt={sample.prompt} />
+      </Part>
+      <Part
+        title="Response"
+        note={
+          sample.responseLength === null
+            ? `${formatCount(sample.response.length)} characters`
+            : `${formatCount(sample.responseLength)} tokens, ${formatCount(sample.response.length)} characters`
+        }
+      >
+        <RolloutText text={sample.response} most={4_000} />
+      </Part>
+      <Part title="Ground truth">
+        {sample.groundTruth === null || sample.groundTruth === undefined ? (
+          <p className="text-ink-3">None was sent.</p>
+        ) : (
+          <JsonValue value={sample.groundTruth} />
+        )}
+      </Part>
+      {extra.length > 0 && (
+        <Part title="What the scorer said" note="rewardExtraInfo">
+          <Pairs pairs={extra} />
+        </Part>
+      )}
+      <Part
+        title="How it came about"
+        note={sample.attemptLog.length > 1 ? `${sample.attemptLog.length} attempts` : undefined}
+      >
+        <AttemptWaterfall sample={sample} />
+      </Part>
+      {extraInfo.length > 0 && (
+        <Part title="Extra info" note="as the trainer sent it">
+          <Pairs pairs={extraInfo} />
+        </Part>
+      )}
+      <Part title="Where it belongs">
+        <dl className="grid grid-cols-[110px_minmax(0,1fr)] gap-y-0.5">
+          <Line name="batch">
+            <PageLink
+              href={`/batches/${sample.batchId}`}
+              className="font-mono text-xs text-accent hover:underline"
+            >
+              {sample.batchId}
+            </PageLink>
+          </Line>
+          <Line name="run">
+            <RunName run={sample.run} />
+          </Line>
+          <Line name="step">{formatCount(sample.step)}</Line>
+          <Line name="group">
+            <CopyText text={sample.uid} most={40} className="text-xs" />
+          </Line>
+          <Line name="data source">{sample.dataSource}</Line>
+          <Line name="reward at">
+            {sample.position === null ? 'no token' : `token ${formatCount(sample.position)}`}
+          </Line>
+          <Line name="server">
+            {sample.serverName === null ? 'none, by rule' : <ServerName name={sample.serverName} />}
+          </Line>
+          <Line name="worker">
+            <span className="font-mono text-xs">{sample.workerId ?? '–'}</span>
+          </Line>
+          <Line name="submitted">{dateTime(Date.parse(sample.submittedAt))}</Line>
+          <Line name="ended">
+            {sample.endedAt === null ? '–' : dateTime(Date.parse(sample.endedAt))}
+          </Line>
+        </dl>
+      </Part>
+    </div>
+  )
+}
+
+function Part({ title, note, children }: { title: string; note?: ReactNode; children: ReactNode }) {
+  return (
+    <section className="border-b px-5 py-3.5 last:border-0">
+      <h3 className="mb-1.5 flex items-baseline gap-2 text-xs font-medium text-ink-3">
+        {title}
+        {note && <span className="num font-normal">{note}</span>}
+      </h3>
+      {children}
+    </section>
+  )
+}
+
+function Line({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <>
+      <dt className="text-ink-3">{name}</dt>
+      <dd className="num min-w-0 truncate">{children}</dd>
+    </>
+  )
+}
+
+function Pairs({ pairs }: { pairs: [string, unknown][] }) {
+  return (
+    <dl className="grid grid-cols-[minmax(90px,auto)_minmax(0,1fr)] gap-x-5 gap-y-0.5">
+      {pairs.map(([key, value]) => (
+        <div key={key} className="contents">
+          <dt className="font-mono text-xs leading-5 text-ink-3">{key}</dt>
+          <dd className="min-w-0">
+            <JsonValue value={value} />
+          </dd>
+        </div>
+      ))}
+    </dl>
+  )
+}
+
+/** Members of the same group; one click away. */
+function Siblings({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: string): void }) {
+  const shown = sample.siblings.slice(0, 64)
+  const rest = sample.siblings.length - shown.length
+  if (shown.length < 2) return null
+  return (
+    <div className="mt-4">
+      <p className="mb-1.5 text-xs text-ink-3">
+        Its group of {formatCount(sample.siblings.length)}
+      </p>
+      <ul className="flex flex-wrap gap-1">
+        {shown.map((sibling) => (
+          <li key={sibling.id}>
+            <button
+              type="button"
+              onClick={() => onOpen(sibling.id)}
+              aria-current={sibling.id === sample.id || undefined}
+              title={`${sibling.id}, ${sibling.status}`}
+              className="num flex h-7 items-center gap-1.5 rounded-md border px-2 text-xs hover:bg-hover aria-[current]:border-accent aria-[current]:bg-selected"
+            >
+              <span className="text-ink-3">#{sibling.index}</span>
+              {sibling.status === 'failed' ? (
+                <>
+                  <span className="hatch size-2.5 rounded-[2px]" aria-hidden />
+                  <span className="sr-only">failed</span>
+                </>
+              ) : sibling.score === null ? (
+                <span className="text-ink-3">{sibling.status}</span>
+              ) : (
+                formatScore(sibling.score)
+              )}
+            </button>
+          </li>
+        ))}
+        {rest > 0 && (
+          <li className="self-center text-xs text-ink-3">and {formatCount(rest)} more</li>
+        )}
+      </ul>
+    </div>
+  )
+}
+
+function PanelSkeleton() {
+  return (
+    <div role="status" aria-label="Loading" className="px-5 py-4">
+      <Skeleton width={110} height={10} />
+      <Skeleton width={80} height={24} className="my-3" />
+      {[92, 100, 76, 0, 88, 100, 96, 60].map((percent) => (
+        <span key={percent} className="block py-1" style={{ width: `${percent}%` }}>
+          <Skeleton height={11} />
+        </span>
+      ))}
+    </div>
+  )
+}

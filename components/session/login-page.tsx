@@ -1,0 +1,78 @@
+'use client'
+
+import { useMutation } from '@tanstack/react-query'
+import { useRouter, useSearchParams } from 'next/navigation'
+import { type FormEvent, useEffect, useState } from 'react'
+import { describeFailure } from '../api/failure.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { Mark } from '../shell/mark.tsx'
+import { Button } from '../ui/button.tsx'
+import { TextField } from '../ui/field.tsx'
+import { nextPath } from './next-path.ts'
+import { useSession } from './use-session.ts'
+
+/** Asks for a key, where keys are configured; elsewhere it leads on at once. */
+export function LoginPage() {
+  const trpc = useTRPC()
+  const router = useRouter()
+  const next = nextPath(useSearchParams().get('next'))
+  const session = useSession()
+  const [key, setKey] = useState('')
+  const [missing, setMissing] = useState(false)
+  const signIn = useMutation(
+    trpc.session.signIn.mutationOptions({
+      // A full load: everything asked without a key is forgotten.
+      onSuccess: () => location.assign(next),
+    }),
+  )
+  const needless =
+    session.data !== undefined && (session.data.auth === 'open' || session.data.signedIn)
+  useEffect(() => {
+    if (needless) router.replace(next)
+  }, [needless, next, router])
+  const failure = signIn.error && describeFailure(signIn.error)
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    setMissing(key.trim() === '')
+    if (key.trim() !== '') signIn.mutate({ key: key.trim() })
+  }
+  return (
+    <main className="flex min-h-dvh items-center justify-center bg-canvas p-5">
+      <form
+        onSubmit={submit}
+        noValidate
+        className="w-full max-w-[360px] rounded-xl border bg-surface p-6 shadow-pop"
+      >
+        <div className="mb-5 flex items-center gap-2.5">
+          <Mark size={24} />
+          <h1 className="text-md">Sign in to rewardops</h1>
+        </div>
+        <TextField
+          label="Key"
+          type="password"
+          mono
+          autoFocus
+          autoComplete="current-password"
+          value={key}
+          onChange={(event) => {
+            setKey(event.target.value)
+            setMissing(false)
+            signIn.reset()
+          }}
+          error={
+            missing ? 'Type a key.' : failure ? `${failure.message} ${failure.hint}` : undefined
+          }
+          hint="One of REWARDOPS_API_KEYS, the same that trainers send."
+        />
+        <Button
+          type="submit"
+          variant="primary"
+          className="mt-5 w-full"
+          busy={signIn.isPending || signIn.isSuccess}
+        >
+          Sign in
+        </Button>
+      </form>
+    </main>
+  )
+}

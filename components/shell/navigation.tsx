@@ -1,0 +1,140 @@
+'use client'
+
+import { Dialog } from '@base-ui/react/dialog'
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { Keyboard, LogOut, Menu as MenuIcon, X } from 'lucide-react'
+import { usePathname } from 'next/navigation'
+import { useState } from 'react'
+import { useTRPC } from '../api/trpc.ts'
+import { useSession } from '../session/use-session.ts'
+import { IconButton } from '../ui/button.tsx'
+import { Mark } from './mark.tsx'
+import { PageLink } from './page-link.tsx'
+import { isOn, NAVIGATION } from './pages.ts'
+import { ThemeSwitch } from './theme-switch.tsx'
+
+/** The navigation at the left of wide screens. */
+export function SideNavigation({ onKeys }: { onKeys(): void }) {
+  return (
+    <aside className="sticky top-0 hidden h-dvh w-[204px] shrink-0 flex-col border-r bg-canvas md:flex">
+      <div className="flex h-12 items-center px-4">
+        <Brand />
+      </div>
+      <NavigationList />
+      <NavigationFoot onKeys={onKeys} />
+    </aside>
+  )
+}
+
+/** The same behind a button on narrow ones. */
+export function DrawerNavigation({ onKeys }: { onKeys(): void }) {
+  const [open, setOpen] = useState(false)
+  return (
+    <Dialog.Root open={open} onOpenChange={setOpen}>
+      <Dialog.Trigger
+        render={
+          <IconButton label="Navigation" className="-ml-1.5 md:hidden">
+            <MenuIcon size={17} aria-hidden />
+          </IconButton>
+        }
+      />
+      <Dialog.Portal>
+        <Dialog.Backdrop className="fixed inset-0 z-40 bg-[#00000059] quick transition-opacity data-ending-style:opacity-0 data-starting-style:opacity-0" />
+        <Dialog.Popup className="fixed inset-y-0 left-0 z-50 flex w-[264px] flex-col border-r bg-canvas shadow-pop quick transition-transform data-ending-style:-translate-x-6 data-ending-style:opacity-0 data-starting-style:-translate-x-6 data-starting-style:opacity-0">
+          <Dialog.Title className="sr-only">Navigation</Dialog.Title>
+          <div className="flex h-12 items-center px-4">
+            <Brand />
+            <Dialog.Close
+              render={
+                <IconButton label="Close" className="ml-auto">
+                  <X size={16} aria-hidden />
+                </IconButton>
+              }
+            />
+          </div>
+          <NavigationList onChosen={() => setOpen(false)} />
+          <NavigationFoot
+            onKeys={() => {
+              setOpen(false)
+              onKeys()
+            }}
+          />
+        </Dialog.Popup>
+      </Dialog.Portal>
+    </Dialog.Root>
+  )
+}
+
+function Brand() {
+  return (
+    <PageLink href="/" className="flex items-center gap-2 rounded font-semibold tracking-tight">
+      <Mark />
+      rewardops
+    </PageLink>
+  )
+}
+
+function NavigationList({ onChosen }: { onChosen?: () => void }) {
+  const pathname = usePathname()
+  return (
+    <nav aria-label="Pages" className="flex-1 overflow-y-auto px-2.5 pt-1">
+      {NAVIGATION.map((group) => (
+        <div key={group.title ?? ''} className="mb-4">
+          {group.title && <p className="px-2 pb-1 text-2xs text-ink-3">{group.title}</p>}
+          <ul>
+            {group.pages.map(({ href, label, icon: Icon }) => (
+              <li key={href}>
+                <PageLink
+                  href={href}
+                  onClick={onChosen}
+                  aria-current={isOn(pathname, href) ? 'page' : undefined}
+                  className="flex h-8 items-center gap-2.5 rounded-md px-2 text-ink-2 hover:bg-[color-mix(in_oklab,var(--ink)_5%,transparent)] hover:text-ink aria-[current=page]:bg-[color-mix(in_oklab,var(--ink)_8%,transparent)] aria-[current=page]:font-medium aria-[current=page]:text-ink quick transition-colors"
+                >
+                  <Icon size={15} strokeWidth={1.8} aria-hidden />
+                  {label}
+                </PageLink>
+              </li>
+            ))}
+          </ul>
+        </div>
+      ))}
+    </nav>
+  )
+}
+
+function NavigationFoot({ onKeys }: { onKeys(): void }) {
+  const session = useSession()
+  return (
+    <div className="border-t px-4 py-3">
+      <div className="flex items-center">
+        <ThemeSwitch />
+        <IconButton label="Keys (?)" className="ml-auto" onClick={onKeys}>
+          <Keyboard size={15} aria-hidden />
+        </IconButton>
+        {session.data?.auth === 'key' && session.data.signedIn && <SignOut />}
+      </div>
+      <p className="mt-2.5 h-4 truncate text-2xs text-ink-3" title={session.data?.address}>
+        {session.data &&
+          `${session.data.version} · ${session.data.address.replace(/^https?:\/\//, '')}`}
+      </p>
+    </div>
+  )
+}
+
+function SignOut() {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const signOut = useMutation(
+    trpc.session.signOut.mutationOptions({
+      onSuccess: () => {
+        queryClient.clear()
+        location.assign('/login')
+      },
+    }),
+  )
+  return (
+    <IconButton label="Sign out" onClick={() => signOut.mutate(undefined)}>
+      <LogOut size={15} aria-hidden />
+    </IconButton>
+  )
+}

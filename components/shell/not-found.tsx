@@ -1,0 +1,29 @@
+'use client'
+
+import { MapPinOff } from 'lucide-react'
+import { buttonClass } from '../ui/button.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { PageHeader } from './page-header.tsx'
+import { PageLink } from './page-link.tsx'
+import { NAVIGATION } from './pages.ts'
+
+/** An address that leads nowhere, and the ways on. */
+export function NotFound() {
+  return (
+    <>
+      <PageHeader title="Not found" />
+      <Empty
+        icon={MapPinOff}
+        title="There is no page at this address"
+        actions={NAVIGATION.flatMap((group) => group.pages).map((page) => (
+          <PageLink key={page.href} href={page.href} className={buttonClass('plain', true)}>
+            {page.label}
+          </PageLink>
+        ))}
+      >
+        A batch lives at <code className="font-mono text-xs">/batches/b12</code>, a sample at{' '}
+        <code className="font-mono text-xs">/samples?sample=b12-3</code>.
+      </Empty>
+    </>
+  )
+}

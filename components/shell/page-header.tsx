@@ -1,0 +1,59 @@
+'use client'
+
+import { Search } from 'lucide-react'
+import type { ReactNode } from 'react'
+import { LiveToggle } from '../live/live-toggle.tsx'
+import { DrawerNavigation } from './navigation.tsx'
+import { PageLink } from './page-link.tsx'
+import { useShell } from './shell.tsx'
+
+/** The header line of a page: where am I, in what state, live or not, and what can be done. */
+export function PageHeader({
+  title,
+  parent,
+  state,
+  actions,
+}: {
+  title: ReactNode
+  parent?: { href: string; label: string }
+  state?: ReactNode
+  actions?: ReactNode
+}) {
+  const { openPalette, openKeys } = useShell()
+  return (
+    <header className="sticky top-0 z-30 flex h-12 items-center gap-3 border-b bg-surface px-5">
+      <DrawerNavigation onKeys={openKeys} />
+      <h1 className="flex min-w-0 items-center gap-2 text-md">
+        {parent && (
+          <>
+            <PageLink
+              href={parent.href}
+              className="hidden font-normal text-ink-3 hover:text-ink sm:inline"
+            >
+              {parent.label}
+            </PageLink>
+            <span className="hidden font-normal text-line-strong sm:inline" aria-hidden>
+              /
+            </span>
+          </>
+        )}
+        <span className="truncate">{title}</span>
+      </h1>
+      {state && <div className="flex min-w-0 items-center gap-3 truncate text-xs">{state}</div>}
+      <div className="ml-auto flex shrink-0 items-center gap-2">
+        {actions}
+        <button
+          type="button"
+          onClick={openPalette}
+          aria-label="Go to anything"
+          className="hidden h-7 items-center gap-2 rounded-md border px-2 text-xs text-ink-3 hover:bg-hover hover:text-ink sm:flex quick transition-colors"
+        >
+          <Search size={13} aria-hidden />
+          <span className="hidden lg:inline">Go to…</span>
+          <kbd className="font-mono text-2xs">⌘K</kbd>
+        </button>
+        <LiveToggle />
+      </div>
+    </header>
+  )
+}

@@ -1,0 +1,20 @@
+'use client'
+
+import Link from 'next/link'
+import { type ComponentProps, useState } from 'react'
+
+/**
+ * A link that is fetched ahead only when the pointer is on it: a table of fifty batches must not ask
+ * for fifty pages.
+ */
+export function PageLink(props: ComponentProps<typeof Link>) {
+  const [near, setNear] = useState(false)
+  return (
+    <Link
+      {...props}
+      prefetch={near ? null : false}
+      onMouseEnter={() => setNear(true)}
+      onFocus={() => setNear(true)}
+    />
+  )
+}

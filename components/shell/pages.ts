@@ -1,0 +1,33 @@
+import { Boxes, Cpu, Gauge, Layers, ListTree, type LucideIcon, Server } from 'lucide-react'
+
+/** A page of the navigation. Compare, Planner, Rewards and Settings join here when they exist. */
+export interface PageLink {
+  href: string
+  label: string
+  icon: LucideIcon
+}
+
+/** The navigation, in its groups. */
+export const NAVIGATION: readonly { title: string | null; pages: readonly PageLink[] }[] = [
+  { title: null, pages: [{ href: '/', label: 'Overview', icon: Gauge }] },
+  {
+    title: 'Rewards',
+    pages: [
+      { href: '/runs', label: 'Runs', icon: ListTree },
+      { href: '/batches', label: 'Batches', icon: Layers },
+      { href: '/samples', label: 'Samples', icon: Boxes },
+    ],
+  },
+  {
+    title: 'Fleet',
+    pages: [
+      { href: '/servers', label: 'Servers', icon: Server },
+      { href: '/workers', label: 'Workers', icon: Cpu },
+    ],
+  },
+]
+
+/** Whether a path lies on a page or under it. */
+export function isOn(pathname: string, href: string): boolean {
+  return href === '/' ? pathname === '/' : pathname === href || pathname.startsWith(`${href}/`)
+}

@@ -1,0 +1,59 @@
+'use client'
+
+import { QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { type ReactNode, useState } from 'react'
+import { describeFailure, retryDelayMs } from '../api/failure.ts'
+import { createClient, TRPCProvider } from '../api/trpc.ts'
+import { LiveProvider } from '../live/live-provider.tsx'
+import { useSession } from '../session/use-session.ts'
+import { KeysProvider } from './keys.tsx'
+
+function createQueryClient(): QueryClient {
+  const client: QueryClient = new QueryClient({
+    queryCache: new QueryCache({
+      onError: (error, query) => {
+        const session = query.queryKey[0]
+        if (Array.isArray(session) && session[0] === 'session') return
+        // A key was taken away, or the cookie ended: ask who we are, the shell does the rest.
+        if (describeFailure(error).reason === 'unauthorized') {
+          void client.invalidateQueries({ queryKey: [['session', 'get']] })
+        }
+      },
+    }),
+    defaultOptions: {
+      queries: {
+        // The live stream says what changed; data just read is not read again on every mount.
+        staleTime: 4_000,
+        gcTime: 5 * 60_000,
+        refetchOnWindowFocus: false,
+        retry: (failures, error) => retryDelayMs(error, failures) !== null,
+        retryDelay: (failures, error) => retryDelayMs(error, failures) ?? 0,
+        networkMode: 'always',
+      },
+      mutations: { networkMode: 'always' },
+    },
+  })
+  return client
+}
+
+/** What every page stands on: the API, the live stream, the keys. */
+export function Providers({ children }: { children: ReactNode }) {
+  const [queryClient] = useState(createQueryClient)
+  const [trpcClient] = useState(createClient)
+  return (
+    <QueryClientProvider client={queryClient}>
+      <TRPCProvider trpcClient={trpcClient} queryClient={queryClient}>
+        <LiveWhenSignedIn>
+          <KeysProvider>{children}</KeysProvider>
+        </LiveWhenSignedIn>
+      </TRPCProvider>
+    </QueryClientProvider>
+  )
+}
+
+function LiveWhenSignedIn({ children }: { children: ReactNode }) {
+  const session = useSession()
+  const allowed =
+    session.data !== undefined && (session.data.auth === 'open' || session.data.signedIn)
+  return <LiveProvider enabled={allowed}>{children}</LiveProvider>
+}

@@ -1,0 +1,61 @@
+import type { ButtonHTMLAttributes, ReactNode } from 'react'
+
+const VARIANTS = {
+  primary: 'border-transparent bg-accent-fill text-accent-ink hover:brightness-110',
+  plain: 'border-line-strong bg-surface text-ink hover:bg-hover',
+  quiet: 'border-transparent text-ink-2 hover:bg-hover hover:text-ink',
+  danger: 'border-transparent bg-bad text-surface hover:brightness-110',
+}
+
+/** The look of a button, for links that act like one. */
+export function buttonClass(variant: keyof typeof VARIANTS = 'plain', small = false): string {
+  return `inline-flex shrink-0 items-center justify-center gap-1.5 rounded-md border font-medium whitespace-nowrap quick transition-[background-color,filter,color] disabled:opacity-50 ${
+    small ? 'h-7 px-2 text-xs' : 'h-8 px-3 text-sm'
+  } ${VARIANTS[variant]}`
+}
+
+/** A button. `busy` says that its work is under way and takes no second press. */
+export function Button({
+  variant = 'plain',
+  small,
+  busy,
+  children,
+  className,
+  ...rest
+}: ButtonHTMLAttributes<HTMLButtonElement> & {
+  variant?: keyof typeof VARIANTS
+  small?: boolean
+  busy?: boolean
+}) {
+  return (
+    <button
+      type="button"
+      {...rest}
+      disabled={rest.disabled || busy}
+      aria-busy={busy || undefined}
+      className={`${buttonClass(variant, small)} ${className ?? ''}`}
+    >
+      {children}
+    </button>
+  )
+}
+
+/** A button that is only an icon; its label is read and shown on hover. */
+export function IconButton({
+  label,
+  children,
+  className,
+  ...rest
+}: ButtonHTMLAttributes<HTMLButtonElement> & { label: string; children: ReactNode }) {
+  return (
+    <button
+      type="button"
+      aria-label={label}
+      title={label}
+      {...rest}
+      className={`inline-flex size-7 shrink-0 items-center justify-center rounded-md text-ink-2 hover:bg-hover hover:text-ink quick transition-colors disabled:opacity-40 ${className ?? ''}`}
+    >
+      {children}
+    </button>
+  )
+}

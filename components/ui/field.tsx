@@ -1,0 +1,126 @@
+import { ChevronDown } from 'lucide-react'
+import { type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes, useId } from 'react'
+
+const BOX =
+  'w-full rounded-md border border-line-strong bg-surface text-ink placeholder:text-ink-3 quick transition-[border-color] hover:border-ink-3 aria-invalid:border-bad'
+
+/** A labelled input with its hint, and its error where it belongs. */
+export function TextField({
+  label,
+  hint,
+  error,
+  mono,
+  ...input
+}: InputHTMLAttributes<HTMLInputElement> & {
+  label: string
+  hint?: ReactNode
+  error?: ReactNode
+  mono?: boolean
+}) {
+  const id = useId()
+  return (
+    <div>
+      <label htmlFor={id} className="mb-1 block text-xs font-medium text-ink-2">
+        {label}
+      </label>
+      <input
+        id={id}
+        autoComplete="off"
+        spellCheck={false}
+        {...input}
+        aria-invalid={error ? true : undefined}
+        aria-describedby={hint || error ? `${id}-about` : undefined}
+        className={`${BOX} h-8 px-2.5 ${mono ? 'font-mono text-xs' : ''}`}
+      />
+      <FieldAbout id={`${id}-about`} hint={hint} error={error} />
+    </div>
+  )
+}
+
+/** The line under a field: its error, else its hint. */
+export function FieldAbout({
+  id,
+  hint,
+  error,
+}: {
+  id?: string
+  hint?: ReactNode
+  error?: ReactNode
+}) {
+  if (!hint && !error) return null
+  return (
+    <p
+      id={id}
+      role={error ? 'alert' : undefined}
+      className={`mt-1 text-xs ${error ? 'text-bad' : 'text-ink-3'}`}
+    >
+      {error || hint}
+    </p>
+  )
+}
+
+/** One of a few choices; the browser's own list, so that it works with keys, touch and readers. */
+export function Select({
+  label,
+  hideLabel,
+  children,
+  ...select
+}: SelectHTMLAttributes<HTMLSelectElement> & { label: string; hideLabel?: boolean }) {
+  const id = useId()
+  return (
+    <div className="min-w-0">
+      <label
+        htmlFor={id}
+        className={hideLabel ? 'sr-only' : 'mb-1 block text-xs font-medium text-ink-2'}
+      >
+        {label}
+      </label>
+      <div className="relative">
+        <select
+          id={id}
+          {...select}
+          className={`${BOX} appearance-none truncate pr-7 pl-2.5 ${hideLabel ? 'h-7 text-xs' : 'h-8'} ${select.className ?? ''}`}
+        >
+          {children}
+        </select>
+        <ChevronDown
+          size={14}
+          aria-hidden
+          className="pointer-events-none absolute top-1/2 right-2 -translate-y-1/2 text-ink-3"
+        />
+      </div>
+    </div>
+  )
+}
+
+/** Two to four choices side by side. */
+export function Segmented<T extends string>({
+  label,
+  value,
+  options,
+  onChange,
+}: {
+  label: string
+  value: T
+  options: readonly { value: NoInfer<T>; label: string }[]
+  onChange(value: NoInfer<T>): void
+}) {
+  return (
+    <fieldset
+      aria-label={label}
+      className="inline-flex h-7 items-center rounded-md border border-line-strong p-px"
+    >
+      {options.map((option) => (
+        <button
+          key={option.value}
+          type="button"
+          aria-pressed={option.value === value}
+          onClick={() => onChange(option.value)}
+          className="h-full rounded-[5px] px-2 text-xs text-ink-2 hover:text-ink aria-pressed:bg-hover aria-pressed:font-medium aria-pressed:text-ink quick transition-colors"
+        >
+          {option.label}
+        </button>
+      ))}
+    </fieldset>
+  )
+}

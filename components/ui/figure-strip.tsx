@@ -1,0 +1,62 @@
+import type { ReactNode } from 'react'
+import { Skeleton } from './skeleton.tsx'
+
+/** At most six figures in one line, parted by hairlines; two columns on a phone. */
+export function FigureStrip({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <dl
+      aria-label={label}
+      className="grid grid-cols-2 border-b sm:grid-cols-3 lg:grid-cols-6 [&>*]:border-l [&>*]:-ml-px overflow-hidden"
+    >
+      {children}
+    </dl>
+  )
+}
+
+/** One figure: what it is, the number with its unit, a line about it, and its last minute. */
+export function Figure({
+  label,
+  value,
+  unit,
+  detail,
+  children,
+}: {
+  label: string
+  value: ReactNode
+  unit?: string
+  detail?: ReactNode
+  /** A sparkline. */
+  children?: ReactNode
+}) {
+  return (
+    <div className="min-w-0 px-5 pt-3 pb-3">
+      <dt className="truncate text-xs text-ink-3">{label}</dt>
+      <dd className="mt-0.5">
+        <span className="num text-xl font-medium tracking-tight">
+          {value}
+          {unit && <span className="unit text-sm tracking-normal">&nbsp;{unit}</span>}
+        </span>
+        {detail !== undefined && (
+          <span className="num block truncate text-xs text-ink-3">{detail}</span>
+        )}
+        {children && <span className="mt-1.5 block h-6">{children}</span>}
+      </dd>
+    </div>
+  )
+}
+
+/** The strip before its figures are known. */
+export function FigureStripSkeleton({ sparks = false }: { sparks?: boolean }) {
+  return (
+    <FigureStrip label="loading">
+      {['a', 'b', 'c', 'd', 'e', 'f'].map((key) => (
+        <div key={key} className="px-5 pt-3 pb-3">
+          <Skeleton width={72} height={10} className="my-[3px]" />
+          <Skeleton width={92} height={20} className="my-1.5" />
+          <Skeleton width={110} height={10} className="my-[3px]" />
+          {sparks && <Skeleton height={24} className="mt-1.5 w-full" />}
+        </div>
+      ))}
+    </FigureStrip>
+  )
+}

@@ -1,0 +1,31 @@
+import { ArrowUp } from 'lucide-react'
+
+/** Announces rows that came since the list was opened; nothing moves until it is asked for. */
+export function NewRows({
+  count,
+  more,
+  noun,
+  onShow,
+}: {
+  count: number
+  /** There may be more than counted. */
+  more?: boolean
+  noun: [one: string, many: string]
+  onShow(): void
+}) {
+  return (
+    <div role="status" aria-live="polite" className={count > 0 ? 'border-b' : undefined}>
+      {count > 0 && (
+        <button
+          type="button"
+          onClick={onShow}
+          className="num flex h-8 w-full items-center justify-center gap-1.5 bg-selected text-xs font-medium text-accent hover:brightness-[0.98]"
+        >
+          <ArrowUp size={13} aria-hidden />
+          {count}
+          {more ? '+' : ''} new {count === 1 && !more ? noun[0] : noun[1]} — show
+        </button>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,40 @@
+import { formatCount } from '../format/numbers.ts'
+
+/**
+ * How far a batch is: scored in the accent, failed hatched, the rest open. What exists is never drawn
+ * thinner than a pixel, and a bar is full only when everything has ended.
+ */
+export function ProgressBar({
+  scored,
+  failed,
+  total,
+  running,
+  thick,
+}: {
+  scored: number
+  failed: number
+  total: number
+  running: boolean
+  thick?: boolean
+}) {
+  const part = (n: number) => (total === 0 ? 0 : (n / total) * 100)
+  return (
+    <span
+      role="progressbar"
+      aria-label="samples ended"
+      aria-valuemin={0}
+      aria-valuemax={total}
+      aria-valuenow={scored + failed}
+      aria-valuetext={`${formatCount(scored)} scored, ${formatCount(failed)} failed of ${formatCount(total)}`}
+      className={`flex w-full overflow-hidden rounded-full bg-[color-mix(in_oklab,var(--ink)_9%,transparent)] ${thick ? 'h-2' : 'h-1.5'}`}
+    >
+      <span
+        className={`h-full quick transition-[width] ${running ? 'bg-accent' : 'bg-ink-3'}`}
+        style={{ width: `${part(scored)}%` }}
+      />
+      {failed > 0 && (
+        <span className="hatch h-full min-w-[2px]" style={{ width: `${part(failed)}%` }} />
+      )}
+    </span>
+  )
+}

@@ -1,0 +1,11 @@
+import type { Quantity as QuantityParts } from '../format/numbers.ts'
+
+/** A number with its unit, the unit lighter. Tabular digits, so that it does not jump when it changes. */
+export function Quantity({ of, className }: { of: QuantityParts; className?: string }) {
+  return (
+    <span className={`num whitespace-nowrap ${className ?? ''}`}>
+      {of.value}
+      {of.unit && <span className="unit">&nbsp;{of.unit}</span>}
+    </span>
+  )
+}

@@ -1,0 +1,80 @@
+import type { WorkerDto } from '../../server/wire/pages.ts'
+import { Sparkline } from '../charts/sparkline.tsx'
+import { formatCount, formatDuration, formatRate } from '../format/numbers.ts'
+import { PageLink } from '../shell/page-link.tsx'
+import { Quantity } from '../ui/quantity.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { WorkerStateView } from '../ui/status.tsx'
+
+/** The workers on the overview: throughput, in flight, loop delay. */
+export function WorkersGlance({
+  workers,
+  className,
+}: {
+  workers: WorkerDto[]
+  className?: string
+}) {
+  const here = workers.filter((worker) => worker.state !== 'dead')
+  const dead = workers.length - here.length
+  return (
+    <Section
+      title={<PageLink href="/workers">Workers</PageLink>}
+      note={`${formatCount(here.length)} alive${dead > 0 ? `, ${formatCount(dead)} gone` : ''}`}
+      className={className ?? ''}
+    >
+      {here.length === 0 ? (
+        <p className="px-5 pb-5 text-ink-2">
+          No worker is alive: batches are taken in and wait. Start one with{' '}
+          <code className="font-mono text-xs">npm run worker</code>.
+        </p>
+      ) : (
+        <Scroll label="Workers">
+          <table className="grid-table">
+            <thead>
+              <tr>
+                <th scope="col">Worker</th>
+                <th scope="col">State</th>
+                <th scope="col">Samples/s, last 60 s</th>
+                <th scope="col" className="end">
+                  In flight
+                </th>
+                <th scope="col" className="end">
+                  Loop p99
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {here.map((worker) => (
+                <tr key={worker.id}>
+                  <td className="font-mono text-xs">{worker.id}</td>
+                  <td>
+                    <WorkerStateView state={worker.state} />
+                  </td>
+                  <td>
+                    <span className="flex items-center gap-2.5">
+                      <span className="num w-10 text-right">
+                        {formatRate(worker.samplesPerSecond)}
+                      </span>
+                      <span className="h-5 w-28">
+                        <Sparkline
+                          readings={worker.samplesPerSecondHistory}
+                          label={`Samples a second of ${worker.id}`}
+                          height={20}
+                        />
+                      </span>
+                    </span>
+                  </td>
+                  <td className="num end">{formatCount(worker.inFlight)}</td>
+                  <td className="end">
+                    <Quantity of={formatDuration(worker.eventLoopP99Ms)} />
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+    </Section>
+  )
+}

@@ -1,0 +1,286 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { Cpu } from 'lucide-react'
+import type { WorkerDto } from '../../server/wire/pages.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { Sparkline } from '../charts/sparkline.tsx'
+import { formatBytes, formatCount, formatDuration, formatRate, plural } from '../format/numbers.ts'
+import { ageText } from '../format/time.ts'
+import { useNow } from '../live/live-provider.tsx'
+import { PageHeader } from '../shell/page-header.tsx'
+import { Ago } from '../ui/ago.tsx'
+import { CopyButton } from '../ui/copy-text.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { Figure, FigureStrip, FigureStripSkeleton } from '../ui/figure-strip.tsx'
+import { Quantity } from '../ui/quantity.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { WorkerStateView } from '../ui/status.tsx'
+
+/** The processes that score, and those that are gone. */
+export function WorkersPage() {
+  const trpc = useTRPC()
+  const workers = useQuery(
+    trpc.workers.list.queryOptions(undefined, { meta: { topics: ['workers'] } }),
+  )
+  return (
+    <>
+      <PageHeader title="Workers" />
+      <QueryView
+        query={workers}
+        skeleton={
+          <>
+            <FigureStripSkeleton />
+            <TableSkeleton columns={9} rows={4} />
+          </>
+        }
+      >
+        {(data) => <WorkersBody workers={data} />}
+      </QueryView>
+    </>
+  )
+}
+
+function WorkersBody({ workers }: { workers: WorkerDto[] }) {
+  const here = workers.filter((worker) => worker.state !== 'dead')
+  const gone = workers.filter((worker) => worker.state === 'dead')
+  if (workers.length === 0) {
+    return (
+      <Empty icon={Cpu} title="No worker has ever run here">
+        Workers start with the service unless{' '}
+        <code className="font-mono text-xs">REWARDOPS_WORKERS=0</code>. Start one on any machine
+        that reaches the same database:
+        <AddWorker />
+      </Empty>
+    )
+  }
+  const sum = (pick: (worker: WorkerDto) => number) =>
+    here.reduce((total, worker) => total + pick(worker), 0)
+  const worstLoop = Math.max(0, ...here.map((worker) => worker.eventLoopP99Ms))
+  const memory = formatBytes(sum((worker) => worker.rssBytes))
+  const loop = formatDuration(worstLoop)
+  return (
+    <>
+      <FigureStrip label="All workers">
+        <Figure
+          label="Alive"
+          value={formatCount(here.length)}
+          unit={here.length === 1 ? 'worker' : 'workers'}
+          detail={hosts(here)}
+        />
+        <Figure
+          label="Throughput"
+          value={formatRate(sum((worker) => worker.samplesPerSecond))}
+          unit="samples/s"
+          detail="all workers"
+        />
+        <Figure
+          label="In flight"
+          value={formatCount(sum((worker) => worker.inFlight))}
+          unit="samples"
+          detail="being scored now"
+        />
+        <Figure
+          label="Held"
+          value={formatCount(sum((worker) => worker.held))}
+          unit={`of ${formatCount(sum((worker) => worker.room))}`}
+          detail="samples taken, and room for"
+        />
+        <Figure
+          label="Slowest loop, p99"
+          value={loop.value}
+          unit={loop.unit}
+          detail="event-loop delay"
+        />
+        <Figure
+          label="Memory"
+          value={memory.value}
+          unit={memory.unit}
+          detail="resident, all workers"
+        />
+      </FigureStrip>
+      <Section title="Alive" note={formatCount(here.length)}>
+        {here.length === 0 ? (
+          <p className="px-5 pb-5 text-ink-2">
+            No worker is alive: batches are taken in and wait. The service starts its own again by
+            itself.
+          </p>
+        ) : (
+          <AliveTable workers={here} />
+        )}
+      </Section>
+      {gone.length > 0 && (
+        <Section title="Gone" note={formatCount(gone.length)} className="border-t">
+          <GoneTable workers={gone} />
+        </Section>
+      )}
+      <div className="flex flex-wrap items-center gap-x-4 gap-y-1 border-t px-5 py-4 text-ink-2">
+        More workers, here or on any machine that reaches the same database:
+        <AddWorker />
+      </div>
+    </>
+  )
+}
+
+function AddWorker() {
+  const command = 'DATABASE_URL=postgresql://… npm run worker'
+  return (
+    <span className="inline-flex items-center gap-1">
+      <code className="rounded bg-sunken px-1.5 py-0.5 font-mono text-xs">{command}</code>
+      <CopyButton text={command} label="Copy" />
+    </span>
+  )
+}
+
+function hosts(workers: readonly WorkerDto[]): string {
+  const names = new Set(workers.map((worker) => worker.host))
+  return names.size === 1 ? `on ${[...names][0]}` : `on ${plural(names.size, 'host')}`
+}
+
+function AliveTable({ workers }: { workers: WorkerDto[] }) {
+  const now = useNow()
+  return (
+    <Scroll label="Workers alive">
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th scope="col">Worker</th>
+            <th scope="col">State</th>
+            <th scope="col">Samples/s, last 60 s</th>
+            <th scope="col" className="end">
+              In flight
+            </th>
+            <th scope="col" className="end">
+              Held/room
+            </th>
+            <th scope="col" className="end">
+              Scored
+            </th>
+            <th scope="col" className="end">
+              Failed
+            </th>
+            <th scope="col" className="end">
+              Loop p99
+            </th>
+            <th scope="col" className="end">
+              Loop max
+            </th>
+            <th scope="col" className="end">
+              Memory
+            </th>
+            <th scope="col">Host</th>
+            <th scope="col" className="end">
+              Up
+            </th>
+            <th scope="col" className="end">
+              Last seen
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {workers.map((worker) => (
+            <tr key={worker.id} data-worker={worker.id}>
+              <td className="font-mono text-xs">{worker.id}</td>
+              <td>
+                <WorkerStateView state={worker.state} />
+              </td>
+              <td>
+                <span className="flex items-center gap-2.5">
+                  <span className="num w-12 text-right">{formatRate(worker.samplesPerSecond)}</span>
+                  <span className="h-5 w-36">
+                    <Sparkline
+                      readings={worker.samplesPerSecondHistory}
+                      label={`Samples a second of ${worker.id} over the last 60 s`}
+                      height={20}
+                    />
+                  </span>
+                </span>
+              </td>
+              <td className="num end">{formatCount(worker.inFlight)}</td>
+              <td className="num end">
+                {formatCount(worker.held)}
+                <span className="unit">/{formatCount(worker.room)}</span>
+              </td>
+              <td className="num end">{formatCount(worker.scoredTotal)}</td>
+              <td className={`num end ${worker.failedTotal > 0 ? '' : 'text-ink-3'}`}>
+                {formatCount(worker.failedTotal)}
+              </td>
+              <td className={`end ${worker.eventLoopP99Ms > 100 ? 'text-warn' : ''}`}>
+                <Quantity of={formatDuration(worker.eventLoopP99Ms)} />
+              </td>
+              <td className="end">
+                <Quantity of={formatDuration(worker.eventLoopMaxMs)} />
+              </td>
+              <td className="end">
+                <Quantity of={formatBytes(worker.rssBytes)} />
+              </td>
+              <td className="text-ink-2">
+                {worker.host}
+                <span className="unit num"> pid {worker.pid}</span>
+              </td>
+              <td className="num end text-ink-2">
+                {now === 0 ? '' : ageText(now - Date.parse(worker.startedAt))}
+              </td>
+              <td className="end text-ink-2">
+                <Ago at={worker.lastSeenAt} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  )
+}
+
+function GoneTable({ workers }: { workers: WorkerDto[] }) {
+  return (
+    <Scroll label="Workers gone">
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th scope="col">Worker</th>
+            <th scope="col">State</th>
+            <th scope="col">Given back</th>
+            <th scope="col" className="end">
+              Scored
+            </th>
+            <th scope="col" className="end">
+              Failed
+            </th>
+            <th scope="col">Host</th>
+            <th scope="col" className="end">
+              Last seen
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {workers.map((worker) => (
+            <tr key={worker.id} className="text-ink-2">
+              <td className="font-mono text-xs">{worker.id}</td>
+              <td>
+                <WorkerStateView state={worker.state} />
+              </td>
+              <td className="num">
+                {worker.requeued === 0
+                  ? 'held nothing'
+                  : `${plural(worker.requeued, 'sample')}, scored elsewhere`}
+              </td>
+              <td className="num end">{formatCount(worker.scoredTotal)}</td>
+              <td className="num end">{formatCount(worker.failedTotal)}</td>
+              <td>
+                {worker.host}
+                <span className="unit num"> pid {worker.pid}</span>
+              </td>
+              <td className="end">
+                <Ago at={worker.lastSeenAt} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  )
+}
