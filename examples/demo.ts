@@ -93,7 +93,7 @@ async function main(): Promise<void> {
   })
 
   const byRule = await scoreByRule(client, steps)
-  const byModel = await score(client, steps, 'by model', `-${rm.model}`, { model: rm.model })
+  const byModel = await score(client, steps, 'by RM  ', `-${rm.model}`, { model: rm.model })
   const scored: Scored[] = []
   for (const [i, step] of steps.entries()) {
     const ruleBatch = byRule?.[i]
@@ -112,7 +112,7 @@ async function main(): Promise<void> {
 
   console.log('')
   if (byRule) say('by rule', `${service.url}/batches/${byRule.at(-1)}`)
-  say('by model', `${service.url}/batches/${byModel.at(-1)}`)
+  say('by RM', `${service.url}/batches/${byModel.at(-1)}`)
   if (options.exit) return
   console.log(`\nServing ${service.url} until Ctrl-C.`)
   await servedUntilStopped(service, rm)
@@ -175,7 +175,7 @@ function connect(url: string): Client {
 /** By the rules the data sources select; null, and said, when one of them has none. */
 async function scoreByRule(client: Client, steps: StepOfRollouts[]): Promise<string[] | null> {
   try {
-    return await score(client, steps, 'by rule ', '-rule', {})
+    return await score(client, steps, 'by rule', '-rule', {})
   } catch (error) {
     if (!(error instanceof TRPCClientError)) throw error
     const data = error.data as ErrorData | undefined

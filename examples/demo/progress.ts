@@ -40,7 +40,7 @@ export function showProgress(
   return {
     update(progress) {
       if (output.isTTY) {
-        output.write(`\r\u001b[2K${progressLine(label, progress, (output.columns ?? 100) - 1)}`)
+        output.write(`\r\u001b[2K${progressLine(label, progress, (output.columns || 100) - 1)}`)
       } else if (now() - lastLineAt >= 1000) {
         lastLineAt = now()
         output.write(`${progressLine(label, progress)}\n`)
@@ -48,7 +48,7 @@ export function showProgress(
     },
     end(progress) {
       const start = output.isTTY ? '\r\u001b[2K' : ''
-      output.write(`${start}${progressLine(label, progress, output.columns ?? 100)}\n`)
+      output.write(`${start}${progressLine(label, progress, output.columns || 100)}\n`)
     },
   }
 }

@@ -171,7 +171,7 @@ function table(report: Report, modelName: string): string[] {
     header,
     ['by data source'],
     ...report.byDataSource.map(cells),
-    ...(report.byPolicy.length > 0 ? [['by model'], ...report.byPolicy.map(cells)] : []),
+    ...(report.byPolicy.length > 0 ? [['by policy'], ...report.byPolicy.map(cells)] : []),
   ]
   const widths = header.map((_, i) => Math.max(...lines.map((line) => line[i]?.length ?? 0)))
   return lines.map((line) =>

@@ -79,8 +79,10 @@ export async function startService(options: {
   await child.stop()
   options.signal?.throwIfAborted()
   const why = hasEnded ? 'ended while starting' : `was not ready within 90 s (${last})`
-  const said = (await readFile(logPath, 'utf8')).trimEnd().split('\n').slice(-15).join('\n')
-  throw new Error(`the service ${why}. The end of ${logPath}:\n${said}`)
+  const lines = (await readFile(logPath, 'utf8')).trimEnd().split('\n')
+  // Stack frames would push the message itself out of the fifteen lines.
+  const said = lines.filter((line) => !/^\s+at /.test(line)).slice(-15)
+  throw new Error(`the service ${why}. The end of ${logPath}:\n${said.join('\n')}`)
 }
 
 /** An address to reach a listener at, from what it listens on. */
