@@ -1,6 +1,8 @@
 import type { EngineName, FailureClass, ScoreInput } from '../engines/engine.ts'
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
 
+export type { EngineName, ScoreInput } from '../engines/engine.ts'
+
 /** Where a server stands in the registry. Only `ready` is sent work; the other words are for people. */
 export type RouterServerState =
   | 'registering'
