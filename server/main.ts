@@ -86,7 +86,7 @@ async function main(): Promise<void> {
     dataDir: config.dataDir,
     log,
   })
-  const db = new Database(database.url, log, { max: 16, name: 'rewardops server' })
+  const db = new Database(database.url, log, { max: 16, name: 'rewardops server', keyed: true })
   // Pages have their own connections and a time limit: a slow chart never stands before a trainer.
   const pagesDb = new Database(database.url, log, {
     max: 6,

@@ -123,11 +123,7 @@ export class BatchReader {
     groups: { no: number; uid: string; seq: number; completed_at: Date }[],
   ): Promise<GroupResult[]> {
     if (groups.length === 0) return []
-    const rows = await samplesOfGroups(
-      this.#db,
-      batchId,
-      groups.map((g) => g.no),
-    )
+    const rows = await samplesOfGroups(this.#db, batchId, groups)
     const byGroup = new Map<number, ResultRow[]>()
     for (const row of rows) {
       const list = byGroup.get(row.group_no)

@@ -1,8 +1,11 @@
-import type { ProbeFailure } from '../engines/engine.ts'
-import { type ProbedServer, probeServer } from '../engines/probe.ts'
-import { checkServerUrl } from '../engines/server-url.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
+import {
+  checkServerUrl,
+  type ProbedServer,
+  type ProbeFailure,
+  probeServer,
+} from '../router/server-admission.ts'
 import { type Database, isConnectionLoss } from '../store/database.ts'
 import { type JobQueue, poolOfModel } from '../store/job-queue.ts'
 import { ServerRegistry } from '../store/server-registry.ts'

@@ -166,7 +166,9 @@ export class SingleScores {
       }
       throw error
     }
-    calls.forEach((call, i) => call.settle({ batchId, index: start + i }))
+    calls.forEach((call, i) => {
+      call.settle({ batchId, index: start + i })
+    })
   }
 
   #implicitBatch(key: string, input: ScoreInput): Promise<number> {

@@ -113,6 +113,11 @@ export class ModelPool {
     return this.servers.some((server) => server.isUsable(nowMs))
   }
 
+  /** True when some server of the pool is healthy, whether or not this process has a slot of it now. */
+  anyHealthy(nowMs: number): boolean {
+    return this.servers.some((server) => server.isHealthy(nowMs))
+  }
+
   /** True when a server that takes work has not been tried by the row. */
   anyUntried(row: Row, nowMs: number): boolean {
     return this.servers.some((server) => server.isUsable(nowMs) && !row.hasTried(server))

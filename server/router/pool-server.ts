@@ -139,6 +139,11 @@ export class PoolServer implements PolicyServer {
     return this.state === 'ready' && this.#slots > 0 && this.health.state(nowMs) === 'ok'
   }
 
+  /** True when it would take work if this process had a slot. */
+  isHealthy(nowMs: number): boolean {
+    return this.state === 'ready' && this.health.state(nowMs) === 'ok'
+  }
+
   /** Slots this process could use, with so many rows waiting for the model. */
   demand(waiting: number, nowMs: number): number {
     if (this.state !== 'ready') return this.#inFlight

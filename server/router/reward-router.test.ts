@@ -311,6 +311,28 @@ describe('the end of a row', () => {
     })
   })
 
+  test('waiting for a slot is not time: the clock starts at the first dispatch', async () => {
+    const fake = await harness.fake((call, response) => {
+      setTimeout(() => scores(1)(call, response), 60)
+    })
+    harness.router.setServers([config(1, fake.url)])
+    harness.router.setSlots(1, 1)
+    // Five calls of 60 ms one after the other, each with 150 ms of its own.
+    const results = await Promise.all(
+      Array.from({ length: 5 }, () => harness.score({ timeoutMs: 150 })),
+    )
+    expect(results.map((result) => result.ok)).toEqual([true, true, true, true, true])
+  })
+
+  test('a deadline ends it whatever it waits for', async () => {
+    const fake = await harness.fake(hangs)
+    harness.router.setServers([config(1, fake.url)])
+    harness.router.setSlots(1, 1)
+    const results = await Promise.all([1, 2].map(() => harness.score({ deadlineMs: 50 })))
+    expect(results.map((r) => (r.ok ? 'ok' : r.reason))).toEqual(['deadline', 'deadline'])
+    expect(results.map((r) => r.attempts.length)).toEqual([1, 0])
+  })
+
   test('a server that comes in time is used', async () => {
     const result = harness.score()
     const fake = await harness.fake(scores(0.25))

@@ -369,13 +369,13 @@ describe('passive health', () => {
     expect(result).toHaveProperty('detail', expect.stringContaining('engine died'))
   })
 
-  test('time-outs of rows that had little time left are not the server’s', async () => {
+  test('deadlines of rows that had little time left are not the server’s', async () => {
     const [fake] = await harness.serve([hangs], 1)
     const blocker = new AbortController()
     const first = harness.score({ signal: blocker.signal })
     await until(() => fake?.calls.length === 1)
     // These get the slot when most of their time is over.
-    const late = Array.from({ length: 20 }, () => harness.score({ timeoutMs: 300 }))
+    const late = Array.from({ length: 20 }, () => harness.score({ deadlineMs: 300 }))
     setTimeout(() => blocker.abort(), 250)
     await first
     for (const result of await Promise.all(late)) expect(result).toMatchObject({ ok: false })

@@ -36,8 +36,13 @@ export interface RouterServer {
 export interface ScoreRequest {
   model: string
   input: ScoreInput
-  /** What is left for the sample in ms: waiting, retries and back-off included. */
+  /**
+   * In ms, from the first dispatch: calls, retries and back-off included. Waiting for a slot of a healthy server does
+   * not count; without a healthy server a sample waits this long, and ends as `no_server`.
+   */
   timeoutMs: number
+  /** In ms from now, waiting included: what is not scored by then ends as `deadline`. */
+  deadlineMs?: number
   /** Most calls that may fail transiently, the first included; at least 1. */
   maxAttempts: number
   /** Aborting it ends the sample as `cancelled` and the call upstream with it. One signal may serve many samples. */

@@ -43,7 +43,7 @@ export class RowLife implements CallListener<Row> {
     this.#owner = owner
   }
 
-  /** Takes a row in: its clock runs from here. */
+  /** Takes a row in. Its clock starts at its first dispatch; until then it is its patience without a healthy server. */
   begin(row: Row, nowMs: number): void {
     row.pool.rowCount++
     this.#rows.add(row)
@@ -98,6 +98,7 @@ export class RowLife implements CallListener<Row> {
     row.queueMs = Math.max(0, nowMs - Math.max(row.waitingSinceMs, row.backoffUntilMs))
     row.startedAtMs = nowMs
     row.startedEpochMs = Date.now()
+    if (row.attempts.length === 0) this.#setDue(row, row.dueFrom(nowMs))
     row.server = server
     row.period = server.begin(row.attemptsUsed > 0)
     row.attemptsUsed++
@@ -236,10 +237,25 @@ export class RowLife implements CallListener<Row> {
     }, delayMs)
   }
 
+  #setDue(row: Row, dueAtMs: number): void {
+    this.#wheel.remove(row)
+    row.dueAtMs = dueAtMs
+    this.#wheel.add(row)
+  }
+
   #timeIsUp(row: Row): void {
     if (row.done) return
     const nowMs = performance.now()
     const { server, pool, request } = row
+    if (nowMs >= row.deadlineAtMs) {
+      this.#fail(row, 'deadline', 'the deadline passed before it was scored')
+      return
+    }
+    if (server === null && row.attempts.length === 0 && pool.anyHealthy(nowMs)) {
+      // It waits for its turn, not for a server: only dispatch starts its clock.
+      this.#setDue(row, row.dueFrom(nowMs))
+      return
+    }
     if (server !== null) {
       const serviceMs = nowMs - row.startedAtMs
       const detail = `no answer within ${Math.round(serviceMs)} ms`

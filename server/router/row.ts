@@ -19,6 +19,8 @@ export class Row implements WheelEntry {
   done = false
 
   dueAtMs: number
+  /** When its batch's time is up, whatever it waits for. */
+  readonly deadlineAtMs: number
   wheelNext: WheelEntry | null = null
   wheelPrev: WheelEntry | null = null
   wheelSlot = -1
@@ -63,9 +65,21 @@ export class Row implements WheelEntry {
     this.pool = pool
     this.resolve = resolve
     // NaN counts as no time at all; what is longer than any run is as good as that long.
-    this.dueAtMs = nowMs + (request.timeoutMs > 0 ? Math.min(request.timeoutMs, LONGEST_MS) : 0)
+    const { deadlineMs } = request
+    this.deadlineAtMs =
+      deadlineMs === undefined ? Number.POSITIVE_INFINITY : nowMs + Math.max(0, deadlineMs)
+    this.dueAtMs = this.dueFrom(nowMs)
     this.waitingSinceMs = nowMs
     this.backoffUntilMs = nowMs
+  }
+
+  /** When its time is up if the clock starts now. */
+  dueFrom(nowMs: number): number {
+    const { timeoutMs } = this.request
+    return Math.min(
+      nowMs + (timeoutMs > 0 ? Math.min(timeoutMs, LONGEST_MS) : 0),
+      this.deadlineAtMs,
+    )
   }
 
   /** Stops its timer, if one runs. */

@@ -43,7 +43,13 @@ export class Database {
   constructor(
     url: string,
     log: Logger,
-    options: { max: number; name: string; statementTimeoutMs?: number },
+    options: {
+      max: number
+      name: string
+      statementTimeoutMs?: number
+      /** Every statement is a lookup by key; the planner must not conclude otherwise from old statistics. */
+      keyed?: boolean
+    },
   ) {
     this.url = url
     this.pool = new pg.Pool({
@@ -53,6 +59,9 @@ export class Database {
       connectionTimeoutMillis: 10_000,
       idleTimeoutMillis: 60_000,
       ...(options.statementTimeoutMs ? { statement_timeout: options.statementTimeoutMs } : {}),
+      ...(options.keyed
+        ? { options: '-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off' }
+        : {}),
     })
     // Without a listener a killed Postgres would take the process down with it.
     this.pool.on('error', (error) =>

@@ -22,7 +22,11 @@ async function main(): Promise<void> {
   if (!config.databaseUrl) {
     throw new Error('A worker needs DATABASE_URL: the address of the database its server uses.')
   }
-  const db = new Database(config.databaseUrl, log, { max: 6, name: 'rewardops worker' })
+  const db = new Database(config.databaseUrl, log, {
+    max: 6,
+    name: 'rewardops worker',
+    keyed: true,
+  })
   const [{ id, now }] = (await throughOutage(
     () =>
       db.adhoc<{ id: number; now: Date }>(

@@ -1,6 +1,5 @@
-import type { EngineName } from '../engines/engine.ts'
 import type { Logger } from '../log.ts'
-import type { RewardRouter, RouterServer } from '../router/router-types.ts'
+import type { EngineName, RewardRouter, RouterServer } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
 import { activeServers } from '../store/sql/servers.ts'
 import type { LeaseHolder } from './lease-holder.ts'

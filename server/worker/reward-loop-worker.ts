@@ -303,23 +303,14 @@ export class RewardLoopWorker {
     const startedAt = this.#now()
     const clock = performance.now()
     const { reward, deadline_at } = batch.spec
-    const leftMs = deadline_at ? deadline_at.getTime() - startedAt : Number.POSITIVE_INFINITY
-    const bounded =
-      leftMs < reward.timeoutMs ? { ...reward, timeoutMs: Math.max(1, leftMs) } : reward
-    let outcome = await batch.manager.runModel(toRewardSample(row), {
-      reward: bounded,
+    const outcome = await batch.manager.runModel(toRewardSample(row), {
+      reward,
       router: this.#router,
       signal,
+      deadlineMs: deadline_at ? deadline_at.getTime() - startedAt : undefined,
     })
     this.#running--
     batch.gate?.leave()
-    if (
-      !outcome.ok &&
-      bounded !== reward &&
-      (outcome.reason === 'timeout' || outcome.reason === 'no_server')
-    ) {
-      outcome = { ...outcome, reason: 'deadline' }
-    }
     if (!outcome.ok && outcome.reason === 'cancelled' && this.#stopping) return
     const first = outcome.attempts?.[0]
     const dispatchedAt = first ? first.startedAtMs + this.#clockOffsetMs : startedAt

@@ -229,12 +229,16 @@ CREATE TABLE "score_key" (
     CONSTRAINT "score_key_pkey" PRIMARY KEY ("key")
 );
 
+-- Every statement in these functions looks rows up by key. Their plans are kept, and the first is made while the tables
+-- are nearly empty, when scanning them looks cheap: so scans are switched off for them.
+
 -- Counts ended samples into their groups and batches. Locks groups in order of (batch, number), then
 -- batches in order of id: with the order left to chance 2 workers gave 19 deadlocks in a run, sorted none.
 -- The arrays are parallel, one element a group touched, sorted by (batch, group) and free of repetitions.
 CREATE FUNCTION settle_groups(
     p_batch int[], p_group int[], p_ended int[], p_failed int[], p_retries int[], p_started timestamptz
-) RETURNS void LANGUAGE plpgsql AS $$
+) RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     b record;
     done int;
@@ -287,7 +291,8 @@ CREATE FUNCTION flush_results(
     p_worker int, p_batch int[], p_idx int[], p_status smallint[], p_attempts smallint[], p_score float8[],
     p_raw float8[], p_reason text[], p_substituted boolean[], p_extra text[], p_queue_ms real[],
     p_score_ms real[], p_server int[], p_dispatched float8[]
-) RETURNS int LANGUAGE plpgsql AS $$
+) RETURNS int LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     batches int[]; groups int[]; ended int[]; failed int[]; retries int[]; started timestamptz; counted int;
 BEGIN
@@ -321,7 +326,8 @@ BEGIN
 END $$;
 
 -- Ends every sample of a batch that has not ended, with a reason: a passed deadline, a cancelled batch.
-CREATE FUNCTION end_pending(p_batch int, p_reason text) RETURNS int LANGUAGE plpgsql AS $$
+CREATE FUNCTION end_pending(p_batch int, p_reason text) RETURNS int LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     groups int[]; ended int[]; batches int[]; zeros int[]; counted int;
 BEGIN
@@ -344,7 +350,8 @@ END $$;
 
 -- Completes what a closed batch, or samples that came with a score, have already finished. Called after the
 -- change that may have finished it is visible to every flush: a group is completed here or there, never missed.
-CREATE FUNCTION settle_batch(p_batch int) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION settle_batch(p_batch int) RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
     groups int[]; batches int[]; zeros int[];
 BEGIN

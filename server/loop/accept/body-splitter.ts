@@ -8,6 +8,8 @@ const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
+/** 2^53 has 16 digits: fewer are never rounded. */
+const LONG_INTEGER_DIGITS = 16
 const SAMPLES_KEY = /[{,]\s*"samples"\s*:\s*$/
 
 function malformed(what: string): RewardOpsError {
@@ -29,7 +31,11 @@ function isSpace(c: number): boolean {
  * place of the array) decides whether they are valid.
  */
 export class BodySplitter {
-  readonly #onElement: (json: Buffer) => void
+  readonly #onElement: (json: Buffer, longInteger: boolean) => void
+  /** Digits in a row outside strings, and whether the element (the envelope) had 16 of them. */
+  #digits = 0
+  #longInteger = false
+  #longInEnvelope = false
   #inSamples = false
   #seenSamples = false
   #inString = false
@@ -41,7 +47,7 @@ export class BodySplitter {
   #envelopeParts: Buffer[] = []
   #elements = 0
 
-  constructor(onElement: (json: Buffer) => void) {
+  constructor(onElement: (json: Buffer, longInteger: boolean) => void) {
     this.#onElement = onElement
   }
 
@@ -79,6 +85,12 @@ export class BodySplitter {
         continue
       }
       const c = chunk[i] as number
+      if (c >= 0x30 && c <= 0x39) {
+        if (++this.#digits === LONG_INTEGER_DIGITS) {
+          if (this.#inSamples) this.#longInteger = true
+          else this.#longInEnvelope = true
+        }
+      } else this.#digits = 0
       if (!this.#inSamples) {
         if (c === QUOTE) this.#inString = true
         else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
@@ -155,7 +167,7 @@ export class BodySplitter {
   /** The envelope, `samples` an empty array. Throws `malformed_json` when the body ended early. */
   finish(): unknown {
     if (this.#inSamples) throw malformed('it ends inside "samples"')
-    return parseJson(Buffer.concat(this.#envelopeParts), 'the body')
+    return parseJson(Buffer.concat(this.#envelopeParts), 'the body', this.#longInEnvelope)
   }
 
   #closeElement(last: Buffer): void {
@@ -164,7 +176,9 @@ export class BodySplitter {
     this.#elementParts = []
     this.#element = 'closed'
     this.#elements++
-    this.#onElement(json)
+    const long = this.#longInteger
+    this.#longInteger = false
+    this.#onElement(json, long)
   }
 
   #endsWithSamplesKey(): boolean {
@@ -176,24 +190,31 @@ export class BodySplitter {
   }
 }
 
-const LONG_INTEGER = /\d{16}/
-
-/** Parses JSON bytes. Throws `malformed_json`, and `integer_out_of_range` for an integer that would be rounded. */
-export function parseJson(bytes: Buffer, where: string): unknown {
+/**
+ * Parses JSON bytes. Throws `malformed_json`, and, where the caller saw a long integer outside strings,
+ * `integer_out_of_range` if it would be rounded.
+ */
+export function parseJson(bytes: Buffer, where: string, longInteger: boolean): unknown {
   if (!isUtf8(bytes)) throw malformed(`${where} is not UTF-8`)
-  return parseJsonText(bytes.toString('utf8'), where)
+  const text = bytes.toString('utf8')
+  const value = parse(text, where)
+  if (longInteger) refuseRoundedIntegers(text, where)
+  return value
 }
 
 /** As {@link parseJson}, from text. */
 export function parseJsonText(text: string, where: string): unknown {
-  let value: unknown
+  const value = parse(text, where)
+  if (/\d{16}/.test(text)) refuseRoundedIntegers(text, where)
+  return value
+}
+
+function parse(text: string, where: string): unknown {
   try {
-    value = JSON.parse(text)
+    return JSON.parse(text)
   } catch (error) {
     throw malformed(`${where}: ${(error as Error).message}`)
   }
-  if (LONG_INTEGER.test(text)) refuseRoundedIntegers(text, where)
-  return value
 }
 
 /** Only reached when 16 digits stand in a row somewhere: the reviver is five times slower than a plain parse. */

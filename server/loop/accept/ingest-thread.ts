@@ -34,7 +34,7 @@ const { databaseUrl, functionsDir, logLevel } = workerData as {
   logLevel: string
 }
 const log = createLogger(logLevel, 'ingest')
-const db = new Database(databaseUrl, log, { max: 2, name: 'rewardops ingest' })
+const db = new Database(databaseUrl, log, { max: 2, name: 'rewardops ingest', keyed: true })
 const queue = new JobQueue(db, log, { supervise: false })
 const ready = queue.start()
 const context: AcceptContext = { db, queue, functionsDir }

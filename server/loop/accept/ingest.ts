@@ -26,8 +26,8 @@ export class Ingest {
 
   constructor(kind: IngestKind) {
     this.#kind = kind
-    this.#splitter = new BodySplitter((json) => {
-      this.#draft.add(parseJson(json, `samples[${this.#draft.count}]`))
+    this.#splitter = new BodySplitter((json, longInteger) => {
+      this.#draft.add(parseJson(json, `samples[${this.#draft.count}]`, longInteger))
     })
   }
 

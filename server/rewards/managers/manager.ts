@@ -26,6 +26,8 @@ export interface RewardContext {
   reward: ResolvedReward
   router: RewardRouter
   signal: AbortSignal | undefined
+  /** What the batch's deadline leaves, ms; undefined without one. */
+  deadlineMs: number | undefined
 }
 
 /**

@@ -54,13 +54,14 @@ export const naiveManager: RewardManager = {
     }
   },
 
-  async runModel(sample, { reward, router, signal }): Promise<RewardOutcome> {
+  async runModel(sample, { reward, router, signal, deadlineMs }): Promise<RewardOutcome> {
     const result = await router.score({
       model: reward.model as string,
       input: { prompt: sample.prompt, response: sample.solutionStr },
       timeoutMs: reward.timeoutMs,
       maxAttempts: reward.maxAttempts,
       ...(signal ? { signal } : {}),
+      ...(deadlineMs === undefined ? {} : { deadlineMs }),
     })
     return result.ok
       ? { ok: true, score: result.score, extra: null, attempts: result.attempts }

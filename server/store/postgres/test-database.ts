@@ -30,7 +30,7 @@ export async function createTestDatabase(
 }
 
 /** One database for a test file, or for a `describe`: made before its tests, dropped after them. */
-export function useTestDatabase(): { readonly url: string } {
+export function testDatabaseForFile(): { readonly url: string } {
   let database: TestDatabase | undefined
   beforeAll(async () => {
     database = await createTestDatabase()

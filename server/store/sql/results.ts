@@ -2,7 +2,7 @@ import type { SampleFailureReason } from '../../wire/sample-reason.ts'
 import type { Result, SampleStatus } from '../../wire/trainer.ts'
 import type { Database } from '../database.ts'
 
-/** What a Result is made of; `running` is what a worker holds and has not ended. */
+/** What a Result is made of. */
 export interface ResultRow {
   idx: number
   uid: string
@@ -18,16 +18,18 @@ export interface ResultRow {
   attempts: number
   server_name: string | null
   worker_id: number | null
+  /** A worker holds it and it has not ended. */
   held: boolean
 }
 
-/** Columns of a ResultRow, from sample s, sample_group g and server v. */
-export const RESULT_COLUMNS = `s.idx, g.uid, s.status, s.reason, s.score, s.raw_score, s.substituted, s.reward_extra,
-  s.response_length, s.queue_ms, s.score_ms, s.attempts, v.name as server_name, s.worker_id,
-  s.status < 2 and exists (select 1 from claim c where c.batch_id = s.batch_id
-    and s.idx between c.first_idx and c.last_idx) as held`
-export const RESULT_JOINS = `join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
-  left join server v on v.id = s.server_id`
+/** A sample's own columns; uid, server name and `held` are looked up apart, once each. */
+const SAMPLE_COLUMNS = `idx, group_no, status, reason, score, raw_score, substituted, reward_extra, response_length,
+  queue_ms, score_ms, attempts, server_id, worker_id`
+
+type SampleColumns = Omit<ResultRow, 'uid' | 'server_name' | 'held'> & {
+  group_no: number
+  server_id: number | null
+}
 
 /** Where the reward goes in the token row: the response's last token; null when there is none to put it on. */
 export function positionOf(responseLength: number | null): number | null {
@@ -102,18 +104,21 @@ export async function samplesDelivered(
   return row!.n
 }
 
-/** The samples of whole groups, by group number and index. */
+/** The samples of whole groups, by index. */
 export async function samplesOfGroups(
   db: Database,
   batchId: number,
-  groupNos: number[],
+  groups: { no: number; uid: string }[],
 ): Promise<(ResultRow & { group_no: number })[]> {
-  return db.rows(
+  const nos = groups.map((g) => g.no)
+  // Members of neighbouring groups lie side by side: a range read beats a lookup a group, and is filtered here.
+  const rows = await db.rows<SampleColumns>(
     'samples-of-groups',
-    `select s.group_no, ${RESULT_COLUMNS} from sample s ${RESULT_JOINS}
-     where s.batch_id = $1 and s.group_no = any($2::int[]) order by s.group_no, s.idx`,
-    [batchId, groupNos],
+    `select ${SAMPLE_COLUMNS} from sample where batch_id = $1 and group_no = any($2::int[]) order by batch_id, idx`,
+    [batchId, nos],
   )
+  const uids = new Map(groups.map((g) => [g.no, g.uid]))
+  return complete(db, batchId, rows, uids)
 }
 
 /** The samples of a batch in input order. */
@@ -123,12 +128,12 @@ export async function samplesInOrder(
   offset: number,
   limit: number,
 ): Promise<ResultRow[]> {
-  return db.rows(
+  const rows = await db.rows<SampleColumns>(
     'samples-in-order',
-    `select ${RESULT_COLUMNS} from sample s ${RESULT_JOINS}
-     where s.batch_id = $1 and s.idx >= $2 and s.idx < $3 order by s.idx`,
+    `select ${SAMPLE_COLUMNS} from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx`,
     [batchId, offset, offset + limit],
   )
+  return complete(db, batchId, rows, await uidsOf(db, batchId, rows))
 }
 
 /** Given samples of a batch, by index. */
@@ -137,10 +142,64 @@ export async function samplesByIndex(
   batchId: number,
   indexes: number[],
 ): Promise<ResultRow[]> {
-  return db.rows(
+  const rows = await db.rows<SampleColumns>(
     'samples-by-index',
-    `select ${RESULT_COLUMNS} from sample s ${RESULT_JOINS}
-     where s.batch_id = $1 and s.idx = any($2::int[])`,
+    `select ${SAMPLE_COLUMNS} from sample where batch_id = $1 and idx = any($2::int[])`,
     [batchId, indexes],
   )
+  return complete(db, batchId, rows, await uidsOf(db, batchId, rows))
+}
+
+async function uidsOf(
+  db: Database,
+  batchId: number,
+  rows: SampleColumns[],
+): Promise<Map<number, string>> {
+  if (rows.length === 0) return new Map()
+  let [lo, hi] = [rows[0]!.group_no, rows[0]!.group_no]
+  for (const row of rows) {
+    if (row.group_no < lo) lo = row.group_no
+    if (row.group_no > hi) hi = row.group_no
+  }
+  const groups = await db.rows<{ no: number; uid: string }>(
+    'uids-of-groups',
+    'select no, uid from sample_group where batch_id = $1 and no between $2 and $3',
+    [batchId, lo, hi],
+  )
+  return new Map(groups.map((g) => [g.no, g.uid]))
+}
+
+async function complete(
+  db: Database,
+  batchId: number,
+  rows: SampleColumns[],
+  uids: Map<number, string>,
+): Promise<(ResultRow & { group_no: number })[]> {
+  const [names, claims] = await Promise.all([
+    rows.some((row) => row.server_id !== null) ? serverNames(db) : new Map<number, string>(),
+    rows.some((row) => row.status < 2) ? claimsOf(db, batchId) : [],
+  ])
+  for (const row of rows as (SampleColumns & ResultRow)[]) {
+    row.uid = uids.get(row.group_no) ?? ''
+    row.server_name = row.server_id === null ? null : (names.get(row.server_id) ?? null)
+    row.held = row.status < 2 && claims.some((c) => row.idx >= c.first_idx && row.idx <= c.last_idx)
+  }
+  return rows as (SampleColumns & ResultRow)[]
+}
+
+async function serverNames(db: Database): Promise<Map<number, string>> {
+  const rows = await db.rows<{ id: number; name: string }>(
+    'server-names',
+    'select id, name from server',
+  )
+  return new Map(rows.map((row) => [row.id, row.name]))
+}
+
+async function claimsOf(
+  db: Database,
+  batchId: number,
+): Promise<{ first_idx: number; last_idx: number }[]> {
+  return db.rows('claims-of', 'select first_idx, last_idx from claim where batch_id = $1', [
+    batchId,
+  ])
 }

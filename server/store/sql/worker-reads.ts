@@ -33,7 +33,19 @@ export interface PendingSample {
   encoding: number
 }
 
-/** The pending samples of an index range, with their texts. */
+interface TextRow {
+  idx: number
+  prompt: string | null
+  response: string
+  ground_truth: string | null
+  extra_info: string | null
+  encoding: number
+}
+
+/**
+ * The pending samples of index ranges, with their texts. Two range scans, put together here: as a join the planner
+ * would choose between plans whose costs differ a hundredfold by statistics that a fresh batch does not have yet.
+ */
 export async function pendingSamples(
   db: Database,
   batch: BatchSpec,
@@ -42,16 +54,26 @@ export async function pendingSamples(
   const withPrompt = batch.reward.kind === 'model'
   const out: PendingSample[] = []
   for (let k = 0; k < ranges.length; k += 2) {
-    const rows = await db.rows<PendingSample>(
-      withPrompt ? 'pending-with-prompt' : 'pending-samples',
-      `select s.idx, s.data_source, ${withPrompt ? 't.prompt' : 'null as prompt'}, t.response, t.ground_truth,
-              t.extra_info, t.encoding
-       from sample s join sample_text t on t.batch_id = s.batch_id and t.idx = s.idx
-       where s.batch_id = $1 and s.idx between $2 and $3 and s.status < 2
-         and t.bucket = $4 and t.batch_id = $1 and t.idx between $2 and $3`,
-      [batch.id, ranges[k], ranges[k + 1], batch.bucket],
-    )
-    out.push(...rows)
+    const [from, to] = [ranges[k], ranges[k + 1]]
+    const [pending, texts] = await Promise.all([
+      db.rows<{ idx: number; data_source: string }>(
+        'pending-samples',
+        `select idx, data_source from sample where batch_id = $1 and idx between $2 and $3 and status < 2
+         order by batch_id, idx`,
+        [batch.id, from, to],
+      ),
+      db.rows<TextRow>(
+        withPrompt ? 'texts-with-prompt' : 'texts',
+        `select idx, ${withPrompt ? 'prompt' : 'null as prompt'}, response, ground_truth, extra_info, encoding
+         from sample_text where bucket = $4 and batch_id = $1 and idx between $2 and $3`,
+        [batch.id, from, to, batch.bucket],
+      ),
+    ])
+    const byIndex = new Map(texts.map((t) => [t.idx, t]))
+    for (const { idx, data_source } of pending) {
+      const text = byIndex.get(idx)
+      if (text) out.push({ ...text, data_source })
+    }
   }
   return out
 }

@@ -1,0 +1,195 @@
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { testDatabaseForFile } from './postgres/test-database.ts'
+
+const database = testDatabaseForFile()
+let db: pg.Pool
+
+beforeAll(() => {
+  db = new pg.Pool({ connectionString: database.url, max: 8 })
+})
+afterAll(() => db.end())
+
+/** A batch whose sample `i` is in group `i % groups`: every chunk touches every group. */
+async function makeBatch(options: {
+  samples: number
+  groups: number
+  groupSize?: number
+  closed?: boolean
+}): Promise<number> {
+  const { samples, groups } = options
+  const { rows } = await db.query<{ id: number }>(
+    `insert into batch (run_id, step, split, status, closed, group_size, reward, reward_name, samples, groups, text_bucket)
+     values (1, 1, 'train', $1, $2, $3, '{}', 'test', $4, $5, current_date) returning id`,
+    [
+      options.closed === false ? 'open' : 'running',
+      options.closed ?? true,
+      options.groupSize ?? null,
+      samples,
+      groups,
+    ],
+  )
+  const id = rows[0]!.id
+  await db.query(
+    `insert into sample_group (batch_id, no, uid, received)
+     select $1, g, 'q' || g, (select count(*) from generate_series(0, $2::int - 1) i where i % $3 = g)
+     from generate_series(0, $3::int - 1) g`,
+    [id, samples, groups],
+  )
+  await db.query(
+    `insert into sample (batch_id, idx, group_no, data_source)
+     select $1, i, i % $3, 'test' from generate_series(0, $2::int - 1) i`,
+    [id, samples, groups],
+  )
+  return id
+}
+
+async function flush(
+  batch: number,
+  indexes: number[],
+  outcome: 'scored' | 'failed' = 'scored',
+  worker = 1,
+): Promise<number> {
+  const all = <T>(value: T) => indexes.map(() => value)
+  const scored = outcome === 'scored'
+  const { rows } = await db.query<{ n: number }>(
+    'select flush_results($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14) as n',
+    [
+      worker,
+      all(batch),
+      indexes,
+      all(scored ? 2 : 3),
+      all(1),
+      scored ? indexes.map((i) => i / 10) : all(null),
+      scored ? indexes.map((i) => i / 10) : all(null),
+      all(scored ? null : 'timeout'),
+      all(false),
+      all(null),
+      all(1),
+      all(1),
+      all(null),
+      all(Date.now()),
+    ],
+  )
+  return rows[0]!.n
+}
+
+async function batchRow(id: number) {
+  return (await db.query('select * from batch where id = $1', [id])).rows[0] as {
+    status: string
+    scored: number
+    failed: number
+    groups_completed: number
+    completed_at: Date | null
+  }
+}
+
+async function seqs(id: number): Promise<(number | null)[]> {
+  const { rows } = await db.query<{ seq: number | null }>(
+    'select seq from sample_group where batch_id = $1 order by seq nulls last',
+    [id],
+  )
+  return rows.map((row) => row.seq)
+}
+
+describe('flush_results', () => {
+  it('counts each sample once, however often and by whomever it is flushed', async () => {
+    const id = await makeBatch({ samples: 12, groups: 3 })
+    expect(await flush(id, [0, 1, 2, 3])).toBe(4)
+    expect(await flush(id, [0, 1, 2, 3], 'failed', 2)).toBe(0)
+    expect(await flush(id, [3, 4])).toBe(1)
+    const row = await batchRow(id)
+    expect([row.scored, row.failed]).toEqual([5, 0])
+    const { rows } = await db.query(
+      'select worker_id, score from sample where batch_id = $1 and idx = 0',
+      [id],
+    )
+    expect(rows[0]).toEqual({ worker_id: 1, score: 0 })
+  })
+
+  it('completes a group with its last sample and the batch with its last group', async () => {
+    const id = await makeBatch({ samples: 6, groups: 3 })
+    await flush(id, [0, 1, 2])
+    expect(await seqs(id)).toEqual([null, null, null])
+    await flush(id, [4])
+    expect(await seqs(id)).toEqual([1, null, null])
+    expect((await batchRow(id)).status).toBe('running')
+    await flush(id, [3], 'failed')
+    await flush(id, [5])
+    expect(await seqs(id)).toEqual([1, 2, 3])
+    const row = await batchRow(id)
+    expect([row.status, row.scored, row.failed, row.groups_completed]).toEqual([
+      'completed',
+      5,
+      1,
+      3,
+    ])
+    expect(row.completed_at).not.toBeNull()
+  })
+
+  it('completes a full group of an open batch, and the others only when it is closed', async () => {
+    const id = await makeBatch({ samples: 6, groups: 3, groupSize: 2, closed: false })
+    await flush(id, [0, 3, 1])
+    expect(await seqs(id)).toEqual([1, null, null])
+    const open = await makeBatch({ samples: 6, groups: 3, closed: false })
+    await flush(open, [0, 1, 2, 3, 4, 5])
+    expect(await seqs(open)).toEqual([null, null, null])
+    await db.query("update batch set closed = true, status = 'running' where id = $1", [open])
+    await db.query('select settle_batch($1)', [open])
+    expect(await seqs(open)).toEqual([1, 2, 3])
+    expect((await batchRow(open)).status).toBe('completed')
+    await db.query('select settle_batch($1)', [open])
+    expect((await batchRow(open)).groups_completed).toBe(3)
+  })
+
+  it('numbers groups densely and never deadlocks when eight writers flush chunks that touch every group', async () => {
+    const samples = 2_048
+    const id = await makeBatch({ samples, groups: 64 })
+    const order = Array.from({ length: samples }, (_, i) => (i * 797) % samples)
+    const chunks: number[][] = []
+    for (let at = 0; at < samples; at += 32) chunks.push(order.slice(at, at + 32))
+    const before = await deadlocks()
+    await Promise.all(
+      chunks.map((chunk, i) => flush(id, chunk, i % 9 === 0 ? 'failed' : 'scored', i % 8)),
+    )
+    const row = await batchRow(id)
+    expect(row.scored + row.failed).toBe(samples)
+    expect(row.status).toBe('completed')
+    expect(await seqs(id)).toEqual(Array.from({ length: 64 }, (_, i) => i + 1))
+    expect(await deadlocks()).toBe(before)
+  })
+
+  it('ends what is pending with a reason, beside flushes of the same samples', async () => {
+    const id = await makeBatch({ samples: 256, groups: 32 })
+    const chunks = Array.from({ length: 8 }, (_, c) =>
+      Array.from({ length: 32 }, (_, i) => c * 32 + i),
+    )
+    await Promise.all([
+      ...chunks.slice(0, 4).map((chunk) => flush(id, chunk)),
+      db.query("select end_pending($1, 'cancelled')", [id]),
+      ...chunks.slice(4).map((chunk) => flush(id, chunk)),
+    ])
+    const row = await batchRow(id)
+    expect(row.scored + row.failed).toBe(256)
+    expect(row.groups_completed).toBe(32)
+    const { rows } = await db.query(
+      'select count(*)::int as n from sample where batch_id = $1 and ((status = 2 and score is null) or (status = 3 and reason is null))',
+      [id],
+    )
+    expect(rows[0].n).toBe(0)
+  })
+
+  it('refuses a failure that reads as a score', async () => {
+    const id = await makeBatch({ samples: 2, groups: 1 })
+    await expect(
+      db.query('update sample set status = 3, score = 0 where batch_id = $1 and idx = 0', [id]),
+    ).rejects.toThrow(/sample_outcome_check/)
+  })
+})
+
+async function deadlocks(): Promise<number> {
+  const { rows } = await db.query<{ n: string }>(
+    'select deadlocks as n from pg_stat_database where datname = current_database()',
+  )
+  return Number(rows[0]!.n)
+}

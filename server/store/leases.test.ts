@@ -1,0 +1,93 @@
+import pg from 'pg'
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { testDatabaseForFile } from './postgres/test-database.ts'
+
+const database = testDatabaseForFile()
+let db: pg.Pool
+
+beforeAll(() => {
+  db = new pg.Pool({ connectionString: database.url, max: 8 })
+})
+afterAll(() => db.end())
+beforeEach(() => db.query('truncate lease'))
+
+async function renew(
+  worker: number,
+  demand: number,
+  limit: number,
+  inFlight = 0,
+  ttlMs = 60_000,
+): Promise<number> {
+  const { rows } = await db.query<{ slots: number }>(
+    "select renew_lease('server:1', $1, $2, $3, $4, $5) as slots",
+    [worker, demand, inFlight, limit, ttlMs],
+  )
+  return rows[0]!.slots
+}
+
+async function held(): Promise<number> {
+  const { rows } = await db.query<{ n: number }>(
+    'select coalesce(sum(slots), 0)::int as n from lease where expires_at > now()',
+  )
+  return rows[0]!.n
+}
+
+describe('renew_lease', () => {
+  it('gives a lone worker what it asks for, up to the limit', async () => {
+    expect(await renew(1, 10, 64)).toBe(10)
+    expect(await renew(1, 500, 64)).toBe(64)
+    expect(await renew(1, 3, 64)).toBe(3)
+  })
+
+  it('shares by demand: who needs little gets it, the rest is split', async () => {
+    await renew(1, 100, 64)
+    // The first holds all; the newcomer waits for it to let go, then both have their fair share.
+    expect(await renew(2, 100, 64)).toBe(0)
+    expect(await renew(1, 100, 64)).toBe(32)
+    expect(await renew(2, 100, 64)).toBe(32)
+    expect(await renew(2, 8, 64)).toBe(8)
+    expect(await renew(1, 100, 64)).toBe(56)
+  })
+
+  it('lets a holder keep what it has in flight, and nobody take it', async () => {
+    expect(await renew(1, 64, 64)).toBe(64)
+    expect(await renew(2, 64, 64)).toBe(0)
+    expect(await renew(1, 64, 64, 50)).toBe(50)
+    expect(await renew(2, 64, 64)).toBe(14)
+    expect(await held()).toBe(64)
+  })
+
+  it('gives a limit smaller than the workers few owners, and not more', async () => {
+    const slots = []
+    for (const worker of [1, 2, 3, 4]) slots.push(await renew(worker, 10, 1))
+    expect(slots).toEqual([1, 0, 0, 0])
+    // The owner lets go: the next one that asks has it.
+    expect(await renew(1, 0, 1)).toBe(0)
+    expect(await renew(3, 10, 1)).toBe(0)
+    expect(await renew(2, 10, 1)).toBe(1)
+  })
+
+  it('forgets a share that was not renewed', async () => {
+    expect(await renew(1, 64, 64, 0, 1)).toBe(64)
+    await expect.poll(() => renew(2, 64, 64)).toBe(64)
+  })
+
+  it('never gives more than the limit, whoever asks at the same time', async () => {
+    for (let round = 0; round < 40; round++) {
+      const limit = 1 + (round % 7)
+      await Promise.all(
+        Array.from({ length: 6 }, (_, worker) =>
+          renew(worker, (worker * 7 + round * 13) % 11, limit, worker % 3),
+        ),
+      )
+      expect(await held()).toBeLessThanOrEqual(7)
+    }
+    await db.query('truncate lease')
+    for (let round = 0; round < 20; round++) {
+      await Promise.all(
+        Array.from({ length: 6 }, (_, worker) => renew(worker, 1 + ((worker + round) % 9), 5, 0)),
+      )
+      expect(await held()).toBeLessThanOrEqual(5)
+    }
+  })
+})
