@@ -35,6 +35,7 @@ const COMMANDS = {
 
 /** Ctrl-C reaches us from the terminal and once more from npm, which passes it on; it is meant once. */
 const SAME_SIGNAL_MS = 1_000
+const PARENT_POLL_MS = 200
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
 
 async function main([name = '', ...given]) {
@@ -56,7 +57,13 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
   const tied = watched ? [] : ['--import', new URL('exit-with-parent.mjs', import.meta.url).href]
   const child = spawn(node, [...tied, ...options, entry, ...args, ...given], {
     stdio: ['inherit', 'inherit', 'inherit', watched ? 'ignore' : 'pipe'],
-    env: { ...process.env, PATH: path, ...env, ...(watched ? {} : { EXIT_WITH_PARENT_FD: '3' }) },
+    env: {
+      NEXT_TELEMETRY_DISABLED: '1',
+      ...process.env,
+      PATH: path,
+      ...env,
+      ...(watched ? {} : { EXIT_WITH_PARENT_FD: '3' }),
+    },
     // Its own process group: what the terminal sends reaches it through us, and so just once.
     detached: true,
   })
@@ -68,6 +75,15 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
       lastAt.set(signal, now)
       child.kill(signal)
     })
+  }
+  // npm passes a signal on to the shell between us and it; where that is dash, it dies and tells nobody.
+  const parent = process.ppid
+  if (process.env.npm_lifecycle_event) {
+    const poll = setInterval(() => {
+      if (process.ppid === parent) return
+      clearInterval(poll)
+      child.kill('SIGTERM')
+    }, PARENT_POLL_MS).unref()
   }
   return new Promise((resolve, reject) => {
     child.once('error', reject)

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { styleText } from 'node:util'
-import { type Counts, countPlaywright, countVitest } from './test-counts.ts'
+import { type Counts, countPlaywright, countVitest } from './report-counts.ts'
 
 // Runs the checks and the tests, all of them whatever fails, and ends with one line:
 // `N passed, N failed`, and `, N skipped` where some were. A check counts as one test.

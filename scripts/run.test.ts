@@ -1,0 +1,217 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { isRecentNode } from './setup.mjs'
+
+/** A checkout whose npm, prisma and next are a line each, and note that they were called. */
+let root: string
+const children: ChildProcess[] = []
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'checkout-'))
+  for (const name of readdirSync(import.meta.dirname)) {
+    if (name.endsWith('.mjs')) cpSync(join(import.meta.dirname, name), join(root, 'scripts', name))
+  }
+  write('package.json', '{"type":"module","dependencies":{"a":"1.0.0"}}')
+  write('package-lock.json', lock('1.0.0'))
+  write('prisma/schema.prisma', '')
+  write('app/page.tsx', 'one')
+  write('bin/npm', FAKE_NPM)
+  chmodSync(join(root, 'bin/npm'), 0o755)
+  write('server/main.ts', `console.log('hello', process.argv.slice(2).join(' '))`)
+  write('server/worker/main.ts', `console.log('worker')`)
+})
+
+afterEach(async () => {
+  for (const child of children.splice(0)) {
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+    }
+  }
+  rmSync(root, { recursive: true, force: true })
+})
+
+const FAKE_NPM = `#!/bin/sh
+echo "npm $1" >> calls
+mkdir -p node_modules/prisma/build node_modules/next/dist/bin
+echo '{}' > node_modules/next/package.json
+cp package-lock.json node_modules/.package-lock.json
+cat > node_modules/prisma/build/index.js <<'JS'
+import fs from 'node:fs'
+fs.appendFileSync('calls', 'prisma ' + process.argv[2] + '\\n')
+fs.mkdirSync('server/store/generated/prisma', { recursive: true })
+fs.writeFileSync('server/store/generated/prisma/client.ts', '')
+JS
+cat > node_modules/next/dist/bin/next <<'JS'
+const fs = require('node:fs')
+fs.appendFileSync('calls', 'next ' + process.argv[2] + '\\n')
+if (fs.readFileSync('app/page.tsx', 'utf8') === 'broken') {
+  console.log('page.tsx is broken')
+  process.exit(1)
+}
+fs.mkdirSync('.next', { recursive: true })
+fs.writeFileSync('.next/BUILD_ID', '')
+JS
+`
+
+function lock(version: string): string {
+  const packages = { '': {}, 'node_modules/a': { version }, 'node_modules/b': { optional: true } }
+  return JSON.stringify({ packages })
+}
+
+function write(file: string, text: string): void {
+  mkdirSync(join(root, dirname(file)), { recursive: true })
+  writeFileSync(join(root, file), text)
+}
+
+const calls = () =>
+  existsSync(join(root, 'calls'))
+    ? readFileSync(join(root, 'calls'), 'utf8').trim().split('\n')
+    : []
+
+function command(...args: string[]): ChildProcess & { said: { out: string; err: string } } {
+  const { npm_execpath: _, npm_lifecycle_event: __, ...env } = process.env
+  const child = spawn(process.execPath, ['scripts/run.mjs', ...args], {
+    cwd: root,
+    env: { ...env, PATH: `${join(root, 'bin')}:${env.PATH}` },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const said = { out: '', err: '' }
+  child.stdout.setEncoding('utf8').on('data', (piece) => {
+    said.out += piece
+  })
+  child.stderr.setEncoding('utf8').on('data', (piece) => {
+    said.err += piece
+  })
+  children.push(child)
+  return Object.assign(child, { said })
+}
+
+async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  const child = command(...args)
+  const [code] = await once(child, 'close')
+  return { code, ...child.said }
+}
+
+const ALL_STAGES =
+  /^npm ci \.\.\. \d+\.\d s\nprisma generate \.\.\. \d+\.\d s\nnext build \.\.\. \d+\.\d s\n$/
+
+test('a fresh clone: every stage once, a line each; then nothing, and the arguments arrive', async () => {
+  const first = await run('start', '--x', 'y z')
+  expect(first).toEqual({ code: 0, out: 'hello --x y z\n', err: expect.stringMatching(ALL_STAGES) })
+  expect(await run('start')).toEqual({ code: 0, out: 'hello \n', err: '' })
+  expect(calls()).toEqual(['npm ci', 'prisma generate', 'next build'])
+})
+
+test('a worker needs no pages', async () => {
+  expect((await run('worker')).out).toBe('worker\n')
+  expect(calls()).toEqual(['npm ci', 'prisma generate'])
+})
+
+test('what changed is done again, and only that', async () => {
+  await run('start')
+  write('app/page.tsx', 'two')
+  await run('start')
+  write('app/page.test.tsx', 'tests are no pages')
+  await run('start')
+  expect(calls().slice(3)).toEqual(['next build'])
+  write('prisma/schema.prisma', 'model A {}')
+  await run('start')
+  expect(calls().slice(4)).toEqual(['prisma generate'])
+  write('package-lock.json', lock('2.0.0'))
+  await run('start')
+  expect(calls().slice(5)).toEqual(['npm ci', 'prisma generate', 'next build'])
+})
+
+test('packages that somebody else installed are good, if they are the right ones', async () => {
+  const npm = spawn(join(root, 'bin/npm'), ['ci'], { cwd: root })
+  await once(npm, 'exit')
+  await run('worker')
+  expect(calls()).toEqual(['npm ci', 'prisma generate'])
+  rmSync(join(root, 'calls'))
+  write('node_modules/.package-lock.json', lock('0.9.0'))
+  await run('worker')
+  expect(calls()).toEqual(['npm ci'])
+})
+
+test('two commands at once set up once', async () => {
+  const both = await Promise.all([run('start'), run('start'), run('worker')])
+  expect(both.map(({ code }) => code)).toEqual([0, 0, 0])
+  expect(calls().sort()).toEqual(['next build', 'npm ci', 'prisma generate'])
+})
+
+test('a stage that fails stops the command and shows what it said; the next run tries again', async () => {
+  write('app/page.tsx', 'broken')
+  const failed = await run('start')
+  expect(failed).toMatchObject({ code: 1, out: '' })
+  expect(failed.err).toMatch(/next build \.\.\. failed\n.*exited with 1\npage\.tsx is broken\n$/s)
+  write('app/page.tsx', 'fixed')
+  expect(await run('start')).toMatchObject({ code: 0, out: 'hello \n' })
+})
+
+test('an unknown command is refused, with those there are', async () => {
+  const { code, err } = await run('stort')
+  expect(code).toBe(1)
+  expect(err).toMatch(/^usage: .*start \| dev \| worker \| demo \| bench \| check \| test/)
+  expect(calls()).toEqual([])
+})
+
+/** An entry that says when it is there, and every signal it gets; the pid is its own. */
+const LISTENS = `
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => console.log(signal))
+process.on('SIGTERM', () => process.exit(7))
+console.log('pid', process.pid)
+setInterval(() => {}, 1000)`
+
+async function listening(): Promise<ReturnType<typeof command> & { entry: number }> {
+  write('server/worker/main.ts', LISTENS)
+  const child = command('worker')
+  await expect.poll(() => child.said.out, POLL).toMatch(/^pid \d+\n/)
+  return Object.assign(child, { entry: Number(/\d+/.exec(child.said.out)?.[0]) })
+}
+
+test('a signal is passed on, Ctrl-C counted once, and the exit code comes back', async () => {
+  const child = await listening()
+  // The terminal's, and npm's copy of it.
+  child.kill('SIGINT')
+  child.kill('SIGINT')
+  await expect.poll(() => child.said.out, POLL).toMatch(/SIGINT\n$/)
+  child.kill('SIGTERM')
+  expect(await once(child, 'close')).toEqual([7, null])
+  expect(child.said.out.match(/SIG\w+/g)).toEqual(['SIGINT', 'SIGTERM'])
+})
+
+test('an entry killed by a signal gives the code a shell would', async () => {
+  const child = await listening()
+  process.kill(child.entry, 'SIGKILL')
+  expect(await once(child, 'close')).toEqual([137, null])
+})
+
+test('kill -9 of this program stops the entry too', async () => {
+  const child = await listening()
+  child.kill('SIGKILL')
+  // The streams are the entry's as well: they close when it is gone.
+  await once(child, 'close')
+  expect(child.said.out).toMatch(/SIGTERM\n$/)
+})
+
+test('which Node is new enough', () => {
+  const versions = ['v20.20.2', 'v22.18.0', 'v22.19.0', 'v23.9.0', 'v24.0.0', 'v26.1.0', '']
+  expect(versions.filter(isRecentNode)).toEqual(['v22.19.0', 'v24.0.0', 'v26.1.0'])
+})
+
+const POLL = { timeout: 30_000, interval: 20 }
