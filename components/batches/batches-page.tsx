@@ -5,7 +5,8 @@ import { FilterX, Layers } from 'lucide-react'
 import { useMemo, useRef } from 'react'
 import type { BatchProgressDto } from '../../server/wire/pages.ts'
 import type { BatchStatus } from '../../server/wire/trainer.ts'
-import { useTRPC } from '../api/trpc.ts'
+import { pagesOptions } from '../api/pages.ts'
+import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, formatRate } from '../format/numbers.ts'
 import { useKeys } from '../shell/keys.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
@@ -37,12 +38,14 @@ const idOf = (batch: BatchProgressDto) => batch.batchId
 /** All batches, newest first. */
 export function BatchesPage() {
   const trpc = useTRPC()
+  const client = useTRPCClient()
   const [filters, setFilters] = useUrl(batchFilters)
   const input = batchListInput(filters)
   const list = useInfiniteQuery(
-    trpc.batches.list.infiniteQueryOptions(input, {
-      getNextPageParam: (page) => page.nextCursor,
-      meta: { topics: ['batches'] },
+    pagesOptions({
+      queryKey: trpc.batches.list.infiniteQueryKey(input),
+      read: (cursor, signal) => client.batches.list.query({ ...input, cursor }, { signal }),
+      topics: ['batches'],
     }),
   )
   const rows = useMemo(() => list.data?.pages.flatMap((page) => page.items), [list.data])

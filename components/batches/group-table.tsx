@@ -26,7 +26,7 @@ import { GROUP_PAGE, pagesOfRows, seqOfRow } from './group-pages.ts'
 const isFull = (page: { items: unknown[] } | undefined) => page?.items.length === GROUP_PAGE
 
 const ROW_PX = 36
-const COLUMNS = 'grid-cols-[52px_minmax(90px,1fr)_84px_190px_132px_minmax(190px,1.3fr)]'
+const COLUMNS = 'grid-cols-[44px_minmax(92px,1fr)_76px_186px_116px_minmax(190px,1.2fr)]'
 
 /** Groups in the order in which they completed, with what each waited for. */
 export function GroupTable({ batch }: { batch: BatchViewDto }) {
@@ -138,7 +138,7 @@ function GroupRows({
               <span role="columnheader" className="text-right">
                 Out after
               </span>
-              <span role="columnheader" className="num flex justify-between gap-2 pr-9">
+              <span role="columnheader" className="num flex w-[150px] justify-between gap-2">
                 <span>{formatScore(batch.min)}</span>
                 <span>scores</span>
                 <span>{formatScore(batch.max)}</span>
@@ -242,10 +242,13 @@ function Slowest({ group, batchId }: { group: BatchGroupDto; batchId: string }) 
   const whole = Math.max(queue + score, 0.001)
   const mostly = queue > score ? 'queue' : 'scoring'
   return (
-    <span className="flex items-center gap-2.5">
+    <span
+      className="flex items-center gap-2.5"
+      title={`Sample ${group.slowestIndex} ended last: ${durationText(queue)} in the queue, ${durationText(score)} from its first dispatch to its end`}
+    >
       <PageLink
         href={`/samples?batch=${batchId}&sample=${batchId}-${group.slowestIndex}`}
-        className="num w-14 shrink-0 font-mono text-xs hover:underline"
+        className="num w-12 shrink-0 font-mono text-xs hover:underline"
       >
         #{group.slowestIndex}
       </PageLink>
@@ -254,17 +257,7 @@ function Slowest({ group, batchId }: { group: BatchGroupDto; batchId: string }) 
         <span style={{ width: `${(score / whole) * 100}%`, background: 'var(--data-2)' }} />
       </span>
       <span className="num min-w-0 truncate text-xs text-ink-2">
-        {mostly === 'queue' ? (
-          <>
-            queue {durationText(queue)}
-            <span className="text-ink-3">, scoring {durationText(score)}</span>
-          </>
-        ) : (
-          <>
-            scoring {durationText(score)}
-            <span className="text-ink-3">, queue {durationText(queue)}</span>
-          </>
-        )}
+        {mostly === 'queue' ? `queue ${durationText(queue)}` : `scoring ${durationText(score)}`}
       </span>
     </span>
   )

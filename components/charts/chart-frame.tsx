@@ -66,7 +66,7 @@ export function ChartFrame({
           </table>
         </Scroll>
       ) : (
-        <div className="h-[212px] px-5 pb-3">{chart}</div>
+        <div className="min-h-[212px] flex-1 px-5 pb-3 [&>*]:h-full">{chart}</div>
       )}
     </Section>
   )

@@ -19,6 +19,8 @@ export interface DistributionChartData {
   n: number
   rows: DistributionRow[]
   ticks: { at: number; label: string }[]
+  /** Digits after the point that tell the edges of two bins apart. */
+  edgeDigits: number
 }
 
 /**
@@ -44,7 +46,14 @@ export function prepareDistribution(
     height: options.log ? logHeight(count) : count,
   }))
   const most = Math.max(0, ...bins.map((bin) => bin.count))
-  return { kind, n, rows, ticks: options.log ? logTicks(most) : linearTicks(most) }
+  const width = bins[0] === undefined ? 1 : bins[0].to - bins[0].from
+  return {
+    kind,
+    n,
+    rows,
+    ticks: options.log ? logTicks(most) : linearTicks(most),
+    edgeDigits: width > 0 ? Math.min(6, Math.max(0, Math.ceil(-Math.log10(width)))) : 3,
+  }
 }
 
 function logTicks(most: number): { at: number; label: string }[] {

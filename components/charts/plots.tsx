@@ -14,7 +14,7 @@ import {
   XAxis,
   YAxis,
 } from 'recharts'
-import { durationText, formatCount, formatScore } from '../format/numbers.ts'
+import { durationText, formatCount } from '../format/numbers.ts'
 import { clockTime } from '../format/time.ts'
 import type { CompletionChartData } from './completion.prepare.ts'
 import type { DistributionChartData } from './distribution.prepare.ts'
@@ -78,7 +78,9 @@ export function DistributionPlot({ data }: { data: DistributionChartData }) {
           axisLine={AXIS}
           tickLine={false}
           minTickGap={28}
-          {...(data.kind === 'bars' ? {} : { tickFormatter: (from: number) => formatScore(from) })}
+          {...(data.kind === 'bars'
+            ? {}
+            : { tickFormatter: (from: number) => from.toFixed(data.edgeDigits).replace('-', '−') })}
         />
         <YAxis
           width={44}

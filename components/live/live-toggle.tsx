@@ -30,7 +30,9 @@ export function LiveToggle() {
           ? 'The page stands still. Press to follow again.'
           : words.word === 'Live'
             ? 'The page follows the service. Press to freeze it.'
-            : 'The live stream is down; the page asks every 5 s instead.'
+            : words.word === 'Connecting'
+              ? 'Opening the live stream.'
+              : 'The live stream is down; the page asks every 5 s instead.'
       }
       className={`flex h-7 items-center gap-1.5 rounded-md border px-2 text-xs ${TONES[words.tone]} hover:bg-hover quick transition-colors`}
     >

@@ -51,8 +51,8 @@ export function Onboarding() {
         <div className="mt-8 rounded-lg border bg-sunken p-4">
           <p className="font-medium">Nothing at hand?</p>
           <p className="mt-0.5 text-ink-2">
-            The bundled rollouts are a small step of arithmetic problems. They are scored by rule,
-            in a few seconds, and can be told apart: their run is called “demo”.
+            512 bundled rollouts, made up by this project: 64 problems with 8 answers each, scored
+            by rule in a moment as the run “demo”.
           </p>
           <Button
             variant="primary"
@@ -96,6 +96,10 @@ function FirstBatch() {
             {snippet.code}
           </pre>
         </Scroll>
+      </div>
+      <div className="mt-3 rounded-lg border px-4 py-3">
+        <p className="mb-1 text-xs text-ink-3">It prints</p>
+        <code className="block font-mono text-xs break-words">{snippet.prints}</code>
       </div>
       <p className="mt-3 flex items-center gap-2 text-xs text-ink-3">
         <span className="pulse size-1.5 rounded-full bg-accent" aria-hidden />

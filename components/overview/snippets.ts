@@ -4,51 +4,65 @@ export interface Snippet {
   /** What it needs. */
   needs: string
   code: string
+  /** What it prints. */
+  prints: string
 }
 
 const SAMPLES = [
-  {
-    uid: 'q1',
-    dataSource: 'openai/gsm8k',
-    prompt: 'What is 6 * 12?',
-    response: '#### 72',
-    groundTruth: '72',
-  },
-  {
-    uid: 'q1',
-    dataSource: 'openai/gsm8k',
-    prompt: 'What is 6 * 12?',
-    response: '#### 74',
-    groundTruth: '72',
-  },
-]
+  { groundTruth: '72', response: '6 * 12 = 72\n#### 72' },
+  { groundTruth: '72', response: '6 * 12 = 74\n#### 74' },
+].map((rest) => ({
+  uid: 'q1',
+  dataSource: 'openai/gsm8k',
+  prompt: 'What is 6 * 12?',
+  ...rest,
+}))
+
+/** A sample as JSON over two lines, so that it fits beside the text. */
+function sampleJson(sample: (typeof SAMPLES)[number], indent: string): string {
+  const parts = Object.entries(sample).map(
+    ([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value)}`,
+  )
+  return `${indent}{${parts.slice(0, 3).join(', ')},\n${indent} ${parts.slice(3).join(', ')}}`
+}
 
 /** The snippets; `keyed` adds the header that carries a key. */
 export function submitSnippets(address: string, keyed: boolean): Snippet[] {
   return [
-    { language: 'curl', needs: 'a shell', code: curl(address, keyed) },
-    { language: 'Python', needs: 'the standard library', code: python(address, keyed) },
+    {
+      language: 'curl',
+      needs: 'a shell',
+      code: curl(address, keyed),
+      prints: '{"result":{"data":{"batchId":"b1","accepted":2,"groups":1,"duplicate":false}}}',
+    },
+    {
+      language: 'Python',
+      needs: 'the standard library',
+      code: python(address, keyed),
+      prints: 'q1 [1, 0]',
+    },
     {
       language: 'TypeScript',
       needs: 'Node 18 or newer, no package',
       code: typescript(address, keyed),
+      prints: 'q1 [ 1, 0 ]',
     },
   ]
 }
 
 function curl(address: string, keyed: boolean): string {
-  const samples = SAMPLES.map((sample) => `    ${JSON.stringify(sample)}`).join(',\n')
+  const samples = SAMPLES.map((sample) => sampleJson(sample, '    ')).join(',\n')
   return [
     `curl -s ${address}/api/trpc/batches.submit \\`,
     `  -H 'content-type: application/json' \\`,
     ...(keyed ? [`  -H "authorization: Bearer $REWARDOPS_KEY" \\`] : []),
-    `  -d '{"run":"first-run","step":1,"samples":[`,
+    `  -d '{"run": "first-run", "step": 1, "samples": [`,
     `${samples}]}'`,
   ].join('\n')
 }
 
 function python(address: string, keyed: boolean): string {
-  const samples = SAMPLES.map((sample) => `    ${JSON.stringify(sample)},`).join('\n')
+  const samples = SAMPLES.map((sample) => `${sampleJson(sample, '    ')},`).join('\n')
   return `${keyed ? 'import json, os, urllib.parse, urllib.request' : 'import json, urllib.parse, urllib.request'}
 
 API = "${address}/api/trpc/"
@@ -74,7 +88,7 @@ while not done:  # whole groups, in the order in which they complete
 }
 
 function typescript(address: string, keyed: boolean): string {
-  const samples = SAMPLES.map((sample) => `  ${JSON.stringify(sample)},`).join('\n')
+  const samples = SAMPLES.map((sample) => `${sampleJson(sample, '  ')},`).join('\n')
   return `const api = '${address}/api/trpc/'
 const headers = { 'content-type': 'application/json'${keyed ? `, authorization: \`Bearer \${process.env.REWARDOPS_KEY}\`` : ''} }
 

@@ -181,8 +181,15 @@ function ExtraValue({ value }: { value: unknown }) {
   )
 }
 
-/** The usual columns: what a filter has fixed to one value is not repeated in every row. */
-export function usualColumns(view: Pick<SampleView, 'batch' | 'run' | 'step'>): string[] {
+/**
+ * The usual columns: what a filter has fixed to one value is not repeated in every row, and where there is
+ * little room, on a phone or beside an open sample, only what tells samples apart is left.
+ */
+export function usualColumns(
+  view: Pick<SampleView, 'batch' | 'run' | 'step'>,
+  narrow: boolean,
+): string[] {
+  if (narrow) return ['sample', 'score', 'status', 'group', 'attempts', 'server']
   const one = view.batch !== null
   return [
     'sample',
@@ -202,8 +209,12 @@ export function usualColumns(view: Pick<SampleView, 'batch' | 'run' | 'step'>): 
 }
 
 /** The columns to draw. The sample's own id always comes first; names nobody knows are left out. */
-export function chosenColumns(view: SampleView, extraKeys: readonly string[]): SampleColumn[] {
-  const names = view.columns === null ? usualColumns(view) : ['sample', ...view.columns]
+export function chosenColumns(
+  view: SampleView,
+  extraKeys: readonly string[],
+  narrow = false,
+): SampleColumn[] {
+  const names = view.columns === null ? usualColumns(view, narrow) : ['sample', ...view.columns]
   const choices = new Map(columnChoices(extraKeys).map((column) => [column.name, column]))
   return [...new Set(names)].flatMap((name) => {
     const column =

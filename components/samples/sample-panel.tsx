@@ -295,7 +295,7 @@ function PanelSkeleton() {
     <div role="status" aria-label="Loading" className="px-5 py-4">
       <Skeleton width={110} height={10} />
       <Skeleton width={80} height={24} className="my-3" />
-      {[92, 100, 76, 0, 88, 100, 96, 60].map((percent) => (
+      {[92, 99, 76, 0, 88, 98, 96, 60].map((percent) => (
         <span key={percent} className="block py-1" style={{ width: `${percent}%` }}>
           <Skeleton height={11} />
         </span>

@@ -48,7 +48,7 @@ export function SampleTable({
   }, [openAt, virtual])
 
   const template = { gridTemplateColumns: columns.map((column) => column.track).join(' ') }
-  const minWidth = columns.length * 92
+  const minWidth = columns.reduce((sum, column) => sum + leastPx(column.track) + 16, 24)
   return (
     <Scroll ref={scroller} label="Samples" className="min-h-0 flex-1 overflow-auto">
       <div
@@ -126,4 +126,9 @@ export function SampleTable({
       </div>
     </Scroll>
   )
+}
+
+/** The least width of a grid track in pixels: the first number in it. */
+function leastPx(track: string): number {
+  return Number(/\d+/.exec(track)?.[0] ?? 80)
 }

@@ -4,7 +4,8 @@ import { useInfiniteQuery } from '@tanstack/react-query'
 import { Boxes, FilterX } from 'lucide-react'
 import { useMemo, useRef } from 'react'
 import type { SampleRowDto } from '../../server/wire/pages.ts'
-import { useTRPC } from '../api/trpc.ts'
+import { pagesOptions } from '../api/pages.ts'
+import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount } from '../format/numbers.ts'
 import { clockTime } from '../format/time.ts'
 import { useKeys } from '../shell/keys.tsx'
@@ -16,6 +17,7 @@ import { NewRows } from '../ui/new-rows.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { useAnnounced } from '../ui/use-announced.ts'
+import { useNarrow } from '../ui/use-narrow.ts'
 import { useUrl } from '../url/use-url.ts'
 import { chosenColumns } from './sample-columns.tsx'
 import { SampleFilterBar } from './sample-filter-bar.tsx'
@@ -31,18 +33,18 @@ const LIVE_PAGES = 3
 /** Samples of all batches, narrowed by the address, and one of them beside the table. */
 export function SamplesPage() {
   const trpc = useTRPC()
+  const client = useTRPCClient()
   const [view, setView] = useUrl(sampleView)
   const input = sampleListInput(view)
   const loadedPages = useRef(1)
   const list = useInfiniteQuery(
-    trpc.samples.list.infiniteQueryOptions(input, {
-      getNextPageParam: (page) => page.nextCursor,
-      meta: {
-        topics:
-          loadedPages.current > LIVE_PAGES
-            ? []
-            : [view.batch === null ? 'samples' : `batch:${view.batch}`],
-      },
+    pagesOptions({
+      queryKey: trpc.samples.list.infiniteQueryKey(input),
+      read: (cursor, signal) => client.samples.list.query({ ...input, cursor }, { signal }),
+      topics:
+        loadedPages.current > LIVE_PAGES
+          ? []
+          : [view.batch === null ? 'samples' : `batch:${view.batch}`],
     }),
   )
   loadedPages.current = list.data?.pages.length ?? 1
@@ -54,7 +56,8 @@ export function SamplesPage() {
     list.hasNextPage,
   )
   const extraKeys = useMemo(() => keysSeen(shown), [shown])
-  const columns = useMemo(() => chosenColumns(view, extraKeys), [view, extraKeys])
+  const narrow = useNarrow() || view.sample !== null
+  const columns = useMemo(() => chosenColumns(view, extraKeys, narrow), [view, extraKeys, narrow])
   const filterBar = useRef<HTMLDivElement>(null)
 
   const open = (id: string | null, how: 'push' | 'replace') => setView({ sample: id }, how)

@@ -1,9 +1,14 @@
-import type { ReactNode } from 'react'
+'use client'
+
+import { type ReactNode, useRef } from 'react'
 import { FailureView } from './failure-view.tsx'
 
 /**
  * What a query gives, once it gives something: the skeleton before, the failure instead, and old data
  * rather than a failure, because the header already says that they are old.
+ *
+ * A failure stays on the screen while the query is asked again, else failure and skeleton would take turns
+ * under the eyes of the reader; and it is shown from the second try on, not after the last.
  */
 export function QueryView<T>({
   query,
@@ -11,20 +16,29 @@ export function QueryView<T>({
   children,
   compact,
 }: {
-  query: { data: T | undefined; error: unknown; refetch(): unknown }
+  query: {
+    data: T | undefined
+    error: unknown
+    failureCount: number
+    failureReason: unknown
+    refetch(): unknown
+  }
   skeleton: ReactNode
   children: (data: T) => ReactNode
   compact?: boolean
 }) {
-  if (query.data !== undefined) return children(query.data)
-  if (query.error) {
-    return (
-      <FailureView
-        error={query.error}
-        onRetry={() => void query.refetch()}
-        compact={compact ?? false}
-      />
-    )
+  const failure = useRef<unknown>(null)
+  if (query.data !== undefined) {
+    failure.current = null
+    return children(query.data)
   }
-  return skeleton
+  failure.current = query.error ?? (query.failureCount > 1 ? query.failureReason : failure.current)
+  if (failure.current === null) return skeleton
+  return (
+    <FailureView
+      error={failure.current}
+      onRetry={() => void query.refetch()}
+      compact={compact ?? false}
+    />
+  )
 }

@@ -18,7 +18,7 @@ export function Section({
   id?: string
 }) {
   return (
-    <section className={`min-w-0 ${className ?? ''}`} id={id}>
+    <section className={`flex min-w-0 flex-col ${className ?? ''}`} id={id}>
       <header className="flex min-h-11 flex-wrap items-center gap-x-3 gap-y-1 px-5 py-1.5">
         <h2 className="text-sm">{title}</h2>
         {note !== undefined && <span className="num text-xs text-ink-3">{note}</span>}

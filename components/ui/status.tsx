@@ -64,7 +64,7 @@ function Status({ look, title }: { look: Look | undefined; title?: string }) {
   const Icon = look.icon
   return (
     <span
-      className={`inline-flex items-center gap-1.5 whitespace-nowrap ${TONES[look.tone]}`}
+      className={`inline-flex items-center gap-1.5 align-middle whitespace-nowrap ${TONES[look.tone]}`}
       title={title}
     >
       <Icon size={14} strokeWidth={2} aria-hidden />
