@@ -1,4 +1,14 @@
-import { cpSync, existsSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs'
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join } from 'node:path'
 import { DatabaseStartError } from './start-error.ts'
@@ -59,8 +69,8 @@ export function linkLibraries(binaries: Binaries): void {
 }
 
 /**
- * Copies the binaries (60 MB, 0.1 s) to `<folder>/native`, once: for where the account that runs
- * Postgres cannot reach node_modules.
+ * Copies the binaries (60 MB, 0.1 s) to `<folder>/native`, once, for everybody to read: for where the
+ * account that runs Postgres cannot reach node_modules.
  */
 export function copyBinaries(from: Binaries, folder: string): Binaries {
   const to = binariesAt(join(folder, 'native'))
@@ -68,8 +78,17 @@ export function copyBinaries(from: Binaries, folder: string): Binaries {
     const draft = `${to.root}.${process.pid}`
     rmSync(to.root, { recursive: true, force: true })
     cpSync(from.root, draft, { recursive: true, verbatimSymlinks: true })
+    openToRead(draft)
     renameSync(draft, to.root)
   }
   linkLibraries(to)
   return to
+}
+
+/** npm under umask 077 leaves everything to the owner alone, and a copy keeps the modes. */
+function openToRead(path: string): void {
+  const entry = lstatSync(path)
+  if (entry.isSymbolicLink()) return
+  chmodSync(path, entry.mode | (entry.mode & 0o100 ? 0o555 : 0o444))
+  if (entry.isDirectory()) for (const name of readdirSync(path)) openToRead(join(path, name))
 }

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
@@ -135,7 +135,7 @@ async function kill(victims: Service, ...pids: number[]): Promise<void> {
 
 describe('a life without accidents', () => {
   test('makes a cluster, answers, keeps all under the data folder and leaves nothing behind', async () => {
-    const dataDir = join(folder(), 'deep/data')
+    const dataDir = join(folder(), `deep/it's "my" dätä`)
     const postgres = await start(dataDir)
     const [row] = await query(
       postgres.url('postgres'),
@@ -390,6 +390,8 @@ describe.runIf(isRoot && onLinux)('as root', () => {
       recursive: true,
       verbatimSymlinks: true,
     })
+    // As npm leaves them under umask 077.
+    execFileSync('chmod', ['-R', 'go=', join(path, 'native')])
     const runtime = { packaged: binariesAt(join(path, 'native')) }
     const postgres = await start(join(path, '.data'), { runtime })
     await query(postgres.url('postgres'), 'create extension pg_trgm')
