@@ -211,7 +211,7 @@ export class SingleScores {
           deadlineMs: null,
         },
         new BatchDraft(),
-        key,
+        { implicitKey: key },
       )
       return batchNumber(batchId)
     } catch (error) {

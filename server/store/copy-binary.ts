@@ -27,6 +27,7 @@ export class CopyBinary {
   #at = 0
   #rowStart = 0
   #bytes = 0
+  #headerTaken = false
 
   constructor(columns: number) {
     this.#columns = columns
@@ -35,6 +36,11 @@ export class CopyBinary {
   /** Bytes collected so far. */
   get byteLength(): number {
     return this.#bytes + this.#at
+  }
+
+  /** Whether rows are still written into this block. */
+  isOpen(block: Buffer): boolean {
+    return block === this.#block
   }
 
   /** Begins a row that needs at most `maxBytes` for its values. */
@@ -91,9 +97,21 @@ export class CopyBinary {
     this.#at += 4 + bytes
   }
 
-  /** The whole stream, header and trailer included. */
+  /**
+   * The blocks that are full, to be sent before the rest is known; the first time with the header. Rows in them must
+   * be final. What is taken is forgotten.
+   */
+  takeFull(): Buffer[] {
+    const taken = this.#headerTaken ? this.#done : [HEADER, ...this.#done]
+    this.#headerTaken = true
+    this.#done = []
+    return taken
+  }
+
+  /** What {@link takeFull} left, and the trailer; the whole stream if nothing was taken. */
   blocks(): Buffer[] {
-    return [HEADER, ...this.#done, this.#block.subarray(0, this.#at), TRAILER]
+    const rest = [...this.#done, this.#block.subarray(0, this.#at), TRAILER]
+    return this.#headerTaken ? rest : [HEADER, ...rest]
   }
 }
 

@@ -1,22 +1,59 @@
-import { from as copyFrom } from 'pg-copy-streams'
+import { type CopyStreamQuery, from as copyFrom } from 'pg-copy-streams'
 import type { Client } from './database.ts'
 
-/** Sends blocks of the binary COPY format to `target`, e.g. `sample(batch_id, idx)`, honouring back-pressure. */
-export async function copyIn(client: Client, target: string, blocks: Buffer[]): Promise<void> {
-  const stream = client.query(copyFrom(`copy ${target} from stdin (format binary)`))
-  await new Promise<void>((resolve, reject) => {
-    stream.on('error', reject)
-    stream.on('finish', resolve)
-    let next = 0
-    const write = () => {
-      while (next < blocks.length) {
-        if (!stream.write(blocks[next++])) {
-          stream.once('drain', write)
-          return
-        }
+/** A COPY under way: blocks of the binary format are written as they are made, honouring back-pressure. */
+export class CopyIn {
+  readonly #stream: CopyStreamQuery
+  #error: Error | null = null
+
+  /** Begins `copy <target> from stdin`, e.g. `sample (batch_id, idx)`. The client does nothing else until it ends. */
+  constructor(client: Client, target: string) {
+    this.#stream = client.query(copyFrom(`copy ${target} from stdin (format binary)`))
+    this.#stream.on('error', (error) => {
+      this.#error = error
+    })
+  }
+
+  /** Resolves when the connection can take more. Throws what Postgres refused. */
+  async write(block: Buffer): Promise<void> {
+    if (this.#error) throw this.#error
+    if (this.#stream.write(block)) return
+    await new Promise<void>((resolve, reject) => {
+      const settle = (error?: Error) => {
+        this.#stream.off('drain', settle)
+        this.#stream.off('error', settle)
+        if (error) reject(error)
+        else resolve()
       }
-      stream.end()
-    }
-    write()
-  })
+      this.#stream.once('drain', settle)
+      this.#stream.once('error', settle)
+    })
+  }
+
+  /** Resolves when Postgres has taken everything. */
+  async end(): Promise<void> {
+    if (this.#error) throw this.#error
+    await new Promise<void>((resolve, reject) => {
+      this.#stream.once('finish', resolve)
+      this.#stream.once('error', reject)
+      this.#stream.end()
+    })
+  }
+
+  /** Gives it up; the transaction must be rolled back. */
+  async abort(): Promise<void> {
+    await new Promise<void>((resolve) => {
+      this.#stream.once('close', resolve)
+      this.#stream.once('error', () => resolve())
+      this.#stream.destroy()
+      setTimeout(resolve, 1_000).unref()
+    })
+  }
+}
+
+/** Sends finished blocks to `target`. */
+export async function copyIn(client: Client, target: string, blocks: Buffer[]): Promise<void> {
+  const copy = new CopyIn(client, target)
+  for (const block of blocks) await copy.write(block)
+  await copy.end()
 }

@@ -25,11 +25,11 @@ export interface EndedSample {
 }
 
 /** A finished sample waits at most this long for others to be written with it. */
-const FLUSH_MS = 25
+const FLUSH_MS = 40
 /** Beyond this many a flush's transaction holds its locks too long for the other workers. */
 const FLUSH_SAMPLES = 512
-/** Two flushes overlap: one is being made while the other commits. */
-const MAX_FLUSHES = 2
+/** One at a time: a second would wait for the first's lock on the batch, and be smaller for it. */
+const MAX_FLUSHES = 1
 /** How long a result outlives the database: a restart takes under a second, an outage of this machine's disk longer. */
 const OUTAGE_MS = 15 * 60_000
 

@@ -8,6 +8,15 @@ import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../wire/trai
 import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 import { chunk } from './chunks.ts'
 
+/** Texts of a large body that were sent while it was still coming, in a transaction that is open. */
+export interface EarlyTexts {
+  client: Client
+  batchId: number
+  bucket: string
+  /** Sends the last of them and ends their COPY. */
+  finish(draft: BatchDraft): Promise<void>
+}
+
 /** The advisory lock that orders append, close and cancel of one batch; flushes never take it. */
 export const BATCH_LOCK = 72_707_371
 
@@ -73,9 +82,11 @@ export async function acceptBatch(
   context: AcceptContext,
   envelope: SubmitEnvelope,
   draft: BatchDraft,
-  implicitKey: string | null = null,
+  options: { implicitKey?: string; early?: EarlyTexts } = {},
 ): Promise<SubmitResult> {
   const { db, queue } = context
+  const { early } = options
+  const implicitKey = options.implicitKey ?? null
   if (draft.count === 0 && !envelope.open) {
     throw new RewardOpsError('empty_batch', '"samples" is empty and the batch is not open.')
   }
@@ -92,17 +103,17 @@ export async function acceptBatch(
     if (known) return known
   }
   const run = await runId(db, envelope.run)
-  const bucket = textBucket()
-  await ensureTextPartition(db, bucket)
+  const bucket = early?.bucket ?? textBucket()
+  if (!early) await ensureTextPartition(db, bucket)
   const pool = implicitKey === null ? poolOf(reward) : INTERACTIVE_POOL
   await queue.ensure(pool)
   try {
-    return await db.transaction(async (client) => {
+    return await within(db, early, draft, async (client) => {
       const { rows } = await client.query<{ id: number; now: Date }>({
         name: 'batch-insert',
-        text: `insert into batch (run_id, step, split, status, closed, group_size, reward, reward_name, priority,
+        text: `insert into batch (id, run_id, step, split, status, closed, group_size, reward, reward_name, priority,
                  samples, scored, groups, deadline_at, implicit_key, idempotency_key, content_hash, text_bucket)
-               values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+               values (coalesce($18, nextval('batch_id_seq')), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
                  clock_timestamp() + $13 * interval '1 millisecond', $14, $15, $16, $17)
                returning id, submitted_at as now`,
         values: [
@@ -123,6 +134,7 @@ export async function acceptBatch(
           idempotencyKey ?? null,
           hash,
           bucket,
+          early?.batchId ?? null,
         ],
       })
       const batchId = rows[0]!.id
@@ -135,7 +147,12 @@ export async function acceptBatch(
         values: [batchId, draft.uids, draft.sizes, draft.prescoredOf],
       })
       const groupNo = draft.uids.map((_, local) => local)
-      await storeSamples(client, draft, { batchId, startIndex: 0, bucket, groupNo, nowMs })
+      await storeSamples(
+        client,
+        draft,
+        { batchId, startIndex: 0, bucket, groupNo, nowMs },
+        early !== undefined,
+      )
       const jobs = chunk(draft.toScore(), (i) => draft.groupOf[i] as number, batchId, nowMs)
       await queue.insert(pool, jobs, { run: envelope.run, priority: envelope.priority, client })
       if (draft.prescored > 0) await client.query('select settle_batch($1)', [batchId])
@@ -161,6 +178,18 @@ export async function acceptBatch(
     }
     throw error
   }
+}
+
+/** In the transaction that early texts began, which their owner ends; else in one of its own. */
+async function within<T>(
+  db: Database,
+  early: EarlyTexts | undefined,
+  draft: BatchDraft,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
+  if (!early) return db.transaction(work)
+  await early.finish(draft)
+  return work(early.client)
 }
 
 async function duplicateOf(db: Database, key: string, hash: Buffer): Promise<SubmitResult | null> {
@@ -194,6 +223,7 @@ async function storeSamples(
     groupNo: readonly number[]
     nowMs: number
   },
+  textsAreIn = false,
 ): Promise<void> {
   if (draft.count === 0) return
   const { batchId, startIndex } = at
@@ -202,6 +232,7 @@ async function storeSamples(
     `sample (${SAMPLE_COPY_COLUMNS})`,
     draft.sampleBlocks(batchId, startIndex, at.groupNo, at.nowMs),
   )
+  if (textsAreIn) return
   await copyIn(
     client,
     `${textPartition(at.bucket)} (${TEXT_COPY_COLUMNS})`,

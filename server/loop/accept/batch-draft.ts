@@ -33,7 +33,11 @@ export class BatchDraft {
   readonly #responseLength: (number | null)[] = []
   readonly #score: (number | null)[] = []
   readonly #texts = new CopyBinary(8)
-  readonly #rows: RowPosition[] = []
+  /** Text rows still held; null once they were handed on. */
+  readonly #rows: (RowPosition | null)[] = []
+  readonly #hash = createHash('sha256')
+  #hashed = 0
+  #handedOn = 0
   readonly #indexes: { index: number; at: number }[] = []
   prescored = 0
 
@@ -143,27 +147,52 @@ export class BatchDraft {
 
   /** Same content, same hash: over every field of every sample, however the body was written or packed. */
   contentHash(envelope: unknown): Buffer {
-    const hash = createHash('sha256').update(JSON.stringify(envelope))
-    for (let i = 0; i < this.count; i++) {
-      const row = this.#rows[i] as RowPosition
-      hash.update(
-        `\n${this.uids[this.groupOf[i] as number]}\n${this.#dataSourceOf[i]}\n${this.#responseLength[i]}\n${this.#score[i]}\n`,
-      )
-      hash.update(row.block.subarray(row.start + TEXT_ROW_HEADER, row.end))
-    }
-    return hash.digest()
+    this.#hashRows(this.count)
+    return this.#hash.update(JSON.stringify(envelope)).digest()
   }
 
-  /** The rows of sample_text: what was encoded, with bucket, batch and index filled in. */
+  #hashRows(until: number): void {
+    for (; this.#hashed < until; this.#hashed++) {
+      const i = this.#hashed
+      const row = this.#rows[i] as RowPosition
+      this.#hash.update(
+        `\n${this.uidOf(i)}\n${this.#dataSourceOf[i]}\n${this.#responseLength[i]}\n${this.#score[i]}\n`,
+      )
+      this.#hash.update(row.block.subarray(row.start + TEXT_ROW_HEADER, row.end))
+    }
+  }
+
+  /**
+   * The text rows in full blocks, with bucket, batch and index filled in, to be sent before the rest is known. They
+   * are hashed and let go of: a body of 256 MiB never lies here as a whole.
+   */
+  takeTextBlocks(bucket: string, batchId: number): Buffer[] {
+    let until = this.#handedOn
+    while (
+      until < this.#rows.length &&
+      !this.#texts.isOpen((this.#rows[until] as RowPosition).block)
+    )
+      until++
+    this.#hashRows(until)
+    this.#fillIn(bucket, batchId, 0, until)
+    for (; this.#handedOn < until; this.#handedOn++) this.#rows[this.#handedOn] = null
+    return this.#texts.takeFull()
+  }
+
+  /** The rows of sample_text that were not taken before, and the end of the stream. */
   textBlocks(bucket: string, batchId: number, startIndex: number): Buffer[] {
+    this.#fillIn(bucket, batchId, startIndex, this.#rows.length)
+    return this.#texts.blocks()
+  }
+
+  #fillIn(bucket: string, batchId: number, startIndex: number, until: number): void {
     const day = postgresDay(bucket)
-    for (let i = 0; i < this.#rows.length; i++) {
+    for (let i = this.#handedOn; i < until; i++) {
       const { block, start } = this.#rows[i] as RowPosition
       block.writeInt32BE(day, start + 6)
       block.writeInt32BE(batchId, start + 14)
       block.writeInt32BE(startIndex + i, start + 22)
     }
-    return this.#texts.blocks()
   }
 
   /** The encoded texts of sample `i`, to be compared with what is stored. */

@@ -94,10 +94,9 @@ export class IngestClient {
         post({ type: 'end', id })
       }
       return outcome(await ended.promise, this.#log)
-    } catch (error) {
-      post({ type: 'abort', id })
-      throw error
     } finally {
+      // Also after its end: the thread forgets a body only when told so.
+      post({ type: 'abort', id })
       this.#bodies.delete(id)
       if (this.#bodies.size === 0) {
         this.#idle = setTimeout(() => this.#letGo(), IDLE_MS).unref()

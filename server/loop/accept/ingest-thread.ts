@@ -34,18 +34,24 @@ const { databaseUrl, functionsDir, logLevel } = workerData as {
   logLevel: string
 }
 const log = createLogger(logLevel, 'ingest')
-const db = new Database(databaseUrl, log, { max: 2, name: 'rewardops ingest', keyed: true })
+const db = new Database(databaseUrl, log, { max: 6, name: 'rewardops ingest', keyed: true })
 const queue = new JobQueue(db, log, { supervise: false })
 const ready = queue.start()
 const context: AcceptContext = { db, queue, functionsDir }
-const bodies = new Map<number, Ingest>()
+/** A body and what is being done with it: its messages are dealt with one after the other. */
+interface Body {
+  ingest: Ingest
+  last: Promise<void>
+  ended: boolean
+}
+
+const bodies = new Map<number, Body>()
 
 function tell(message: FromThread): void {
   port.postMessage(message)
 }
 
 function tellError(id: number, error: unknown): void {
-  bodies.delete(id)
   if (isRewardOpsError(error)) {
     const { reason, message, hint, retryAfterMs } = error
     tell({ type: 'refused', id, reason, message, hint, retryAfterMs })
@@ -55,30 +61,44 @@ function tellError(id: number, error: unknown): void {
   }
 }
 
+async function deal(body: Body, message: ToThread): Promise<void> {
+  const { id } = message
+  const bytes = message.type === 'chunk' ? message.bytes : null
+  try {
+    if (body.ended) return
+    await ready
+    if (message.type === 'chunk') {
+      const { buffer, byteOffset, byteLength } = message.bytes
+      await body.ingest.push(Buffer.from(buffer, byteOffset, byteLength))
+    } else if (message.type === 'end') {
+      const result = await body.ingest.finish()
+      body.ended = true
+      tell({ type: 'done', id, result })
+    } else if (message.type === 'abort') {
+      body.ended = true
+      await body.ingest.drop()
+    }
+  } catch (error) {
+    body.ended = true
+    tellError(id, error)
+    await body.ingest.drop().catch(() => {})
+  } finally {
+    if (bytes) tell({ type: 'taken', id, bytes: bytes.byteLength })
+    if (message.type === 'end' || message.type === 'abort') bodies.delete(id)
+  }
+}
+
 port.on('message', (message: ToThread) => {
   const { id } = message
   if (message.type === 'begin') {
-    bodies.set(id, new Ingest(message.kind))
+    bodies.set(id, {
+      ingest: new Ingest(message.kind, context),
+      last: Promise.resolve(),
+      ended: false,
+    })
     return
   }
   const body = bodies.get(id)
-  if (message.type === 'chunk') {
-    const bytes = message.bytes.byteLength
-    try {
-      body?.push(Buffer.from(message.bytes.buffer, message.bytes.byteOffset, bytes))
-    } catch (error) {
-      tellError(id, error)
-    }
-    tell({ type: 'taken', id, bytes })
-  } else if (message.type === 'abort') {
-    bodies.delete(id)
-  } else if (body) {
-    ready
-      .then(() => body.finish(context))
-      .then((result) => {
-        bodies.delete(id)
-        tell({ type: 'done', id, result })
-      })
-      .catch((error) => tellError(id, error))
-  }
+  if (body) body.last = body.last.then(() => deal(body, message))
+  else if (message.type === 'chunk') tell({ type: 'taken', id, bytes: message.bytes.byteLength })
 })

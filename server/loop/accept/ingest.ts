@@ -11,32 +11,43 @@ import {
 import { type AcceptContext, acceptBatch, appendToBatch } from './accept-batch.ts'
 import { BatchDraft } from './batch-draft.ts'
 import { BodySplitter, parseJson } from './body-splitter.ts'
+import { EarlyTextCopy } from './early-texts.ts'
 
 /** Which procedure a large body is for. */
 export type IngestKind = 'submit' | 'append'
 
+/** Encoded texts of a submit, in bytes, from which they are sent before the body is complete. */
+const EARLY_BYTES = 4 << 20
+
 /**
- * One body on its way in: bytes are split, parsed, checked and encoded as they arrive; only `finish` touches the
- * database, in one transaction. Dropping it half-way leaves nothing behind.
+ * One body on its way in: bytes are split, parsed, checked and encoded as they arrive. Everything that reaches the
+ * database does so in one transaction; dropping it half-way leaves nothing behind.
  */
 export class Ingest {
   readonly #draft = new BatchDraft()
   readonly #splitter: BodySplitter
   readonly #kind: IngestKind
+  readonly #context: AcceptContext
+  #early: EarlyTextCopy | null = null
 
-  constructor(kind: IngestKind) {
+  constructor(kind: IngestKind, context: AcceptContext) {
     this.#kind = kind
+    this.#context = context
     this.#splitter = new BodySplitter((json, longInteger) => {
       this.#draft.add(parseJson(json, `samples[${this.#draft.count}]`, longInteger))
     })
   }
 
-  /** Throws RewardOpsError at the first byte or sample that is wrong. */
-  push(chunk: Buffer): void {
+  /** Throws RewardOpsError at the first byte or sample that is wrong; then `drop` it. */
+  async push(chunk: Buffer): Promise<void> {
     this.#splitter.push(chunk)
+    if (this.#kind !== 'submit' || this.#draft.byteLength < EARLY_BYTES) return
+    this.#early ??= await EarlyTextCopy.begin(this.#context)
+    await this.#early.send(this.#draft)
   }
 
-  async finish(context: AcceptContext): Promise<SubmitResult | AppendResult> {
+  /** Resolves when the batch is committed. Throws RewardOpsError; then `drop` it. */
+  async finish(): Promise<SubmitResult | AppendResult> {
     const body = this.#splitter.finish()
     const { samples, ...rest } = asObject(body)
     if (!Array.isArray(samples)) {
@@ -48,13 +59,32 @@ export class Ingest {
     for (const sample of samples) this.#draft.add(sample)
     if (this.#kind === 'submit') {
       const envelope = SubmitEnvelope.safeParse(rest)
-      if (!envelope.success)
+      if (!envelope.success) {
         throw new RewardOpsError('invalid_input', describeIssues(envelope.error))
-      return acceptBatch(context, envelope.data, this.#draft)
+      }
+      const early = this.#early
+      const result = await acceptBatch(
+        this.#context,
+        envelope.data,
+        this.#draft,
+        early ? { early } : {},
+      )
+      // A duplicate stored nothing: what was sent early is taken back.
+      if (result.duplicate) await this.drop()
+      else await early?.commit()
+      this.#early = null
+      return result
     }
     const envelope = AppendEnvelope.safeParse(rest)
     if (!envelope.success) throw new RewardOpsError('invalid_input', describeIssues(envelope.error))
-    return appendToBatch(context, envelope.data, this.#draft)
+    return appendToBatch(this.#context, envelope.data, this.#draft)
+  }
+
+  /** Gives the body up. */
+  async drop(): Promise<void> {
+    const early = this.#early
+    this.#early = null
+    await early?.rollback()
   }
 }
 
@@ -69,10 +99,9 @@ function asObject(body: unknown): Record<string, unknown> {
 export async function submitParsed(
   context: AcceptContext,
   input: SubmitInput,
-  implicitKey: string | null = null,
 ): Promise<SubmitResult> {
   const { samples, ...envelope } = input
-  return acceptBatch(context, envelope, draftOf(samples), implicitKey)
+  return acceptBatch(context, envelope, draftOf(samples))
 }
 
 /** An append whose body was small enough to be parsed on the server's loop. */

@@ -1,0 +1,80 @@
+import { CopyIn } from '../../store/copy-in.ts'
+import type { Client } from '../../store/database.ts'
+import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
+import type { AcceptContext, EarlyTexts } from './accept-batch.ts'
+import { type BatchDraft, TEXT_COPY_COLUMNS } from './batch-draft.ts'
+
+/**
+ * Sends the texts of a large body while the rest of it is still coming: parsing and Postgres's work overlap (8,192
+ * rollouts of 3 kB: 150 ms and 190 ms), and memory holds a few blocks instead of the body. All within the batch's one
+ * transaction: what is refused later was never there.
+ */
+export class EarlyTextCopy implements EarlyTexts {
+  readonly client: Client
+  readonly batchId: number
+  readonly bucket: string
+  readonly #copy: CopyIn
+  readonly #onError: (error: Error) => void
+  #broken: Error | undefined
+  #copying = true
+
+  private constructor(client: Client, batchId: number, bucket: string) {
+    this.client = client
+    this.batchId = batchId
+    this.bucket = bucket
+    this.#onError = (error) => {
+      this.#broken = error
+    }
+    client.on('error', this.#onError)
+    this.#copy = new CopyIn(client, `${textPartition(bucket)} (${TEXT_COPY_COLUMNS})`)
+  }
+
+  /** Opens the transaction and takes the batch's number. */
+  static async begin({ db }: AcceptContext): Promise<EarlyTextCopy> {
+    const bucket = textBucket()
+    await ensureTextPartition(db, bucket)
+    const client = await db.pool.connect()
+    try {
+      await client.query('begin')
+      const { rows } = await client.query<{ id: number }>(
+        "select nextval('batch_id_seq')::int as id",
+      )
+      return new EarlyTextCopy(client, rows[0]!.id, bucket)
+    } catch (error) {
+      client.release(error as Error)
+      throw error
+    }
+  }
+
+  /** Sends what is full. */
+  async send(draft: BatchDraft): Promise<void> {
+    for (const block of draft.takeTextBlocks(this.bucket, this.batchId))
+      await this.#copy.write(block)
+  }
+
+  async finish(draft: BatchDraft): Promise<void> {
+    for (const block of draft.textBlocks(this.bucket, this.batchId, 0))
+      await this.#copy.write(block)
+    await this.#copy.end()
+    this.#copying = false
+  }
+
+  async commit(): Promise<void> {
+    await this.client.query('commit')
+    this.#release()
+  }
+
+  /** Leaves nothing behind. A copy cut short takes its connection with it. */
+  async rollback(): Promise<void> {
+    if (this.#copying) {
+      await this.#copy.abort().catch(() => {})
+      this.#broken ??= new Error('copy given up')
+    } else await this.client.query('rollback').catch((error: Error) => (this.#broken = error))
+    this.#release()
+  }
+
+  #release(): void {
+    this.client.off('error', this.#onError)
+    this.client.release(this.#broken)
+  }
+}

@@ -1,0 +1,61 @@
+import { expect } from 'vitest'
+import type { ErrorData, ErrorReason } from '../wire/error-reasons.ts'
+import type { Service } from './service.ts'
+import type { RawAnswer } from './trpc-call.ts'
+
+/** What a refused call must say. */
+export interface Refusal {
+  status: number
+  reason: ErrorReason
+  /** What is wrong, named: the field's path, the names that exist. */
+  message: RegExp | string
+  hint?: RegExp
+}
+
+/** Asserts that an answer is a refusal in the contract's envelope, clear, and with nothing of the inside in it. */
+export function expectRefusal(answer: RawAnswer, refusal: Refusal): ErrorData {
+  const error = (answer.json as { error?: { message: string; code: number; data: ErrorData } })?.error
+  expect(error, answer.text.slice(0, 500)).toBeDefined()
+  const { message, data, code } = error!
+  expect({ status: answer.status, reason: data.reason }, message).toEqual({
+    status: refusal.status,
+    reason: refusal.reason,
+  })
+  if (typeof refusal.message === 'string') expect(message).toContain(refusal.message)
+  else expect(message).toMatch(refusal.message)
+  expect(message.length).toBeLessThan(2_000)
+  expect(data.hint).toMatch(refusal.hint ?? /\w+ \w+ \w+/)
+  expect(data.httpStatus).toBe(answer.status)
+  expect(typeof data.code).toBe('string')
+  expect(Number.isInteger(code)).toBe(true)
+  expect(data.requestId).toBe(answer.headers['x-request-id'])
+  expect(data.requestId).toMatch(/^[\w.-]{1,64}$/)
+  expect(answer.headers['content-type']).toMatch(/^application\/json/)
+  expect(answer.text, 'no stack, no path of ours').not.toMatch(/node_modules|\.ts:\d|"stack"/)
+  return data
+}
+
+/** Rows there are, by table; of the queue those that somebody would still work on. */
+const COUNTS = `select
+  (select count(*)::int from run) as run,
+  (select count(*)::int from batch) as batch,
+  (select count(*)::int from sample_group) as sample_group,
+  (select coalesce(sum(received), 0)::int from sample_group) as received,
+  (select count(*)::int from sample) as sample,
+  (select count(*)::int from sample_text) as sample_text,
+  (select count(*)::int from score_key) as score_key,
+  (select count(*)::int from attempt) as attempt,
+  (select count(*)::int from server where removed_at is null) as server,
+  (select count(*)::int from server_event) as server_event,
+  (select count(*)::int from pool) as pool,
+  (select count(*)::int from pgboss.queue) as queue,
+  (select count(*)::int from pgboss.job where state < 'completed') as job`
+
+/** Does something that must leave nothing behind, and asserts that it did not. */
+export async function nothingStored<T>(service: Service, act: () => Promise<T>): Promise<T> {
+  const [before] = await service.sql<Record<string, number>>(COUNTS)
+  const result = await act()
+  const [after] = await service.sql<Record<string, number>>(COUNTS)
+  expect(after).toEqual(before)
+  return result
+}

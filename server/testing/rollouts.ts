@@ -1,0 +1,37 @@
+import type { z } from 'zod'
+import type { SampleInput, SubmitInput } from '../wire/trainer.ts'
+
+/** A sample as a trainer writes it, defaults left out. */
+export type Sample = z.input<typeof SampleInput>
+/** A submit as a trainer writes it. */
+export type Submit = z.input<typeof SubmitInput>
+
+/** One right answer to a GSM8K question; what a test is about is given in `fields`. */
+export function sample(fields: Partial<Sample> = {}): Sample {
+  return {
+    uid: 'q-1',
+    dataSource: 'openai/gsm8k',
+    prompt: 'Natalia sold 48 clips in April and half as many in May. How many in all?',
+    response: '48 / 2 = 24, and 48 + 24 = 72.\n#### 72',
+    groundTruth: '72',
+    ...fields,
+  }
+}
+
+/**
+ * `count` samples in groups of `groupSize`, each with a response of its own; every other one is right, so that half
+ * the rewards of a group are 1.
+ */
+export function rollouts(count: number, groupSize = 8, label = 'q'): Sample[] {
+  return Array.from({ length: count }, (_, i) =>
+    sample({
+      uid: `${label}-${Math.floor(i / groupSize)}`,
+      response: `Rollout ${label} ${i}: 48 + 24 = ${i % 2 === 0 ? 72 : 71}.\n#### ${i % 2 === 0 ? 72 : 71}`,
+    }),
+  )
+}
+
+/** Text that makes a body larger than what is parsed on the server's loop (1 MiB), spread over its samples. */
+export function padding(chars: number): string {
+  return 'So 48 clips in April, and in May half of that. '.repeat(Math.ceil(chars / 47)).slice(0, chars)
+}

@@ -1,0 +1,334 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import { Agent } from 'undici'
+import { throughOutage } from '../store/database.ts'
+import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
+import { inspectProcess } from '../store/postgres/processes.ts'
+import { ServiceLog } from './service-log.ts'
+import { type RawAnswer, type RawRequest, rawRequest, unwrap } from './trpc-call.ts'
+import { waitFor } from './wait-for.ts'
+
+const SCRIPT = fileURLToPath(new URL('../main.ts', import.meta.url))
+/** A cluster is made, migrated, and the pages are opened: 3 to 6 s, many times that on a busy machine. */
+const START_MS = 60_000
+/** SIGTERM drains for at most this long. */
+export const STOP_MS = 8_000
+
+/** Process ids as /healthz tells them on loopback. */
+export interface Pids {
+  server: number
+  postgres: number | null
+  workers: number[]
+}
+
+/** What may be killed. */
+export type Part = 'server' | 'postgres' | 'worker' | 'all'
+
+/** How to start one. */
+export interface ServiceOptions {
+  /** Settings beside PORT and REWARDOPS_DATA_DIR; of this process's own environment none is handed on. */
+  env?: Record<string, string>
+  /** Sent with every call, unless the call has its own. */
+  headers?: Record<string, string>
+}
+
+const living = new Set<Service>()
+process.on('exit', () => {
+  for (const service of living) service.killNow()
+})
+
+/**
+ * The service as a trainer meets it: a server process of its own with embedded Postgres and worker processes, in a
+ * data folder of its own, on a port of its own.
+ *
+ *   start ─▶ running ──kill9(server|all)──▶ killed ──restart──▶ running ──stop──▶ ended
+ */
+export class Service {
+  url = ''
+  readonly dataDir: string
+  readonly log = new ServiceLog()
+  readonly #options: ServiceOptions
+  readonly #agent = new Agent({ headersTimeout: 120_000, bodyTimeout: 120_000 })
+  #child: ChildProcess | null = null
+  #pids: Pids | null = null
+  #pool: pg.Pool | null = null
+  #socketDir: string | null = null
+
+  private constructor(options: ServiceOptions) {
+    this.#options = options
+    this.dataDir = mkdtempSync(join(tmpdir(), 'rewardops-service-'))
+  }
+
+  /** Starts one and waits until it takes batches. @throws with the end of its log when it does not */
+  static async start(options: ServiceOptions = {}): Promise<Service> {
+    const service = new Service(options)
+    living.add(service)
+    try {
+      await service.#spawn()
+    } catch (error) {
+      await service.destroy()
+      throw error
+    }
+    return service
+  }
+
+  /** Starts it again after `kill9('server')`, `kill9('all')` or `stop`, on the same data. */
+  async restart(): Promise<void> {
+    if (this.#child) throw new Error('it still runs')
+    await this.#spawn()
+  }
+
+  async #spawn(): Promise<void> {
+    const child = spawn(process.execPath, [SCRIPT], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: environment({
+        PORT: '0',
+        REWARDOPS_DATA_DIR: this.dataDir,
+        NODE_ENV: 'production',
+        ...this.#options.env,
+      }),
+    })
+    this.#child = child
+    this.log.read(child.stderr)
+    let said = ''
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      said += text
+    })
+    const address = await waitFor(
+      'the address of the service',
+      () => (hasEnded(child) ? 'ended' : / is on (http:\/\/\S+)/.exec(said)?.[1]),
+      START_MS,
+    )
+    if (address === 'ended') {
+      await waitFor('its last words', () => !this.log.isOpen)
+      throw new Error(`the service ended while starting:\n${this.log.tail()}`)
+    }
+    this.url = address
+    const wanted = Number(this.#options.env?.REWARDOPS_WORKERS ?? 2)
+    await waitFor(
+      'a healthy service with all its workers',
+      async () => {
+        const { status } = await this.raw('/healthz')
+        if (status !== 200) return false
+        const { workers } = await this.pids()
+        return workers.length >= wanted && (await this.#liveWorkers(workers)) >= wanted
+      },
+      START_MS,
+    )
+  }
+
+  /** A worker is there when its row is: the process alone may still be loading. */
+  async #liveWorkers(pids: number[]): Promise<number> {
+    const [row] = await this.sql<{ n: number }>(
+      `select count(*)::int as n from worker where state = 'alive' and pid = any($1::int[])`,
+      [pids],
+    )
+    return row!.n
+  }
+
+  /** A tRPC query by GET. @throws CallError */
+  async query<T>(path: string, input?: unknown, headers?: Record<string, string>): Promise<T> {
+    const search = input === undefined ? '' : `?input=${encodeURIComponent(JSON.stringify(input))}`
+    return unwrap(path, await this.raw(`/api/trpc/${path}${search}`, { ...(headers && { headers }) }))
+  }
+
+  /** A tRPC mutation, or a query by POST. @throws CallError */
+  async mutate<T>(path: string, input?: unknown, headers?: Record<string, string>): Promise<T> {
+    const body = input === undefined ? '' : JSON.stringify(input)
+    return unwrap(path, await this.post(path, body, headers))
+  }
+
+  /** Sends a body as it is to a procedure. */
+  post(
+    path: string,
+    body: string | Buffer,
+    headers: Record<string, string> = {},
+  ): Promise<RawAnswer> {
+    return this.raw(`/api/trpc/${path}`, {
+      method: 'POST',
+      body,
+      headers: { 'content-type': 'application/json', ...headers },
+    })
+  }
+
+  /** Any request to the service's address. */
+  raw(path: string, options: RawRequest = {}): Promise<RawAnswer> {
+    return rawRequest(
+      `${this.url}${path}`,
+      { ...options, headers: { ...this.#options.headers, ...options.headers } },
+      this.#agent,
+    )
+  }
+
+  /** The processes there are now. */
+  async pids(): Promise<Pids> {
+    const { json } = await this.raw('/healthz')
+    this.#pids = (json as { pids: Pids }).pids
+    return this.#pids
+  }
+
+  /** Rows of the service's own database; waits while it is away. */
+  sql<T>(text: string, values: unknown[] = []): Promise<T[]> {
+    return throughOutage(async () => (await this.#database().query(text, values)).rows as T[], {
+      forMs: 20_000,
+    })
+  }
+
+  #database(): pg.Pool {
+    if (!this.#pool) {
+      const url = runningEmbeddedUrl(this.dataDir)
+      if (!url) throw new Error('Connection terminated: the embedded Postgres does not run')
+      this.#socketDir = new URL(url).searchParams.get('host')
+      this.#pool = new pg.Pool({ connectionString: url, max: 2, application_name: 'test' })
+      this.#pool.on('error', () => {})
+    }
+    return this.#pool
+  }
+
+  /**
+   * `kill -9`, with no time for anybody to tidy up. Resolves when the killed are gone; what the service does about it
+   * (a new worker, Postgres started again) is for the test to wait for.
+   */
+  async kill9(part: Part): Promise<Pids> {
+    const pids = await this.pids()
+    const { server, postgres, workers } = pids
+    if (postgres === null) throw new Error('Postgres does not run')
+    const victims = {
+      server: [server],
+      postgres: [postgres],
+      worker: [workers[0] as number],
+      all: [server, postgres, ...workers],
+    }[part]
+    for (const pid of victims) process.kill(pid, 'SIGKILL')
+    if (victims.includes(server)) {
+      await this.#childEnded()
+      await this.#forget()
+    }
+    await waitFor('the killed to be gone', () => victims.every((pid) => !isAlive(pid)))
+    return pids
+  }
+
+  /** Waits until it takes batches again, Postgres and as many workers as there should be included. */
+  async healthy(): Promise<Pids> {
+    const wanted = Number(this.#options.env?.REWARDOPS_WORKERS ?? 2)
+    return waitFor(
+      'a healthy service',
+      async () => {
+        const { status } = await this.raw('/healthz')
+        const pids = await this.pids()
+        return (
+          status === 200 &&
+          pids.postgres !== null &&
+          pids.workers.length >= wanted &&
+          (await this.#liveWorkers(pids.workers)) >= wanted &&
+          pids
+        )
+      },
+      START_MS,
+    )
+  }
+
+  /** SIGTERM; gives how it ended and after how long. The data stays. */
+  async stop(): Promise<{ code: number | null; signal: NodeJS.Signals | null; tookMs: number }> {
+    const child = this.#child
+    if (!child) throw new Error('it does not run')
+    const begun = performance.now()
+    child.kill('SIGTERM')
+    const patience = setTimeout(() => this.killNow(), 2 * STOP_MS)
+    const { code, signal } = await this.#childEnded()
+    clearTimeout(patience)
+    const tookMs = performance.now() - begun
+    await this.#forget()
+    return { code, signal, tookMs }
+  }
+
+  /** Kills whatever still runs and removes the data. */
+  async destroy(): Promise<void> {
+    const child = this.#child
+    this.killNow()
+    if (child) await this.#childEnded()
+    await this.#forget()
+    await this.#agent.destroy()
+    living.delete(this)
+    // Postgres follows a killed server by itself, within moments.
+    await waitFor('an empty data folder', () => {
+      rmSync(this.dataDir, { recursive: true, force: true })
+      if (this.#socketDir) rmSync(dirname(this.#socketDir), { recursive: true, force: true })
+      return true
+    })
+  }
+
+  /** SIGKILL to every process known. */
+  killNow(): void {
+    for (const pid of [this.#pids?.server, ...(this.#pids?.workers ?? []), this.#pids?.postgres]) {
+      if (pid && this.#child && !hasEnded(this.#child)) tryKill(pid)
+    }
+    this.#child?.kill('SIGKILL')
+  }
+
+  async #childEnded(): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+    const child = this.#child as ChildProcess
+    if (!hasEnded(child)) await once(child, 'exit')
+    return { code: child.exitCode, signal: child.signalCode }
+  }
+
+  async #forget(): Promise<void> {
+    this.#child = null
+    this.#pids = null
+    const pool = this.#pool
+    this.#pool = null
+    await pool?.end().catch(() => {})
+  }
+}
+
+/** The variables a process of the service gets: none of its settings but those given. */
+export function environment(settings: Record<string, string>): NodeJS.ProcessEnv {
+  const { PATH, HOME, TMPDIR, LANG } = process.env
+  return Object.fromEntries(
+    Object.entries({ PATH, HOME, TMPDIR, LANG, ...settings }).filter(([, v]) => v !== undefined),
+  ) as NodeJS.ProcessEnv
+}
+
+/** Runs `server/main.ts` for as long as it lives: for settings that it refuses to start with. */
+export async function runToEnd(
+  settings: Record<string, string>,
+): Promise<{ code: number | null; stderr: string }> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'rewardops-service-'))
+  try {
+    const child = spawn(process.execPath, [SCRIPT], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+      env: environment({ PORT: '0', REWARDOPS_DATA_DIR: dataDir, ...settings }),
+      timeout: START_MS,
+    })
+    let stderr = ''
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      stderr += text
+    })
+    const [code] = (await once(child, 'close')) as [number | null]
+    return { code, stderr }
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null
+}
+
+/** Whether a process runs: one that ended and was not asked for yet does not. */
+function isAlive(pid: number): boolean {
+  return inspectProcess(pid)?.running === true
+}
+
+function tryKill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // Gone already.
+  }
+}
