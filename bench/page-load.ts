@@ -19,9 +19,9 @@ export async function measurePageLoad(emit: Emit): Promise<void> {
     const samples = makeSamples(USUAL_SHAPE, 0)
     const alone: BatchTimes[] = []
     const watched: BatchTimes[] = []
-    const loads: number[] = []
+    const loads: Loads = { ms: [], failed: new Map() }
     const { batchId } = await runBatch(bench, submitBody(0, samples, { model: bench.rm.model }))
-    await loadOnce(bench, batchId)
+    await loadCounted(bench, batchId, loads)
     // In turn, so that a slow minute of the machine hits both.
     for (let i = 1; i <= REPETITIONS; i++) {
       const body = submitBody(i, makeSamples(USUAL_SHAPE, i), { model: bench.rm.model })
@@ -40,9 +40,10 @@ export async function measurePageLoad(emit: Emit): Promise<void> {
       alonePerSecond: rounded(aloneRate),
       watchedPerSecond: rounded(watchedRate),
       fallPercent: rounded((1 - watchedRate / aloneRate) * 100, 1),
-      pageLoads: loads.length,
-      pageP50Ms: rounded(quantile(loads, 0.5), 1),
-      pageP99Ms: rounded(quantile(loads, 0.99), 1),
+      pageLoads: loads.ms.length,
+      failedLoads: Object.fromEntries(loads.failed),
+      pageP50Ms: rounded(quantile(loads.ms, 0.5), 1),
+      pageP99Ms: rounded(quantile(loads.ms, 0.99), 1),
       aloneRuns: alone.map((r) => rounded(r.perSecond)),
       watchedRuns: watched.map((r) => rounded(r.perSecond)),
     })
@@ -58,19 +59,37 @@ async function loadOnce(bench: Bench, batchId: string): Promise<void> {
   ])
 }
 
-/** Clients that load the page once a second each, spread over the second. */
-function startWatchers(bench: Bench, batchId: string, loads: number[]) {
+/** What the clients saw. */
+interface Loads {
+  ms: number[]
+  /** Loads that were answered with an error, by what was said. */
+  failed: Map<string, number>
+}
+
+async function loadCounted(bench: Bench, batchId: string, loads: Loads): Promise<void> {
+  const t0 = performance.now()
+  try {
+    await loadOnce(bench, batchId)
+    loads.ms.push(performance.now() - t0)
+  } catch (error) {
+    const { message } = error as Error
+    loads.failed.set(message, (loads.failed.get(message) ?? 0) + 1)
+  }
+}
+
+/** Clients that load the page once a second each, spread over the second; a turn that is missed is left out. */
+function startWatchers(bench: Bench, batchId: string, loads: Loads) {
   const stopping = new AbortController()
+  const { signal } = stopping
+  const startedAt = performance.now()
   const clients = Array.from({ length: CLIENTS }, async (_, i) => {
     const phaseMs = (1000 / CLIENTS) * i
-    const startedAt = performance.now() + phaseMs
-    for (let n = 0; !stopping.signal.aborted; n++) {
-      const dueMs = startedAt + n * 1000 - performance.now()
-      if (dueMs > 0) await sleep(dueMs, null, { signal: stopping.signal }).catch(() => null)
-      if (stopping.signal.aborted) return
-      const t0 = performance.now()
-      await loadOnce(bench, batchId)
-      loads.push(performance.now() - t0)
+    for (;;) {
+      const elapsedMs = performance.now() - startedAt - phaseMs
+      const dueMs = Math.max(0, Math.ceil(elapsedMs / 1000)) * 1000 - elapsedMs
+      await sleep(dueMs, null, { signal }).catch(() => null)
+      if (signal.aborted) return
+      await loadCounted(bench, batchId, loads)
     }
   })
   return {
