@@ -270,26 +270,22 @@ function GroupCompletion({ batch }: { batch: BatchViewDto }) {
     data.allMs === null ? null : `all at ${durationText(data.allMs)}`,
   ].filter((each) => each !== null)
   return (
-    <div className="min-w-0 border-t lg:border-t-0 lg:border-l">
-      <ChartFrame
-        title="Groups done over time"
-        note={`n = ${formatCount(batch.groupsCompleted)} of ${formatCount(batch.groups)}${times.length > 0 ? ` · ${times.join(', ')}` : ''}`}
-        chart={
-          batch.groupsCompleted === 0 ? (
-            <Nothing>The first group appears when its last sample is scored.</Nothing>
-          ) : (
-            <CompletionPlot data={data} total={batch.groups} />
-          )
-        }
-        table={{
-          head: ['After', 'Groups done'],
-          rows: batch.completion.map((point) => [
-            durationText(point.ms),
-            formatCount(point.groups),
-          ]),
-        }}
-      />
-    </div>
+    <ChartFrame
+      className="border-t lg:border-t-0 lg:border-l"
+      title="Groups done over time"
+      note={`n = ${formatCount(batch.groupsCompleted)} of ${formatCount(batch.groups)}${times.length > 0 ? ` · ${times.join(', ')}` : ''}`}
+      chart={
+        batch.groupsCompleted === 0 ? (
+          <Nothing>The first group appears when its last sample is scored.</Nothing>
+        ) : (
+          <CompletionPlot data={data} total={batch.groups} />
+        )
+      }
+      table={{
+        head: ['After', 'Groups done'],
+        rows: batch.completion.map((point) => [durationText(point.ms), formatCount(point.groups)]),
+      }}
+    />
   )
 }
 

@@ -177,7 +177,6 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
             <th scope="col" className="end">
               Step
             </th>
-            <th scope="col">Split</th>
             <th scope="col">Status</th>
             <th scope="col">Progress</th>
             <th scope="col" className="end">
@@ -211,10 +210,14 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
                 <BatchLink batchId={batch.batchId} />
               </td>
               <td>
-                <RunName run={batch.run} />
+                <span className="flex items-center gap-2">
+                  <RunName run={batch.run} />
+                  {batch.split === 'val' && (
+                    <span className="rounded border px-1 text-2xs text-ink-3">val</span>
+                  )}
+                </span>
               </td>
               <td className="num end">{formatCount(batch.step)}</td>
-              <td className="text-ink-2">{batch.split}</td>
               <td>
                 <BatchStatusView status={batch.status} />
               </td>
@@ -232,7 +235,7 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
               <td className="end">
                 <MeanStd mean={batch.mean} std={batch.std} />
               </td>
-              <td className="max-w-44 truncate text-ink-2" title={batch.rewardName}>
+              <td className="max-w-36 truncate text-ink-2" title={batch.rewardName}>
                 {batch.rewardName}
               </td>
               <td className="num end">

@@ -13,12 +13,14 @@ export function ChartFrame({
   actions,
   chart,
   table,
+  className,
 }: {
   title: string
   /** n and unit. */
   note: ReactNode
   actions?: ReactNode
   chart: ReactNode
+  className?: string
   table: { head: string[]; rows: (string | number)[][] }
 }) {
   const [asTable, setAsTable] = useState(false)
@@ -26,6 +28,7 @@ export function ChartFrame({
     <Section
       title={title}
       note={note}
+      className={className ?? ''}
       actions={
         <>
           {!asTable && actions}
@@ -66,7 +69,9 @@ export function ChartFrame({
           </table>
         </Scroll>
       ) : (
-        <div className="min-h-[212px] flex-1 px-5 pb-3 [&>*]:h-full">{chart}</div>
+        <div className="relative min-h-[212px] flex-1">
+          <div className="absolute inset-x-5 top-0 bottom-3">{chart}</div>
+        </div>
       )}
     </Section>
   )

@@ -52,7 +52,7 @@ export function timeTicks(endMs: number): { at: number; label: string }[] {
   const step = STEPS.find((each) => endMs / each <= 6) ?? (STEPS.at(-1) as number)
   const ticks: { at: number; label: string }[] = []
   for (let at = 0; at <= endMs; at += step) {
-    ticks.push({ at, label: at === 0 ? '0' : durationText(at) })
+    ticks.push({ at, label: at === 0 ? '0' : durationText(at).replace(/\.0+(?=\D)/, '') })
   }
   return ticks
 }

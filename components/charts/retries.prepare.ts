@@ -1,10 +1,10 @@
 import { linearTicks } from './distribution.prepare.ts'
 
-/** One minute, with a column a cause. A minute nobody reported is a gap: no columns at all. */
+/** One minute, with a column a cause. */
 export interface RetryMinute {
   atMs: number
-  total: number | null
-  [reason: string]: number | null
+  total: number
+  [reason: string]: number
 }
 
 /** Retries a minute by cause, ready to draw. */
@@ -17,32 +17,33 @@ export interface RetryChartData {
 }
 
 const MINUTE_MS = 60_000
+/** Minutes on the axis: an hour and the minute that runs. */
+const MINUTES = 61
 
-/** Prepares the last hour: minutes in order, missing ones put back in as gaps. */
+/**
+ * Prepares the last hour. The service lists only minutes in which a call was made again; the others had
+ * none, and are put back in as zeros up to `nowMs`.
+ */
 export function prepareRetries(
   rows: readonly { minute: string; byReason: Record<string, number> }[],
+  nowMs: number,
 ): RetryChartData {
   const counts = new Map<string, number>()
   const byTime = new Map<number, Record<string, number>>()
   for (const row of rows) {
-    byTime.set(Date.parse(row.minute), row.byReason)
+    byTime.set(Math.floor(Date.parse(row.minute) / MINUTE_MS), row.byReason)
     for (const [reason, count] of Object.entries(row.byReason)) {
       counts.set(reason, (counts.get(reason) ?? 0) + count)
     }
   }
-  const times = [...byTime.keys()].sort((a, b) => a - b)
-  const first = times[0]
-  const last = times.at(-1)
-  const minutes: RetryMinute[] = []
-  let most = 0
-  if (first !== undefined && last !== undefined) {
-    for (let atMs = first; atMs <= last; atMs += MINUTE_MS) {
-      const byReason = byTime.get(atMs)
-      const total = byReason ? Object.values(byReason).reduce((sum, n) => sum + n, 0) : null
-      most = Math.max(most, total ?? 0)
-      minutes.push({ ...byReason, atMs, total })
-    }
-  }
+  // A service whose clock is ahead of the browser's must not lose its newest minute.
+  const last = Math.max(Math.floor(nowMs / MINUTE_MS), ...byTime.keys())
+  const minutes = Array.from({ length: MINUTES }, (_, i): RetryMinute => {
+    const minute = last - (MINUTES - 1) + i
+    const byReason = byTime.get(minute) ?? {}
+    const total = Object.values(byReason).reduce((sum, n) => sum + n, 0)
+    return { ...byReason, atMs: minute * MINUTE_MS, total }
+  })
   const reasons = [...counts]
     .filter(([, count]) => count > 0)
     .map(([reason, count]) => ({ reason, count }))
@@ -51,6 +52,6 @@ export function prepareRetries(
     minutes,
     reasons,
     total: reasons.reduce((sum, { count }) => sum + count, 0),
-    ticks: linearTicks(most),
+    ticks: linearTicks(Math.max(...minutes.map((minute) => minute.total))),
   }
 }

@@ -1,6 +1,9 @@
 import { memo } from 'react'
 import { prepareSparkline } from './sparkline.prepare.ts'
 
+/** Readings of a full line, one a second. */
+const SECONDS = 60
+
 /** The last minute of a figure, without axes. `label` says what it is for those who do not see it. */
 export const Sparkline = memo(function Sparkline({
   readings,
@@ -14,7 +17,9 @@ export const Sparkline = memo(function Sparkline({
   height?: number
 }) {
   const width = 120
-  const shape = prepareSparkline(readings, width, height)
+  // A young process has fewer readings than a minute: its line begins where it began.
+  const missing = Math.max(0, SECONDS - readings.length)
+  const shape = prepareSparkline([...Array<null>(missing).fill(null), ...readings], width, height)
   return (
     <svg
       role="img"

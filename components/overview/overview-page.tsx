@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { CircleCheck, CircleX, TriangleAlert } from 'lucide-react'
 import type { Attention, OverviewDto } from '../../server/wire/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
+import { isActive } from '../batches/batch-cells.tsx'
 import { ActiveBatches, RecentBatches } from '../batches/overview-tables.tsx'
 import { Sparkline } from '../charts/sparkline.tsx'
 import {
@@ -78,7 +79,10 @@ function Dashboard({ data }: { data: OverviewDto }) {
       </div>
       <div className="grid border-t lg:grid-cols-[minmax(0,1fr)_minmax(0,1fr)] [&>*]:border-t [&>*]:-mt-px">
         <RetriesChart rows={data.retriesPerMinute} />
-        <RecentBatches batches={data.recentBatches} className="lg:border-l" />
+        <RecentBatches
+          batches={data.recentBatches.filter((batch) => !isActive(batch))}
+          className="lg:border-l"
+        />
       </div>
     </>
   )

@@ -8,11 +8,13 @@ import { RetriesPlot } from '../charts/lazy-plots.tsx'
 import { prepareRetries } from '../charts/retries.prepare.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { clockTime } from '../format/time.ts'
+import { useNow } from '../live/live-provider.tsx'
 import { Section } from '../ui/section.tsx'
 
 /** Retries a minute by cause; a line of words where there were none. */
 export function RetriesChart({ rows }: { rows: OverviewDto['retriesPerMinute'] }) {
-  const data = useMemo(() => prepareRetries(rows), [rows])
+  const minute = Math.floor(useNow() / 60_000) * 60_000
+  const data = useMemo(() => prepareRetries(rows, minute), [rows, minute])
   if (data.total === 0) {
     return (
       <Section title="Retries" note="last hour">
@@ -45,10 +47,8 @@ export function RetriesChart({ rows }: { rows: OverviewDto['retriesPerMinute'] }
           .toReversed()
           .map((minute) => [
             clockTime(minute.atMs).slice(0, 5),
-            ...data.reasons.map(({ reason }) =>
-              minute.total === null ? '–' : (minute[reason] ?? 0),
-            ),
-            minute.total ?? '–',
+            ...data.reasons.map(({ reason }) => minute[reason] ?? 0),
+            minute.total,
           ]),
       }}
     />

@@ -44,10 +44,10 @@ const FIXED: readonly SampleColumn[] = [
   {
     name: 'group',
     label: 'Group',
-    track: 'minmax(80px,0.9fr)',
+    track: 'minmax(116px,1fr)',
     cell: (row) => (
       <span className="font-mono text-xs" title={row.uid}>
-        {shortenMiddle(row.uid, 18)}
+        {shortenMiddle(row.uid, 16)}
       </span>
     ),
   },

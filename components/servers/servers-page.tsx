@@ -215,8 +215,8 @@ function ServerRow({ server, marked }: { server: ServerDto; marked: boolean }) {
         </td>
         <td className="num end">{formatCount(server.requests)}</td>
         <td className="num end" title={`${formatCount(server.retries)} retries`}>
-          {server.requests === 0 ? (
-            <span className="text-ink-3">–</span>
+          {server.errors === 0 ? (
+            <span className="text-ink-3">{server.requests === 0 ? '–' : '0'}</span>
           ) : (
             <>
               {formatCount(server.errors)}
@@ -236,7 +236,7 @@ function ServerRow({ server, marked }: { server: ServerDto; marked: boolean }) {
           <ServerActions server={server} />
         </td>
       </tr>
-      {server.stateCause && (
+      {server.stateCause && server.state !== 'ready' && (
         <tr>
           <td
             colSpan={13}

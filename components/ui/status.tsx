@@ -82,6 +82,8 @@ export function SampleStatusView({ status }: { status: SampleStatus }) {
 export function ServerStateView({ state, cause }: { state: ServerState; cause?: string | null }) {
   return <Status look={SERVER[state]} title={cause ?? undefined} />
 }
-export function WorkerStateView({ state }: { state: WorkerDto['state'] }) {
-  return <Status look={WORKER[state]} />
+/** A worker that is gone is a fault only where it held samples; one that was stopped held none. */
+export function WorkerStateView({ state, requeued }: Pick<WorkerDto, 'state' | 'requeued'>) {
+  const look = WORKER[state]
+  return <Status look={state === 'dead' && requeued === 0 ? { ...look, tone: 'idle' } : look} />
 }

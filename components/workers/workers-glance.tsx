@@ -49,7 +49,7 @@ export function WorkersGlance({
                 <tr key={worker.id}>
                   <td className="font-mono text-xs">{worker.id}</td>
                   <td>
-                    <WorkerStateView state={worker.state} />
+                    <WorkerStateView state={worker.state} requeued={worker.requeued} />
                   </td>
                   <td>
                     <span className="flex items-center gap-2.5">

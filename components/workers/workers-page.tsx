@@ -185,7 +185,7 @@ function AliveTable({ workers }: { workers: WorkerDto[] }) {
             <tr key={worker.id} data-worker={worker.id}>
               <td className="font-mono text-xs">{worker.id}</td>
               <td>
-                <WorkerStateView state={worker.state} />
+                <WorkerStateView state={worker.state} requeued={worker.requeued} />
               </td>
               <td>
                 <span className="flex items-center gap-2.5">
@@ -261,7 +261,7 @@ function GoneTable({ workers }: { workers: WorkerDto[] }) {
             <tr key={worker.id} className="text-ink-2">
               <td className="font-mono text-xs">{worker.id}</td>
               <td>
-                <WorkerStateView state={worker.state} />
+                <WorkerStateView state={worker.state} requeued={worker.requeued} />
               </td>
               <td className="num">
                 {worker.requeued === 0

@@ -5,10 +5,9 @@ import {
   completedGroups,
   positionOf,
   type ResultRow,
+  sampleColumns,
   samplesDelivered,
-  samplesInOrder,
   samplesOfGroups,
-  statusOf,
   toResult,
 } from '../store/sql/results.ts'
 import type { BatchSummary, GroupResult, NextResult, ResultsColumns } from '../wire/trainer.ts'
@@ -153,30 +152,30 @@ export class BatchReader {
     limit: number
   }): Promise<ResultsColumns> {
     const batch = await this.row(input.batchId)
-    const rows = await samplesInOrder(this.#db, batch.id, input.offset, input.limit)
+    const rows = await sampleColumns(this.#db, batch.id, input.offset, input.limit)
     const keys: string[] = []
     const columns: Record<string, unknown[]> = {}
-    rows.forEach((row, at) => {
-      for (const key in row.reward_extra) {
+    rows.reward_extra.forEach((extra, at) => {
+      for (const key in extra) {
         let column = columns[key]
         if (!column) {
-          column = columns[key] = new Array(rows.length).fill(null)
+          column = columns[key] = new Array(rows.idx.length).fill(null)
           keys.push(key)
         }
-        column[at] = row.reward_extra[key] ?? null
+        column[at] = extra[key] ?? null
       }
     })
     return {
-      index: rows.map((r) => r.idx),
-      uid: rows.map((r) => r.uid),
-      status: rows.map(statusOf),
-      reason: rows.map((r) => r.reason),
-      score: rows.map((r) => r.score),
-      rawScore: rows.map((r) => r.raw_score),
-      substituted: rows.map((r) => r.substituted),
+      index: rows.idx,
+      uid: rows.uid,
+      status: rows.status,
+      reason: rows.reason,
+      score: rows.score,
+      rawScore: rows.raw_score,
+      substituted: rows.substituted,
       rewardExtraKeys: keys,
       rewardExtraInfo: columns,
-      position: rows.map((r) => positionOf(r.response_length)),
+      position: rows.response_length.map(positionOf),
     }
   }
 }

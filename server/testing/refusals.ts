@@ -14,7 +14,8 @@ export interface Refusal {
 
 /** Asserts that an answer is a refusal in the contract's envelope, clear, and with nothing of the inside in it. */
 export function expectRefusal(answer: RawAnswer, refusal: Refusal): ErrorData {
-  const error = (answer.json as { error?: { message: string; code: number; data: ErrorData } })?.error
+  const error = (answer.json as { error?: { message: string; code: number; data: ErrorData } })
+    ?.error
   expect(error, answer.text.slice(0, 500)).toBeDefined()
   const { message, data, code } = error!
   expect({ status: answer.status, reason: data.reason }, message).toEqual({

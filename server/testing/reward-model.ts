@@ -1,4 +1,7 @@
-import { type ReferenceRmProcess, startReferenceRmProcess } from '../../examples/processes/reference-rm.ts'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../../examples/processes/reference-rm.ts'
 import type { BehaviourChange } from '../../examples/reference-rm/behaviour.ts'
 import type { ReferenceRmCounters } from '../../examples/reference-rm/server.ts'
 import { rawRequest } from './trpc-call.ts'

@@ -33,5 +33,7 @@ export function rollouts(count: number, groupSize = 8, label = 'q'): Sample[] {
 
 /** Text that makes a body larger than what is parsed on the server's loop (1 MiB), spread over its samples. */
 export function padding(chars: number): string {
-  return 'So 48 clips in April, and in May half of that. '.repeat(Math.ceil(chars / 47)).slice(0, chars)
+  return 'So 48 clips in April, and in May half of that. '
+    .repeat(Math.ceil(chars / 47))
+    .slice(0, chars)
 }

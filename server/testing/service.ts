@@ -134,7 +134,10 @@ export class Service {
   /** A tRPC query by GET. @throws CallError */
   async query<T>(path: string, input?: unknown, headers?: Record<string, string>): Promise<T> {
     const search = input === undefined ? '' : `?input=${encodeURIComponent(JSON.stringify(input))}`
-    return unwrap(path, await this.raw(`/api/trpc/${path}${search}`, { ...(headers && { headers }) }))
+    return unwrap(
+      path,
+      await this.raw(`/api/trpc/${path}${search}`, { ...(headers && { headers }) }),
+    )
   }
 
   /** A tRPC mutation, or a query by POST. @throws CallError */

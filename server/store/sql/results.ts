@@ -121,19 +121,54 @@ export async function samplesOfGroups(
   return complete(db, batchId, rows, uids)
 }
 
-/** The samples of a batch in input order. */
-export async function samplesInOrder(
+/** Samples of a batch in input order, a list a column. */
+export interface SampleColumnLists {
+  idx: number[]
+  uid: string[]
+  status: SampleStatus[]
+  reason: (SampleFailureReason | null)[]
+  score: (number | null)[]
+  raw_score: (number | null)[]
+  substituted: boolean[]
+  reward_extra: (Record<string, unknown> | null)[]
+  response_length: (number | null)[]
+}
+
+/**
+ * The samples of a batch in input order, as columns put together by Postgres: one JSON text is parsed in 10 ms where
+ * 8,192 rows of nine columns cost the server's loop 70.
+ */
+export async function sampleColumns(
   db: Database,
   batchId: number,
   offset: number,
   limit: number,
-): Promise<ResultRow[]> {
-  const rows = await db.rows<SampleColumns>(
-    'samples-in-order',
-    `select ${SAMPLE_COLUMNS} from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx`,
+): Promise<SampleColumnLists> {
+  const [row] = await db.rows<{
+    c: Omit<SampleColumnLists, 'uid' | 'status'> & { group_no: number[]; status: number[] }
+  }>(
+    'sample-columns',
+    `select json_build_object('idx', coalesce(json_agg(idx), '[]'), 'group_no', coalesce(json_agg(group_no), '[]'),
+       'status', coalesce(json_agg(status), '[]'), 'reason', coalesce(json_agg(reason), '[]'),
+       'score', coalesce(json_agg(score), '[]'), 'raw_score', coalesce(json_agg(raw_score), '[]'),
+       'substituted', coalesce(json_agg(substituted), '[]'), 'reward_extra', coalesce(json_agg(reward_extra), '[]'),
+       'response_length', coalesce(json_agg(response_length), '[]')) as c
+     from (select idx, group_no, status, reason, score, raw_score, substituted, reward_extra, response_length
+           from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx) s`,
     [batchId, offset, offset + limit],
   )
-  return complete(db, batchId, rows, await uidsOf(db, batchId, rows))
+  const { group_no, status, ...columns } = row!.c
+  const [uids, claims] = await Promise.all([
+    uidsOf(db, batchId, group_no),
+    status.some((s) => s < 2) ? claimsOf(db, batchId) : [],
+  ])
+  return {
+    ...columns,
+    uid: group_no.map((no) => uids.get(no) ?? ''),
+    status: status.map((s, i) =>
+      statusOf({ status: s, held: s < 2 && isHeld(columns.idx[i] as number, claims) }),
+    ),
+  }
 }
 
 /** Given samples of a batch, by index. */
@@ -147,19 +182,17 @@ export async function samplesByIndex(
     `select ${SAMPLE_COLUMNS} from sample where batch_id = $1 and idx = any($2::int[])`,
     [batchId, indexes],
   )
-  return complete(db, batchId, rows, await uidsOf(db, batchId, rows))
+  const nos = rows.map((row) => row.group_no)
+  return complete(db, batchId, rows, await uidsOf(db, batchId, nos))
 }
 
-async function uidsOf(
-  db: Database,
-  batchId: number,
-  rows: SampleColumns[],
-): Promise<Map<number, string>> {
-  if (rows.length === 0) return new Map()
-  let [lo, hi] = [rows[0]!.group_no, rows[0]!.group_no]
-  for (const row of rows) {
-    if (row.group_no < lo) lo = row.group_no
-    if (row.group_no > hi) hi = row.group_no
+async function uidsOf(db: Database, batchId: number, nos: number[]): Promise<Map<number, string>> {
+  if (nos.length === 0) return new Map()
+  let lo = nos[0] as number
+  let hi = lo
+  for (const no of nos) {
+    if (no < lo) lo = no
+    if (no > hi) hi = no
   }
   const groups = await db.rows<{ no: number; uid: string }>(
     'uids-of-groups',
@@ -182,7 +215,7 @@ async function complete(
   for (const row of rows as (SampleColumns & ResultRow)[]) {
     row.uid = uids.get(row.group_no) ?? ''
     row.server_name = row.server_id === null ? null : (names.get(row.server_id) ?? null)
-    row.held = row.status < 2 && claims.some((c) => row.idx >= c.first_idx && row.idx <= c.last_idx)
+    row.held = row.status < 2 && isHeld(row.idx, claims)
   }
   return rows as (SampleColumns & ResultRow)[]
 }
@@ -193,6 +226,10 @@ async function serverNames(db: Database): Promise<Map<number, string>> {
     'select id, name from server',
   )
   return new Map(rows.map((row) => [row.id, row.name]))
+}
+
+function isHeld(idx: number, claims: { first_idx: number; last_idx: number }[]): boolean {
+  return claims.some((c) => idx >= c.first_idx && idx <= c.last_idx)
 }
 
 async function claimsOf(
