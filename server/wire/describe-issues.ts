@@ -1,17 +1,42 @@
 import type { z } from 'zod'
 
-/** The first issue of a zod error, its path written as a trainer would: `samples[3].uid`. */
+type Issue = z.core.$ZodIssue
+
+/** The first issues of a zod error, their paths written as a trainer would: `samples[3].uid`. */
 export function describeIssues(error: z.ZodError): string {
-  const parts = error.issues.slice(0, 3).map((issue) => {
-    const path = issue.path
-      .map((p, i) => (typeof p === 'number' ? `[${p}]` : i === 0 ? String(p) : `.${String(p)}`))
-      .join('')
-    if (issue.code === 'unrecognized_keys') {
-      return `${path ? `${path}: ` : ''}unknown field ${issue.keys.map((k) => `"${k}"`).join(', ')}`
-    }
-    const missing = issue.code === 'invalid_type' && /received undefined/.test(issue.message)
-    return `${path || 'input'}: ${missing ? 'is missing' : issue.message}`
-  })
+  const parts = error.issues.slice(0, 3).map((issue) => describe(issue, []))
   const more = error.issues.length - parts.length
   return parts.join('; ') + (more > 0 ? `; and ${more} more` : '')
+}
+
+function describe(issue: Issue, before: PropertyKey[]): string {
+  const path = [...before, ...issue.path]
+  const where = written(path)
+  if (issue.code === 'unrecognized_keys') {
+    return `${where ? `${where}: ` : ''}unknown field ${issue.keys.map((k) => `"${k}"`).join(', ')}`
+  }
+  if (issue.code === 'invalid_union' && issue.errors.length > 0) {
+    return describeUnion(issue.errors, path)
+  }
+  return `${where || 'input'}: ${isMissing(issue) ? 'is missing' : issue.message}`
+}
+
+/** Of the forms a value may have, the one it came closest to says best what is wrong with it. */
+function describeUnion(forms: Issue[][], path: PropertyKey[]): string {
+  const inside = forms.find((issues) => issues.some((issue) => issue.path.length > 0))?.[0]
+  if (inside) return describe(inside, path)
+  const first = forms.flatMap((issues) => issues.slice(0, 1))
+  const where = written(path) || 'input'
+  if (first.every(isMissing)) return `${where}: is missing`
+  return `${where}: ${first.map((issue) => issue.message).join(', or ')}`
+}
+
+function isMissing(issue: Issue): boolean {
+  return issue.code === 'invalid_type' && /received undefined/.test(issue.message)
+}
+
+function written(path: PropertyKey[]): string {
+  return path
+    .map((p, i) => (typeof p === 'number' ? `[${p}]` : i === 0 ? String(p) : `.${String(p)}`))
+    .join('')
 }
