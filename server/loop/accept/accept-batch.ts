@@ -5,6 +5,7 @@ import type { Client, Database } from '../../store/database.ts'
 import { INTERACTIVE_POOL, type JobQueue, poolOfModel, RULES_POOL } from '../../store/job-queue.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
 import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../wire/trainer.ts'
+import { batchNumber } from '../batch-reader.ts'
 import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 import { chunk } from './chunks.ts'
 
@@ -272,7 +273,7 @@ export async function appendToBatch(
   inTransaction?: (client: Client, startIndex: number) => Promise<void>,
 ): Promise<AppendResult> {
   const { db, queue } = context
-  const batchId = Number(envelope.batchId.slice(1))
+  const batchId = batchNumber(envelope.batchId)
   return db.transaction(async (client) => {
     await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, batchId])
     const batch = await openBatch(client, batchId, envelope.batchId)
