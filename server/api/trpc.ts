@@ -48,6 +48,9 @@ export function describeError(
   } else if (cause instanceof z.ZodError) {
     reason = 'invalid_input'
     message = describeIssues(cause)
+  } else if (error instanceof TRPCError && cause instanceof SyntaxError) {
+    reason = 'malformed_json'
+    message = `The input is not valid JSON: ${cause.message}.`
   } else if (error instanceof TRPCError && REASON_OF_CODE[error.code]) {
     reason = REASON_OF_CODE[error.code] as ErrorReason
     message = reason === 'malformed_json' ? 'The body is not valid JSON.' : error.message
