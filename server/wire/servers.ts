@@ -4,6 +4,22 @@ import { z } from 'zod'
 export const ENGINES = ['vllm', 'sglang', 'openrlhf'] as const
 export const EngineChoice = z.enum([...ENGINES, 'auto'])
 
+/** Kept as Postgres text: what that cannot hold is refused. */
+const text = (max: number) =>
+  z
+    .string()
+    .max(max)
+    .refine(
+      (s) => s.isWellFormed() && !s.includes('\u0000'),
+      'must not hold NUL or lone surrogates',
+    )
+
+/** Goes out in a header, which holds neither spaces nor line ends. */
+const apiKey = z
+  .string()
+  .max(4096)
+  .regex(/^[\x21-\x7e]*$/, 'must be visible ASCII characters without spaces')
+
 /** `servers.register`. The same name again updates it. */
 export const RegisterServerInput = z.strictObject({
   name: z
@@ -14,13 +30,13 @@ export const RegisterServerInput = z.strictObject({
   url: z.string().min(1).max(2048),
   engine: EngineChoice.default('auto'),
   kind: z.enum(['discriminative', 'generative']).default('discriminative'),
-  model: z.string().min(1).max(256).nullish(),
+  model: text(256).min(1).nullish(),
   weight: z.number().positive().max(1000).default(1),
   maxInFlight: z.int().min(1).max(100_000).nullish(),
   rpm: z.number().positive().nullish(),
   tpm: z.number().positive().nullish(),
-  apiKey: z.string().max(4096).nullish(),
-  tags: z.array(z.string().max(64)).max(32).default([]),
+  apiKey: apiKey.nullish(),
+  tags: z.array(text(64)).max(32).default([]),
   chatTemplate: z.string().nullish(),
   ifUnreachable: z.enum(['refuse', 'keep']).default('refuse'),
 })
@@ -47,8 +63,8 @@ export const UpdateServerInput = z.strictObject({
   url: z.string().min(1).max(2048).optional(),
   weight: z.number().positive().max(1000).optional(),
   maxInFlight: z.int().min(1).max(100_000).nullish(),
-  apiKey: z.string().max(4096).nullish(),
-  tags: z.array(z.string().max(64)).max(32).optional(),
+  apiKey: apiKey.nullish(),
+  tags: z.array(text(64)).max(32).optional(),
 })
 
 /**
