@@ -2,6 +2,7 @@ import { expect } from 'vitest'
 import type { ErrorData, ErrorReason } from '../wire/error-reasons.ts'
 import type { Service } from './service.ts'
 import type { RawAnswer } from './trpc-call.ts'
+import { waitFor } from './wait-for.ts'
 
 /** What a refused call must say. */
 export interface Refusal {
@@ -52,11 +53,14 @@ const COUNTS = `select
   (select count(*)::int from pgboss.queue) as queue,
   (select count(*)::int from pgboss.job where state < 'completed') as job`
 
-/** Does something that must leave nothing behind, and asserts that it did not. */
+/** Does something that must leave nothing behind, and asserts that it did not. Begins when nothing is under way. */
 export async function nothingStored<T>(service: Service, act: () => Promise<T>): Promise<T> {
-  const [before] = await service.sql<Record<string, number>>(COUNTS)
+  const count = async () => (await service.sql<Record<string, number>>(COUNTS))[0]!
+  const before = await waitFor('an empty queue', async () => {
+    const counts = await count()
+    return counts.job === 0 && counts
+  })
   const result = await act()
-  const [after] = await service.sql<Record<string, number>>(COUNTS)
-  expect(after).toEqual(before)
+  expect(await count()).toEqual(before)
   return result
 }

@@ -1,5 +1,6 @@
 import type { Logger } from '../log.ts'
 import type { AttemptRecord } from '../router/router-types.ts'
+import { plainArray, textArray } from '../store/array-literal.ts'
 import { type Client, type Database, throughOutage } from '../store/database.ts'
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
 
@@ -115,19 +116,20 @@ export class ResultWriter {
 function columns(workerId: number, samples: EndedSample[]): unknown[] {
   return [
     workerId,
-    samples.map((s) => s.batchId),
-    samples.map((s) => s.index),
-    samples.map((s) => (s.reason === null ? 2 : 3)),
-    samples.map((s) => Math.min(s.attempts, 32_767)),
-    samples.map((s) => s.score),
-    samples.map((s) => s.rawScore),
-    samples.map((s) => s.reason),
-    samples.map((s) => s.substituted),
-    samples.map((s) => (s.extra === null ? null : JSON.stringify(s.extra))),
-    samples.map((s) => s.queueMs),
-    samples.map((s) => s.scoreMs),
-    samples.map((s) => s.serverId),
-    samples.map((s) => s.dispatchedAtMs),
+    plainArray(samples.map((s) => s.batchId)),
+    plainArray(samples.map((s) => s.index)),
+    plainArray(samples.map((s) => (s.reason === null ? 2 : 3))),
+    plainArray(samples.map((s) => Math.min(s.attempts, 32_767))),
+    plainArray(samples.map((s) => s.score)),
+    plainArray(samples.map((s) => s.rawScore)),
+    textArray(samples.map((s) => s.reason)),
+    plainArray(samples.map((s) => s.substituted)),
+    textArray(samples.map((s) => (s.extra === null ? null : JSON.stringify(s.extra)))),
+    // Microseconds are enough for a duration, and a third of the digits.
+    plainArray(samples.map((s) => Math.round(s.queueMs * 1e3) / 1e3)),
+    plainArray(samples.map((s) => Math.round(s.scoreMs * 1e3) / 1e3)),
+    plainArray(samples.map((s) => s.serverId)),
+    plainArray(samples.map((s) => s.dispatchedAtMs)),
   ]
 }
 

@@ -1,0 +1,533 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { FakeServer } from '../engines/testing/fake-server.ts'
+import { expectRefusal, nothingStored, type Refusal } from '../testing/refusals.ts'
+import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import { type Sample, type Submit, sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+
+/** What is wrong with a call is told clearly, under its own reason, and leaves nothing behind. */
+
+let service: Service
+let rm: RewardModel
+
+beforeAll(async () => {
+  ;[service, rm] = await Promise.all([
+    Service.start({ env: { REWARDOPS_WORKERS: '1' } }),
+    startRewardModel(),
+  ])
+  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+})
+
+afterAll(async () => {
+  const problems = service?.log.problems()
+  await Promise.all([service?.stop().finally(() => service.destroy()), rm?.stop()])
+  expect(problems).toEqual([])
+})
+
+/** A call with a body as written: a string goes out as it is, anything else as JSON. */
+async function refused(path: string, body: unknown, refusal: Refusal): Promise<void> {
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const data = await nothingStored(service, async () =>
+    expectRefusal(await service.post(path, text), refusal),
+  )
+  expect(data.path).toBe(path)
+}
+
+const submit = (fields: Partial<Submit> = {}, ...samples: Partial<Sample>[]): Submit => ({
+  run: 'bad-input',
+  step: 1,
+  samples: samples.length > 0 ? samples.map(sample) : [sample()],
+  ...fields,
+})
+
+const invalid = (message: string | RegExp): Refusal => ({
+  status: 400,
+  reason: 'invalid_input',
+  message,
+})
+
+describe('batches.submit', () => {
+  const valid = submit()
+  const cases: [what: string, body: unknown, refusal: Refusal][] = [
+    [
+      'malformed JSON',
+      '{"run":"r","step":1,"samples":[{]}',
+      { status: 400, reason: 'malformed_json', message: 'position' },
+    ],
+    ['no body', '', { status: 400, reason: 'malformed_json', message: 'end of JSON' }],
+    ['a list for a body', [], invalid(/object/)],
+    ['a missing run', { ...valid, run: undefined }, invalid('run: is missing')],
+    ['a missing step', { ...valid, step: undefined }, invalid('step: is missing')],
+    ['no samples at all', { ...valid, samples: undefined }, invalid('samples: is missing')],
+    ['samples that are no list', { ...valid, samples: {} }, invalid(/^samples: .*array/)],
+    ['a step that is no integer', { ...valid, step: 1.5 }, invalid(/^step: /)],
+    ['a negative step', { ...valid, step: -1 }, invalid(/^step: /)],
+    ['an unknown split', { ...valid, split: 'test' }, invalid(/^split: .*"train".*"val"/)],
+    ['an unknown field', { ...valid, grouped: 8 }, invalid('unknown field "grouped"')],
+    ['a run with NUL in its name', { ...valid, run: 'a\u0000b' }, invalid(/^run: .*NUL/)],
+    [
+      'a run named with a lone surrogate',
+      { ...valid, run: 'a\ud800' },
+      invalid(/^run: .*surrogate/),
+    ],
+    ['an empty run', { ...valid, run: '' }, invalid(/^run: .*empty/)],
+    [
+      'an unknown field of the reward',
+      { ...valid, reward: { manger: 'naive' } },
+      invalid('reward: unknown field "manger"'),
+    ],
+    [
+      'an empty batch',
+      { ...valid, samples: [] },
+      { status: 400, reason: 'empty_batch', message: 'samples', hint: /"open": true/ },
+    ],
+    [
+      'a duplicate index',
+      submit({}, { index: 0 }, { index: 1 }, { index: 1 }),
+      {
+        status: 400,
+        reason: 'duplicate_index',
+        message: 'samples[2].index is 1, and so is samples[1].index',
+      },
+    ],
+    [
+      'an index out of order',
+      submit({}, { index: 0 }, { index: 2 }),
+      invalid('samples[1].index is 2'),
+    ],
+    [
+      'a group larger than groupSize',
+      submit({ groupSize: 2 }, { uid: 'a' }, { uid: 'b' }, { uid: 'a' }, { uid: 'a' }),
+      {
+        status: 400,
+        reason: 'group_too_large',
+        message: 'uid "a" has 3 samples and groupSize is 2',
+      },
+    ],
+    [
+      'an unknown manager',
+      { ...valid, reward: { manager: 'naiv' } },
+      {
+        status: 400,
+        reason: 'unknown_manager',
+        message: /"naiv".*Did you mean "naive".*Known: .*naive/,
+      },
+    ],
+    [
+      'a data source without a rule',
+      submit({}, {}, { dataSource: 'openai/gsm8' }),
+      {
+        status: 400,
+        reason: 'unknown_data_source',
+        message: /"openai\/gsm8"\. Did you mean "openai\/gsm8k".*Known: .*openai\/gsm8k/,
+      },
+    ],
+    [
+      'an unknown model',
+      { ...valid, reward: { model: 'reference-rn' } },
+      {
+        status: 400,
+        reason: 'unknown_model',
+        message: /"reference-rn".*Did you mean "reference-rm".*Known: reference-rm/,
+      },
+    ],
+    [
+      'unknown kwargs',
+      { ...valid, reward: { kwargs: { methd: 'flexible' } } },
+      { status: 400, reason: 'invalid_kwargs', message: 'methd' },
+    ],
+    [
+      'kwargs for a reward model',
+      { ...valid, reward: { model: 'reference-rm', kwargs: { a: 1 } } },
+      { status: 400, reason: 'invalid_kwargs', message: 'reward.kwargs.a' },
+    ],
+    ...['../escape.py', '/etc/passwd', 'a/../../b.py', 'a\u0000.py', ''].map(
+      (path): [string, unknown, Refusal] => [
+        `a function at ${JSON.stringify(path)}`,
+        { ...valid, reward: { function: { path, name: 'compute_score' } } },
+        { status: 400, reason: 'function_outside_folder', message: 'reward.function.path' },
+      ],
+    ),
+    ...(
+      [
+        ['reward.function', { function: { path: 'mine.py', name: 'compute_score' } }],
+        ['reward.combine', { combine: [{ name: 'a', weight: 1, reward: {} }] }],
+        ['reward.sleepAfter', { sleepAfter: true }],
+        ['reward.onFailure.policy', { onFailure: { policy: 'group_mean' } }],
+      ] as const
+    ).map(([field, reward]): [string, unknown, Refusal] => [
+      `${field}, which this version does not honour`,
+      { ...valid, reward },
+      { status: 422, reason: 'unsupported_setting', message: field },
+    ]),
+    [
+      'an integer past 2^53 in groundTruth',
+      JSON.stringify(valid).replace('"groundTruth":"72"', '"groundTruth":9007199254740993'),
+      {
+        status: 400,
+        reason: 'integer_out_of_range',
+        message: /9007199254740993.*groundTruth/,
+        hint: /string/,
+      },
+    ],
+    [
+      'a negative one deep in extraInfo',
+      JSON.stringify(submit({}, { extraInfo: { a: [{ seed: 0 }] } })).replace(
+        '"seed":0',
+        '"seed":-12345678901234567890',
+      ),
+      { status: 400, reason: 'integer_out_of_range', message: /-12345678901234567890.*seed/ },
+    ],
+  ]
+  it.each(cases)('refuses %s', (_, body, refusal) => refused('batches.submit', body, refusal))
+
+  const missing: [field: keyof Sample, message: string][] = [
+    ['uid', 'samples[1].uid: is missing'],
+    ['dataSource', 'samples[1].dataSource: is missing'],
+    ['prompt', 'samples[1].prompt: is missing'],
+    ['response', 'samples[1].response: is missing'],
+  ]
+  it.each(missing)('names a missing %s with its path', (field, message) =>
+    refused('batches.submit', submit({}, {}, { [field]: undefined }), invalid(message)),
+  )
+
+  const wrong: [what: string, fields: Record<string, unknown>, message: RegExp][] = [
+    ['a number for a response', { response: 5 }, /^samples\[0\]\.response: /],
+    ['a prompt that is neither text nor messages', { prompt: 5 }, /^samples\[0\]\.prompt: /],
+    ['messages without a role', { prompt: [{ content: 'x' }] }, /^samples\[0\]\.prompt.*role/],
+    ['an empty uid', { uid: '' }, /^samples\[0\]\.uid: must not be empty/],
+    ['a uid of 600 characters', { uid: 'u'.repeat(600) }, /^samples\[0\]\.uid: .*512/],
+    ['a negative responseLength', { responseLength: -1 }, /^samples\[0\]\.responseLength: /],
+    ['a score that is text', { score: '1' }, /^samples\[0\]\.score: /],
+    ['extraInfo that is a list', { extraInfo: [] }, /^samples\[0\]\.extraInfo: /],
+    ['an unknown field', { ground_truth: '72' }, /^samples\[0\]: unknown field "ground_truth"/],
+  ]
+  it.each(wrong)('refuses %s in a sample', (_, fields, message) =>
+    refused('batches.submit', submit({}, fields as Partial<Sample>), invalid(message)),
+  )
+})
+
+describe('batches that are there', () => {
+  let open: SubmitResult
+  let other: SubmitResult
+
+  beforeAll(async () => {
+    const samples = [sample(), sample({ uid: 'q-2' })]
+    open = await service.mutate('batches.submit', { ...submit(), open: true, samples })
+    other = await service.mutate('batches.submit', submit({ idempotencyKey: 'key-1' }))
+    await service.query('batches.wait', { batchId: other.batchId, waitMs: 30_000 })
+  })
+
+  it('refuses a gap in startIndex, naming the next index', () =>
+    refused(
+      'batches.append',
+      { batchId: open.batchId, startIndex: 3, samples: [sample()] },
+      { status: 409, reason: 'append_gap', message: /startIndex is 3.*next index is 2/ },
+    ))
+
+  it('refuses other content at stored indexes', () =>
+    refused(
+      'batches.append',
+      { batchId: open.batchId, startIndex: 1, samples: [sample({ response: 'other' })] },
+      { status: 409, reason: 'append_conflict', message: 'sample 1 is stored with other content' },
+    ))
+
+  it('refuses an append that overlaps the end', () =>
+    refused(
+      'batches.append',
+      { batchId: open.batchId, startIndex: 1, samples: [sample({ uid: 'q-2' }), sample()] },
+      { status: 409, reason: 'append_conflict', message: 'next index is 2' },
+    ))
+
+  it('refuses an append of a data source without a rule', () =>
+    refused(
+      'batches.append',
+      { batchId: open.batchId, startIndex: 2, samples: [sample({ dataSource: 'mine' })] },
+      { status: 400, reason: 'unknown_data_source', message: '"mine"' },
+    ))
+
+  it('refuses an append after the close', () =>
+    refused(
+      'batches.append',
+      { batchId: other.batchId, startIndex: 1, samples: [sample()] },
+      { status: 409, reason: 'batch_closed', message: other.batchId },
+    ))
+
+  it('refuses a key used for other content', () =>
+    refused('batches.submit', submit({ idempotencyKey: 'key-1', step: 2 }), {
+      status: 409,
+      reason: 'idempotency_conflict',
+      message: new RegExp(`"key-1" belongs to batch ${other.batchId}`),
+    }))
+
+  it('refuses a key of samples.score used for other content', async () => {
+    const call = { run: 'bad-input', step: 1, sample: sample(), idempotencyKey: 'key-1' }
+    await service.mutate('samples.score', call)
+    await refused(
+      'samples.score',
+      { ...call, sample: sample({ response: 'other' }) },
+      { status: 409, reason: 'idempotency_conflict', message: '"key-1"' },
+    )
+  })
+
+  const mistaken = ['b', 'c1', '1', 'b1-0', 'b1;drop', 'B1', 'b-1', `b${'9'.repeat(30)}`]
+  const absent = ['b0', 'b2147483647', 'b99999999999', 'b999999999999999999']
+  const takers: [path: string, method: 'query' | 'mutate', input: (id: string) => unknown][] = [
+    ['batches.next', 'query', (batchId) => ({ batchId, after: null, samples: 1, waitMs: 0 })],
+    ['batches.wait', 'query', (batchId) => ({ batchId, waitMs: 0 })],
+    ['batches.get', 'query', (batchId) => ({ batchId })],
+    ['batches.results', 'query', (batchId) => ({ batchId })],
+    ['batches.append', 'mutate', (batchId) => ({ batchId, startIndex: 0, samples: [sample()] })],
+    ['batches.close', 'mutate', (batchId) => ({ batchId })],
+    ['batches.cancel', 'mutate', (batchId) => ({ batchId })],
+    ['samples.score', 'mutate', (batchId) => ({ run: 'r', step: 1, sample: sample(), batchId })],
+  ]
+  it.each(takers)(
+    '%s tells a wrong batchId from one that is not there',
+    async (path, kind, input) => {
+      const ask = (id: string) =>
+        kind === 'query'
+          ? service.raw(`/api/trpc/${path}?input=${encodeURIComponent(JSON.stringify(input(id)))}`)
+          : service.post(path, JSON.stringify(input(id)))
+      await nothingStored(service, async () => {
+        for (const id of mistaken) expectRefusal(await ask(id), invalid(/^batchId: .*"b12"/))
+        for (const id of absent) {
+          const refusal = { status: 404, reason: 'batch_not_found', message: id } as const
+          expectRefusal(await ask(id), refusal)
+        }
+      })
+    },
+  )
+
+  it('tells a sample that is not there', async () => {
+    const ask = (id: string) => service.raw(`/api/trpc/samples.get?input={"id":"${id}"}`)
+    for (const id of [`${open.batchId}-9`, 'b99999999-0', `${open.batchId}-999999999`]) {
+      const refusal = { status: 404, reason: 'sample_not_found', message: id } as const
+      expectRefusal(await ask(id), refusal)
+    }
+    for (const id of ['x', open.batchId, `${open.batchId}-`, '12-3']) {
+      expectRefusal(await ask(id), invalid(/^id: .*"b12-3"/))
+    }
+  })
+
+  it('refuses cursors of another batch and what is no cursor', async () => {
+    const next = (after: unknown) =>
+      service.post('batches.next', JSON.stringify({ batchId: open.batchId, after }))
+    const mismatch = (message: string | RegExp) =>
+      ({ status: 400, reason: 'cursor_mismatch', message }) as const
+    const { cursor } = await service.query<NextResult>('batches.next', { batchId: other.batchId })
+    expectRefusal(await next(cursor), mismatch(`belongs to batch ${other.batchId}`))
+    expectRefusal(await next('nonsense'), mismatch('"nonsense"'))
+    expectRefusal(await next(''), mismatch('""'))
+    expectRefusal(await next(`${open.batchId}.99`), mismatch('99'))
+    expectRefusal(await next(`${open.batchId}.9999999999`), mismatch('9999999999'))
+    expectRefusal(await next(7), invalid(/^after: /))
+  })
+
+  it('bounds what is asked for', async () => {
+    const ask = (path: string, input: unknown) => service.post(path, JSON.stringify(input))
+    const { batchId } = open
+    expectRefusal(
+      await ask('batches.results', { batchId, limit: 50_001 }),
+      invalid(/^limit: .*50000/),
+    )
+    expectRefusal(await ask('batches.results', { batchId, offset: -1 }), invalid(/^offset: /))
+    expectRefusal(await ask('batches.next', { batchId, samples: 0 }), invalid(/^samples: /))
+    expectRefusal(await ask('batches.next', { batchId, waitMs: -1 }), invalid(/^waitMs: /))
+    for (const offset of [2, 2_147_483_647, 9_007_199_254_740_991]) {
+      const page = await service.query<ResultsColumns>('batches.results', { batchId, offset })
+      expect(page.index).toEqual([])
+    }
+  })
+
+  it('does not close a cancelled batch', async () => {
+    const { batchId } = await service.mutate<SubmitResult>('batches.submit', submit({ open: true }))
+    await service.mutate('batches.cancel', { batchId })
+    await refused(
+      'batches.close',
+      { batchId },
+      { status: 409, reason: 'batch_closed', message: `${batchId} is cancelled` },
+    )
+  })
+})
+
+describe('requests that reach no procedure', () => {
+  const ask = (path: string, method: 'GET' | 'POST', headers = {}) =>
+    service.raw(path, { method, headers, ...(method === 'POST' ? { body: '{}' } : {}) })
+  const json = { 'content-type': 'application/json' }
+
+  it('tells what does not exist', async () => {
+    const gone = { status: 404, reason: 'not_found' } as const
+    expectRefusal(await ask('/api/trpc/batches.submitt', 'POST', json), {
+      ...gone,
+      message: 'batches.submitt',
+    })
+    expectRefusal(await ask('/api/trpc/batches.gett', 'GET'), { ...gone, message: 'batches.gett' })
+    expectRefusal(await ask('/api/nothing', 'GET'), { ...gone, message: '/api/nothing' })
+  })
+
+  it('tells the wrong method', () =>
+    nothingStored(service, async () => {
+      const wrong = { status: 405, reason: 'method_not_allowed', message: /./ } as const
+      expectRefusal(await ask('/api/trpc/batches.submit', 'GET'), wrong)
+      expectRefusal(await ask('/api/trpc/batches.close?input={"batchId":"b1"}', 'GET'), wrong)
+    }))
+
+  it('tells the wrong content type and the wrong encoding', () =>
+    nothingStored(service, async () => {
+      const wrong = { status: 415, reason: 'unsupported_encoding' } as const
+      const path = '/api/trpc/batches.submit'
+      expectRefusal(await ask(path, 'POST', { 'content-type': 'text/plain' }), {
+        ...wrong,
+        message: '"text/plain"',
+      })
+      expectRefusal(await ask(path, 'POST'), { ...wrong, message: 'application/json' })
+      expectRefusal(await ask(path, 'POST', { ...json, 'content-encoding': 'br' }), {
+        ...wrong,
+        message: '"br"',
+      })
+    }))
+
+  it('tells input in the address that is not JSON', async () => {
+    expectRefusal(await service.raw('/api/trpc/batches.get?input={nope'), {
+      status: 400,
+      reason: 'malformed_json',
+      message: 'JSON',
+    })
+  })
+})
+
+describe('servers.register', () => {
+  let redirecting: FakeServer
+  let page: FakeServer
+
+  beforeAll(async () => {
+    redirecting = await FakeServer.start((_, res) => {
+      res.writeHead(302, { location: rm.url }).end()
+    })
+    page = await FakeServer.start((_, res) => {
+      res.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>Hi</title>')
+    })
+  })
+  afterAll(() => Promise.all([redirecting.close(), page.close()]))
+
+  const register = (fields: Record<string, unknown>, refusal: Refusal) =>
+    refused('servers.register', { name: 'new', ...fields }, refusal)
+
+  const urls: [url: string, message: RegExp][] = [
+    ['file:///etc/passwd', /file:/],
+    ['ftp://127.0.0.1/', /ftp:/],
+    ['http://169.254.169.254/latest/meta-data', /169\.254\.169\.254/],
+    ['http://0251.0376.0251.0376/', /169\.254\.169\.254/],
+    ['http://2852039166/', /169\.254\.169\.254/],
+    ['http://[fe80::1]:8000', /fe80::1/],
+    ['http://[::ffff:169.254.169.254]/', /link-local/],
+    ['http://metadata.google.internal/', /metadata\.google\.internal/],
+    ['http://me:secret@127.0.0.1:8000', /credentials/],
+    ['127.0.0.1:8000', /./],
+    ['not a url', /not a URL/],
+  ]
+  it.each(urls)('refuses the address %s', (url, message) =>
+    register({ url }, { status: 400, reason: 'forbidden_url', message }),
+  )
+
+  it('refuses a server that is not there, and keeps it only if asked', async () => {
+    const gone = await FakeServer.start(() => {})
+    const { url } = gone
+    await gone.close()
+    const unreachable = {
+      status: 422,
+      reason: 'server_unreachable',
+      message: url.slice(7),
+    } as const
+    await register({ url }, { ...unreachable, hint: /keep/ })
+    await register({ url, ifUnreachable: 'keep' }, { ...unreachable, hint: /engine.*model/ })
+    const kept = { name: 'loading', url, engine: 'vllm', model: 'later', ifUnreachable: 'keep' }
+    const server = await service.mutate<{ state: string; model: string }>('servers.register', kept)
+    expect(server).toMatchObject({ state: 'unreachable', model: 'later' })
+    await service.mutate('servers.remove', { name: 'loading' })
+  })
+
+  it('refuses a server that redirects', () =>
+    register(
+      { url: redirecting.url },
+      { status: 422, reason: 'server_redirects', message: rm.url, hint: /never followed/ },
+    ))
+
+  it('refuses what answers pages', () =>
+    register({ url: page.url }, { status: 422, reason: 'server_not_recognised', message: /./ }))
+
+  it('refuses a model that the server does not serve', () =>
+    register(
+      { url: rm.url, model: 'another' },
+      { status: 422, reason: 'model_not_served', message: /another.*reference-rm/ },
+    ))
+
+  it('refuses names and settings that it would not honour', async () => {
+    await register({ url: rm.url, name: 'a b' }, invalid(/^name: /))
+    await register({ url: rm.url, maxInFlight: 0 }, invalid(/^maxInFlight: /))
+    await register({ url: rm.url, engine: 'vlm' }, invalid(/^engine: .*"vllm"/))
+    await register({ url: rm.url, model: 'a\u0000b' }, invalid(/^model: .*NUL/))
+    await register({ url: rm.url, tags: ['\ud800'] }, invalid(/^tags\[0\]: .*surrogate/))
+    await register({ url: rm.url, apiKey: 'a\nb' }, invalid(/^apiKey: /))
+    const unsupported = { status: 422, reason: 'unsupported_setting' } as const
+    await register({ url: rm.url, rpm: 10 }, { ...unsupported, message: 'rpm' })
+    await register({ url: rm.url, kind: 'generative' }, { ...unsupported, message: 'kind' })
+  })
+
+  it('tells a server that is not there', () =>
+    refused(
+      'servers.drain',
+      { name: 'nobody' },
+      { status: 404, reason: 'server_not_found', message: '"nobody"' },
+    ))
+})
+
+describe('a reward model that answers badly', () => {
+  const faults = [
+    ['nan', 'non_finite', /NaN/],
+    ['null', 'non_finite', /null/],
+    ['html', 'unparseable', /HTML/],
+    ['redirect', 'rejected', /redirect/],
+    ['status:400', 'rejected', /400/],
+    ['drop', 'transport', /./],
+  ] as const
+
+  it.each(faults)('ends samples of "%s" as %s, never as a score', async (fault, reason, detail) => {
+    await rm.set({ fault })
+    try {
+      const { batchId } = await service.mutate<SubmitResult>(
+        'batches.submit',
+        submit(
+          { reward: { model: 'reference-rm', maxAttempts: 2 } },
+          { uid: 'a' },
+          { uid: 'b', response: 'other' },
+        ),
+      )
+      const end = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 30_000 })
+      expect(end).toMatchObject({
+        status: 'completed',
+        scored: 0,
+        failed: 2,
+        mean: null,
+        std: null,
+      })
+      const columns = await service.query<ResultsColumns>('batches.results', { batchId })
+      expect(columns).toMatchObject({
+        status: ['failed', 'failed'],
+        reason: [reason, reason],
+        score: [null, null],
+        rawScore: [null, null],
+        substituted: [false, false],
+      })
+      const { attemptLog } = await service.query<{ attemptLog: { detail: string }[] }>(
+        'samples.get',
+        { id: `${batchId}-0` },
+      )
+      expect(attemptLog.at(-1)?.detail).toMatch(detail)
+    } finally {
+      await rm.set({ fault: 'none' })
+    }
+  })
+})
