@@ -11,7 +11,7 @@ export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   shared_buffers: '256MB',
   work_mem: '16MB',
   maintenance_work_mem: '128MB',
-  // A batch of 8,192 samples is 25 MB of log: at the default of 1 GB a run checkpoints all the time.
+  // A batch of 8,192 samples of 3 KB is 25 MB of log: the default of 1 GB is a checkpoint every 40.
   max_wal_size: '2GB',
   min_wal_size: '256MB',
   checkpoint_timeout: '15min',
