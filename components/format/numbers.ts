@@ -44,7 +44,7 @@ export function formatScore(score: number | null | undefined): string {
 
 /** The real minus sign: as wide as the digits, so that columns stay in line. */
 function minus(text: string): string {
-  return text.replace('-', '−')
+  return text.replaceAll('-', '−')
 }
 
 /** A duration of milliseconds in the unit a person would say: `0.42 ms`, `118 ms`, `1.24 s`, `2:05 min`. */
@@ -109,15 +109,10 @@ export function formatPercent(share: number | null | undefined): Quantity {
   const percent = share * 100
   if (percent > 0 && percent < 0.1) return { value: '<0.1', unit: '%' }
   if (percent > 99.9 && percent < 100) return { value: '>99.9', unit: '%' }
-  return {
-    value: percent === 0 || percent >= 10 ? String(cut(percent)) : percent.toFixed(1),
-    unit: '%',
-  }
-}
-
-/** Whole per cent, but 100 only for all of it. */
-function cut(percent: number): number {
-  return percent < 100 ? Math.min(99, Math.round(percent)) : 100
+  if (percent > 99 && percent < 100)
+    return { value: (Math.floor(percent * 10) / 10).toFixed(1), unit: '%' }
+  const whole = percent === 0 || percent >= 10
+  return { value: whole ? String(Math.round(percent)) : percent.toFixed(1), unit: '%' }
 }
 
 /** The singular or the plural with its number: `1 sample`, `12 samples`. */

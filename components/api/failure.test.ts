@@ -1,0 +1,42 @@
+import { describe, expect, test } from 'vitest'
+import { describeFailure, retryDelayMs } from './failure.ts'
+
+const refused = (data: object, message = 'said') => Object.assign(new Error(message), { data })
+
+describe('failures', () => {
+  test('the service’s own words where it answered', () => {
+    const error = refused(
+      { reason: 'batch_not_found', httpStatus: 404, hint: 'Check the batchId.', requestId: 'r1' },
+      'No batch b9.',
+    )
+    expect(describeFailure(error)).toMatchObject({
+      title: 'There is no such batch',
+      message: 'No batch b9.',
+      hint: 'Check the batchId.',
+      requestId: 'r1',
+      retryable: false,
+    })
+  })
+
+  test('no answer is said to be none, and leaks no internals of the fetch', () => {
+    const failure = describeFailure(new TypeError('Failed to fetch'))
+    expect(failure.reason).toBe('unreachable')
+    expect(failure.message).not.toContain('fetch')
+  })
+
+  test('asks again by itself where that may help: when told to, else 0.4, 0.8 and 1.6 s later', () => {
+    const busy = refused({ reason: 'busy', httpStatus: 503, retryAfterMs: 1500 })
+    expect(retryDelayMs(busy, 0)).toBe(1500)
+    const lost = new TypeError('Failed to fetch')
+    expect([0, 1, 2, 3].map((failures) => retryDelayMs(lost, failures))).toEqual([
+      400,
+      800,
+      1600,
+      null,
+    ])
+    const wrong = refused({ reason: 'invalid_input', httpStatus: 400 })
+    expect(retryDelayMs(wrong, 0)).toBeNull()
+    const internal = refused({ reason: 'internal', httpStatus: 500 })
+    expect([retryDelayMs(internal, 0), retryDelayMs(internal, 1)]).toEqual([400, null])
+  })
+})

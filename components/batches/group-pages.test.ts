@@ -1,0 +1,37 @@
+import { describe, expect, test } from 'vitest'
+import { batchFilters, batchListInput } from './batch-filters.ts'
+import { pagesOfRows, seqOfRow } from './group-pages.ts'
+
+describe('pages of groups', () => {
+  test('a row is a completion number, from either end', () => {
+    expect([seqOfRow(0, 250, 'completion'), seqOfRow(249, 250, 'completion')]).toEqual([1, 250])
+    expect([seqOfRow(0, 250, 'latest'), seqOfRow(249, 250, 'latest')]).toEqual([250, 1])
+  })
+
+  test('only the pages in sight are asked for', () => {
+    expect(pagesOfRows(0, 30, 16_384, 'completion')).toEqual([0])
+    expect(pagesOfRows(95, 130, 16_384, 'completion')).toEqual([0, 1])
+    expect(pagesOfRows(0, 30, 16_384, 'latest')).toEqual([163])
+    expect(pagesOfRows(80, 110, 16_384, 'latest')).toEqual([162, 163])
+    expect(pagesOfRows(0, 30, 0, 'completion')).toEqual([])
+    expect(pagesOfRows(0, 30, 3, 'latest')).toEqual([0])
+  })
+})
+
+describe('the address of the Batches page', () => {
+  test('is read, written, and sent', () => {
+    const filters = batchFilters.parse(new URLSearchParams('run=a&status=running&split=val'))
+    expect(batchFilters.write(filters).toString()).toBe('run=a&status=running&split=val')
+    expect(batchListInput(filters)).toEqual({
+      run: 'a',
+      status: 'running',
+      split: 'val',
+      limit: 50,
+    })
+  })
+
+  test('unknown values are ignored', () => {
+    const filters = batchFilters.parse(new URLSearchParams('status=done&split=test'))
+    expect(batchListInput(filters)).toEqual({ limit: 50 })
+  })
+})

@@ -1,0 +1,262 @@
+import { describe, expect, test } from 'vitest'
+import { prepareCompletion, timeTicks } from './completion.prepare.ts'
+import { linearTicks, logHeight, prepareDistribution } from './distribution.prepare.ts'
+import { dotRadius, prepareDots } from './dot-strip.prepare.ts'
+import { nameHash, pickHue } from './hue.ts'
+import { prepareRetries } from './retries.prepare.ts'
+import { prepareSparkline } from './sparkline.prepare.ts'
+import { prepareWaterfall } from './waterfall.prepare.ts'
+
+describe('distribution', () => {
+  const bars = {
+    kind: 'bars' as const,
+    n: 1_000,
+    bins: [
+      { from: 0, to: 0, count: 999 },
+      { from: 1, to: 1, count: 1 },
+    ],
+  }
+
+  test('bars carry value, count and share of the n they are of', () => {
+    const { rows, n, ticks } = prepareDistribution(bars, { log: false })
+    expect(n).toBe(1_000)
+    expect(rows.map((row) => [row.label, row.count, row.share, row.height])).toEqual([
+      ['0', 999, '99.9\u00a0%', 999],
+      ['1', 1, '0.1\u00a0%', 1],
+    ])
+    expect(ticks.at(-1)?.at).toBeGreaterThanOrEqual(999)
+  })
+
+  test('on the log axis one is above none, and a decade is a step', () => {
+    expect([0, 1, 10, 1_000].map(logHeight)).toEqual([0, 1, 2, 4])
+    const { ticks } = prepareDistribution(bars, { log: true })
+    expect(ticks.map((tick) => tick.label)).toEqual(['0', '1', '10', '100', '1,000'])
+  })
+
+  test('bin edges get the digits that tell them apart', () => {
+    const bins = [0, 1, 2].map((i) => ({ from: i * 0.05, to: (i + 1) * 0.05, count: i }))
+    expect(prepareDistribution({ kind: 'histogram', n: 3, bins }, { log: false }).edgeDigits).toBe(
+      2,
+    )
+  })
+
+  test('ticks of counts are whole, few, and reach the top', () => {
+    for (const most of [1, 2, 3, 7, 40, 999, 1_000, 32_768, 1_000_000]) {
+      const ticks = linearTicks(most)
+      expect(ticks.every((tick) => Number.isInteger(tick.at))).toBe(true)
+      expect(ticks.length).toBeLessThanOrEqual(7)
+      expect(ticks.at(-1)?.at).toBeGreaterThanOrEqual(most)
+    }
+    expect(linearTicks(0)).toEqual([{ at: 0, label: '0' }])
+  })
+})
+
+describe('completion', () => {
+  const completion = [
+    { ms: 100, groups: 1 },
+    { ms: 400, groups: 5 },
+    { ms: 900, groups: 10 },
+  ]
+
+  test('starts at nothing, and says when half and all were out', () => {
+    const data = prepareCompletion(completion, 10, null)
+    expect(data.points[0]).toEqual({ ms: 0, groups: 0 })
+    expect([data.halfMs, data.allMs, data.endMs]).toEqual([400, 900, 900])
+    expect(data.waiting).toEqual([])
+  })
+
+  test('what is still awaited is drawn apart, up to now', () => {
+    const data = prepareCompletion(completion, 20, 5_000)
+    expect(data.waiting).toEqual([
+      { ms: 900, groups: 10 },
+      { ms: 5_000, groups: 10 },
+    ])
+    expect([data.halfMs, data.allMs]).toEqual([900, null])
+  })
+
+  test('a batch without a group has no times', () => {
+    const data = prepareCompletion([], 0, null)
+    expect([data.halfMs, data.allMs]).toEqual([null, null])
+  })
+
+  test('ticks are round moments, at most seven', () => {
+    expect(timeTicks(900).map((tick) => tick.label)).toEqual([
+      '0',
+      '200\u00a0ms',
+      '400\u00a0ms',
+      '600\u00a0ms',
+      '800\u00a0ms',
+    ])
+    for (const end of [1, 77, 5_300, 61_000, 3_700_000, 9e8]) {
+      expect(timeTicks(end).length).toBeLessThanOrEqual(7)
+    }
+  })
+})
+
+describe('retries a minute', () => {
+  const now = Date.parse('2026-11-20T12:30:30Z')
+
+  test('a full hour whatever the service lists: minutes without a retry are zeros', () => {
+    const data = prepareRetries(
+      [
+        { minute: '2026-11-20T12:30:00Z', byReason: { timeout: 2, transport: 5 } },
+        { minute: '2026-11-20T12:10:00Z', byReason: { transport: 1 } },
+      ],
+      now,
+    )
+    expect(data.minutes).toHaveLength(61)
+    expect(data.minutes.at(-1)).toEqual({
+      atMs: Date.parse('2026-11-20T12:30:00Z'),
+      timeout: 2,
+      transport: 5,
+      total: 7,
+    })
+    expect(data.minutes.filter((minute) => minute.total > 0)).toHaveLength(2)
+    expect(data.reasons).toEqual([
+      { reason: 'transport', count: 6 },
+      { reason: 'timeout', count: 2 },
+    ])
+    expect(data.total).toBe(8)
+  })
+
+  test('a service whose clock is ahead loses no minute', () => {
+    const data = prepareRetries([{ minute: '2026-11-20T12:31:00Z', byReason: { timeout: 1 } }], now)
+    expect(data.minutes.at(-1)?.total).toBe(1)
+  })
+
+  test('nothing at all', () => {
+    expect(prepareRetries([], now)).toMatchObject({ total: 0, reasons: [] })
+  })
+})
+
+describe('sparkline', () => {
+  test('a gap stays a gap, a lonely reading a dot', () => {
+    const shape = prepareSparkline([1, 2, null, 3, null, 4, 2], 60, 10)
+    expect(shape.lines).toHaveLength(3)
+    expect(shape.lines[1]).toMatch(/h0\.01$/)
+    expect(shape.last?.x).toBe(60)
+  })
+
+  test('zeros lie on the ground, and an unknown end has no last reading', () => {
+    expect(prepareSparkline([0, 0], 10, 10).lines).toEqual(['M0 8.5L10 8.5'])
+    expect(prepareSparkline([3, null], 10, 10).last).toBeNull()
+    expect(prepareSparkline([null, null], 10, 10).lines).toEqual([])
+  })
+})
+
+describe('dots', () => {
+  test('the same score is at the same place, failed members are counted apart', () => {
+    const { dots, failed } = prepareDots([0, 0, 1, null], { min: 0, max: 1 })
+    expect(dots).toEqual([
+      { x: 0, count: 2 },
+      { x: 1, count: 1 },
+    ])
+    expect(failed).toBe(1)
+  })
+
+  test('a scale without extent puts all in the middle; what lies outside is at its edge', () => {
+    expect(prepareDots([2, 2], { min: 2, max: 2 }).dots).toEqual([{ x: 0.5, count: 2 }])
+    expect(prepareDots([9], { min: 0, max: 1 }).dots).toEqual([{ x: 1, count: 1 }])
+  })
+
+  test('more scores make a larger dot, up to a limit', () => {
+    expect(dotRadius(4)).toBeGreaterThan(dotRadius(1))
+    expect(dotRadius(10_000)).toBe(5.5)
+  })
+})
+
+describe('waterfall', () => {
+  const attempt = {
+    workerId: 'w1',
+    serverName: 'rm-1',
+    statusCode: null,
+    detail: null,
+    queueMs: 0,
+    backoffMs: 0,
+  }
+  const submittedAt = '2026-11-20T12:00:00.000Z'
+  const at = (ms: number) => new Date(Date.parse(submittedAt) + ms).toISOString()
+
+  test('queue, failed attempt, back-off, attempt: in order on one scale', () => {
+    const data = prepareWaterfall({
+      submittedAt,
+      queueMs: 100,
+      scoreMs: 300,
+      attemptLog: [
+        {
+          ...attempt,
+          attempt: 1,
+          startedAt: at(100),
+          serviceMs: 80,
+          outcome: 'failed',
+          reason: 'transport',
+        },
+        {
+          ...attempt,
+          attempt: 2,
+          startedAt: at(250),
+          queueMs: 10,
+          backoffMs: 60,
+          serviceMs: 150,
+          outcome: 'ok',
+          reason: null,
+        },
+      ],
+    })
+    expect(data.totalMs).toBe(400)
+    expect(
+      data.rows.map((row) =>
+        row.segments.map((each) => [each.kind, each.startPercent, each.widthPercent]),
+      ),
+    ).toEqual([
+      [['queue', 0, 25]],
+      [['failed', 25, 20]],
+      [
+        ['backoff', 45, 15],
+        ['slot', 60, 2.5],
+        ['service', 62.5, 37.5],
+      ],
+    ])
+  })
+
+  test('a worker whose clock is off draws its attempts in order, inside the whole', () => {
+    const data = prepareWaterfall({
+      submittedAt,
+      queueMs: 100,
+      scoreMs: 100,
+      attemptLog: [
+        {
+          ...attempt,
+          attempt: 1,
+          startedAt: at(-90_000),
+          serviceMs: 100,
+          outcome: 'ok',
+          reason: null,
+        },
+      ],
+    })
+    expect(data.totalMs).toBe(200)
+    expect(data.rows[1]?.segments).toEqual([
+      { kind: 'service', startPercent: 50, widthPercent: 50, ms: 100 },
+    ])
+  })
+
+  test('not dispatched yet: nothing to draw', () => {
+    expect(
+      prepareWaterfall({ submittedAt, queueMs: null, scoreMs: null, attemptLog: [] }).rows,
+    ).toEqual([])
+  })
+})
+
+describe('hues', () => {
+  test('a name keeps its own hue while it is free, and no two of eight names share one', () => {
+    const taken: number[] = []
+    for (let i = 0; i < 8; i++) taken.push(pickHue(`server-${i}`, taken))
+    expect(new Set(taken).size).toBe(8)
+    expect(pickHue('rm-1', [])).toBe((nameHash('rm-1') % 8) + 1)
+  })
+
+  test('from the ninth on hues are shared', () => {
+    expect(pickHue('rm-1', [1, 2, 3, 4, 5, 6, 7, 8])).toBe((nameHash('rm-1') % 8) + 1)
+  })
+})

@@ -1,0 +1,83 @@
+import { describe, expect, test } from 'vitest'
+import {
+  durationText,
+  formatBytes,
+  formatCompact,
+  formatCount,
+  formatPercent,
+  formatRate,
+  formatScore,
+  plural,
+  quantityText,
+} from './numbers.ts'
+
+describe('numbers', () => {
+  test('scores keep what tells them apart, and never round to a bare 0', () => {
+    expect([0, 1, -1, 0.25, -0.3333333, 1234.567].map(formatScore)).toEqual([
+      '0',
+      '1',
+      '−1',
+      '0.250',
+      '−0.333',
+      '1234.6',
+    ])
+    expect(formatScore(0.0000421)).toBe('4.21e−5')
+    expect(formatScore(-0.0000421)).toBe('−4.21e−5')
+    expect(formatScore(null)).toBe('–')
+    expect(formatScore(Number.NaN)).toBe('–')
+  })
+
+  test('durations take the unit a person would say', () => {
+    expect(
+      [0, 0.42, 9.94, 118.4, 999.6, 1240, 12_140, 59_949, 125_000, 3_600_000].map(durationText),
+    ).toEqual([
+      '0\u00a0ms',
+      '0.42\u00a0ms',
+      '9.9\u00a0ms',
+      '118\u00a0ms',
+      '1.00\u00a0s',
+      '1.24\u00a0s',
+      '12.1\u00a0s',
+      '59.9\u00a0s',
+      '2:05\u00a0min',
+      '1:00\u00a0h',
+    ])
+    expect(durationText(3 * 86_400_000)).toBe('3\u00a0d')
+    expect(durationText(null)).toBe('–')
+  })
+
+  test('per cent say all only for all, and nothing only for nothing', () => {
+    const text = (share: number) => quantityText(formatPercent(share))
+    expect([0, 0.0003, 0.012, 0.5, 0.9996, 1].map(text)).toEqual([
+      '0\u00a0%',
+      '<0.1\u00a0%',
+      '1.2\u00a0%',
+      '50\u00a0%',
+      '>99.9\u00a0%',
+      '100\u00a0%',
+    ])
+    expect(text(0.9968)).toBe('99.6\u00a0%')
+  })
+
+  test('counts, rates and bytes', () => {
+    expect(formatCount(1234567)).toBe('1,234,567')
+    expect([999, 9999, 12_345, 4_050_000].map(formatCompact)).toEqual([
+      '999',
+      '9,999',
+      '12.3k',
+      '4.05M',
+    ])
+    expect([0, 0.7, 9.94, 158.6, 12_345].map(formatRate)).toEqual([
+      '0',
+      '0.7',
+      '9.9',
+      '159',
+      '12.3k',
+    ])
+    expect(quantityText(formatBytes(182 * 1024 * 1024))).toBe('182\u00a0MiB')
+    expect([plural(1, 'batch', 'batches'), plural(0, 'batch', 'batches')]).toEqual([
+      '1 batch',
+      '0 batches',
+    ])
+  })
+})

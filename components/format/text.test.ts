@@ -1,0 +1,36 @@
+import { describe, expect, test } from 'vitest'
+import { foldAt, shortenMiddle, textParts } from './text.ts'
+
+describe('texts of rollouts', () => {
+  test('NUL, lone surrogates and controls are named; markup and emoji stay as they are', () => {
+    expect(textParts('a\u0000b\ud800c\udc00\u001b')).toEqual([
+      { text: 'a' },
+      { mark: 'NUL', title: 'character U+0000' },
+      { text: 'b' },
+      { mark: 'U+D800', title: 'lone surrogate U+D800' },
+      { text: 'c' },
+      { mark: 'U+DC00', title: 'lone surrogate U+DC00' },
+      { mark: 'ESC', title: 'character U+001B' },
+    ])
+    expect(textParts('<b>72</b>\n\t👩‍🚀')).toEqual([{ text: '<b>72</b>\n\t👩‍🚀' }])
+    expect(textParts('')).toEqual([])
+  })
+
+  test('direction marks are shown: they can make a text read otherwise than it is', () => {
+    expect(textParts('\u202e27')).toEqual([
+      { mark: 'U+202E', title: 'character U+202E' },
+      { text: '27' },
+    ])
+  })
+
+  test('identifiers keep both ends', () => {
+    expect(shortenMiddle('q-17')).toBe('q-17')
+    expect(shortenMiddle('0123456789abcdef', 9)).toBe('0123…cdef')
+  })
+
+  test('a fold is at a line end where one is near, and never cuts a pair in two', () => {
+    expect(foldAt('short', 100)).toBe(5)
+    expect(foldAt(`${'x'.repeat(90)}\n${'y'.repeat(200)}`, 100)).toBe(90)
+    expect(foldAt(`${'x'.repeat(99)}😀${'y'.repeat(200)}`, 100)).toBe(99)
+  })
+})

@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'vitest'
+import { CUT_AFTER_MS, initialLive, type LiveAction, liveReducer, liveWords } from './live-state.ts'
+
+const reached = (...actions: LiveAction[]) => actions.reduce(liveReducer, initialLive)
+
+describe('the state of the live stream', () => {
+  test('open, lost, cut after 10 s, open again', () => {
+    const open = reached({ type: 'link', open: true, at: 0 })
+    expect(liveWords(open, 5, 900)).toEqual({ word: 'Live', tone: 'ok', ageMs: null })
+    const lost = liveReducer(open, { type: 'link', open: false, at: 1_000 })
+    expect(liveWords(lost, 800, 3_000)).toEqual({
+      word: 'Reconnecting',
+      tone: 'warn',
+      ageMs: 2_200,
+    })
+    const still = liveReducer(lost, { type: 'tick', at: 1_000 + CUT_AFTER_MS - 1 })
+    expect(still).toBe(lost)
+    const cut = liveReducer(still, { type: 'tick', at: 1_000 + CUT_AFTER_MS })
+    expect(liveWords(cut, 800, 61_000)).toEqual({ word: 'Cut', tone: 'bad', ageMs: 60_200 })
+    const back = liveReducer(cut, { type: 'link', open: true, at: 70_000 })
+    expect(back).toEqual(open)
+  })
+
+  test('the loss is counted from its beginning, whatever is reported in between', () => {
+    const lost = reached(
+      { type: 'link', open: true, at: 0 },
+      { type: 'link', open: false, at: 1_000 },
+      { type: 'link', open: false, at: 9_000 },
+    )
+    expect(lost.lostAt).toBe(1_000)
+  })
+
+  test('a page that never had a stream is connecting, then cut', () => {
+    const first = reached({ type: 'link', open: false, at: 0 })
+    expect(liveWords(first, null, 1_000).word).toBe('Connecting')
+    expect(liveWords(liveReducer(first, { type: 'tick', at: 11_000 }), null, 11_000).word).toBe(
+      'Cut',
+    )
+  })
+
+  test('frozen says how long, and counts what it does not show', () => {
+    const frozen = reached(
+      { type: 'link', open: true, at: 0 },
+      { type: 'freeze', at: 2_000 },
+      { type: 'changes' },
+      { type: 'changes' },
+      { type: 'freeze', at: 9_000 },
+    )
+    expect(frozen).toMatchObject({ frozenAt: 2_000, missed: 2 })
+    expect(liveWords(frozen, 1_000, 5_000)).toEqual({ word: 'Frozen', tone: 'idle', ageMs: 3_000 })
+    expect(liveReducer(frozen, { type: 'resume' })).toMatchObject({ frozenAt: null, missed: 0 })
+  })
+
+  test('what changes nothing gives the same object back, so that nothing is drawn again', () => {
+    const open = reached({ type: 'link', open: true, at: 0 })
+    expect(liveReducer(open, { type: 'link', open: true, at: 5 })).toBe(open)
+    expect(liveReducer(open, { type: 'changes' })).toBe(open)
+    expect(liveReducer(open, { type: 'tick', at: 1e9 })).toBe(open)
+  })
+})

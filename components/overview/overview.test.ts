@@ -1,0 +1,30 @@
+import { describe, expect, test } from 'vitest'
+import { submitSnippets } from './snippets.ts'
+import { extendTrail, TRAIL_LENGTH } from './trail.ts'
+
+describe('the first batch to copy', () => {
+  test('names the address the page came from, and a key only where one is needed', () => {
+    for (const { code } of submitSnippets('http://h:1', false)) {
+      expect(code).toContain('http://h:1/api/trpc')
+      expect(code).not.toContain('REWARDOPS_KEY')
+    }
+    for (const { code } of submitSnippets('http://h:1', true))
+      expect(code).toContain('REWARDOPS_KEY')
+  })
+
+  test('the body of the curl example is JSON', () => {
+    const code = submitSnippets('http://h:1', false)[0]?.code ?? ''
+    const body = JSON.parse(code.slice(code.indexOf("'{") + 1, code.lastIndexOf("'")))
+    expect(body).toMatchObject({ run: 'first-run', samples: [{ uid: 'q1' }, { uid: 'q1' }] })
+  })
+})
+
+describe('a trail', () => {
+  test('keeps the last minute, seconds nobody looked at are gaps', () => {
+    expect(extendTrail([1, 2], 1, 3)).toEqual([1, 2, 3])
+    expect(extendTrail([1], 3, 4)).toEqual([1, null, null, 4])
+    const long = extendTrail(Array(TRAIL_LENGTH).fill(1), 500, 9)
+    expect(long).toHaveLength(TRAIL_LENGTH)
+    expect(long.filter((reading) => reading !== null)).toEqual([9])
+  })
+})

@@ -1,0 +1,127 @@
+import { expect, type Page, test } from '@playwright/test'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../examples/processes/reference-rm.ts'
+import { expectLive, watchErrors } from './fixtures/look.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+let service: TestService
+let rm: ReferenceRmProcess
+test.beforeAll(async () => {
+  ;[service, rm] = await Promise.all([
+    startTestService(),
+    startReferenceRmProcess(['--delay', 'uniform:100,600']),
+  ])
+  await service.api.servers.register.mutate({
+    name: 'rm-1',
+    url: rm.url,
+    engine: 'vllm',
+    maxInFlight: 16,
+  })
+})
+test.afterAll(() => Promise.all([service.stop(), rm.stop()]))
+
+/** A batch that takes a few seconds. */
+async function submit(samples: number): Promise<string> {
+  const { batchId } = await service.api.batches.submit.mutate({
+    run: 'live',
+    step: 1,
+    groupSize: 4,
+    reward: { model: rm.model },
+    samples: Array.from({ length: samples }, (_, i) => ({
+      uid: `q-${Math.floor(i / 4)}`,
+      dataSource: 'openai/gsm8k',
+      prompt: 'What is 6 * 12?',
+      response: `#### ${i}`,
+    })),
+  })
+  return batchId
+}
+
+const ended = async (page: Page) =>
+  Number((await page.locator('[role="progressbar"]').first().getAttribute('aria-valuenow')) ?? 0)
+
+test('a batch fills up and ends under the eyes of its reader, without a reload', async ({
+  page,
+}) => {
+  const errors = watchErrors(page)
+  const batchId = await submit(240)
+  await page.goto(`${service.url}/batches/${batchId}`)
+  await expect(page.getByRole('banner').getByText('running')).toBeVisible()
+  const first = await ended(page)
+  await expect.poll(() => ended(page)).toBeGreaterThan(first)
+  await expect(page.getByRole('banner').getByText('completed')).toBeVisible({ timeout: 30_000 })
+  await expect(page.getByLabel('The batch')).toContainText('240 of 240')
+  await expect(page.getByLabel('The batch')).toContainText('60 of 60')
+  errors.expectNone()
+})
+
+test('the tabs of a browser share one stream, and another takes over when the first is closed', async ({
+  context,
+}) => {
+  let streams = 0
+  context.on('request', (request) => {
+    if (request.url().includes('live.events')) streams++
+  })
+  const tabs: Page[] = []
+  for (const path of ['/', '/batches', '/workers', '/servers', '/samples', '/runs', '/batches']) {
+    const tab = await context.newPage()
+    await tab.goto(service.url + path)
+    tabs.push(tab)
+  }
+  for (const tab of tabs) await expectLive(tab)
+  expect(streams).toBe(1)
+  await tabs[0]?.close()
+  const last = tabs.at(-1) as Page
+  await last.bringToFront()
+  await expect.poll(() => streams).toBe(2)
+  await expectLive(last)
+  const batchId = await submit(8)
+  await expect(last.getByRole('button', { name: '1 new batch — show' })).toBeVisible()
+  await expect(last.locator(`[data-batch="${batchId}"]`)).toHaveCount(0)
+  await last.getByRole('button', { name: '1 new batch — show' }).click()
+  await expect(last.locator(`[data-batch="${batchId}"]`)).toBeVisible()
+  for (const tab of tabs.slice(1)) await tab.close()
+})
+
+test('frozen, a page stands still and says so; followed again, it catches up', async ({ page }) => {
+  const batchId = await submit(200)
+  await page.goto(`${service.url}/batches/${batchId}`)
+  await expectLive(page)
+  await page.locator('[data-live]').click()
+  await expect(page.locator('[data-live="frozen"]')).toContainText('changed')
+  const then = await ended(page)
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  expect(await ended(page)).toBe(then)
+  await expect(page.getByRole('banner').getByText('running')).toBeVisible()
+  await page.keyboard.press('l')
+  await expect(page.getByRole('banner').getByText('completed')).toBeVisible()
+})
+
+test('a batch is cancelled after a question, and its samples say so', async ({ page }) => {
+  const batchId = await submit(2_000)
+  await page.goto(`${service.url}/batches/${batchId}`)
+  await page.getByRole('button', { name: 'Cancel' }).click()
+  await page.getByRole('button', { name: 'Cancel the batch' }).click()
+  await expect(page.getByRole('banner').getByText('cancelled')).toBeVisible()
+  await page.getByRole('link', { name: /^cancelled/ }).click()
+  await expect(page.locator('[data-sample]').first()).toContainText('cancelled')
+})
+
+test('when the service dies the page says how old it is, and is live again when it comes back', async ({
+  page,
+}) => {
+  test.setTimeout(120_000)
+  await page.goto(`${service.url}/workers`)
+  await expectLive(page)
+  await expect(page.locator('[data-worker]')).toHaveCount(2)
+  await service.kill()
+  await expect(page.locator('[data-live="reconnecting"]')).toContainText(/data \d+\ss old/)
+  // What was there stays there.
+  await expect(page.locator('[data-worker]')).toHaveCount(2)
+  await expect(page.locator('[data-live="cut"]')).toBeVisible({ timeout: 20_000 })
+  await service.restart()
+  await expectLive(page)
+  await expect(page.getByText('Gone')).toBeVisible()
+})

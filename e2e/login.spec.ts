@@ -1,0 +1,39 @@
+import { expect, test } from '@playwright/test'
+import { expectAccessible, expectLive, watchErrors } from './fixtures/look.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+const KEY = 'a-key-for-the-tests-0123456789'
+let service: TestService
+test.beforeAll(async () => {
+  service = await startTestService({ REWARDOPS_API_KEYS: KEY })
+})
+test.afterAll(() => service.stop())
+
+test('with keys configured every page asks for one, then leads where one was going', async ({
+  page,
+}) => {
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/batches?status=running`)
+  await page.waitForURL(/\/login\?next=%2Fbatches%3Fstatus%3Drunning$/)
+  await expectAccessible(page)
+  errors.expectNone()
+
+  await page.getByLabel('Key').fill('wrong')
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await expect(page.getByRole('alert').filter({ hasText: /key/i })).toBeVisible()
+
+  await page.getByLabel('Key').fill(KEY)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.waitForURL(/\/batches\?status=running$/)
+  await expect(page.getByText('No batch fits these filters')).toBeVisible()
+  await expectLive(page)
+
+  // The examples of the first page carry the key now.
+  await page.goto(service.url)
+  await expect(page.locator('[data-snippet="curl"]')).toContainText('authorization: Bearer')
+
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await page.waitForURL(/\/login/)
+  await page.goto(`${service.url}/workers`)
+  await page.waitForURL(/\/login\?next=%2Fworkers$/)
+})

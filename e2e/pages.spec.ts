@@ -1,0 +1,191 @@
+import { readFileSync } from 'node:fs'
+import { expect, test } from '@playwright/test'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../examples/processes/reference-rm.ts'
+import type { SampleInput } from '../server/wire/trainer.ts'
+import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+let service: TestService
+let rms: ReferenceRmProcess[] = []
+let batch = ''
+
+/** The bundled rollouts, some of them made odd. */
+function rollouts(): SampleInput[] {
+  const samples = readFileSync(
+    new URL('../examples/data/demo-rollouts.jsonl', import.meta.url),
+    'utf8',
+  )
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as SampleInput)
+  samples[1] = {
+    ...(samples[1] as SampleInput),
+    response: 'odd \u0000 bytes \ud800 <b>here</b>\n#### 72',
+  }
+  samples[2] = { ...(samples[2] as SampleInput), response: 'The same again. '.repeat(2_000) }
+  return samples
+}
+
+test.beforeAll(async () => {
+  service = await startTestService()
+  rms = await Promise.all([
+    startReferenceRmProcess([]),
+    startReferenceRmProcess(['--fault', 'nan', '--fault-share', '0.04']),
+  ])
+  for (const [i, rm] of rms.entries()) {
+    await service.api.servers.register.mutate({ name: `rm-${i + 1}`, url: rm.url, engine: 'vllm' })
+  }
+  const samples = rollouts()
+  await service.api.batches.submit.mutate({ run: 'gsm8k-grpo', step: 1, samples })
+  const { batchId } = await service.api.batches.submit.mutate({
+    run: 'gsm8k-grpo',
+    step: 2,
+    groupSize: 8,
+    samples,
+    reward: { model: rms[0]?.model ?? null },
+  })
+  batch = batchId
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+})
+test.afterAll(async () => {
+  await Promise.all([service.stop(), ...rms.map((rm) => rm.stop())])
+})
+
+/** Each page, and what is on it once it has loaded. */
+const PAGES: { name: string; path: () => string; loaded: RegExp | string }[] = [
+  { name: 'overview', path: () => '/', loaded: 'Recent batches' },
+  { name: 'runs', path: () => '/runs', loaded: 'gsm8k-grpo' },
+  { name: 'batches', path: () => '/batches', loaded: /All \d+ shown/ },
+  { name: 'batch', path: () => `/batches/${batch}`, loaded: 'Scored by' },
+  { name: 'samples', path: () => `/samples?batch=${batch}&sort=worst`, loaded: `scored` },
+  {
+    name: 'sample',
+    path: () => `/samples?batch=${batch}&sample=${batch}-1`,
+    loaded: 'How it came about',
+  },
+  { name: 'servers', path: () => '/servers', loaded: 'rm-2' },
+  { name: 'workers', path: () => '/workers', loaded: 'Loop p99' },
+  { name: 'not found', path: () => '/nothing/here', loaded: 'There is no page at this address' },
+  { name: 'no such batch', path: () => '/batches/b999999', loaded: 'There is no such batch' },
+]
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  for (const width of [1440, 390]) {
+    test.describe(`${colorScheme}, ${width} px`, () => {
+      test.use({ colorScheme, viewport: { width, height: 900 } })
+      for (const { name, path, loaded } of PAGES) {
+        test(name, async ({ page }, info) => {
+          const errors = watchErrors(page)
+          await page.goto(service.url + path())
+          await expect(page.locator('#page').getByText(loaded).first()).toBeVisible()
+          // Charts come after the page.
+          if (name === 'batch')
+            await expect(page.locator('.recharts-surface').first()).toBeVisible()
+          await expect(page.locator('[data-live="live"]').first()).toBeAttached()
+          await page.screenshot({ path: info.outputPath('page.png') })
+          await expectFits(page)
+          await expectAccessible(page)
+          // A missing page is answered with 404, which the browser itself writes on the console.
+          if (name !== 'not found') errors.expectNone()
+        })
+      }
+    })
+  }
+}
+
+test('texts of a sample: what cannot be seen is named, markup is text, long ones unfold', async ({
+  page,
+}) => {
+  await page.goto(`${service.url}/samples?batch=${batch}&sample=${batch}-1`)
+  const panel = page.locator(`[data-panel="${batch}-1"]`)
+  await expect(panel.getByText('NUL', { exact: true })).toBeVisible()
+  await expect(panel.getByText('U+D800', { exact: true })).toBeVisible()
+  await expect(panel.getByText('<b>here</b>')).toBeVisible()
+  await panel.getByRole('button', { name: /^#2 / }).click()
+  const long = page.locator(`[data-panel="${batch}-2"]`)
+  await long.getByRole('button', { name: 'Show all 32,000 characters' }).click()
+  await expect(long.getByRole('button', { name: 'Show less' })).toBeVisible()
+})
+
+test('a failed sample says why, in words, and leads to its attempts', async ({ page }) => {
+  await page.goto(`${service.url}/batches/${batch}`)
+  await page.getByRole('link', { name: /non_finite/ }).click()
+  await page.locator('[data-sample]').first().getByRole('button').click()
+  const panel = page.locator('[data-panel]')
+  await expect(panel).toContainText('The reward model gave NaN or an infinity.')
+  await expect(panel).toContainText('attempt 1')
+})
+
+test('columns are chosen, kept in the address, and found again', async ({ page }) => {
+  await page.goto(`${service.url}/samples?run=gsm8k-grpo&step=1&status=scored`)
+  await expect(page.locator('[data-sample]').first()).toBeVisible()
+  await page.getByRole('button', { name: 'Columns' }).click()
+  await page
+    .getByRole('menuitemcheckbox', { name: /^rewardExtraInfo\./ })
+    .first()
+    .click()
+  await page.getByRole('menuitemcheckbox', { name: 'Data source' }).click()
+  await page.keyboard.press('Escape')
+  const heads = page.getByRole('table', { name: 'Samples' }).getByRole('columnheader')
+  await expect(heads.filter({ hasText: 'Data source' })).toHaveCount(0)
+  const before = await heads.allInnerTexts()
+  await page.reload()
+  await expect(heads.first()).toBeVisible()
+  expect(await heads.allInnerTexts()).toEqual(before)
+})
+
+test('every chart has the same numbers as a table', async ({ page }) => {
+  await page.goto(`${service.url}/batches/${batch}`)
+  for (const title of ['Rewards', 'Groups done over time']) {
+    await page.getByRole('button', { name: `Show ${title} as a table` }).click()
+    await expect(
+      page
+        .getByRole('region', { name: `${title}, table` })
+        .getByRole('row')
+        .nth(1),
+    ).toBeVisible()
+  }
+})
+
+test('the palette goes anywhere, ? lists the keys, f focuses the filter', async ({ page }) => {
+  await page.goto(service.url)
+  await page.keyboard.press('Control+k')
+  await page.getByRole('combobox').fill(batch)
+  await page.keyboard.press('Enter')
+  await page.waitForURL(`**/batches/${batch}`)
+  await page.keyboard.press('?')
+  const keys = page.getByRole('dialog', { name: 'Keys' })
+  await expect(keys).toContainText('Go to anything')
+  await expectAccessible(page)
+  await page.keyboard.press('Escape')
+  await expect(keys).toHaveCount(0)
+  await page.goto(`${service.url}/samples`)
+  await expect(page.locator('[data-sample]').first()).toBeVisible()
+  await page.keyboard.press('f')
+  await expect(page.getByLabel('Run', { exact: true })).toBeFocused()
+})
+
+test('the theme is chosen once and there is no flash of the other', async ({ page }) => {
+  await page.emulateMedia({ colorScheme: 'light' })
+  await page.goto(service.url)
+  await page.getByRole('button', { name: 'Dark' }).click()
+  const background = () =>
+    page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
+  const dark = await background()
+  await page.route('**/_next/static/chunks/*.js', (route) => route.abort())
+  await page.reload({ waitUntil: 'domcontentloaded' })
+  expect(await background()).toBe(dark)
+})
+
+test('at 390 px the navigation is behind a button', async ({ page }) => {
+  await page.setViewportSize({ width: 390, height: 844 })
+  await page.goto(`${service.url}/batches`)
+  await page.getByRole('button', { name: 'Navigation' }).click()
+  await expectAccessible(page)
+  await page.getByRole('dialog').getByRole('link', { name: 'Workers' }).click()
+  await page.waitForURL('**/workers')
+  await expect(page.getByRole('dialog')).toHaveCount(0)
+})
