@@ -38,6 +38,8 @@ interface PoolState {
 export interface IntakeHost {
   /** Calls in flight this worker may have of a model now, over its servers. */
   slotsOf(model: string): number
+  /** Its equal part of the model's limit, whether it holds it now or not. */
+  fairShareOf(model: string): number
   /** There is work for a model and no slot: ask for a lease. */
   wantSlots(model: string): void
   take(pool: string, job: HeldJob): void
@@ -132,7 +134,7 @@ export class Intake {
       pool.again = true
       return
     }
-    if (pool.model !== null && this.#host.slotsOf(pool.model) === 0) {
+    if (pool.model !== null && this.#shareOf(pool.model) === 0) {
       // Without a slot nothing is taken: where a limit is smaller than the workers, one of them has it.
       this.#host.wantSlots(pool.model)
       return
@@ -159,9 +161,15 @@ export class Intake {
 
   #roomOf(pool: PoolState): number {
     if (pool.model === null) return RULES_ROOM
-    const slots = this.#host.slotsOf(pool.model)
+    const share = this.#shareOf(pool.model)
+    if (share === 0) return 0
     const ahead = Math.ceil(pool.rate * AHEAD_MS)
-    return slots === 0 ? 0 : Math.min(Math.max(2 * slots, slots + 16, slots + ahead), MAX_SAMPLES)
+    return Math.min(Math.max(2 * share, share + 16, share + ahead), MAX_SAMPLES)
+  }
+
+  /** What it holds, or may have as soon as it asks: others give way to a fair share within a renewal. */
+  #shareOf(model: string): number {
+    return Math.max(this.#host.slotsOf(model), this.#host.fairShareOf(model))
   }
 
   #measureRates(): void {

@@ -48,6 +48,7 @@ async function main(): Promise<void> {
     router,
     leases,
     slotsOf: (model) => models.slotsOf(model),
+    fairShareOf: (model) => models.fairShareOf(model),
     wantSlots: (model) => models.wantSlots(model),
     clockOffsetMs: now.getTime() - Date.now(),
     log,

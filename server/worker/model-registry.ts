@@ -20,6 +20,7 @@ export class ModelRegistry {
   readonly #log: Logger
   #byModel = new Map<string, number[]>()
   #limits = new Map<number, number>()
+  #workers = 1
   readonly #lastUse = new Map<number, number>()
   #reloading: Promise<void> | null = null
   #again = false
@@ -44,6 +45,13 @@ export class ModelRegistry {
     let n = 0
     for (const id of this.#byModel.get(model) ?? []) n += this.#leases.slots(`server:${id}`)
     return n
+  }
+
+  /** This worker's equal part of what all workers together may have in flight of a model. */
+  fairShareOf(model: string): number {
+    let limit = 0
+    for (const id of this.#byModel.get(model) ?? []) limit += this.#limits.get(id) ?? 0
+    return Math.floor(limit / this.#workers)
   }
 
   /** There is work for a model and no slot. */
@@ -98,6 +106,11 @@ export class ModelRegistry {
     for (const id of this.#limits.keys()) if (!limits.has(id)) this.#leases.forget(`server:${id}`)
     this.#limits = limits
     this.#byModel = byModel
+    const [alive] = await this.#db.rows<{ n: number }>(
+      'workers-alive',
+      `select count(*)::int as n from worker where state = 'alive' and last_seen_at > now() - interval '5 seconds'`,
+    )
+    this.#workers = Math.max(1, alive?.n ?? 1)
     const pools = await this.#db.rows<{ name: string; model: string | null }>(
       'pools',
       'select name, model from pool',

@@ -87,6 +87,7 @@ export class RewardLoopWorker {
     router: RewardRouter
     leases: LeaseHolder
     slotsOf: (model: string) => number
+    fairShareOf: (model: string) => number
     wantSlots: (model: string) => void
     /** Database clock minus ours. */
     clockOffsetMs: number
@@ -104,6 +105,7 @@ export class RewardLoopWorker {
       options.queue,
       {
         slotsOf: options.slotsOf,
+        fairShareOf: options.fairShareOf,
         wantSlots: options.wantSlots,
         take: (pool, job) => this.#take(pool, job),
       },

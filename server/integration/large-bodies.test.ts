@@ -1,0 +1,388 @@
+import { gzipSync, zstdCompressSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { holdHalfWay, sendInFull } from '../testing/full-sender.ts'
+import { expectRefusal, nothingStored, type Refusal } from '../testing/refusals.ts'
+import { padding, type Sample, type Submit, sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import type { AppendResult, BatchSummary, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+
+/**
+ * Bodies past 1 MiB go as bytes to the ingest thread, smaller ones are parsed on the server's loop: whatever is wrong
+ * with one is told in the same words on both ways, whatever is right comes back as it was sent.
+ */
+
+const JSON_TYPE = { 'content-type': 'application/json' }
+const MIB = 1 << 20
+
+let service: Service
+
+beforeAll(async () => {
+  service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
+})
+
+afterAll(async () => {
+  const problems = service?.log.problems()
+  await service?.stop().finally(() => service.destroy())
+  expect(problems).toEqual([])
+})
+
+const endpoint = (path: string) => `${service.url}/api/trpc/${path}`
+
+function submit(samples: Partial<Sample>[], fields: Partial<Submit> = {}): Submit {
+  return { run: 'large-bodies', step: 1, samples: samples.map(sample), ...fields }
+}
+
+/** The same on both ways: three samples, and three hundred that make 1.5 MB; the one it is about in the middle. */
+const ways = [
+  { way: 'the loop', count: 3, at: 1, pad: '' },
+  { way: 'the ingest thread', count: 300, at: 150, pad: padding(5_000) },
+] as const
+
+describe.each(ways)('by way of $way', ({ count, at, pad }) => {
+  const body = (odd: Record<string, unknown>, fields: Partial<Submit> = {}): Submit =>
+    submit(
+      Array.from({ length: count }, (_, i) => ({
+        uid: `q-${i}`,
+        response: `${pad}\n#### 72`,
+        ...(i === at ? odd : {}),
+      })),
+      fields,
+    )
+
+  it('takes what is right', async () => {
+    const answer = await service.mutate<SubmitResult>('batches.submit', body({}))
+    expect(answer).toMatchObject({ accepted: count, groups: count, duplicate: false })
+    const end = await service.query<BatchSummary>('batches.wait', {
+      batchId: answer.batchId,
+      waitMs: 60_000,
+    })
+    expect(end).toMatchObject({ status: 'completed', scored: count, mean: 1 })
+  })
+
+  const cases: [what: string, text: () => string, refusal: Refusal][] = [
+    [
+      'malformed JSON in the middle',
+      () => JSON.stringify(body({ uid: 'HERE' })).replace('"HERE"', 'HERE'),
+      { status: 400, reason: 'malformed_json', message: /not valid JSON/ },
+    ],
+    [
+      'a body cut short',
+      () => JSON.stringify(body({})).slice(0, -20),
+      { status: 400, reason: 'malformed_json', message: /not valid JSON/ },
+    ],
+    [
+      'more after its end',
+      () => `${JSON.stringify(body({}))}{}`,
+      { status: 400, reason: 'malformed_json', message: /not valid JSON/ },
+    ],
+    [
+      'a missing field',
+      () => JSON.stringify(body({ response: undefined })),
+      { status: 400, reason: 'invalid_input', message: `samples[${at}].response: is missing` },
+    ],
+    [
+      'a missing prompt',
+      () => JSON.stringify(body({ prompt: undefined })),
+      { status: 400, reason: 'invalid_input', message: `samples[${at}].prompt: is missing` },
+    ],
+    [
+      'a field of the wrong type',
+      () => JSON.stringify(body({ responseLength: '211' })),
+      { status: 400, reason: 'invalid_input', message: `samples[${at}].responseLength: ` },
+    ],
+    [
+      'an unknown field',
+      () => JSON.stringify(body({ reward: 1 })),
+      { status: 400, reason: 'invalid_input', message: `samples[${at}]: unknown field "reward"` },
+    ],
+    [
+      'a sample that is no object',
+      () => JSON.stringify(body({ uid: 'HERE' })).replace(/\{[^{]*"HERE"[^}]*\}/, '5'),
+      { status: 400, reason: 'invalid_input', message: `samples[${at}]: ` },
+    ],
+    [
+      'an integer past 2^53',
+      () => JSON.stringify(body({ groundTruth: 'HERE' })).replace('"HERE"', '9007199254740993'),
+      {
+        status: 400,
+        reason: 'integer_out_of_range',
+        message: /9007199254740993.*groundTruth/,
+        hint: /string/,
+      },
+    ],
+    [
+      'an integer past 2^53 beside the samples',
+      () => JSON.stringify(body({})).replace('"step":1', '"step":90071992547409930'),
+      { status: 400, reason: 'integer_out_of_range', message: /90071992547409930.*step/ },
+    ],
+    [
+      'a duplicate index',
+      () =>
+        JSON.stringify(body({ index: at }, {})).replace('"uid":"q-0"', `"uid":"q-0","index":${at}`),
+      {
+        status: 400,
+        reason: 'duplicate_index',
+        message: `samples[${at}].index is ${at}, and so is samples[0].index`,
+      },
+    ],
+    [
+      'a group larger than groupSize',
+      () => JSON.stringify(body({ uid: 'q-0' }, { groupSize: 1 })),
+      { status: 400, reason: 'group_too_large', message: 'uid "q-0" has 2 samples' },
+    ],
+    [
+      'a data source without a rule',
+      () => JSON.stringify(body({ dataSource: 'mine' })),
+      { status: 400, reason: 'unknown_data_source', message: /"mine".*openai\/gsm8k/ },
+    ],
+    [
+      'an unknown manager',
+      () => JSON.stringify(body({}, { reward: { manager: 'dap' } })),
+      { status: 400, reason: 'unknown_manager', message: /"dap".*naive/ },
+    ],
+    [
+      'an unknown model',
+      () => JSON.stringify(body({}, { reward: { model: 'rm' } })),
+      { status: 400, reason: 'unknown_model', message: /"rm"/ },
+    ],
+    [
+      'no run',
+      () => JSON.stringify({ ...body({}), run: undefined }),
+      { status: 400, reason: 'invalid_input', message: 'run: is missing' },
+    ],
+    [
+      'samples under another name',
+      () => JSON.stringify(body({})).replace('"samples":', '"rollouts":'),
+      { status: 400, reason: 'invalid_input', message: 'samples: is missing' },
+    ],
+    [
+      'a list for a body',
+      () => JSON.stringify(body({}).samples),
+      { status: 400, reason: 'invalid_input', message: /object/ },
+    ],
+  ]
+  it.each(cases)('refuses %s', async (_, text, refusal) => {
+    await nothingStored(service, async () => {
+      expectRefusal(await service.post('batches.submit', text()), refusal)
+    })
+  })
+
+  it('refuses bytes that are not UTF-8, rather than storing others', async () => {
+    const [before, after] = JSON.stringify(body({ uid: 'HERE' })).split('HERE') as [string, string]
+    const bytes = Buffer.concat([
+      Buffer.from(`${before}x`),
+      Buffer.from([0xed, 0xa0, 0x80]),
+      Buffer.from(after),
+    ])
+    await nothingStored(service, async () => {
+      expectRefusal(await service.post('batches.submit', bytes), {
+        status: 400,
+        reason: 'malformed_json',
+        message: 'UTF-8',
+      })
+    })
+  })
+
+  it('refuses a key used for other content, and knows the same content again', async () => {
+    const idempotencyKey = `large-bodies-${count}`
+    const first = await service.mutate<SubmitResult>('batches.submit', body({}, { idempotencyKey }))
+    await nothingStored(service, async () => {
+      const again = await service.mutate('batches.submit', body({}, { idempotencyKey }))
+      expect(again).toEqual({ ...first, duplicate: true })
+      const other = JSON.stringify(body({ groundTruth: '73' }, { idempotencyKey }))
+      expectRefusal(await service.post('batches.submit', other), {
+        status: 409,
+        reason: 'idempotency_conflict',
+        message: first.batchId,
+      })
+    })
+  })
+
+  it('appends, knows a repetition, and refuses gaps and conflicts', async () => {
+    const open = { run: 'large-bodies', step: 2, samples: [], open: true }
+    const { batchId } = await service.mutate<SubmitResult>('batches.submit', open)
+    const { samples } = body({})
+    const append = { batchId, startIndex: 0, samples }
+    const stored = { batchId, accepted: count, samples: count }
+    expect(await service.mutate<AppendResult>('batches.append', append)).toEqual(stored)
+    await nothingStored(service, async () => {
+      const again = await service.mutate<AppendResult>('batches.append', append)
+      expect(again).toEqual({ ...stored, accepted: 0 })
+      const gap = JSON.stringify({ ...append, startIndex: count + 1 })
+      expectRefusal(await service.post('batches.append', gap), {
+        status: 409,
+        reason: 'append_gap',
+        message: `next index is ${count}`,
+      })
+      const other = JSON.stringify({ ...append, samples: body({ response: 'other' }).samples })
+      expectRefusal(await service.post('batches.append', other), {
+        status: 409,
+        reason: 'append_conflict',
+        message: `sample ${at} `,
+      })
+      const unknown = JSON.stringify({ ...append, batchId: 'b99999999999' })
+      expectRefusal(await service.post('batches.append', unknown), {
+        status: 404,
+        reason: 'batch_not_found',
+        message: 'b99999999999',
+      })
+    })
+    await service.mutate('batches.close', { batchId })
+  })
+
+  it('gives every text back as it was sent', async () => {
+    const odd = {
+      prompt: 'NUL \u0000, a lone high \ud83d and a lone low \udc00 surrogate, BOM \ufeff, 𝔘',
+      response: `\u0000\ud800 "quotes" \\ back\\u0000slash \r\n\t \u2028 ${pad}\n#### 72\udfff`,
+      groundTruth: { answer: '7\u00002\ud834', list: [null, 0.1, -0, 1e21, 9007199254740991, ''] },
+      extraInfo: { '\u0000key\udead': 'value\u0000\ud800', __proto__: 1, nested: { a: [[]] } },
+    }
+    const messages = [
+      { role: 'system', content: '' },
+      { role: 'user', content: 'a\u0000b\ud800', name: 'x' },
+    ]
+    const { batchId } = await service.mutate<SubmitResult>('batches.submit', body(odd))
+    const id = `${batchId}-${at}`
+    const got = await service.query<Record<string, unknown>>('samples.get', { id })
+    expect(got).toMatchObject(JSON.parse(JSON.stringify(odd)))
+    const second = await service.mutate<SubmitResult>('batches.submit', body({ prompt: messages }))
+    const sent = await service.query<{ prompt: unknown }>('samples.get', {
+      id: `${second.batchId}-${at}`,
+    })
+    expect(sent.prompt).toEqual(messages)
+    const end = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+    expect(end).toMatchObject({ status: 'completed', failed: 0, scored: count })
+    const { score } = await service.query<ResultsColumns>('batches.results', { batchId })
+    expect(score.filter((s) => s === 1).length).toBeGreaterThanOrEqual(count - 1)
+  })
+
+  it.each([
+    ['gzip', gzipSync],
+    ['zstd', zstdCompressSync],
+  ] as const)('takes it packed with %s', async (encoding, pack) => {
+    const packed = pack(Buffer.from(JSON.stringify(body({}))))
+    const answer = await service.post('batches.submit', packed, { 'content-encoding': encoding })
+    expect(answer.json).toMatchObject({ result: { data: { accepted: count } } })
+  })
+
+  it.each([
+    ['gzip', gzipSync],
+    ['zstd', zstdCompressSync],
+  ] as const)('refuses what claims %s and is not, or is cut short', async (encoding, pack) => {
+    const plain = Buffer.from(JSON.stringify(body({})))
+    const packed = pack(plain)
+    const broken = Buffer.from(packed)
+    broken.fill(0x55, Math.floor(packed.length / 2))
+    await nothingStored(service, async () => {
+      for (const bytes of [plain, packed.subarray(0, packed.length - 12), broken]) {
+        const headers = { ...JSON_TYPE, 'content-encoding': encoding }
+        expectRefusal(await service.post('batches.submit', bytes, headers), {
+          status: 400,
+          reason: 'bad_encoding',
+          message: encoding,
+        })
+        const length = { ...headers, 'content-length': bytes.length }
+        expectRefusal(await sendInFull(endpoint('batches.submit'), length, [bytes]), {
+          status: 400,
+          reason: 'bad_encoding',
+          message: encoding,
+        })
+      }
+    })
+  })
+})
+
+describe('past the limit', () => {
+  const tooLarge: Refusal = { status: 413, reason: 'body_too_large', message: '256 MiB' }
+
+  /** A submit of 300 MiB that is right as far as it is read: 300 samples of 1 MiB. */
+  function* tooMuch(): Generator<Buffer> {
+    const [before, after] = JSON.stringify(submit([{ response: 'HERE' }])).split('HERE')
+    const one = JSON.stringify(sample({ response: padding(MIB) }))
+    yield Buffer.from(`${before}${after?.slice(0, -2)}`)
+    for (let i = 1; i < 300; i++) yield Buffer.from(`,${one}`)
+    yield Buffer.from(']}')
+  }
+
+  it('answers 413 to 300 MiB that say how many they are', async () => {
+    let length = 0
+    for (const chunk of tooMuch()) length += chunk.length
+    await nothingStored(service, async () => {
+      const headers = { ...JSON_TYPE, 'content-length': length }
+      expectRefusal(await sendInFull(endpoint('batches.submit'), headers, tooMuch()), tooLarge)
+    })
+  })
+
+  it.each(['batches.submit', 'batches.append'])('answers 413 to 300 MiB in chunks for %s', (path) =>
+    nothingStored(service, async () => {
+      expectRefusal(await sendInFull(endpoint(path), JSON_TYPE, tooMuch()), tooLarge)
+    }),
+  )
+
+  it('answers 413 to what is larger than other procedures take', () =>
+    nothingStored(service, async () => {
+      const chunks = Array.from({ length: 20 }, () => Buffer.alloc(MIB, ' '))
+      expectRefusal(await sendInFull(endpoint('servers.register'), JSON_TYPE, chunks), {
+        ...tooLarge,
+        message: '16 MiB',
+        hint: /batches\.submit/,
+      })
+    }))
+
+  it.each([
+    ['gzip', (bytes: Buffer) => gzipSync(bytes, { level: 1 })],
+    ['zstd', (bytes: Buffer) => zstdCompressSync(bytes)],
+  ] as const)('answers 413 to a bomb of %s', async (encoding, pack) => {
+    const text = JSON.stringify(submit([{}]))
+    const bomb = pack(Buffer.concat([Buffer.from(text.slice(0, -2)), Buffer.alloc(300 * MIB, ' ')]))
+    expect(bomb.length).toBeLessThan(2 * MIB)
+    const headers = { ...JSON_TYPE, 'content-encoding': encoding, 'content-length': bomb.length }
+    await nothingStored(service, async () => {
+      expectRefusal(await sendInFull(endpoint('batches.submit'), headers, [bomb]), tooLarge)
+      expectRefusal(await sendInFull(endpoint('batches.close'), headers, [bomb]), {
+        ...tooLarge,
+        message: '16 MiB',
+      })
+    })
+  })
+
+  it('asks a third large body to come back, and takes it then', async () => {
+    const large = JSON.stringify(submit([{ response: padding(2 * MIB) }]))
+    const half = Buffer.from(large.slice(0, large.length / 2))
+    const rest = Buffer.from(large.slice(large.length / 2))
+    const gate = Promise.withResolvers<void>()
+    const held = [1, 2].map(() => holdHalfWay(endpoint('batches.submit'), half, rest, gate.promise))
+    await Promise.all(held.map((h) => h.halfSent))
+    const busy = await service.post('batches.submit', large)
+    expectRefusal(busy, { status: 503, reason: 'busy', message: 'large bodies' })
+    expect(Number(busy.headers['retry-after'])).toBeGreaterThanOrEqual(1)
+    gate.resolve()
+    for (const { status } of await Promise.all(held.map((h) => h.status))) expect(status).toBe(200)
+    const answer = await service.mutate<SubmitResult>('batches.submit', JSON.parse(large))
+    expect(answer.accepted).toBe(1)
+  })
+
+  it('forgets a body whose client goes away half-way', async () => {
+    const large = JSON.stringify(submit([{ response: padding(40 * MIB) }]))
+    await nothingStored(service, async () => {
+      const gone = holdHalfWay(
+        endpoint('batches.submit'),
+        Buffer.from(large.slice(0, -10)),
+        Buffer.alloc(0),
+        new Promise(() => {}),
+      )
+      await gone.halfSent
+      gone.hangUp()
+      await expect(gone.status).rejects.toThrow()
+      // It gave its place up: two more are taken side by side.
+      const small = JSON.stringify(submit([{ response: padding(2 * MIB) }], { run: '' }))
+      const two = await Promise.all([
+        service.post('batches.submit', small),
+        service.post('batches.submit', small),
+      ])
+      for (const answer of two) {
+        expectRefusal(answer, { status: 400, reason: 'invalid_input', message: 'run: ' })
+      }
+    })
+  })
+})
