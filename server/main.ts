@@ -92,6 +92,7 @@ async function main(): Promise<void> {
     max: 6,
     name: 'rewardops pages',
     statementTimeoutMs: 10_000,
+    keyed: true,
   })
   const queue = new JobQueue(db, log, { supervise: true })
   await queue.start()

@@ -74,7 +74,7 @@ export async function scoreHistogram(
 ): Promise<{ bin: number; count: number; lo: number; hi: number }[]> {
   return db.rows(
     'score-histogram',
-    `with r as (select min(score) as lo, max(score) as hi from sample where batch_id = $1 and status = 2)
+    `with r as materialized (select min(score) as lo, max(score) as hi from sample where batch_id = $1 and status = 2)
      select least($2, width_bucket(s.score, r.lo, r.hi, $2))::int as bin, count(*)::int as count, r.lo, r.hi
      from sample s, r where s.batch_id = $1 and s.status = 2 and r.hi > r.lo group by 1, 3, 4 order by 1`,
     [id, bins],

@@ -1,0 +1,17 @@
+import { readFileSync } from 'node:fs'
+import { expect, it } from 'vitest'
+import { ERROR_REASONS } from './error-reasons.ts'
+import { SAMPLE_FAILURE_TEXT } from './sample-reason.ts'
+
+const api = readFileSync(new URL('../../docs/api.md', import.meta.url), 'utf8')
+
+it('docs/api.md prints the table of refusals', () => {
+  for (const [reason, row] of Object.entries(ERROR_REASONS)) {
+    expect(api).toContain(`| \`${reason}\` | ${row.httpStatus} | ${row.hint} |`)
+  }
+})
+
+it('docs/api.md prints why samples fail', () => {
+  for (const [reason, text] of Object.entries(SAMPLE_FAILURE_TEXT))
+    expect(api).toContain(`| \`${reason}\` | ${text} |`)
+})
