@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { expect, test } from '@playwright/test'
-import { expectAccessible, expectLive, watchErrors } from './fixtures/look.ts'
+import { expectAccessible, expectLive, pageHeader, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 const run = promisify(execFile)
@@ -29,7 +29,7 @@ test('a person opens the empty service and comes to a first batch, its worst sam
   // To a first batch, which completes under the eyes of the reader.
   await page.getByRole('button', { name: 'Load the demo' }).click()
   await page.waitForURL(/\/batches\/b\d+$/)
-  const header = page.getByRole('banner')
+  const header = pageHeader(page)
   await expect(header.getByText('completed')).toBeVisible()
   const figures = page.getByLabel('The batch')
   await expect(figures).toContainText('512 of 512')

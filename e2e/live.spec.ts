@@ -3,7 +3,7 @@ import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
 } from '../examples/processes/reference-rm.ts'
-import { expectLive, watchErrors } from './fixtures/look.ts'
+import { expectLive, pageHeader, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
@@ -48,10 +48,10 @@ test('a batch fills up and ends under the eyes of its reader, without a reload',
   const errors = watchErrors(page)
   const batchId = await submit(240)
   await page.goto(`${service.url}/batches/${batchId}`)
-  await expect(page.getByRole('banner').getByText('running')).toBeVisible()
+  await expect(pageHeader(page).getByText('running')).toBeVisible()
   const first = await ended(page)
   await expect.poll(() => ended(page)).toBeGreaterThan(first)
-  await expect(page.getByRole('banner').getByText('completed')).toBeVisible({ timeout: 30_000 })
+  await expect(pageHeader(page).getByText('completed')).toBeVisible({ timeout: 30_000 })
   await expect(page.getByLabel('The batch')).toContainText('240 of 240')
   await expect(page.getByLabel('The batch')).toContainText('60 of 60')
   errors.expectNone()
@@ -94,9 +94,9 @@ test('frozen, a page stands still and says so; followed again, it catches up', a
   const then = await ended(page)
   await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
   expect(await ended(page)).toBe(then)
-  await expect(page.getByRole('banner').getByText('running')).toBeVisible()
+  await expect(pageHeader(page).getByText('running')).toBeVisible()
   await page.keyboard.press('l')
-  await expect(page.getByRole('banner').getByText('completed')).toBeVisible()
+  await expect(pageHeader(page).getByText('completed')).toBeVisible()
 })
 
 test('a batch is cancelled after a question, and its samples say so', async ({ page }) => {
@@ -104,7 +104,7 @@ test('a batch is cancelled after a question, and its samples say so', async ({ p
   await page.goto(`${service.url}/batches/${batchId}`)
   await page.getByRole('button', { name: 'Cancel' }).click()
   await page.getByRole('button', { name: 'Cancel the batch' }).click()
-  await expect(page.getByRole('banner').getByText('cancelled')).toBeVisible()
+  await expect(pageHeader(page).getByText('cancelled')).toBeVisible()
   await page.getByRole('link', { name: /^cancelled/ }).click()
   await expect(page.locator('[data-sample]').first()).toContainText('cancelled')
 })

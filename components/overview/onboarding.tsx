@@ -58,13 +58,11 @@ export function Onboarding() {
             variant="primary"
             className="mt-3"
             busy={demo.isPending || demo.isSuccess}
-            onClick={() => demo.mutate(undefined)}
+            onClick={() => demo.mutate({})}
           >
             {demo.isPending || demo.isSuccess ? 'Loading the demo…' : 'Load the demo'}
           </Button>
-          {demo.error && (
-            <FailureView compact error={demo.error} onRetry={() => demo.mutate(undefined)} />
-          )}
+          {demo.error && <FailureView compact error={demo.error} onRetry={() => demo.mutate({})} />}
         </div>
       </div>
       <FirstBatch />

@@ -2,6 +2,7 @@
 
 import { Window } from '../ui/dialog.tsx'
 import { useKeyList } from './keys.tsx'
+import { useModifier } from './use-modifier.ts'
 
 /** A key as it is printed on one. */
 export function KeyCap({ name }: { name: string }) {
@@ -17,6 +18,7 @@ const PRINTED: Record<string, string> = { Escape: 'Esc', ArrowDown: '↓', Arrow
 /** The keys that work on this page. */
 export function KeyList({ open, onClose }: { open: boolean; onClose(): void }) {
   const keys = useKeyList()
+  const modifier = useModifier()
   const groups = [...new Set(keys.map((key) => key.group))].reverse()
   return (
     <Window open={open} onClose={onClose} title="Keys">
@@ -34,7 +36,9 @@ export function KeyList({ open, onClose }: { open: boolean; onClose(): void }) {
                       {key.key.split('+').map((part) => (
                         <KeyCap
                           key={part}
-                          name={part === 'mod' ? 'Ctrl ⌘' : (PRINTED[part] ?? part.toUpperCase())}
+                          name={
+                            part === 'mod' ? modifier.trim() : (PRINTED[part] ?? part.toUpperCase())
+                          }
                         />
                       ))}
                     </span>

@@ -133,7 +133,7 @@ function SignOut() {
     }),
   )
   return (
-    <IconButton label="Sign out" onClick={() => signOut.mutate(undefined)}>
+    <IconButton label="Sign out" onClick={() => signOut.mutate({})}>
       <LogOut size={15} aria-hidden />
     </IconButton>
   )

@@ -6,6 +6,7 @@ import { LiveToggle } from '../live/live-toggle.tsx'
 import { DrawerNavigation } from './navigation.tsx'
 import { PageLink } from './page-link.tsx'
 import { useShell } from './shell.tsx'
+import { useModifier } from './use-modifier.ts'
 
 /** The header line of a page: where am I, in what state, live or not, and what can be done. */
 export function PageHeader({
@@ -21,7 +22,10 @@ export function PageHeader({
 }) {
   const { openPalette, openKeys } = useShell()
   return (
-    <header className="sticky top-0 z-30 flex h-12 items-center gap-3 border-b bg-surface px-5">
+    <header
+      data-page-header
+      className="sticky top-0 z-30 flex h-12 items-center gap-3 border-b bg-surface px-5"
+    >
       <DrawerNavigation onKeys={openKeys} />
       <h1 className="flex min-w-0 items-center gap-2 text-md">
         {parent && (
@@ -45,12 +49,13 @@ export function PageHeader({
         <button
           type="button"
           onClick={openPalette}
-          aria-label="Go to anything"
           className="hidden h-7 items-center gap-2 rounded-md border px-2 text-xs text-ink-3 hover:bg-hover hover:text-ink sm:flex quick transition-colors"
         >
           <Search size={13} aria-hidden />
-          <span className="hidden lg:inline">Go to…</span>
-          <kbd className="font-mono text-2xs">⌘K</kbd>
+          <span className="max-lg:sr-only">Go to…</span>
+          <kbd aria-hidden className="font-mono text-2xs">
+            {useModifier()}K
+          </kbd>
         </button>
         <LiveToggle />
       </div>
