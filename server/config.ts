@@ -36,6 +36,8 @@ export interface Config {
   logLevel: string
   dev: boolean
   cores: number
+  /** The environment as it was read, for the processes this one starts. */
+  inherited: NodeJS.ProcessEnv
 }
 
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|\[::1\]|localhost)$/i
@@ -89,6 +91,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     logLevel: s.LOG_LEVEL,
     dev: s.NODE_ENV === 'development',
     cores: availableParallelism(),
+    inherited: env,
   }
 }
 

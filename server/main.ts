@@ -159,6 +159,7 @@ async function main(): Promise<void> {
   const workers = new WorkerSupervisor({
     count: config.workers,
     databaseUrl: database.url,
+    env: config.inherited,
     db,
     queue,
     log,

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http'
-import { pipeline, type Readable } from 'node:stream'
+import type { Transform } from 'node:stream'
 import { createGunzip, createZstdDecompress } from 'node:zlib'
 import { RewardOpsError } from '../errors.ts'
 
@@ -24,13 +24,19 @@ function tooLarge(limit: number): RewardOpsError {
   )
 }
 
-/** The body, unpacked, chunk by chunk. Throws RewardOpsError: `unsupported_encoding`, `bad_encoding`, `body_too_large`. */
+/**
+ * The body, unpacked, chunk by chunk. Left early, by its own throw or the caller's, it leaves the connection as it is:
+ * what is not read yet is still to be discarded. Throws RewardOpsError: `unsupported_encoding`, `bad_encoding`,
+ * `body_too_large`.
+ */
 export async function* unpacked(req: IncomingMessage, limit: number): AsyncGenerator<Buffer> {
   const encoding = (req.headers['content-encoding'] ?? 'identity').trim().toLowerCase()
-  let stream: Readable = req
+  let chunks: AsyncIterable<Buffer>
+  let letGo = () => {}
   if (encoding === 'gzip' || encoding === 'x-gzip' || encoding === 'zstd') {
     const decoder = encoding === 'zstd' ? createZstdDecompress() : createGunzip()
-    stream = pipeline(req, decoder, () => {})
+    letGo = feed(decoder, req)
+    chunks = decoder
   } else if (encoding !== 'identity' && encoding !== '') {
     throw new RewardOpsError(
       'unsupported_encoding',
@@ -38,10 +44,12 @@ export async function* unpacked(req: IncomingMessage, limit: number): AsyncGener
     )
   } else if (Number(req.headers['content-length'] ?? 0) > limit) {
     throw tooLarge(limit)
+  } else {
+    chunks = req.iterator({ destroyOnReturn: false })
   }
   let bytes = 0
   try {
-    for await (const chunk of stream as AsyncIterable<Buffer>) {
+    for await (const chunk of chunks) {
       bytes += chunk.length
       if (bytes > limit) throw tooLarge(limit)
       yield chunk
@@ -56,15 +64,40 @@ export async function* unpacked(req: IncomingMessage, limit: number): AsyncGener
       throw new RewardOpsError('bad_encoding', `The body does not unpack as ${encoding}.`)
     }
     throw error
+  } finally {
+    letGo()
   }
 }
 
-/** Discards what the client still sends, so that it gets to read the answer; at most 30 s, then the line is cut. */
-export function discardRest(req: IncomingMessage): void {
-  if (req.complete || req.destroyed) return
-  req.unpipe()
-  req.resume()
-  const timer = setTimeout(() => req.destroy(), 30_000)
-  timer.unref()
-  req.once('close', () => clearTimeout(timer))
+/** As `pipeline`, which would destroy the connection with the decoder, and the answer with it. Gives the way to stop. */
+function feed(decoder: Transform, req: IncomingMessage): () => void {
+  const lost = () => {
+    if (!req.complete) decoder.destroy(new Error('the client went away'))
+  }
+  req.once('close', lost)
+  req.pipe(decoder)
+  return () => {
+    req.off('close', lost)
+    req.unpipe(decoder)
+    decoder.destroy()
+  }
+}
+
+/** A client that still sends after this long is cut off, ms. */
+const DISCARD_MS = 30_000
+
+/** Discards what the client still sends. Resolves when it has sent all, or was cut off. */
+export function discardRest(req: IncomingMessage): Promise<void> {
+  if (req.readableEnded || req.destroyed) return Promise.resolve()
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => req.destroy(), DISCARD_MS)
+    timer.unref()
+    const done = () => {
+      clearTimeout(timer)
+      resolve()
+    }
+    req.once('end', done)
+    req.once('close', done)
+    req.resume()
+  })
 }

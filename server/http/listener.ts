@@ -3,7 +3,6 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import type { Access } from './access.ts'
-import { discardRest } from './body.ts'
 import { refuse } from './refuse.ts'
 
 type Handler = (
@@ -31,10 +30,7 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
     const requestId =
       typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID()
     res.setHeader('x-request-id', requestId)
-    void route(req, res, requestId).catch((error) => {
-      refuse(res, error, requestId, null)
-      discardRest(req)
-    })
+    void route(req, res, requestId).catch((error) => refuse(res, error, requestId, null))
   })
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     if (error.code === 'ECONNRESET' || !socket.writable) return

@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import { describeError } from '../api/trpc.ts'
+import { discardRest } from './body.ts'
 
 /** JSON-RPC's number for what tRPC calls by a word; clients of tRPC read it. */
 const RPC_CODES: Record<string, number> = {
@@ -39,5 +40,8 @@ export function refuse(
     'content-length': Buffer.byteLength(body),
     'cache-control': 'no-store',
   })
-  res.end(body)
+  // Ended now, a connection that is not kept alive would be closed under a client that sends all of its body before
+  // it reads, as Python's does: it would see a broken pipe instead of the answer.
+  res.write(body)
+  void discardRest(res.req).then(() => res.end())
 }

@@ -4,12 +4,12 @@ import { appRouter } from '../api/root.ts'
 import type { RequestContext, Services } from '../api/services.ts'
 import { isRewardOpsError, RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
-import { parseJsonText } from '../loop/accept/body-splitter.ts'
+import { parseJsonText, utf8 } from '../loop/accept/body-splitter.ts'
 import type { IngestKind } from '../loop/accept/ingest.ts'
 import type { IngestClient } from '../loop/accept/ingest-client.ts'
 import type { SessionDto } from '../wire/pages.ts'
 import type { Access } from './access.ts'
-import { discardRest, INLINE_BYTES, MAX_BODY_BYTES, MAX_PLAIN_BYTES, unpacked } from './body.ts'
+import { INLINE_BYTES, MAX_BODY_BYTES, MAX_PLAIN_BYTES, unpacked } from './body.ts'
 import { refuse } from './refuse.ts'
 
 const BASE_PATH = '/api/trpc/'
@@ -98,10 +98,11 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       handler(req, res)
       return
     }
+    let chunks: AsyncGenerator<Buffer> | undefined
     try {
       const kind = url.searchParams.has('batch') ? undefined : INGESTED[procedure]
       checkContentType(req)
-      const chunks = unpacked(req, kind ? MAX_BODY_BYTES : MAX_PLAIN_BYTES)
+      chunks = unpacked(req, kind ? MAX_BODY_BYTES : MAX_PLAIN_BYTES)
       const begun: Buffer[] = []
       let size = 0
       let large = false
@@ -129,7 +130,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         res.end(body)
         return
       }
-      const text = Buffer.concat(begun).toString('utf8')
+      const text = utf8(Buffer.concat(begun), 'the body')
       // Parsed once more by tRPC: 1 MiB costs 4 ms, and what is wrong is told in our own words.
       if (text !== '') parseJsonText(text, 'the body')
       annotated.body = text
@@ -143,8 +144,9 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         }
         log.error({ requestId, path: procedure, err: (error as Error).stack }, 'request failed')
       }
+      // A reading that was given up would hold the rest back from being discarded.
+      await chunks?.return(undefined)
       refuse(res, told, requestId, procedure)
-      discardRest(req)
     }
   }
 }

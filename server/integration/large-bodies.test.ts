@@ -234,8 +234,11 @@ describe.each(ways)('by way of $way', ({ count, at, pad }) => {
     const odd = {
       prompt: 'NUL \u0000, a lone high \ud83d and a lone low \udc00 surrogate, BOM \ufeff, 𝔘',
       response: `\u0000\ud800 "quotes" \\ back\\u0000slash \r\n\t \u2028 ${pad}\n#### 72\udfff`,
-      groundTruth: { answer: '7\u00002\ud834', list: [null, 0.1, -0, 1e21, 9007199254740991, ''] },
-      extraInfo: { '\u0000key\udead': 'value\u0000\ud800', __proto__: 1, nested: { a: [[]] } },
+      groundTruth: '7\u00002\ud834',
+      extraInfo: {
+        '\u0000key\udead': 'value\u0000\ud800',
+        nested: { list: [[], null, 0.1, -0, 1e21, 9007199254740991, -5e-324, ''] },
+      },
     }
     const messages = [
       { role: 'system', content: '' },
@@ -313,11 +316,10 @@ describe('past the limit', () => {
     })
   })
 
-  it.each(['batches.submit', 'batches.append'])('answers 413 to 300 MiB in chunks for %s', (path) =>
+  it('answers 413 to 300 MiB in chunks', () =>
     nothingStored(service, async () => {
-      expectRefusal(await sendInFull(endpoint(path), JSON_TYPE, tooMuch()), tooLarge)
-    }),
-  )
+      expectRefusal(await sendInFull(endpoint('batches.submit'), JSON_TYPE, tooMuch()), tooLarge)
+    }))
 
   it('answers 413 to what is larger than other procedures take', () =>
     nothingStored(service, async () => {

@@ -1,11 +1,14 @@
 import { createHash } from 'node:crypto'
 import { RewardOpsError } from '../errors.ts'
 import { rulesFor } from '../rewards/resolve.ts'
-import type { Database } from '../store/database.ts'
+import { plainArray, textArray } from '../store/array-literal.ts'
+import type { Client, Database } from '../store/database.ts'
+import { INTERACTIVE_POOL, type InlineSample, toRanges } from '../store/job-queue.ts'
 import { samplesByIndex, toResult } from '../store/sql/results.ts'
+import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
 import type { Result, ScoreInput } from '../wire/trainer.ts'
-import { type AcceptContext, acceptBatch, appendToBatch } from './accept/accept-batch.ts'
-import { BatchDraft } from './accept/batch-draft.ts'
+import { type AcceptContext, acceptBatch } from './accept/accept-batch.ts'
+import { BatchDraft, encodeTexts } from './accept/batch-draft.ts'
 import { batchNumber } from './batch-reader.ts'
 import type { BatchSignals } from './signals.ts'
 
@@ -34,6 +37,7 @@ export class SingleScores {
   readonly #implicit = new Map<string, Promise<number>>()
   readonly #waiting = new Map<string, Waiting[]>()
   readonly #appending = new Set<string>()
+  readonly #specs = new Map<number, BatchSpec>()
   readonly #watched = new Map<number, Map<number, Set<Watched>>>()
   readonly #watching = new Set<number>()
 
@@ -134,41 +138,88 @@ export class SingleScores {
     const batchId = first.batchId
       ? batchNumber(first.batchId)
       : await this.#implicitBatch(key, first)
-    const draft = new BatchDraft()
-    for (const { input } of calls) draft.addParsed({ ...input.sample, index: null })
-    let start = 0
-    try {
-      await appendToBatch(
-        this.#accept,
-        { batchId: `b${batchId}`, startIndex: null },
-        draft,
-        async (client, startIndex) => {
-          start = startIndex
-          const keyed = calls.map((call, i) => ({ call, i })).filter(({ call }) => call.hash)
-          if (keyed.length === 0) return
-          await client.query(
-            `insert into score_key (key, batch_id, idx, content_hash)
-             select t.key, $2, t.idx, t.hash from unnest($1::text[], $3::int[], $4::bytea[]) as t(key, idx, hash)`,
-            [
-              keyed.map(({ call }) => call.input.idempotencyKey),
-              batchId,
-              keyed.map(({ i }) => startIndex + i),
-              keyed.map(({ call }) => call.hash),
-            ],
-          )
-        },
-      )
-    } catch (error) {
+    const spec = await this.#spec(batchId)
+    const samples = calls.map((call) => call.input.sample)
+    if (spec.reward.kind === 'rule') rulesFor(samples.map((s) => s.dataSource))
+    const start = await this.#store(batchId, spec, calls)
+    if (start < 0) {
+      this.#specs.delete(batchId)
       // The implicit batch closed between two calls: the next one opens another.
-      if (again && !first.batchId && (error as RewardOpsError).reason === 'batch_closed') {
+      if (again && !first.batchId) {
         this.#implicit.delete(key)
         return this.#append(key, calls, false)
       }
-      throw error
+      throw new RewardOpsError('batch_closed', `b${batchId} takes no more samples.`)
     }
     calls.forEach((call, i) => {
       call.settle({ batchId, index: start + i })
     })
+  }
+
+  /** Samples, keys and job in one transaction of four round trips. Gives the first index, or −1. */
+  async #store(batchId: number, spec: BatchSpec, calls: Waiting[]): Promise<number> {
+    const samples = calls.map((call) => call.input.sample)
+    const texts = samples.map(encodeTexts)
+    const { db, queue } = this.#accept
+    try {
+      return await db.transaction(async (client) => {
+        const { rows } = await client.query<{ start: number; now: Date }>({
+          name: 'append-singles',
+          text: `select append_singles($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as start, clock_timestamp() as now`,
+          values: [
+            batchId,
+            textArray(samples.map((s) => s.uid)),
+            textArray(samples.map((s) => s.dataSource)),
+            plainArray(samples.map((s) => s.responseLength ?? null)),
+            plainArray(samples.map((s) => s.score ?? null)),
+            textArray(texts.map((t) => t.prompt)),
+            textArray(texts.map((t) => t.response)),
+            textArray(texts.map((t) => t.groundTruth)),
+            textArray(texts.map((t) => t.extraInfo)),
+            plainArray(texts.map((t) => t.encoding)),
+          ],
+        })
+        const { start, now } = rows[0]!
+        if (start < 0) return start
+        await insertKeys(client, batchId, start, calls)
+        const pending = samples.map((_, i) => i).filter((i) => samples[i]!.score == null)
+        const inline = pending.map((i) => ({
+          idx: start + i,
+          data_source: samples[i]!.dataSource,
+          prompt: texts[i]!.prompt,
+          response: texts[i]!.response,
+          ground_truth: texts[i]!.groundTruth,
+          extra_info: texts[i]!.extraInfo,
+          encoding: texts[i]!.encoding,
+        }))
+        await queue.insert(
+          INTERACTIVE_POOL,
+          inJobs(inline).map((s) => ({
+            b: batchId,
+            i: toRanges(s.map((x) => x.idx)),
+            t: now.getTime(),
+            s,
+          })),
+          { run: spec.run, priority: spec.priority, client },
+        )
+        return start
+      })
+    } catch (error) {
+      if ((error as { code?: string }).code === 'RW001') {
+        throw new RewardOpsError('group_too_large', (error as Error).message)
+      }
+      throw error
+    }
+  }
+
+  async #spec(batchId: number): Promise<BatchSpec> {
+    const known = this.#specs.get(batchId)
+    if (known) return known
+    const spec = await batchSpec(this.#db, batchId)
+    if (!spec) throw new RewardOpsError('batch_not_found', `There is no batch b${batchId}.`)
+    if (this.#specs.size > 1_000) this.#specs.clear()
+    this.#specs.set(batchId, spec)
+    return spec
   }
 
   #implicitBatch(key: string, input: ScoreInput): Promise<number> {
@@ -289,6 +340,44 @@ export class SingleScores {
       this.#watching.delete(batchId)
     }
   }
+}
+
+async function insertKeys(
+  client: Client,
+  batchId: number,
+  start: number,
+  calls: Waiting[],
+): Promise<void> {
+  const keyed = calls.map((call, i) => ({ call, i })).filter(({ call }) => call.hash)
+  if (keyed.length === 0) return
+  await client.query(
+    `insert into score_key (key, batch_id, idx, content_hash)
+     select t.key, $2, t.idx, t.hash from unnest($1::text[], $3::int[], $4::bytea[]) as t(key, idx, hash)`,
+    [
+      keyed.map(({ call }) => call.input.idempotencyKey),
+      batchId,
+      keyed.map(({ i }) => start + i),
+      keyed.map(({ call }) => call.hash),
+    ],
+  )
+}
+
+/** Jobs of up to 8 samples and 256 KiB of text: small enough to be taken by all workers at once. */
+function inJobs(samples: InlineSample[]): InlineSample[][] {
+  const jobs: InlineSample[][] = []
+  let chars = 0
+  for (const sample of samples) {
+    const length = sample.response.length + (sample.prompt?.length ?? 0)
+    const last = jobs.at(-1)
+    if (!last || last.length >= 8 || chars + length > 256 << 10) {
+      jobs.push([sample])
+      chars = length
+    } else {
+      last.push(sample)
+      chars += length
+    }
+  }
+  return jobs
 }
 
 /** Two calls with one idempotency key are never in one append: the second finds the first's sample. */

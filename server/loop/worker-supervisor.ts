@@ -16,6 +16,8 @@ const STOP_MS = 6_500
 export interface SupervisorOptions {
   count: number
   databaseUrl: string
+  /** The environment the workers inherit. */
+  env: NodeJS.ProcessEnv
   db: Database
   queue: JobQueue
   log: Logger
@@ -61,7 +63,7 @@ export class WorkerSupervisor {
       {
         stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
         env: {
-          ...process.env,
+          ...this.#options.env,
           DATABASE_URL: this.#options.databaseUrl,
           REWARDOPS_WORKER_LOCAL: '1',
         },

@@ -1,5 +1,6 @@
 import { isAbsolute, relative, resolve as resolvePath } from 'node:path'
 import { RewardOpsError } from '../errors.ts'
+import type { ResolvedReward } from '../wire/resolved-reward.ts'
 import type { RewardSpec } from '../wire/trainer.ts'
 import { MANAGER_ALIASES, managerNames } from './managers/registry.ts'
 import { nearestName } from './nearest-name.ts'
@@ -10,20 +11,6 @@ import {
   ruleForDataSource,
 } from './rules/registry.ts'
 import type { Rule } from './rules/rule.ts'
-
-/** A batch's reward as it was resolved when the batch was accepted; stored with it, read by the workers. */
-export interface ResolvedReward {
-  kind: 'rule' | 'model'
-  manager: string
-  /** The reward model whose servers score; null for rules. */
-  model: string | null
-  kwargs: Record<string, unknown>
-  timeoutMs: number
-  maxAttempts: number
-  /** Most samples of the batch in flight at once over all workers; null: no limit of its own. */
-  maxConcurrency: number | null
-  onFailure: { policy: 'null' } | { policy: 'constant'; value: number }
-}
 
 /** What acceptance needs to know beside the request. */
 export interface ResolveContext {

@@ -13,6 +13,19 @@ export interface ChunkJob {
   t: number
   /** Workers lost while holding them, before this job was made. */
   l?: number
+  /** The samples themselves, where they are few and somebody waits: as they are stored, in the order of `i`. */
+  s?: InlineSample[]
+}
+
+/** A sample to score, with its texts as sample_text keeps them. */
+export interface InlineSample {
+  idx: number
+  data_source: string
+  prompt: string | null
+  response: string
+  ground_truth: string | null
+  extra_info: string | null
+  encoding: number
 }
 
 /** A job as a worker holds it: `retryCount` fences its completion to this very delivery. */

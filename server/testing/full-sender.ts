@@ -1,60 +1,69 @@
 import { request } from 'node:http'
+import { connect } from 'node:net'
 import type { RawAnswer } from './trpc-call.ts'
 
 /**
- * Sends all of a body before it reads the answer, as Python's http.client does: a server that answers early and hangs
- * up is a broken pipe to it, and the answer is lost.
+ * Sends all of a body before it looks for the answer, and asks for the connection to be closed, as Python's urllib
+ * does: a server that answers early and hangs up is a broken pipe to it, and the answer is lost. On a bare socket,
+ * because Node's own client hangs up itself once an early answer has come. Without a content-length it sends chunks.
  * @throws the connection's error when it is cut before the whole body went out, or before the answer came
  */
-export function sendInFull(
+export async function sendInFull(
   url: string,
   headers: Record<string, string | number>,
-  chunks: Iterable<Buffer>,
+  parts: Iterable<Buffer>,
 ): Promise<RawAnswer> {
-  return new Promise((resolve, reject) => {
-    const req = request(url, { method: 'POST', headers, agent: false })
-    let sent = false
-    let answer: RawAnswer | null = null
-    const settle = () => {
-      if (sent && answer) resolve(answer)
-    }
-    req.on('error', reject)
-    req.on('response', (res) => {
-      let text = ''
-      res.setEncoding('utf8')
-      res.on('data', (part: string) => {
-        text += part
-      })
-      res.on('error', reject)
-      res.on('end', () => {
-        answer = {
-          status: res.statusCode as number,
-          headers: res.headers,
-          text,
-          json: JSON.parse(text),
-        }
-        settle()
-      })
-    })
-    const all = async () => {
-      for (const chunk of chunks) {
-        if (!req.write(chunk)) {
-          await new Promise<void>((go, cut) => {
-            const over = (error?: Error) => {
-              req.off('drain', over).off('close', closed)
-              error ? cut(error) : go()
-            }
-            const closed = () => over(new Error('the connection was cut while the body was sent'))
-            req.once('drain', over).once('close', closed)
-          })
-        }
-      }
-      await new Promise<void>((done) => req.end(done))
-      sent = true
-      settle()
-    }
-    all().catch(reject)
+  const { hostname, port, pathname, host } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  const received: Buffer[] = []
+  const ended = new Promise<void>((resolve, reject) => {
+    socket.on('data', (bytes) => received.push(bytes))
+    socket.on('error', reject)
+    socket.on('close', () => resolve())
   })
+  ended.catch(() => {})
+  const send = async (bytes: Buffer | string) => {
+    if (socket.write(bytes)) return
+    const drained = new Promise<'drained'>((resolve) =>
+      socket.once('drain', () => resolve('drained')),
+    )
+    if ((await Promise.race([drained, ended])) !== 'drained') {
+      throw new Error('the connection was closed while the body was sent')
+    }
+  }
+  const chunked = headers['content-length'] === undefined
+  const fields = { host, connection: 'close', ...headers }
+  await send(
+    `POST ${pathname} HTTP/1.1\r\n${Object.entries(fields)
+      .map(([name, value]) => `${name}: ${value}\r\n`)
+      .join('')}${chunked ? 'transfer-encoding: chunked\r\n' : ''}\r\n`,
+  )
+  for (const part of parts) {
+    if (chunked) await send(`${part.length.toString(16)}\r\n`)
+    await send(part)
+    if (chunked) await send('\r\n')
+  }
+  if (chunked) await send('0\r\n\r\n')
+  await ended
+  return parse(Buffer.concat(received).toString())
+}
+
+function parse(answer: string): RawAnswer {
+  const end = answer.indexOf('\r\n\r\n')
+  if (end < 0) throw new Error(`the connection was closed without an answer: "${answer}"`)
+  const [status = '', ...lines] = answer.slice(0, end).split('\r\n')
+  const text = answer.slice(end + 4)
+  return {
+    status: Number(status.split(' ')[1]),
+    headers: Object.fromEntries(
+      lines.map((line) => {
+        const colon = line.indexOf(':')
+        return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()]
+      }),
+    ),
+    text,
+    json: JSON.parse(text),
+  }
 }
 
 /** A request that stops half-way until it is told to go on, or to hang up. */

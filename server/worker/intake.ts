@@ -3,6 +3,8 @@ import { type HeldJob, INTERACTIVE_POOL, type JobQueue, RULES_POOL } from '../st
 
 /** Samples a worker takes of rules: they end within milliseconds, more would only wait here instead of there. */
 const RULES_ROOM = 256
+/** Samples somebody waits for one by one: they are few, and a slow model must not hold the others. */
+const INTERACTIVE_ROOM = 1_024
 /** Most samples of a worker, whatever its share: 5,000 rewards of 40 s wait side by side on two workers. */
 const MAX_SAMPLES = 4_096
 /** Most text held, bytes of characters: a worker stays under 300 MB. */
@@ -160,7 +162,7 @@ export class Intake {
   }
 
   #roomOf(pool: PoolState): number {
-    if (pool.model === null) return RULES_ROOM
+    if (pool.model === null) return pool.name === INTERACTIVE_POOL ? INTERACTIVE_ROOM : RULES_ROOM
     const share = this.#shareOf(pool.model)
     if (share === 0) return 0
     const ahead = Math.ceil(pool.rate * AHEAD_MS)

@@ -27,15 +27,14 @@ async function main(): Promise<void> {
     name: 'rewardops worker',
     keyed: true,
   })
-  const [{ id, now }] = (await throughOutage(
+  const [{ id }] = (await throughOutage(
     () =>
-      db.adhoc<{ id: number; now: Date }>(
-        `insert into worker (host, pid, local, state) values ($1, $2, $3, 'alive')
-         returning id, clock_timestamp() as now`,
+      db.adhoc<{ id: number }>(
+        `insert into worker (host, pid, local, state) values ($1, $2, $3, 'alive') returning id`,
         [hostname(), process.pid, local],
       ),
     { forMs: 10_000 },
-  )) as [{ id: number; now: Date }]
+  )) as [{ id: number }]
   const queue = new JobQueue(db, log, { supervise: false })
   await queue.start()
   const router = createRewardRouter()
@@ -50,7 +49,7 @@ async function main(): Promise<void> {
     slotsOf: (model) => models.slotsOf(model),
     fairShareOf: (model) => models.fairShareOf(model),
     wantSlots: (model) => models.wantSlots(model),
-    clockOffsetMs: now.getTime() - Date.now(),
+    clockOffsetMs: await clockOffsetMs(db),
     log,
   })
   models.onPool = (name, model) => {
@@ -103,6 +102,19 @@ async function main(): Promise<void> {
     if (!local) void stop('SIGINT')
   })
   process.on('disconnect', () => void stop('the server went away'))
+}
+
+/** Database clock minus ours, from the quickest of five answers; 0 where that cannot tell it from the way there. */
+async function clockOffsetMs(db: Database): Promise<number> {
+  let best = { tookMs: Number.POSITIVE_INFINITY, offsetMs: 0 }
+  for (let i = 0; i < 5; i++) {
+    const sentAt = Date.now()
+    const began = performance.now()
+    const [row] = await db.rows<{ now: Date }>('clock', 'select clock_timestamp() as now')
+    const tookMs = performance.now() - began
+    if (tookMs < best.tookMs) best = { tookMs, offsetMs: row!.now.getTime() - sentAt - tookMs / 2 }
+  }
+  return Math.abs(best.offsetMs) <= best.tookMs + 1 ? 0 : best.offsetMs
 }
 
 main().catch((error: Error) => {

@@ -169,7 +169,7 @@ export class RewardLoopWorker {
       const { b } = job.job.data
       this.#claim(job, indexes)
       const batch = await this.#batch(b)
-      const rows = batch ? await pendingSamples(this.#db, batch.spec, job.job.data.i) : []
+      const rows = batch ? await this.#samplesOf(job, batch) : []
       for (const row of rows) {
         chars += row.response.length + (row.prompt?.length ?? 0)
         job.open.add(row.idx)
@@ -206,6 +206,12 @@ export class RewardLoopWorker {
       job.open.clear()
       await throughOutage(() => this.#returnJob(job, indexes), { forMs: 60_000 }).catch(() => {})
     }
+  }
+
+  /** What is to be scored: from the job where it brings its samples and this is its first delivery, else from the tables. */
+  async #samplesOf(job: JobInHand, batch: ActiveBatch): Promise<PendingSample[]> {
+    const inline = job.losses === 0 ? job.job.data.s : undefined
+    return inline ?? pendingSamples(this.#db, batch.spec, job.job.data.i)
   }
 
   /** Best effort: without its claim a dead worker's job still comes back, by missed heartbeats. */
@@ -282,7 +288,7 @@ export class RewardLoopWorker {
         const startedAt = performance.now()
         const outcome: RewardOutcome = batch.abort.signal.aborted
           ? { ok: false, reason: 'cancelled', detail: 'the batch ended', attempts: null }
-          : batch.manager.runRule(toRewardSample(sample), batch.spec.reward)
+          : runRule(batch, sample)
         const tookMs = performance.now() - startedAt
         this.#end(job, batch, sample, outcome, this.#now() - tookMs, tookMs)
       }
@@ -519,10 +525,21 @@ function attemptLogOf(
   ]
 }
 
+/** One sample's mistake is that sample's failure: thrown from here it would end the worker, and all that it holds. */
+function runRule(batch: ActiveBatch, row: PendingSample): RewardOutcome {
+  try {
+    return batch.manager.runRule(toRewardSample(row), batch.spec.reward)
+  } catch (error) {
+    const detail = (error as Error).message
+    return { ok: false, reason: 'function_error', detail, attempts: null }
+  }
+}
+
 function toRewardSample(row: PendingSample): RewardSample {
   return {
     dataSource: row.data_source,
-    prompt: decodePrompt(row.prompt ?? '', row.encoding),
+    // Not read where nothing looks at it: by rules.
+    prompt: row.prompt === null ? '' : decodePrompt(row.prompt, row.encoding),
     solutionStr: row.encoding & 2 ? (JSON.parse(row.response) as string) : row.response,
     groundTruth: row.ground_truth === null ? null : JSON.parse(row.ground_truth),
     extraInfo:
@@ -532,7 +549,6 @@ function toRewardSample(row: PendingSample): RewardSample {
 
 function decodePrompt(stored: string, encoding: number): RewardSample['prompt'] {
   if (encoding & 4) {
-    if (stored === '') return []
     const messages = JSON.parse(stored) as z.infer<typeof ChatMessage>[]
     return messages.map((m) => ({ ...m, content: m.content ?? '' }))
   }

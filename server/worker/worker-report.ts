@@ -3,6 +3,7 @@ import type { Logger } from '../log.ts'
 import type { RewardRouter, RouterServerStats } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
+import type { WorkerStats } from '../wire/worker-stats.ts'
 import type { LeaseHolder } from './lease-holder.ts'
 import type { RewardLoopWorker } from './reward-loop-worker.ts'
 
@@ -11,22 +12,6 @@ const REPORT_MS = 1_000
 const TOUCH_EVERY = 3
 /** Readings kept in the row: one a second, a minute of them. */
 const HISTORY = 60
-
-/** What a worker's row says of it; the pages read this. */
-export interface WorkerStats {
-  samplesPerSecond: number
-  inFlight: number
-  held: number
-  room: number
-  eventLoopP99Ms: number
-  eventLoopMaxMs: number
-  rssBytes: number
-  scoredTotal: number
-  failedTotal: number
-  history: (number | null)[]
-  /** Calls in flight and calls a second, by server id. */
-  servers: Record<string, { inFlight: number; slots: number; requestsPerSecond: number }>
-}
 
 /** What a report is made from. */
 export interface ReportSources {

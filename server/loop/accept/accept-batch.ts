@@ -1,9 +1,10 @@
 import { RewardOpsError } from '../../errors.ts'
-import { type ResolvedReward, resolveReward, rulesFor } from '../../rewards/resolve.ts'
+import { resolveReward, rulesFor } from '../../rewards/resolve.ts'
 import { copyIn } from '../../store/copy-in.ts'
 import type { Client, Database } from '../../store/database.ts'
 import { INTERACTIVE_POOL, type JobQueue, poolOfModel, RULES_POOL } from '../../store/job-queue.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../wire/trainer.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
@@ -256,10 +257,10 @@ interface OpenBatch {
   now: Date
 }
 
-/** Where samples are appended; `startIndex` null: at the end, for samples.score. */
+/** Where samples are appended. */
 export interface AppendAt {
   batchId: string
-  startIndex: number | null
+  startIndex: number
 }
 
 /**
@@ -270,14 +271,13 @@ export async function appendToBatch(
   context: AcceptContext,
   envelope: AppendAt,
   draft: BatchDraft,
-  inTransaction?: (client: Client, startIndex: number) => Promise<void>,
 ): Promise<AppendResult> {
   const { db, queue } = context
   const batchId = batchNumber(envelope.batchId)
   return db.transaction(async (client) => {
     await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, batchId])
     const batch = await openBatch(client, batchId, envelope.batchId)
-    const startIndex = envelope.startIndex ?? batch.samples
+    const { startIndex } = envelope
     if (startIndex > batch.samples) {
       throw new RewardOpsError(
         'append_gap',
@@ -323,7 +323,6 @@ export async function appendToBatch(
     )
     await queue.insert(pool, jobs, { run: batch.run, priority: batch.priority, client })
     if (draft.prescored > 0) await client.query('select settle_batch($1)', [batchId])
-    await inTransaction?.(client, startIndex)
     await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
     return {
       batchId: envelope.batchId,

@@ -17,6 +17,43 @@ function isPlain(text: string): boolean {
   return text.isWellFormed() && !text.includes('\u0000')
 }
 
+/** A sample's texts as sample_text keeps them. */
+export interface EncodedTexts {
+  prompt: string
+  response: string
+  groundTruth: string | null
+  extraInfo: string | null
+  /** Bits {@link PROMPT_ESCAPED}, {@link RESPONSE_ESCAPED}, {@link PROMPT_IS_MESSAGES}. */
+  encoding: number
+}
+
+export function encodeTexts(sample: SampleInput): EncodedTexts {
+  let encoding = 0
+  let prompt: string
+  if (typeof sample.prompt === 'string') {
+    prompt = sample.prompt
+    if (!isPlain(prompt)) {
+      prompt = JSON.stringify(prompt)
+      encoding |= PROMPT_ESCAPED
+    }
+  } else {
+    prompt = JSON.stringify(sample.prompt)
+    encoding |= PROMPT_IS_MESSAGES
+  }
+  let response = sample.response
+  if (!isPlain(response)) {
+    response = JSON.stringify(response)
+    encoding |= RESPONSE_ESCAPED
+  }
+  return {
+    prompt,
+    response,
+    groundTruth: sample.groundTruth === undefined ? null : JSON.stringify(sample.groundTruth),
+    extraInfo: sample.extraInfo ? JSON.stringify(sample.extraInfo) : null,
+    encoding,
+  }
+}
+
 /**
  * The samples of one submit or append: checked one by one, their texts at once encoded as Postgres will
  * receive them. Nothing is stored; what is kept besides the encoded rows is a few numbers a sample.
@@ -86,26 +123,9 @@ export class BatchDraft {
   }
 
   #encodeTexts(sample: SampleInput): void {
-    let encoding = 0
-    let prompt: string
-    if (typeof sample.prompt === 'string') {
-      prompt = sample.prompt
-      if (!isPlain(prompt)) {
-        prompt = JSON.stringify(prompt)
-        encoding |= PROMPT_ESCAPED
-      }
-    } else {
-      prompt = JSON.stringify(sample.prompt)
-      encoding |= PROMPT_IS_MESSAGES
-    }
-    let response = sample.response
-    if (!isPlain(response)) {
-      response = JSON.stringify(response)
-      encoding |= RESPONSE_ESCAPED
-    }
-    const truth = sample.groundTruth === undefined ? null : JSON.stringify(sample.groundTruth)
-    const extra = sample.extraInfo ? JSON.stringify(sample.extraInfo) : null
-    const chars = prompt.length + response.length + (truth?.length ?? 0) + (extra?.length ?? 0)
+    const { prompt, response, groundTruth, extraInfo, encoding } = encodeTexts(sample)
+    const chars =
+      prompt.length + response.length + (groundTruth?.length ?? 0) + (extraInfo?.length ?? 0)
     const t = this.#texts
     t.beginRow(3 * chars + 64)
     t.int4(0)
@@ -113,10 +133,10 @@ export class BatchDraft {
     t.int4(0)
     t.text(prompt)
     t.text(response)
-    if (truth === null) t.null()
-    else t.text(truth)
-    if (extra === null) t.null()
-    else t.text(extra)
+    if (groundTruth === null) t.null()
+    else t.text(groundTruth)
+    if (extraInfo === null) t.null()
+    else t.text(extraInfo)
     t.int2(encoding)
     this.#rows.push(t.endRow())
   }
@@ -255,7 +275,6 @@ export const TEXT_COPY_COLUMNS =
   'bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding'
 
 function prefixed(at: number, issues: string): string {
-  return issues.startsWith('input: ')
-    ? `samples[${at}]: ${issues.slice(7)}`
-    : `samples[${at}].${issues}`
+  if (issues.startsWith('input: ')) return `samples[${at}]: ${issues.slice(7)}`
+  return `samples[${at}]${issues.startsWith('unknown field') ? ': ' : '.'}${issues}`
 }

@@ -195,11 +195,16 @@ export class BodySplitter {
  * `integer_out_of_range` if it would be rounded.
  */
 export function parseJson(bytes: Buffer, where: string, longInteger: boolean): unknown {
-  if (!isUtf8(bytes)) throw malformed(`${where} is not UTF-8`)
-  const text = bytes.toString('utf8')
+  const text = utf8(bytes, where)
   const value = parse(text, where)
   if (longInteger) refuseRoundedIntegers(text, where)
   return value
+}
+
+/** Bytes as text. Throws `malformed_json` where they are not UTF-8: decoded all the same, they would be other text. */
+export function utf8(bytes: Buffer, where: string): string {
+  if (!isUtf8(bytes)) throw malformed(`${where} is not UTF-8`)
+  return bytes.toString('utf8')
 }
 
 /** As {@link parseJson}, from text. */

@@ -4,7 +4,7 @@ import { serverMinutes, type WorkerRow, workerRows } from '../../store/sql/fleet
 import { activeServers, type ServerRow } from '../../store/sql/servers.ts'
 import type { WorkerDto } from '../../wire/pages.ts'
 import type { ServerDto } from '../../wire/servers.ts'
-import type { WorkerStats } from '../../worker/worker-report.ts'
+import type { WorkerStats } from '../../wire/worker-stats.ts'
 import { Memo } from '../memo.ts'
 import { DEAD_AFTER_MS } from '../worker-supervisor.ts'
 

@@ -1,6 +1,6 @@
 import type { AttemptRecord, RewardRouter } from '../../router/router-types.ts'
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { SampleFailureReason } from '../../wire/sample-reason.ts'
-import type { ResolvedReward } from '../resolve.ts'
 
 /** One rollout as a reward manager sees it. */
 export interface RewardSample {

@@ -1,5 +1,6 @@
-import type { ResolvedReward } from '../../rewards/resolve.ts'
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { Database } from '../database.ts'
+import type { InlineSample } from '../job-queue.ts'
 
 /** What a worker needs to know of a batch. */
 export interface BatchSpec {
@@ -22,16 +23,8 @@ export async function batchSpec(db: Database, id: number): Promise<BatchSpec | u
   return row
 }
 
-/** A sample to score; `prompt` is left out where nothing reads it. */
-export interface PendingSample {
-  idx: number
-  data_source: string
-  prompt: string | null
-  response: string
-  ground_truth: string | null
-  extra_info: string | null
-  encoding: number
-}
+/** A sample to score; `prompt` is null where nothing reads it. */
+export type PendingSample = InlineSample
 
 interface TextRow {
   idx: number

@@ -1,0 +1,13 @@
+/** A batch's reward as it was resolved when the batch was accepted; stored with it, read by the workers. */
+export interface ResolvedReward {
+  kind: 'rule' | 'model'
+  manager: string
+  /** The reward model whose servers score; null for rules. */
+  model: string | null
+  kwargs: Record<string, unknown>
+  timeoutMs: number
+  maxAttempts: number
+  /** Most samples of the batch in flight at once over all workers; null: no limit of its own. */
+  maxConcurrency: number | null
+  onFailure: { policy: 'null' } | { policy: 'constant'; value: number }
+}
