@@ -11,6 +11,8 @@ const MAX_SAMPLES = 4_096
 const MAX_TEXT_CHARS = 48 << 20
 /** A notification may be lost; a poll stands behind it. */
 const POLL_MS = 1_000
+/** A run that was alone is taken to be so for this long. */
+const SOLE_MS = 200
 /**
  * However small a worker's share, it may hold what it scores in this time: a model that answers in 2 ms empties twice
  * a share of 32 in 16 ms, and fetching takes 5.
@@ -31,6 +33,8 @@ interface PoolState {
   again: boolean
   /** Runs served since the last full round. */
   served: string[]
+  /** Until when there is known to be one run only, on the clock of `performance.now()`. */
+  soleUntilMs: number
   /** Samples ended a millisecond, smoothed over about half a second. */
   rate: number
   ended: number
@@ -81,6 +85,7 @@ export class Intake {
       fetching: false,
       again: false,
       served: [],
+      soleUntilMs: 0,
       rate: 0,
       ended: 0,
     })
@@ -184,8 +189,11 @@ export class Intake {
   async #fetch(pool: PoolState, room: number): Promise<void> {
     try {
       const count = Math.max(1, Math.min(MAX_JOBS_PER_FETCH, Math.floor(room / SAMPLES_PER_JOB)))
+      if (performance.now() < pool.soleUntilMs) pool.served = []
       let jobs = await this.#queue.fetch(pool.name, count, pool.served)
       if (jobs.length === 0 && pool.served.length > 0) {
+        // Nobody else waits: for a while the question is not worth a query.
+        if (pool.served.length === 1) pool.soleUntilMs = performance.now() + SOLE_MS
         pool.served = []
         jobs = await this.#queue.fetch(pool.name, count, [])
       }

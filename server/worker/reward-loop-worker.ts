@@ -28,6 +28,8 @@ import { SlotGate } from './slot-gate.ts'
 
 /** A sample whose third worker died is given up. */
 const MAX_LOSSES = 3
+/** A batch's reward is remembered for this long after its last job. */
+const KEEP_BATCH_MS = 2_000
 /** Rules run in slices of this length, so that heartbeats and interactive samples get in between. */
 const SLICE_MS = 8
 
@@ -38,6 +40,7 @@ interface ActiveBatch {
   abort: AbortController
   gate: SlotGate | null
   jobs: number
+  leaving: boolean
 }
 
 interface RuleTask {
@@ -181,7 +184,6 @@ export class RewardLoopWorker {
         return
       }
       batch.jobs++
-      this.#leaveBatch(batch)
       if (job.losses >= MAX_LOSSES) {
         for (const row of rows)
           this.#fail(
@@ -265,14 +267,20 @@ export class RewardLoopWorker {
       abort: new AbortController(),
       gate,
       jobs: 0,
+      leaving: false,
     }
   }
 
-  /** Forgets a batch without jobs in hand: the next chunk reads it anew. */
+  /** Forgets a batch that has had no jobs in hand for a while: what scores one sample at a time comes back soon. */
   #leaveBatch(batch: ActiveBatch): void {
-    if (batch.jobs > 0) return
-    this.#batches.delete(batch.spec.id)
-    if (batch.gate) this.#leases.forget(`batch:${batch.spec.id}`)
+    if (batch.jobs > 0 || batch.leaving) return
+    batch.leaving = true
+    setTimeout(() => {
+      batch.leaving = false
+      if (batch.jobs > 0) return
+      this.#batches.delete(batch.spec.id)
+      if (batch.gate) this.#leases.forget(`batch:${batch.spec.id}`)
+    }, KEEP_BATCH_MS).unref()
   }
 
   /** Built-in rules, on this loop, in slices; interactive ones go first. */

@@ -175,19 +175,19 @@ export async function sampleColumns(
   }
 }
 
-/** Given samples of a batch, by index. */
+/** Given samples of a batch, by index: somebody waits for each, so it is one round trip. */
 export async function samplesByIndex(
   db: Database,
   batchId: number,
   indexes: number[],
 ): Promise<ResultRow[]> {
-  const rows = await db.rows<SampleColumns>(
+  return db.rows<ResultRow>(
     'samples-by-index',
-    `select ${SAMPLE_COLUMNS} from sample where batch_id = $1 and idx = any($2::int[])`,
+    `select ${SAMPLE_COLUMNS}, (select uid from sample_group g where g.batch_id = s.batch_id and g.no = s.group_no) as uid,
+       (select name from server v where v.id = s.server_id) as server_name, false as held
+     from sample s where batch_id = $1 and idx = any($2::int[])`,
     [batchId, indexes],
   )
-  const nos = rows.map((row) => row.group_no)
-  return complete(db, batchId, rows, await uidsOf(db, batchId, nos))
 }
 
 async function uidsOf(db: Database, batchId: number, nos: number[]): Promise<Map<number, string>> {
