@@ -54,7 +54,7 @@ export class Access {
       } catch {
         // "null" and the like: not ours.
       }
-      if (from !== host) {
+      if (from !== host.toLowerCase()) {
         throw new RewardOpsError(
           'forbidden_origin',
           `Requests from ${origin.slice(0, 100)} are refused.`,
