@@ -55,7 +55,7 @@ describe('batches.submit', () => {
       '{"run":"r","step":1,"samples":[{]}',
       { status: 400, reason: 'malformed_json', message: 'position' },
     ],
-    ['no body', '', { status: 400, reason: 'malformed_json', message: 'end of JSON' }],
+    ['no body', '', invalid('run: is missing')],
     ['a list for a body', [], invalid(/object/)],
     ['a missing run', { ...valid, run: undefined }, invalid('run: is missing')],
     ['a missing step', { ...valid, step: undefined }, invalid('step: is missing')],

@@ -1,0 +1,208 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { appRouter } from '../api/root.ts'
+import { expectRefusal, nothingStored } from '../testing/refusals.ts'
+import { sample } from '../testing/rollouts.ts'
+import { runToEnd, Service } from '../testing/service.ts'
+import type { SubmitResult } from '../wire/trainer.ts'
+
+/** Who may ask: this machine alone without keys, whoever has one with keys; and settings that are refused. */
+
+const KEYS = ['first-key-1', 'second-key-2']
+const submission = { run: 'access', step: 1, samples: [sample()] }
+const large = { ...submission, samples: [sample({ response: 'x'.repeat(2 << 20) })] }
+const needsKey = { status: 401, reason: 'unauthorized', message: 'key' } as const
+
+let open: Service
+let keyed: Service
+
+beforeAll(async () => {
+  const none = { REWARDOPS_WORKERS: '0' }
+  ;[open, keyed] = await Promise.all([
+    Service.start({ env: none }),
+    Service.start({ env: { ...none, REWARDOPS_API_KEYS: KEYS.join(', ') } }),
+  ])
+})
+
+afterAll(async () => {
+  const problems = [open, keyed].map((service) => service?.log.problems())
+  await Promise.all([open, keyed].map((s) => s?.stop().finally(() => s.destroy())))
+  expect(problems).toEqual([[], []])
+})
+
+const submit = (service: Service, headers: Record<string, string>, body: object = submission) =>
+  service.post('batches.submit', JSON.stringify(body), headers)
+
+describe('with keys', () => {
+  const wrong: [what: string, headers: Record<string, string>][] = [
+    ['no key', {}],
+    ['a wrong key', { authorization: 'Bearer first-key-2' }],
+    ['the beginning of a key', { authorization: 'Bearer first-key' }],
+    ['both keys at once', { authorization: `Bearer ${KEYS.join(', ')}` }],
+    ['an empty key', { authorization: 'Bearer ' }],
+    ['another scheme', { authorization: `Basic ${btoa(`:${KEYS[0]}`)}` }],
+    ['a key for a cookie', { cookie: `rewardops_session=${KEYS[0]}` }],
+    ['a cookie of nobody', { cookie: `rewardops_session=${'0'.repeat(64)}` }],
+    ['a key with more behind it', { authorization: `Bearer ${KEYS[0]}x` }],
+  ]
+  it.each(wrong)('refuses %s, small bodies and large', (_, headers) =>
+    nothingStored(keyed, async () => {
+      expectRefusal(await submit(keyed, headers), { ...needsKey, hint: /Bearer/ })
+      expectRefusal(await submit(keyed, headers, large), needsKey)
+      expectRefusal(await keyed.raw('/api/trpc/batches.list', { headers }), needsKey)
+    }),
+  )
+
+  it('refuses every procedure but those of the session', async () => {
+    for (const [name, kind] of procedures()) {
+      const answer =
+        kind === 'mutation' ? await keyed.post(name, '{}') : await keyed.raw(`/api/trpc/${name}`)
+      if (name.startsWith('session.')) expect(answer.text, name).not.toContain('A key is needed')
+      else if (kind === 'subscription') expect(answer.text).toContain('"unauthorized"')
+      else expectRefusal(answer, needsKey)
+    }
+    // Asked for together, none slips through beside another.
+    const both = await keyed.raw('/api/trpc/session.get,batches.list?batch=1&input={}')
+    expect(both.text).toContain('"unauthorized"')
+    expect(both.text).not.toContain('"items"')
+  })
+
+  it.each(KEYS)('takes each of its keys', async (key) => {
+    const answer = await submit(keyed, { authorization: `Bearer ${key}` })
+    expect(answer.json).toMatchObject({ result: { data: { accepted: 1 } } })
+    const big = await submit(keyed, { authorization: `bearer ${key}` }, large)
+    expect(big.json).toMatchObject({ result: { data: { accepted: 1 } } })
+  })
+
+  it('signs a page in and out by a cookie that is not the key', async () => {
+    const refused = await keyed.post('session.signIn', '{"key":"first-key-2"}')
+    expectRefusal(refused, { status: 401, reason: 'unauthorized', message: 'not one of' })
+    expect(refused.headers['set-cookie']).toBeUndefined()
+
+    const answer = await keyed.post('session.signIn', JSON.stringify({ key: KEYS[0] }))
+    const set = String(answer.headers['set-cookie'])
+    expect(set).toMatch(/HttpOnly/)
+    expect(set).toMatch(/SameSite=(Lax|Strict)/)
+    expect(set).not.toContain(KEYS[0])
+    const cookie = set.split(';')[0] as string
+    expect(await keyed.query('session.get', undefined, { cookie })).toMatchObject({
+      auth: 'key',
+      signedIn: true,
+    })
+    expect((await submit(keyed, { cookie })).status).toBe(200)
+    // A page elsewhere has the browser send the cookie along, but not our Origin.
+    expectRefusal(await submit(keyed, { cookie, origin: 'https://evil.example' }), {
+      status: 403,
+      reason: 'forbidden_origin',
+      message: 'evil.example',
+    })
+    const out = await keyed.post('session.signOut', '', { cookie })
+    expect(String(out.headers['set-cookie'])).toMatch(/Max-Age=0/)
+  })
+
+  it('is known by any name, to those with a key', async () => {
+    const host = 'rewards.example.org'
+    expectRefusal(await submit(keyed, { host }), needsKey)
+    const { status } = await submit(keyed, { host, authorization: `Bearer ${KEYS[1]}` })
+    expect(status).toBe(200)
+  })
+
+  it('tells its health to everybody', async () => {
+    const { status, json } = await keyed.raw('/healthz')
+    expect(status).toBe(200)
+    expect(json).toMatchObject({ status: 'ok', pids: { workers: [] } })
+  })
+})
+
+describe('without keys', () => {
+  it.each(['evil.example', 'evil.example:3000', '127.0.0.1.evil.example', '10.0.0.1', '[::2]:80'])(
+    'refuses the host %s',
+    (host) =>
+      nothingStored(open, async () => {
+        const forbidden = { status: 403, reason: 'forbidden_host', message: host } as const
+        expectRefusal(await submit(open, { host }), forbidden)
+        expectRefusal(await submit(open, { host }, large), forbidden)
+        expectRefusal(await open.raw('/api/trpc/batches.list', { headers: { host } }), forbidden)
+      }),
+  )
+
+  it.each(['https://evil.example', 'null', 'http://127.0.0.1:1', 'file://', 'http://localhost'])(
+    'refuses the origin %s',
+    (origin) =>
+      nothingStored(open, async () => {
+        const refusal = { status: 403, reason: 'forbidden_origin', message: origin } as const
+        expectRefusal(await submit(open, { origin }), refusal)
+        expectRefusal(await submit(open, { origin }, large), refusal)
+      }),
+  )
+
+  it('refuses what a page of another site sends without an origin', async () => {
+    const headers = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }
+    expectRefusal(await open.raw('/api/trpc/batches.list', { headers }), {
+      status: 403,
+      reason: 'forbidden_origin',
+      message: 'another site',
+    })
+  })
+
+  it('takes this machine under its own names, and its own pages', async () => {
+    const { port } = new URL(open.url)
+    for (const host of [`localhost:${port}`, `127.0.0.1:${port}`, `[::1]:${port}`, 'LOCALHOST']) {
+      expect((await submit(open, { host })).status, host).toBe(200)
+      expect((await submit(open, { host, origin: `http://${host}` })).status, host).toBe(200)
+    }
+    const answer = await open.mutate<SubmitResult>('batches.submit', submission)
+    expect(answer.accepted).toBe(1)
+  })
+
+  it('passes a request id through, if it is one', async () => {
+    const given = await open.raw('/api/trpc/batches.list', {
+      headers: { 'x-request-id': 'run-7.3' },
+    })
+    expect(given.headers['x-request-id']).toBe('run-7.3')
+    const odd = await open.raw('/api/trpc/nope', { headers: { 'x-request-id': 'a b<script>' } })
+    expectRefusal(odd, { status: 404, reason: 'not_found', message: 'nope' })
+    expect(odd.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/)
+  })
+})
+
+describe('settings that it refuses to start with', () => {
+  const refused: [what: string, settings: Record<string, string>, told: RegExp][] = [
+    ['another machine without keys', { HOST: '0.0.0.0' }, /HOST=0\.0\.0\.0.*REWARDOPS_API_KEYS/],
+    ['every IPv6 address without keys', { HOST: '::' }, /HOST=::.*REWARDOPS_API_KEYS/],
+    [
+      'a setting that does not exist',
+      { REWARDOPS_WORKER: '4' },
+      /REWARDOPS_WORKER is not a setting.*REWARDOPS_WORKERS/s,
+    ],
+    ['a number that is none', { REWARDOPS_WORKERS: 'two' }, /REWARDOPS_WORKERS: /],
+    ['a port past the last', { PORT: '70000' }, /PORT: /],
+    ['a level that does not exist', { LOG_LEVEL: 'loud' }, /LOG_LEVEL: /],
+    [
+      'a key of three characters',
+      { REWARDOPS_API_KEYS: 'abc' },
+      /REWARDOPS_API_KEYS.*8 characters/,
+    ],
+    ['a database address that is none', { DATABASE_URL: 'mysql://x' }, /DATABASE_URL/],
+  ]
+  it.each(refused)('%s', async (_, settings, told) => {
+    const { code, stderr } = await runToEnd(settings)
+    expect(stderr).toMatch(told)
+    expect(stderr).not.toMatch(/\n\s+at /)
+    expect(code).toBe(1)
+  })
+
+  it('a port that is taken', async () => {
+    const { port } = new URL(open.url)
+    const { code, stderr } = await runToEnd({ PORT: port })
+    expect(stderr).toMatch(new RegExp(`${port}.*taken.*PORT`))
+    expect(code).toBe(1)
+  })
+})
+
+/** Every procedure there is, from the router itself, so that none is forgotten. */
+function procedures(): [name: string, kind: string][] {
+  return Object.entries(appRouter._def.procedures).map(([name, procedure]) => [
+    name,
+    (procedure as unknown as { _def: { type: string } })._def.type,
+  ])
+}
