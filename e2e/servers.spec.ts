@@ -24,21 +24,21 @@ test('a server is refused where it is wrong, kept when asked, and driven from it
 
   // Nothing typed, nothing sent.
   await form.getByRole('button', { name: 'Register' }).click()
-  await expect(form.getByLabel('Address')).toHaveAttribute('aria-invalid', 'true')
-  await expect(form.getByLabel('Name')).toHaveAttribute('aria-invalid', 'true')
+  await expect(form.getByLabel('Address', { exact: true })).toHaveAttribute('aria-invalid', 'true')
+  await expect(form.getByLabel('Name', { exact: true })).toHaveAttribute('aria-invalid', 'true')
 
   // An address the service does not want, and one that does not answer.
-  await form.getByLabel('Name').fill('loading')
-  await form.getByLabel('Address').fill('file:///etc/passwd')
+  await form.getByLabel('Name', { exact: true }).fill('loading')
+  await form.getByLabel('Address', { exact: true }).fill('file:///etc/passwd')
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form.getByText(/http:\/\/ or https:\/\//)).toBeVisible()
   const nobody = `http://127.0.0.1:${await freePort()}`
-  await form.getByLabel('Address').fill(nobody)
-  await form.getByLabel('Engine').selectOption('vllm')
-  await form.getByLabel('Model').fill(rm.model)
+  await form.getByLabel('Address', { exact: true }).fill(nobody)
+  await form.getByLabel('Engine', { exact: true }).selectOption('vllm')
+  await form.getByLabel('Model', { exact: true }).fill(rm.model)
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form.getByRole('alert').first()).toBeVisible()
-  await expect(form.getByLabel('Address')).toHaveAttribute('aria-invalid', 'true')
+  await expect(form.getByLabel('Address', { exact: true })).toHaveAttribute('aria-invalid', 'true')
   await expectAccessible(page)
 
   // Kept all the same, because it is still loading.
@@ -51,8 +51,8 @@ test('a server is refused where it is wrong, kept when asked, and driven from it
   // One that answers says itself what it is.
   const errors = watchErrors(page)
   await page.getByRole('button', { name: 'Register', exact: true }).click()
-  await form.getByLabel('Address').fill(rm.url)
-  await form.getByLabel('Name').fill('rm-1')
+  await form.getByLabel('Address', { exact: true }).fill(rm.url)
+  await form.getByLabel('Name', { exact: true }).fill('rm-1')
   await form.getByRole('button', { name: 'Register' }).click()
   await expect(form).toHaveCount(0)
   const row = page.locator('[data-server="rm-1"]')
