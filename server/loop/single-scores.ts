@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { RewardOpsError } from '../errors.ts'
-import { rulesFor } from '../rewards/resolve.ts'
+import { checkRulesForMore } from '../rewards/resolve.ts'
 import { plainArray, textArray } from '../store/array-literal.ts'
 import type { Client, Database } from '../store/database.ts'
 import { INTERACTIVE_POOL, type InlineSample, toRanges } from '../store/job-queue.ts'
@@ -140,7 +140,10 @@ export class SingleScores {
       : await this.#implicitBatch(key, first)
     const spec = await this.#spec(batchId)
     const samples = calls.map((call) => call.input.sample)
-    if (spec.reward.kind === 'rule') rulesFor(samples.map((s) => s.dataSource))
+    if (spec.reward.kind === 'rule') {
+      const toScore = samples.filter((s) => s.score == null)
+      checkRulesForMore([...new Set(toScore.map((s) => s.dataSource))], spec.reward.kwargs)
+    }
     const start = await this.#store(batchId, spec, calls)
     if (start < 0) {
       this.#specs.delete(batchId)
@@ -165,7 +168,7 @@ export class SingleScores {
       return await db.transaction(async (client) => {
         const { rows } = await client.query<{ start: number; now: Date }>({
           name: 'append-singles',
-          text: `select append_singles($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as start, clock_timestamp() as now`,
+          text: `select append_singles($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) as start, clock_timestamp() as now`,
           values: [
             batchId,
             textArray(samples.map((s) => s.uid)),
@@ -177,6 +180,7 @@ export class SingleScores {
             textArray(texts.map((t) => t.groundTruth)),
             textArray(texts.map((t) => t.extraInfo)),
             plainArray(texts.map((t) => t.encoding)),
+            `q${INTERACTIVE_POOL}`,
           ],
         })
         const { start, now } = rows[0]!
@@ -200,7 +204,7 @@ export class SingleScores {
             t: now.getTime(),
             s,
           })),
-          { run: spec.run, priority: spec.priority, client },
+          { run: spec.run, priority: spec.priority, client, wake: false },
         )
         return start
       })
@@ -245,9 +249,10 @@ export class SingleScores {
     const found = await find()
     if (found !== undefined) return found
     // The sample itself is checked first, so that a refused call opens nothing.
-    const draft = new BatchDraft()
-    draft.addParsed(input.sample)
-    if (input.reward.model === null) rulesFor([input.sample.dataSource])
+    const { dataSource, score } = input.sample
+    if (input.reward.model === null && score == null) {
+      checkRulesForMore([dataSource], input.reward.kwargs)
+    }
     try {
       const { batchId } = await acceptBatch(
         this.#accept,

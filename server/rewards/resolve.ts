@@ -10,7 +10,7 @@ import {
   listRules,
   ruleForDataSource,
 } from './rules/registry.ts'
-import type { Rule } from './rules/rule.ts'
+import { ownKwargs, type Rule } from './rules/rule.ts'
 
 /** What acceptance needs to know beside the request. */
 export interface ResolveContext {
@@ -106,13 +106,41 @@ export function resolveReward(
     }
   }
   const rules = rulesFor(dataSources)
-  const checked = checkRuleKwargs(rules.length > 0 ? rules : listRules(), spec.kwargs)
-  if (!checked.ok)
-    throw new RewardOpsError('invalid_kwargs', checked.message, { hint: checked.hint })
+  if (rules.length > 0) refuseKwargs(checkRuleKwargs(rules, spec.kwargs))
+  else refuseKwargsOfNoRule(spec.kwargs)
   const names = [...new Set(rules.map((rule) => rule.name))]
   return {
     reward: { kind: 'rule', model: null, kwargs: spec.kwargs, ...common },
     rewardName: names.length > 0 ? names.join(' + ') : 'rule by data source',
+  }
+}
+
+function refuseKwargs(checked: ReturnType<typeof checkRuleKwargs>): void {
+  if (!checked.ok) {
+    throw new RewardOpsError('invalid_kwargs', checked.message, { hint: checked.hint })
+  }
+}
+
+/** Of an open batch without samples it is not known yet which rules score it: each kwarg must suit one of all. */
+function refuseKwargsOfNoRule(kwargs: Record<string, unknown>): void {
+  for (const key of Object.keys(kwargs)) {
+    const one = { [key]: kwargs[key] }
+    const knowing = listRules().filter((rule) => key in rule.kwargs.shape)
+    if (knowing.some((rule) => checkRuleKwargs([rule], one).ok)) continue
+    refuseKwargs(checkRuleKwargs(knowing.length > 0 ? knowing : listRules(), one))
+  }
+}
+
+/**
+ * Whether a batch that is there can take samples of these data sources: each has a rule, and what the rule knows of
+ * the batch's kwargs is valid for it. Throws `unknown_data_source`, `invalid_kwargs`.
+ */
+export function checkRulesForMore(
+  dataSources: readonly string[],
+  kwargs: Record<string, unknown>,
+): void {
+  for (const rule of rulesFor(dataSources)) {
+    refuseKwargs(checkRuleKwargs([rule], ownKwargs(rule.kwargs, kwargs)))
   }
 }
 

@@ -1,5 +1,5 @@
 import { RewardOpsError } from '../../errors.ts'
-import { resolveReward, rulesFor } from '../../rewards/resolve.ts'
+import { checkRulesForMore, resolveReward } from '../../rewards/resolve.ts'
 import { copyIn } from '../../store/copy-in.ts'
 import type { Client, Database } from '../../store/database.ts'
 import { INTERACTIVE_POOL, type JobQueue, poolOfModel, RULES_POOL } from '../../store/job-queue.ts'
@@ -295,7 +295,9 @@ export async function appendToBatch(
         `${envelope.batchId} is ${batch.status} and takes no more samples.`,
       )
     }
-    if (batch.reward.kind === 'rule') rulesFor([...draft.dataSources.keys()])
+    if (batch.reward.kind === 'rule') {
+      checkRulesForMore([...draft.dataSources.keys()], batch.reward.kwargs)
+    }
     const groupNo = await appendGroups(client, batch, draft)
     await storeSamples(client, draft, {
       batchId,

@@ -65,6 +65,7 @@ export class BatchDraft {
   readonly groupOf: number[] = []
   readonly sizes: number[] = []
   readonly prescoredOf: number[] = []
+  /** Of the samples that did not come with a score. */
   readonly dataSources = new Map<string, number>()
   readonly #dataSourceOf: string[] = []
   readonly #responseLength: (number | null)[] = []
@@ -110,13 +111,14 @@ export class BatchDraft {
     }
     this.sizes[group]!++
     this.groupOf.push(group)
-    this.dataSources.set(sample.dataSource, (this.dataSources.get(sample.dataSource) ?? 0) + 1)
     this.#dataSourceOf.push(sample.dataSource)
     this.#responseLength.push(sample.responseLength ?? null)
     this.#score.push(sample.score ?? null)
     if (typeof sample.score === 'number') {
       this.prescored++
       this.prescoredOf[group]!++
+    } else {
+      this.dataSources.set(sample.dataSource, (this.dataSources.get(sample.dataSource) ?? 0) + 1)
     }
     if (typeof sample.index === 'number') this.#indexes.push({ index: sample.index, at })
     this.#encodeTexts(sample)
