@@ -1,0 +1,434 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { nothingStored } from '../testing/refusals.ts'
+import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type {
+  AppendResult,
+  BatchSummary,
+  GroupResult,
+  NextResult,
+  Page,
+  Result,
+  ResultsColumns,
+  SubmitResult,
+} from '../wire/trainer.ts'
+
+/** What a training loop relies on, with rewards by rule; what concerns reward models is in reward-models.test.ts. */
+
+let service: Service
+
+beforeAll(async () => {
+  service = await Service.start()
+})
+
+afterAll(async () => {
+  const problems = service?.log.problems()
+  const end = await service?.stop().finally(() => service.destroy())
+  expect(end?.code).toBe(0)
+  expect(problems).toEqual([])
+})
+
+const right = (uid: string) => sample({ uid })
+const wrong = (uid: string) => sample({ uid, response: 'About 70, I think.\n#### 70' })
+
+function submit(samples: Sample[], fields: Partial<Submit> = {}): Promise<SubmitResult> {
+  return service.mutate('batches.submit', { run: 'contract', step: 1, samples, ...fields })
+}
+
+const wait = (batchId: string) =>
+  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+const get = (batchId: string) => service.query<BatchSummary>('batches.get', { batchId })
+const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
+const next = (batchId: string, after: string | null, samples = 1, waitMs = 60_000) =>
+  service.query<NextResult>('batches.next', { batchId, after, samples, waitMs })
+const append = (batchId: string, startIndex: number, samples: Sample[]) =>
+  service.mutate<AppendResult>('batches.append', { batchId, startIndex, samples })
+const scored = (batchId: string, count: number) =>
+  waitFor(`${count} samples scored`, async () => (await get(batchId)).scored === count)
+
+describe('a batch', () => {
+  it('is acknowledged, scored, and summed up', async () => {
+    const samples = [right('a'), wrong('a'), right('b'), right('b'), right('c')]
+    const answer = await submit(samples, { step: 120, split: 'val' })
+    expect(answer).toEqual({
+      batchId: expect.stringMatching(/^b\d+$/),
+      accepted: 5,
+      groups: 3,
+      duplicate: false,
+    })
+    const end = await wait(answer.batchId)
+    expect(end).toMatchObject({
+      batchId: answer.batchId,
+      run: 'contract',
+      step: 120,
+      split: 'val',
+      status: 'completed',
+      samples: 5,
+      scored: 5,
+      failed: 0,
+      groups: 3,
+      groupsCompleted: 3,
+      mean: 0.8,
+      min: 0,
+      max: 1,
+      retries: 0,
+    })
+    expect(end.std).toBeCloseTo(Math.sqrt(0.2), 12)
+    for (const time of [end.submittedAt, end.startedAt, end.completedAt]) {
+      expect(time).toBe(new Date(time as string).toISOString())
+    }
+    const [submitted, started, completed] = [end.submittedAt, end.startedAt!, end.completedAt!]
+    expect(submitted <= started && started <= completed, JSON.stringify(end)).toBe(true)
+    const list = await service.query<Page<BatchSummary>>('batches.list', { split: 'val' })
+    expect(list.items[0]).toMatchObject({ batchId: answer.batchId, status: 'completed' })
+  })
+
+  it('is asked for by GET and by POST, as curl would', async () => {
+    const { batchId } = await submit([right('a')])
+    const byGet = await wait(batchId)
+    const byPost = await service.mutate<BatchSummary>('batches.get', { batchId })
+    expect(byPost).toEqual(byGet)
+    const plain = await service.raw(`/api/trpc/batches.get?input={"batchId":"${batchId}"}`)
+    expect(plain.headers['content-type']).toMatch(/^application\/json/)
+    expect(plain.json).toEqual({ result: { data: byGet } })
+  })
+
+  it('gives its results as columns in input order, with the union of the extra keys', async () => {
+    const dapo = { dataSource: 'math_dapo', groundTruth: '72', response: 'So it is\nAnswer: 72' }
+    const { batchId } = await submit([
+      sample({ uid: 'a', responseLength: 211 }),
+      sample({ uid: 'b', responseLength: 0, ...dapo }),
+      sample({ uid: 'a', response: '', responseLength: null }),
+      sample({ uid: 'b', responseLength: 1, ...dapo, response: 'Answer: 71' }),
+    ])
+    await wait(batchId)
+    const columns = await results(batchId)
+    expect(columns).toEqual({
+      index: [0, 1, 2, 3],
+      uid: ['a', 'b', 'a', 'b'],
+      status: ['scored', 'scored', 'scored', 'scored'],
+      reason: [null, null, null, null],
+      score: [1, 1, 0, -1],
+      rawScore: [1, 1, 0, -1],
+      substituted: [false, false, false, false],
+      rewardExtraKeys: ['acc', 'score', 'pred'],
+      rewardExtraInfo: {
+        acc: [1, true, 0, false],
+        score: [null, 1, null, -1],
+        pred: [null, '72', null, '71'],
+      },
+      position: [210, null, null, 0],
+    })
+    const page = await service.query<ResultsColumns>('batches.results', {
+      batchId,
+      offset: 1,
+      limit: 2,
+    })
+    expect(page).toMatchObject({ index: [1, 2], uid: ['b', 'a'], position: [null, null] })
+    expect(page.rewardExtraKeys).toEqual(['score', 'acc', 'pred'])
+  })
+
+  it('stores scores that came with it as they are, and scores the others', async () => {
+    const given = [
+      right('a'),
+      sample({ uid: 'a', score: -3.25 }),
+      sample({ uid: 'b', score: 1e-9 }),
+    ]
+    const { batchId } = await submit(given)
+    expect(await wait(batchId)).toMatchObject({ scored: 3, failed: 0, min: -3.25, max: 1 })
+    const columns = await results(batchId)
+    expect(columns).toMatchObject({ score: [1, -3.25, 1e-9], rawScore: [1, -3.25, 1e-9] })
+    expect(columns.rewardExtraInfo).toEqual({ acc: [1, null, null] })
+  })
+
+  it('needs no rule for samples that came with a score', async () => {
+    const { batchId } = await submit([
+      sample({ uid: 'a', dataSource: 'my/own-env', score: 0.5 }),
+      sample({ uid: 'b', dataSource: 'my/own-env', score: 2 }),
+    ])
+    const end = await get(batchId)
+    expect(end).toMatchObject({ status: 'completed', scored: 2, groupsCompleted: 2, mean: 1.25 })
+    const answer = await next(batchId, null, 2)
+    expect(answer).toMatchObject({ delivered: 2, remaining: 0, done: true })
+  })
+})
+
+describe('batches.next', () => {
+  it('delivers whole groups in order of completion, each once, whatever the cursor’s steps', async () => {
+    const { batchId } = await submit(rollouts(240, 8))
+    const seen: GroupResult[] = []
+    let cursor: string | null = null
+    for (let done = false; !done; ) {
+      const answer: NextResult = await next(batchId, cursor, 20)
+      const again = await next(batchId, cursor, 20)
+      // A lost answer is asked for again: what was delivered is the same, more may have completed since.
+      expect(again.groups.slice(0, answer.groups.length)).toEqual(answer.groups)
+      expect(answer.delivered).toBe(answer.groups.reduce((n, g) => n + g.samples.length, 0))
+      expect(answer.timedOut).toBe(false)
+      if (!answer.done) expect(answer.delivered).toBeGreaterThanOrEqual(20)
+      expect(answer.delivered).toBeLessThan(20 + 8)
+      seen.push(...answer.groups)
+      expect(answer.remaining).toBe(240 - 8 * seen.length)
+      cursor = answer.cursor
+      done = answer.done
+    }
+    expect(seen.map((g) => g.seq)).toEqual(Array.from({ length: 30 }, (_, i) => i + 1))
+    expect(new Set(seen.map((g) => g.uid)).size).toBe(30)
+    const times = seen.map((g) => g.completedAt)
+    expect(times).toEqual([...times].sort())
+    for (const group of seen) {
+      expect(group).toMatchObject({ mean: 0.5, std: Math.sqrt(2 / 7) })
+      expect(new Set(group.samples.map((s) => s.uid))).toEqual(new Set([group.uid]))
+      const indexes = group.samples.map((s) => s.index)
+      expect(indexes).toEqual([...indexes].sort((a, b) => a - b))
+    }
+    expect(seen.flatMap((g) => g.samples.map((s) => s.index)).sort((a, b) => a - b)).toEqual(
+      Array.from({ length: 240 }, (_, i) => i),
+    )
+    const atEnd = await next(batchId, cursor)
+    expect(atEnd).toEqual({
+      groups: [],
+      cursor,
+      delivered: 0,
+      remaining: 0,
+      done: true,
+      timedOut: false,
+    })
+  })
+
+  it('gives a sample as the contract has it', async () => {
+    const { batchId } = await submit([sample({ responseLength: 12 })])
+    const { groups } = await next(batchId, null)
+    expect(groups[0]?.samples[0]).toEqual({
+      index: 0,
+      uid: 'q-1',
+      status: 'scored',
+      reason: null,
+      score: 1,
+      rawScore: 1,
+      substituted: false,
+      rewardExtraInfo: { acc: 1 },
+      position: 11,
+      queueMs: expect.any(Number),
+      scoreMs: expect.any(Number),
+      attempts: 1,
+      serverName: null,
+      workerId: expect.stringMatching(/^w\d+$/),
+    } satisfies Result)
+    expect(groups[0]).toMatchObject({ mean: 1, std: null })
+  })
+
+  it('times out with the cursor unchanged, and takes any waitMs', async () => {
+    const { batchId } = await submit([right('a')], { open: true, groupSize: 2 })
+    const first = await next(batchId, null, 1, 30)
+    expect(first).toEqual({
+      groups: [],
+      cursor: expect.any(String),
+      delivered: 0,
+      remaining: 1,
+      done: false,
+      timedOut: true,
+    })
+    const second = await next(batchId, first.cursor, 1, 0)
+    expect(second).toEqual(first)
+    // An hour is taken as a minute; what ends the waiting here is the group.
+    const long = next(batchId, first.cursor, 1, 3_600_000)
+    await append(batchId, 1, [right('a')])
+    expect(await long).toMatchObject({ delivered: 2, timedOut: false, done: false })
+    await service.mutate('batches.close', { batchId })
+  })
+
+  it('waits for as many samples as were asked for, or the end', async () => {
+    const { batchId } = await submit([], { open: true, groupSize: 1 })
+    const three = next(batchId, null, 3)
+    await append(batchId, 0, [right('a'), right('b')])
+    await scored(batchId, 2)
+    expect(await next(batchId, null, 3, 0)).toMatchObject({ groups: [], timedOut: true })
+    await append(batchId, 2, [right('c')])
+    expect((await three).groups.map((g) => g.uid).sort()).toEqual(['a', 'b', 'c'])
+    const five = next(batchId, (await three).cursor, 5)
+    await append(batchId, 3, [right('d')])
+    await service.mutate('batches.close', { batchId })
+    expect(await five).toMatchObject({ delivered: 1, done: true, timedOut: false })
+  })
+})
+
+describe('open batches', () => {
+  it('take samples until they are closed, a repeated append changing nothing', async () => {
+    const { batchId, accepted } = await submit([], { open: true })
+    expect(accepted).toBe(0)
+    const first = [right('a'), wrong('b')]
+    const second = [right('b')]
+    expect(await append(batchId, 0, first)).toEqual({ batchId, accepted: 2, samples: 2 })
+    expect(await append(batchId, 2, second)).toEqual({ batchId, accepted: 1, samples: 3 })
+    await nothingStored(service, async () => {
+      expect(await append(batchId, 0, first)).toEqual({ batchId, accepted: 0, samples: 3 })
+      expect(await append(batchId, 2, second)).toEqual({ batchId, accepted: 0, samples: 3 })
+      expect(await append(batchId, 1, [first[1] as Sample])).toMatchObject({ accepted: 0 })
+    })
+    await scored(batchId, 3)
+    // Without groupSize a group may still grow: none is delivered before the close.
+    expect(await get(batchId)).toMatchObject({ status: 'open', groups: 2, groupsCompleted: 0 })
+    const closed = await service.mutate<BatchSummary>('batches.close', { batchId })
+    expect(closed).toMatchObject({ status: 'completed', scored: 3, groupsCompleted: 2 })
+    // Also after the close, for an answer that was lost.
+    expect(await append(batchId, 2, second)).toMatchObject({ accepted: 0, samples: 3 })
+    expect(await service.mutate('batches.close', { batchId })).toEqual(closed)
+  })
+
+  it('deliver groups of groupSize while they are open', async () => {
+    const { batchId } = await submit([right('a'), right('b')], { open: true, groupSize: 2 })
+    await scored(batchId, 2)
+    expect((await get(batchId)).groupsCompleted).toBe(0)
+    await append(batchId, 2, [wrong('b')])
+    const { groups, cursor } = await next(batchId, null)
+    expect(groups.map((g) => [g.uid, g.seq, g.mean])).toEqual([['b', 1, 0.5]])
+    await service.mutate('batches.close', { batchId })
+    // The close completes what there is of the others.
+    const rest = await next(batchId, cursor, 2)
+    expect(rest.groups.map((g) => [g.uid, g.seq, g.samples.length])).toEqual([['a', 2, 1]])
+    expect(rest.done).toBe(true)
+  })
+
+  it('end when they are closed empty', async () => {
+    const { batchId } = await submit([], { open: true })
+    const end = await service.mutate<BatchSummary>('batches.close', { batchId })
+    expect(end).toMatchObject({ status: 'completed', samples: 0, mean: null })
+    expect(await next(batchId, null)).toMatchObject({ groups: [], done: true, timedOut: false })
+    expect((await results(batchId)).index).toEqual([])
+  })
+
+  it('take appends of many callers, one after the other', async () => {
+    const { batchId } = await submit([], { open: true, groupSize: 4 })
+    // Each knows where its part begins; those that come too early are told so and come again.
+    const parts = Array.from({ length: 12 }, (_, i) => rollouts(4, 4, `p${i}`))
+    await Promise.all(
+      parts.map((part, i) =>
+        waitFor('its turn', () => append(batchId, i * 4, part).catch(gapOnly)),
+      ),
+    )
+    await service.mutate('batches.close', { batchId })
+    expect(await wait(batchId)).toMatchObject({ samples: 48, scored: 48, groupsCompleted: 12 })
+  })
+})
+
+describe('idempotency keys', () => {
+  it('make one batch of many submits at once', async () => {
+    const samples = rollouts(16)
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, () => submit(samples, { idempotencyKey: 'many' })),
+    )
+    expect(new Set(answers.map((a) => a.batchId)).size).toBe(1)
+    expect(answers.filter((a) => !a.duplicate)).toHaveLength(1)
+    for (const answer of answers) expect(answer).toMatchObject({ accepted: 16, groups: 2 })
+    const { batchId } = answers[0]!
+    expect(await wait(batchId)).toMatchObject({ samples: 16, scored: 16 })
+    expect(await submit(samples, { idempotencyKey: 'many' })).toMatchObject({
+      batchId,
+      duplicate: true,
+    })
+    // Defaults written out are the same content.
+    const explicit = { idempotencyKey: 'many', split: 'train', priority: 0, reward: {} } as const
+    expect(await submit(samples, explicit)).toMatchObject({ batchId, duplicate: true })
+  })
+
+  it('make one sample of many calls at once', async () => {
+    const call = { run: 'contract', step: 9, sample: right('k'), idempotencyKey: 'one-sample' }
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, () => service.mutate<Result>('samples.score', call)),
+    )
+    for (const answer of answers) expect(answer).toEqual(answers[0])
+    const { items } = await service.query<Page<BatchSummary>>('batches.list', { run: 'contract' })
+    expect(items.find((b) => b.step === 9)).toMatchObject({ samples: 1, scored: 1 })
+    expect(await service.mutate('samples.score', call)).toEqual(answers[0])
+  })
+})
+
+describe('samples.score', () => {
+  const score = (step: number, fields: Record<string, unknown> = {}) =>
+    service.mutate<Result>('samples.score', { run: 'single', step, sample: right('a'), ...fields })
+  const batchesOf = async (step: number) => {
+    const { items } = await service.query<Page<BatchSummary>>('batches.list', { run: 'single' })
+    return items.filter((b) => b.step === step)
+  }
+
+  it('gives one sample’s reward, all of a step in one implicit batch', async () => {
+    const first = await score(1, { sample: sample({ responseLength: 3 }) })
+    expect(first).toMatchObject({ index: 0, status: 'scored', score: 1, position: 2, attempts: 1 })
+    const second = await score(1, { sample: wrong('a') })
+    expect(second).toMatchObject({ index: 1, uid: 'a', score: 0 })
+    expect(await batchesOf(1)).toMatchObject([{ status: 'open', samples: 2, scored: 2, groups: 2 }])
+    await score(1, { split: 'val' })
+    await score(1, { reward: { kwargs: { method: 'flexible' } } })
+    expect(await batchesOf(1)).toHaveLength(3)
+  })
+
+  it('takes kwargs that suit the sample’s rule, and refuses those that do not', async () => {
+    const math = sample({ dataSource: 'math_dapo', response: 'Answer: 72' })
+    const flexible = { reward: { kwargs: { method: 'flexible' } } }
+    expect(await score(5, flexible)).toMatchObject({ score: 1 })
+    expect(await score(5, { ...flexible, sample: math })).toMatchObject({ score: 1 })
+    await nothingStored(service, async () => {
+      for (const [kwargs, dataSource] of [
+        [{ method: 'flexible' }, 'searchR1_nq'],
+        [{ method: 'loose' }, 'openai/gsm8k'],
+        [{ methd: 'flexible' }, 'openai/gsm8k'],
+      ] as const) {
+        const call = score(6, { reward: { kwargs }, sample: sample({ dataSource }) })
+        await expect(call).rejects.toMatchObject({ data: { reason: 'invalid_kwargs' } })
+      }
+    })
+    const open = await submit([], { open: true, ...flexible })
+    await append(open.batchId, 0, [right('a'), math])
+    await nothingStored(service, async () => {
+      const more = append(open.batchId, 2, [sample({ dataSource: 'searchR1_nq' })])
+      await expect(more).rejects.toMatchObject({ data: { reason: 'invalid_kwargs' } })
+    })
+    await service.mutate('batches.close', { batchId: open.batchId })
+  })
+
+  it('gives texts back as they were sent', async () => {
+    const odd = {
+      prompt: 'NUL \u0000 and \ud83d',
+      response: '\u0000\udc00\n#### 72',
+      extraInfo: { a: '\u0000' },
+    }
+    const { index } = await score(7, { sample: sample(odd) })
+    const [batch] = await batchesOf(7)
+    const id = `${batch?.batchId}-${index}`
+    expect(await service.query('samples.get', { id })).toMatchObject({ ...odd, score: 1 })
+  })
+
+  it('takes 200 at once', async () => {
+    const answers = await Promise.all(rollouts(200, 8, 'many').map((s) => score(2, { sample: s })))
+    expect(answers.map((a) => a.score)).toEqual(answers.map((_, i) => (i % 2 === 0 ? 1 : 0)))
+    expect(answers.map((a) => a.index).sort((a, b) => a - b)).toEqual(answers.map((_, i) => i))
+    expect(await batchesOf(2)).toMatchObject([{ samples: 200, scored: 200, groups: 25 }])
+  })
+
+  it('joins an open batch', async () => {
+    const { batchId } = await submit([right('a')], { open: true, groupSize: 2 })
+    expect(await score(3, { batchId })).toMatchObject({ index: 1, uid: 'a', score: 1 })
+    expect(await next(batchId, null)).toMatchObject({ delivered: 2 })
+    expect(await batchesOf(3)).toEqual([])
+    await service.mutate('batches.close', { batchId })
+  })
+
+  it('tells a failure as a failure, and one mistaken call of many alone', async () => {
+    const failed = await score(4, { sample: sample({ groundTruth: { not: 'text' } }) })
+    expect(failed).toMatchObject({ status: 'failed', reason: 'function_error', score: null })
+    const calls = Array.from({ length: 20 }, (_, i) =>
+      score(4, { sample: i === 7 ? sample({ dataSource: 'mine' }) : right('a') }),
+    )
+    const ends = await Promise.allSettled(calls)
+    expect(ends.map((e) => e.status === 'fulfilled')).toEqual(ends.map((_, i) => i !== 7))
+    expect((ends[7] as PromiseRejectedResult).reason.data.reason).toBe('unknown_data_source')
+  })
+})
+
+/** Null for a gap: come again. */
+function gapOnly(error: { data?: { reason?: string } }): null {
+  if (error.data?.reason !== 'append_gap') throw error
+  return null
+}
