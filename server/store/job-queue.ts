@@ -132,18 +132,27 @@ export class JobQueue {
   async insert(
     pool: string,
     jobs: ChunkJob[],
-    options: { run: string; priority: number; client: Client },
+    options: {
+      run: string
+      priority: number
+      client: Client
+      /** False where the caller wakes the workers itself. */
+      wake?: boolean
+    },
   ): Promise<void> {
     if (jobs.length === 0) return
     const db = {
-      executeSql: async (text: string, values?: unknown[]) => options.client.query(text, values),
+      executeSql: async (text: string, values?: unknown[]) =>
+        options.client.query({ name: this.#nameOf(text), text, values }),
     }
     await this.#boss.insert(
       pool,
       jobs.map((data) => ({ data, priority: options.priority, group: { id: options.run } })),
       { db },
     )
-    await options.client.query("select pg_notify('rewardops', $1)", [`q${pool}`])
+    if (options.wake !== false) {
+      await options.client.query("select pg_notify('rewardops', $1)", [`q${pool}`])
+    }
   }
 
   /** Takes up to `count` jobs, none of the runs in `ignoreRuns`. */

@@ -7,6 +7,10 @@ export class JobInHand {
   /** Workers lost while holding these samples, this delivery not counted. */
   readonly losses: number
   readonly open = new Set<number>()
+  /** Writes the claim, unless the job is done first. */
+  claimTimer: NodeJS.Timeout | undefined
+  /** The claim on its way or written; null while there is none. */
+  claim: Promise<unknown> | null = null
   /** Scored or failed, and not yet committed. */
   uncommitted = 0
 

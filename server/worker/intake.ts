@@ -202,7 +202,8 @@ export class Intake {
         if (run && !pool.served.includes(run)) pool.served.push(run)
         this.#host.take(pool.name, job)
       }
-      if (jobs.length > 0) pool.again = true
+      // Fewer than asked for: there are no more, and the next ones announce themselves.
+      if (jobs.length === count) pool.again = true
     } catch (error) {
       this.#log.debug({ err: (error as Error).message, pool: pool.name }, 'fetch failed')
     }

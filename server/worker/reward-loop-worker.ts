@@ -28,6 +28,10 @@ import { SlotGate } from './slot-gate.ts'
 
 /** A sample whose third worker died is given up. */
 const MAX_LOSSES = 3
+/** Most jobs are done before; a claim, and taking it back, would be two queries for nothing. */
+const CLAIM_AFTER_MS = 60
+/** Jobs that end within this time are completed together. */
+const COMPLETE_AFTER_MS = 20
 /** A batch's reward is remembered for this long after its last job. */
 const KEEP_BATCH_MS = 2_000
 /** Rules run in slices of this length, so that heartbeats and interactive samples get in between. */
@@ -170,7 +174,7 @@ export class RewardLoopWorker {
     let chars = 0
     try {
       const { b } = job.job.data
-      this.#claim(job, indexes)
+      job.claimTimer = setTimeout(() => this.#claim(job, indexes), CLAIM_AFTER_MS)
       const batch = await this.#batch(b)
       const rows = batch ? await this.#samplesOf(job, batch) : []
       for (const row of rows) {
@@ -204,6 +208,7 @@ export class RewardLoopWorker {
       // Not read: the claim stays, and after missed heartbeats somebody takes it again. Giving it back is quicker.
       this.#log.warn({ err: (error as Error).message }, 'chunk could not be read')
       this.#jobs.delete(job)
+      clearTimeout(job.claimTimer)
       this.intake.count(job.pool, -(job.open.size > 0 ? job.open.size : assumed), -chars)
       job.open.clear()
       await throughOutage(() => this.#returnJob(job, indexes), { forMs: 60_000 }).catch(() => {})
@@ -218,7 +223,7 @@ export class RewardLoopWorker {
 
   /** Best effort: without its claim a dead worker's job still comes back, by missed heartbeats. */
   #claim(job: JobInHand, indexes: number[]): void {
-    this.#db
+    job.claim = this.#db
       .rows(
         'claim',
         `insert into claim (job_id, queue, worker_id, batch_id, first_idx, last_idx, samples)
@@ -396,6 +401,7 @@ export class RewardLoopWorker {
 
   #finishJob(job: JobInHand, batch?: ActiveBatch): void {
     if (!this.#jobs.delete(job)) return
+    clearTimeout(job.claimTimer)
     if (batch) {
       batch.jobs--
       this.#leaveBatch(batch)
@@ -405,7 +411,7 @@ export class RewardLoopWorker {
     this.#completed.set(job.pool, list)
     if (!this.#completing) {
       this.#completing = true
-      setImmediate(() => void this.#completeJobs())
+      setTimeout(() => void this.#completeJobs(), COMPLETE_AFTER_MS)
     }
   }
 
@@ -420,10 +426,14 @@ export class RewardLoopWorker {
               pool,
               jobs.map((job) => job.attempt),
             )
+            const claimed = jobs.filter((job) => job.claim !== null)
+            if (claimed.length === 0) return
+            // Not before they are written: a claim that comes late would stay.
+            await Promise.all(claimed.map((job) => job.claim))
             await this.#db.rows(
               'unclaim',
               'delete from claim where job_id = any($1::uuid[]) and worker_id = $2',
-              [jobs.map((job) => job.job.id), this.#id],
+              [claimed.map((job) => job.job.id), this.#id],
             )
           },
           { forMs: 15 * 60_000 },

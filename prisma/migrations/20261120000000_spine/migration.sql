@@ -230,7 +230,8 @@ CREATE TABLE "score_key" (
 );
 
 -- Every statement in these functions looks rows up by key. Their plans are kept, and the first is made while the tables
--- are nearly empty, when scanning them looks cheap: so scans are switched off for them.
+-- are nearly empty, when scanning them looks cheap: so scans are switched off for them (settle_groups is only
+-- called by the others, under their settings).
 
 -- Counts ended samples into their groups and batches. Locks groups in order of (batch, number), then
 -- batches in order of id: with the order left to chance 2 workers gave 19 deadlocks in a run, sorted none.
@@ -238,7 +239,7 @@ CREATE TABLE "score_key" (
 CREATE FUNCTION settle_groups(
     p_batch int[], p_group int[], p_ended int[], p_failed int[], p_retries int[], p_started timestamptz
 ) RETURNS void LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+AS $$
 DECLARE
     b record;
     done int;
@@ -409,7 +410,8 @@ END $$;
 -- samples are acknowledged by their result, whose commit carries this one along.
 CREATE FUNCTION append_singles(
     p_batch int, p_uid text[], p_data_source text[], p_response_length int[], p_score float8[],
-    p_prompt text[], p_response text[], p_ground_truth text[], p_extra_info text[], p_encoding smallint[]
+    p_prompt text[], p_response text[], p_ground_truth text[], p_extra_info text[], p_encoding smallint[],
+    p_notify text
 ) RETURNS int LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
 DECLARE
@@ -450,5 +452,6 @@ BEGIN
     UPDATE batch SET samples = samples + n, scored = scored + scored_already, groups = v.groups,
         last_append_at = clock_timestamp() WHERE id = p_batch;
     IF scored_already > 0 THEN PERFORM settle_batch(p_batch); END IF;
+    PERFORM pg_notify('rewardops', p_notify);
     RETURN start;
 END $$;
