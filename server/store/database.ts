@@ -49,6 +49,11 @@ export class Database {
       statementTimeoutMs?: number
       /** Every statement is a lookup by key; the planner must not conclude otherwise from old statistics. */
       keyed?: boolean
+      /**
+       * Commits do not wait for the disk, except where a statement asks for it itself, as writing results does: what a
+       * worker notes for itself (jobs taken, heartbeats) may be lost in a crash, it would be done again anyway.
+       */
+      lazyCommits?: boolean
     },
   ) {
     this.url = url
@@ -59,9 +64,14 @@ export class Database {
       connectionTimeoutMillis: 10_000,
       idleTimeoutMillis: 60_000,
       ...(options.statementTimeoutMs ? { statement_timeout: options.statementTimeoutMs } : {}),
-      ...(options.keyed
-        ? { options: '-c enable_seqscan=off -c enable_hashjoin=off -c enable_mergejoin=off' }
-        : {}),
+      options: [
+        ...(options.keyed
+          ? ['enable_seqscan=off', 'enable_hashjoin=off', 'enable_mergejoin=off']
+          : []),
+        ...(options.lazyCommits ? ['synchronous_commit=off'] : []),
+      ]
+        .map((setting) => `-c ${setting}`)
+        .join(' '),
     })
     // Without a listener a killed Postgres would take the process down with it.
     this.pool.on('error', (error) =>

@@ -26,6 +26,7 @@ async function main(): Promise<void> {
     max: 6,
     name: 'rewardops worker',
     keyed: true,
+    lazyCommits: true,
   })
   const [{ id }] = (await throughOutage(
     () =>

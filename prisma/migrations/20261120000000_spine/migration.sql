@@ -297,6 +297,8 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 DECLARE
     batches int[]; groups int[]; ended int[]; failed int[]; retries int[]; started timestamptz; counted int;
 BEGIN
+    -- Results count when they are on disk, whatever the session says of its other commits.
+    PERFORM set_config('synchronous_commit', 'on', true);
     WITH result AS (
         SELECT * FROM unnest(p_batch, p_idx, p_status, p_attempts, p_score, p_raw, p_reason, p_substituted,
                              p_extra, p_queue_ms, p_score_ms, p_server, p_dispatched)

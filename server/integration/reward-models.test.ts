@@ -1,0 +1,351 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { AttemptDto } from '../wire/pages.ts'
+import type { ServerDto } from '../wire/servers.ts'
+import type {
+  BatchSummary,
+  NextResult,
+  Result,
+  ResultsColumns,
+  SubmitResult,
+} from '../wire/trainer.ts'
+
+/** Rewards by model, over two workers: limits as the servers see them, failures, deadlines, a server that dies. */
+
+const MODEL = 'judge/pair'
+const LIMITED = 'judge/limited'
+
+let service: Service
+let a: RewardModel
+let b: RewardModel
+let limited: RewardModel
+
+beforeAll(async () => {
+  const rm = (model: string) => startRewardModel(['--model', model, '--score', 'hash'])
+  ;[service, a, b, limited] = await Promise.all([
+    Service.start(),
+    rm(MODEL),
+    rm(MODEL),
+    rm(LIMITED),
+  ])
+  await register('a', a)
+  await register('b', b)
+  await register('limited', limited, { maxInFlight: 6 })
+})
+
+afterEach(async () => {
+  for (const rm of [a, b, limited]) await rm.set({ delayMs: 0, fault: 'none' }).catch(() => {})
+})
+
+afterAll(async () => {
+  const problems = service?.log.problems()
+  const end = await service?.stop().finally(() => service.destroy())
+  await Promise.all([a, b, limited].map((rm) => rm?.stop()))
+  expect(end?.code).toBe(0)
+  expect(problems).toEqual([])
+})
+
+const register = (name: string, rm: RewardModel, fields: object = {}) =>
+  service.mutate<ServerDto>('servers.register', { name, url: rm.url, ...fields })
+
+function submit(
+  samples: Sample[],
+  reward: Submit['reward'],
+  fields: Partial<Submit> = {},
+): Promise<SubmitResult> {
+  const model = reward?.model === undefined ? { model: LIMITED } : {}
+  return service.mutate('batches.submit', {
+    run: 'models',
+    step: 1,
+    samples,
+    reward: { ...model, ...reward },
+    ...fields,
+  })
+}
+
+const wait = (batchId: string) =>
+  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
+const allGroups = (batchId: string) =>
+  service.query<NextResult>('batches.next', { batchId, samples: 1_000_000, waitMs: 60_000 })
+const workersOf = ({ groups }: NextResult) =>
+  new Set(groups.flatMap((g) => g.samples.map((s) => s.workerId)))
+const attempts = async (id: string) =>
+  (await service.query<{ attemptLog: AttemptDto[] }>('samples.get', { id })).attemptLog
+
+/** No call is in flight anywhere once a batch has ended: counters are back at zero. */
+const idle = (rm: RewardModel) =>
+  waitFor('an idle reward model', async () => (await rm.counters()).inFlight === 0)
+
+describe('a score', () => {
+  it('is the model’s own, raw, and says where it came from', async () => {
+    const { batchId } = await submit([sample({ responseLength: 7 }), sample()], {})
+    expect(await wait(batchId)).toMatchObject({ scored: 2, rewardName: LIMITED })
+    const { groups } = await allGroups(batchId)
+    const [first, second] = groups[0]!.samples as [Result, Result]
+    expect(first).toMatchObject({
+      status: 'scored',
+      serverName: 'limited',
+      attempts: 1,
+      position: 6,
+      rewardExtraInfo: {},
+    })
+    expect(first.score).toBe(first.rawScore)
+    // The same text has the same score; logits, not probabilities.
+    expect(second.score).toBe(first.score)
+    const many = await submit(rollouts(64), {})
+    const { min, max } = await wait(many.batchId)
+    expect(min).toBeLessThan(-1)
+    expect(max).toBeGreaterThan(1)
+  })
+})
+
+describe('limits, as the server sees them', () => {
+  it('keep calls in flight at maxInFlight, over both workers', async () => {
+    await limited.set({ delayMs: 20, resetCounters: true })
+    const { batchId } = await submit(rollouts(400), {})
+    const groups = await allGroups(batchId)
+    expect(await wait(batchId)).toMatchObject({ scored: 400 })
+    const { maxInFlight, requests } = await limited.counters()
+    expect({ maxInFlight, requests }).toEqual({ maxInFlight: 6, requests: 400 })
+    expect(workersOf(groups).size).toBe(2)
+  })
+
+  it('keep to maxInFlight 1, and to a change while calls are in flight', async () => {
+    await limited.set({ delayMs: 10, resetCounters: true })
+    const { batchId } = await submit(rollouts(300), {})
+    await waitFor('the first half', async () => (await limited.counters()).answered > 100)
+    await service.mutate('servers.update', { name: 'limited', maxInFlight: 1 })
+    await waitFor('one call at a time', async () => (await limited.counters()).inFlight <= 1)
+    // Both workers know by now: the one that has no slot left asks, and is told.
+    const before = await limited.counters()
+    await waitFor('calls under the new limit', async () => {
+      const { answered } = await limited.counters()
+      return answered > before.answered + 10
+    })
+    await limited.set({ resetCounters: true })
+    expect(await wait(batchId)).toMatchObject({ scored: 300, failed: 0 })
+    const { maxInFlight, answered } = await limited.counters()
+    expect(maxInFlight).toBe(1)
+    expect(answered).toBeGreaterThan(20)
+    await service.mutate('servers.update', { name: 'limited', maxInFlight: 6 })
+  })
+
+  it('keep a batch at its maxConcurrency, over both workers', async () => {
+    await limited.set({ delayMs: 20, resetCounters: true })
+    const { batchId } = await submit(rollouts(160), { maxConcurrency: 3 })
+    expect(await wait(batchId)).toMatchObject({ scored: 160 })
+    expect((await limited.counters()).maxInFlight).toBe(3)
+  })
+
+  it('keep many single scores at the maxConcurrency of their batch, to the last', async () => {
+    await limited.set({ delayMs: 2, resetCounters: true })
+    const reward = { model: LIMITED, maxConcurrency: 2 }
+    const call = (s: Sample) =>
+      service.mutate<Result>('samples.score', { run: 'models', step: 2, reward, sample: s })
+    const texts = rollouts(120)
+    const answers: Result[] = []
+    // Four callers, each asking for its next as soon as it has one: batches come and go in the workers all the time.
+    await Promise.all(
+      [0, 1, 2, 3].map(async (caller) => {
+        for (let i = caller; i < texts.length; i += 4) answers.push(await call(texts[i] as Sample))
+      }),
+    )
+    expect(answers.every((answer) => answer.status === 'scored')).toBe(true)
+    expect((await limited.counters()).maxInFlight).toBeLessThanOrEqual(2)
+  })
+})
+
+describe('two servers of a model', () => {
+  it('share its samples by turns', async () => {
+    await Promise.all([a, b].map((rm) => rm.set({ delayMs: 2, resetCounters: true })))
+    const { batchId } = await submit(rollouts(200), { model: MODEL })
+    expect(await wait(batchId)).toMatchObject({ scored: 200, retries: 0 })
+    const [inA, inB] = [(await a.counters()).answered, (await b.counters()).answered]
+    expect(inA + inB).toBe(200)
+    expect(Math.abs(inA - inB), `${inA} and ${inB}`).toBeLessThan(60)
+    const names = (await allGroups(batchId)).groups.flatMap((g) =>
+      g.samples.map((s) => s.serverName),
+    )
+    expect(names.filter((name) => name === 'a')).toHaveLength(inA)
+  })
+
+  it('stand in for each other: a drained one gets nothing new', async () => {
+    expect(await service.mutate('servers.drain', { name: 'a' })).toMatchObject({
+      state: 'draining',
+    })
+    await idle(a)
+    await a.set({ resetCounters: true })
+    const { batchId } = await submit(rollouts(40), { model: MODEL })
+    expect(await wait(batchId)).toMatchObject({ scored: 40 })
+    // What was read of the registry a moment before may still be under way.
+    expect((await a.counters()).requests).toBeLessThan(40)
+    await a.set({ resetCounters: true })
+    const second = await submit(rollouts(40), { model: MODEL })
+    expect(await wait(second.batchId)).toMatchObject({ scored: 40, retries: 0 })
+    expect((await a.counters()).requests).toBe(0)
+    expect(await service.mutate('servers.resume', { name: 'a' })).toMatchObject({ state: 'ready' })
+  })
+
+  it('stand in for each other: one dies with samples in its hands', async () => {
+    await Promise.all([a, b].map((rm) => rm.set({ delayMs: 25, resetCounters: true })))
+    const { batchId } = await submit(rollouts(600), { model: MODEL })
+    await waitFor('some answers', async () => (await a.counters()).answered >= 60)
+    const { port } = new URL(a.url)
+    await a.kill9()
+    const end = await wait(batchId)
+    expect(end).toMatchObject({ status: 'completed', scored: 600, failed: 0 })
+    expect(end.retries).toBeGreaterThan(0)
+    const { groups } = await allGroups(batchId)
+    const twice = groups.flatMap((g) => g.samples).filter((s) => s.attempts > 1)
+    expect(twice.length).toBeGreaterThan(0)
+    for (const { index, serverName } of twice.slice(0, 5)) {
+      expect(serverName).toBe('b')
+      const log = await attempts(`${batchId}-${index}`)
+      expect(log.map((entry) => entry.attempt)).toEqual(log.map((_, i) => i + 1))
+      expect(log[0]).toMatchObject({ serverName: 'a', reason: 'transport' })
+      expect(log[0]?.detail).toMatch(/\w/)
+      expect(log.at(-1)).toMatchObject({ serverName: 'b', outcome: 'ok', reason: null })
+    }
+    const stateOfA = (state: string) =>
+      waitFor(`a ${state} server`, async () => {
+        const servers = await service.query<ServerDto[]>('servers.list')
+        return servers.find((s) => s.name === 'a')?.state === state
+      })
+    await stateOfA('unreachable')
+    a = await startRewardModel(['--model', MODEL, '--score', 'hash', '--port', port])
+    await stateOfA('ready')
+    await waitFor('work for the one that is back', async () => {
+      const more = await submit(rollouts(40), { model: MODEL })
+      await wait(more.batchId)
+      return (await a.counters()).answered > 0
+    })
+  })
+})
+
+describe('what could not be scored', () => {
+  it('is told apart, and substituted where that was asked for', async () => {
+    await limited.set({ fault: 'status:400', faultShare: 0.5, faultBy: 'text' })
+    const samples = rollouts(64)
+    const reward = { maxAttempts: 1, onFailure: { policy: 'constant', value: -7 } } as const
+    const { batchId } = await submit(samples, reward)
+    const end = await wait(batchId)
+    expect(end.scored + end.failed).toBe(64)
+    expect(Math.min(end.scored, end.failed)).toBeGreaterThan(0)
+    const columns = await results(batchId)
+    const kept: number[] = []
+    for (let i = 0; i < 64; i++) {
+      const failed = columns.status[i] === 'failed'
+      expect(columns.substituted[i]).toBe(failed)
+      expect(columns.reason[i]).toBe(failed ? 'rejected' : null)
+      if (failed) expect([columns.score[i], columns.rawScore[i]]).toEqual([-7, null])
+      else kept.push(columns.score[i] as number)
+    }
+    const mean = kept.reduce((sum, x) => sum + x, 0) / kept.length
+    expect(end.mean).toBeCloseTo(mean, 9)
+    expect(end.min).toBe(Math.min(...kept))
+    for (const group of (await allGroups(batchId)).groups) {
+      const own = group.samples.filter((s) => s.status === 'scored').map((s) => s.score as number)
+      if (own.length === 0) expect(group.mean).toBeNull()
+      else expect(group.mean).toBeCloseTo(own.reduce((s, x) => s + x, 0) / own.length, 9)
+    }
+  })
+
+  it('ends as timeout after timeoutMs, and the call with it', async () => {
+    await limited.set({ delayMs: 600_000 })
+    const { batchId } = await submit([sample(), sample()], { timeoutMs: 200 })
+    expect(await wait(batchId)).toMatchObject({ scored: 0, failed: 2 })
+    expect((await results(batchId)).reason).toEqual(['timeout', 'timeout'])
+    await idle(limited)
+  })
+
+  it.each([
+    ['null', { policy: 'null' }, null],
+    ['a constant', { policy: 'constant', value: 0.25 }, 0.25],
+  ] as const)(
+    'ends as deadline after deadlineMs, with %s for a score',
+    async (_, onFailure, score) => {
+      await limited.set({ delayMs: 600_000 })
+      const { batchId } = await submit(rollouts(24), { onFailure }, { deadlineMs: 300 })
+      expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 0, failed: 24 })
+      const columns = await results(batchId)
+      expect(new Set(columns.reason)).toEqual(new Set(['deadline']))
+      expect(new Set(columns.score)).toEqual(new Set([score]))
+      expect(new Set(columns.substituted)).toEqual(new Set([score !== null]))
+      expect(new Set(columns.rawScore)).toEqual(new Set([null]))
+      const { groups, done } = await allGroups(batchId)
+      expect(groups.map((g) => g.seq)).toEqual([1, 2, 3])
+      expect(done).toBe(true)
+      await idle(limited)
+    },
+  )
+
+  it('waits for a server of the model, until its time is up', async () => {
+    await service.mutate('servers.drain', { name: 'limited' })
+    const { batchId } = await submit([sample()], { timeoutMs: 300 }, { deadlineMs: 4_000 })
+    const end = await wait(batchId)
+    expect(end).toMatchObject({ scored: 0, failed: 1 })
+    expect((await results(batchId)).reason[0]).toMatch(/^(no_server|deadline)$/)
+    await service.mutate('servers.resume', { name: 'limited' })
+  })
+})
+
+describe('batches.cancel', () => {
+  it('ends what is not scored, keeps what is, and completes every group', async () => {
+    await limited.set({ delayMs: 20 })
+    const { batchId } = await submit(rollouts(400), {})
+    const before = await service.query<NextResult>('batches.next', {
+      batchId,
+      samples: 16,
+      waitMs: 60_000,
+    })
+    const cancelled = await service.mutate<BatchSummary>('batches.cancel', { batchId })
+    expect(cancelled.status).toBe('cancelled')
+    expect(cancelled.scored + cancelled.failed).toBe(400)
+    expect(cancelled.scored).toBeGreaterThanOrEqual(16)
+    expect(cancelled.failed).toBeGreaterThan(0)
+    expect(cancelled).toMatchObject({ groupsCompleted: 50, completedAt: expect.any(String) })
+    expect(cancelled.mean).not.toBeNull()
+    await idle(limited)
+    const columns = await results(batchId)
+    expect(columns.status.filter((s) => s === 'scored')).toHaveLength(cancelled.scored)
+    columns.status.forEach((status, i) => {
+      expect([columns.reason[i], columns.score[i] === null]).toEqual(
+        status === 'scored' ? [null, false] : ['cancelled', true],
+      )
+    })
+    // The cursor goes on: groups of the cancelled part are delivered too, marked.
+    const rest = await service.query<NextResult>('batches.next', {
+      batchId,
+      after: before.cursor,
+      samples: 1_000,
+    })
+    expect(rest).toMatchObject({ done: true, timedOut: false, remaining: 0 })
+    const seqs = [...before.groups, ...rest.groups].map((g) => g.seq)
+    expect(seqs).toEqual(Array.from({ length: 50 }, (_, i) => i + 1))
+    expect(rest.groups.some((g) => g.samples.some((s) => s.reason === 'cancelled'))).toBe(true)
+    // Nothing changes any more.
+    const again = await service.mutate<BatchSummary>('batches.cancel', { batchId })
+    expect(again).toEqual(cancelled)
+  })
+
+  it('ends an open batch', async () => {
+    await limited.set({ delayMs: 600_000 })
+    const { batchId } = await submit(rollouts(8), {}, { open: true })
+    await waitFor('calls in flight', async () => (await limited.counters()).inFlight > 0)
+    const end = await service.mutate<BatchSummary>('batches.cancel', { batchId })
+    expect(end).toMatchObject({ status: 'cancelled', failed: 8, groupsCompleted: 1 })
+    await idle(limited)
+    const more = service.mutate('batches.append', { batchId, startIndex: 8, samples: [sample()] })
+    await expect(more).rejects.toMatchObject({ data: { reason: 'batch_closed' } })
+  })
+
+  it('leaves an ended batch as it is', async () => {
+    const { batchId } = await submit([sample()], {})
+    const end = await wait(batchId)
+    expect(await service.mutate('batches.cancel', { batchId })).toEqual(end)
+  })
+})
