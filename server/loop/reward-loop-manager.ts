@@ -1,6 +1,5 @@
 import { RewardOpsError } from '../errors.ts'
 import { type Database, throughOutage } from '../store/database.ts'
-import { toSummary } from '../store/sql/batches.ts'
 import type {
   AppendInput,
   AppendResult,
@@ -113,6 +112,6 @@ export class RewardLoopManager {
       },
       { forMs: 5_000 },
     )
-    return toSummary(await this.reader.row(batchId))
+    return this.reader.summary(batchId)
   }
 }
