@@ -23,6 +23,8 @@ export class ModelPool {
   readonly servers: PoolServer[] = []
   /** Rows of the model that are not done, wherever they are. */
   rowCount = 0
+  /** Rows somebody waits for one by one: few, and before all others. */
+  readonly #urgent = new RowQueue()
   readonly #retries = new RowQueue()
   readonly #fresh = new RowQueue()
   readonly #policy: BalancingPolicy
@@ -56,7 +58,7 @@ export class ModelPool {
 
   /** Rows waiting for a slot; not those in back-off. */
   get waiting(): number {
-    return this.#retries.size + this.#fresh.size
+    return this.#urgent.size + this.#retries.size + this.#fresh.size
   }
 
   add(server: PoolServer): void {
@@ -71,13 +73,14 @@ export class ModelPool {
 
   /** Lets a new row go at once if a server has room and none waits before it, else queues it. */
   admit(row: Row, nowMs: number): void {
+    const queue = row.request.urgent === true ? this.#urgent : this.#fresh
     if (this.waiting > 0 || this.#immediate !== null) {
-      this.#fresh.push(row)
+      queue.push(row)
       this.pumpSoon()
       return
     }
     if (this.#burst >= DISPATCH_BATCH) {
-      this.#fresh.push(row)
+      queue.push(row)
       this.#pumpNextTurn()
       return
     }
@@ -85,7 +88,7 @@ export class ModelPool {
     if (this.#gather(nowMs)) {
       this.#start(row, this.#policy.pick(this.#candidates, row.request.key), nowMs)
     } else {
-      this.#fresh.push(row)
+      queue.push(row)
       this.#onShort(this)
     }
   }
@@ -144,7 +147,13 @@ export class ModelPool {
         this.#pumpNextTurn()
         return
       }
-      if (!this.#bindRetry(nowMs) && !this.#bindFresh(nowMs)) break
+      if (
+        !this.#bindFirst(this.#urgent, nowMs) &&
+        !this.#bindRetry(nowMs) &&
+        !this.#bindFirst(this.#fresh, nowMs)
+      ) {
+        break
+      }
     }
     if (this.waiting > 0) this.#onShort(this)
   }
@@ -163,10 +172,10 @@ export class ModelPool {
     return candidates.length > 0
   }
 
-  #bindFresh(nowMs: number): boolean {
-    const row = this.#fresh.first
+  #bindFirst(queue: RowQueue, nowMs: number): boolean {
+    const row = queue.first
     if (row === null) return false
-    this.#fresh.remove(row)
+    queue.remove(row)
     this.#start(row, this.#policy.pick(this.#candidates, row.request.key), nowMs)
     return true
   }

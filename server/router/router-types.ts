@@ -47,6 +47,8 @@ export interface ScoreRequest {
   maxAttempts: number
   /** Aborting it ends the sample as `cancelled` and the call upstream with it. One signal may serve many samples. */
   signal?: AbortSignal
+  /** Somebody waits for this very sample: it goes before those of a batch. */
+  urgent?: boolean
   /** For policies that keep related samples together; unused by round robin. */
   key?: string
 }

@@ -23,7 +23,7 @@ async function main(): Promise<void> {
     throw new Error('A worker needs DATABASE_URL: the address of the database its server uses.')
   }
   const db = new Database(config.databaseUrl, log, {
-    max: 6,
+    max: 8,
     name: 'rewardops worker',
     keyed: true,
     lazyCommits: true,

@@ -74,6 +74,8 @@ export class RewardLoopWorker {
   readonly #leases: LeaseHolder
   readonly #log: Logger
   readonly #writer: ResultWriter
+  /** For samples somebody waits for: never behind a flush of five hundred others. */
+  readonly #urgentWriter: ResultWriter
   readonly #clockOffsetMs: number
   readonly intake: Intake
   readonly counters: WorkerCounters = { scored: 0, failed: 0 }
@@ -108,6 +110,7 @@ export class RewardLoopWorker {
     this.#log = options.log
     this.#clockOffsetMs = options.clockOffsetMs
     this.#writer = new ResultWriter(options.db, options.id, options.log)
+    this.#urgentWriter = new ResultWriter(options.db, options.id, options.log)
     this.intake = new Intake(
       options.queue,
       {
@@ -151,7 +154,7 @@ export class RewardLoopWorker {
     }
     const unfinished = [...this.#jobs].filter((job) => job.open.size > 0)
     await Promise.all(unfinished.map((job) => this.#giveBack(job)))
-    await this.#writer.drain()
+    await Promise.all([this.#writer.drain(), this.#urgentWriter.drain()])
     await this.#completeJobs()
   }
 
@@ -198,7 +201,9 @@ export class RewardLoopWorker {
             `${job.losses} workers died while they held it`,
           )
       } else if (batch.spec.reward.kind === 'rule') {
-        for (const row of rows) this.#rules.push({ job, batch, sample: row })
+        const tasks = rows.map((sample) => ({ job, batch, sample }))
+        if (job.pool === INTERACTIVE_POOL) this.#rules.unshift(...tasks)
+        else for (const task of tasks) this.#rules.push(task)
         this.#running += rows.length
         this.#runRules()
       } else {
@@ -328,6 +333,7 @@ export class RewardLoopWorker {
       reward,
       router: this.#router,
       signal,
+      urgent: job.pool === INTERACTIVE_POOL,
       deadlineMs: deadline_at ? deadline_at.getTime() - startedAt : undefined,
     })
     this.#running--
@@ -374,7 +380,9 @@ export class RewardLoopWorker {
     if (outcome.ok) this.counters.scored++
     else this.counters.failed++
     const chars = row.response.length + (row.prompt?.length ?? 0)
-    this.#writer.add(
+    const urgent = job.pool === INTERACTIVE_POOL
+    const writer = urgent ? this.#urgentWriter : this.#writer
+    writer.add(
       {
         batchId: batch.spec.id,
         index: row.idx,
@@ -394,7 +402,7 @@ export class RewardLoopWorker {
           if (job.done) this.#finishJob(job, batch)
         },
       },
-      job.pool === INTERACTIVE_POOL,
+      urgent,
     )
     this.intake.count(job.pool, -1, -chars)
   }

@@ -26,6 +26,8 @@ export interface RewardContext {
   reward: ResolvedReward
   router: RewardRouter
   signal: AbortSignal | undefined
+  /** Somebody waits for this sample alone. */
+  urgent: boolean
   /** What the batch's deadline leaves, ms; undefined without one. */
   deadlineMs: number | undefined
 }

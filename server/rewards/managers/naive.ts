@@ -54,12 +54,13 @@ export const naiveManager: RewardManager = {
     }
   },
 
-  async runModel(sample, { reward, router, signal, deadlineMs }): Promise<RewardOutcome> {
+  async runModel(sample, { reward, router, signal, deadlineMs, urgent }): Promise<RewardOutcome> {
     const result = await router.score({
       model: reward.model as string,
       input: { prompt: sample.prompt, response: sample.solutionStr },
       timeoutMs: reward.timeoutMs,
       maxAttempts: reward.maxAttempts,
+      urgent,
       ...(signal ? { signal } : {}),
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
     })
