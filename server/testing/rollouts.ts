@@ -37,3 +37,20 @@ export function padding(chars: number): string {
     .repeat(Math.ceil(chars / 47))
     .slice(0, chars)
 }
+
+/** In another order, the same for the same seed (mulberry32 and Fisher–Yates). */
+export function shuffled<T>(list: readonly T[], seed: number): T[] {
+  let state = seed
+  const random = () => {
+    state = (state + 0x6d2b79f5) | 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296
+  }
+  const out = [...list]
+  for (let i = out.length - 1; i > 0; i--) {
+    const j = Math.floor(random() * (i + 1))
+    ;[out[i], out[j]] = [out[j] as T, out[i] as T]
+  }
+  return out
+}

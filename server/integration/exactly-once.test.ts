@@ -1,0 +1,153 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { hashScore } from '../../examples/reference-rm/score.ts'
+import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
+import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import { rollouts, type Sample } from '../testing/rollouts.ts'
+import { type Part, Service, STOP_MS } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+
+/** Whatever dies in the middle of a batch: every sample gets one end, every group is delivered once. */
+
+const SAMPLES = 2_000
+const GROUPS = SAMPLES / 8
+const RM_OPTIONS = ['--score', 'hash', '--delay-ms', '50']
+/** What the service says of what we did to it; everything else is a problem. */
+const EXPECTED = ['Postgres died; starting it again']
+/** Samples of a killed worker end within this long more than undisturbed. */
+const LOST_WORKER_MS = 15_000
+
+let service: Service
+let rm: RewardModel
+
+beforeAll(async () => {
+  ;[service, rm] = await Promise.all([Service.start(), startRewardModel(RM_OPTIONS)])
+  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+})
+
+afterEach(() => {
+  expect(service.log.problems(EXPECTED)).toEqual([])
+  const log = readFileSync(join(service.dataDir, 'postgres.log'), 'utf8')
+  expect(log).not.toContain('deadlock detected')
+})
+
+afterAll(async () => {
+  const end = await service?.stop().finally(() => service.destroy())
+  await rm?.stop()
+  expect(end?.code).toBe(0)
+})
+
+const get = (batchId: string) => service.query<BatchSummary>('batches.get', { batchId })
+
+async function submit(samples: Sample[], fields: object = {}): Promise<string> {
+  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+    run: 'exactly-once',
+    step: 1,
+    samples,
+    reward: { model: 'reference-rm' },
+    ...fields,
+  })
+  return batchId
+}
+
+/** The middle of a batch, by what has ended; throws when it came too late to see it. */
+async function middleOf(batchId: string): Promise<void> {
+  const { scored } = await waitFor('the middle of the batch', async () => {
+    const batch = await get(batchId)
+    return batch.scored >= SAMPLES / 5 && batch
+  })
+  expect(scored).toBeLessThan(SAMPLES)
+}
+
+/** Every sample has the score of its own text, and all are scored: what died cost no sample its reward. */
+async function expectAllScored(
+  followed: ReturnType<typeof followBatch>,
+  samples: Sample[],
+  groups: number,
+): Promise<void> {
+  const results = await expectExactlyOnce(service, followed, samples.length, groups)
+  expect(results.filter((r) => r.status !== 'scored')).toEqual([])
+  expect(results.map((r) => r.score)).toEqual(samples.map((s) => hashScore(s.response)))
+  await waitFor('an idle reward model', async () => (await rm.counters()).inFlight === 0)
+}
+
+describe('a batch of 2,000', () => {
+  let undisturbedMs: number
+
+  it('is scored undisturbed', async () => {
+    const samples = rollouts(SAMPLES, 8, 'undisturbed')
+    const followed = followBatch(service, await submit(samples))
+    const begun = performance.now()
+    await followed.done
+    undisturbedMs = performance.now() - begun
+    await expectAllScored(followed, samples, GROUPS)
+    expect((await get(followed.batchId)).retries).toBe(0)
+  })
+
+  it('survives a worker: the service stays up, its samples end soon, another takes its place', async () => {
+    const samples = rollouts(SAMPLES, 8, 'worker')
+    const followed = followBatch(service, await submit(samples))
+    await middleOf(followed.batchId)
+    const { workers: before } = await service.kill9('worker')
+    expect((await service.raw('/healthz')).status).toBe(200)
+    await waitFor(
+      'the end of the batch',
+      async () => (await get(followed.batchId)).completedAt !== null,
+      undisturbedMs + LOST_WORKER_MS,
+    )
+    await followed.done
+    expect(followed.repeated).toBe(0)
+    await expectAllScored(followed, samples, GROUPS)
+    const { workers } = await service.healthy()
+    expect(workers).toHaveLength(2)
+    expect(workers).not.toContain(before[0])
+    expect(workers).toContain(before[1])
+  })
+
+  it.each<[Part, restart: boolean]>([
+    ['server', true],
+    ['postgres', false],
+    ['all', true],
+  ])('survives kill -9 of %s', async (part, restart) => {
+    const samples = rollouts(SAMPLES, 8, part)
+    const idempotencyKey = `killed ${part}`
+    const batchId = await submit(samples, { idempotencyKey })
+    const followed = followBatch(service, batchId)
+    await middleOf(batchId)
+    const before = await service.kill9(part)
+    if (restart) await service.restart()
+    const after = await service.healthy()
+    expect(after.postgres).not.toBe(before.postgres)
+    await followed.done
+    if (restart) expect(followed.repeated).toBeGreaterThan(0)
+    await expectAllScored(followed, samples, GROUPS)
+    expect(await submit(samples, { idempotencyKey })).toBe(batchId)
+  })
+
+  it('survives SIGTERM: what is not finished is given back, and is no loss', async () => {
+    const samples = rollouts(SAMPLES, 8, 'sigterm')
+    const followed = followBatch(service, await submit(samples))
+    await middleOf(followed.batchId)
+    // From now on nothing ends by itself: what is in flight has to be given back.
+    await rm.set({ delayMs: 600_000 })
+    await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
+    const { code, signal, tookMs } = await service.stop()
+    expect({ code, signal }).toEqual({ code: 0, signal: null })
+    expect(tookMs).toBeLessThan(STOP_MS)
+    await service.restart()
+    await waitFor('calls that hang again', async () => (await rm.counters()).inFlight > 0)
+    const jobs = await service.sql<{ losses: number }>(
+      `select coalesce((data ->> 'l')::int, 0) + retry_count as losses from pgboss.job
+       where name like 'rm-%' and state < 'completed'`,
+    )
+    expect(jobs.length).toBeGreaterThan(0)
+    expect(Math.max(...jobs.map((job) => job.losses))).toBe(0)
+    // Calls begun under the long delay would hang on: the reward model is started anew, and they are made again.
+    await rm.kill9()
+    rm = await startRewardModel([...RM_OPTIONS, '--port', new URL(rm.url).port])
+    await followed.done
+    await expectAllScored(followed, samples, GROUPS)
+  })
+})
