@@ -46,14 +46,14 @@ test('a batch fills up and ends under the eyes of its reader, without a reload',
   page,
 }) => {
   const errors = watchErrors(page)
-  const batchId = await submit(240)
+  const batchId = await submit(400)
   await page.goto(`${service.url}/batches/${batchId}`)
   await expect(pageHeader(page).getByText('running')).toBeVisible()
   const first = await ended(page)
   await expect.poll(() => ended(page)).toBeGreaterThan(first)
   await expect(pageHeader(page).getByText('completed')).toBeVisible({ timeout: 30_000 })
-  await expect(page.getByLabel('The batch')).toContainText('240 of 240')
-  await expect(page.getByLabel('The batch')).toContainText('60 of 60')
+  await expect(page.getByLabel('The batch')).toContainText('400 of 400')
+  await expect(page.getByLabel('The batch')).toContainText('100 of 100')
   errors.expectNone()
 })
 
@@ -86,7 +86,7 @@ test('the tabs of a browser share one stream, and another takes over when the fi
 })
 
 test('frozen, a page stands still and says so; followed again, it catches up', async ({ page }) => {
-  const batchId = await submit(200)
+  const batchId = await submit(400)
   await page.goto(`${service.url}/batches/${batchId}`)
   await expectLive(page)
   await page.locator('[data-live]').click()

@@ -29,9 +29,12 @@ describe('numbers', () => {
 
   test('durations take the unit a person would say', () => {
     expect(
-      [0, 0.42, 9.94, 118.4, 999.6, 1240, 12_140, 59_949, 125_000, 3_600_000].map(durationText),
+      [0, 0.0042, 0.42, 9.94, 118.4, 999.6, 1240, 12_140, 59_949, 125_000, 3_600_000].map(
+        durationText,
+      ),
     ).toEqual([
       '0\u00a0ms',
+      '4.2\u00a0µs',
       '0.42\u00a0ms',
       '9.9\u00a0ms',
       '118\u00a0ms',

@@ -47,10 +47,12 @@ function minus(text: string): string {
   return text.replaceAll('-', '−')
 }
 
-/** A duration of milliseconds in the unit a person would say: `0.42 ms`, `118 ms`, `1.24 s`, `2:05 min`. */
+/** A duration of milliseconds in the unit a person would say: `4.2 µs`, `118 ms`, `1.24 s`, `2:05 min`. */
 export function formatDuration(ms: number | null | undefined): Quantity {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return { value: UNKNOWN, unit: '' }
   const size = Math.abs(ms)
+  // A rule takes microseconds.
+  if (size > 0 && size < 0.0995) return { value: significant(ms * 1000, 2), unit: 'µs' }
   if (size < 999.5)
     return { value: size < 10 ? significant(ms, 2) : String(Math.round(ms)), unit: 'ms' }
   if (size < 59_950) return { value: (ms / 1000).toFixed(size < 9_995 ? 2 : 1), unit: 's' }

@@ -62,13 +62,13 @@ export function SampleFilterBar({
           value={view.run}
           options={runs.data?.map((run) => run.name) ?? []}
           onChange={(run) => onChange({ run })}
-          width="w-40"
+          width="w-30"
         />
         <TypedFilter
           label="Batch"
           placeholder="Batch"
           value={view.batch}
-          width="w-20"
+          width="w-16"
           onCommit={(text) =>
             onChange({
               batch:
@@ -84,7 +84,7 @@ export function SampleFilterBar({
           label="Step"
           placeholder="Step"
           value={view.step === null ? null : String(view.step)}
-          width="w-16"
+          width="w-14"
           numeric
           onCommit={(text) => onChange({ step: wholeOf(text) })}
         />
@@ -94,7 +94,7 @@ export function SampleFilterBar({
           value={view.dataSource}
           options={seen((row) => row.dataSource)}
           onChange={(dataSource) => onChange({ dataSource })}
-          width="w-36"
+          width="w-30"
         />
         <Choice
           label="Status"
@@ -102,7 +102,7 @@ export function SampleFilterBar({
           value={view.status}
           options={SAMPLE_STATUSES}
           onChange={(status) => onChange({ status: status as SampleStatus | null })}
-          width="w-28"
+          width="w-26"
         />
         <Choice
           label="Failure reason"
@@ -110,7 +110,7 @@ export function SampleFilterBar({
           value={view.reason}
           options={SAMPLE_FAILURE_REASONS}
           onChange={(reason) => onChange({ reason: reason as SampleFailureReason | null })}
-          width="w-32"
+          width="w-27"
         />
         <Choice
           label="Server"
@@ -123,14 +123,14 @@ export function SampleFilterBar({
             ]),
           ]}
           onChange={(server) => onChange({ server })}
-          width="w-32"
+          width="w-27"
         />
         <span className="flex items-center gap-1 text-xs text-ink-3">
           <TypedFilter
             label="Score from"
             placeholder="Score ≥"
             value={view.scoreMin === null ? null : String(view.scoreMin)}
-            width="w-[72px]"
+            width="w-16"
             numeric
             onCommit={(text) => onChange({ scoreMin: finiteOf(text) })}
           />
@@ -139,7 +139,7 @@ export function SampleFilterBar({
             label="Score to"
             placeholder="≤"
             value={view.scoreMax === null ? null : String(view.scoreMax)}
-            width="w-[72px]"
+            width="w-16"
             numeric
             onCommit={(text) => onChange({ scoreMax: finiteOf(text) })}
           />
@@ -163,7 +163,7 @@ export function SampleFilterBar({
           </Button>
         )}
         <span className="ml-auto flex items-center gap-1">
-          <div className="w-32">
+          <div className="w-29">
             <Select
               label="Order"
               hideLabel

@@ -120,7 +120,7 @@ function RegisterForm({
         <div className="grid grid-cols-2 gap-3">
           <TextField
             label="Most calls in flight"
-            placeholder="found out by itself"
+            placeholder="chosen by the service"
             inputMode="numeric"
             {...text('maxInFlight')}
           />

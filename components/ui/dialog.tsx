@@ -25,7 +25,7 @@ export function Sheet({
     <Dialog.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Dialog.Portal>
         <Dialog.Backdrop className={BACKDROP} />
-        <Dialog.Popup className="fixed inset-y-0 right-0 z-50 flex w-full max-w-[440px] flex-col border-l bg-raised shadow-pop quick transition-transform data-ending-style:translate-x-6 data-ending-style:opacity-0 data-starting-style:translate-x-6 data-starting-style:opacity-0">
+        <Dialog.Popup className="outline-none fixed inset-y-0 right-0 z-50 flex w-full max-w-[440px] flex-col border-l bg-raised shadow-pop quick transition-transform data-ending-style:translate-x-6 data-ending-style:opacity-0 data-starting-style:translate-x-6 data-starting-style:opacity-0">
           <header className="flex h-12 shrink-0 items-center border-b px-5">
             <Dialog.Title className="text-md">{title}</Dialog.Title>
             <Dialog.Close
@@ -61,7 +61,7 @@ export function Window({
     <Dialog.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Dialog.Portal>
         <Dialog.Backdrop className={BACKDROP} />
-        <Dialog.Popup className="fixed top-[12vh] left-1/2 z-50 flex max-h-[70vh] w-[calc(100vw-32px)] max-w-[560px] -translate-x-1/2 flex-col overflow-hidden rounded-xl border border-line-strong bg-raised shadow-pop quick transition-[opacity,transform] data-ending-style:opacity-0 data-starting-style:scale-[0.985] data-starting-style:opacity-0">
+        <Dialog.Popup className="outline-none fixed top-[12vh] left-1/2 z-50 flex max-h-[70vh] w-[calc(100vw-32px)] max-w-[560px] -translate-x-1/2 flex-col overflow-hidden rounded-xl border border-line-strong bg-raised shadow-pop quick transition-[opacity,transform] data-ending-style:opacity-0 data-starting-style:scale-[0.985] data-starting-style:opacity-0">
           <Dialog.Title className={hideTitle ? 'sr-only' : 'border-b px-5 py-3 text-md'}>
             {title}
           </Dialog.Title>
@@ -96,7 +96,7 @@ export function Confirm({
     <AlertDialog.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <AlertDialog.Portal>
         <AlertDialog.Backdrop className={BACKDROP} />
-        <AlertDialog.Popup className="fixed top-[22vh] left-1/2 z-50 w-[calc(100vw-32px)] max-w-[420px] -translate-x-1/2 rounded-xl border border-line-strong bg-raised p-5 shadow-pop quick transition-[opacity,transform] data-ending-style:opacity-0 data-starting-style:scale-[0.985] data-starting-style:opacity-0">
+        <AlertDialog.Popup className="outline-none fixed top-[22vh] left-1/2 z-50 w-[calc(100vw-32px)] max-w-[420px] -translate-x-1/2 rounded-xl border border-line-strong bg-raised p-5 shadow-pop quick transition-[opacity,transform] data-ending-style:opacity-0 data-starting-style:scale-[0.985] data-starting-style:opacity-0">
           <AlertDialog.Title className="text-md">{title}</AlertDialog.Title>
           <AlertDialog.Description className="mt-2 text-ink-2" render={<div />}>
             {children}
