@@ -175,10 +175,11 @@ export class RewardLoopWorker {
     this.#jobs.add(job)
     this.intake.count(job.pool, assumed, 0)
     let chars = 0
+    let batch: ActiveBatch | null = null
     try {
       const { b } = job.job.data
       job.claimTimer = setTimeout(() => this.#claim(job, indexes), CLAIM_AFTER_MS)
-      const batch = await this.#batch(b)
+      batch = await this.#enterBatch(b)
       const rows = batch ? await this.#samplesOf(job, batch) : []
       for (const row of rows) {
         chars += row.response.length + (row.prompt?.length ?? 0)
@@ -186,28 +187,27 @@ export class RewardLoopWorker {
       }
       this.intake.count(job.pool, rows.length - assumed, chars)
       if (!batch || rows.length === 0) {
-        if (batch) this.#leaveBatch(batch)
-        this.#finishJob(job)
+        this.#finishJob(job, batch ?? undefined)
         return
       }
-      batch.jobs++
+      const entered = batch
       if (job.losses >= MAX_LOSSES) {
         for (const row of rows)
           this.#fail(
             job,
-            batch,
+            entered,
             row,
             'worker_lost',
             `${job.losses} workers died while they held it`,
           )
       } else if (batch.spec.reward.kind === 'rule') {
-        const tasks = rows.map((sample) => ({ job, batch, sample }))
+        const tasks = rows.map((sample) => ({ job, batch: entered, sample }))
         if (job.pool === INTERACTIVE_POOL) this.#rules.unshift(...tasks)
         else for (const task of tasks) this.#rules.push(task)
         this.#running += rows.length
         this.#runRules()
       } else {
-        for (const row of rows) void this.#scoreByModel(job, batch, row)
+        for (const row of rows) void this.#scoreByModel(job, entered, row)
       }
     } catch (error) {
       // Not read: the claim stays, and after missed heartbeats somebody takes it again. Giving it back is quicker.
@@ -216,6 +216,7 @@ export class RewardLoopWorker {
       clearTimeout(job.claimTimer)
       this.intake.count(job.pool, -(job.open.size > 0 ? job.open.size : assumed), -chars)
       job.open.clear()
+      if (batch) this.#leaveBatch(batch)
       await throughOutage(() => this.#returnJob(job, indexes), { forMs: 60_000 }).catch(() => {})
     }
   }
@@ -281,8 +282,21 @@ export class RewardLoopWorker {
     }
   }
 
+  /** A job of it is in hand, and left one day: a batch forgotten meanwhile would have lost its gate's slots for good. */
+  async #enterBatch(id: number): Promise<ActiveBatch | null> {
+    for (;;) {
+      const loading = this.#batch(id)
+      const batch = await loading
+      if (batch === null) return null
+      if (this.#batches.get(id) !== loading) continue
+      batch.jobs++
+      return batch
+    }
+  }
+
   /** Forgets a batch that has had no jobs in hand for a while: what scores one sample at a time comes back soon. */
   #leaveBatch(batch: ActiveBatch): void {
+    batch.jobs--
     if (batch.jobs > 0 || batch.leaving) return
     batch.leaving = true
     setTimeout(() => {
@@ -410,10 +424,7 @@ export class RewardLoopWorker {
   #finishJob(job: JobInHand, batch?: ActiveBatch): void {
     if (!this.#jobs.delete(job)) return
     clearTimeout(job.claimTimer)
-    if (batch) {
-      batch.jobs--
-      this.#leaveBatch(batch)
-    }
+    if (batch) this.#leaveBatch(batch)
     const list = this.#completed.get(job.pool) ?? []
     list.push(job)
     this.#completed.set(job.pool, list)
