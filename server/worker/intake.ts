@@ -129,6 +129,9 @@ export class Intake {
     if (!paused) this.pumpAll()
   }
 
+  /** Takes one job at a time: what was taken last lost two workers, and its like may follow. */
+  oneByOne = false
+
   pumpAll(): void {
     for (const name of this.#pools.keys()) this.pump(name)
   }
@@ -188,7 +191,8 @@ export class Intake {
 
   async #fetch(pool: PoolState, room: number): Promise<void> {
     try {
-      const count = Math.max(1, Math.min(MAX_JOBS_PER_FETCH, Math.floor(room / SAMPLES_PER_JOB)))
+      const most = this.oneByOne ? 1 : MAX_JOBS_PER_FETCH
+      const count = Math.max(1, Math.min(most, Math.floor(room / SAMPLES_PER_JOB)))
       if (performance.now() < pool.soleUntilMs) pool.served = []
       let jobs = await this.#queue.fetch(pool.name, count, pool.served)
       if (jobs.length === 0 && pool.served.length > 0) {

@@ -85,7 +85,9 @@ export class RewardLoopWorker {
   #ruleLoop = false
   readonly #completed = new Map<string, JobInHand[]>()
   #completing = false
-  readonly #alone: { pool: string; job: HeldJob }[] = []
+  /** Jobs whose samples lost two workers, until they are run or given back. */
+  #alone: JobInHand[] = []
+  #runningAlone = false
   #running = 0
   #stopping = false
 
@@ -131,7 +133,7 @@ export class RewardLoopWorker {
   /** The jobs it holds, by pool, for heartbeats. */
   jobsByPool(): Map<string, { id: string; retryCount: number }[]> {
     const out = new Map<string, { id: string; retryCount: number }[]>()
-    for (const job of this.#jobs) {
+    for (const job of [...this.#jobs, ...this.#alone]) {
       const list = out.get(job.pool) ?? []
       list.push(job.attempt)
       out.set(job.pool, list)
@@ -153,7 +155,15 @@ export class RewardLoopWorker {
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
     const unfinished = [...this.#jobs].filter((job) => job.open.size > 0)
-    await Promise.all(unfinished.map((job) => this.#giveBack(job)))
+    await Promise.all([
+      ...unfinished.map((job) =>
+        this.#giveBack(
+          job,
+          [...job.open].sort((a, b) => a - b),
+        ),
+      ),
+      ...this.#alone.map((job) => this.#giveBack(job, indexesOf(job.job.data))),
+    ])
     await Promise.all([this.#writer.drain(), this.#urgentWriter.drain()])
     await this.#completeJobs()
   }
@@ -161,11 +171,12 @@ export class RewardLoopWorker {
   #take(pool: string, job: HeldJob): void {
     const inHand = new JobInHand(job, pool)
     if (inHand.losses >= MAX_LOSSES - 1) {
-      this.#alone.push({ pool, job })
+      this.#alone.push(inHand)
       this.intake.paused = true
       void this.#runAlone()
       return
     }
+    this.intake.oneByOne = false
     void this.#start(inHand)
   }
 
@@ -178,7 +189,9 @@ export class RewardLoopWorker {
     let batch: ActiveBatch | null = null
     try {
       const { b } = job.job.data
-      job.claimTimer = setTimeout(() => this.#claim(job, indexes), CLAIM_AFTER_MS)
+      // What killed a worker may do so again, and soon.
+      if (job.losses > 0) this.#claim(job, indexes)
+      else job.claimTimer = setTimeout(() => this.#claim(job, indexes), CLAIM_AFTER_MS)
       batch = await this.#enterBatch(b)
       const rows = batch ? await this.#samplesOf(job, batch) : []
       for (const row of rows) {
@@ -468,8 +481,7 @@ export class RewardLoopWorker {
   }
 
   /** What has not ended goes back as a new job that counts no loss: stopping is not dying. */
-  async #giveBack(job: JobInHand): Promise<void> {
-    const indexes = [...job.open].sort((a, b) => a - b)
+  async #giveBack(job: JobInHand, indexes: number[]): Promise<void> {
     job.open.clear()
     await throughOutage(() => this.#returnJob(job, indexes), { forMs: 5_000 }).catch(
       (error: Error) =>
@@ -501,34 +513,44 @@ export class RewardLoopWorker {
 
   /**
    * Samples that lost two workers: cut into jobs of one, and each of these runs with nothing else in this process,
-   * so that one that kills its worker takes nobody with it.
+   * so that one that kills its worker takes nobody with it. What was fetched beside it goes back at once: waiting
+   * here it would die along, or miss its heartbeats behind a slow one, and be given up for what it did not do.
    */
   async #runAlone(): Promise<void> {
-    if (this.#alone.length > 1) return
+    if (this.#runningAlone) return
+    this.#runningAlone = true
     while (this.#alone.length > 0 && !this.#stopping) {
-      const { pool, job } = this.#alone[0]!
-      const inHand = new JobInHand(job, pool)
-      const indexes = indexesOf(job.data)
+      const [job, ...others] = this.#alone as [JobInHand, ...JobInHand[]]
+      const indexes = indexesOf(job.job.data)
       try {
         if (indexes.length > 1) {
-          const { b, t } = job.data
-          await this.#requeue(
-            inHand,
-            indexes.map((i) => ({ b, t, i: [i, i], l: inHand.losses })),
-          )
+          this.#alone.shift()
+          await this.#cutToOnes(job)
+        } else if (others.length > 0) {
+          this.#alone = [job]
+          for (const other of others) await this.#cutToOnes(other)
         } else {
-          while (this.#jobs.size > 0 && !this.#stopping)
-            await new Promise((resolve) => setTimeout(resolve, 20))
-          await this.#start(inHand)
-          while (this.#jobs.size > 0 && !this.#stopping)
-            await new Promise((resolve) => setTimeout(resolve, 20))
+          while (this.#jobs.size > 0 && !this.#stopping) await shortly()
+          // More may have come from a fetch that was under way.
+          if (this.#alone.length > 1 || this.#stopping) continue
+          this.#alone = []
+          await this.#start(job)
+          while (this.#jobs.size > 0 && !this.#stopping) await shortly()
         }
       } catch (error) {
         this.#log.warn({ err: (error as Error).message }, 'a sample could not be run alone')
       }
-      this.#alone.shift()
     }
+    this.#runningAlone = false
+    this.intake.oneByOne = true
     if (!this.#stopping) this.intake.paused = false
+  }
+
+  /** Gives a job back as jobs of one sample each, which count the same losses. */
+  async #cutToOnes(job: JobInHand): Promise<void> {
+    const { b, t } = job.job.data
+    const ones = indexesOf(job.job.data).map((i): ChunkJob => ({ b, t, i: [i, i], l: job.losses }))
+    await throughOutage(() => this.#requeue(job, ones), { forMs: 60_000 })
   }
 
   #now(): number {
@@ -560,6 +582,10 @@ function attemptLogOf(
       detail: outcome.detail,
     },
   ]
+}
+
+function shortly(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 20))
 }
 
 /** One sample's mistake is that sample's failure: thrown from here it would end the worker, and all that it holds. */

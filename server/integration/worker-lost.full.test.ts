@@ -1,0 +1,91 @@
+import type { ServerResponse } from 'node:http'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { type FakeCall, FakeServer } from '../engines/testing/fake-server.ts'
+import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
+import { rollouts } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { ServerDto } from '../wire/servers.ts'
+import type { SubmitResult } from '../wire/trainer.ts'
+
+/** Samples whose workers die: given up after the third, and only those. Full: what lapses here lapses after 10 s. */
+
+const MODEL = 'killer'
+/** Long enough that samples which are run one after the other wait longer than a job's heartbeat lasts (10 s). */
+const DELAY_MS = 400
+/** Kills at once: all its neighbours are in flight then. */
+const POISON = 'POISON'
+
+let service: Service
+let rm: FakeServer
+/** What the reward model does before it answers a text. */
+let onText: (text: string) => Promise<void> | void = () => {}
+
+beforeAll(async () => {
+  rm = await FakeServer.start(answer)
+  service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
+  // Room for many jobs at once: what is fetched together with the one that kills is at risk too.
+  const server = { name: 'rm', url: rm.url, engine: 'vllm', maxInFlight: 1_000 }
+  await service.mutate<ServerDto>('servers.register', server)
+})
+
+afterAll(async () => {
+  const problems = service?.log.problems(['results could not be written'])
+  const end = await service?.stop().finally(() => service.destroy())
+  await rm?.close()
+  expect(end?.code).toBe(0)
+  expect(problems).toEqual([])
+})
+
+/** As vLLM answers; the score is the text's length. */
+function answer(call: FakeCall, res: ServerResponse): void {
+  const send = (body: object) =>
+    res.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  if (call.path === '/v1/models') {
+    send({ data: [{ id: MODEL, owned_by: 'vllm', max_model_len: 32_768 }] })
+  } else if (call.path === '/version') send({ version: '0.29.0' })
+  else if (call.path !== '/classify' || call.method !== 'POST') res.writeHead(404).end()
+  else {
+    const { messages } = JSON.parse(call.body) as { messages: { content: string }[] }
+    const text = messages.at(-1)?.content as string
+    setTimeout(
+      async () => {
+        await onText(text)
+        if (!call.aborted) send({ data: [{ index: 0, probs: [text.length] }] })
+      },
+      text === POISON ? 0 : DELAY_MS,
+    )
+  }
+}
+
+const submit = (samples: object[], fields: object = {}) =>
+  service.mutate<SubmitResult>('batches.submit', {
+    run: 'worker-lost',
+    step: 1,
+    samples,
+    reward: { model: MODEL },
+    ...fields,
+  })
+
+it('a sample that kills its workers is given up after the third; its neighbours are scored', async () => {
+  const AT = 20
+  let kills = 0
+  const samples = rollouts(48, 8).map((s, i) => (i === AT ? { ...s, response: POISON } : s))
+  onText = async (text) => {
+    if (text !== POISON) return
+    kills++
+    await service.kill9('worker')
+  }
+  const { batchId } = await submit(samples)
+  const followed = followBatch(service, batchId)
+  await followed.done
+  onText = () => {}
+  const results = await expectExactlyOnce(service, followed, 48, 6)
+  expect(results.filter((r) => r.status !== 'scored').map((r) => [r.index, r.reason])).toEqual([
+    [AT, 'worker_lost'],
+  ])
+  expect(results.map((r) => r.score)).toEqual(
+    samples.map((s, i) => (i === AT ? null : s.response.length)),
+  )
+  expect(kills).toBe(3)
+}, 180_000)
