@@ -89,3 +89,23 @@ it('a sample that kills its workers is given up after the third; its neighbours 
   )
   expect(kills).toBe(3)
 }, 180_000)
+
+it('results that the database refuses are not lost: they are scored again', async () => {
+  onText = () => {}
+  // As a full disk does: every result of a certain score is refused, for reasons that are none of the samples'.
+  const refused = rollouts(1)[0]!.response.length
+  await service.sql(
+    `alter table sample add constraint refused check (score is distinct from ${refused}) not valid`,
+  )
+  const samples = rollouts(32, 8)
+  const { batchId } = await submit(samples)
+  const followed = followBatch(service, batchId)
+  await waitFor(
+    'a refused flush',
+    () => service.log.find('results could not be written').length > 0,
+  )
+  await service.sql('alter table sample drop constraint refused')
+  await followed.done
+  const results = await expectExactlyOnce(service, followed, 32, 4)
+  expect(results.map((r) => r.score)).toEqual(samples.map((s) => s.response.length))
+}, 120_000)

@@ -13,6 +13,8 @@ export class JobInHand {
   claim: Promise<unknown> | null = null
   /** Scored or failed, and not yet committed. */
   uncommitted = 0
+  /** The database refused some of its results. */
+  unwritten = false
 
   constructor(job: HeldJob, pool: string) {
     this.job = job

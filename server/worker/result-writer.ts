@@ -21,8 +21,8 @@ export interface EndedSample {
   dispatchedAtMs: number
   /** Kept only where there is more to tell than the sample's own row does. */
   attemptLog: AttemptRecord[] | null
-  /** Called when the result is committed. */
-  committed: () => void
+  /** Called when the result is committed, or could not be written for a reason other than an outage. */
+  settled: (written: boolean) => void
 }
 
 /** A finished sample waits at most this long for others to be written with it. */
@@ -77,16 +77,17 @@ export class ResultWriter {
     const samples = this.#waiting.splice(0, FLUSH_SAMPLES * 2)
     this.#flushes++
     void throughOutage(() => this.#write(samples), { forMs: OUTAGE_MS })
+      .then(() => true)
       .catch((error: Error) => {
-        // The job is not completed: another delivery scores these again.
         this.#log.error(
           { err: error.message, samples: samples.length },
           'results could not be written',
         )
+        return false
       })
-      .then(() => {
+      .then((written) => {
         this.#flushes--
-        for (const sample of samples) sample.committed()
+        for (const sample of samples) sample.settled(written)
         if (this.#waiting.length >= FLUSH_SAMPLES) this.#flush()
         else if (this.#waiting.length > 0) this.#timer ??= setTimeout(() => this.#flush(), FLUSH_MS)
         if (this.pending === 0 || this.#waiting.length > 0) {

@@ -424,8 +424,9 @@ export class RewardLoopWorker {
         serverId: last?.serverId ?? null,
         dispatchedAtMs,
         attemptLog: attemptLogOf(outcome, dispatchedAtMs, scoreMs),
-        committed: () => {
+        settled: (written) => {
           job.uncommitted--
+          if (!written) job.unwritten = true
           if (job.done) this.#finishJob(job, batch)
         },
       },
@@ -438,6 +439,8 @@ export class RewardLoopWorker {
     if (!this.#jobs.delete(job)) return
     clearTimeout(job.claimTimer)
     if (batch) this.#leaveBatch(batch)
+    // Not completed, its heartbeat lapses: what was not written is scored again, and is a loss should it never be.
+    if (job.unwritten) return
     const list = this.#completed.get(job.pool) ?? []
     list.push(job)
     this.#completed.set(job.pool, list)
