@@ -88,10 +88,10 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
     <>
       <PageLink
         href={`/samples?batch=${batch.batchId}&sort=worst`}
-        className={`${buttonClass('plain', true)} hidden sm:inline-flex`}
+        className={buttonClass('plain', true)}
       >
         <ArrowDownWideNarrow size={14} aria-hidden />
-        Worst samples
+        <span className="max-sm:sr-only">Worst samples</span>
       </PageLink>
       {isActive(batch) && (
         <Button small onClick={() => setAsking(true)}>
@@ -122,7 +122,7 @@ function BatchBody({ batch }: { batch: BatchViewDto }) {
         <RewardDistribution batch={batch} />
         <GroupCompletion batch={batch} />
       </div>
-      <div className="grid border-t xl:grid-cols-[minmax(0,1fr)_400px]">
+      <div className="grid border-t xl:grid-cols-[minmax(0,1fr)_360px]">
         <GroupTable batch={batch} />
         <BatchSide batch={batch} />
       </div>
@@ -181,23 +181,13 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           label="Retries"
           value={formatCount(batch.retries)}
           unit={batch.retries === 1 ? 'call' : 'calls'}
-          detail={
-            batch.scoreMsP50 === null
-              ? 'made again'
-              : `scoring p50 ${durationText(batch.scoreMsP50)}, p95 ${durationText(batch.scoreMsP95)}`
-          }
+          detail={batch.retries === 0 ? 'no call was repeated' : 'made again after a failure'}
         />
         <Figure
           label={active ? 'Time left' : 'Took'}
           value={active ? eta.value : took.value}
           {...((active ? eta.unit : took.unit) ? { unit: active ? eta.unit : took.unit } : {})}
-          detail={
-            active
-              ? `${durationText(duration)} so far`
-              : batch.queueMsP50 === null
-                ? 'acceptance to end'
-                : `queue p50 ${durationText(batch.queueMsP50)}, p95 ${durationText(batch.queueMsP95)}`
-          }
+          detail={active ? `${durationText(duration)} so far` : 'from acceptance to the end'}
         />
       </FigureStrip>
       {active && (

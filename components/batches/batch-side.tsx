@@ -21,6 +21,7 @@ export function BatchSide({ batch }: { batch: BatchViewDto }) {
       <DataSources batch={batch} />
       <Failures batch={batch} />
       {batch.servers.length > 0 && <Servers batch={batch} />}
+      <Times batch={batch} />
       <RewardSpec batch={batch} />
     </div>
   )
@@ -172,6 +173,44 @@ function Servers({ batch }: { batch: BatchViewDto }) {
           </tbody>
         </table>
       </Scroll>
+    </Section>
+  )
+}
+
+function Times({ batch }: { batch: BatchViewDto }) {
+  if (batch.queueMsP50 === null && batch.scoreMsP50 === null) return null
+  const rows = [
+    ['In the queue', batch.queueMsP50, batch.queueMsP95],
+    ['From first call to end', batch.scoreMsP50, batch.scoreMsP95],
+  ] as const
+  return (
+    <Section title="Times of a sample" note={`n = ${formatCount(batch.scored + batch.failed)}`}>
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th scope="col">Waited</th>
+            <th scope="col" className="end">
+              p50
+            </th>
+            <th scope="col" className="end">
+              p95
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map(([what, p50, p95]) => (
+            <tr key={what}>
+              <td>{what}</td>
+              <td className="end">
+                <Quantity of={formatDuration(p50)} />
+              </td>
+              <td className="end">
+                <Quantity of={formatDuration(p95)} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
     </Section>
   )
 }

@@ -26,7 +26,7 @@ import { GROUP_PAGE, pagesOfRows, seqOfRow } from './group-pages.ts'
 const isFull = (page: { items: unknown[] } | undefined) => page?.items.length === GROUP_PAGE
 
 const ROW_PX = 36
-const COLUMNS = 'grid-cols-[44px_minmax(92px,1fr)_76px_186px_116px_minmax(190px,1.2fr)]'
+const COLUMNS = 'grid-cols-[40px_minmax(124px,1fr)_66px_178px_112px_minmax(196px,1.2fr)]'
 
 /** Groups in the order in which they completed, with what each waited for. */
 export function GroupTable({ batch }: { batch: BatchViewDto }) {
@@ -129,7 +129,7 @@ function GroupRows({
           <div role="rowgroup" className="sticky top-0 z-10 bg-surface">
             <div
               role="row"
-              className={`grid ${COLUMNS} h-8 items-center gap-x-4 border-b px-5 text-xs text-ink-3`}
+              className={`grid ${COLUMNS} h-8 items-center gap-x-3 border-b px-5 text-xs text-ink-3`}
             >
               <span role="columnheader" className="text-right">
                 No.
@@ -157,7 +157,7 @@ function GroupRows({
                   key={seq}
                   role="row"
                   aria-rowindex={item.index + 2}
-                  className={`absolute inset-x-0 grid ${COLUMNS} items-center gap-x-4 border-b px-5 hover:bg-hover`}
+                  className={`absolute inset-x-0 grid ${COLUMNS} items-center gap-x-3 border-b px-5 hover:bg-hover`}
                   style={{ height: ROW_PX, transform: `translateY(${item.start}px)` }}
                 >
                   <GroupRow
@@ -213,7 +213,7 @@ function GroupRow({
           className="font-mono text-xs hover:underline"
           title={group.uid}
         >
-          {shortenMiddle(group.uid, 22)}
+          {shortenMiddle(group.uid, 20)}
         </PageLink>
         <span className="num ml-2 text-xs text-ink-3">×{formatCount(group.size)}</span>
       </span>
@@ -248,11 +248,11 @@ function Slowest({ group, batchId }: { group: BatchGroupDto; batchId: string }) 
     >
       <PageLink
         href={`/samples?batch=${batchId}&sample=${batchId}-${group.slowestIndex}`}
-        className="num w-12 shrink-0 font-mono text-xs hover:underline"
+        className="num w-11 shrink-0 font-mono text-xs hover:underline"
       >
         #{group.slowestIndex}
       </PageLink>
-      <span className="flex h-1.5 w-16 shrink-0 overflow-hidden rounded-full" aria-hidden>
+      <span className="flex h-1.5 w-10 shrink-0 overflow-hidden rounded-full" aria-hidden>
         <span style={{ width: `${(queue / whole) * 100}%`, background: 'var(--data-8)' }} />
         <span style={{ width: `${(score / whole) * 100}%`, background: 'var(--data-2)' }} />
       </span>

@@ -1,4 +1,5 @@
 import { durationText } from '../format/numbers.ts'
+import { linearTicks } from './distribution.prepare.ts'
 
 /** A point of the completion curve: `groups` done at `ms` after acceptance. */
 export interface CompletionPoint {
@@ -16,6 +17,8 @@ export interface CompletionChartData {
   halfMs: number | null
   allMs: number | null
   endMs: number
+  /** Ticks of the count axis, none above the number of groups. */
+  countTicks: { at: number; label: string }[]
 }
 
 /** Prepares the curve. `elapsedMs` is the age of a batch that runs, null for one that has ended. */
@@ -39,6 +42,7 @@ export function prepareCompletion(
     halfMs: reach(Math.ceil(totalGroups / 2)),
     allMs: reach(totalGroups),
     endMs,
+    countTicks: linearTicks(totalGroups).filter((tick) => tick.at <= totalGroups),
   }
 }
 

@@ -139,9 +139,8 @@ export function CompletionPlot({ data, total }: { data: CompletionChartData; tot
           axisLine={false}
           tickLine={false}
           domain={[0, Math.max(total, 1)]}
-          tickCount={5}
-          allowDecimals={false}
-          tickFormatter={(n: number) => formatCount(n)}
+          ticks={data.countTicks.map((tick) => tick.at)}
+          tickFormatter={labelOf(data.countTicks)}
         />
         {data.halfMs !== null && (
           <ReferenceLine x={data.halfMs} stroke="var(--ink-3)" strokeDasharray="2 3" />

@@ -2,7 +2,7 @@
 
 import { Menu } from '@base-ui/react/menu'
 import { useQuery } from '@tanstack/react-query'
-import { Check, Columns3, Link2, SlidersHorizontal, X } from 'lucide-react'
+import { Check, Columns3, FilterX, Link2, SlidersHorizontal, X } from 'lucide-react'
 import { useState } from 'react'
 import type { SampleRowDto } from '../../server/wire/pages.ts'
 import {
@@ -12,7 +12,7 @@ import {
 import type { SampleStatus } from '../../server/wire/trainer.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { MENU_POPUP } from '../ui/action-menu.tsx'
-import { Button } from '../ui/button.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
 import { useCopy } from '../ui/copy-text.tsx'
 import { Select } from '../ui/field.tsx'
 import { chosenColumns, columnChoices } from './sample-columns.tsx'
@@ -158,9 +158,9 @@ export function SampleFilterBar({
           </span>
         )}
         {isNarrowed(view) && (
-          <Button small variant="quiet" onClick={() => onChange({ ...NO_FILTERS })}>
-            Clear
-          </Button>
+          <IconButton label="Clear the filters" onClick={() => onChange({ ...NO_FILTERS })}>
+            <FilterX size={14} aria-hidden />
+          </IconButton>
         )}
         <span className="ml-auto flex items-center gap-1">
           <div className="w-29">
@@ -300,10 +300,9 @@ function ColumnMenu({
     <Menu.Root>
       <Menu.Trigger
         render={
-          <Button small variant="quiet">
-            <Columns3 size={13} aria-hidden />
-            Columns
-          </Button>
+          <IconButton label="Columns">
+            <Columns3 size={15} aria-hidden />
+          </IconButton>
         }
       />
       <Menu.Portal>
