@@ -9,6 +9,8 @@ import type { JobQueue } from '../store/job-queue.ts'
 const MAX_BACKOFF_MS = 5_000
 /** A worker that is not seen for this long is dead: five missed reports. */
 export const DEAD_AFTER_MS = 5_000
+/** A worker claims a job that it has held for 60 ms; this leaves a busy one time to do so. */
+const CLAIMED_BY_MS = 1_500
 /** Of the 8 s that SIGTERM may take. */
 const STOP_MS = 6_500
 
@@ -168,7 +170,30 @@ async function giveBackOf(
   }
   await db.adhoc('delete from lease where worker_id = any($1::int[])', [ids])
   await db.adhoc("select pg_notify('rewardops', 'w')")
+  // Should it fail, missed heartbeats bring them back, after 10 s.
+  giveBackUnclaimed(db, queue).catch(() => {})
   return claims.reduce((n, c) => n + c.samples, 0)
+}
+
+/**
+ * Jobs that the dead took and had no time to claim. Most jobs end before that, and whose a fresh one is nobody can
+ * tell: so they are looked for once the living have claimed theirs.
+ */
+async function giveBackUnclaimed(db: Database, queue: JobQueue): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, CLAIMED_BY_MS).unref())
+  const jobs = await db.adhoc<{ id: string; name: string }>(
+    `select id, name from pgboss.job where state = 'active'
+       and started_on < clock_timestamp() - $1 * interval '1 millisecond'
+       and not exists (select from claim where job_id = job.id)`,
+    [CLAIMED_BY_MS],
+  )
+  for (const pool of new Set(jobs.map((job) => job.name))) {
+    await queue.giveBack(
+      pool,
+      jobs.filter((job) => job.name === pool).map((job) => job.id),
+    )
+    await db.adhoc("select pg_notify('rewardops', $1)", [`q${pool}`])
+  }
 }
 
 /** Workers not seen for a while, wherever they ran, lose their jobs to the others. */

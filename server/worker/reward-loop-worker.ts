@@ -172,6 +172,7 @@ export class RewardLoopWorker {
     const inHand = new JobInHand(job, pool)
     if (inHand.losses >= MAX_LOSSES - 1) {
       this.#alone.push(inHand)
+      this.#claim(inHand, indexesOf(job.data))
       this.intake.paused = true
       void this.#runAlone()
       return
@@ -190,8 +191,9 @@ export class RewardLoopWorker {
     try {
       const { b } = job.job.data
       // What killed a worker may do so again, and soon.
-      if (job.losses > 0) this.#claim(job, indexes)
-      else job.claimTimer = setTimeout(() => this.#claim(job, indexes), CLAIM_AFTER_MS)
+      if (job.losses > 0) {
+        if (job.claim === null) this.#claim(job, indexes)
+      } else job.claimTimer = setTimeout(() => this.#claim(job, indexes), CLAIM_AFTER_MS)
       batch = await this.#enterBatch(b)
       const rows = batch ? await this.#samplesOf(job, batch) : []
       for (const row of rows) {
@@ -502,6 +504,8 @@ export class RewardLoopWorker {
 
   /** Replaces a job by others, in one transaction. */
   async #requeue(job: JobInHand, jobs: ChunkJob[]): Promise<void> {
+    // Not before it is written: a claim that comes late would stay.
+    await job.claim
     const spec = await batchSpec(this.#db, job.job.data.b)
     await this.#db.transaction(async (client) => {
       await this.#queue.insert(job.pool, jobs, {
