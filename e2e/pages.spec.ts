@@ -5,7 +5,7 @@ import {
   startReferenceRmProcess,
 } from '../examples/processes/reference-rm.ts'
 import type { SampleInput } from '../server/wire/trainer.ts'
-import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
@@ -152,10 +152,13 @@ test('every chart has the same numbers as a table', async ({ page }) => {
 
 test('the palette goes anywhere, ? lists the keys, f focuses the filter', async ({ page }) => {
   await page.goto(service.url)
+  await expectLive(page)
   await page.keyboard.press('Control+k')
   await page.getByRole('combobox').fill(batch)
   await page.keyboard.press('Enter')
   await page.waitForURL(`**/batches/${batch}`)
+  // As long as the palette fades out, keys are still its own.
+  await expect(page.getByRole('combobox')).toHaveCount(0)
   await page.keyboard.press('?')
   const keys = page.getByRole('dialog', { name: 'Keys' })
   await expect(keys).toContainText('Go to anything')
