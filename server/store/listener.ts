@@ -36,12 +36,14 @@ export class Listener {
       keepAlive: true,
       connectionTimeoutMillis: 5_000,
     })
+    let listening = false
     const again = (error?: Error) => {
       if (this.#client !== client) return
       this.#client = null
       client.end().catch(() => {})
       if (this.#closed) return
-      this.#log.warn({ err: error?.message }, 'listening connection lost')
+      // Once a loss: it is tried five times a second, however long the database is away.
+      if (listening) this.#log.warn({ err: error?.message }, 'listening connection lost')
       this.#retry = setTimeout(() => void this.start(), 200)
     }
     this.#client = client
@@ -51,6 +53,7 @@ export class Listener {
     try {
       await client.connect()
       await client.query(`listen ${CHANNEL}`)
+      listening = true
       this.#onReconnect()
     } catch (error) {
       again(error as Error)
