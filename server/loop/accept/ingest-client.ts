@@ -104,8 +104,13 @@ export class IngestClient {
     }
   }
 
+  /** Bodies on their way are asked to come back. */
   async close(): Promise<void> {
     clearTimeout(this.#idle)
+    const stopping = new RewardOpsError('shutting_down', 'The service is stopping.', {
+      retryAfterMs: 2_000,
+    })
+    for (const body of this.#bodies.values()) body.settle(stopping)
     await this.#thread?.terminate()
     this.#thread = null
   }
