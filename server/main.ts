@@ -201,11 +201,12 @@ async function main(): Promise<void> {
     log.info({ signal }, 'stopping')
     routes.stopping = true
     starting = 'stopping'
+    signals.stop()
     server.close()
     live.close()
     models.stop()
     await Promise.allSettled([sweeps.stop(), workers.stop()])
-    signals.notifyAll()
+    manager.stop()
     await Promise.allSettled([ingest.close(), listener.close(), queue.stop()])
     server.closeIdleConnections()
     await Promise.race([

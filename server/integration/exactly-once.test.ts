@@ -4,10 +4,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { hashScore } from '../../examples/reference-rm/score.ts'
 import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
 import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
-import { rollouts, type Sample } from '../testing/rollouts.ts'
+import { rollouts, type Sample, sample } from '../testing/rollouts.ts'
 import { type Part, Service, STOP_MS } from '../testing/service.ts'
+import type { CallError } from '../testing/trpc-call.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+import type { BatchSummary, NextResult, SubmitResult } from '../wire/trainer.ts'
 
 /** Whatever dies in the middle of a batch: every sample gets one end, every group is delivered once. */
 
@@ -133,9 +134,31 @@ describe('a batch of 2,000', () => {
     // From now on nothing ends by itself: what is in flight has to be given back.
     await rm.set({ delayMs: 600_000 })
     await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
+    const long = service.query<NextResult>('batches.next', {
+      batchId: followed.batchId,
+      samples: SAMPLES,
+      waitMs: 60_000,
+    })
+    const single = service
+      .mutate('samples.score', {
+        run: 'exactly-once',
+        step: 2,
+        reward: { model: 'reference-rm' },
+        sample: sample(),
+      })
+      .catch((error: CallError) => error.data.reason)
+    await waitFor('a single score under way', async () => {
+      const [row] = await service.sql<{ n: number }>(
+        'select count(*)::int as n from batch where step = 2',
+      )
+      return row?.n === 1
+    })
     const { code, signal, tookMs } = await service.stop()
     expect({ code, signal }).toEqual({ code: 0, signal: null })
     expect(tookMs).toBeLessThan(STOP_MS)
+    // Who waited got an answer, not a broken connection.
+    expect(await long).toMatchObject({ groups: [], timedOut: true })
+    expect(await single).toBe('shutting_down')
     await service.restart()
     await waitFor('calls that hang again', async () => (await rm.counters()).inFlight > 0)
     const jobs = await service.sql<{ losses: number }>(

@@ -64,7 +64,8 @@ export class BatchReader {
     for (;;) {
       const row = await this.row(batchId)
       const leftMs = until - performance.now()
-      if (row.completed_at !== null || leftMs <= 0 || signal?.aborted) return this.summaryOf(row)
+      const over = leftMs <= 0 || signal?.aborted || this.#signals.stopped
+      if (row.completed_at !== null || over) return this.summaryOf(row)
       await this.#signals.wait(row.id, leftMs, signal)
     }
   }
@@ -102,7 +103,7 @@ export class BatchReader {
           timedOut: false,
         }
       }
-      if (leftMs <= 0 || signal?.aborted) {
+      if (leftMs <= 0 || signal?.aborted || this.#signals.stopped) {
         const before = await samplesDelivered(this.#db, id, after)
         return {
           groups: [],

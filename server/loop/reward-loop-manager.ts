@@ -54,6 +54,11 @@ export class RewardLoopManager {
     return this.#singles.score(input, signal)
   }
 
+  /** Answers who still waits for a single score; to be called when the workers have stopped. */
+  stop(): void {
+    this.#singles.stop()
+  }
+
   /** No more samples follow. Closing a closed batch changes nothing; a cancelled one cannot be closed. */
   async close(batchId: string): Promise<BatchSummary> {
     const row = await this.reader.row(batchId)

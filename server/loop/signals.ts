@@ -4,6 +4,7 @@
  */
 export class BatchSignals {
   readonly #waiters = new Map<number, Set<() => void>>()
+  #stopped = false
 
   /** The batch moved. */
   notify(batchId: number): void {
@@ -16,6 +17,16 @@ export class BatchSignals {
   /** Notifications may have been missed: everybody looks again. */
   notifyAll(): void {
     for (const batchId of [...this.#waiters.keys()]) this.notify(batchId)
+  }
+
+  /** Long polls are answered with what there is: the service stops. */
+  stop(): void {
+    this.#stopped = true
+    this.notifyAll()
+  }
+
+  get stopped(): boolean {
+    return this.#stopped
   }
 
   /** Resolves when the batch moved, after `ms` (at most a second), or when `signal` aborts. */

@@ -69,6 +69,23 @@ export class SingleScores {
     return this.#result(at.batchId, at.index, signal)
   }
 
+  /** Asks those who still wait to come back: their samples are stored, and are scored after the restart. */
+  stop(): void {
+    const stopping = new RewardOpsError(
+      'shutting_down',
+      'The service is stopping; the sample is stored and will be scored.',
+      {
+        hint: 'Ask again after retryAfterMs, with the same idempotencyKey if there was one.',
+        retryAfterMs: 2_000,
+      },
+    )
+    for (const byIndex of [...this.#watched.values()]) {
+      for (const set of [...byIndex.values()]) {
+        for (const watched of [...set]) watched.reject(stopping)
+      }
+    }
+  }
+
   async #known(key: string, hash: Buffer): Promise<{ batchId: number; index: number } | null> {
     const [row] = await this.#db.rows<{ batch_id: number; idx: number; content_hash: Buffer }>(
       'score-key',
