@@ -1,0 +1,51 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { BatchSummary, NextResult, Page, Result, SubmitResult } from '../wire/trainer.ts'
+
+/** What the contract says takes a minute. Full: it does. */
+
+let service: Service
+
+beforeAll(async () => {
+  service = await Service.start()
+})
+
+afterAll(async () => {
+  const problems = service?.log.problems()
+  await service?.stop().finally(() => service.destroy())
+  expect(problems).toEqual([])
+})
+
+it('long polls are clamped to a minute; an implicit batch closes after a minute of silence', async () => {
+  const call = { run: 'waits', step: 1, sample: sample() }
+  const first = await service.mutate<Result>('samples.score', call)
+  expect(first.score).toBe(1)
+  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+    run: 'waits',
+    step: 2,
+    samples: [],
+    open: true,
+  })
+  const hours = { batchId, waitMs: 10_000_000 }
+  const [next, wait] = await Promise.all([
+    service.query<NextResult>('batches.next', { ...hours, after: null, samples: 1 }),
+    service.query<BatchSummary>('batches.wait', hours),
+  ])
+  expect(next).toMatchObject({ groups: [], timedOut: true, done: false })
+  expect(wait).toMatchObject({ batchId, status: 'open', completedAt: null })
+
+  const implicit = async () => {
+    const { items } = await service.query<Page<BatchSummary>>('batches.list', { run: 'waits' })
+    return items.filter((b) => b.step === 1)
+  }
+  await waitFor('the implicit batch to close', async () => {
+    const [batch] = await implicit()
+    return batch?.status === 'completed' && batch
+  })
+  expect(await implicit()).toMatchObject([{ samples: 1, scored: 1, groupsCompleted: 1 }])
+  // The next call opens another.
+  expect((await service.mutate<Result>('samples.score', call)).index).toBe(0)
+  expect(await implicit()).toMatchObject([{ status: 'open' }, { status: 'completed' }])
+}, 120_000)
