@@ -22,6 +22,7 @@ import { RateMeter } from './loop/views/rate-meter.ts'
 import { SampleViews } from './loop/views/sample-view.ts'
 import { takeOverDeadLocals, WorkerSupervisor } from './loop/worker-supervisor.ts'
 import { createServices, translateError } from './services.ts'
+import { clockOffsetMs } from './store/clock.ts'
 import { Database } from './store/database.ts'
 import { INTERACTIVE_POOL, JobQueue, RULES_POOL } from './store/job-queue.ts'
 import { Listener } from './store/listener.ts'
@@ -102,11 +103,12 @@ async function main(): Promise<void> {
   }
   await ensureTextPartition(db, textBucket())
 
+  const offset = clockOffsetMs(db)
   const signals = new BatchSignals()
   const live = new LiveHub()
   const manager = new RewardLoopManager(
     db,
-    { db, queue, functionsDir: config.functionsDir },
+    { db, queue, functionsDir: config.functionsDir, clockOffsetMs: () => offset },
     signals,
   )
   const models = new RewardModelManager(db, queue, log)
@@ -160,6 +162,7 @@ async function main(): Promise<void> {
     count: config.workers,
     databaseUrl: database.url,
     env: config.inherited,
+    onMessage: (message) => manager.ended(message),
     db,
     queue,
     log,

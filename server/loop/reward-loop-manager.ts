@@ -1,5 +1,6 @@
 import { RewardOpsError } from '../errors.ts'
 import { type Database, throughOutage } from '../store/database.ts'
+import type { EndedMessage } from '../wire/ended-message.ts'
 import type {
   AppendInput,
   AppendResult,
@@ -57,6 +58,11 @@ export class RewardLoopManager {
   /** Answers who still waits for a single score; to be called when the workers have stopped. */
   stop(): void {
     this.#singles.stop()
+  }
+
+  /** A local worker tells what it committed. */
+  ended(message: EndedMessage): void {
+    this.#singles.ended(message)
   }
 
   /** No more samples follow. Closing a closed batch changes nothing; a cancelled one cannot be closed. */

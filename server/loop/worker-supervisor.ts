@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { Logger } from '../log.ts'
 import { type Database, throughOutage } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
+import type { EndedMessage } from '../wire/ended-message.ts'
 
 /** A worker that dies again and again is started after this long at most. */
 const MAX_BACKOFF_MS = 5_000
@@ -20,6 +21,8 @@ export interface SupervisorOptions {
   databaseUrl: string
   /** The environment the workers inherit. */
   env: NodeJS.ProcessEnv
+  /** Hears what the workers tell over their channel. */
+  onMessage: (message: EndedMessage) => void
   db: Database
   queue: JobQueue
   log: Logger
@@ -72,6 +75,7 @@ export class WorkerSupervisor {
       },
     )
     this.#children.set(slot, child)
+    child.on('message', (message) => this.#options.onMessage(message as EndedMessage))
     child.on('error', (error) =>
       this.#options.log.error({ err: error.message }, 'worker not started'),
     )

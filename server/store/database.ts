@@ -3,6 +3,13 @@ import type { Logger } from '../log.ts'
 
 export type Client = pg.PoolClient
 
+/** A statement to be sent; a name has it planned once a connection. */
+export interface Statement {
+  name: string | undefined
+  text: string
+  values: unknown[]
+}
+
 /** SQLSTATE classes and socket errors after which the same statement may be sent again on a new connection. */
 const LOST = new Set([
   'ECONNREFUSED',
@@ -39,6 +46,10 @@ export function isRetryableConflict(error: unknown): boolean {
 export class Database {
   readonly pool: pg.Pool
   readonly url: string
+  readonly #log: Logger
+  readonly #options: pg.PoolConfig
+  /** Connections whose statements need not wait for one another; opened when first needed. */
+  #pipelined: pg.Pool | null = null
 
   constructor(
     url: string,
@@ -57,7 +68,8 @@ export class Database {
     },
   ) {
     this.url = url
-    this.pool = new pg.Pool({
+    this.#log = log
+    this.#options = {
       connectionString: url,
       max: options.max,
       application_name: options.name,
@@ -72,7 +84,8 @@ export class Database {
       ]
         .map((setting) => `-c ${setting}`)
         .join(' '),
-    })
+    }
+    this.pool = new pg.Pool(this.#options)
     // Without a listener a killed Postgres would take the process down with it.
     this.pool.on('error', (error) =>
       log.warn({ err: error.message }, 'idle database connection lost'),
@@ -112,8 +125,34 @@ export class Database {
     }
   }
 
+  /**
+   * Runs statements in one transaction, all sent before the first answer: one round trip instead of one each. None may
+   * need another's answer. Throws the first failure; then nothing happened.
+   */
+  async atOnce(statements: Statement[]): Promise<void> {
+    this.#pipelined ??= this.#openPipelined()
+    const client = await this.#pipelined.connect()
+    const sent = [
+      client.query('begin'),
+      ...statements.map((s) => client.query(s)),
+      client.query('commit'),
+    ]
+    const settled = await Promise.allSettled(sent)
+    const failure = settled.find((s) => s.status === 'rejected')?.reason as Error | undefined
+    client.release(failure !== undefined && isConnectionLoss(failure) ? failure : undefined)
+    if (failure) throw failure
+  }
+
+  #openPipelined(): pg.Pool {
+    const pool = new pg.Pool({ ...this.#options, max: 4, pipeline: true } as pg.PoolConfig)
+    pool.on('error', (error) =>
+      this.#log.warn({ err: error.message }, 'idle database connection lost'),
+    )
+    return pool
+  }
+
   async close(): Promise<void> {
-    await this.pool.end()
+    await Promise.all([this.pool.end(), this.#pipelined?.end()])
   }
 }
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type Job, PgBoss } from 'pg-boss'
 import type { Logger } from '../log.ts'
-import type { Client, Database } from './database.ts'
+import type { Client, Database, Statement } from './database.ts'
 
 /** A chunk of samples to score: whole groups where they are known. */
 export interface ChunkJob {
@@ -136,8 +136,6 @@ export class JobQueue {
       run: string
       priority: number
       client: Client
-      /** False where the caller wakes the workers itself. */
-      wake?: boolean
     },
   ): Promise<void> {
     if (jobs.length === 0) return
@@ -150,9 +148,28 @@ export class JobQueue {
       jobs.map((data) => ({ data, priority: options.priority, group: { id: options.run } })),
       { db },
     )
-    if (options.wake !== false) {
-      await options.client.query("select pg_notify('rewardops', $1)", [`q${pool}`])
+    await options.client.query("select pg_notify('rewardops', $1)", [`q${pool}`])
+  }
+
+  /** The statements that {@link insert} would send, for a caller that sends them with others and wakes the workers itself. */
+  async insertStatements(
+    pool: string,
+    jobs: ChunkJob[],
+    options: { run: string; priority: number },
+  ): Promise<Statement[]> {
+    const statements: Statement[] = []
+    const db = {
+      executeSql: async (text: string, values: unknown[] = []) => {
+        statements.push({ name: this.#nameOf(text), text, values })
+        return { rows: [] }
+      },
     }
+    await this.#boss.insert(
+      pool,
+      jobs.map((data) => ({ data, priority: options.priority, group: { id: options.run } })),
+      { db },
+    )
+    return statements
   }
 
   /** Takes up to `count` jobs, none of the runs in `ignoreRuns`. */

@@ -3,16 +3,22 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { loadConfig, loadWorkerHandover } from '../config.ts'
 import { createLogger } from '../log.ts'
 import { createRewardRouter } from '../router/reward-router.ts'
+import { clockOffsetMs } from '../store/clock.ts'
 import { Database, throughOutage } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { Listener } from '../store/listener.ts'
+import type { EndedMessage } from '../wire/ended-message.ts'
 import { LeaseHolder } from './lease-holder.ts'
 import { ModelRegistry } from './model-registry.ts'
+import type { EndedSample } from './result-writer.ts'
 import { RewardLoopWorker } from './reward-loop-worker.ts'
 import { WorkerReport } from './worker-report.ts'
 
 /** A draining worker waits this long for what is in flight; the server waits 8 s for the worker. */
 const DRAIN_MS = 5_000
+
+/** A worker whose turn it is not looks this much later, should the other be busy. */
+const NOT_ITS_TURN_MS = 4
 
 /** A worker process: connects, registers, serves the queues until told to stop. */
 async function main(): Promise<void> {
@@ -51,6 +57,7 @@ async function main(): Promise<void> {
     fairShareOf: (model) => models.fairShareOf(model),
     wantSlots: (model) => models.wantSlots(model),
     clockOffsetMs: await clockOffsetMs(db),
+    onUrgentCommitted: process.send ? (samples) => tellServer(id, samples) : null,
     log,
   })
   models.onPool = (name, model) => {
@@ -62,10 +69,11 @@ async function main(): Promise<void> {
     config.databaseUrl,
     log,
     (payload) => {
-      const rest = payload.slice(1)
+      const [rest, turn] = payload.slice(1).split(':') as [string, string | undefined]
       if (payload[0] === 'q') {
-        if (worker.intake.has(rest)) worker.intake.pump(rest)
-        else void models.reload()
+        if (!worker.intake.has(rest)) void models.reload()
+        else if (turn === undefined || models.isTurnOf(id, Number(turn))) worker.intake.pump(rest)
+        else setTimeout(() => worker.intake.pump(rest), NOT_ITS_TURN_MS)
       } else if (payload[0] === 'x') worker.batchEnded(Number(rest))
       else if (payload[0] === 's') void models.reload()
     },
@@ -105,17 +113,28 @@ async function main(): Promise<void> {
   process.on('disconnect', () => void stop('the server went away'))
 }
 
-/** Database clock minus ours, from the quickest of five answers; 0 where that cannot tell it from the way there. */
-async function clockOffsetMs(db: Database): Promise<number> {
-  let best = { tookMs: Number.POSITIVE_INFINITY, offsetMs: 0 }
-  for (let i = 0; i < 5; i++) {
-    const sentAt = Date.now()
-    const began = performance.now()
-    const [row] = await db.rows<{ now: Date }>('clock', 'select clock_timestamp() as now')
-    const tookMs = performance.now() - began
-    if (tookMs < best.tookMs) best = { tookMs, offsetMs: row!.now.getTime() - sentAt - tookMs / 2 }
+/** Tells the server that started this worker what was just committed. */
+function tellServer(workerId: number, samples: EndedSample[]): void {
+  if (!process.connected) return
+  const message: EndedMessage = {
+    type: 'ended',
+    workerId,
+    samples: samples.map((s) => ({
+      batchId: s.batchId,
+      index: s.index,
+      score: s.score,
+      rawScore: s.rawScore,
+      reason: s.reason,
+      substituted: s.substituted,
+      extra: s.extra,
+      attempts: s.attempts,
+      // As the table keeps them.
+      queueMs: Math.fround(s.queueMs),
+      scoreMs: Math.fround(s.scoreMs),
+      serverName: s.serverName === '' ? null : s.serverName,
+    })),
   }
-  return Math.abs(best.offsetMs) <= best.tookMs + 1 ? 0 : best.offsetMs
+  process.send?.(message, () => {})
 }
 
 main().catch((error: Error) => {

@@ -54,6 +54,11 @@ export class ModelRegistry {
     return Math.floor(limit / this.#workers)
   }
 
+  /** Whether a worker is the one to look first at what was announced with this number. */
+  isTurnOf(workerId: number, turn: number): boolean {
+    return workerId % this.#workers === turn % this.#workers
+  }
+
   /** There is work for a model and no slot. */
   wantSlots(model: string): void {
     for (const id of this.#byModel.get(model) ?? []) this.#leases.want(`server:${id}`, 1)

@@ -17,6 +17,7 @@ export interface EndedSample {
   queueMs: number
   scoreMs: number
   serverId: number | null
+  serverName: string | null
   /** Epoch milliseconds. */
   dispatchedAtMs: number
   /** Kept only where there is more to tell than the sample's own row does. */
@@ -39,12 +40,20 @@ export class ResultWriter {
   readonly #db: Database
   readonly #workerId: number
   readonly #log: Logger
+  /** Hears of a flush that counted whole: what is stored is what was flushed. */
+  readonly #onCommitted: ((samples: EndedSample[]) => void) | null
   #waiting: EndedSample[] = []
   #timer: NodeJS.Timeout | undefined
   #flushes = 0
   #idle: (() => void)[] = []
 
-  constructor(db: Database, workerId: number, log: Logger) {
+  constructor(
+    db: Database,
+    workerId: number,
+    log: Logger,
+    onCommitted: ((samples: EndedSample[]) => void) | null = null,
+  ) {
+    this.#onCommitted = onCommitted
     this.#db = db
     this.#workerId = workerId
     this.#log = log
@@ -77,7 +86,10 @@ export class ResultWriter {
     const samples = this.#waiting.splice(0, FLUSH_SAMPLES * 2)
     this.#flushes++
     void throughOutage(() => this.#write(samples), { forMs: OUTAGE_MS })
-      .then(() => true)
+      .then((counted) => {
+        if (counted === samples.length) this.#onCommitted?.(samples)
+        return true
+      })
       .catch((error: Error) => {
         this.#log.error(
           { err: error.message, samples: samples.length },
@@ -96,20 +108,20 @@ export class ResultWriter {
       })
   }
 
-  async #write(samples: EndedSample[]): Promise<void> {
+  /** Gives how many samples counted. */
+  async #write(samples: EndedSample[]): Promise<number> {
     const logs = samples.filter((s) => s.attemptLog !== null && s.attemptLog.length > 0)
     const flush = {
       name: 'flush-results',
-      text: 'select flush_results($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14)',
+      text: 'select flush_results($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14) as n',
       values: columns(this.#workerId, samples),
     }
     if (logs.length === 0) {
-      await this.#db.pool.query(flush)
-      return
+      return (await this.#db.pool.query<{ n: number }>(flush)).rows[0]!.n
     }
-    await this.#db.transaction(async (client) => {
+    return this.#db.transaction(async (client) => {
       await insertAttempts(client, this.#workerId, logs)
-      await client.query(flush)
+      return (await client.query<{ n: number }>(flush)).rows[0]!.n
     })
   }
 }

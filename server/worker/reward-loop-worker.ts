@@ -23,7 +23,7 @@ import type { ChatMessage } from '../wire/trainer.ts'
 import { JobInHand } from './held-job.ts'
 import { Intake } from './intake.ts'
 import type { LeaseHolder } from './lease-holder.ts'
-import { ResultWriter } from './result-writer.ts'
+import { type EndedSample, ResultWriter } from './result-writer.ts'
 import { SlotGate } from './slot-gate.ts'
 
 /** A sample whose third worker died is given up. */
@@ -102,6 +102,8 @@ export class RewardLoopWorker {
     wantSlots: (model: string) => void
     /** Database clock minus ours. */
     clockOffsetMs: number
+    /** Hears of committed samples that somebody waits for. */
+    onUrgentCommitted: ((samples: EndedSample[]) => void) | null
     log: Logger
   }) {
     this.#id = options.id
@@ -112,7 +114,12 @@ export class RewardLoopWorker {
     this.#log = options.log
     this.#clockOffsetMs = options.clockOffsetMs
     this.#writer = new ResultWriter(options.db, options.id, options.log)
-    this.#urgentWriter = new ResultWriter(options.db, options.id, options.log)
+    this.#urgentWriter = new ResultWriter(
+      options.db,
+      options.id,
+      options.log,
+      options.onUrgentCommitted,
+    )
     this.intake = new Intake(
       options.queue,
       {
@@ -424,6 +431,7 @@ export class RewardLoopWorker {
         queueMs: Math.max(0, dispatchedAtMs - job.job.data.t),
         scoreMs,
         serverId: last?.serverId ?? null,
+        serverName: last?.serverName ?? null,
         dispatchedAtMs,
         attemptLog: attemptLogOf(outcome, dispatchedAtMs, scoreMs),
         settled: (written) => {

@@ -412,10 +412,11 @@ BEGIN
 END $$;
 
 -- Appends samples that were handed over one at a time (samples.score) to the end of an open batch: one round trip where
--- the general append has a dozen. Returns the first index, or -1 when the batch is closed. Not waited for on disk: these
+-- the general append has a dozen. Gives the first index. Raises RW002 with the next index when p_start is not it, RW003 when
+-- the batch is closed, RW001 when a group would be too large. Not waited for on disk: these
 -- samples are acknowledged by their result, whose commit carries this one along.
 CREATE FUNCTION append_singles(
-    p_batch int, p_uid text[], p_data_source text[], p_response_length int[], p_score float8[],
+    p_batch int, p_start int, p_uid text[], p_data_source text[], p_response_length int[], p_score float8[],
     p_prompt text[], p_response text[], p_ground_truth text[], p_extra_info text[], p_encoding smallint[],
     p_notify text
 ) RETURNS int LANGUAGE plpgsql
@@ -427,7 +428,8 @@ BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     PERFORM pg_advisory_xact_lock(72707371, p_batch);
     SELECT * INTO v FROM batch WHERE id = p_batch;
-    IF v.closed THEN RETURN -1; END IF;
+    IF v.closed THEN RAISE EXCEPTION 'closed' USING ERRCODE = 'RW003'; END IF;
+    IF v.samples <> p_start THEN RAISE EXCEPTION '%', v.samples USING ERRCODE = 'RW002'; END IF;
     start := v.samples;
     PERFORM 1 FROM sample_group WHERE batch_id = p_batch AND uid = ANY (p_uid) ORDER BY no FOR UPDATE;
     FOR i IN 1..n LOOP

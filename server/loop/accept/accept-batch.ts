@@ -27,6 +27,8 @@ export interface AcceptContext {
   db: Database
   queue: JobQueue
   functionsDir: string
+  /** Database clock minus ours, ms. */
+  clockOffsetMs(): Promise<number>
 }
 
 const runIds = new Map<string, number>()

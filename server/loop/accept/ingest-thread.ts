@@ -1,6 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { isRewardOpsError } from '../../errors.ts'
 import { createLogger } from '../../log.ts'
+import { clockOffsetMs } from '../../store/clock.ts'
 import { Database, isConnectionLoss } from '../../store/database.ts'
 import { JobQueue } from '../../store/job-queue.ts'
 import type { AcceptContext } from './accept-batch.ts'
@@ -37,7 +38,7 @@ const log = createLogger(logLevel, 'ingest')
 const db = new Database(databaseUrl, log, { max: 6, name: 'rewardops ingest', keyed: true })
 const queue = new JobQueue(db, log, { supervise: false })
 const ready = queue.start()
-const context: AcceptContext = { db, queue, functionsDir }
+const context: AcceptContext = { db, queue, functionsDir, clockOffsetMs: () => clockOffsetMs(db) }
 /** A body and what is being done with it: its messages are dealt with one after the other. */
 interface Body {
   ingest: Ingest

@@ -1,0 +1,161 @@
+import { RewardOpsError } from '../errors.ts'
+import { plainArray, textArray } from '../store/array-literal.ts'
+import type { Statement } from '../store/database.ts'
+import { type ChunkJob, INTERACTIVE_POOL, type InlineSample, toRanges } from '../store/job-queue.ts'
+import type { BatchSpec } from '../store/sql/worker-reads.ts'
+import type { SampleInput } from '../wire/trainer.ts'
+import type { AcceptContext } from './accept/accept-batch.ts'
+import { type EncodedTexts, encodeTexts } from './accept/batch-draft.ts'
+
+/** An idempotency key and the hash of what it came with. */
+export interface ScoreKey {
+  key: string
+  hash: Buffer
+}
+
+/** Samples a job may hold, and their text: small enough to be taken by all workers at once. */
+const JOB_SAMPLES = 8
+const JOB_CHARS = 256 << 10
+
+/**
+ * Appends samples that came one at a time. Samples, keys and jobs are one transaction whose statements are sent
+ * together, in one round trip: the first index is known from the append before, and Postgres refuses when it is not so
+ * any more (another server appended); then it is read anew.
+ */
+export class SingleAppends {
+  readonly #accept: AcceptContext
+  readonly #nextIndex = new Map<number, number>()
+  /** Which worker is to look first: two that look at once cost each other half a millisecond. */
+  #turn = 0
+
+  constructor(accept: AcceptContext) {
+    this.#accept = accept
+  }
+
+  /** Gives the first index. Throws `group_too_large`. */
+  async append(
+    batch: BatchSpec,
+    samples: SampleInput[],
+    keys: (ScoreKey | null)[],
+  ): Promise<number | 'closed'> {
+    const texts = samples.map(encodeTexts)
+    for (let tries = 0; ; tries++) {
+      const start = this.#nextIndex.get(batch.id) ?? (await this.#readNext(batch.id))
+      try {
+        await this.#accept.db.atOnce([
+          appendStatement(batch.id, start, samples, texts, this.#turn++ % 1_000),
+          ...keyStatements(batch.id, start, keys),
+          ...(await this.#jobStatements(batch, start, samples, texts)),
+        ])
+        if (this.#nextIndex.size > 1_000) this.#nextIndex.clear()
+        this.#nextIndex.set(batch.id, start + samples.length)
+        return start
+      } catch (error) {
+        this.#nextIndex.delete(batch.id)
+        const { code, message } = error as { code?: string; message: string }
+        if (code === 'RW003') return 'closed'
+        if (code === 'RW001') throw new RewardOpsError('group_too_large', message)
+        if (code !== 'RW002' || tries >= 10) throw error
+      }
+    }
+  }
+
+  async #readNext(batchId: number): Promise<number> {
+    const [row] = await this.#accept.db.rows<{ samples: number }>(
+      'next-index',
+      'select samples from batch where id = $1',
+      [batchId],
+    )
+    return row!.samples
+  }
+
+  async #jobStatements(
+    batch: BatchSpec,
+    start: number,
+    samples: SampleInput[],
+    texts: EncodedTexts[],
+  ): Promise<Statement[]> {
+    const inline: InlineSample[] = []
+    samples.forEach((sample, i) => {
+      if (sample.score != null) return
+      const { prompt, response, groundTruth, extraInfo, encoding } = texts[i] as EncodedTexts
+      inline.push({
+        idx: start + i,
+        data_source: sample.dataSource,
+        prompt,
+        response,
+        ground_truth: groundTruth,
+        extra_info: extraInfo,
+        encoding,
+      })
+    })
+    if (inline.length === 0) return []
+    const acceptedAt = Date.now() + (await this.#accept.clockOffsetMs())
+    const jobs = inJobs(inline).map(
+      (s): ChunkJob => ({ b: batch.id, i: toRanges(s.map((x) => x.idx)), t: acceptedAt, s }),
+    )
+    return this.#accept.queue.insertStatements(INTERACTIVE_POOL, jobs, batch)
+  }
+}
+
+function appendStatement(
+  batchId: number,
+  start: number,
+  samples: SampleInput[],
+  texts: EncodedTexts[],
+  turn: number,
+): Statement {
+  return {
+    name: 'append-singles',
+    text: 'select append_singles($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)',
+    values: [
+      batchId,
+      start,
+      textArray(samples.map((s) => s.uid)),
+      textArray(samples.map((s) => s.dataSource)),
+      plainArray(samples.map((s) => s.responseLength ?? null)),
+      plainArray(samples.map((s) => s.score ?? null)),
+      textArray(texts.map((t) => t.prompt)),
+      textArray(texts.map((t) => t.response)),
+      textArray(texts.map((t) => t.groundTruth)),
+      textArray(texts.map((t) => t.extraInfo)),
+      plainArray(texts.map((t) => t.encoding)),
+      `q${INTERACTIVE_POOL}:${turn}`,
+    ],
+  }
+}
+
+function keyStatements(batchId: number, start: number, keys: (ScoreKey | null)[]): Statement[] {
+  const keyed = keys.flatMap((key, i) => (key ? [{ ...key, index: start + i }] : []))
+  if (keyed.length === 0) return []
+  return [
+    {
+      name: 'score-keys',
+      text: `insert into score_key (key, batch_id, idx, content_hash)
+             select t.key, $2, t.idx, t.hash from unnest($1::text[], $3::int[], $4::bytea[]) as t(key, idx, hash)`,
+      values: [
+        keyed.map((k) => k.key),
+        batchId,
+        keyed.map((k) => k.index),
+        keyed.map((k) => k.hash),
+      ],
+    },
+  ]
+}
+
+function inJobs(samples: InlineSample[]): InlineSample[][] {
+  const jobs: InlineSample[][] = []
+  let chars = 0
+  for (const sample of samples) {
+    const length = sample.response.length + (sample.prompt?.length ?? 0)
+    const last = jobs.at(-1)
+    if (!last || last.length >= JOB_SAMPLES || chars + length > JOB_CHARS) {
+      jobs.push([sample])
+      chars = length
+    } else {
+      last.push(sample)
+      chars += length
+    }
+  }
+  return jobs
+}

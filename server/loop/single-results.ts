@@ -1,0 +1,153 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Database } from '../store/database.ts'
+import { positionOf, samplesByIndex, toResult } from '../store/sql/results.ts'
+import type { EndedMessage } from '../wire/ended-message.ts'
+import type { Result, SampleInput } from '../wire/trainer.ts'
+import type { BatchSignals } from './signals.ts'
+
+/** A fresh sample's end is told; should the telling be missed, it is looked for after this long, then every second. */
+const FIRST_LOOK_MS = 50
+const LOOK_MS = 1_000
+
+interface Watched {
+  /** Null for one that was handed over by another call: then only the table knows it. */
+  sample: SampleInput | null
+  resolve: (result: Result) => void
+  reject: (error: Error) => void
+}
+
+/** Those who wait for single samples: told by a local worker what it committed, or found in the table. */
+export class SingleResults {
+  readonly #db: Database
+  readonly #signals: BatchSignals
+  readonly #watched = new Map<number, Map<number, Set<Watched>>>()
+  readonly #watching = new Set<number>()
+
+  constructor(db: Database, signals: BatchSignals) {
+    this.#db = db
+    this.#signals = signals
+  }
+
+  /** Resolves with the sample's end; rejects when the caller goes away or the service stops. */
+  wait(
+    batchId: number,
+    index: number,
+    sample: SampleInput | null,
+    signal?: AbortSignal,
+  ): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      const byIndex = this.#watched.get(batchId) ?? new Map<number, Set<Watched>>()
+      this.#watched.set(batchId, byIndex)
+      const set = byIndex.get(index) ?? new Set<Watched>()
+      byIndex.set(index, set)
+      const leave = () => {
+        set.delete(watched)
+        if (set.size === 0) byIndex.delete(index)
+        if (byIndex.size === 0 && this.#watched.get(batchId) === byIndex) {
+          this.#watched.delete(batchId)
+        }
+        signal?.removeEventListener('abort', onAbort)
+      }
+      const onAbort = () => {
+        leave()
+        reject(new RewardOpsError('busy', 'The caller went away.'))
+      }
+      const watched: Watched = {
+        sample,
+        resolve: (result) => {
+          leave()
+          resolve(result)
+        },
+        reject: (error) => {
+          leave()
+          reject(error)
+        },
+      }
+      set.add(watched)
+      signal?.addEventListener('abort', onAbort)
+      void this.#watch(batchId)
+      // An old sample's end may have been long ago, and so may one's that came with its score.
+      if (sample === null || sample.score != null) this.#signals.notify(batchId)
+    })
+  }
+
+  /** Answers those who wait for what a local worker committed. */
+  ended(message: EndedMessage): void {
+    for (const end of message.samples) {
+      const set = this.#watched.get(end.batchId)?.get(end.index)
+      for (const watched of [...(set ?? [])]) {
+        if (watched.sample) watched.resolve(resultOf(watched.sample, end, message.workerId))
+      }
+    }
+  }
+
+  /** Asks those who still wait to come back: their samples are stored, and are scored after the restart. */
+  stop(): void {
+    const stopping = new RewardOpsError(
+      'shutting_down',
+      'The service is stopping; the sample is stored and will be scored.',
+      {
+        hint: 'Ask again after retryAfterMs, with the same idempotencyKey if there was one.',
+        retryAfterMs: 2_000,
+      },
+    )
+    for (const byIndex of [...this.#watched.values()]) {
+      for (const set of [...byIndex.values()]) {
+        for (const watched of [...set]) watched.reject(stopping)
+      }
+    }
+  }
+
+  /** Looks in the table for all who wait in a batch, whenever it moves. */
+  async #watch(batchId: number): Promise<void> {
+    if (this.#watching.has(batchId)) return
+    this.#watching.add(batchId)
+    try {
+      await this.#signals.wait(batchId, FIRST_LOOK_MS)
+      for (;;) {
+        const byIndex = this.#watched.get(batchId)
+        if (!byIndex) return
+        const moved = this.#signals.wait(batchId, LOOK_MS)
+        const rows = await samplesByIndex(this.#db, batchId, [...byIndex.keys()]).catch(
+          (error: Error) => error,
+        )
+        if (!(rows instanceof Error)) {
+          for (const row of rows) {
+            if (row.status < 2) continue
+            const result = toResult(row)
+            for (const watched of [...(byIndex.get(row.idx) ?? [])]) watched.resolve(result)
+          }
+        }
+        if (!this.#watched.has(batchId)) return
+        await moved
+      }
+    } finally {
+      this.#watching.delete(batchId)
+      // Somebody came between the last look and here.
+      if (this.#watched.has(batchId)) void this.#watch(batchId)
+    }
+  }
+}
+
+function resultOf(
+  sample: SampleInput,
+  end: EndedMessage['samples'][number],
+  workerId: number,
+): Result {
+  return {
+    index: end.index,
+    uid: sample.uid,
+    status: end.reason === null ? 'scored' : 'failed',
+    reason: end.reason,
+    score: end.score,
+    rawScore: end.rawScore,
+    substituted: end.substituted,
+    rewardExtraInfo: end.extra ?? {},
+    position: positionOf(sample.responseLength ?? null),
+    queueMs: end.queueMs,
+    scoreMs: end.scoreMs,
+    attempts: end.attempts,
+    serverName: end.serverName,
+    workerId: `w${workerId}`,
+  }
+}
