@@ -254,6 +254,13 @@ describe('batches that are there', () => {
       { status: 409, reason: 'batch_closed', message: other.batchId },
     ))
 
+  it('refuses a single score for a closed batch', () =>
+    refused(
+      'samples.score',
+      { run: 'bad-input', step: 1, sample: sample(), batchId: other.batchId },
+      { status: 409, reason: 'batch_closed', message: other.batchId },
+    ))
+
   it('refuses a key used for other content', () =>
     refused('batches.submit', submit({ idempotencyKey: 'key-1', step: 2 }), {
       status: 409,

@@ -1,0 +1,108 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { hashScore } from '../../examples/reference-rm/score.ts'
+import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
+import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
+import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import { rollouts } from '../testing/rollouts.ts'
+import { environment, Service } from '../testing/service.ts'
+import { ServiceLog } from '../testing/service-log.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+
+/** Workers that no server started, as `npm run worker` does on another machine: only its silence tells that one died. */
+
+const WORKER = fileURLToPath(new URL('../worker/main.ts', import.meta.url))
+const SAMPLES = 1_000
+/** Samples of a dead worker end within this long more than undisturbed. */
+const LOST_WORKER_MS = 15_000
+
+let service: Service
+let rm: RewardModel
+const log = new ServiceLog()
+const workers: ChildProcess[] = []
+
+beforeAll(async () => {
+  ;[service, rm] = await Promise.all([
+    Service.start({ env: { REWARDOPS_WORKERS: '0' } }),
+    startRewardModel(['--score', 'hash', '--delay-ms', '50']),
+  ])
+  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+  await Promise.all([startWorker(), startWorker(), startWorker()])
+})
+
+afterAll(async () => {
+  for (const worker of workers) if (worker.exitCode === null) worker.kill('SIGKILL')
+  const problems = [...service.log.problems(), ...log.problems()]
+  await Promise.all([service?.stop().finally(() => service.destroy()), rm?.stop()])
+  expect(problems).toEqual([])
+})
+
+async function startWorker(): Promise<ChildProcess> {
+  const worker = spawn(process.execPath, [WORKER], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: environment({ DATABASE_URL: runningEmbeddedUrl(service.dataDir) as string }),
+  })
+  workers.push(worker)
+  log.read(worker.stderr)
+  await waitFor('a worker', async () => (await alive()).includes(worker.pid as number))
+  return worker
+}
+
+const alive = async () =>
+  (await service.sql<{ pid: number }>("select pid from worker where state = 'alive'")).map(
+    (row) => row.pid,
+  )
+
+async function follow(label: string) {
+  const samples = rollouts(SAMPLES, 8, label)
+  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+    run: 'elsewhere',
+    step: 1,
+    samples,
+    reward: { model: 'reference-rm' },
+  })
+  const scored = async () => (await service.query<BatchSummary>('batches.get', { batchId })).scored
+  const followed = followBatch(service, batchId)
+  return {
+    followed,
+    middle: () => waitFor('the middle', async () => (await scored()) > SAMPLES / 5),
+    async allScored() {
+      const results = await expectExactlyOnce(service, followed, SAMPLES, SAMPLES / 8)
+      expect(results.map((r) => r.score)).toEqual(samples.map((s) => hashScore(s.response)))
+      return new Set(results.map((r) => r.workerId))
+    },
+  }
+}
+
+it('score together, and give back what they have not finished when they are told to stop', async () => {
+  const batch = await follow('stop')
+  await batch.middle()
+  const [worker] = workers as [ChildProcess]
+  worker.kill('SIGTERM')
+  const [code] = (await once(worker, 'exit')) as [number | null]
+  expect(code).toBe(0)
+  await batch.followed.done
+  expect((await batch.allScored()).size).toBe(3)
+  const [row] = await service.sql<{ requeued: number }>(
+    'select coalesce(sum(requeued), 0)::int as requeued from worker',
+  )
+  expect(row?.requeued).toBe(0)
+})
+
+it('lose nothing when one dies: its samples are scored by the other', async () => {
+  const undisturbed = await follow('undisturbed')
+  const begun = performance.now()
+  await undisturbed.followed.done
+  const undisturbedMs = performance.now() - begun
+  const batch = await follow('killed')
+  await batch.middle()
+  const worker = workers[1] as ChildProcess
+  worker.kill('SIGKILL')
+  const ended = batch.followed.done.then(() => true)
+  await waitFor('the end', () => Promise.race([ended, null]), undisturbedMs + LOST_WORKER_MS)
+  await batch.allScored()
+  await waitFor('the dead to be known', async () => !(await alive()).includes(worker.pid as number))
+})
