@@ -10,7 +10,7 @@ import { Listener } from '../store/listener.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
 import { LeaseHolder } from './lease-holder.ts'
 import { ModelRegistry } from './model-registry.ts'
-import type { EndedSample } from './result-writer.ts'
+import { durationAsStored, type EndedSample } from './result-writer.ts'
 import { RewardLoopWorker } from './reward-loop-worker.ts'
 import { WorkerReport } from './worker-report.ts'
 
@@ -128,9 +128,8 @@ function tellServer(workerId: number, samples: EndedSample[]): void {
       substituted: s.substituted,
       extra: s.extra,
       attempts: s.attempts,
-      // As the table keeps them.
-      queueMs: Math.fround(s.queueMs),
-      scoreMs: Math.fround(s.scoreMs),
+      queueMs: durationAsStored(s.queueMs),
+      scoreMs: durationAsStored(s.scoreMs),
       serverName: s.serverName === '' ? null : s.serverName,
     })),
   }

@@ -126,6 +126,11 @@ export class ResultWriter {
   }
 }
 
+/** Six digits: enough for a duration, and what a `real` gives back as it was written. */
+export function durationAsStored(ms: number): number {
+  return Number(ms.toPrecision(6))
+}
+
 function columns(workerId: number, samples: EndedSample[]): unknown[] {
   return [
     workerId,
@@ -138,9 +143,8 @@ function columns(workerId: number, samples: EndedSample[]): unknown[] {
     textArray(samples.map((s) => s.reason)),
     plainArray(samples.map((s) => s.substituted)),
     textArray(samples.map((s) => (s.extra === null ? null : JSON.stringify(s.extra)))),
-    // Microseconds are enough for a duration, and a third of the digits.
-    plainArray(samples.map((s) => Math.round(s.queueMs * 1e3) / 1e3)),
-    plainArray(samples.map((s) => Math.round(s.scoreMs * 1e3) / 1e3)),
+    plainArray(samples.map((s) => durationAsStored(s.queueMs))),
+    plainArray(samples.map((s) => durationAsStored(s.scoreMs))),
     plainArray(samples.map((s) => s.serverId)),
     plainArray(samples.map((s) => s.dispatchedAtMs)),
   ]
