@@ -68,9 +68,7 @@ function parse(answer: string): RawAnswer {
 
 /** A request that stops half-way until it is told to go on, or to hang up. */
 export interface HeldRequest {
-  /** The first part left this process and was taken by the server's side of the connection. */
-  halfSent: Promise<void>
-  status: Promise<{ status: number }>
+  answer: Promise<{ status: number }>
   hangUp(): void
 }
 
@@ -83,15 +81,15 @@ export function holdHalfWay(
 ): HeldRequest {
   const headers = { 'content-type': 'application/json', 'transfer-encoding': 'chunked' }
   const req = request(url, { method: 'POST', headers, agent: false })
-  const status = new Promise<{ status: number }>((resolve, reject) => {
+  const answer = new Promise<{ status: number }>((resolve, reject) => {
     req.on('error', reject)
     req.on('response', (res) => {
       res.resume()
       res.on('end', () => resolve({ status: res.statusCode as number }))
     })
   })
-  status.catch(() => {})
-  const halfSent = new Promise<void>((resolve) => req.write(first, () => resolve()))
+  answer.catch(() => {})
+  req.write(first)
   void goOn.then(() => req.end(rest))
-  return { halfSent, status, hangUp: () => req.destroy() }
+  return { answer, hangUp: () => req.destroy() }
 }
