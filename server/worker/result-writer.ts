@@ -110,6 +110,8 @@ export class ResultWriter {
 
   /** Gives how many samples counted. */
   async #write(samples: EndedSample[]): Promise<number> {
+    // Samples are locked in the order given; everybody's is the same.
+    samples.sort((a, b) => a.batchId - b.batchId || a.index - b.index)
     const logs = samples.filter((s) => s.attemptLog !== null && s.attemptLog.length > 0)
     const flush = {
       name: 'flush-results',

@@ -286,7 +286,8 @@ BEGIN
     END LOOP;
 END $$;
 
--- Writes results that count only where the sample is still pending, and settles what they complete.
+-- Writes results that count only where the sample is still pending, and settles what they complete. The caller gives them
+-- in order of (batch, index): samples are locked in that order, as end_pending locks them.
 -- Returns how many counted: repeating a flush after a lost connection changes nothing.
 CREATE FUNCTION flush_results(
     p_worker int, p_batch int[], p_idx int[], p_status smallint[], p_attempts smallint[], p_score float8[],
