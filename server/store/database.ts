@@ -78,7 +78,12 @@ export class Database {
       ...(options.statementTimeoutMs ? { statement_timeout: options.statementTimeoutMs } : {}),
       options: [
         ...(options.keyed
-          ? ['enable_seqscan=off', 'enable_hashjoin=off', 'enable_mergejoin=off']
+          ? [
+              'enable_seqscan=off',
+              'enable_hashjoin=off',
+              'enable_mergejoin=off',
+              'plan_cache_mode=force_generic_plan',
+            ]
           : []),
         ...(options.lazyCommits ? ['synchronous_commit=off'] : []),
       ]

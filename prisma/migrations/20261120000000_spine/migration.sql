@@ -230,7 +230,8 @@ CREATE TABLE "score_key" (
 );
 
 -- Every statement in these functions looks rows up by key. Their plans are kept, and the first is made while the tables
--- are nearly empty, when scanning them looks cheap: so scans are switched off for them (settle_groups is only
+-- are nearly empty, when scanning them looks cheap: so scans are switched off for them, and planning
+-- anew at each call, which the arrays' lengths would otherwise tempt Postgres to (1.1 ms of a flush's 1.8; settle_groups is only
 -- called by the others, under their settings).
 
 -- Counts ended samples into their groups and batches. Locks groups in order of (batch, number), then
@@ -294,7 +295,7 @@ CREATE FUNCTION flush_results(
     p_raw float8[], p_reason text[], p_substituted boolean[], p_extra text[], p_queue_ms real[],
     p_score_ms real[], p_server int[], p_dispatched float8[]
 ) RETURNS int LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     batches int[]; groups int[]; ended int[]; failed int[]; retries int[]; started timestamptz; counted int;
 BEGIN
@@ -332,7 +333,7 @@ END $$;
 -- Ends every sample of a batch that has not ended, with a reason: a passed deadline, a cancelled batch. A constant
 -- to put in a failure's place is put here as by the workers.
 CREATE FUNCTION end_pending(p_batch int, p_reason text) RETURNS int LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     groups int[]; ended int[]; batches int[]; zeros int[]; counted int; substitute float8;
 BEGIN
@@ -359,7 +360,7 @@ END $$;
 -- Completes what a closed batch, or samples that came with a score, have already finished. Called after the
 -- change that may have finished it is visible to every flush: a group is completed here or there, never missed.
 CREATE FUNCTION settle_batch(p_batch int) RETURNS void LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     groups int[]; batches int[]; zeros int[];
 BEGIN
@@ -421,7 +422,7 @@ CREATE FUNCTION append_singles(
     p_prompt text[], p_response text[], p_ground_truth text[], p_extra_info text[], p_encoding smallint[],
     p_notify text
 ) RETURNS int LANGUAGE plpgsql
-SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     v batch%ROWTYPE; start int; n int := array_length(p_uid, 1); scored_already int; u record; no_of int; size_of int;
     numbers int[] := '{}'; i int;
