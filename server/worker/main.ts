@@ -18,7 +18,7 @@ import { WorkerReport } from './worker-report.ts'
 const DRAIN_MS = 5_000
 
 /** A worker whose turn it is not looks this much later, should the other be busy. */
-const NOT_ITS_TURN_MS = 4
+const NOT_ITS_TURN_MS = 25
 
 /** A worker process: connects, registers, serves the queues until told to stop. */
 async function main(): Promise<void> {
