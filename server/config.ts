@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { z } from 'zod'
 
@@ -35,7 +34,6 @@ export interface Config {
   functionsDir: string
   logLevel: string
   dev: boolean
-  cores: number
   /** The environment as it was read, for the processes this one starts. */
   inherited: NodeJS.ProcessEnv
 }
@@ -90,7 +88,6 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     functionsDir: resolve(s.REWARDOPS_FUNCTIONS_DIR),
     logLevel: s.LOG_LEVEL,
     dev: s.NODE_ENV === 'development',
-    cores: availableParallelism(),
     inherited: env,
   }
 }

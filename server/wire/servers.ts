@@ -1,5 +1,8 @@
 import { z } from 'zod'
 
+/** Calls in flight of a server that was registered without `maxInFlight`, over all workers. */
+export const DEFAULT_MAX_IN_FLIGHT = 64
+
 /** Engines whose protocol is spoken; `auto` probes and finds out. */
 export const ENGINES = ['vllm', 'sglang', 'openrlhf'] as const
 export const EngineChoice = z.enum([...ENGINES, 'auto'])

@@ -2,10 +2,9 @@ import type { Logger } from '../log.ts'
 import type { EngineName, RewardRouter, RouterServer } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
 import { activeServers } from '../store/sql/servers.ts'
+import { DEFAULT_MAX_IN_FLIGHT } from '../wire/servers.ts'
 import type { LeaseHolder } from './lease-holder.ts'
 
-/** Calls in flight of a server that was registered without `maxInFlight`, over all workers. */
-export const DEFAULT_MAX_IN_FLIGHT = 64
 /** From this limit on a worker keeps one slot for a while after its last call: the next single call finds it. */
 const KEEP_WARM_FROM = 8
 const KEEP_WARM_MS = 5_000

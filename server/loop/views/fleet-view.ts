@@ -3,13 +3,10 @@ import type { Database } from '../../store/database.ts'
 import { serverMinutes, type WorkerRow, workerRows } from '../../store/sql/fleet.ts'
 import { activeServers, type ServerRow } from '../../store/sql/servers.ts'
 import type { WorkerDto } from '../../wire/pages.ts'
-import type { ServerDto } from '../../wire/servers.ts'
+import { DEFAULT_MAX_IN_FLIGHT, type ServerDto } from '../../wire/servers.ts'
 import type { WorkerStats } from '../../wire/worker-stats.ts'
 import { Memo } from '../memo.ts'
 import { DEAD_AFTER_MS } from '../worker-supervisor.ts'
-
-/** Calls in flight of a server registered without `maxInFlight`; as the workers use it. */
-const DEFAULT_MAX_IN_FLIGHT = 64
 
 /** The workers and servers as the pages and `servers.*` show them. */
 export class FleetView {
