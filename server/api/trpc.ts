@@ -17,7 +17,9 @@ const CODE_OF_STATUS = {
   422: 'UNPROCESSABLE_CONTENT',
   429: 'TOO_MANY_REQUESTS',
   500: 'INTERNAL_SERVER_ERROR',
+  502: 'BAD_GATEWAY',
   503: 'SERVICE_UNAVAILABLE',
+  504: 'GATEWAY_TIMEOUT',
 } as const
 
 /** tRPC's own code words back to reasons, for what tRPC itself throws. */

@@ -27,15 +27,25 @@ export function refuse(
   path: string | null,
 ): void {
   const { message, data } = describeError(error, requestId, path)
+  const body = JSON.stringify({ error: { message, code: RPC_CODES[data.code] ?? -32603, data } })
+  sendRefusal(res, data.httpStatus, body, data.retryAfterMs)
+}
+
+/** Answers with a refusal's JSON, and `Retry-After` where there is one; ends an answer that had begun by breaking it off. */
+export function sendRefusal(
+  res: ServerResponse,
+  status: number,
+  body: string,
+  retryAfterMs: number | undefined,
+): void {
   if (res.headersSent) {
     res.destroy()
     return
   }
-  const body = JSON.stringify({ error: { message, code: RPC_CODES[data.code] ?? -32603, data } })
-  if (data.retryAfterMs !== undefined) {
-    res.setHeader('retry-after', Math.max(1, Math.ceil(data.retryAfterMs / 1_000)))
+  if (retryAfterMs !== undefined) {
+    res.setHeader('retry-after', Math.max(1, Math.ceil(retryAfterMs / 1_000)))
   }
-  res.writeHead(data.httpStatus, {
+  res.writeHead(status, {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
     'cache-control': 'no-store',

@@ -132,6 +132,7 @@ interface Lane {
 export class Transport {
   readonly #origin: string
   readonly #onRoom: () => void
+  readonly #answerLimitBytes: number
   /** One for all: a client that builds its own makes a TLS session cache and a finalization registry each time. */
   readonly #connector = buildConnector({
     timeout: CONNECT_TIMEOUT_MS,
@@ -144,10 +145,14 @@ export class Transport {
   #connecting = 0
   #closing = false
 
-  /** `onRoom`: called when a lane may be had again after {@link hasLane} said no. */
-  constructor(origin: string, onRoom: () => void) {
+  /**
+   * `onRoom`: called when a lane may be had again after {@link hasLane} said no. `answerLimitBytes`: -1 where answers are
+   * passed on and not kept.
+   */
+  constructor(origin: string, onRoom: () => void, answerLimitBytes = ANSWER_LIMIT_BYTES) {
     this.#origin = origin
     this.#onRoom = onRoom
+    this.#answerLimitBytes = answerLimitBytes
   }
 
   /** True when a call can go out without another connection beyond what is being made at once. */
@@ -189,7 +194,7 @@ export class Transport {
       // Time is kept by the router, for the whole sample.
       headersTimeout: 0,
       bodyTimeout: 0,
-      maxResponseSize: ANSWER_LIMIT_BYTES,
+      maxResponseSize: this.#answerLimitBytes,
       allowH2: false,
       connect: this.#connector,
     })

@@ -3,7 +3,7 @@
  * This is the only table; clients switch on the words, the docs print it, nothing else makes reasons up.
  */
 export interface ErrorReasonRow {
-  httpStatus: 400 | 401 | 403 | 404 | 405 | 409 | 413 | 415 | 422 | 429 | 500 | 503
+  httpStatus: 400 | 401 | 403 | 404 | 405 | 409 | 413 | 415 | 422 | 429 | 500 | 502 | 503 | 504
   /** What the caller should do. A thrown error may give a more exact hint. */
   hint: string
 }
@@ -122,6 +122,42 @@ export const ERROR_REASONS = {
   body_too_large: {
     httpStatus: 413,
     hint: 'Send at most 256 MiB unpacked: split the step over several batches, or append to an open one.',
+  },
+  model_not_found: {
+    httpStatus: 404,
+    hint: 'Use a model that GET /v1/models lists, or register a server of it with servers.register.',
+  },
+  model_not_named: {
+    httpStatus: 400,
+    hint: 'Name the model as "model" in the body, or in the header x-model.',
+  },
+  path_not_served: {
+    httpStatus: 404,
+    hint: "Use a path that the engine of the model's servers has; the message names the engines.",
+  },
+  queue_full: {
+    httpStatus: 429,
+    hint: 'Too many requests wait for a server of this model. Send the same request again after Retry-After.',
+  },
+  no_server: {
+    httpStatus: 503,
+    hint: 'No server of this model can be used now; servers.list says why. Send the same request again after Retry-After.',
+  },
+  model_asleep: {
+    httpStatus: 503,
+    hint: 'The servers of this model sleep and are being woken. Send the same request again after Retry-After.',
+  },
+  upstream_failed: {
+    httpStatus: 503,
+    hint: 'Every server that was tried failed; x-upstream-status has the last status. Send the same request again after Retry-After.',
+  },
+  upstream_redirects: {
+    httpStatus: 502,
+    hint: 'Register the address the server redirects to: redirects are never followed.',
+  },
+  deadline: {
+    httpStatus: 504,
+    hint: 'No answer had begun when x-deadline-ms, or ten minutes, had passed. Allow more time, or add servers.',
   },
   busy: { httpStatus: 503, hint: 'Send the same request again after retryAfterMs.' },
   shutting_down: {
