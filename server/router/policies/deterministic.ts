@@ -1,0 +1,38 @@
+import { weightOf } from './load.ts'
+import type { BalancingPolicy } from './policy.ts'
+import { hashNumber, hashText, rendezvousRank, weightedRank } from './rendezvous.ts'
+
+/**
+ * The first server in the rendezvous order of the row's key and a seed, whatever the load: the same seed, keys and
+ * servers give the same assignment, for re-runs that must reproduce. A row without a key goes by its group, without
+ * either by its number among such rows. Holds only where the candidates are all servers of the pool: offered those
+ * with room alone, load decides after all.
+ */
+export function deterministic(seed: number): BalancingPolicy {
+  let unkeyed = 0
+  return {
+    name: 'deterministic',
+    pick(candidates, row) {
+      const text = row.key ?? row.group
+      const hash = text === undefined ? hashNumber(unkeyed++, seed) : hashText(text, seed)
+      const firstWeight = weightOf(candidates[0] as (typeof candidates)[number])
+      let sameWeight = true
+      for (let i = 1; i < candidates.length && sameWeight; i++) {
+        sameWeight = weightOf(candidates[i] as (typeof candidates)[number]) === firstWeight
+      }
+      let best = candidates[0] as (typeof candidates)[number]
+      let bestRank = Number.NEGATIVE_INFINITY
+      for (let i = 0; i < candidates.length; i++) {
+        const server = candidates[i] as (typeof candidates)[number]
+        const plain = rendezvousRank(hash, server.id)
+        const rank = sameWeight ? plain : weightedRank(plain, weightOf(server))
+        if (rank > bestRank || (rank === bestRank && server.id < best.id)) {
+          best = server
+          bestRank = rank
+        }
+      }
+      return best
+    },
+    forget() {},
+  }
+}

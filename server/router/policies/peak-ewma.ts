@@ -1,0 +1,46 @@
+import { measured, rowLoad } from './load.ts'
+import type { BalancingPolicy, PolicyServer } from './policy.ts'
+import { SeenMedian } from './seen-median.ts'
+import { Turn } from './turn.ts'
+
+/**
+ * The server with the least of latency × rows: its peak EWMA of ms for 1,000 tokens, which jumps up at once and comes
+ * down slowly, times the rows it would have, by weight. An unmeasured server counts as the median one.
+ */
+export function peakEwma(): BalancingPolicy {
+  const turn = new Turn()
+  const median = new SeenMedian()
+  return {
+    name: 'peak_ewma',
+    pick(candidates) {
+      let unmeasuredMs = 0
+      let best = candidates[0] as (typeof candidates)[number]
+      let bestCost = Number.POSITIVE_INFINITY
+      for (let i = 0; i < candidates.length; i++) {
+        const server = candidates[i] as (typeof candidates)[number]
+        let peakMs = measured(server.peakMsPerKtok)
+        if (peakMs === 0) {
+          if (unmeasuredMs === 0) unmeasuredMs = medianPeakMs(median, candidates)
+          peakMs = unmeasuredMs
+        }
+        const cost = peakMs * rowLoad(server)
+        if (cost < bestCost || (cost === bestCost && turn.before(server.id, best.id))) {
+          best = server
+          bestCost = cost
+        }
+      }
+      turn.took(best.id)
+      return best
+    },
+    forget() {},
+  }
+}
+
+function medianPeakMs(median: SeenMedian, candidates: readonly PolicyServer[]): number {
+  median.clear()
+  for (let i = 0; i < candidates.length; i++) {
+    const peakMs = measured((candidates[i] as PolicyServer).peakMsPerKtok)
+    if (peakMs > 0) median.add(peakMs)
+  }
+  return median.value
+}

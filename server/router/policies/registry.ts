@@ -1,0 +1,49 @@
+import { deterministic } from './deterministic.ts'
+import { groupAffinity } from './group-affinity.ts'
+import { leastInFlight } from './least-in-flight.ts'
+import { leastWork } from './least-work.ts'
+import { peakEwma } from './peak-ewma.ts'
+import { type BalancingPolicy, POLICY_NAMES, type PolicyName } from './policy.ts'
+import { powerOfTwo } from './power-of-two.ts'
+import { roundRobin } from './round-robin.ts'
+import { weightedRandom } from './weighted-random.ts'
+
+export { POLICY_NAMES, type PolicyName } from './policy.ts'
+
+/** What a pool uses that names none. */
+export const DEFAULT_POLICY: PolicyName = 'least_work'
+
+/** Of what is hashed, where no seed is given: all processes must send a group to the same server. */
+const SHARED_SEED = 0
+
+const MAKERS: Record<PolicyName, (seed: number | undefined) => BalancingPolicy> = {
+  least_work: leastWork,
+  least_in_flight: leastInFlight,
+  power_of_two: (seed = anySeed()) => powerOfTwo(seed),
+  peak_ewma: peakEwma,
+  round_robin: roundRobin,
+  weighted_random: (seed = anySeed()) => weightedRandom(seed),
+  group_affinity: (seed = SHARED_SEED) => groupAffinity(seed),
+  deterministic: (seed = SHARED_SEED) => deterministic(seed),
+}
+
+/**
+ * A new policy of that name, for one pool. `seed` (32 bits count) is used by those that draw or hash; without it what
+ * draws is seeded at random, so that processes differ, and what hashes with a constant, so that they agree.
+ * Throws a RangeError for a name that is none of {@link POLICY_NAMES}.
+ */
+export function policyNamed(name: string, options: { seed?: number } = {}): BalancingPolicy {
+  if (!isPolicyName(name)) {
+    throw new RangeError(`no policy "${name}"; there are ${POLICY_NAMES.join(', ')}`)
+  }
+  return MAKERS[name](options.seed)
+}
+
+/** True for one of {@link POLICY_NAMES}. */
+export function isPolicyName(name: string): name is PolicyName {
+  return (POLICY_NAMES as readonly string[]).includes(name)
+}
+
+function anySeed(): number {
+  return Math.floor(Math.random() * 2 ** 32)
+}

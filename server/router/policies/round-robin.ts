@@ -1,0 +1,45 @@
+import { weightOf } from './load.ts'
+import type { BalancingPolicy } from './policy.ts'
+
+/** Needs nothing of a server but its weight, and nothing of a row. */
+export interface RoundRobin extends BalancingPolicy {
+  pick<T extends { readonly id: number; readonly weight: number }>(candidates: readonly T[]): T
+}
+
+/**
+ * Smooth weighted round robin: each pick adds every candidate's weight to its credit, takes the highest and lowers it
+ * by the sum. Servers of weights 5, 1, 1 come as a a b a c a a, never a a a a a b c. Equal credits go to the first.
+ */
+export function roundRobin(): RoundRobin {
+  // Held in objects: written in place, a number in a map would be allocated anew at every pick.
+  const credits = new Map<number, { credit: number }>()
+  return {
+    name: 'round_robin',
+    pick(candidates) {
+      let best = candidates[0] as (typeof candidates)[number]
+      if (candidates.length === 1) return best
+      let total = 0
+      let bestHeld: { credit: number } | undefined
+      for (let i = 0; i < candidates.length; i++) {
+        const server = candidates[i] as (typeof candidates)[number]
+        const weight = weightOf(server)
+        let held = credits.get(server.id)
+        if (held === undefined) {
+          held = { credit: 0 }
+          credits.set(server.id, held)
+        }
+        held.credit += weight
+        total += weight
+        if (bestHeld === undefined || held.credit > bestHeld.credit) {
+          best = server
+          bestHeld = held
+        }
+      }
+      if (bestHeld !== undefined) bestHeld.credit -= total
+      return best
+    },
+    forget(serverId) {
+      credits.delete(serverId)
+    },
+  }
+}
