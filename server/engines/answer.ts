@@ -2,6 +2,7 @@ import type { SampleFailureReason } from '../wire/sample-reason.ts'
 import {
   DETAIL_LIMIT,
   type EngineFailure,
+  type EngineScore,
   type FailureClass,
   type ResponseHeaders,
 } from './engine.ts'
@@ -24,10 +25,14 @@ export function clip(text: string): string {
 
 /**
  * How the backends say that a text is too long: vLLM "This model's maximum context length is …", SGLang "The input
- * (n tokens) is longer than the model's context length", llama.cpp `exceed_context_size_error`, TEI "must have less than n tokens".
+ * (n tokens) is longer than the model's context length", llama.cpp `exceed_context_size_error`, TEI "must have less than n
+ * tokens" (or characters: it counts those first), OpenAI's code `context_length_exceeded`.
  */
 const CONTEXT_EXCEEDED =
-  /context length|context size|exceed_context_size|max(?:imum)?[ _]model[ _]len|longer than the (?:maximum )?model|token count exceeds|must have less than \d+ tokens/i
+  /context[ _]length|context size|exceed_context_size|max(?:imum)?[ _]model[ _]len|longer than the (?:maximum )?model|token count exceeds|must have less than \d+ (?:tokens|characters)/i
+
+/** llama.cpp answers 500 to a text over its physical batch (`-ub`, 512 by default); no other server does better. */
+const BATCH_EXCEEDED = /too large to process\. increase the physical batch/i
 
 /** vLLM answers 400 when a score is NaN: its JSON encoder refuses the number. */
 const NON_FINITE_REFUSAL = /out of range float values|score is nan/i
@@ -59,10 +64,11 @@ export function classifyStatus(
     return busy
   }
   if (NON_FINITE_REFUSAL.test(message)) return failure('corrupt', 'non_finite', detail)
+  if (BATCH_EXCEEDED.test(message)) return failure('client', 'context_exceeded', detail)
   if (status === 408 || status === 424 || status >= 500 || ENGINE_FAILED.test(message)) {
     return failure('fault', 'transport', detail)
   }
-  if (status >= 400 && CONTEXT_EXCEEDED.test(message)) {
+  if (CONTEXT_EXCEEDED.test(message) || CONTEXT_EXCEEDED.test(errorCode(bodyText))) {
     return failure('client', 'context_exceeded', detail)
   }
   return failure('client', 'rejected', detail)
@@ -100,6 +106,16 @@ function messageOf(value: unknown): string | null {
   if (typeof message === 'string') return message
   if (typeof detail === 'string') return detail
   return detail === undefined ? null : JSON.stringify(detail)
+}
+
+/** The word in `error.code`, `''` where there is none. */
+function errorCode(bodyText: string): string {
+  try {
+    const code = field(field(JSON.parse(bodyText), 'error'), 'code')
+    return typeof code === 'string' ? code : ''
+  } catch {
+    return ''
+  }
 }
 
 /** True for a text that begins as an HTML page does. */
@@ -192,6 +208,32 @@ export function onlyElement(value: unknown, where: string): { item: unknown } | 
   return { item: value[0] }
 }
 
+/**
+ * The last number of a list in a score's place: the one label of a reward model, or its last, as trainers take it.
+ * `where` names the list in failures.
+ */
+export function lastNumber(list: unknown, where: string): number | EngineFailure {
+  if (!Array.isArray(list) || list.length === 0) {
+    return failure('corrupt', 'unparseable', `${where} is not a list of numbers`)
+  }
+  return finiteScore(list[list.length - 1], `${where}[-1]`)
+}
+
+/** The one entry of an answer's `data`: one text was sent. */
+export function onlyDatum(answer: unknown): { item: unknown } | EngineFailure {
+  return onlyElement(field(answer, 'data'), 'data')
+}
+
+/** A score, with the tokens it was counted over where the answer's `usage` tells. */
+export function scored(
+  score: number | EngineFailure,
+  answer: unknown,
+): EngineScore | EngineFailure {
+  if (typeof score !== 'number') return score
+  const promptTokens = promptTokensOf(answer)
+  return promptTokens === undefined ? { ok: true, score } : { ok: true, score, promptTokens }
+}
+
 /** `value[key]` of an object, undefined of anything else. */
 export function field(value: unknown, key: string): unknown {
   return typeof value === 'object' && value !== null
@@ -200,7 +242,7 @@ export function field(value: unknown, key: string): unknown {
 }
 
 /** `usage.prompt_tokens` of an answer, where it has one. */
-export function promptTokensOf(answer: unknown): number | undefined {
+function promptTokensOf(answer: unknown): number | undefined {
   const tokens = field(field(answer, 'usage'), 'prompt_tokens')
   return typeof tokens === 'number' && Number.isFinite(tokens) ? tokens : undefined
 }

@@ -12,18 +12,151 @@ import { DETAIL_LIMIT } from './engine.ts'
 import { ENGINE_NAMES, engineOf } from './registry.ts'
 import { answer, type FakeHandler, FakeServer, hangs, scoreBody } from './testing/fake-server.ts'
 
+type ScoringEngine = Exclude<EngineName, 'openai'>
+const SCORING = ENGINE_NAMES.filter((name): name is ScoringEngine => engineOf(name).scores)
+
 /** How each dialect asks, for the cases that look at what arrives. */
 const dialects: Record<
-  EngineName,
-  { path: string; textOf(body: Record<string, unknown>): string }
+  ScoringEngine,
+  {
+    path: string
+    /** The text asked about: prompt, newline, response. */
+    textOf(body: Record<string, unknown>): string
+    /** The part of the body that asks for the raw score, whole texts and one text. */
+    raw: Record<string, unknown>
+    /** An answer about two texts. */
+    two: string
+    /** An answer about no text. */
+    none: string
+    /** Over the context, in the engine's own words. */
+    tooLong: [status: number, body: unknown][]
+  }
 > = {
   vllm: {
     path: '/classify',
     textOf: (body) =>
       (body.messages as { content: string }[]).map((turn) => turn.content).join('\n'),
+    raw: { use_activation: false, add_special_tokens: false },
+    two: '{"data":[{"index":0,"probs":[1]},{"index":1,"probs":[2]}]}',
+    none: '{"data":[{"index":0,"probs":[]}]}',
+    tooLong: [
+      [
+        400,
+        {
+          error: {
+            message:
+              "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens in the input for classification. Please reduce the length of the input.",
+            type: 'BadRequestError',
+            param: 'input_tokens',
+            code: 400,
+          },
+        },
+      ],
+      [
+        400,
+        {
+          object: 'error',
+          message:
+            'The decoder prompt (length 5000) is longer than the maximum model length of 4096.',
+        },
+      ],
+    ],
   },
-  sglang: { path: '/v1/embeddings', textOf: (body) => body.input as string },
-  openrlhf: { path: '/get_reward', textOf: (body) => (body.query as string[])[0] as string },
+  sglang: {
+    path: '/v1/embeddings',
+    textOf: (body) => body.input as string,
+    raw: { model: 'rm' },
+    two: '{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[2]}]}',
+    none: '{"data":[{"index":0,"embedding":[]}]}',
+    tooLong: [
+      [
+        400,
+        {
+          object: 'error',
+          message:
+            "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+        },
+      ],
+      [400, { object: 'error', message: 'Requested token count exceeds the model’s limit' }],
+    ],
+  },
+  tei: {
+    path: '/predict',
+    textOf: (body) => (body.inputs as string[][])[0]?.[0] as string,
+    raw: { raw_scores: true, truncate: false },
+    two: '[[{"score":1,"label":"LABEL_0"}],[{"score":2,"label":"LABEL_0"}]]',
+    none: '[[]]',
+    tooLong: [
+      [
+        422,
+        {
+          error: 'Input validation error: `inputs` must have less than 512 tokens. Given: 700',
+          error_type: 'Validation',
+        },
+      ],
+      [
+        422,
+        {
+          error: '`inputs` must have less than 20000 characters. Given: 21000',
+          error_type: 'Validation',
+        },
+      ],
+    ],
+  },
+  llamacpp: {
+    path: '/rerank',
+    textOf: (body) => `${body.query}\n${(body.documents as string[])[0]}`,
+    raw: { model: 'rm' },
+    two: '{"results":[{"index":1,"relevance_score":1},{"index":0,"relevance_score":2}]}',
+    none: '{"results":[]}',
+    tooLong: [
+      [
+        400,
+        {
+          error: {
+            code: 400,
+            message: 'the request exceeds the available context size, try increasing it',
+            type: 'exceed_context_size_error',
+            n_prompt_tokens: 5000,
+            n_ctx: 4096,
+          },
+        },
+      ],
+      [
+        500,
+        {
+          error: {
+            code: 500,
+            message:
+              'input (596 tokens) is too large to process. increase the physical batch size (current batch size: 512)',
+            type: 'server_error',
+          },
+        },
+      ],
+    ],
+  },
+  openrlhf: {
+    path: '/get_reward',
+    textOf: (body) => (body.query as string[])[0] as string,
+    raw: { labels: [null] },
+    two: '{"rewards":[1,2]}',
+    none: '{"rewards":[]}',
+    tooLong: [[400, { detail: 'text exceeds the context length' }]],
+  },
+  http: {
+    path: '/',
+    textOf: (body) => {
+      const [sample] = body.samples as { prompt: ScoreInput['prompt']; solutionStr: string }[]
+      const prompt = sample?.prompt as ScoreInput['prompt']
+      const before =
+        typeof prompt === 'string' ? prompt : prompt.map((turn) => turn.content ?? '').join('\n')
+      return `${before}\n${sample?.solutionStr}`
+    },
+    raw: {},
+    two: '{"results":[{"score":1},{"score":2}]}',
+    none: '{"results":[]}',
+    tooLong: [[400, { error: { code: 'context_length_exceeded', message: 'too many tokens' } }]],
+  },
 }
 
 const target: EngineTarget = { model: 'rm', version: null, basePath: '' }
@@ -35,8 +168,9 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-describe.each(ENGINE_NAMES)('engine %s', (name) => {
+describe.each(SCORING)('engine %s', (name) => {
   const engine = engineOf(name)
+  const dialect = dialects[name]
 
   async function score(
     handler: FakeHandler,
@@ -63,10 +197,11 @@ describe.each(ENGINE_NAMES)('engine %s', (name) => {
     await score(json(scoreBody(name, '0.5')))
     const call = lastCall()
     expect(call?.method).toBe('POST')
-    expect(call?.path).toBe(dialects[name].path)
+    expect(call?.path).toBe(dialect.path)
     expect(call?.headers['content-type']).toBe('application/json')
     const body = JSON.parse(call?.body ?? '')
-    expect(dialects[name].textOf(body)).toBe('What is 1 + 1?\nIt is 2.')
+    expect(dialect.textOf(body)).toBe('What is 1 + 1?\nIt is 2.')
+    expect(body).toMatchObject(dialect.raw)
   })
 
   test('takes a conversation as a prompt', async () => {
@@ -77,13 +212,13 @@ describe.each(ENGINE_NAMES)('engine %s', (name) => {
     ]
     await score(json(scoreBody(name, '0.5')), { prompt, response: '2' })
     const body = JSON.parse(lastCall()?.body ?? '')
-    expect(dialects[name].textOf(body)).toBe('Be brief.\n\nWhat is 1 + 1?\n2')
+    expect(dialect.textOf(body)).toBe('Be brief.\n\nWhat is 1 + 1?\n2')
   })
 
   test('sends NUL as it is and lone surrogates as U+FFFD, which every server can decode', async () => {
     await score(json(scoreBody(name, '0.5')), { prompt: 'a\u0000b', response: 'x\ud800y' })
     const body = JSON.parse(lastCall()?.body ?? '')
-    expect(dialects[name].textOf(body)).toBe('a\u0000b\nx\ufffdy')
+    expect(dialect.textOf(body)).toBe('a\u0000b\nx\ufffdy')
   })
 
   test('an empty prompt and response are legal', async () => {
@@ -115,7 +250,8 @@ describe.each(ENGINE_NAMES)('engine %s', (name) => {
   )
 
   test.each([
-    ['no entries', scoreBody(name, '')],
+    ['no entry', dialect.none],
+    ['no value', scoreBody(name, '')],
     ['a text for a score', scoreBody(name, '"high"')],
     ['an object for a score', scoreBody(name, '{"v":1}')],
     ['another object', '{"hello":"world"}'],
@@ -134,12 +270,10 @@ describe.each(ENGINE_NAMES)('engine %s', (name) => {
   })
 
   test('scores for two texts where one was sent are unparseable', async () => {
-    const two: Record<EngineName, string> = {
-      vllm: '{"data":[{"index":0,"probs":[1]},{"index":1,"probs":[2]}]}',
-      sglang: '{"data":[{"index":0,"embedding":[1]},{"index":1,"embedding":[2]}]}',
-      openrlhf: '{"rewards":[1,2]}',
-    }
-    expect(await score(json(two[name]))).toMatchObject({ class: 'corrupt', reason: 'unparseable' })
+    expect(await score(json(dialect.two))).toMatchObject({
+      class: 'corrupt',
+      reason: 'unparseable',
+    })
   })
 
   test('an HTML page with status 200 is unparseable, and the detail names its title', async () => {
@@ -169,19 +303,16 @@ describe.each(ENGINE_NAMES)('engine %s', (name) => {
     },
   )
 
-  test.each([
-    "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens",
-    "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
-    'Requested token count exceeds the model’s limit',
-    'the request exceeds the available context size',
-    'inputs must have less than 512 tokens. Given: 700',
-  ])('a 400 saying "%s" is context_exceeded', async (message) => {
-    expect(await score(answer(400, { object: 'error', message }))).toMatchObject({
-      ok: false,
-      class: 'client',
-      reason: 'context_exceeded',
-    })
-  })
+  test.each(dialect.tooLong)(
+    'a text over the context is context_exceeded (%i %j)',
+    async (status, body) => {
+      expect(await score(answer(status, body))).toMatchObject({
+        ok: false,
+        class: 'client',
+        reason: 'context_exceeded',
+      })
+    },
+  )
 
   test.each([500, 501, 502, 504, 424, 408])('a %i is the server’s fault', async (status) => {
     expect(await score(answer(status, { detail: 'engine died' }))).toMatchObject({
@@ -203,6 +334,49 @@ describe.each(ENGINE_NAMES)('engine %s', (name) => {
       ),
     ).toMatchObject({ class: 'corrupt', reason: 'non_finite' })
   })
+
+  test('TEI’s 424 for a NaN is corrupt, not a fault; its 429 is busy', async () => {
+    const nan = { error: 'score is NaN', error_type: 'Backend' }
+    expect(await score(answer(424, nan))).toMatchObject({
+      class: 'corrupt',
+      reason: 'non_finite',
+    })
+    const full = { error: 'Model is overloaded', error_type: 'Overloaded' }
+    expect(await score(answer(429, full))).toMatchObject({ class: 'busy' })
+  })
+
+  test.each([
+    { error: { code: 503, message: 'Loading model', type: 'unavailable_error' } },
+    { error: 'The model is currently scaling. Please try again later.' },
+    { object: 'error', message: 'The request queue is full.' },
+    { error: 'unhealthy', error_type: 'unhealthy' },
+    '<html><head><title>503 Service Unavailable</title></head></html>',
+    '',
+  ])('a 503 is busy, whatever it says: %j', async (body) => {
+    expect(await score(answer(503, body))).toMatchObject({ class: 'busy', reason: 'transport' })
+  })
+
+  test.each([
+    [{ 'retry-after': '2.5' }, 2500],
+    [{ 'retry-after': '0' }, 0],
+    [{ 'retry-after-ms': '75.5' }, 75.5],
+    [{ 'x-ms-retry-after-ms': '120', 'retry-after': '9' }, 120],
+    [{ 'retry-after-ms': '', 'retry-after': '3' }, 3000],
+    [{ 'retry-after-ms': '-1', 'retry-after': '3' }, 3000],
+    [{ 'retry-after': 'Fri, 31 Dec 1999 23:59:59 GMT' }, 0],
+    [{ 'retry-after': '-5' }, undefined],
+    [{ 'retry-after': '2 s' }, undefined],
+    [{ 'retry-after': '1e999' }, undefined],
+  ] as [Record<string, string>, number | undefined][])(
+    'Retry-After in any form: %j',
+    async (headers, expected) => {
+      for (const status of [429, 503]) {
+        const busy = (await score(answer(status, '', headers))) as EngineFailure
+        expect(busy.class).toBe('busy')
+        expect(busy.retryAfterMs).toBe(expected)
+      }
+    },
+  )
 
   test('429 and 503 are busy, with Retry-After in seconds, ms and as a date', async () => {
     expect(await score(answer(503, 'The request queue is full.'))).toEqual({

@@ -1,13 +1,25 @@
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
 
 /** Backends whose protocol is spoken. */
-export type EngineName = 'vllm' | 'sglang' | 'openrlhf'
+export type EngineName = 'vllm' | 'sglang' | 'tei' | 'llamacpp' | 'openai' | 'openrlhf' | 'http'
+
+/**
+ * How a discriminative model is asked on engines that have several ways; found by the probe and kept with the server:
+ * - `classify`: the whole text, one logit (vLLM /classify, SGLang /classify and /v1/embeddings, TEI /predict)
+ * - `token`: a logit for each token or step, the last one is the score (vLLM /pooling with `token_classify`)
+ * - `pair`: prompt and response apart, a cross-encoder (vLLM /score, TEI and llama.cpp /rerank)
+ */
+export type ScoreRoute = 'classify' | 'token' | 'pair'
 
 /** What a model is asked to score: a prompt, as text or as a conversation, and the answer to it. */
 export interface ScoreInput {
   /** A turn without content (a tool call) counts as an empty one. */
   prompt: string | { role: string; content?: string | null | undefined }[]
   response: string
+  /** For engines that score by more than the text (`http`): as the trainer gave them. */
+  dataSource?: string
+  groundTruth?: unknown
+  extraInfo?: Record<string, unknown>
 }
 
 /** What a request is built for. */
@@ -18,6 +30,10 @@ export interface EngineTarget {
   version: string | null
   /** Path part of the server's address, without a trailing slash (`''` for the root). */
   basePath?: string
+  /** Null or absent: the engine's usual way. */
+  route?: ScoreRoute | null
+  /** Ask for the activated score (sigmoid), not the raw one: only the self-test does. */
+  activated?: boolean
 }
 
 /** A POST to the server. `path` is complete, from the origin's root. */
@@ -58,6 +74,57 @@ export interface EngineScore {
   score: number
   /** Tokens of the scored text, where the server counts them. */
   promptTokens?: number
+  /** Scores of the tokens or steps, in order, where the model gives them; `score` is then the last. */
+  tokenScores?: number[]
+  /** What a scorer of one's own (`http`) gave beside the score. */
+  extra?: Record<string, unknown>
+}
+
+/** A conversation for a judge to go on with: what chat completions take, in the fields all backends share. */
+export interface ChatRequest {
+  messages: { role: string; content: string }[]
+  /** Default 0. */
+  temperature?: number
+  topP?: number
+  maxTokens?: number
+  stop?: string[]
+  seed?: number
+  /** Log-probabilities of the chosen token and of this many others. */
+  topLogprobs?: number
+  /** The reply must be JSON of this schema. */
+  jsonSchema?: { name: string; schema: Record<string, unknown> }
+  /** Passed to the chat template, e.g. `{"enable_thinking": false}`. */
+  chatTemplateKwargs?: Record<string, unknown>
+}
+
+/** A judge's whole reply. One cut off (`length`), aborted or refused is a failure, never a reply. */
+export interface ChatReply {
+  ok: true
+  content: string
+  reasoning: string | null
+  finishReason: string
+  promptTokens: number | null
+  completionTokens: number | null
+  /** Of each token of the reply, where asked for: the chosen one and the others by probability. */
+  logprobs: { token: string; logprob: number; top: { token: string; logprob: number }[] }[] | null
+}
+
+/** What an engine says it has to do at this moment, in requests. */
+export interface EngineLoad {
+  running: number
+  waiting: number
+}
+
+/** How far a server that can sleep goes down: 1 keeps the weights in memory, 2 drops them. */
+export type SleepLevel = 1 | 2
+
+/** Sleep and wake of one engine. Each rejects with a {@link ProbeStop} or an Error whose message says what the server answered. */
+export interface EngineLifecycle {
+  /** Sent only when nothing is in flight: it may abort or crash what is. Returns when the server said yes. */
+  sleep(fetch: EngineFetch, basePath: string, level: SleepLevel): Promise<void>
+  wake(fetch: EngineFetch, basePath: string): Promise<void>
+  /** null: the server does not tell (SGLang); then the registry's memory decides. */
+  isSleeping(fetch: EngineFetch, basePath: string): Promise<boolean | null>
 }
 
 /** Longest `detail` of a failure, in characters: it is stored with every attempt. */
@@ -86,6 +153,7 @@ export type ProbeReason =
   | 'server_redirects'
   | 'server_not_recognised'
   | 'model_not_served'
+  | 'key_refused'
 
 /** The finer cause under a {@link ProbeReason}, one stable word. */
 export type ProbeCause =
@@ -103,6 +171,7 @@ export type ProbeCause =
   | 'not_json'
   | 'unknown_server'
   | 'other_engine'
+  | 'other_kind'
   | 'unknown_model'
 
 /** A server that cannot be used, with what to do about it. */
@@ -125,6 +194,16 @@ export interface ProbeFacts {
   maxModelLen: number | null
   /** null: the server does not tell. */
   kind: 'discriminative' | 'generative' | null
+  /** How its scores are asked for; null or absent: the engine's usual way. */
+  route?: ScoreRoute | null
+  /** Most inputs it takes at once, where it says so (llama.cpp slots, TEI permits). */
+  maxConcurrent?: number | null
+  /** It can be put to sleep: the routes for it are there. */
+  canSleep?: boolean
+  /** It was found asleep. */
+  sleeping?: boolean
+  /** What should worry whoever registers it, e.g. an SGLang that cuts long texts silently. */
+  warnings?: string[]
 }
 
 /** Outcome of a probe. */
@@ -135,11 +214,23 @@ export interface ProbeContext {
   basePath: string
   /** The model one wants, if one is named. */
   model: string | null
+  /**
+   * What it is wanted for, if that is known. `generative`: no scoring route is asked for, but the chat route must be
+   * there. `discriminative`: a server that only generates is refused.
+   */
+  kind?: 'discriminative' | 'generative' | null
 }
 
 /** One backend dialect: builds the call, reads the score, names every failure. Holds no state. */
 export interface Engine {
   readonly name: EngineName
+  /** False: for judges only (`openai`); such a server cannot be registered as discriminative. */
+  readonly scores: boolean
+  /** True: it speaks /v1/chat/completions and may be registered as generative. */
+  readonly chats: boolean
+  /** The raw-score self-test applies: the engine has both a raw and an activated way to ask, or may squash unasked. */
+  readonly selfTested: boolean
+  readonly lifecycle: EngineLifecycle | null
   /** The POST that scores one sample. */
   buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest
   /** Reads a complete answer. Never throws: whatever is not a finite score is a failure with a reason. */
@@ -147,7 +238,10 @@ export interface Engine {
     status: number,
     headers: ResponseHeaders,
     bodyText: string,
+    target?: EngineTarget,
   ): EngineScore | EngineFailure
+  /** The load it tells of, null where it does not or answers nonsense. */
+  readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null>
   /** Asks the server what it is. */
   probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult>
 }

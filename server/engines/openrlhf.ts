@@ -75,8 +75,19 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     version: null,
     maxModelLen: null,
     kind: 'discriminative',
+    route: null,
   }
 }
 
 /** OpenRLHF's serve_rm, and what is written for its --reward.remote_url. */
-export const openrlhf: Engine = { name: 'openrlhf', buildScoreRequest, parseScoreResponse, probe }
+export const openrlhf: Engine = {
+  name: 'openrlhf',
+  scores: true,
+  chats: false,
+  selfTested: false,
+  lifecycle: null,
+  buildScoreRequest,
+  parseScoreResponse,
+  readLoad: async () => null,
+  probe,
+}

@@ -133,7 +133,7 @@ test('the key is sent, and a refused one is named', async () => {
   const server = await serve({ ...vllmRoutes, 'GET /v1/models': locked })
   expect(await probe(server, { apiKey: 'right' })).toMatchObject({ ok: true })
   const wrong = await probe(server, { apiKey: 'wrong-key' })
-  expect(wrong).toMatchObject({ ok: false, reason: 'server_unreachable', cause: 'key_refused' })
+  expect(wrong).toMatchObject({ ok: false, reason: 'key_refused', cause: 'key_refused' })
   expect(JSON.stringify(wrong)).not.toContain('wrong-key')
 })
 
@@ -162,9 +162,15 @@ test('an engine that is another is refused', async () => {
   expect(await probe(await serve(vllmRoutes), { engine: 'openrlhf' })).toMatchObject({
     reason: 'server_not_recognised',
   })
-  expect(await probe(await serve({ 'GET /v1/models': models('llamacpp', 'rm') }))).toMatchObject({
-    cause: 'other_engine',
-  })
+  for (const [owner, named] of [
+    ['llamacpp', 'vllm'],
+    ['llamacpp', 'sglang'],
+    ['vllm', 'llamacpp'],
+    ['sglang', 'llamacpp'],
+  ] as const) {
+    const server = await serve({ 'GET /v1/models': models(owner, 'rm') })
+    expect(await probe(server, { engine: named })).toMatchObject({ cause: 'other_engine' })
+  }
 })
 
 test('a model it does not serve is refused, naming those it does', async () => {

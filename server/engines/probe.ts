@@ -1,18 +1,26 @@
-import { Client } from 'undici'
-import { clip, field } from './answer.ts'
+import { field } from './answer.ts'
 import type {
   EngineFetch,
   EngineName,
-  EngineReply,
   ProbeContext,
   ProbeFacts,
   ProbeFailure,
   ProbeResult,
 } from './engine.ts'
-import { FORBIDDEN_ADDRESS_CODE, safeLookup } from './link-local.ts'
-import { jsonOrNull, listModels, textField } from './probe-answers.ts'
+import { openChecked, ProbeStop } from './engine-fetch.ts'
+import {
+  jsonOrNull,
+  listModels,
+  notRecognised,
+  otherKind,
+  positiveInt,
+  textField,
+} from './probe-answers.ts'
 import { engineOf } from './registry.ts'
-import { checkServerUrl } from './server-url.ts'
+import { checkServerUrl, rootOf } from './server-url.ts'
+import { teiModelType } from './tei.ts'
+
+export { type OpenFetch, type OpenFetchOptions, openFetch, ProbeStop } from './engine-fetch.ts'
 
 /** What to probe. */
 export interface ProbeRequest {
@@ -23,6 +31,8 @@ export interface ProbeRequest {
   timeoutMs: number
   /** The model one wants served; null: whatever the server has. */
   model?: string | null
+  /** What it is wanted for; absent: whatever the server can. A server that cannot is refused (`other_kind`). */
+  kind?: 'discriminative' | 'generative' | null
 }
 
 /** A server that can be used. */
@@ -35,138 +45,133 @@ export interface ProbedServer extends ProbeFacts {
   durationMs: number
 }
 
-/** Largest answer a probe reads, in bytes; SGLang's /server_info is the longest honest one, some tens of KB. */
-const ANSWER_LIMIT_BYTES = 1 << 20
-/** Longest wait for a connection, in ms. */
-const CONNECT_TIMEOUT_MS = 2_000
-
-/** Ends a probe from inside a fetch: the engines need not know of redirects or keys. */
-class ProbeStop extends Error {
-  readonly failure: ProbeFailure
-  constructor(failure: ProbeFailure) {
-    super(failure.message)
-    this.failure = failure
-  }
-}
-
 /**
  * Asks a server what it is: reachable without a redirect, speaks the engine's protocol (`auto` finds out which), serves
- * the asked-for model. Never throws for the server's failings, and sends nothing to a forbidden address.
+ * the asked-for model and can be used as what it is wanted for. Never throws for the server's failings, and sends
+ * nothing to a forbidden address.
  */
 export async function probeServer(request: ProbeRequest): Promise<ProbedServer | ProbeFailure> {
   const checked = checkServerUrl(request.url)
   if (!checked.ok) return checked
   const startedAt = performance.now()
-  const client = new Client(checked.origin, {
-    connect: { timeout: CONNECT_TIMEOUT_MS, lookup: safeLookup },
-    allowH2: false,
-    headersTimeout: 0,
-    bodyTimeout: 0,
-    maxResponseSize: ANSWER_LIMIT_BYTES,
-  })
-  const signal = AbortSignal.timeout(Math.max(1, request.timeoutMs))
-  const fetch = fetchThrough(client, request.apiKey, signal)
-  const context: ProbeContext = { basePath: checked.basePath, model: request.model ?? null }
+  const { apiKey, timeoutMs } = request
+  const open = openChecked(checked, apiKey, { timeoutMs, totalMs: timeoutMs })
+  const context: ProbeContext = {
+    basePath: open.basePath,
+    model: request.model ?? null,
+    kind: request.kind ?? null,
+  }
   try {
     const result =
       request.engine === 'auto'
-        ? await detect(fetch, context)
-        : await engineOf(request.engine).probe(fetch, context)
+        ? await detect(open.fetch, context)
+        : await engineOf(request.engine).probe(open.fetch, context)
     if (!result.ok) return result
+    const unfit = unfitFor(result, context.kind ?? null)
+    if (unfit !== null) return unfit
     const model = modelServed(result, context.model)
     if (typeof model === 'object' && model !== null) return model
     const durationMs = Math.round(performance.now() - startedAt)
     return { ...result, url: checked.url, model, durationMs }
   } catch (error) {
-    return stopOf(error, checked.origin, request.timeoutMs)
+    if (error instanceof ProbeStop) return error.failure
+    throw error
   } finally {
-    client.destroy().catch(() => {})
-  }
-}
-
-function fetchThrough(client: Client, apiKey: string | null, signal: AbortSignal): EngineFetch {
-  return async (path, init = { method: 'GET' }): Promise<EngineReply> => {
-    const headers: Record<string, string> = { accept: 'application/json' }
-    if (init.body !== undefined) headers['content-type'] = 'application/json'
-    if (apiKey !== null) headers.authorization = `Bearer ${apiKey}`
-    const { method, body } = init
-    const response = await client.request({ path, method, headers, signal, body: body ?? null })
-    const bodyText = await response.body.text()
-    const status = response.statusCode
-    const where = `${method} ${path} answered ${status}`
-    if (status >= 300 && status < 400) {
-      const to = response.headers.location
-      const target = typeof to === 'string' ? `to ${clip(to)}` : 'without a Location'
-      throw new ProbeStop({
-        ok: false,
-        reason: 'server_redirects',
-        cause: 'redirect',
-        message: `${where}, a redirect ${target}`,
-        hint: 'Register the address it redirects to: redirects are never followed.',
-      })
-    }
-    if (status === 401 || status === 403) {
-      throw new ProbeStop({
-        ok: false,
-        reason: 'server_unreachable',
-        cause: 'key_refused',
-        message: `${where}: the server refused ${apiKey === null ? 'a call without a key' : 'the key'}`,
-        hint: 'Give the key the server was started with as apiKey.',
-      })
-    }
-    return { status, headers: response.headers, bodyText }
+    open.close()
   }
 }
 
 /**
- * Which engine answers: /v1/models names its owner with vLLM and SGLang; a server without it that answers an OpenRLHF
- * query with rewards is one of those.
+ * Which engine answers: the owner in /v1/models, else a route only one of them has. Last those that tell nothing of
+ * themselves and are asked for scores: one's own scorer for those of no samples, OpenRLHF's for one of a short text.
  */
 async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
-  const base = context.basePath.endsWith('/v1') ? context.basePath.slice(0, -3) : context.basePath
+  const base = rootOf(context.basePath)
   const models = await listModels(fetch, `${base}/v1/models`)
-  if (models.ok && models.owner !== null) {
-    if (models.owner === 'vllm') return engineOf('vllm').probe(fetch, context)
-    if (models.owner === 'sglang') return engineOf('sglang').probe(fetch, context)
-    if (models.owner === 'llamacpp') return unsupported('llama.cpp')
-  }
   // A server busy or still loading would fail every other question too: say so rather than "unknown".
   if (!models.ok && models.cause === 'not_ready') return models
-  if (models.ok && models.ids.length > 0) {
-    if (field(await jsonOrNull(fetch, `${base}/model_info`), 'model_path') !== undefined) {
-      return engineOf('sglang').probe(fetch, context)
-    }
-    if ((await textField(fetch, `${base}/version`, 'version')) !== null) {
-      return engineOf('vllm').probe(fetch, context)
-    }
+  const listed = models.ok && models.ids.length > 0
+  const found =
+    (models.ok ? engineOfOwner(models.owner) : null) ?? (await engineOfRoutes(fetch, base, listed))
+  if (found !== null) return engineOf(found).probe(fetch, context)
+  if (listed) {
+    const chats = await engineOf('openai').probe(fetch, context)
+    if (chats.ok) return chats
   }
-  if (field(await jsonOrNull(fetch, `${base}/info`), 'model_type') !== undefined) {
-    return unsupported('text-embeddings-inference')
-  }
+  const scorer = await ownScorer(fetch, context)
+  if (scorer !== null) return scorer
   const rewards = await engineOf('openrlhf').probe(fetch, context)
   if (rewards.ok || rewards.reason === 'server_unreachable') return rewards
-  return {
-    ok: false,
-    reason: 'server_not_recognised',
-    cause: 'unknown_server',
-    message: 'the server answers, but not as vLLM, SGLang or an OpenRLHF reward server does',
-    hint: 'Name its engine, or check that the address is the root of a reward-model server.',
+  return notRecognised(
+    'the server answers, but not as any engine that is spoken: vLLM, SGLang, text-embeddings-inference, llama.cpp, OpenAI, OpenRLHF, a scorer of one’s own',
+    'Name its engine, or check that the address is the root of a reward-model server.',
+  )
+}
+
+/** A scorer of one's own, if that is what answers; what else a server makes of such a POST says nothing yet. */
+async function ownScorer(fetch: EngineFetch, context: ProbeContext): Promise<ProbeFacts | null> {
+  try {
+    const scorer = await engineOf('http').probe(fetch, context)
+    return scorer.ok ? scorer : null
+  } catch (error) {
+    if (error instanceof ProbeStop && error.failure.reason !== 'server_unreachable') return null
+    throw error
   }
 }
 
-function unsupported(name: string): ProbeFailure {
-  return {
-    ok: false,
-    reason: 'server_not_recognised',
-    cause: 'other_engine',
-    message: `the server is ${name}, whose protocol is not spoken yet`,
-    hint: 'Serve the model with vLLM, SGLang or an OpenRLHF reward server.',
+function engineOfOwner(owner: string | null): EngineName | null {
+  return owner === 'vllm' || owner === 'sglang' || owner === 'llamacpp' ? owner : null
+}
+
+async function engineOfRoutes(
+  fetch: EngineFetch,
+  base: string,
+  listed: boolean,
+): Promise<EngineName | null> {
+  if (teiModelType(await jsonOrNull(fetch, `${base}/info`)) !== null) return 'tei'
+  // The rest list their models.
+  if (!listed) return null
+  if (field(await jsonOrNull(fetch, `${base}/model_info`), 'model_path') !== undefined) {
+    return 'sglang'
   }
+  if ((await textField(fetch, `${base}/version`, 'version')) !== null) return 'vllm'
+  const props = await jsonOrNull(fetch, `${base}/props`)
+  return positiveInt(field(props, 'total_slots')) !== null ? 'llamacpp' : null
+}
+
+/** What a server cannot be used for, if that is what it is wanted for. */
+function unfitFor(
+  facts: ProbeFacts,
+  kind: 'discriminative' | 'generative' | null,
+): ProbeFailure | null {
+  const { name, chats, scores } = engineOf(facts.engine)
+  if (kind === 'generative' && !chats) {
+    return otherKind(
+      `a server of engine "${name}" gives scores and does not generate`,
+      'Register it with "kind": "discriminative".',
+    )
+  }
+  if (kind === 'discriminative' && (!scores || facts.kind === 'generative')) {
+    return otherKind(
+      'the server generates and gives no scores',
+      facts.engine === 'sglang'
+        ? 'Start SGLang with --is-embedding, or register it with "kind": "generative" as a judge.'
+        : 'Register it with "kind": "generative" as a judge, or serve a reward model.',
+    )
+  }
+  return null
+}
+
+/** True where the server passes over the name in a request, so that a pool may call the model what it likes. */
+function takesAnyName(facts: ProbeFacts): boolean {
+  return facts.engine === 'tei' || (facts.engine === 'llamacpp' && facts.models.length === 1)
 }
 
 function modelServed(facts: ProbeFacts, wanted: string | null): string | null | ProbeFailure {
   if (wanted === null) return facts.models[0] ?? null
-  if (facts.models.length === 0 || facts.models.includes(wanted)) return wanted
+  if (facts.models.length === 0 || facts.models.includes(wanted) || takesAnyName(facts)) {
+    return wanted
+  }
   return {
     ok: false,
     reason: 'model_not_served',
@@ -174,43 +179,4 @@ function modelServed(facts: ProbeFacts, wanted: string | null): string | null | 
     message: `the server does not serve "${wanted}"; it serves ${facts.models.map((id) => `"${id}"`).join(', ')}`,
     hint: 'Leave model out, or give one of those.',
   }
-}
-
-function stopOf(error: unknown, origin: string, timeoutMs: number): ProbeFailure {
-  if (error instanceof ProbeStop) return error.failure
-  const { name, code, message } = error as NodeJS.ErrnoException
-  if (code === FORBIDDEN_ADDRESS_CODE) {
-    return {
-      ok: false,
-      reason: 'forbidden_url',
-      cause: 'link_local',
-      message,
-      hint: 'Give an address whose name resolves to no link-local address.',
-    }
-  }
-  const unreachable = (cause: ProbeFailure['cause'], detail: string): ProbeFailure => ({
-    ok: false,
-    reason: 'server_unreachable',
-    cause,
-    message: `${origin} ${clip(detail)}`,
-    hint: 'Start the server and try again, or register it with "ifUnreachable": "keep" while it loads.',
-  })
-  if (name === 'TimeoutError')
-    return unreachable('timeout', `did not answer within ${timeoutMs} ms`)
-  if (code === 'UND_ERR_CONNECT_TIMEOUT') {
-    return unreachable('timeout', `did not take a connection within ${CONNECT_TIMEOUT_MS} ms`)
-  }
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
-    return unreachable('dns', `is not a known host (${code})`)
-  }
-  if (isTlsCode(code)) return unreachable('tls', `failed the TLS handshake (${code}: ${message})`)
-  return unreachable('connection', `cannot be reached (${code ?? name}: ${message})`)
-}
-
-/** True for the codes of certificate and handshake failures. */
-function isTlsCode(code: string | undefined): boolean {
-  return (
-    code !== undefined &&
-    /^(?:ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)|^EPROTO$/.test(code)
-  )
 }

@@ -1,9 +1,21 @@
 import type { Engine, EngineName } from './engine.ts'
+import { http } from './http.ts'
+import { llamacpp } from './llamacpp.ts'
+import { openai } from './openai.ts'
 import { openrlhf } from './openrlhf.ts'
 import { sglang } from './sglang.ts'
+import { tei } from './tei.ts'
 import { vllm } from './vllm.ts'
 
-const engines: Readonly<Record<EngineName, Engine>> = { vllm, sglang, openrlhf }
+const engines: Readonly<Record<EngineName, Engine>> = {
+  vllm,
+  sglang,
+  tei,
+  llamacpp,
+  openai,
+  openrlhf,
+  http,
+}
 
 /** Every engine there is, by name. */
 export const ENGINE_NAMES = Object.keys(engines) as EngineName[]

@@ -1,5 +1,8 @@
 import type { ResponseHeaders } from './engine.ts'
 
+/** All three forms of an HTTP date begin with the day's name. */
+const HTTP_DATE = /^\s*(?:mon|tue|wed|thu|fri|sat|sun)/i
+
 /**
  * When a server asked to be called again, in ms from `nowEpochMs`; null where it did not say.
  * Reads `retry-after-ms`, `x-ms-retry-after-ms` and `retry-after` (seconds, or an HTTP date).
@@ -14,7 +17,8 @@ export function retryAfterMs(headers: ResponseHeaders, nowEpochMs: number): numb
   if (after === undefined || after.trim() === '') return null
   const seconds = Number(after)
   if (Number.isFinite(seconds)) return seconds >= 0 ? seconds * 1000 : null
-  const date = Date.parse(after)
+  // Date.parse takes "2 s" for a day of 2001.
+  const date = HTTP_DATE.test(after) ? Date.parse(after) : Number.NaN
   return Number.isNaN(date) ? null : Math.max(0, date - nowEpochMs)
 }
 

@@ -10,7 +10,7 @@ export interface ChatMessage {
  * Lone surrogates become U+FFFD: servers answer 500 to them (Python cannot encode them), and one odd rollout
  * would count as a fault of the server. What is stored keeps them.
  */
-function wellFormed(text: string): string {
+export function wellFormed(text: string): string {
   return text.isWellFormed() ? text : text.toWellFormed()
 }
 

@@ -45,6 +45,15 @@ export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
   return { ok: true, url: `${url.origin}${basePath}`, origin: url.origin, basePath }
 }
 
+/**
+ * Where a server's own routes begin: an address that ends in /v1 means the same server as one that does not, and
+ * /classify, /version and the like stand beside /v1, not under it.
+ */
+export function rootOf(basePath: string | undefined): string {
+  if (basePath === undefined || basePath === '') return ''
+  return basePath.endsWith('/v1') ? basePath.slice(0, -3) : basePath
+}
+
 function refused(cause: ProbeCause, message: string): ProbeFailure {
   return {
     ok: false,

@@ -1,15 +1,10 @@
-import {
-  failure,
-  field,
-  finiteScore,
-  onlyElement,
-  promptTokensOf,
-  readJsonAnswer,
-} from './answer.ts'
+import { field, lastNumber, onlyDatum, readJsonAnswer, scored } from './answer.ts'
 import type {
   Engine,
   EngineFailure,
   EngineFetch,
+  EngineLifecycle,
+  EngineLoad,
   EngineRequest,
   EngineScore,
   EngineTarget,
@@ -18,19 +13,23 @@ import type {
   ResponseHeaders,
   ScoreInput,
 } from './engine.ts'
-import { jsonOrNull, listModels, otherEngine, textField } from './probe-answers.ts'
+import { lifecyclePost } from './lifecycle-call.ts'
+import { believableLoad, loadJson } from './load-answers.ts'
+import {
+  jsonOrNull,
+  listModels,
+  noChatRoute,
+  otherEngine,
+  routeExists,
+  textOrNull,
+} from './probe-answers.ts'
 import { sampleText } from './sample-text.ts'
-
-/** An address that ends in /v1 means the same server as one that does not. */
-function root(basePath: string | undefined): string {
-  if (basePath === undefined || basePath === '') return ''
-  return basePath.endsWith('/v1') ? basePath.slice(0, -3) : basePath
-}
+import { rootOf } from './server-url.ts'
 
 function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest {
   return {
     // Not /v1/classify: its softmax over one label makes every reward 1.0.
-    path: `${root(target.basePath)}/v1/embeddings`,
+    path: `${rootOf(target.basePath)}/v1/embeddings`,
     body: JSON.stringify({ model: target.model ?? 'default', input: sampleText(input) }),
   }
 }
@@ -42,40 +41,103 @@ function parseScoreResponse(
 ): EngineScore | EngineFailure {
   const answer = readJsonAnswer(status, headers, bodyText)
   if (!answer.ok) return answer
-  const only = onlyElement(field(answer.value, 'data'), 'data')
+  const only = onlyDatum(answer.value)
   if (!('item' in only)) return only
-  const embedding = field(only.item, 'embedding')
-  if (!Array.isArray(embedding) || embedding.length === 0) {
-    return failure('corrupt', 'unparseable', 'data[0].embedding is not a list of numbers')
+  return scored(lastNumber(field(only.item, 'embedding'), 'data[0].embedding'), answer.value)
+}
+
+const NO_MEMORY_SAVER = 'start SGLang with --enable-memory-saver'
+
+const lifecycle: EngineLifecycle = {
+  // The scheduler asserts that it is idle: called under load, this ends the server. The body must be an object.
+  sleep: (fetch, basePath) =>
+    lifecyclePost(
+      fetch,
+      `${rootOf(basePath)}/release_memory_occupation`,
+      NO_MEMORY_SAVER,
+      JSON.stringify({}),
+    ),
+  wake: (fetch, basePath) =>
+    lifecyclePost(
+      fetch,
+      `${rootOf(basePath)}/resume_memory_occupation`,
+      NO_MEMORY_SAVER,
+      JSON.stringify({}),
+    ),
+  isSleeping: async () => null,
+}
+
+async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null> {
+  const base = rootOf(basePath)
+  const loads = field(await loadJson(fetch, `${base}/v1/loads?include=core`), 'loads')
+  const ranks = Array.isArray(loads) ? loads : await loadJson(fetch, `${base}/get_load`)
+  if (!Array.isArray(ranks) || ranks.length === 0) return null
+  let running = 0
+  let waiting = 0
+  for (const rank of ranks) {
+    const load = rankLoad(rank)
+    if (load === null) return null
+    running += load.running
+    waiting += load.waiting
   }
-  const score = finiteScore(embedding[embedding.length - 1], 'data[0].embedding[-1]')
-  if (typeof score !== 'number') return score
-  const promptTokens = promptTokensOf(answer.value)
-  return promptTokens === undefined ? { ok: true, score } : { ok: true, score, promptTokens }
+  return believableLoad(running, waiting)
+}
+
+/** One data-parallel rank: the older route gives all requests, those waiting included. */
+function rankLoad(rank: unknown): EngineLoad | null {
+  const waiting = field(rank, 'num_waiting_reqs')
+  const running = field(rank, 'num_running_reqs')
+  if (running !== undefined) return believableLoad(running, waiting)
+  const all = believableLoad(field(rank, 'num_reqs'), waiting)
+  return all === null ? null : believableLoad(all.running - all.waiting, all.waiting)
 }
 
 async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
-  const base = root(context.basePath)
+  const base = rootOf(context.basePath)
   const models = await listModels(fetch, `${base}/v1/models`)
   if (!models.ok) return models
   if (models.owner === 'vllm') return otherEngine('SGLang', 'vLLM', 'vllm')
-  // The older servers know the route by its older name only.
+  if (models.owner === 'llamacpp') return otherEngine('SGLang', 'llama.cpp', 'llamacpp')
+  // The older servers know the routes by their older names only.
   const info =
     (await jsonOrNull(fetch, `${base}/model_info`)) ??
     (await jsonOrNull(fetch, `${base}/get_model_info`))
-  const version =
-    (await textField(fetch, `${base}/server_info`, 'version')) ??
-    (await textField(fetch, `${base}/get_server_info`, 'version'))
+  const server =
+    (await jsonOrNull(fetch, `${base}/server_info`)) ??
+    (await jsonOrNull(fetch, `${base}/get_server_info`))
   const generates = field(info, 'is_generation')
+  if (context.kind === 'generative') {
+    const chats = await routeExists(fetch, `${base}/v1/chat/completions`)
+    if (!chats || generates === false) return noChatRoute('SGLang')
+  }
+  const warnings: string[] = []
+  if (field(server, 'allow_auto_truncate') === true) {
+    warnings.push(
+      'It runs with --allow-auto-truncate: of a text that is too long it drops the end, the part a reward model scores, and says nothing.',
+    )
+  }
   return {
     ok: true,
     engine: 'sglang',
     models: models.ids,
-    version,
+    version: textOrNull(field(server, 'version')),
     maxModelLen: models.maxModelLen(context.model),
     kind: generates === true ? 'generative' : generates === false ? 'discriminative' : null,
+    route: generates === true ? null : 'classify',
+    canSleep: field(server, 'enable_memory_saver') === true,
+    warnings,
   }
 }
 
-/** SGLang, launched with --is-embedding: POST /v1/embeddings, whose last number is the raw score. */
-export const sglang: Engine = { name: 'sglang', buildScoreRequest, parseScoreResponse, probe }
+/** SGLang, launched with --is-embedding: POST /v1/embeddings, whose last number is the raw score; chat for judges. */
+export const sglang: Engine = {
+  name: 'sglang',
+  scores: true,
+  chats: true,
+  selfTested: true,
+  lifecycle,
+  buildScoreRequest,
+  parseScoreResponse,
+  readLoad,
+  probe,
+}

@@ -2,14 +2,17 @@ import {
   failure,
   field,
   finiteScore,
-  onlyElement,
-  promptTokensOf,
+  lastNumber,
+  onlyDatum,
   readJsonAnswer,
+  scored,
 } from './answer.ts'
 import type {
   Engine,
   EngineFailure,
   EngineFetch,
+  EngineLifecycle,
+  EngineLoad,
   EngineRequest,
   EngineScore,
   EngineTarget,
@@ -17,46 +20,88 @@ import type {
   ProbeResult,
   ResponseHeaders,
   ScoreInput,
+  ScoreRoute,
 } from './engine.ts'
-import { listModels, otherEngine, routeExists, textField } from './probe-answers.ts'
-import { sampleMessages, sampleText } from './sample-text.ts'
+import { lifecyclePost } from './lifecycle-call.ts'
+import { believableLoad, metricSum, metricsText } from './load-answers.ts'
+import {
+  jsonOrNull,
+  listModels,
+  noChatRoute,
+  otherEngine,
+  routeExists,
+  textField,
+} from './probe-answers.ts'
+import { promptText, sampleMessages, sampleText, wellFormed } from './sample-text.ts'
+import { rootOf } from './server-url.ts'
 import { type Version, versionBefore } from './version.ts'
 
 /** `messages` on /classify came on 2025-11-14; 0.12.0 is the first release certain to have it. */
 const MESSAGES_SINCE: Version = [0, 12, 0]
+/** `queries` and `documents` on /score came in January 2026; `text_1` and `text_2` are what older servers take. */
+const QUERIES_SINCE: Version = [0, 16, 0]
 /** The raw score was asked for by `activation: false` in the releases from 0.10.1 … */
 const ACTIVATION_SINCE: Version = [0, 10, 1]
 /** … until 0.11.1 renamed it to `use_activation`. Later servers ignore the old word silently, and answer sigmoids. */
 const USE_ACTIVATION_SINCE: Version = [0, 11, 1]
 
-/** vLLM's /classify stands beside /v1, not under it: an address that ends in /v1 means the same server. */
-function root(basePath: string | undefined): string {
-  if (basePath === undefined || basePath === '') return ''
-  return basePath.endsWith('/v1') ? basePath.slice(0, -3) : basePath
+/** True for a server known to be older; an unknown version is taken as current. */
+function before(target: EngineTarget, version: Version): boolean {
+  return target.version !== null && versionBefore(target.version, version)
+}
+
+/** Never both words: servers of late 2025 read the old one first, and inverted. */
+function activation(target: EngineTarget): Record<string, boolean> {
+  const activated = target.activated === true
+  const oldWord = !before(target, ACTIVATION_SINCE) && before(target, USE_ACTIVATION_SINCE)
+  return target.version !== null && oldWord
+    ? { activation: activated }
+    : { use_activation: activated }
+}
+
+function wholeText(input: ScoreInput, target: EngineTarget): Record<string, unknown> {
+  return before(target, MESSAGES_SINCE)
+    ? { input: sampleText(input) }
+    : { messages: sampleMessages(input) }
+}
+
+function pair(input: ScoreInput, target: EngineTarget): Record<string, unknown> {
+  const query = promptText(input)
+  const document = wellFormed(input.response)
+  return before(target, QUERIES_SINCE)
+    ? { text_1: query, text_2: document }
+    : { queries: query, documents: document }
 }
 
 function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest {
-  const { version } = target
-  // Never both words: servers of late 2025 read the old one first, and inverted.
-  const raw =
-    version !== null &&
-    !versionBefore(version, ACTIVATION_SINCE) &&
-    versionBefore(version, USE_ACTIVATION_SINCE)
-      ? { activation: false }
-      : { use_activation: false }
-  const text =
-    version !== null && versionBefore(version, MESSAGES_SINCE)
-      ? { input: sampleText(input) }
-      : { messages: sampleMessages(input) }
-  return {
-    path: `${root(target.basePath)}/classify`,
-    body: JSON.stringify({
-      model: target.model ?? undefined,
-      ...text,
-      ...raw,
-      // The default of the `input` form is true, a second BOS where the text has one.
-      add_special_tokens: false,
-    }),
+  const base = rootOf(target.basePath)
+  const model = target.model ?? undefined
+  const raw = activation(target)
+  // The default of the `input` form is true, a second BOS where the text has one.
+  const add_special_tokens = false
+  switch (target.route) {
+    case 'pair':
+      return {
+        path: `${base}/score`,
+        body: JSON.stringify({ model, ...pair(input, target), ...raw }),
+      }
+    case 'token':
+      return {
+        path: `${base}/pooling`,
+        body: JSON.stringify({
+          model,
+          ...wholeText(input, target),
+          task: 'token_classify',
+          ...raw,
+          add_special_tokens,
+          encoding_format: 'float',
+        }),
+      }
+    default:
+      return {
+        path: `${base}/classify`,
+        body: JSON.stringify({ model, ...wholeText(input, target), ...raw, add_special_tokens }),
+      }
   }
 }
 
@@ -67,36 +112,114 @@ function parseScoreResponse(
 ): EngineScore | EngineFailure {
   const answer = readJsonAnswer(status, headers, bodyText)
   if (!answer.ok) return answer
-  const only = onlyElement(field(answer.value, 'data'), 'data')
+  const only = onlyDatum(answer.value)
   if (!('item' in only)) return only
-  const probs = field(only.item, 'probs')
-  if (!Array.isArray(probs) || probs.length === 0) {
-    return failure('corrupt', 'unparseable', 'data[0].probs is not a list of numbers')
-  }
+  // Each route names its field otherwise, so the answer itself tells which was asked.
+  const score = field(only.item, 'score')
+  if (score !== undefined) return scored(finiteScore(score, 'data[0].score'), answer.value)
+  const rows = field(only.item, 'data')
+  if (rows !== undefined) return tokenScored(rows, answer.value)
   // Raw logits despite the name, because the activation was turned off.
-  const score = finiteScore(probs[probs.length - 1], 'data[0].probs[-1]')
-  if (typeof score !== 'number') return score
-  const promptTokens = promptTokensOf(answer.value)
-  return promptTokens === undefined ? { ok: true, score } : { ok: true, score, promptTokens }
+  return scored(lastNumber(field(only.item, 'probs'), 'data[0].probs'), answer.value)
+}
+
+/** A row of labels a token or step; the last label of each counts, as for /classify, and the last row is the score. */
+function tokenScored(rows: unknown, answer: unknown): EngineScore | EngineFailure {
+  if (!Array.isArray(rows) || rows.length === 0) {
+    return failure('corrupt', 'unparseable', 'data[0].data is not a list of rows')
+  }
+  const tokenScores: number[] = []
+  for (let i = 0; i < rows.length; i++) {
+    const where = `data[0].data[${i}]`
+    const row: unknown = rows[i]
+    const score = Array.isArray(row) ? lastNumber(row, where) : finiteScore(row, where)
+    if (typeof score !== 'number') return score
+    tokenScores.push(score)
+  }
+  const last = scored(tokenScores.at(-1) as number, answer)
+  return last.ok ? { ...last, tokenScores } : last
+}
+
+const lifecycle: EngineLifecycle = {
+  sleep: (fetch, basePath, level) =>
+    // `wait` came in 2026; older servers pass over the word, and nothing is in flight to be aborted.
+    lifecyclePost(
+      fetch,
+      `${rootOf(basePath)}/sleep?level=${level}&mode=wait`,
+      'start vLLM with VLLM_SERVER_DEV_MODE=1 and --enable-sleep-mode',
+    ),
+  wake: (fetch, basePath) =>
+    lifecyclePost(
+      fetch,
+      `${rootOf(basePath)}/wake_up`,
+      'start vLLM with VLLM_SERVER_DEV_MODE=1 and --enable-sleep-mode',
+    ),
+  isSleeping: (fetch, basePath) => sleepState(fetch, rootOf(basePath)),
+}
+
+async function sleepState(fetch: EngineFetch, base: string): Promise<boolean | null> {
+  const sleeping = field(await jsonOrNull(fetch, `${base}/is_sleeping`), 'is_sleeping')
+  return typeof sleeping === 'boolean' ? sleeping : null
+}
+
+async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null> {
+  const text = await metricsText(fetch, `${rootOf(basePath)}/metrics`)
+  if (text === null) return null
+  return believableLoad(
+    metricSum(text, 'vllm:num_requests_running'),
+    metricSum(text, 'vllm:num_requests_waiting'),
+  )
+}
+
+/** vLLM has the routes its model can serve, so the routes tell what the model is. */
+async function findRoute(fetch: EngineFetch, base: string): Promise<ScoreRoute | null> {
+  if (await routeExists(fetch, `${base}/classify`)) return 'classify'
+  if (await routeExists(fetch, `${base}/pooling`)) return 'token'
+  if (await routeExists(fetch, `${base}/score`)) return 'pair'
+  return null
 }
 
 async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
-  const base = root(context.basePath)
+  const base = rootOf(context.basePath)
   const models = await listModels(fetch, `${base}/v1/models`)
   if (!models.ok) return models
   if (models.owner === 'sglang') return otherEngine('vLLM', 'SGLang', 'sglang')
+  if (models.owner === 'llamacpp') return otherEngine('vLLM', 'llama.cpp', 'llamacpp')
   const version = await textField(fetch, `${base}/version`, 'version')
-  const classifies = await routeExists(fetch, `${base}/classify`)
-  const chats = classifies ? false : await routeExists(fetch, `${base}/v1/chat/completions`)
+  const judging = context.kind === 'generative'
+  const route = judging ? null : await findRoute(fetch, base)
+  const chats = route === null && (await routeExists(fetch, `${base}/v1/chat/completions`))
+  if (judging && !chats) return noChatRoute('vLLM')
+  const warnings: string[] = []
+  if (route === 'token' && (await routeExists(fetch, `${base}/v1/embeddings`))) {
+    warnings.push(
+      'The model gives embeddings (/v1/embeddings), not scores: check that it is a reward model.',
+    )
+  }
+  const sleeping = await sleepState(fetch, base)
   return {
     ok: true,
     engine: 'vllm',
     models: models.ids,
     version,
     maxModelLen: models.maxModelLen(context.model),
-    kind: classifies ? 'discriminative' : chats ? 'generative' : null,
+    kind: route !== null ? 'discriminative' : chats ? 'generative' : null,
+    route,
+    canSleep: sleeping !== null,
+    sleeping: sleeping === true,
+    warnings,
   }
 }
 
-/** vLLM: POST /classify, the raw score of a classification or reward model. */
-export const vllm: Engine = { name: 'vllm', buildScoreRequest, parseScoreResponse, probe }
+/** vLLM: POST /classify, /pooling or /score, whichever its model has, for the raw score; chat for judges. */
+export const vllm: Engine = {
+  name: 'vllm',
+  scores: true,
+  chats: true,
+  selfTested: true,
+  lifecycle,
+  buildScoreRequest,
+  parseScoreResponse,
+  readLoad,
+  probe,
+}

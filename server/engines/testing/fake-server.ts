@@ -121,8 +121,16 @@ export function scoreBody(engine: EngineName, literal: string): string {
       return `{"id":"classify-1","object":"list","data":[{"index":0,"label":"LABEL_0","probs":[${literal}],"num_classes":1}],"usage":{"prompt_tokens":7}}`
     case 'sglang':
       return `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[${literal}]}],"usage":{"prompt_tokens":7}}`
+    case 'tei':
+      return `[[{"score":${literal},"label":"LABEL_0"}]]`
+    case 'llamacpp':
+      return `{"model":"rm","object":"list","usage":{"prompt_tokens":7,"total_tokens":7},"results":[{"index":0,"relevance_score":${literal}}]}`
     case 'openrlhf':
       return `{"rewards":[${literal}],"scores":[0.5],"extra_logs":{}}`
+    case 'http':
+      return `{"results":[{"score":${literal}}]}`
+    case 'openai':
+      throw new Error('openai servers give no scores')
   }
 }
 

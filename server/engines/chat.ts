@@ -1,0 +1,165 @@
+import { clip, errorMessage, failure, field, onlyElement, readJsonAnswer } from './answer.ts'
+import {
+  type ChatReply,
+  type ChatRequest,
+  DETAIL_LIMIT,
+  type EngineFailure,
+  type EngineName,
+  type EngineRequest,
+  type EngineTarget,
+  type ResponseHeaders,
+} from './engine.ts'
+import { wellFormed } from './sample-text.ts'
+import { rootOf } from './server-url.ts'
+
+/** The POST that asks a judge to go on with a conversation: the fields that backends share, in each one's words. */
+export function buildChatRequest(
+  engine: EngineName,
+  chat: ChatRequest,
+  target: EngineTarget,
+): EngineRequest {
+  const openai = engine === 'openai'
+  const { jsonSchema, topLogprobs } = chat
+  return {
+    path: `${rootOf(target.basePath)}/v1/chat/completions`,
+    // JSON.stringify leaves out what is undefined: what was not asked for is not sent.
+    body: JSON.stringify({
+      model: target.model ?? (engine === 'sglang' ? 'default' : undefined),
+      messages: chat.messages.map(({ role, content }) => ({ role, content: wellFormed(content) })),
+      temperature: chat.temperature ?? 0,
+      top_p: chat.topP,
+      // OpenAI's newest models refuse the old word, the engines' older releases do not know the new one.
+      [openai ? 'max_completion_tokens' : 'max_tokens']: chat.maxTokens,
+      stop: chat.stop,
+      seed: chat.seed,
+      logprobs: topLogprobs === undefined ? undefined : true,
+      top_logprobs: topLogprobs,
+      // Not guided_json: vLLM dropped it in November 2025 and has ignored it silently since.
+      response_format:
+        jsonSchema === undefined
+          ? undefined
+          : {
+              type: 'json_schema',
+              json_schema: { name: jsonSchema.name, schema: jsonSchema.schema, strict: true },
+            },
+      chat_template_kwargs: openai ? undefined : chat.chatTemplateKwargs,
+    }),
+  }
+}
+
+/**
+ * Reads a judge's answer. Never throws. A reply counts only when the model ended it by itself (`stop`): one cut off or
+ * aborted comes with status 200 and looks like a reply.
+ */
+export function parseChatResponse(
+  status: number,
+  headers: ResponseHeaders,
+  bodyText: string,
+): ChatReply | EngineFailure {
+  const answer = readJsonAnswer(status, headers, bodyText)
+  if (!answer.ok) return answer
+  const choices = field(answer.value, 'choices')
+  if (choices === undefined && field(answer.value, 'error') !== undefined) {
+    return failure('fault', 'transport', `answered 200 with an error: ${errorMessage(bodyText)}`)
+  }
+  const only = onlyElement(choices, 'choices')
+  if (!('item' in only)) return only
+  const choice = only.item
+  const message = field(choice, 'message')
+  if (typeof message !== 'object' || message === null) {
+    return failure('corrupt', 'unparseable', 'choices[0].message is not an object')
+  }
+  const content = contentText(field(message, 'content'))
+  const finish = finishReason(choice)
+  if (finish !== 'stop') return unfinished(finish, content)
+  const refusal = field(message, 'refusal')
+  if (typeof refusal === 'string' && refusal !== '') {
+    return failure('client', 'rejected', `the model refused: ${refusal}`)
+  }
+  if (content === null) {
+    return failure('client', 'unparseable', 'the reply has no content, only reasoning or nothing')
+  }
+  const usage = field(answer.value, 'usage')
+  return {
+    ok: true,
+    content,
+    // vLLM's newer word first; its older releases, SGLang and llama.cpp have the longer one.
+    reasoning: text(field(message, 'reasoning')) ?? text(field(message, 'reasoning_content')),
+    finishReason: finish,
+    promptTokens: count(field(usage, 'prompt_tokens')),
+    completionTokens: count(field(usage, 'completion_tokens')),
+    logprobs: logprobsOf(field(field(choice, 'logprobs'), 'content')),
+  }
+}
+
+/** SGLang's native form is an object with a `type`. */
+function finishReason(choice: unknown): string | null {
+  const reason = field(choice, 'finish_reason')
+  return text(reason) ?? text(field(reason, 'type'))
+}
+
+function unfinished(finish: string | null, content: string | null): EngineFailure {
+  switch (finish) {
+    case 'length':
+      return failure('client', 'unparseable', cutOff(content ?? ''))
+    case 'abort':
+    case 'error':
+      return failure(
+        'fault',
+        'transport',
+        `the server ended the reply with finish_reason ${finish}`,
+      )
+    case 'content_filter':
+      return failure('client', 'rejected', 'the reply was withheld: finish_reason content_filter')
+    case 'tool_calls':
+    case 'function_call':
+      return failure('client', 'unparseable', 'the model called a tool, and none was offered')
+    case null:
+      return failure('corrupt', 'unparseable', 'choices[0].finish_reason is missing')
+    default:
+      return failure('corrupt', 'unparseable', `the reply ended with finish_reason ${clip(finish)}`)
+  }
+}
+
+/** How a reply ended tells whether it needed some more tokens or would never have stopped. */
+function cutOff(content: string): string {
+  const said = 'cut off at max_tokens (finish_reason length); it ended: …'
+  return said + content.slice(said.length - DETAIL_LIMIT)
+}
+
+/** Content as one text: some servers give a list of parts. */
+function contentText(content: unknown): string | null {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return null
+  const texts = content.map((part) => field(part, 'text'))
+  return texts.every((part) => typeof part === 'string') ? texts.join('') : null
+}
+
+function logprobsOf(entries: unknown): ChatReply['logprobs'] {
+  if (!Array.isArray(entries)) return null
+  const tokens: NonNullable<ChatReply['logprobs']> = []
+  for (const entry of entries) {
+    const chosen = tokenOf(entry)
+    if (chosen === null) return null
+    const others = field(entry, 'top_logprobs')
+    const top = Array.isArray(others) ? others.map(tokenOf).filter((other) => other !== null) : []
+    tokens.push({ ...chosen, top })
+  }
+  return tokens
+}
+
+function tokenOf(entry: unknown): { token: string; logprob: number } | null {
+  const token = field(entry, 'token')
+  const logprob = field(entry, 'logprob')
+  return typeof token === 'string' && Number.isFinite(logprob)
+    ? { token, logprob: logprob as number }
+    : null
+}
+
+function text(value: unknown): string | null {
+  return typeof value === 'string' ? value : null
+}
+
+function count(value: unknown): number | null {
+  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : null
+}

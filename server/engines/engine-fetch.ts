@@ -1,0 +1,169 @@
+import { Client } from 'undici'
+import { clip } from './answer.ts'
+import type { EngineFetch, EngineReply, ProbeFailure } from './engine.ts'
+import { FORBIDDEN_ADDRESS_CODE, safeLookup } from './link-local.ts'
+import { checkServerUrl, type ServerUrl } from './server-url.ts'
+
+/**
+ * Largest answer read, in bytes. The longest honest ones are /metrics of a vLLM with many data-parallel engines (60 KB
+ * each) and SGLang's /server_info (170 KB).
+ */
+const ANSWER_LIMIT_BYTES = 4 << 20
+/** Longest wait for a connection, in ms. */
+const CONNECT_TIMEOUT_MS = 2_000
+
+/** What ends a conversation with a server: it cannot be reached, redirects, refuses the key. Says so without the key. */
+export class ProbeStop extends Error {
+  readonly failure: ProbeFailure
+  constructor(failure: ProbeFailure) {
+    super(failure.message)
+    this.name = 'ProbeStop'
+    this.failure = failure
+  }
+}
+
+/** A way to talk to one server beside the routed calls: probe, self-test, load, sleep and wake. */
+export interface OpenFetch {
+  /** Rejects with a {@link ProbeStop} for whatever is not an answer. */
+  readonly fetch: EngineFetch
+  /** Path part of the address, without a trailing slash: what the engines' functions take. */
+  readonly basePath: string
+  /** Closes the connection; calls in flight fail. */
+  close(): void
+}
+
+/** How long calls may take. */
+export interface OpenFetchOptions {
+  /** For each call, in ms. */
+  timeoutMs: number
+  /** For all calls together, in ms. */
+  totalMs?: number
+}
+
+/**
+ * Opens a connection to a server under the rules every call obeys: nothing is sent to a forbidden address, redirects
+ * are not followed, answers are bounded, the key goes as a bearer token. Throws a {@link ProbeStop} for an address that
+ * is refused.
+ */
+export function openFetch(
+  url: string,
+  apiKey: string | null,
+  options: OpenFetchOptions,
+): OpenFetch {
+  const checked = checkServerUrl(url)
+  if (!checked.ok) throw new ProbeStop(checked)
+  return openChecked(checked, apiKey, options)
+}
+
+/** {@link openFetch} for an address that has been checked. */
+export function openChecked(
+  { origin, basePath }: ServerUrl,
+  apiKey: string | null,
+  { timeoutMs, totalMs }: OpenFetchOptions,
+): OpenFetch {
+  const client = new Client(origin, {
+    connect: { timeout: CONNECT_TIMEOUT_MS, lookup: safeLookup },
+    allowH2: false,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    maxResponseSize: ANSWER_LIMIT_BYTES,
+  })
+  const total = totalMs === undefined ? null : AbortSignal.timeout(Math.max(1, totalMs))
+  const toldMs = totalMs ?? timeoutMs
+  const fetch: EngineFetch = async (path, init = { method: 'GET' }) => {
+    const headers: Record<string, string> = { accept: 'application/json' }
+    if (init.body !== undefined) headers['content-type'] = 'application/json'
+    if (apiKey !== null) headers.authorization = `Bearer ${apiKey}`
+    const { method, body } = init
+    const signal = total ?? AbortSignal.timeout(Math.max(1, timeoutMs))
+    let reply: EngineReply
+    try {
+      const response = await client.request({ path, method, headers, signal, body: body ?? null })
+      const bodyText = await response.body.text()
+      reply = { status: response.statusCode, headers: response.headers, bodyText }
+    } catch (error) {
+      throw new ProbeStop(unreachable(error as NodeJS.ErrnoException, origin, toldMs))
+    }
+    refuseRedirect(method, path, reply)
+    refuseKey(method, path, reply, apiKey)
+    return reply
+  }
+  return {
+    fetch,
+    basePath,
+    close() {
+      client.destroy().catch(() => {})
+    },
+  }
+}
+
+function refuseRedirect(method: string, path: string, { status, headers }: EngineReply): void {
+  if (status < 300 || status >= 400) return
+  const to = headers.location
+  const target = typeof to === 'string' ? `to ${clip(to)}` : 'without a Location'
+  throw new ProbeStop({
+    ok: false,
+    reason: 'server_redirects',
+    cause: 'redirect',
+    message: `${method} ${path} answered ${status}, a redirect ${target}`,
+    hint: 'Register the address it redirects to: redirects are never followed.',
+  })
+}
+
+function refuseKey(
+  method: string,
+  path: string,
+  { status }: EngineReply,
+  apiKey: string | null,
+): void {
+  if (status !== 401 && status !== 403) return
+  const what = apiKey === null ? 'a call without a key' : 'the key'
+  throw new ProbeStop({
+    ok: false,
+    reason: 'key_refused',
+    cause: 'key_refused',
+    message: `${method} ${path} answered ${status}: the server refused ${what}`,
+    hint: 'Give the key the server was started with as apiKey.',
+  })
+}
+
+function unreachable(
+  error: NodeJS.ErrnoException,
+  origin: string,
+  timeoutMs: number,
+): ProbeFailure {
+  const { name, code, message } = error
+  if (code === FORBIDDEN_ADDRESS_CODE) {
+    return {
+      ok: false,
+      reason: 'forbidden_url',
+      cause: 'link_local',
+      message,
+      hint: 'Give an address whose name resolves to no link-local address.',
+    }
+  }
+  const failure = (cause: ProbeFailure['cause'], detail: string): ProbeFailure => ({
+    ok: false,
+    reason: 'server_unreachable',
+    cause,
+    message: `${origin} ${clip(detail)}`,
+    hint: 'Start the server and try again, or register it with "ifUnreachable": "keep" while it loads.',
+  })
+  if (name === 'TimeoutError') return failure('timeout', `did not answer within ${timeoutMs} ms`)
+  if (code === 'UND_ERR_CONNECT_TIMEOUT') {
+    return failure('timeout', `did not take a connection within ${CONNECT_TIMEOUT_MS} ms`)
+  }
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
+    return failure('dns', `is not a known host (${code})`)
+  }
+  if (isTlsCode(code)) return failure('tls', `failed the TLS handshake (${code}: ${message})`)
+  return failure('connection', `cannot be reached (${code ?? name}: ${message})`)
+}
+
+/** True for the codes of certificate and handshake failures. */
+function isTlsCode(code: string | undefined): boolean {
+  return (
+    code !== undefined &&
+    /^(?:ERR_TLS_|ERR_SSL_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)|^EPROTO$/.test(code)
+  )
+}

@@ -1,0 +1,18 @@
+import { errorMessage } from './answer.ts'
+import type { EngineFetch } from './engine.ts'
+
+/** POSTs to a route that puts a server to sleep or wakes it; rejects with what the server answered unless it said yes. */
+export async function lifecyclePost(
+  fetch: EngineFetch,
+  path: string,
+  missing: string,
+  body?: string,
+): Promise<void> {
+  const init = body === undefined ? { method: 'POST' as const } : { method: 'POST' as const, body }
+  const reply = await fetch(path, init)
+  if (reply.status >= 200 && reply.status < 300) return
+  if (reply.status === 404 || reply.status === 405) {
+    throw new Error(`POST ${path} answered ${reply.status}: ${missing}`)
+  }
+  throw new Error(`POST ${path} answered ${reply.status}: ${errorMessage(reply.bodyText)}`)
+}

@@ -1,0 +1,149 @@
+import { failure, field, finiteScore, onlyElement, readJsonAnswer, scored } from './answer.ts'
+import type {
+  Engine,
+  EngineFailure,
+  EngineFetch,
+  EngineLoad,
+  EngineRequest,
+  EngineScore,
+  EngineTarget,
+  ProbeContext,
+  ProbeResult,
+  ResponseHeaders,
+  ScoreInput,
+} from './engine.ts'
+import { believableLoad, loadJson, metricSum, metricsText } from './load-answers.ts'
+import {
+  isBusy,
+  jsonOrNull,
+  listModels,
+  noChatRoute,
+  notReady,
+  notRecognised,
+  otherEngine,
+  otherKind,
+  positiveInt,
+  routeTakesPosts,
+  textOrNull,
+} from './probe-answers.ts'
+import { promptText, wellFormed } from './sample-text.ts'
+import { rootOf } from './server-url.ts'
+
+function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest {
+  return {
+    // Not /v1/embeddings: always normalised, which makes a reward of one logit +1 or -1.
+    path: `${rootOf(target.basePath)}/rerank`,
+    body: JSON.stringify({
+      model: target.model ?? undefined,
+      query: promptText(input),
+      documents: [wellFormed(input.response)],
+    }),
+  }
+}
+
+function parseScoreResponse(
+  status: number,
+  headers: ResponseHeaders,
+  bodyText: string,
+): EngineScore | EngineFailure {
+  const answer = readJsonAnswer(status, headers, bodyText)
+  if (!answer.ok) return answer
+  const only = onlyElement(field(answer.value, 'results'), 'results')
+  if (!('item' in only)) return only
+  const index = field(only.item, 'index')
+  if (index !== 0) {
+    const told = JSON.stringify(index)
+    return failure('corrupt', 'unparseable', `results[0].index is ${told} for one text`)
+  }
+  const score = finiteScore(field(only.item, 'relevance_score'), 'results[0].relevance_score')
+  return scored(score, answer.value)
+}
+
+async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null> {
+  const base = rootOf(basePath)
+  // Asked first because it alone tells what waits; it needs --metrics, while /slots is on by default.
+  const text = await metricsText(fetch, `${base}/metrics`)
+  if (text !== null) {
+    return believableLoad(
+      metricSum(text, 'llamacpp:requests_processing'),
+      metricSum(text, 'llamacpp:requests_deferred'),
+    )
+  }
+  const slots = await loadJson(fetch, `${base}/slots`)
+  if (!Array.isArray(slots) || slots.length === 0) return null
+  let running = 0
+  for (const slot of slots) {
+    const processing = field(slot, 'is_processing')
+    if (typeof processing !== 'boolean') return null
+    if (processing) running++
+  }
+  return { running, waiting: 0 }
+}
+
+async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
+  const base = rootOf(context.basePath)
+  const models = await listModels(fetch, `${base}/v1/models`)
+  if (!models.ok) return models
+  if (models.owner === 'vllm') return otherEngine('llama.cpp', 'vLLM', 'vllm')
+  if (models.owner === 'sglang') return otherEngine('llama.cpp', 'SGLang', 'sglang')
+  const props = await jsonOrNull(fetch, `${base}/props`)
+  const slots = positiveInt(field(props, 'total_slots'))
+  if (models.owner !== 'llamacpp' && slots === null) {
+    return notRecognised(
+      'the server answers, but not as llama.cpp’s llama-server does',
+      'Check that the address is the root of a llama-server.',
+    )
+  }
+  const judging = context.kind === 'generative'
+  if (judging) {
+    if (!(await routeTakesPosts(fetch, `${base}/v1/chat/completions`))) {
+      return noChatRoute('llama.cpp')
+    }
+  } else {
+    const refused = await refuseWithoutReranking(fetch, base)
+    if (refused !== null) return refused
+  }
+  const ofSlot = field(field(props, 'default_generation_settings'), 'n_ctx')
+  const trained = field(field(models.entry(context.model), 'meta'), 'n_ctx_train')
+  return {
+    ok: true,
+    engine: 'llamacpp',
+    models: models.ids,
+    version: textOrNull(field(props, 'build_info')),
+    // A slot's share of the context, which is less than what the model was trained for.
+    maxModelLen: positiveInt(ofSlot) ?? positiveInt(trained),
+    kind: judging ? 'generative' : 'discriminative',
+    route: judging ? null : 'pair',
+    maxConcurrent: slots,
+    warnings: [],
+  }
+}
+
+/** /rerank is always there; without --reranking it answers 501, with it 400 to an empty question. */
+async function refuseWithoutReranking(
+  fetch: EngineFetch,
+  base: string,
+): Promise<ProbeResult | null> {
+  const path = `${base}/rerank`
+  const reply = await fetch(path, { method: 'POST', body: '{}' })
+  if (isBusy(reply)) return notReady('POST', path, reply)
+  if (reply.status !== 501 && reply.status !== 404) return null
+  return otherKind(
+    `POST ${path} answered ${reply.status}: the server was started without --reranking`,
+    'Start llama-server with --reranking and a reranker or reward model, or register it with "kind": "generative".',
+  )
+}
+
+/** llama.cpp's llama-server: POST /rerank, whose rank head's output is raw; chat for judges. */
+export const llamacpp: Engine = {
+  name: 'llamacpp',
+  scores: true,
+  chats: true,
+  // Raw is all it has, and a reranker made of a yes/no model gives probabilities rightly.
+  selfTested: false,
+  lifecycle: null,
+  buildScoreRequest,
+  parseScoreResponse,
+  readLoad,
+  probe,
+}

@@ -1,0 +1,57 @@
+import { failure } from './answer.ts'
+import type {
+  Engine,
+  EngineFailure,
+  EngineFetch,
+  EngineRequest,
+  ProbeContext,
+  ProbeResult,
+} from './engine.ts'
+import { listModels, notRecognised, routeTakesPosts } from './probe-answers.ts'
+import { rootOf } from './server-url.ts'
+
+const NO_SCORES = 'a server of OpenAI’s protocol generates: it gives no scores'
+
+/** Throws: such a server is for judges only. */
+function buildScoreRequest(): EngineRequest {
+  throw new Error(NO_SCORES)
+}
+
+function parseScoreResponse(): EngineFailure {
+  return failure('client', 'rejected', NO_SCORES)
+}
+
+async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
+  const base = rootOf(context.basePath)
+  const models = await listModels(fetch, `${base}/v1/models`)
+  if (!models.ok) return models
+  if (!(await routeTakesPosts(fetch, `${base}/v1/chat/completions`))) {
+    return notRecognised(
+      'the server has no /v1/chat/completions',
+      'Give the address before /v1, e.g. https://api.openai.com.',
+    )
+  }
+  return {
+    ok: true,
+    engine: 'openai',
+    models: models.ids,
+    version: null,
+    maxModelLen: models.maxModelLen(context.model),
+    kind: 'generative',
+    route: null,
+    warnings: [],
+  }
+}
+
+/** Whatever speaks OpenAI's /v1/chat/completions: judges only. */
+export const openai: Engine = {
+  name: 'openai',
+  scores: false,
+  chats: true,
+  selfTested: false,
+  lifecycle: null,
+  buildScoreRequest,
+  parseScoreResponse,
+  readLoad: async () => null,
+  probe,
+}
