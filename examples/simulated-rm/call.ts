@@ -1,0 +1,119 @@
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+
+/** An answer as a dialect makes it. */
+export interface Answer {
+  status: number
+  body: string
+  /** Content type; JSON unless said. */
+  type?: string
+  headers?: Record<string, string>
+}
+
+/** A JSON answer. */
+export function json(status: number, value: unknown, headers?: Record<string, string>): Answer {
+  const body = JSON.stringify(value)
+  return headers === undefined ? { status, body } : { status, body, headers }
+}
+
+/** How a call ended: with an answer, without one because the client went, or because the server cut it off. */
+export type CallEnd = 'answered' | 'aborted' | 'cut'
+
+/** Every answer says what it comes from. */
+const MARK = { 'x-simulated': 'rewardops' }
+
+/** One request and its answer. */
+export class Call {
+  readonly method: string
+  readonly path: string
+  readonly query: URLSearchParams
+  readonly headers: IncomingHttpHeaders
+  /** As in {@link ServerStats.calls}; the method and the path unless a route matched by another name. */
+  readonly route: string
+  body = ''
+  /** Of the answer, once it began. */
+  status: number | null = null
+  readonly #response: ServerResponse
+  #cut = false
+  #onEnd: ((end: CallEnd) => void)[] = []
+
+  constructor(request: IncomingMessage, response: ServerResponse) {
+    const [path = '/', query = ''] = (request.url ?? '/').split('?', 2)
+    this.method = request.method ?? 'GET'
+    this.path = path
+    this.query = new URLSearchParams(query)
+    this.headers = request.headers
+    this.route = `${this.method} ${path}`
+    this.#response = response
+    response.on('close', () => {
+      const end = this.#cut ? 'cut' : response.writableFinished ? 'answered' : 'aborted'
+      for (const listener of this.#onEnd.splice(0)) listener(end)
+    })
+  }
+
+  /** Called once, when the answer is out or the connection gone. */
+  onEnd(listener: (end: CallEnd) => void): void {
+    this.#onEnd.push(listener)
+  }
+
+  /** Nothing can be answered any more. */
+  get over(): boolean {
+    return this.#response.writableEnded || this.#response.destroyed
+  }
+
+  /** The body as JSON; undefined where it is not. */
+  json(): unknown {
+    try {
+      return JSON.parse(this.body)
+    } catch {
+      return undefined
+    }
+  }
+
+  send(answer: Answer): void {
+    if (this.over) return
+    this.#head(answer)
+    this.#response.end(answer.body)
+  }
+
+  /** Half of an answer whose head promises all of it; then the connection is cut. */
+  sendHalf(answer: Answer): void {
+    if (this.over) return
+    this.#head(answer)
+    this.#response.write(answer.body.slice(0, answer.body.length >> 1), () => this.cut())
+  }
+
+  /** Begins or goes on with a stream of server-sent events. */
+  event(data: string): void {
+    if (this.over) return
+    if (this.status === null) {
+      this.status = 200
+      this.#response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', ...MARK })
+    }
+    this.#response.write(`data: ${data}\n\n`)
+  }
+
+  endStream(): void {
+    if (!this.over) this.#response.end()
+  }
+
+  /** Cuts the connection. */
+  cut(): void {
+    this.#cut = true
+    this.#response.destroy()
+  }
+
+  /** Says that the server is about to cut all connections. */
+  willBeCut(): void {
+    this.#cut = true
+  }
+
+  #head(answer: Answer): void {
+    this.status = answer.status
+    this.#response.writeHead(answer.status, {
+      'content-type': answer.type ?? 'application/json',
+      'content-length': Buffer.byteLength(answer.body),
+      ...MARK,
+      ...answer.headers,
+    })
+  }
+}

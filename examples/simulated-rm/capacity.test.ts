@@ -1,0 +1,137 @@
+import { describe, expect, test } from 'vitest'
+import { Capacity, type CapacitySettings, type Ticket } from './capacity.ts'
+import { VirtualClock } from './clock.ts'
+
+const SETTINGS: CapacitySettings = { tokensPerSecond: 8000, saturation: 8, running: 64, speed: 1 }
+
+/** Rows sent at once; when each is done, in virtual ms. */
+function schedule(
+  change: Partial<CapacitySettings>,
+  rows: { tokens?: number; fixedMs?: number }[],
+): number[] {
+  const clock = new VirtualClock()
+  const capacity = new Capacity(clock, { ...SETTINGS, ...change })
+  const ends: number[] = []
+  rows.forEach(({ tokens = 0, fixedMs = 0 }, i) => {
+    capacity.submit({
+      begin: () => tokens,
+      fixedMs,
+      done: (atMs) => {
+        ends[i] = atMs
+      },
+    })
+  })
+  clock.run()
+  return ends
+}
+const same = (count: number, tokens: number) => Array.from({ length: count }, () => ({ tokens }))
+
+describe('capacity', () => {
+  test('below saturation each row has its fixed share: one row alone is as slow as eight', () => {
+    expect(schedule({}, same(1, 1000))[0]).toBeCloseTo(1000)
+    expect(Math.max(...schedule({}, same(8, 1000)))).toBeCloseTo(1000)
+  })
+
+  test('beyond it the rate is shared, and the makespan is the work over the rate', () => {
+    const ends = schedule({}, same(16, 1000))
+    expect(Math.max(...ends)).toBeCloseTo((16 * 1000 * 1000) / 8000)
+    expect(Math.min(...ends)).toBeCloseTo(Math.max(...ends))
+  })
+
+  test('the makespan of a mixed step is within a tenth of its lower bound', () => {
+    const rows = Array.from({ length: 200 }, (_, i) => ({ tokens: 100 + ((i * 37) % 900) }))
+    const boundMs = (rows.reduce((sum, row) => sum + row.tokens, 0) / 8000) * 1000
+    const makespanMs = Math.max(...schedule({}, rows))
+    expect(makespanMs / boundMs).toBeGreaterThanOrEqual(1 - 1e-9)
+    expect(makespanMs / boundMs).toBeLessThan(1.1)
+  })
+
+  test('a slow server takes the inverse of its speed, its latencies included', () => {
+    const rows = [{ tokens: 1000, fixedMs: 200 }]
+    expect(schedule({}, rows)[0]).toBeCloseTo(1200)
+    expect(schedule({ speed: 0.35 }, rows)[0]).toBeCloseTo(1200 / 0.35)
+  })
+
+  test('rows beyond the places wait in order of arrival', () => {
+    const ends = schedule({ running: 8 }, same(20, 1000))
+    expect(ends.map((ms) => Math.round(ms / 1000))).toEqual([
+      ...Array(8).fill(1),
+      ...Array(8).fill(2),
+      ...Array(4).fill(3),
+    ])
+  })
+
+  test('a row that leaves a place gives it to the next at that very time, however late the clock', () => {
+    const clock = new VirtualClock()
+    const late = {
+      now: () => clock.now(),
+      at: (ms: number, run: () => void) => clock.at(ms + 7, run),
+    }
+    const capacity = new Capacity(late, { ...SETTINGS, running: 1 })
+    const ends: number[] = []
+    for (let i = 0; i < 5; i++) {
+      capacity.submit({ begin: () => 0, fixedMs: 10, done: (atMs) => ends.push(atMs) })
+    }
+    clock.run()
+    expect(ends.map((ms) => Math.round(ms))).toEqual([10, 20, 30, 40, 50])
+  })
+
+  test('a client that goes away gives its share to the others at once', () => {
+    const clock = new VirtualClock()
+    const capacity = new Capacity(clock, { ...SETTINGS, saturation: 1 })
+    let end = 0
+    const stays = { begin: () => 1000, fixedMs: 0, done: (atMs: number) => (end = atMs) }
+    const goes: Ticket = capacity.submit({ begin: () => 1000, fixedMs: 0, done: () => {} })
+    capacity.submit(stays)
+    clock.run(100)
+    expect(capacity.running).toBe(2)
+    capacity.remove(goes)
+    expect(capacity.running).toBe(1)
+    clock.run()
+    // 100 ms at half the rate did 400 tokens; 600 are left for the whole rate.
+    expect(end).toBeCloseTo(100 + 600 / 8)
+  })
+
+  test('only a row that waits is forgotten where the device cannot be stopped', () => {
+    const clock = new VirtualClock()
+    const capacity = new Capacity(clock, { ...SETTINGS, running: 1 })
+    const ended: string[] = []
+    const row = (name: string) => ({ begin: () => 8, fixedMs: 0, done: () => ended.push(name) })
+    const first = capacity.submit(row('first'))
+    const second = capacity.submit(row('second'))
+    capacity.remove(first, true)
+    capacity.remove(second, true)
+    clock.run()
+    expect(ended).toEqual(['first'])
+  })
+
+  test('frozen, it takes rows and does nothing, and goes on where it stood', () => {
+    const clock = new VirtualClock()
+    const capacity = new Capacity(clock, SETTINGS)
+    let end = 0
+    const ticket = capacity.submit({ begin: () => 0, fixedMs: 100, done: (atMs) => (end = atMs) })
+    clock.run(40)
+    capacity.freeze(true)
+    clock.run(5000)
+    expect(ticket.progress()).toBeCloseTo(0.4)
+    expect(end).toBe(0)
+    capacity.freeze(false)
+    clock.run()
+    expect(end).toBeCloseTo(5060)
+  })
+
+  test('a speed that changes counts from then on', () => {
+    const clock = new VirtualClock()
+    const capacity = new Capacity(clock, SETTINGS)
+    let end = 0
+    capacity.submit({ begin: () => 1000, fixedMs: 0, done: (atMs) => (end = atMs) })
+    clock.run(500)
+    capacity.set({ speed: 0.5 })
+    clock.run()
+    expect(end).toBeCloseTo(1500)
+  })
+
+  test('without a rate tokens cost no time', () => {
+    expect(schedule({ tokensPerSecond: Number.POSITIVE_INFINITY }, same(3, 1e9))).toEqual([0, 0, 0])
+  })
+})

@@ -1,0 +1,136 @@
+import { z } from 'zod'
+import type { Draws } from './draw.ts'
+
+const share = z.coerce.number().min(0).max(1)
+const ms = z.coerce.number().min(0).max(86_400_000)
+
+/** How a refusal says when to come back. */
+const retryAfter = {
+  /** `seconds` and `date` are Retry-After, `ms` is retry-after-ms, `x-ms` is x-ms-retry-after-ms. */
+  retryAfter: z.enum(['none', 'seconds', 'date', 'ms', 'x-ms']).default('none'),
+  retryAfterMs: ms.default(1000),
+}
+
+/** Every fault and what belongs to it; all of them strike a share of the requests, drawn anew for each. */
+const FAULTS = {
+  /** Takes `factor` times as long. */
+  slow: z.strictObject({ share, factor: z.coerce.number().positive().default(5) }),
+  /** Is taken and never answered; keeps its place. */
+  hang: z.strictObject({ share }),
+  /** The connection is cut in the middle of the answer. */
+  dieMidBody: z.strictObject({ share }),
+  /** 500, without any work. */
+  error500: z.strictObject({ share, delayMs: ms.default(0) }),
+  /** 503, the engine's "queue is full". */
+  full503: z.strictObject({ share, ...retryAfter }),
+  /** 429. */
+  limited429: z.strictObject({ share, ...retryAfter }),
+  /** 200 with a proxy's page. */
+  html: z.strictObject({ share }),
+  /** The score is NaN: written so (`literal`), or as the engine itself ends in that case (`engine`). */
+  nan: z.strictObject({ share, as: z.enum(['literal', 'engine']).default('literal') }),
+  /** The score is null. */
+  null: z.strictObject({ share }),
+  /** One entry too many. */
+  wrongLength: z.strictObject({ share }),
+  /** A judge's reply ends half-way, 200 with `finish_reason: "abort"`. */
+  abort: z.strictObject({ share }),
+  /** Scored by other weights. */
+  drift: z.strictObject({ share, weights: z.coerce.number().int().min(0).default(0xd217) }),
+}
+
+/** Names of the faults. */
+export type FaultName = keyof typeof FAULTS
+/** What is set of each fault. */
+export type FaultSettings = { [N in FaultName]?: z.output<(typeof FAULTS)[N]> }
+
+/** A bare share is the fault with its defaults. */
+function orShare<T extends z.ZodType>(fault: T) {
+  return z.preprocess(
+    (value) => (typeof value === 'object' ? value : { share: value }),
+    fault,
+  ) as unknown as z.ZodType<z.output<T>, number | z.input<T>>
+}
+
+/** Sets the faults named and leaves the others. */
+export const FaultChange = z
+  .strictObject({
+    slow: orShare(FAULTS.slow),
+    hang: orShare(FAULTS.hang),
+    dieMidBody: orShare(FAULTS.dieMidBody),
+    error500: orShare(FAULTS.error500),
+    full503: orShare(FAULTS.full503),
+    limited429: orShare(FAULTS.limited429),
+    html: orShare(FAULTS.html),
+    nan: orShare(FAULTS.nan),
+    null: orShare(FAULTS.null),
+    wrongLength: orShare(FAULTS.wrongLength),
+    abort: orShare(FAULTS.abort),
+    drift: orShare(FAULTS.drift),
+  })
+  .partial()
+
+/** Of these at most one strikes a request; the first that is drawn. */
+const ALONE = [
+  'hang',
+  'error500',
+  'full503',
+  'limited429',
+  'html',
+  'dieMidBody',
+  'nan',
+  'null',
+  'wrongLength',
+  'abort',
+] as const satisfies FaultName[]
+
+/** What goes wrong with one request. */
+export interface Struck {
+  fault: (typeof ALONE)[number] | null
+  /** 1 where it is not slow. */
+  slowFactor: number
+  /** Null where it is scored by the server's own weights. */
+  driftedWeights: number | null
+}
+
+/** Nothing goes wrong. */
+export const UNSTRUCK: Struck = { fault: null, slowFactor: 1, driftedWeights: null }
+
+/** Draws what goes wrong with a request; `onStruck` hears of each fault that strikes. */
+export function drawFaults(
+  faults: FaultSettings,
+  draws: Draws,
+  onStruck: (name: FaultName) => void,
+): Struck {
+  const strikes = (name: FaultName): boolean => {
+    const set = faults[name]
+    if (set === undefined || set.share === 0 || draws.next() >= set.share) return false
+    onStruck(name)
+    return true
+  }
+  return {
+    fault: ALONE.find(strikes) ?? null,
+    slowFactor: strikes('slow') ? (faults.slow?.factor ?? 1) : 1,
+    driftedWeights: strikes('drift') ? (faults.drift?.weights ?? null) : null,
+  }
+}
+
+/** The headers by which a refusal says when to come back. */
+export function retryAfterHeaders(
+  set: { retryAfter: string; retryAfterMs: number },
+  nowEpochMs: number,
+): Record<string, string> {
+  const { retryAfter: form, retryAfterMs } = set
+  switch (form) {
+    case 'seconds':
+      return { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) }
+    case 'date':
+      return { 'retry-after': new Date(nowEpochMs + retryAfterMs).toUTCString() }
+    case 'ms':
+      return { 'retry-after-ms': String(retryAfterMs) }
+    case 'x-ms':
+      return { 'x-ms-retry-after-ms': String(retryAfterMs) }
+    default:
+      return {}
+  }
+}

@@ -1,0 +1,145 @@
+import type { FaultName } from './faults.ts'
+
+/** Rows that are recorded one by one; those after are only counted. */
+export const ROWS_RECORDED = 10_000
+
+/** One text that was sent to be scored or judged. */
+export interface RowRecord {
+  /** {@link textId} of it. */
+  id: string
+  route: string
+  /** Epoch ms of its arrival. */
+  atMs: number
+  /** Epoch ms of its end; null while it is in flight. */
+  endedAtMs: number | null
+  /** `answered` with 2xx, `refused` with anything else, `aborted` by the client, `cut` by the server. */
+  outcome: 'open' | 'answered' | 'refused' | 'aborted' | 'cut'
+  status: number | null
+}
+
+/** A call of a route that puts the engine to sleep or wakes it. */
+export interface LifecycleCall {
+  route: string
+  atMs: number
+  /** Rows in flight at that moment. */
+  inFlight: number
+}
+
+/** What a server counted since its start or the last `resetStats`. */
+export interface ServerStats {
+  /** By route (`POST /classify`) and status; `aborted` and `cut` for calls without a whole answer. */
+  calls: Record<string, Record<string, number>>
+  /** Scoring and judging requests in flight now, and at most. */
+  inFlight: number
+  maxInFlight: number
+  /** Rows in flight now, at most, and sent in all. */
+  rowsInFlight: number
+  maxRowsInFlight: number
+  rowsTotal: number
+  /** Of rows that were answered. */
+  tokensDone: number
+  /** Requests whose client went away. */
+  aborted: number
+  faults: Partial<Record<FaultName, number>>
+  lifecycle: LifecycleCall[]
+  rows: RowRecord[]
+  connections: number
+  state: 'up' | 'down' | 'hanging' | 'asleep'
+}
+
+/** Counts and records what a server was asked and how that ended. */
+export class Ledger {
+  #calls: Record<string, Record<string, number>> = {}
+  #inFlight = 0
+  #maxInFlight = 0
+  #rowsInFlight = 0
+  #maxRowsInFlight = 0
+  #rowsTotal = 0
+  #tokensDone = 0
+  #aborted = 0
+  #faults: Partial<Record<FaultName, number>> = {}
+  #lifecycle: LifecycleCall[] = []
+  #rows: RowRecord[] = []
+
+  get rowsInFlight(): number {
+    return this.#rowsInFlight
+  }
+
+  /** Forgets the past; what is in flight stays counted. */
+  reset(): void {
+    this.#calls = {}
+    this.#maxInFlight = this.#inFlight
+    this.#maxRowsInFlight = this.#rowsInFlight
+    this.#rowsTotal = 0
+    this.#tokensDone = 0
+    this.#aborted = 0
+    this.#faults = {}
+    this.#lifecycle = []
+    this.#rows = []
+  }
+
+  /** A call ended: its status, or how it ended without one. */
+  called(route: string, outcome: number | 'aborted' | 'cut'): void {
+    this.#calls[route] ??= {}
+    const of = this.#calls[route]
+    of[outcome] = (of[outcome] ?? 0) + 1
+  }
+
+  /** A request with these texts came. Returns what to call, once, when it ends. */
+  began(
+    route: string,
+    ids: readonly string[],
+  ): (outcome: RowRecord['outcome'], status: number | null, tokensDone: number) => void {
+    const atMs = Date.now()
+    const records: RowRecord[] = []
+    for (const id of ids) {
+      this.#rowsTotal += 1
+      if (this.#rows.length >= ROWS_RECORDED) continue
+      const record: RowRecord = { id, route, atMs, endedAtMs: null, outcome: 'open', status: null }
+      this.#rows.push(record)
+      records.push(record)
+    }
+    this.#inFlight += 1
+    this.#rowsInFlight += ids.length
+    this.#maxInFlight = Math.max(this.#maxInFlight, this.#inFlight)
+    this.#maxRowsInFlight = Math.max(this.#maxRowsInFlight, this.#rowsInFlight)
+    let ended = false
+    return (outcome, status, tokensDone) => {
+      if (ended) return
+      ended = true
+      this.#inFlight -= 1
+      this.#rowsInFlight -= ids.length
+      this.#tokensDone += tokensDone
+      if (outcome === 'aborted') this.#aborted += 1
+      const endedAtMs = Date.now()
+      for (const record of records) Object.assign(record, { endedAtMs, outcome, status })
+    }
+  }
+
+  struck(name: FaultName): void {
+    this.#faults[name] = (this.#faults[name] ?? 0) + 1
+  }
+
+  /** A sleep or wake route was called. */
+  lifecycle(route: string): void {
+    this.#lifecycle.push({ route, atMs: Date.now(), inFlight: this.#rowsInFlight })
+  }
+
+  /** All of it, as JSON takes it. */
+  stats(now: Pick<ServerStats, 'connections' | 'state'>): ServerStats {
+    return {
+      calls: structuredClone(this.#calls),
+      inFlight: this.#inFlight,
+      maxInFlight: this.#maxInFlight,
+      rowsInFlight: this.#rowsInFlight,
+      maxRowsInFlight: this.#maxRowsInFlight,
+      rowsTotal: this.#rowsTotal,
+      tokensDone: this.#tokensDone,
+      aborted: this.#aborted,
+      faults: { ...this.#faults },
+      lifecycle: [...this.#lifecycle],
+      rows: this.#rows.map((row) => ({ ...row })),
+      ...now,
+    }
+  }
+}

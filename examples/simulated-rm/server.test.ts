@@ -1,0 +1,314 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { Agent, request } from 'undici'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { openFetch } from '../../server/engines/engine-fetch.ts'
+import { engineOf } from '../../server/engines/registry.ts'
+import type { ServerOptionsInput } from './options.ts'
+import { startSimulatedServers } from './process.ts'
+import { SimulatedServer } from './server.ts'
+import { ask, askJson, scoreBy } from './testing/ask.ts'
+import { textId } from './text.ts'
+
+const started: SimulatedServer[] = []
+async function start(options: ServerOptionsInput = {}): Promise<SimulatedServer> {
+  const server = await SimulatedServer.start({ healthDelayMs: 0, ...options })
+  started.push(server)
+  return server
+}
+afterEach(() => Promise.all(started.splice(0).map((server) => server.close())))
+
+/** Sends a text and does not wait; how it ended is in `outcome`. */
+function send(server: SimulatedServer, text: string) {
+  const gone = new AbortController()
+  const outcome = ask(server, '/classify', { input: text }, { signal: gone.signal }).then(
+    (told) => told.status,
+    (error: NodeJS.ErrnoException) => error.code ?? error.name,
+  )
+  return { outcome, abort: () => gone.abort() }
+}
+const inFlight = (server: SimulatedServer, rows: number) =>
+  vi.waitUntil(() => server.stats().rowsInFlight === rows, { interval: 2, timeout: 20_000 })
+const FOREVER = { latency: 'constant:3600000' }
+
+describe('records', () => {
+  test('every row with the name of its text, its times and its end; calls by route and status', async () => {
+    const server = await start()
+    await scoreBy('vllm', server, { prompt: 'Q', response: 'A' })
+    await ask(server, '/classify', { input: ['Q\nA', 'Q\nB'] })
+    server.control({ faults: { error500: 1 } })
+    await ask(server, '/classify', { input: 'Q\nC' })
+    const { rows, calls, rowsTotal, tokensDone, faults } = server.stats()
+    expect(rows.map((row) => row.id)).toEqual(
+      ['A', 'A', 'B', 'C'].map((response) => textId('Q', response)),
+    )
+    expect(rows.map((row) => row.outcome)).toEqual(['answered', 'answered', 'answered', 'refused'])
+    for (const row of rows) expect(row.endedAtMs).toBeGreaterThanOrEqual(row.atMs)
+    expect(calls['POST /classify']).toEqual({ 200: 2, 500: 1 })
+    expect(rowsTotal).toBe(4)
+    expect(tokensDone).toBe(3)
+    expect(faults).toEqual({ error500: 1 })
+    server.control({ resetStats: true })
+    expect(server.stats()).toMatchObject({ rows: [], calls: {}, rowsTotal: 0 })
+  })
+
+  test('a client that goes away frees its place, and is counted', async () => {
+    const server = await start({ ...FOREVER, running: 1 })
+    const first = send(server, 'first')
+    const second = send(server, 'second')
+    await inFlight(server, 2)
+    const load = async () => {
+      const { text } = await ask(server, '/metrics')
+      return ['running', 'waiting'].map((what) => new RegExp(`${what}{.*} (.*)`).exec(text)?.[1])
+    }
+    expect(await load()).toEqual(['1', '1'])
+    first.abort()
+    second.abort()
+    await inFlight(server, 0)
+    expect(server.stats()).toMatchObject({ aborted: 2, inFlight: 0, maxRowsInFlight: 2 })
+    expect(await load()).toEqual(['0', '0'])
+  })
+
+  test('a repeated prompt costs nothing while it is among the last ones seen', async () => {
+    const server = await start({ prefixGroups: 1 })
+    for (const prompt of ['one', 'one', 'two', 'one']) {
+      await ask(server, '/score', { queries: prompt, documents: 'answer' })
+    }
+    const { text } = await ask(server, '/metrics')
+    expect(text).toMatch(/prefix_cache_queries_total\{[^}]*\} 4\n/)
+    expect(text).toMatch(/prefix_cache_hits_total\{[^}]*\} 1\n/)
+  })
+
+  test('beyond its queue a server is full', async () => {
+    const server = await start({ ...FOREVER, maxQueued: 2 })
+    const sent = ['a', 'b'].map((text) => send(server, text))
+    await inFlight(server, 2)
+    const told = await askJson(server, '/classify', { input: 'c' }, 503)
+    expect(told).toMatchObject({ error: { type: 'QueueOverflowError', code: 503 } })
+    for (const { abort } of sent) abort()
+  })
+})
+
+describe('faults', () => {
+  test('strike their share of the requests, the same ones for the same seed', async () => {
+    const outcomes = async () => {
+      const server = await start({ seed: 7, faults: { error500: 0.3 } })
+      const statuses: number[] = []
+      for (let i = 0; i < 200; i++) {
+        statuses.push((await ask(server, '/classify', { input: `text ${i}` })).status)
+      }
+      return statuses
+    }
+    const first = await outcomes()
+    const struck = first.filter((status) => status === 500).length
+    expect(struck).toBeGreaterThan(40)
+    expect(struck).toBeLessThan(80)
+    expect(await outcomes()).toEqual(first)
+  })
+
+  test('each form of Retry-After', async () => {
+    const server = await start()
+    const headers = async (retryAfter: 'none' | 'seconds' | 'date' | 'ms' | 'x-ms') => {
+      server.control({ faults: { full503: { share: 1, retryAfter, retryAfterMs: 60_000 } } })
+      return (await ask(server, '/classify', { input: 'x' })).headers
+    }
+    expect((await headers('none'))['retry-after']).toBeUndefined()
+    expect((await headers('seconds'))['retry-after']).toBe('60')
+    const untilMs = Date.parse(String((await headers('date'))['retry-after'])) - Date.now()
+    expect(untilMs).toBeGreaterThan(30_000)
+    expect((await headers('ms'))['retry-after-ms']).toBe('60000')
+    expect((await headers('x-ms'))['x-ms-retry-after-ms']).toBe('60000')
+  })
+
+  test('an answer cut in its middle is an error of the connection, and no answer', async () => {
+    const server = await start({ faults: { dieMidBody: 1 } })
+    expect(await send(server, 'x').outcome).not.toBe(200)
+    expect(server.stats().rows[0]?.outcome).toBe('cut')
+  })
+
+  test('a hanging request is never answered; one that hangs later answers until then', async () => {
+    const server = await start({ faults: { hang: 1 } })
+    const sent = send(server, 'x')
+    await inFlight(server, 1)
+    server.control({ faults: null })
+    expect((await ask(server, '/classify', { input: 'y' })).status).toBe(200)
+    sent.abort()
+    server.control({ hangAfterRows: 3 })
+    for (const text of ['1', '2']) expect(await send(server, text).outcome).toBe(200)
+    const third = send(server, '3')
+    await vi.waitUntil(() => server.stats().state === 'hanging', { interval: 2 })
+    const fourth = send(server, '4')
+    expect((await ask(server, '/health')).status).toBe(200)
+    await inFlight(server, 2)
+    server.control({ hangAfterRows: null })
+    expect(await third.outcome).toBe(200)
+    expect(await fourth.outcome).toBe(200)
+  })
+
+  test('a dead server refuses connections, and comes back on its port with nothing in flight', async () => {
+    const server = await start(FOREVER)
+    const { url } = server
+    const sent = send(server, 'x')
+    await inFlight(server, 1)
+    server.control({ die: {} })
+    expect(await sent.outcome).toBe('UND_ERR_SOCKET')
+    expect(await send(server, 'y').outcome).toBe('ECONNREFUSED')
+    expect(server.stats()).toMatchObject({ state: 'down', rowsInFlight: 0 })
+    server.control({ revive: true, latency: '0' })
+    await vi.waitUntil(() => server.stats().state === 'up', { interval: 2 })
+    expect(server.url).toBe(url)
+    expect((await ask(server, '/classify', { input: 'z' })).status).toBe(200)
+    server.control({ die: { forMs: 20 } })
+    expect(server.stats().state).toBe('down')
+    await vi.waitUntil(() => server.stats().state === 'up', { interval: 2 })
+  })
+
+  test('idle connections are closed after the time set, those in use are not', async () => {
+    const server = await start({ idleCloseMs: 30, latency: 'constant:90' })
+    const agent = new Agent({ connections: 1, keepAliveTimeout: 60_000 })
+    const post = { method: 'POST', body: '{"input":"x"}', dispatcher: agent } as const
+    const headers = { 'content-type': 'application/json' }
+    const response = await request(`${server.url}/classify`, { ...post, headers })
+    expect(response.statusCode).toBe(200)
+    expect(response.headers['keep-alive']).toBeUndefined()
+    await response.body.dump()
+    await vi.waitUntil(() => server.stats().connections === 0, { interval: 2 })
+    const socket = connect(server.port, '127.0.0.1').resume()
+    await once(socket, 'end')
+    await agent.close()
+  })
+
+  test('load metrics lie as told, on every route that tells them', async () => {
+    const server = await start()
+    const values = async () => (await ask(server, '/load')).text
+    for (const [metrics, told] of [
+      ['negative', -2],
+      ['zero', 0],
+      ['absurd', 2e9],
+    ] as const) {
+      server.control({ metrics })
+      expect(JSON.parse(await values())).toEqual({ server_load: told })
+    }
+    server.control({ metrics: 'missing' })
+    expect((await ask(server, '/metrics')).status).toBe(404)
+  })
+
+  test('what it does not know is refused, by both ways to say it', async () => {
+    const server = await start()
+    expect(() => server.control({ faults: { nonsense: 1 } } as never)).toThrow()
+    expect((await ask(server, '/__control', { speeed: 2 })).status).toBe(400)
+    expect((await ask(server, '/__control', { speed: 0.35 })).status).toBe(200)
+    expect(await askJson(server, '/__control')).toMatchObject({ settings: { speed: 0.35 } })
+  })
+})
+
+describe('sleep', () => {
+  const lifecycleOf = (name: 'vllm' | 'sglang') => {
+    const { lifecycle } = engineOf(name)
+    if (lifecycle === null) throw new Error(`${name} has no lifecycle`)
+    return lifecycle
+  }
+
+  test('vllm waits for what is in flight, then queues without an answer until woken', async () => {
+    const server = await start({ latency: 'constant:30' })
+    const before = send(server, 'before')
+    await inFlight(server, 1)
+    const { fetch, close } = openFetch(server.url, null, { timeoutMs: 10_000 })
+    await lifecycleOf('vllm').sleep(fetch, '', 1)
+    expect(await before.outcome).toBe(200)
+    expect(await lifecycleOf('vllm').isSleeping(fetch, '')).toBe(true)
+    expect((await ask(server, '/health')).status).toBe(200)
+    const during = send(server, 'during')
+    await inFlight(server, 1)
+    await lifecycleOf('vllm').wake(fetch, '')
+    expect(await during.outcome).toBe(200)
+    expect(await lifecycleOf('vllm').isSleeping(fetch, '')).toBe(false)
+    expect(server.stats().lifecycle).toMatchObject([
+      { route: 'POST /sleep', inFlight: 1 },
+      { route: 'POST /wake_up', inFlight: 1 },
+    ])
+    close()
+  })
+
+  test('vllm aborts unless told to wait: pooling fails, a judge answers 200 with half a reply', async () => {
+    const server = await start(FOREVER)
+    const sent = send(server, 'x')
+    await inFlight(server, 1)
+    expect((await ask(server, '/sleep', {})).status).toBe(200)
+    expect(await sent.outcome).toBe(500)
+    const judge = await start({ serves: 'generate', tokenDelayMs: 60_000 })
+    const chat = { messages: [{ role: 'user', content: 'x' }] }
+    const reply = askJson<{ choices: { finish_reason: string }[] }>(
+      judge,
+      '/v1/chat/completions',
+      chat,
+    )
+    await inFlight(judge, 1)
+    await ask(judge, '/sleep?level=1', {})
+    expect((await reply).choices[0]?.finish_reason).toBe('abort')
+  })
+
+  test('parts are woken one by one; after level 2 scores are garbage until the weights are read again', async () => {
+    const server = await start()
+    const score = () => scoreBy('vllm', server, { prompt: 'Q', response: 'A' })
+    const right = await score()
+    await ask(server, '/sleep?level=2&mode=wait', {})
+    await ask(server, '/wake_up?tags=weights', {})
+    expect(await askJson(server, '/is_sleeping')).toEqual({ is_sleeping: true })
+    await ask(server, '/wake_up?tags=kv_cache', {})
+    expect(await askJson(server, '/is_sleeping')).toEqual({ is_sleeping: false })
+    expect(await score()).not.toEqual(right)
+    await ask(server, '/collective_rpc', { method: 'reload_weights' })
+    expect(await score()).toEqual(right)
+  })
+
+  test('sglang gives back its memory when idle, and dies of the question when it is not', async () => {
+    const server = await start({ dialect: 'sglang' })
+    const { fetch, close } = openFetch(server.url, null, { timeoutMs: 10_000 })
+    await lifecycleOf('sglang').sleep(fetch, '', 1)
+    await lifecycleOf('sglang').wake(fetch, '')
+    server.control({ latency: 'constant:3600000' })
+    const gone = new AbortController()
+    const { signal } = gone
+    const asked = ask(server, '/v1/embeddings', { input: 'x' }, { signal }).catch(() => 'cut')
+    await inFlight(server, 1)
+    await expect(lifecycleOf('sglang').sleep(fetch, '', 1)).rejects.toThrow()
+    expect(await asked).toBe('cut')
+    expect(server.stats()).toMatchObject({ state: 'down' })
+    expect(server.stats().lifecycle.map((call) => call.inFlight)).toEqual([0, 0, 1])
+    close()
+  })
+
+  test('put asleep by the control, it takes requests and answers them when woken', async () => {
+    const server = await start()
+    server.control({ asleep: true })
+    const sent = send(server, 'x')
+    await inFlight(server, 1)
+    expect(server.stats().state).toBe('asleep')
+    server.control({ asleep: false })
+    expect(await sent.outcome).toBe(200)
+  })
+})
+
+test('several servers live in one process, each told apart by the control address, dead ones too', async () => {
+  const servers = await startSimulatedServers(['--servers', '3', '--faults', '{"error500":1}'])
+  try {
+    expect(new Set(servers.urls).size).toBe(3)
+    await servers.control({ faults: null }, 1)
+    const statuses = await Promise.all(
+      servers.urls.map(async (url) => (await ask({ url }, '/classify', { input: 'x' })).status),
+    )
+    expect(statuses).toEqual([500, 200, 500])
+    await servers.control({ die: {} }, 2)
+    await servers.control({ faults: null })
+    expect((await servers.stats()).map((stats) => stats.state)).toEqual(['up', 'up', 'down'])
+    await servers.control({ revive: true }, 2)
+    await vi.waitUntil(async () => (await servers.stats())[2]?.state === 'up')
+    expect(
+      (await ask({ url: servers.urls[2] as string }, '/classify', { input: 'x' })).status,
+    ).toBe(200)
+    await expect(servers.control({ running: 0 })).rejects.toThrow('running')
+  } finally {
+    await servers.stop()
+  }
+})

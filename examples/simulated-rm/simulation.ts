@@ -1,0 +1,390 @@
+import type { Answer, Call } from './call.ts'
+import { Capacity, type Ticket } from './capacity.ts'
+import type { Clock } from './clock.ts'
+import type { Dialect } from './dialects/dialect.ts'
+import { Draws } from './draw.ts'
+import {
+  drawFaults,
+  type FaultSettings,
+  retryAfterHeaders,
+  type Struck,
+  UNSTRUCK,
+} from './faults.ts'
+import { drawLatencyMs } from './latency.ts'
+import { Ledger } from './ledger.ts'
+import type { ServerSettings } from './options.ts'
+import { PrefixCache } from './prefix-cache.ts'
+import { logitOf } from './text.ts'
+
+/** One text to work on. */
+export interface Job {
+  id: string
+  prompt: string
+  promptTokens: number
+  /** Those of the prompt included. */
+  tokens: number
+  /** Time beside the tokens, e.g. for writing a reply. Default 0. */
+  fixedMs?: number
+}
+
+/** How the work on a request ended. */
+export interface Outcome {
+  struck: Struck
+  /** Share of the reply that was written when the engine gave it up; null: it was not. */
+  abortedAt: number | null
+}
+
+/** A request being worked on. */
+export interface Running {
+  /** Share of the time beside the tokens that has passed; the least of its rows. */
+  progress(): number
+}
+
+interface Active {
+  call: Call
+  jobs: readonly Job[]
+  tickets: Ticket[]
+  start(): void
+  giveUp(): void
+}
+
+const PROXY_PAGE =
+  '<!doctype html><html><head><title>A proxy</title></head><body>Busy</body></html>'
+/** Weights after a level-2 sleep: whatever lay in memory. */
+const GARBAGE_WEIGHTS = 0xbad
+/** What falls asleep below the surface: vLLM's names. */
+const MEMORY = ['weights', 'kv_cache']
+
+/** The engine behind the routes: capacity, faults, sleep, records. Knows nothing of sockets. */
+export class Simulation {
+  settings: ServerSettings
+  faults: FaultSettings = {}
+  readonly ledger = new Ledger()
+  readonly cache: PrefixCache
+  readonly startedAtMs = Date.now()
+  readonly dialect: Dialect
+  /** The process dies: set by the server. */
+  crash: () => void = () => {}
+  readonly #capacity: Capacity
+  readonly #clock: Clock
+  readonly #draws: Draws
+  readonly #active = new Set<Active>()
+  /** Rows taken while asleep, or while falling asleep. */
+  readonly #parked = new Set<Active>()
+  /** What sleeps; empty: awake. */
+  readonly #asleep = new Set<string>()
+  #parking = false
+  #garbage = false
+  #hanging = false
+  #rowsToHang: number | null = null
+  #loadingUntilMs: number
+  #drained: (() => void)[] = []
+
+  constructor(settings: ServerSettings, dialect: Dialect, clock: Clock) {
+    this.settings = settings
+    this.dialect = dialect
+    this.#clock = clock
+    this.#draws = new Draws(settings.seed)
+    this.cache = new PrefixCache(settings.prefixGroups)
+    this.#capacity = new Capacity(clock, this.#capacitySettings())
+    this.#loadingUntilMs = clock.now() + settings.loadingMs
+  }
+
+  /** Changes settings while running. */
+  change(change: Partial<ServerSettings>): void {
+    this.settings = { ...this.settings, ...change }
+    this.cache.groups = this.settings.prefixGroups
+    this.#capacity.set(this.#capacitySettings())
+  }
+
+  /** Nothing is answered from the start of the n-th row from now on; 0: from now; null: no more of it. */
+  hangAfter(rows: number | null): void {
+    this.#rowsToHang = rows === 0 ? null : rows
+    this.#setHanging(rows === 0)
+  }
+
+  get hanging(): boolean {
+    return this.#hanging
+  }
+
+  get loading(): boolean {
+    return this.#clock.now() < this.#loadingUntilMs
+  }
+
+  get asleep(): boolean {
+    return this.#asleep.size > 0
+  }
+
+  /** What sleeps, by vLLM's names. */
+  get asleepParts(): ReadonlySet<string> {
+    return this.#asleep
+  }
+
+  /** The seed of the weights that score now. */
+  get weights(): number {
+    return this.#garbage ? this.settings.weights ^ GARBAGE_WEIGHTS : this.settings.weights
+  }
+
+  /** Rows that hold a place or wait for one. */
+  get rowsTaken(): number {
+    let rows = 0
+    for (const active of this.#active) rows += active.jobs.length
+    return rows
+  }
+
+  /** Rows as the engine counts them, whatever its metrics say. */
+  trueLoad(): { running: number; waiting: number } {
+    let parked = 0
+    for (const active of this.#parked) parked += active.jobs.length
+    return { running: this.#capacity.running, waiting: this.#capacity.waiting + parked }
+  }
+
+  /** Rows as its metrics tell them; null: the route is missing. */
+  toldLoad(): { running: number; waiting: number } | null {
+    switch (this.settings.metrics) {
+      case 'negative':
+        return { running: -1, waiting: -1 }
+      case 'zero':
+        return { running: 0, waiting: 0 }
+      case 'absurd':
+        return { running: 1e9, waiting: 1e9 }
+      case 'missing':
+        return null
+      default:
+        return this.trueLoad()
+    }
+  }
+
+  /**
+   * Works on the texts of a request; `finish` makes the answer (null: it has been given) when all are done. Faults that
+   * need no work answer at once, and then `finish` is not called.
+   */
+  run(call: Call, jobs: readonly Job[], finish: (outcome: Outcome) => Answer | null): Running {
+    const { ledger, dialect } = this
+    const record = ledger.began(
+      call.route,
+      jobs.map((job) => job.id),
+    )
+    const struck = drawFaults(this.faults, this.#draws, (name) => ledger.struck(name))
+    let left = jobs.length
+    let answered = false
+    const active: Active = {
+      call,
+      jobs,
+      tickets: [],
+      start: () => {
+        for (const job of jobs) active.tickets.push(this.#submit(job, struck, done))
+      },
+      giveUp: () => {
+        const abortedAt = running.progress()
+        for (const ticket of active.tickets) this.#capacity.remove(ticket)
+        end({ struck: UNSTRUCK, abortedAt })
+      },
+    }
+    const running: Running = {
+      progress: () =>
+        active.tickets.length === 0
+          ? 0
+          : Math.min(...active.tickets.map((ticket) => ticket.progress())),
+    }
+    const done = () => {
+      left -= 1
+      if (left === 0) end({ struck, abortedAt: null })
+    }
+    const end = (outcome: Outcome) => {
+      this.#active.delete(active)
+      this.#sayDrained()
+      answered = true
+      if (call.over) return
+      const isNan = outcome.struck.fault === 'nan' && this.faults.nan?.as === 'engine'
+      const answer = (isNan ? dialect.nanAnswer() : null) ?? finish(outcome)
+      if (answer === null) return
+      if (outcome.struck.fault === 'dieMidBody') call.sendHalf(answer)
+      else call.send(answer)
+    }
+    call.onEnd((how) => {
+      if (how === 'answered') {
+        const good = call.status !== null && call.status < 300
+        const tokens = good && answered ? jobs.reduce((sum, job) => sum + job.tokens, 0) : 0
+        record(good ? 'answered' : 'refused', call.status, tokens)
+        return
+      }
+      record(how, call.status, 0)
+      this.#parked.delete(active)
+      // A row on the device goes on where it cannot be stopped, and keeps its place until it is done.
+      const keep = !dialect.abortsRunning && how === 'aborted'
+      if (!keep) this.#active.delete(active)
+      for (const ticket of active.tickets) this.#capacity.remove(ticket, keep)
+      this.#sayDrained()
+    })
+
+    const early = this.#early(call, struck)
+    if (early !== null) return running
+    this.#active.add(active)
+    if (this.#parking) this.#parked.add(active)
+    else active.start()
+    return running
+  }
+
+  /** Raw scores of texts, and how each is written in JSON, with what goes wrong with them. */
+  scored(jobs: readonly Job[], { struck }: Outcome): Scored[] {
+    const weights = struck.driftedWeights ?? this.weights
+    const rows = jobs.map((job, index): Scored => {
+      const logit = logitOf(job.id, weights)
+      return { index, job, logit, weights, write: (value) => written(value, struck) }
+    })
+    const last = rows.at(-1)
+    if (struck.fault === 'wrongLength' && last) rows.push({ ...last, index: rows.length })
+    return rows
+  }
+
+  /**
+   * Falls asleep. `abort` gives up what is in flight, `wait` lets it end first, `keep` freezes it; what comes later
+   * waits for the wake. Level 0 sleeps without letting go of memory; level 2 loses the weights.
+   */
+  async sleep(mode: 'abort' | 'wait' | 'keep', level: 0 | 1 | 2): Promise<void> {
+    this.#parking = true
+    if (mode === 'abort') for (const active of [...this.#active]) active.giveUp()
+    else if (mode === 'wait' && this.#unparked > 0) {
+      await new Promise<void>((resolve) => this.#drained.push(resolve))
+    }
+    if (!this.#parking) return
+    this.#capacity.freeze(true)
+    await this.#pass(this.settings.sleepMs)
+    for (const part of level === 0 ? ['scheduling'] : MEMORY) this.#asleep.add(part)
+    if (level > 0) this.cache.clear()
+    if (level === 2) this.#garbage = true
+  }
+
+  /** Wakes those parts, or all; what was parked goes on when all are awake. */
+  async wake(parts: readonly string[] | null): Promise<void> {
+    if (!this.#parking) return
+    await this.#pass(this.settings.wakeMs)
+    for (const part of parts ?? [...this.#asleep]) this.#asleep.delete(part)
+    if (this.#asleep.size > 0) return
+    this.#parking = false
+    this.#capacity.freeze(this.#hanging)
+    const parked = [...this.#parked]
+    this.#parked.clear()
+    for (const active of parked) active.start()
+  }
+
+  /** Weights are read again from disk. */
+  reloadWeights(): void {
+    this.#garbage = false
+  }
+
+  /** As after the process was started anew. */
+  restart(): void {
+    this.#active.clear()
+    this.#parked.clear()
+    this.#capacity.clear()
+    this.cache.clear()
+    this.#asleep.clear()
+    this.#parking = false
+    this.#garbage = false
+    this.#rowsToHang = null
+    this.#setHanging(false)
+    this.#loadingUntilMs = this.#clock.now() + this.settings.loadingMs
+    this.#sayDrained()
+  }
+
+  /** Answers without any work, where a fault or a full queue says so; null: go on. */
+  #early(call: Call, struck: Struck): 'answered' | null {
+    const { faults, dialect, settings } = this
+    const refuse = (refusal: 'full' | 'limited', headers: Record<string, string>) => {
+      const answer = dialect.refusal(refusal, this)
+      call.send({ ...answer, headers: { ...answer.headers, ...headers } })
+    }
+    switch (struck.fault) {
+      case 'error500': {
+        const delayMs = faults.error500?.delayMs ?? 0
+        this.#pass(delayMs).then(() => call.send(dialect.refusal('error', this)))
+        return 'answered'
+      }
+      case 'full503':
+        refuse('full', faults.full503 ? retryAfterHeaders(faults.full503, Date.now()) : {})
+        return 'answered'
+      case 'limited429':
+        refuse('limited', faults.limited429 ? retryAfterHeaders(faults.limited429, Date.now()) : {})
+        return 'answered'
+      case 'html':
+        call.send({ status: 200, body: PROXY_PAGE, type: 'text/html; charset=utf-8' })
+        return 'answered'
+    }
+    if (settings.maxQueued === null || this.rowsTaken < settings.maxQueued) return null
+    refuse('full', {})
+    return 'answered'
+  }
+
+  #submit(job: Job, struck: Struck, done: () => void): Ticket {
+    const latencyMs = drawLatencyMs(this.settings.latency, this.#draws)
+    const hangs = struck.fault === 'hang'
+    return this.#capacity.submit({
+      begin: () => {
+        this.#countDown()
+        if (hangs) return 0
+        const prompt = this.cache.take(job.prompt, job.promptTokens)
+        return (prompt + job.tokens - job.promptTokens) * struck.slowFactor
+      },
+      fixedMs: hangs
+        ? Number.POSITIVE_INFINITY
+        : (latencyMs + (job.fixedMs ?? 0)) * struck.slowFactor,
+      done,
+    })
+  }
+
+  #countDown(): void {
+    if (this.#rowsToHang === null) return
+    this.#rowsToHang -= 1
+    if (this.#rowsToHang > 0) return
+    this.#rowsToHang = null
+    this.#setHanging(true)
+  }
+
+  #setHanging(hanging: boolean): void {
+    this.#hanging = hanging
+    this.#capacity.freeze(hanging || this.#asleep.size > 0)
+  }
+
+  get #unparked(): number {
+    return this.#active.size - this.#parked.size
+  }
+
+  #sayDrained(): void {
+    if (this.#unparked > 0) return
+    for (const resolve of this.#drained.splice(0)) resolve()
+  }
+
+  #pass(ms: number): Promise<void> {
+    if (ms === 0) return Promise.resolve()
+    return new Promise((resolve) => this.#clock.at(this.#clock.now() + ms, resolve))
+  }
+
+  #capacitySettings() {
+    const { tokensPerSecond, saturation, running, speed } = this.settings
+    return {
+      tokensPerSecond: tokensPerSecond ?? Number.POSITIVE_INFINITY,
+      saturation,
+      running,
+      speed,
+    }
+  }
+}
+
+/** One text's score. */
+export interface Scored {
+  index: number
+  job: Job
+  logit: number
+  /** Seed of the weights it was scored by. */
+  weights: number
+  /** A number as it stands in the answer: itself, NaN or null. */
+  write(value: number): string
+}
+
+function written(value: number, struck: Struck): string {
+  if (struck.fault === 'nan') return 'NaN'
+  if (struck.fault === 'null') return 'null'
+  return String(value)
+}

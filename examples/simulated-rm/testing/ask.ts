@@ -1,0 +1,66 @@
+import { request } from 'undici'
+import type {
+  EngineFailure,
+  EngineName,
+  EngineScore,
+  EngineTarget,
+  ResponseHeaders,
+  ScoreInput,
+} from '../../../server/engines/engine.ts'
+import { engineOf } from '../../../server/engines/registry.ts'
+import type { SimulatedServer } from '../server.ts'
+
+/** An answer as it came. */
+export interface Told {
+  status: number
+  headers: ResponseHeaders
+  text: string
+}
+
+/** A POST of JSON, or a GET without a body. */
+export async function ask(
+  server: Pick<SimulatedServer, 'url'>,
+  path: string,
+  body?: unknown,
+  init: { signal?: AbortSignal; method?: 'GET' | 'POST' | 'PUT'; key?: string } = {},
+): Promise<Told> {
+  const headers: Record<string, string> = { 'content-type': 'application/json' }
+  if (init.key !== undefined) headers.authorization = `Bearer ${init.key}`
+  const response = await request(server.url + path, {
+    method: init.method ?? (body === undefined ? 'GET' : 'POST'),
+    headers,
+    body: body === undefined ? null : JSON.stringify(body),
+    signal: init.signal ?? null,
+  })
+  return {
+    status: response.statusCode,
+    headers: response.headers as ResponseHeaders,
+    text: await response.body.text(),
+  }
+}
+
+/** The JSON of an answer with that status; anything else is an error that shows it. */
+export async function askJson<T = Record<string, unknown>>(
+  server: Pick<SimulatedServer, 'url'>,
+  path: string,
+  body?: unknown,
+  status = 200,
+): Promise<T> {
+  const told = await ask(server, path, body)
+  if (told.status !== status) throw new Error(`${path} answered ${told.status}: ${told.text}`)
+  return JSON.parse(told.text) as T
+}
+
+/** Scores a sample as one of the service's engines does. */
+export async function scoreBy(
+  name: EngineName,
+  server: Pick<SimulatedServer, 'url'>,
+  input: ScoreInput,
+  target: Partial<EngineTarget> = {},
+): Promise<EngineScore | EngineFailure> {
+  const engine = engineOf(name)
+  const whole: EngineTarget = { model: 'simulated-rm', version: null, basePath: '', ...target }
+  const call = engine.buildScoreRequest(input, whole)
+  const told = await ask(server, call.path, JSON.parse(String(call.body)))
+  return engine.parseScoreResponse(told.status, told.headers, told.text, whole)
+}

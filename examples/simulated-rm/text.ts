@@ -1,0 +1,83 @@
+import { hash } from 'node:crypto'
+import { splitText } from '../reference-rm/conversation.ts'
+import { uniformOf } from './draw.ts'
+
+/** A prompt and the answer to it, as a model sees them. */
+export interface TextPair {
+  prompt: string
+  response: string
+}
+
+/**
+ * The name of a text in the server's records: 16 hex digits that follow from the prompt, a newline and the response.
+ * The same for the same sample whichever dialect and form it came in.
+ */
+export function textId(prompt: string, response: string): string {
+  return hash('sha1', prompt === '' ? response : `${prompt}\n${response}`).slice(0, 16)
+}
+
+/** Largest raw score, and its negative the smallest. */
+const LOGIT_LIMIT = 8
+
+/**
+ * The raw score of a text: a logit between −8 and 8, most of them near 0, that follows from its id and the seed the
+ * weights were drawn from. Six decimals, as a 32-bit float has.
+ */
+export function logitOf(id: string, weights: number): number {
+  const draw = Number.parseInt(id.slice(0, 8), 16) | 0
+  const sum =
+    uniformOf(draw, weights, 1) + uniformOf(draw, weights, 2) + uniformOf(draw, weights, 3)
+  return Math.round((sum / 1.5 - 1) * LOGIT_LIMIT * 1e6) / 1e6
+}
+
+/** The score of one token or step of a text; the last one's is the text's own. */
+export function tokenLogitOf(id: string, weights: number, token: number, of: number): number {
+  if (token === of - 1) return logitOf(id, weights)
+  const draw = (Number.parseInt(id.slice(0, 8), 16) + token) | 0
+  return Math.round((uniformOf(draw, weights, 4) * 2 - 1) * LOGIT_LIMIT * 1e6) / 1e6
+}
+
+/** What a pooler's activation makes of the logit of its one label. */
+export function sigmoid(logit: number): number {
+  return 1 / (1 + Math.exp(-logit))
+}
+
+/** Tokens of a text by this simulation's count: UTF-16 units over `charsPerToken`, rounded up, at least 1. */
+export function countTokens(text: string, charsPerToken: number): number {
+  return Math.max(1, Math.ceil(text.length / charsPerToken))
+}
+
+/** A plain text as prompt and response: split at the last assistant turn of a template, else at the first line end. */
+export function pairOf(text: string): TextPair {
+  return splitText(text)
+}
+
+/**
+ * A conversation as prompt and response: the last turn is the response where it is the assistant's.
+ * Null where a turn is not one.
+ */
+export function pairOfMessages(messages: unknown): TextPair | null {
+  if (!Array.isArray(messages) || messages.length === 0) return null
+  const turns: { role: string; text: string }[] = []
+  for (const message of messages) {
+    const { role, content } = (message ?? {}) as { role?: unknown; content?: unknown }
+    const text = contentText(content)
+    if (typeof role !== 'string' || text === null) return null
+    turns.push({ role, text })
+  }
+  const last = turns.at(-1) as { role: string; text: string }
+  const answered = last.role === 'assistant'
+  return {
+    prompt: (answered ? turns.slice(0, -1) : turns).map((turn) => turn.text).join('\n'),
+    response: answered ? last.text : '',
+  }
+}
+
+/** A turn's content: a text, or parts of which the texts count; null where it is neither. */
+function contentText(content: unknown): string | null {
+  if (typeof content === 'string') return content
+  if (content === null || content === undefined) return ''
+  if (!Array.isArray(content)) return null
+  const texts = content.map((part) => (part as { text?: unknown } | null)?.text)
+  return texts.every((text) => typeof text === 'string') ? texts.join('') : null
+}
