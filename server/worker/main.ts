@@ -1,15 +1,13 @@
 import { hostname } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { loadConfig, loadWorkerHandover } from '../config.ts'
+import { FleetMember } from '../fleet/fleet-member.ts'
 import { createLogger } from '../log.ts'
-import { createRewardRouter } from '../router/reward-router.ts'
 import { clockOffsetMs } from '../store/clock.ts'
 import { Database, throughOutage } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { Listener } from '../store/listener.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
-import { LeaseHolder } from './lease-holder.ts'
-import { ModelRegistry } from './model-registry.ts'
 import { durationAsStored, type EndedSample } from './result-writer.ts'
 import { RewardLoopWorker } from './reward-loop-worker.ts'
 import { WorkerReport } from './worker-report.ts'
@@ -44,9 +42,8 @@ async function main(): Promise<void> {
   )) as [{ id: number }]
   const queue = new JobQueue(db, log, { supervise: false })
   await queue.start()
-  const router = createRewardRouter()
-  const leases = new LeaseHolder(db, id, log)
-  const models = new ModelRegistry(db, router, leases, log)
+  const fleet = new FleetMember({ holderId: id, process: `w${id}`, db, log })
+  const { router, leases, models } = fleet
   const worker = new RewardLoopWorker({
     id,
     db,
@@ -64,7 +61,7 @@ async function main(): Promise<void> {
     worker.intake.add(name, model)
     worker.intake.pump(name)
   }
-  await models.reload()
+  await fleet.start()
   const listener = new Listener(
     config.databaseUrl,
     log,
@@ -85,7 +82,7 @@ async function main(): Promise<void> {
   await listener.start()
   const loopDelay = monitorEventLoopDelay({ resolution: 10 })
   loopDelay.enable()
-  const report = new WorkerReport({ id, db, queue, worker, router, leases, loopDelay, log })
+  const report = new WorkerReport({ id, db, queue, worker, fleet, loopDelay, log })
   report.start()
   log.info({ worker: `w${id}`, local }, 'worker ready')
 
@@ -97,8 +94,7 @@ async function main(): Promise<void> {
       await worker.stop(DRAIN_MS)
       await report.ended()
       await listener.close()
-      await leases.close()
-      await router.close()
+      await fleet.close()
       await Promise.race([db.close(), new Promise((resolve) => setTimeout(resolve, 500))])
     })()
       .catch((error: Error) => log.warn({ err: error.message }, 'worker stopped uncleanly'))

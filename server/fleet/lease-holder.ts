@@ -15,12 +15,14 @@ export interface LeasedResource {
   limit: number
   demand(): number
   inFlight(): number
-  setSlots(slots: number): void
+  /** `untilMs`: on the clock of `performance.now()`; from then on they are somebody else's, whatever timers say. */
+  setSlots(slots: number, untilMs: number): void
 }
 
 interface Held {
   resource: LeasedResource
   slots: number
+  untilMs: number
   lapse: NodeJS.Timeout | undefined
   asking: boolean
   askAgain: boolean
@@ -28,18 +30,22 @@ interface Held {
   short: boolean
 }
 
-/** This worker's shares: asked for by demand, renewed while needed, given up when idle or not renewed in time. */
+/**
+ * A process's shares: asked for by demand, renewed while needed, given up when idle or not renewed in time. While it
+ * asks, no more may be in flight than it told: what the answer takes away may be another's before the answer is here.
+ */
 export class LeaseHolder {
   readonly #db: Database
-  readonly #workerId: number
+  readonly #holderId: number
   readonly #log: Logger
   readonly #held = new Map<string, Held>()
   readonly #timer: NodeJS.Timeout
   #closed = false
 
-  constructor(db: Database, workerId: number, log: Logger) {
+  /** `holderId`: the worker's id; 0 for the server process. */
+  constructor(db: Database, holderId: number, log: Logger) {
     this.#db = db
-    this.#workerId = workerId
+    this.#holderId = holderId
     this.#log = log
     this.#timer = setInterval(() => this.#renewAll(), RENEW_MS)
   }
@@ -52,6 +58,7 @@ export class LeaseHolder {
       this.#held.set(resource.name, {
         resource,
         slots: 0,
+        untilMs: 0,
         lapse: undefined,
         asking: false,
         askAgain: false,
@@ -65,7 +72,7 @@ export class LeaseHolder {
     if (!held) return
     clearTimeout(held.lapse)
     this.#held.delete(name)
-    held.resource.setSlots(0)
+    held.resource.setSlots(0, 0)
   }
 
   slots(name: string): number {
@@ -92,7 +99,7 @@ export class LeaseHolder {
     this.#closed = true
     clearInterval(this.#timer)
     for (const held of this.#held.values()) clearTimeout(held.lapse)
-    await this.#db.adhoc('delete from lease where worker_id = $1', [this.#workerId]).catch(() => {})
+    await this.#db.adhoc('delete from lease where worker_id = $1', [this.#holderId]).catch(() => {})
   }
 
   #renewAll(): void {
@@ -106,10 +113,12 @@ export class LeaseHolder {
     const sentAt = performance.now()
     try {
       const demand = Math.max(resource.demand(), atLeast)
+      const inFlight = resource.inFlight()
+      if (held.slots > inFlight) resource.setSlots(inFlight, held.untilMs)
       const [row] = await this.#db.rows<{ slots: number }>(
         'renew-lease',
         'select renew_lease($1, $2, $3, $4, $5, $6) as slots',
-        [resource.name, this.#workerId, demand, resource.inFlight(), resource.limit, TTL_MS],
+        [resource.name, this.#holderId, demand, inFlight, resource.limit, TTL_MS],
       )
       held.short = row!.slots < demand
       if (this.#held.get(resource.name) === held) this.#grant(held, row!.slots, sentAt)
@@ -127,14 +136,15 @@ export class LeaseHolder {
   #grant(held: Held, slots: number, sentAt: number): void {
     clearTimeout(held.lapse)
     held.slots = slots
-    held.resource.setSlots(slots)
+    held.untilMs = sentAt + TTL_MS - MARGIN_MS
+    held.resource.setSlots(slots, held.untilMs)
     if (slots === 0) return
     held.lapse = setTimeout(
       () => {
         held.slots = 0
-        held.resource.setSlots(0)
+        held.resource.setSlots(0, 0)
       },
-      Math.max(0, TTL_MS - MARGIN_MS - (performance.now() - sentAt)),
+      Math.max(0, held.untilMs - performance.now()),
     )
   }
 }

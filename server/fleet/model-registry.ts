@@ -1,0 +1,230 @@
+import type { Logger } from '../log.ts'
+import type { EngineName, RewardRouter, RouterServer } from '../router/router-types.ts'
+import type { Database } from '../store/database.ts'
+import { activeServers, type ServerRow } from '../store/sql/servers.ts'
+import { mostInFlight } from '../wire/servers.ts'
+import type { LeaseHolder } from './lease-holder.ts'
+import type { RatePermits } from './rate-permits.ts'
+
+/** From this limit on a process keeps one slot for a while after its last call: the next single call finds it. */
+const KEEP_WARM_FROM = 8
+const KEEP_WARM_MS = 5_000
+/** Notifications may be lost; the registry is read again this often. */
+const RELOAD_MS = 2_000
+/** What the router found a server's limit to be is looked up this often at most. */
+const LIMITS_MS = 100
+
+/** A pool's balancing policy; null: the router's default. */
+type Policy = Parameters<RewardRouter['setPolicy']>[1]
+
+/** The registered servers as this process sees them: handed to the router, their limits leased, their rates permitted. */
+export class ModelRegistry {
+  readonly #db: Database
+  readonly #router: RewardRouter
+  readonly #leases: LeaseHolder
+  readonly #permits: RatePermits
+  readonly #log: Logger
+  #servers: RouterServer[] = []
+  #byModel = new Map<string, number[]>()
+  /** Most calls in flight over all processes, by server. */
+  #limits = new Map<number, number>()
+  /** What this process's router lets itself have in flight, by server. */
+  #routerLimits = new Map<number, number>()
+  #routerLimitsUntilMs = 0
+  #workers = 1
+  readonly #lastUse = new Map<number, number>()
+  #reloading: Promise<void> | null = null
+  #again = false
+  readonly #timer: NodeJS.Timeout
+  readonly #stopListening: () => void
+  #closed = false
+  /** Called for every pool there is, and again when it may have got slots. */
+  onPool: (name: string, model: string | null) => void = () => {}
+  readonly #pools = new Map<string, string>()
+  readonly #policies = new Map<string, Policy>()
+
+  constructor(parts: {
+    db: Database
+    router: RewardRouter
+    leases: LeaseHolder
+    permits: RatePermits
+    log: Logger
+  }) {
+    this.#db = parts.db
+    this.#router = parts.router
+    this.#leases = parts.leases
+    this.#permits = parts.permits
+    this.#log = parts.log
+    this.#stopListening = parts.router.onDemand((serverId) => {
+      this.#lastUse.set(serverId, performance.now())
+      parts.leases.want(leaseOf(serverId))
+      parts.permits.want(serverId)
+    })
+    this.#timer = setInterval(() => void this.reload(), RELOAD_MS)
+    this.#timer.unref()
+  }
+
+  /** The servers as the router has them. Their keys are in it. */
+  get servers(): readonly RouterServer[] {
+    return this.#servers
+  }
+
+  /** Calls in flight this process may have of a model, over its servers. */
+  slotsOf(model: string): number {
+    let n = 0
+    for (const id of this.#byModel.get(model) ?? []) {
+      n += Math.min(this.#leases.slots(leaseOf(id)), this.#routerLimit(id))
+    }
+    return n
+  }
+
+  /** This process's equal part of what all workers together may have in flight of a model. */
+  fairShareOf(model: string): number {
+    let limit = 0
+    for (const id of this.#byModel.get(model) ?? []) {
+      limit += Math.min((this.#limits.get(id) ?? 0) / this.#workers, this.#routerLimit(id))
+    }
+    return Math.floor(limit)
+  }
+
+  /** Whether a worker is the one to look first at what was announced with this number. */
+  isTurnOf(workerId: number, turn: number): boolean {
+    return workerId % this.#workers === turn % this.#workers
+  }
+
+  /** There is work for a model and no slot. */
+  wantSlots(model: string): void {
+    for (const id of this.#byModel.get(model) ?? []) this.#leases.want(leaseOf(id), 1)
+  }
+
+  /** Reads servers and pools; calls that come meanwhile are answered by one more reading. */
+  reload(): Promise<void> {
+    if (this.#closed) return Promise.resolve()
+    if (this.#reloading) {
+      this.#again = true
+      return this.#reloading
+    }
+    this.#reloading = this.#read()
+      .catch((error: Error) => this.#log.debug({ err: error.message }, 'registry not read'))
+      .finally(() => {
+        this.#reloading = null
+        if (this.#again) {
+          this.#again = false
+          void this.reload()
+        }
+      })
+    return this.#reloading
+  }
+
+  /** Reads no more. */
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#timer)
+    this.#stopListening()
+    await this.#reloading
+  }
+
+  async #read(): Promise<void> {
+    const servers = await activeServers(this.#db)
+    const [alive] = await this.#db.rows<{ n: number }>(
+      'workers-alive',
+      `select count(*)::int as n from worker where state = 'alive' and last_seen_at > now() - interval '5 seconds'`,
+    )
+    const pools = await this.#db.rows<{ name: string; model: string | null; policy: Policy }>(
+      'pools',
+      'select name, model, policy from pool',
+    )
+    if (this.#closed) return
+    const workers = Math.max(1, alive?.n ?? 1)
+    if (workers !== this.#workers) this.#router.setProcesses(workers)
+    this.#workers = workers
+    this.#take(servers)
+    for (const { name, model, policy } of pools) {
+      if (model !== null) {
+        this.#pools.set(model, name)
+        if ((this.#policies.get(model) ?? null) !== policy) this.#router.setPolicy(model, policy)
+        this.#policies.set(model, policy)
+      }
+      this.onPool(name, model)
+    }
+  }
+
+  #take(rows: readonly ServerRow[]): void {
+    this.#servers = rows.map(toRouterServer)
+    this.#router.setServers(this.#servers)
+    const limits = new Map<number, number>()
+    const byModel = new Map<string, number[]>()
+    for (const row of rows) {
+      const limit = mostInFlight(row.max_in_flight, row.max_concurrent)
+      limits.set(row.id, limit)
+      byModel.set(row.model, [...(byModel.get(row.model) ?? []), row.id])
+      this.#track(row.id, row.model, limit)
+      this.#permits.track(row.id, { rpm: row.rpm, tpm: row.tpm })
+    }
+    for (const id of this.#limits.keys()) {
+      if (limits.has(id)) continue
+      this.#leases.forget(leaseOf(id))
+      this.#permits.forget(id)
+      this.#lastUse.delete(id)
+    }
+    this.#limits = limits
+    this.#byModel = byModel
+  }
+
+  #track(id: number, model: string, limit: number): void {
+    const usedLately = () =>
+      limit >= KEEP_WARM_FROM &&
+      performance.now() - (this.#lastUse.get(id) ?? -KEEP_WARM_MS) < KEEP_WARM_MS
+    let slots = 0
+    this.#leases.track({
+      name: leaseOf(id),
+      limit,
+      demand: () => {
+        const demand = this.#router.demand(id)
+        if (demand > 0) this.#lastUse.set(id, performance.now())
+        return demand > 0 ? demand : usedLately() ? 1 : 0
+      },
+      inFlight: () => this.#router.inFlight(id),
+      setSlots: (granted, untilMs) => {
+        this.#router.setSlots(id, granted, untilMs)
+        const more = granted > slots
+        slots = granted
+        const pool = this.#pools.get(model)
+        if (more && pool) this.onPool(pool, model)
+      },
+    })
+  }
+
+  /** A limit found by measuring is far below what may be leased: taking in more samples would bind them too early. */
+  #routerLimit(id: number): number {
+    const nowMs = performance.now()
+    if (nowMs >= this.#routerLimitsUntilMs) {
+      this.#routerLimitsUntilMs = nowMs + LIMITS_MS
+      this.#routerLimits = new Map(this.#router.snapshot().map((s) => [s.serverId, s.limit]))
+    }
+    return this.#routerLimits.get(id) ?? Number.POSITIVE_INFINITY
+  }
+}
+
+function leaseOf(serverId: number): string {
+  return `server:${serverId}`
+}
+
+function toRouterServer(row: ServerRow): RouterServer {
+  return {
+    id: row.id,
+    name: row.name,
+    url: row.url,
+    engine: row.engine as EngineName,
+    kind: row.kind,
+    model: row.model,
+    version: row.version,
+    route: row.route,
+    maxConcurrent: row.max_concurrent,
+    weight: row.weight,
+    maxInFlight: row.max_in_flight,
+    limited: { requests: row.rpm !== null, tokens: row.tpm !== null },
+    apiKey: row.api_key,
+    state: row.state,
+  }
+}

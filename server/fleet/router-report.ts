@@ -1,0 +1,195 @@
+import type { Logger } from '../log.ts'
+import type { RewardRouter, RouterEvent, RouterServerStats } from '../router/router-types.ts'
+import type { Database } from '../store/database.ts'
+import {
+  addHealthEvents,
+  addServerCalls,
+  type HealthEvent,
+  type ServerCalls,
+} from '../store/sql/server-reports.ts'
+import type { WorkerServerStats } from '../wire/worker-stats.ts'
+
+const REPORT_MS = 1_000
+/** Health events of one server that are stored each by itself; what comes beyond them is told in one. */
+const EVENTS_A_MINUTE = 50
+const MINUTE_MS = 60_000
+/** Events that could not be stored yet; beyond them only their number is kept. */
+const EVENTS_KEPT = 2_000
+
+/** How many of a server's events were stored since its minute began, and what was not. */
+interface EventMinute {
+  beganMs: number
+  stored: number
+  omitted: number
+  first: RouterEvent | null
+  last: RouterEvent | null
+}
+
+/**
+ * Writes down once a second what a process's router did and saw: calls into the servers' minutes and totals, changes of
+ * health into their events. The router never waits for it.
+ */
+export class RouterReport {
+  readonly #db: Database
+  readonly #router: RewardRouter
+  readonly #process: string
+  readonly #log: Logger
+  readonly #timer: NodeJS.Timeout
+  readonly #stopListening: () => void
+  readonly #written = new Map<number, RouterServerStats>()
+  #seen = new Map<number, RouterServerStats>()
+  #seenAtMs = performance.now()
+  #rates = new Map<number, number>()
+  #events: RouterEvent[] = []
+  readonly #minutes = new Map<number, EventMinute>()
+  #writing: Promise<void> | null = null
+
+  /** `process`: how it is named in what is stored, `w3` or `server`. */
+  constructor(parts: { db: Database; router: RewardRouter; process: string; log: Logger }) {
+    this.#db = parts.db
+    this.#router = parts.router
+    this.#process = parts.process
+    this.#log = parts.log
+    this.#stopListening = parts.router.onEvent((event) => this.#take(event))
+    this.#timer = setInterval(() => void this.write(), REPORT_MS)
+    this.#timer.unref()
+  }
+
+  /** The servers as this process sees them now, by id. */
+  servers(): Record<string, WorkerServerStats> {
+    const out: Record<string, WorkerServerStats> = {}
+    for (const s of this.#router.snapshot()) {
+      out[s.serverId] = {
+        inFlight: s.inFlight,
+        slots: s.slots,
+        requestsPerSecond: this.#rates.get(s.serverId) ?? 0,
+        limit: s.limit,
+        health: s.health,
+        consecutiveFaults: s.consecutiveFaults,
+        tokensPerSecond: s.tokensPerSecond,
+        copies: s.copies,
+        ejections: s.ejections,
+        waiting: s.waiting,
+      }
+    }
+    return out
+  }
+
+  /** Writes what happened since the last time; what cannot be written is written with the next. Never rejects. */
+  write(): Promise<void> {
+    this.#writing ??= this.#write()
+      .catch((error: Error) => this.#log.debug({ err: error.message }, 'report not written'))
+      .finally(() => {
+        this.#writing = null
+      })
+    return this.#writing
+  }
+
+  /** Writes the last. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#writing
+    for (const minute of this.#minutes.values()) minute.beganMs = Number.NEGATIVE_INFINITY
+    await this.write()
+    this.#stopListening()
+  }
+
+  async #write(): Promise<void> {
+    const snapshot = this.#router.snapshot()
+    this.#measureRates(snapshot)
+    for (const now of snapshot) {
+      const calls = callsBetween(this.#written.get(now.serverId), now)
+      if (calls !== null) await addServerCalls(this.#db, calls)
+      this.#written.set(now.serverId, now)
+    }
+    const present = new Set(snapshot.map((s) => s.serverId))
+    for (const id of this.#written.keys()) if (!present.has(id)) this.#written.delete(id)
+    await this.#writeEvents()
+  }
+
+  #measureRates(snapshot: RouterServerStats[]): void {
+    const nowMs = performance.now()
+    const seconds = Math.max(0.001, (nowMs - this.#seenAtMs) / 1_000)
+    this.#rates = new Map(
+      snapshot.map((s) => {
+        const before = this.#seen.get(s.serverId)?.requests ?? 0
+        return [s.serverId, Math.max(0, s.requests - before) / seconds]
+      }),
+    )
+    this.#seen = new Map(snapshot.map((s) => [s.serverId, s]))
+    this.#seenAtMs = nowMs
+  }
+
+  #take(event: RouterEvent): void {
+    let minute = this.#minutes.get(event.serverId)
+    if (minute === undefined) {
+      minute = { beganMs: event.atMs, stored: 0, omitted: 0, first: null, last: null }
+      this.#minutes.set(event.serverId, minute)
+    }
+    if (minute.stored < EVENTS_A_MINUTE && this.#events.length < EVENTS_KEPT) {
+      minute.stored++
+      this.#events.push(event)
+    } else {
+      minute.omitted++
+      minute.first ??= event
+      minute.last = event
+    }
+  }
+
+  async #writeEvents(): Promise<void> {
+    const nowMs = Date.now()
+    const taken = this.#events
+    const rows = taken.map((event) => this.#row(event, nowMs))
+    const over = [...this.#minutes].filter(([, m]) => nowMs - m.beganMs >= MINUTE_MS)
+    for (const [, { omitted, first, last }] of over) {
+      if (first === null || last === null) continue
+      const row = this.#row(last, nowMs)
+      row.from = first.from
+      row.cause = `${omitted} more changes within a minute; last: ${last.cause}`
+      row.evidence = { ...row.evidence, omitted }
+      rows.push(row)
+    }
+    await addHealthEvents(this.#db, rows)
+    this.#events = this.#events.slice(taken.length)
+    for (const [id, minute] of over) {
+      // Since then others may have come, whose minute it is not.
+      if (this.#minutes.get(id) === minute) this.#minutes.delete(id)
+    }
+  }
+
+  #row(event: RouterEvent, nowMs: number): HealthEvent {
+    const { serverId, from, to, cause, evidence, atMs } = event
+    return {
+      serverId,
+      from,
+      to,
+      cause,
+      evidence: { ...evidence, process: this.#process },
+      agoMs: Math.max(0, nowMs - atMs),
+    }
+  }
+}
+
+/** What was called between two readings; null: nothing. */
+function callsBetween(
+  before: RouterServerStats | undefined,
+  now: RouterServerStats,
+): ServerCalls | null {
+  const latency = now.latency.map((n, i) => n - (before?.latency[i] ?? 0))
+  const since = (n: number, past: number | undefined) => n - (past ?? 0)
+  const calls: ServerCalls = {
+    serverId: now.serverId,
+    requests: since(now.requests, before?.requests),
+    errors: since(now.errors, before?.errors),
+    retries: since(now.retries, before?.retries),
+    copies: since(now.copies, before?.copies),
+    busy: since(now.failures.busy, before?.failures.busy),
+    corrupt: since(now.failures.corrupt, before?.failures.corrupt),
+    client: since(now.failures.client, before?.failures.client),
+    tokens: Math.round(since(now.tokens, before?.tokens)),
+    latency,
+  }
+  const { requests, errors, tokens } = calls
+  const idle = requests === 0 && errors === 0 && tokens === 0 && latency.every((n) => n === 0)
+  return idle ? null : calls
+}

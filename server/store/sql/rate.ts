@@ -1,0 +1,90 @@
+import type { Database } from '../database.ts'
+
+/** What is asked of one bucket. */
+export interface RatePart {
+  /** Used beyond what was granted before; below 0: granted and not used. */
+  charge: number
+  want: number
+  /** Less than this is of no use. */
+  least: number
+  /** Charged beyond what the bucket gives, where it gives: leaves a debt. */
+  beyond: number
+  perMinute: number
+  bucket: number
+}
+
+/** What was granted, of both or of none. */
+export interface RateAnswer {
+  granted: boolean
+  /** Whole ones; 0 where they are not limited. */
+  requests: number
+  tokens: number
+  /** Some bucket had less than was wanted. */
+  short: boolean
+  /** How far the buckets are from the least that was asked for; 0: not short. */
+  requestsMissing: number
+  tokensMissing: number
+}
+
+/**
+ * Takes of a server's limits a minute, requests and tokens at once: enough of both for a sample, or nothing. What was
+ * taken of a bucket beyond whole requests, or without the other, goes back within the statement.
+ */
+export async function takeRate(
+  db: Database,
+  serverId: number,
+  ask: { requests: RatePart | null; tokens: RatePart | null },
+): Promise<RateAnswer> {
+  const { requests: r, tokens: t } = ask
+  const [row] = await db.rows<{
+    requests: number | null
+    tokens: number | null
+    granted: boolean
+    kept: number
+  }>(
+    'take-rate',
+    // Each step reads the one before it: that is the order they are run in.
+    `with r as materialized (
+       select case when $4::float8 is not null then take_rate($1, $2, $3, $4, $5) end as requests),
+     t as materialized (
+       select requests, case when $11::float8 is not null then take_rate($8, $9, $10, $11, $12) end as tokens from r),
+     g as materialized (
+       select requests, tokens, coalesce(requests >= $6::float8 - 1e-6, true)
+                                and coalesce(tokens >= $13::float8 - 1e-6, true) as granted from t),
+     k as materialized (
+       select *, case when granted then floor(coalesce(requests, 0) + 1e-6) else 0 end as kept from g),
+     a as materialized (
+       select k.*, case when requests > kept then take_rate($1, kept - requests, 0, $4, $5) end as back from k),
+     b as materialized (
+       select a.*, case when tokens is null then null
+                        when not granted then take_rate($8, -tokens, 0, $11, $12)
+                        when $7::float8 > 0 then take_rate($8, $7, 0, $11, $12) end as beyond from a)
+     select requests, tokens, granted, kept from b`,
+    [
+      `server:${serverId}:rpm`,
+      r?.charge ?? 0,
+      r?.want ?? 0,
+      r?.perMinute ?? null,
+      r?.bucket ?? null,
+      r?.least ?? 0,
+      t?.beyond ?? 0,
+      `server:${serverId}:tpm`,
+      t?.charge ?? 0,
+      t?.want ?? 0,
+      t?.perMinute ?? null,
+      t?.bucket ?? null,
+      t?.least ?? 0,
+    ],
+  )
+  const { requests, tokens, granted, kept } = row!
+  const shortR = r !== null && (requests ?? 0) < r.want
+  const shortT = t !== null && (tokens ?? 0) < t.want
+  return {
+    granted,
+    requests: r ? kept : 0,
+    tokens: t && granted ? (tokens ?? 0) + t.beyond : 0,
+    short: shortR || shortT,
+    requestsMissing: shortR ? r.least - ((requests ?? 0) - kept) : 0,
+    tokensMissing: shortT ? t.least - (granted ? 0 : (tokens ?? 0)) : 0,
+  }
+}
