@@ -1,7 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import type { EngineTarget } from './engine.ts'
+import { http } from './http.ts'
+import { llamacpp } from './llamacpp.ts'
+import { openai } from './openai.ts'
 import { openrlhf } from './openrlhf.ts'
 import { sglang } from './sglang.ts'
+import { tei } from './tei.ts'
 import { vllm } from './vllm.ts'
 
 const sample = { prompt: 'Q', response: 'A' }
@@ -99,4 +103,210 @@ describe('openrlhf', () => {
       reason: 'unparseable',
     })
   })
+})
+
+describe('vllm’s other routes', () => {
+  test('token: a logit for each token or step, the last row is the score', () => {
+    const request = vllm.buildScoreRequest(sample, { ...at('0.17.0', '/v1'), route: 'token' })
+    expect(request.path).toBe('/pooling')
+    expect(bodyOf(request)).toEqual({
+      model: 'rm',
+      messages: [
+        { role: 'user', content: 'Q' },
+        { role: 'assistant', content: 'A' },
+      ],
+      task: 'token_classify',
+      use_activation: false,
+      add_special_tokens: false,
+      encoding_format: 'float',
+    })
+    const rows = (data: unknown) => JSON.stringify({ data: [{ index: 0, data }] })
+    expect(
+      vllm.parseScoreResponse(
+        200,
+        {},
+        rows([
+          [1, 0.5],
+          [2, -0.25],
+        ]),
+      ),
+    ).toEqual({
+      ok: true,
+      score: -0.25,
+      tokenScores: [0.5, -0.25],
+    })
+    expect(vllm.parseScoreResponse(200, {}, rows([0.5, 1.5]))).toMatchObject({
+      score: 1.5,
+      tokenScores: [0.5, 1.5],
+    })
+    expect(vllm.parseScoreResponse(200, {}, rows([[null], [1]]))).toMatchObject({
+      class: 'corrupt',
+      reason: 'non_finite',
+    })
+    for (const odd of [[], [[]], 'base64', [['x']]]) {
+      expect(vllm.parseScoreResponse(200, {}, rows(odd))).toMatchObject({
+        class: 'corrupt',
+        reason: 'unparseable',
+      })
+    }
+  })
+
+  test('pair: prompt and response apart, in the words of the server’s time', () => {
+    const body = (version: string | null) =>
+      bodyOf(vllm.buildScoreRequest(sample, { ...at(version), route: 'pair' }))
+    expect(body(null)).toEqual({
+      model: 'rm',
+      queries: 'Q',
+      documents: 'A',
+      use_activation: false,
+    })
+    expect(body('0.14.1')).toEqual({
+      model: 'rm',
+      text_1: 'Q',
+      text_2: 'A',
+      use_activation: false,
+    })
+    expect(body('0.10.2')).toMatchObject({ text_1: 'Q', activation: false })
+    const request = vllm.buildScoreRequest(sample, { ...at(null, '/rm'), route: 'pair' })
+    expect(request.path).toBe('/rm/score')
+    const answer = '{"data":[{"index":0,"object":"score","score":-2}],"usage":{"prompt_tokens":9}}'
+    expect(vllm.parseScoreResponse(200, {}, answer)).toEqual({
+      ok: true,
+      score: -2,
+      promptTokens: 9,
+    })
+    expect(vllm.parseScoreResponse(200, {}, '{"data":[{"index":0,"score":null}]}')).toMatchObject({
+      reason: 'non_finite',
+    })
+  })
+
+  test('the self-test asks the other way round by the same word', () => {
+    const activated = { ...at(null), activated: true }
+    expect(bodyOf(vllm.buildScoreRequest(sample, activated))).toMatchObject({
+      use_activation: true,
+    })
+    const old = bodyOf(vllm.buildScoreRequest(sample, { ...at('0.11.0'), activated: true }))
+    expect(old).toMatchObject({ activation: true })
+    expect(old).not.toHaveProperty('use_activation')
+  })
+})
+
+describe('tei', () => {
+  test('classifiers by one text, rerankers by a pair, never truncated', () => {
+    expect(bodyOf(tei.buildScoreRequest(sample, at(null)))).toEqual({
+      inputs: [['Q\nA']],
+      raw_scores: true,
+      truncate: false,
+    })
+    const pair = tei.buildScoreRequest(sample, { ...at(null), route: 'pair' })
+    expect(pair.path).toBe('/rerank')
+    expect(bodyOf(pair)).toEqual({ query: 'Q', texts: ['A'], raw_scores: true, truncate: false })
+    expect(bodyOf(tei.buildScoreRequest(sample, { ...at(null), activated: true }))).toMatchObject({
+      raw_scores: false,
+    })
+  })
+
+  test('the one label’s score, the last of several, tokens from the header', () => {
+    const headers = { 'x-compute-tokens': '42' }
+    expect(tei.parseScoreResponse(200, headers, '[[{"score":-1.5,"label":"LABEL_0"}]]')).toEqual({
+      ok: true,
+      score: -1.5,
+      promptTokens: 42,
+    })
+    const sorted =
+      '[[{"score":3,"label":"LABEL_1"},{"score":1,"label":"LABEL_10"},{"score":-2,"label":"LABEL_2"}]]'
+    expect(tei.parseScoreResponse(200, {}, sorted)).toEqual({ ok: true, score: 1 })
+    const moods = '[[{"score":3,"label":"joy"},{"score":1,"label":"anger"}]]'
+    expect(tei.parseScoreResponse(200, {}, moods)).toMatchObject({ ok: false, reason: 'rejected' })
+  })
+
+  test('a rank is that of the one text', () => {
+    expect(tei.parseScoreResponse(200, {}, '[{"index":0,"score":2.5}]')).toEqual({
+      ok: true,
+      score: 2.5,
+    })
+    for (const odd of ['[{"index":1,"score":2.5}]', '[{"score":2.5}]', '[]', '{"index":0}']) {
+      expect(tei.parseScoreResponse(200, {}, odd)).toMatchObject({ reason: 'unparseable' })
+    }
+    expect(tei.parseScoreResponse(200, {}, '[{"index":0,"score":null}]')).toMatchObject({
+      reason: 'non_finite',
+    })
+  })
+})
+
+describe('llamacpp', () => {
+  test('asks for the rank of one document and takes it by its index', () => {
+    const request = llamacpp.buildScoreRequest(sample, at(null, '/v1'))
+    expect(request.path).toBe('/rerank')
+    expect(bodyOf(request)).toEqual({ model: 'rm', query: 'Q', documents: ['A'] })
+    const other = '{"results":[{"index":3,"relevance_score":1}]}'
+    expect(llamacpp.parseScoreResponse(200, {}, other)).toMatchObject({ reason: 'unparseable' })
+  })
+})
+
+describe('http', () => {
+  test('sends the sample as the trainer gave it, to the very address', () => {
+    const request = http.buildScoreRequest(
+      {
+        prompt: [{ role: 'user', content: 'Q' }],
+        response: 'A',
+        dataSource: 'mine',
+        groundTruth: { answer: 72 },
+        extraInfo: { level: 3 },
+      },
+      at(null, '/my/score'),
+    )
+    expect(request.path).toBe('/my/score')
+    expect(bodyOf(request)).toEqual({
+      samples: [
+        {
+          dataSource: 'mine',
+          solutionStr: 'A',
+          groundTruth: { answer: 72 },
+          extraInfo: { level: 3 },
+          prompt: [{ role: 'user', content: 'Q' }],
+        },
+      ],
+    })
+    expect(bodyOf(http.buildScoreRequest(sample, at(null)))).toEqual({
+      samples: [
+        { dataSource: null, solutionStr: 'A', groundTruth: null, extraInfo: {}, prompt: 'Q' },
+      ],
+    })
+  })
+
+  test('lone surrogates become U+FFFD at any depth', () => {
+    const odd = { ...sample, extraInfo: { deep: [{ text: 'x\ud800' }], escaped: '\\ud800' } }
+    const body = bodyOf(http.buildScoreRequest(odd, at(null)))
+    expect(body.samples[0].extraInfo).toEqual({ deep: [{ text: 'x\ufffd' }], escaped: '\\ud800' })
+  })
+
+  test('what comes beside the score is kept; an error is the function’s', () => {
+    const read = (result: unknown) =>
+      http.parseScoreResponse(200, {}, JSON.stringify({ results: [result] }))
+    expect(read({ score: 0.5, acc: true, note: 'x' })).toEqual({
+      ok: true,
+      score: 0.5,
+      extra: { acc: true, note: 'x' },
+    })
+    expect(read({ score: 0.5, error: null })).toEqual({ ok: true, score: 0.5 })
+    expect(read({ error: 'no answer found', score: 0 })).toEqual({
+      ok: false,
+      class: 'client',
+      reason: 'function_error',
+      detail: 'no answer found',
+    })
+    expect(read({ error: { message: 'deep' } })).toMatchObject({
+      reason: 'function_error',
+      detail: 'deep',
+    })
+    for (const odd of [0.5, null, [1], 'x', {}, { score: true }]) {
+      expect(read(odd)).toMatchObject({ class: 'corrupt', reason: 'unparseable' })
+    }
+  })
+})
+
+test('openai gives no scores', () => {
+  expect(() => openai.buildScoreRequest(sample, at(null))).toThrow('no scores')
+  expect(openai.parseScoreResponse(200, {}, '{}')).toMatchObject({ ok: false, class: 'client' })
 })

@@ -1,37 +1,20 @@
 import { afterEach, expect, test } from 'vitest'
 import { probeServer } from './probe.ts'
+import { ENGINE_NAMES } from './registry.ts'
 import { answer, type FakeHandler, FakeServer, hangs, scoreBody } from './testing/fake-server.ts'
+import { models, routes } from './testing/routes.ts'
 
 const servers: FakeServer[] = []
 afterEach(async () => {
   await Promise.all(servers.splice(0).map((server) => server.close()))
 })
 
-/** A server with those routes; what is missing answers as FastAPI does: 404, or 405 to the wrong method. */
-async function serve(routes: Record<string, FakeHandler>): Promise<FakeServer> {
-  const server = await FakeServer.start((call, response) => {
-    const handler = routes[`${call.method} ${call.path}`]
-    if (handler !== undefined) return handler(call, response)
-    const other = Object.keys(routes).some((route) => route.endsWith(` ${call.path}`))
-    return answer(other ? 405 : 404, { detail: other ? 'Method Not Allowed' : 'Not Found' })(
-      call,
-      response,
-    )
-  })
+async function serve(table: Record<string, FakeHandler>): Promise<FakeServer> {
+  const server = await FakeServer.start(routes(table))
   servers.push(server)
   return server
 }
 
-const models = (owner: string, ...ids: string[]): FakeHandler =>
-  answer(200, {
-    object: 'list',
-    data: ids.map((id, i) => ({
-      id,
-      object: 'model',
-      owned_by: owner,
-      max_model_len: 4096 * (i + 1),
-    })),
-  })
 const vllmRoutes = {
   'GET /v1/models': models('vllm', 'rm', 'adapter'),
   'GET /version': answer(200, { version: '0.12.0' }),
@@ -72,8 +55,8 @@ test('finds vLLM: model, version, length and that it classifies', async () => {
 })
 
 test('a vLLM that only generates is told apart', async () => {
-  const { 'POST /classify': _, ...routes } = vllmRoutes
-  const server = await serve({ ...routes, 'POST /v1/chat/completions': answer(200, {}) })
+  const { 'POST /classify': _, ...rest } = vllmRoutes
+  const server = await serve({ ...rest, 'POST /v1/chat/completions': answer(200, {}) })
   expect(await probe(server)).toMatchObject({ engine: 'vllm', kind: 'generative' })
 })
 
@@ -137,7 +120,7 @@ test('the key is sent, and a refused one is named', async () => {
   expect(JSON.stringify(wrong)).not.toContain('wrong-key')
 })
 
-test.each(['auto', 'vllm', 'sglang', 'openrlhf'] as const)(
+test.each(['auto', ...ENGINE_NAMES] as const)(
   'a redirect is refused and named, not followed (%s)',
   async (engine) => {
     const goal = await serve(vllmRoutes)
@@ -193,7 +176,7 @@ test('a page, or a server of something else, is not recognised', async () => {
 test('a server still loading is unreachable for now, not unknown', async () => {
   const server = await serve({})
   server.handler = answer(503, { error: { message: 'Loading model' } })
-  for (const engine of ['auto', 'vllm', 'sglang', 'openrlhf'] as const) {
+  for (const engine of ['auto', ...ENGINE_NAMES] as const) {
     expect(await probe(server, { engine })).toMatchObject({
       reason: 'server_unreachable',
       cause: 'not_ready',

@@ -1,0 +1,211 @@
+import { describe, expect, test } from 'vitest'
+import { buildChatRequest, parseChatResponse } from './chat.ts'
+import { DETAIL_LIMIT, type EngineName } from './engine.ts'
+
+const target = { model: 'judge', version: null, basePath: '' }
+const chat = { messages: [{ role: 'user', content: 'Which is better?' }] }
+const bodyOf = (engine: EngineName, over: object = {}) =>
+  JSON.parse(String(buildChatRequest(engine, { ...chat, ...over }, target).body))
+
+/** A chat completion with that choice. */
+const completion = (choice: object, rest: object = {}) =>
+  JSON.stringify({
+    id: 'c',
+    object: 'chat.completion',
+    choices: [{ index: 0, ...choice }],
+    ...rest,
+  })
+const replied = (content: unknown, over: object = {}) =>
+  completion({ message: { role: 'assistant', content }, finish_reason: 'stop', ...over })
+const read = (body: string) => parseChatResponse(200, {}, body)
+
+describe('the request', () => {
+  test('asks for what was asked for and nothing else', () => {
+    expect(bodyOf('vllm')).toEqual({ model: 'judge', messages: chat.messages, temperature: 0 })
+  })
+
+  test('says everything in the engine’s words', () => {
+    const everything = {
+      temperature: 0.7,
+      topP: 0.9,
+      maxTokens: 512,
+      stop: ['\n\n'],
+      seed: 7,
+      topLogprobs: 5,
+      jsonSchema: { name: 'verdict', schema: { type: 'object' } },
+      chatTemplateKwargs: { enable_thinking: false },
+    }
+    const common = {
+      model: 'judge',
+      messages: chat.messages,
+      temperature: 0.7,
+      top_p: 0.9,
+      stop: ['\n\n'],
+      seed: 7,
+      logprobs: true,
+      top_logprobs: 5,
+      response_format: {
+        type: 'json_schema',
+        json_schema: { name: 'verdict', schema: { type: 'object' }, strict: true },
+      },
+    }
+    for (const engine of ['vllm', 'sglang', 'llamacpp'] as const) {
+      expect(bodyOf(engine, everything)).toEqual({
+        ...common,
+        max_tokens: 512,
+        chat_template_kwargs: { enable_thinking: false },
+      })
+    }
+    expect(bodyOf('openai', everything)).toEqual({ ...common, max_completion_tokens: 512 })
+  })
+
+  test('no alternatives but the chosen token’s own logprob is a request of its own', () => {
+    expect(bodyOf('vllm', { topLogprobs: 0 })).toMatchObject({ logprobs: true, top_logprobs: 0 })
+  })
+
+  test('goes beside or under /v1, and sends lone surrogates as U+FFFD', () => {
+    for (const basePath of ['', '/v1']) {
+      expect(buildChatRequest('openai', chat, { ...target, basePath }).path).toBe(
+        '/v1/chat/completions',
+      )
+    }
+    const odd = { messages: [{ role: 'user', content: 'x\ud800y' }] }
+    const body = String(buildChatRequest('vllm', odd, target).body)
+    expect(JSON.parse(body).messages[0].content).toBe('x\ufffdy')
+  })
+})
+
+describe('the reply', () => {
+  test('is the content with its reasoning, usage and logprobs', () => {
+    const top = [
+      { token: 'A', logprob: -0.1, bytes: [65] },
+      { token: 'B', logprob: -2.5, bytes: [66] },
+    ]
+    const body = completion(
+      {
+        message: { role: 'assistant', content: 'A', reasoning: 'because' },
+        finish_reason: 'stop',
+        logprobs: { content: [{ token: 'A', logprob: -0.1, top_logprobs: top }] },
+      },
+      { usage: { prompt_tokens: 20, completion_tokens: 1 } },
+    )
+    expect(read(body)).toEqual({
+      ok: true,
+      content: 'A',
+      reasoning: 'because',
+      finishReason: 'stop',
+      promptTokens: 20,
+      completionTokens: 1,
+      logprobs: [
+        {
+          token: 'A',
+          logprob: -0.1,
+          top: [
+            { token: 'A', logprob: -0.1 },
+            { token: 'B', logprob: -2.5 },
+          ],
+        },
+      ],
+    })
+  })
+
+  test('needs nothing but content and an end', () => {
+    expect(read(replied('8/10'))).toEqual({
+      ok: true,
+      content: '8/10',
+      reasoning: null,
+      finishReason: 'stop',
+      promptTokens: null,
+      completionTokens: null,
+      logprobs: null,
+    })
+    expect(read(replied(''))).toMatchObject({ ok: true, content: '' })
+    expect(
+      read(
+        replied([
+          { type: 'text', text: '8' },
+          { type: 'text', text: '/10' },
+        ]),
+      ),
+    ).toMatchObject({ content: '8/10' })
+  })
+
+  test('has its reasoning under the older word too', () => {
+    const message = { role: 'assistant', content: '8', reasoning_content: 'hm' }
+    expect(read(completion({ message, finish_reason: 'stop' }))).toMatchObject({ reasoning: 'hm' })
+  })
+
+  test('logprobs that are no numbers are none', () => {
+    const logprobs = { content: [{ token: 'A', logprob: null }] }
+    expect(read(replied('A', { logprobs }))).toMatchObject({ ok: true, logprobs: null })
+  })
+
+  test.each([
+    ['length', 'client', 'unparseable'],
+    ['abort', 'fault', 'transport'],
+    ['error', 'fault', 'transport'],
+    ['content_filter', 'client', 'rejected'],
+    ['tool_calls', 'client', 'unparseable'],
+    ['function_call', 'client', 'unparseable'],
+    ['something_new', 'corrupt', 'unparseable'],
+    [{ type: 'abort', message: 'Aborted' }, 'fault', 'transport'],
+    [null, 'corrupt', 'unparseable'],
+    [undefined, 'corrupt', 'unparseable'],
+  ])('that ended with %j is a failure, never a reply', (finish_reason, failureClass, reason) => {
+    expect(read(replied('Score: 9', { finish_reason }))).toMatchObject({
+      ok: false,
+      class: failureClass,
+      reason,
+    })
+  })
+
+  test('cut off tells how it ended, in the limit of a detail', () => {
+    const content = `${'thinking and thinking '.repeat(200)}the last words`
+    const cut = read(replied(content, { finish_reason: 'length' }))
+    expect(cut).toMatchObject({
+      detail: expect.stringMatching(/finish_reason length.*the last words$/),
+    })
+    expect((cut as { detail: string }).detail.length).toBeLessThanOrEqual(DETAIL_LIMIT)
+  })
+
+  test.each([
+    ['only reasoning', { content: null, reasoning: 'hm' }, 'unparseable'],
+    ['a refusal', { content: null, refusal: 'I cannot judge that.' }, 'rejected'],
+  ])('of %s is a failure', (_what, message, reason) => {
+    expect(read(completion({ message, finish_reason: 'stop' }))).toMatchObject({
+      ok: false,
+      class: 'client',
+      reason,
+    })
+  })
+
+  test.each([
+    ['no choices', '{"choices":[]}'],
+    ['two choices', '{"choices":[{"message":{}},{"message":{}}]}'],
+    ['no message', completion({ finish_reason: 'stop' })],
+    ['another object', '{"hello":"world"}'],
+    ['a list', '[]'],
+    ['null', 'null'],
+    ['an empty body', ''],
+    ['half a body', replied('8').slice(0, -5)],
+    ['a page', '<!doctype html><title>Sign in</title>'],
+  ])('%s is corrupt', (_what, body) => {
+    expect(read(body)).toMatchObject({ ok: false, class: 'corrupt', reason: 'unparseable' })
+  })
+
+  test('an error with status 200 is the server’s', () => {
+    const body = '{"error":{"message":"upstream died","code":502}}'
+    expect(read(body)).toMatchObject({ class: 'fault', detail: expect.stringContaining('died') })
+  })
+
+  test('other statuses are classified as those of scores', () => {
+    const tooLong = '{"error":{"code":"context_length_exceeded","message":"too long"}}'
+    expect(parseChatResponse(400, {}, tooLong)).toMatchObject({ reason: 'context_exceeded' })
+    expect(parseChatResponse(429, { 'retry-after': '1' }, '')).toMatchObject({
+      class: 'busy',
+      retryAfterMs: 1000,
+    })
+    expect(parseChatResponse(500, {}, '')).toMatchObject({ class: 'fault' })
+    expect(parseChatResponse(401, {}, '{}')).toMatchObject({ class: 'client', reason: 'rejected' })
+  })
+})

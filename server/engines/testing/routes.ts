@@ -1,0 +1,29 @@
+import { answer, type FakeHandler } from './fake-server.ts'
+
+/**
+ * A server with those routes (`'GET /v1/models'`; a query counts as part of the path only where the route has one).
+ * What is missing answers as FastAPI does: 404, or 405 to the wrong method.
+ */
+export function routes(table: Record<string, FakeHandler>): FakeHandler {
+  return (call, response) => {
+    const path = call.path.split('?', 1)[0] as string
+    const handler = table[`${call.method} ${call.path}`] ?? table[`${call.method} ${path}`]
+    if (handler !== undefined) return handler(call, response)
+    const other = Object.keys(table).some((route) => route.endsWith(` ${path}`))
+    const [status, detail] = other ? [405, 'Method Not Allowed'] : [404, 'Not Found']
+    return answer(status, { detail })(call, response)
+  }
+}
+
+/** An OpenAI-style model list of that owner; the n-th model takes n × 4,096 tokens. */
+export function models(owner: string, ...ids: string[]): FakeHandler {
+  return answer(200, {
+    object: 'list',
+    data: ids.map((id, i) => ({
+      id,
+      object: 'model',
+      owned_by: owner,
+      max_model_len: 4096 * (i + 1),
+    })),
+  })
+}
