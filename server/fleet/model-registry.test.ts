@@ -1,0 +1,171 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createLogger } from '../log.ts'
+import { Database } from '../store/database.ts'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import { LeaseHolder } from './lease-holder.ts'
+import { ModelRegistry } from './model-registry.ts'
+import { RatePermits } from './rate-permits.ts'
+import { RecordingRouter } from './testing/recording-router.ts'
+import { insertServer } from './testing/servers.ts'
+
+const database = testDatabaseForFile()
+const log = createLogger('silent', 'test')
+
+let db: Database
+let close: (() => Promise<void>)[] = []
+
+beforeAll(() => {
+  db = new Database(database.url, log, { max: 6, name: 'test', keyed: true })
+})
+afterAll(() => db.close())
+beforeEach(() => db.adhoc('truncate server, pool, lease, rate_bucket, worker'))
+afterEach(async () => {
+  for (const end of close) await end()
+  close = []
+})
+
+async function member(holderId = 1) {
+  const router = new RecordingRouter()
+  const leases = new LeaseHolder(db, holderId, log)
+  const permits = new RatePermits(db, router, log)
+  const models = new ModelRegistry({ db, router, leases, permits, log })
+  close.push(
+    () => models.close(),
+    () => permits.close(),
+    () => leases.close(),
+  )
+  await models.reload()
+  return { router, leases, models }
+}
+
+const worker = (state = 'alive') =>
+  db.adhoc("insert into worker (host, pid, local, state) values ('h', 1, true, $1)", [state])
+
+describe('what the router is told', () => {
+  it('is all that the registry knows of a server', async () => {
+    const id = await insertServer(db, {
+      name: 'judge',
+      url: 'https://judge.example/v1',
+      engine: 'openai',
+      kind: 'generative',
+      model: 'judge-1',
+      version: '3',
+      weight: 2.5,
+      max_in_flight: 40,
+      max_concurrent: 16,
+      api_key: 'secret',
+      rpm: 600,
+      route: 'pair',
+      state: 'draining',
+    })
+    const { router } = await member()
+    expect(router.servers).toEqual([
+      {
+        id,
+        name: 'judge',
+        url: 'https://judge.example/v1',
+        engine: 'openai',
+        kind: 'generative',
+        model: 'judge-1',
+        version: '3',
+        route: 'pair',
+        maxConcurrent: 16,
+        weight: 2.5,
+        maxInFlight: 40,
+        limited: { requests: true, tokens: false },
+        apiKey: 'secret',
+        state: 'draining',
+      },
+    ])
+  })
+
+  it('changes with the registry: limits, removals', async () => {
+    const id = await insertServer(db, { tpm: 1_000 })
+    const { router, models } = await member()
+    expect(router.servers[0]?.limited).toEqual({ requests: false, tokens: true })
+    expect(router.servers[0]?.maxInFlight).toBeNull()
+    await db.adhoc('update server set tpm = null, max_in_flight = 3 where id = $1', [id])
+    await models.reload()
+    expect(router.servers[0]).toMatchObject({
+      limited: { requests: false, tokens: false },
+      maxInFlight: 3,
+    })
+    await db.adhoc('update server set removed_at = now() where id = $1', [id])
+    await models.reload()
+    expect(router.servers).toEqual([])
+  })
+
+  it('is the policy of each pool, when it changes', async () => {
+    await insertServer(db, { model: 'a' })
+    await insertServer(db, { model: 'b' })
+    await db.adhoc("update pool set policy = 'deterministic' where model = 'b'")
+    const { router, models } = await member()
+    expect(router.policies).toEqual([['b', 'deterministic']])
+    await models.reload()
+    expect(router.policies).toHaveLength(1)
+    await db.adhoc("update pool set policy = null where model = 'b'")
+    await models.reload()
+    expect(router.policies.slice(1)).toEqual([['b', null]])
+  })
+
+  it('is how many workers live', async () => {
+    await worker()
+    await worker()
+    await worker('dead')
+    const { router, models } = await member()
+    expect(router.processes).toBe(2)
+    await db.adhoc("update worker set state = 'dead'")
+    await models.reload()
+    expect(router.processes).toBe(1)
+  })
+})
+
+describe('leases', () => {
+  /** Most slots a process gets that wants many. */
+  async function mostSlots(fields: Parameters<typeof insertServer>[1]): Promise<number> {
+    const id = await insertServer(db, fields)
+    const { router } = await member()
+    router.wait(id, 10_000)
+    await waitFor('slots', () => (router.slots.get(id)?.slots ?? 0) > 0)
+    const { slots, untilMs } = router.slots.get(id)!
+    expect(untilMs).toBeGreaterThan(performance.now())
+    return slots
+  }
+
+  it.each([
+    ['as given', { max_in_flight: 200, max_concurrent: 16 }, 200],
+    ['96 where nothing is given', {}, 96],
+    ['what the server takes at once, where it says so', { max_concurrent: 16 }, 16],
+    ['96 where it says more', { max_concurrent: 512 }, 96],
+  ])('are limited: %s', async (_, fields, most) => {
+    expect(await mostSlots(fields)).toBe(most)
+  })
+
+  it('of a server that is removed are given up', async () => {
+    const id = await insertServer(db, {})
+    const { router, models, leases } = await member()
+    router.wait(id, 5)
+    await waitFor('slots', () => leases.slots(`server:${id}`) === 5)
+    await db.adhoc('update server set removed_at = now() where id = $1', [id])
+    await models.reload()
+    expect(router.slots.get(id)?.slots).toBe(0)
+  })
+})
+
+describe('what may be taken in for a model', () => {
+  it('is what the router lets itself have in flight, not what may be leased', async () => {
+    await worker()
+    await worker()
+    const [a, b] = [await insertServer(db, {}), await insertServer(db, { max_in_flight: 40 })]
+    const { router, models, leases } = await member()
+    router.set(a, { limit: 8 })
+    router.set(b, { limit: 40 })
+    await waitFor('the limits', () => models.fairShareOf('rm') === 8 + 20)
+    router.wait(a, 500)
+    router.wait(b, 500)
+    await waitFor('slots', () => leases.slots(`server:${a}`) + leases.slots(`server:${b}`) === 136)
+    expect(models.slotsOf('rm')).toBe(8 + 40)
+    expect(models.slotsOf('another')).toBe(0)
+  })
+})

@@ -1,0 +1,189 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { createLogger } from '../log.ts'
+import { LatencyHistogram } from '../router/latency-histogram.ts'
+import { Database } from '../store/database.ts'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { RouterReport } from './router-report.ts'
+import { RecordingRouter } from './testing/recording-router.ts'
+import { insertServer } from './testing/servers.ts'
+
+const database = testDatabaseForFile()
+const log = createLogger('silent', 'test')
+
+let db: Database
+let router: RecordingRouter
+let report: RouterReport
+let id: number
+
+beforeAll(() => {
+  db = new Database(database.url, log, { max: 4, name: 'test', keyed: true })
+})
+afterAll(() => db.close())
+beforeEach(async () => {
+  await db.adhoc('truncate server, server_minute, server_event')
+  id = await insertServer(db)
+  router = new RecordingRouter()
+  report = new RouterReport({ db, router, process: 'w3', log })
+})
+afterEach(() => report.close())
+
+const latencyOf = (...durationsMs: number[]) => {
+  const histogram = new LatencyHistogram()
+  for (const ms of durationsMs) histogram.add(ms)
+  return histogram.toJSON()
+}
+const noFailures = { client: 0, busy: 0, fault: 0, stall: 0, corrupt: 0, conn_race: 0 }
+
+/** Over all minutes: a test may run across the end of one. */
+async function minutes() {
+  const [row] = await db.adhoc<Record<string, number>>(
+    `select count(*)::int as rows, sum(requests)::int as requests, sum(errors)::int as errors,
+            sum(retries)::int as retries, sum(copies)::int as copies, sum(busy)::int as busy,
+            sum(corrupt)::int as corrupt, sum(client)::int as client, sum(tokens)::int as tokens,
+            sum((select sum(n) from unnest(latency_ms) n))::int as scored
+     from server_minute where server_id = $1`,
+    [id],
+  )
+  return row!
+}
+const events = () =>
+  db.adhoc<{ from: string; to: string; cause: string; evidence: object; kind: string; at: Date }>(
+    'select "from", "to", cause, evidence, kind, at from server_event order by id',
+  )
+
+describe('calls', () => {
+  it('are added to the minute and to the totals, each once, from several processes', async () => {
+    const other = new RecordingRouter()
+    const second = new RouterReport({ db, router: other, process: 'w4', log })
+    router.set(id, {
+      requests: 10,
+      errors: 4,
+      retries: 2,
+      copies: 1,
+      tokens: 1_234.6,
+      failures: { ...noFailures, busy: 1, corrupt: 1, client: 2 },
+      latency: latencyOf(1, 2, 300),
+    })
+    other.set(id, { requests: 5, tokens: 100, latency: latencyOf(1) })
+    await Promise.all([report.write(), second.write()])
+    await Promise.all([report.write(), second.write()])
+    expect(await minutes()).toMatchObject({ requests: 15, tokens: 1_335, scored: 4 })
+    router.set(id, { requests: 12, latency: latencyOf(1, 2, 300, 300) })
+    await report.write()
+    await second.close()
+    expect(await minutes()).toMatchObject({
+      requests: 17,
+      errors: 4,
+      retries: 2,
+      copies: 1,
+      busy: 1,
+      corrupt: 1,
+      client: 2,
+      tokens: 1_335,
+      scored: 5,
+    })
+    const totals = await db.adhoc('select requests, errors, retries from server')
+    expect(totals).toEqual([{ requests: '17', errors: '4', retries: '2' }])
+  })
+
+  it('of a server that did nothing leave no row', async () => {
+    router.set(id, { inFlight: 3, waiting: 5 })
+    await report.write()
+    expect(await minutes()).toMatchObject({ rows: 0 })
+  })
+
+  it('that could not be written are written with the next', async () => {
+    router.set(id, { requests: 10 })
+    router.event(id)
+    await db.adhoc('alter table server_minute rename to elsewhere')
+    await report.write()
+    await db.adhoc('alter table elsewhere rename to server_minute')
+    router.set(id, { requests: 11 })
+    await report.write()
+    expect(await minutes()).toMatchObject({ requests: 11 })
+    expect(await events()).toHaveLength(1)
+  })
+
+  it('are written a last time at the end', async () => {
+    router.set(id, { requests: 3 })
+    await report.close()
+    expect(await minutes()).toMatchObject({ requests: 3 })
+  })
+})
+
+describe('what a process says of its servers', () => {
+  it('is the router’s, with calls a second since the last report', async () => {
+    router.set(id, { requests: 100 })
+    await report.write()
+    router.set(id, {
+      requests: 150,
+      inFlight: 2,
+      slots: 4,
+      limit: 6,
+      health: 'slow_start',
+      consecutiveFaults: 1,
+      tokensPerSecond: 5_000,
+      copies: 3,
+      ejections: 2,
+      waiting: 9,
+    })
+    await report.write()
+    const { requestsPerSecond, ...rest } = report.servers()[id]!
+    expect(requestsPerSecond).toBeGreaterThan(0)
+    expect(rest).toEqual({
+      inFlight: 2,
+      slots: 4,
+      limit: 6,
+      health: 'slow_start',
+      consecutiveFaults: 1,
+      tokensPerSecond: 5_000,
+      copies: 3,
+      ejections: 2,
+      waiting: 9,
+    })
+  })
+})
+
+describe('changes of health', () => {
+  it('are stored as events with their cause, what was seen, and who saw it', async () => {
+    const atMs = Date.now() - 60_000
+    router.event(id, { evidence: { faults: 5, status: null }, atMs })
+    router.event(id, { from: 'out', to: 'half_open', cause: 'its time is over' })
+    await report.write()
+    await report.write()
+    const stored = await events()
+    expect(stored).toMatchObject([
+      {
+        from: 'ok',
+        to: 'out',
+        cause: '5 faults in a row',
+        evidence: { faults: 5, status: null, process: 'w3' },
+        kind: 'health',
+      },
+      { from: 'out', to: 'half_open', evidence: { process: 'w3' } },
+    ])
+    expect(Math.abs(stored[0]!.at.getTime() - atMs)).toBeLessThan(5_000)
+  })
+
+  it('are stored fifty times a minute and server, the rest counted in one', async () => {
+    const other = await insertServer(db)
+    for (let i = 0; i < 200; i++) router.event(id, { cause: `fault ${i}` })
+    router.event(other)
+    await report.write()
+    expect(await events()).toHaveLength(51)
+    router.event(id, { from: 'slow_start', to: 'ok', cause: 'the last' })
+    await report.write()
+    expect(await events()).toHaveLength(51)
+    // At the end of the minute, or of the process.
+    await report.close()
+    const stored = await events()
+    expect(stored).toHaveLength(52)
+    expect(stored.at(-1)).toMatchObject({
+      from: 'ok',
+      to: 'ok',
+      cause: '151 more changes within a minute; last: the last',
+      evidence: { omitted: 151, process: 'w3' },
+      kind: 'health',
+    })
+  })
+})
