@@ -3,6 +3,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import type { Access } from './access.ts'
+import { refuseProxied } from './proxy/refusal.ts'
+import { isRouterPath } from './proxy/routes.ts'
 import { refuse } from './refuse.ts'
 
 type Handler = (
@@ -14,15 +16,18 @@ type Handler = (
 /** Where requests go; filled in as the parts come up. */
 export interface Routes {
   health: Handler
+  metrics: Handler | null
   trpc: Handler | null
+  /** The router address: its paths stand at the root, where clients of reward models look for them. */
+  proxy: Handler | null
   pages: Handler | null
   /** Set while the service stops: everything but /healthz is asked to come back. */
   stopping: boolean
 }
 
 /**
- * The one listener: health, the trainers' plane, pages. Connections stay open for 65 s, longer than the 60 s that
- * usual proxies and clients keep theirs, so that we are never the one to close under a request.
+ * The one listener: health, metrics, the trainers' plane, the router address, pages. Connections stay open for 65 s, longer than
+ * the 60 s that usual proxies and clients keep theirs, so that we are never the one to close under a request.
  */
 export function createListener(access: Access, routes: Routes, log: Logger): Server {
   const server = createServer({ keepAliveTimeout: 65_000, requestTimeout: 600_000 }, (req, res) => {
@@ -30,7 +35,11 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
     const requestId =
       typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID()
     res.setHeader('x-request-id', requestId)
-    void route(req, res, requestId).catch((error) => refuse(res, error, requestId, null))
+    const path = (req.url ?? '/').split('?', 1)[0] as string
+    void route(path, req, res, requestId).catch((error) => {
+      if (isRouterPath(path)) refuseProxied(res, error, requestId)
+      else refuse(res, error, requestId, null)
+    })
   })
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     if (error.code === 'ECONNRESET' || !socket.writable) return
@@ -39,15 +48,20 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
   })
 
   async function route(
+    path: string,
     req: IncomingMessage,
     res: ServerResponse,
     requestId: string,
   ): Promise<void> {
-    const path = (req.url ?? '/').split('?', 1)[0] as string
     if (path === '/healthz') return routes.health(req, res, requestId)
     access.checkOrigin(req)
     if (routes.stopping) {
       throw new RewardOpsError('shutting_down', 'The service is stopping.', { retryAfterMs: 2_000 })
+    }
+    if (path === '/metrics') {
+      if (!routes.metrics)
+        throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
+      return routes.metrics(req, res, requestId)
     }
     if (path.startsWith('/api/')) {
       if (!path.startsWith('/api/trpc/'))
@@ -55,6 +69,11 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
       if (!routes.trpc)
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
       return routes.trpc(req, res, requestId)
+    }
+    if (isRouterPath(path)) {
+      if (!routes.proxy)
+        throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
+      return routes.proxy(req, res, requestId)
     }
     if (!routes.pages) {
       throw new RewardOpsError(

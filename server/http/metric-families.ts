@@ -1,0 +1,292 @@
+import { LATENCY_BOUNDS_MS, LATENCY_BUCKET_RATIO } from '../router/latency-histogram.ts'
+import type { CallFigures, Figures, ServerFigures } from '../store/metrics-reader.ts'
+import { mostInFlight, SERVER_STATES, type SelfTestVerdict } from '../wire/servers.ts'
+import type { WorkerServerStats, WorkerStats } from '../wire/worker-stats.ts'
+
+/** One series of a family. */
+export interface Series {
+  labels: Record<string, string>
+  value: number
+  /** Of a histogram: its name with `_bucket`, `_sum` or `_count`. */
+  metricName?: string
+}
+
+/** A metric with all its series, as Prometheus knows them. */
+export interface Family {
+  name: string
+  help: string
+  type: 'counter' | 'gauge' | 'histogram'
+  values: Series[]
+}
+
+/** The servers as one process sees them, by id. */
+export type ProcessView = Partial<Record<string, WorkerServerStats>>
+
+const VERDICTS: Record<SelfTestVerdict, true> = {
+  raw: true,
+  squashed: true,
+  inverted: true,
+  truncated: true,
+  differs: true,
+  unverified: true,
+  not_applicable: true,
+  failed: true,
+}
+const BATCH_STATES = ['open', 'running', 'completed', 'cancelled', 'failed']
+const HEALTH = ['ok', 'suspect', 'out', 'half_open', 'slow_start'] as const
+/** Of the router's buckets every fourth, which doubles: 1.6 ms to 210 s. */
+const DURATION_BUCKETS = Array.from({ length: 18 }, (_, i) => 4 * (i + 4))
+
+/** Everything the database and the processes tell, as metrics. `views`: by name of the process. */
+export function metricFamilies(
+  figures: Figures,
+  views: ReadonlyMap<string, ProcessView>,
+): Family[] {
+  return [...serverFamilies(figures, views), ...workerFamilies(figures), ...loopFamilies(figures)]
+}
+
+function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView>): Family[] {
+  const { servers, calls } = figures
+  const labels = new Map(
+    servers.map((s) => [s.id, { server: s.name, model: s.model, engine: s.engine }]),
+  )
+  const each = (values: (server: ServerFigures) => { labels?: object; value: number }[]) =>
+    servers.flatMap((server) =>
+      values(server).map((v) => ({
+        value: v.value,
+        labels: { ...labels.get(server.id), ...v.labels } as Record<string, string>,
+      })),
+    )
+  const one = (value: (server: ServerFigures) => number) => each((s) => [{ value: value(s) }])
+  const counted = (key: 'copies' | 'tokens') => one((s) => calls.get(s.id)?.[key] ?? 0)
+  const seen = (key: 'inFlight' | 'slots' | 'waiting' | 'tokensPerSecond') =>
+    one((s) => sum(viewsOf(s, views).map((view) => view[key] ?? 0)))
+  return [
+    gauge(
+      'server_up',
+      '1 while the server takes work.',
+      one((s) => flag(s.state === 'ready')),
+    ),
+    gauge(
+      'server_state',
+      'The registry’s state of the server: 1 for the present one.',
+      each((s) =>
+        SERVER_STATES.map((state) => ({ labels: { state }, value: flag(s.state === state) })),
+      ),
+    ),
+    gauge(
+      'server_health_processes',
+      'Processes that see the server in this health; those that never called it see none.',
+      each((s) =>
+        HEALTH.map((health) => ({
+          labels: { health },
+          value: viewsOf(s, views).filter((view) => view.health === health).length,
+        })),
+      ),
+    ),
+    gauge('server_in_flight', 'Calls in flight, over all processes.', seen('inFlight')),
+    gauge(
+      'server_slots',
+      'Calls that may be in flight by the leases processes hold.',
+      seen('slots'),
+    ),
+    gauge(
+      'server_lease_slots',
+      'Calls that may be in flight by unexpired leases in the database.',
+      one((s) => s.lease_slots),
+    ),
+    gauge(
+      'server_limit',
+      'Most calls in flight over all processes: as given, else as found by measuring.',
+      one((s) => limitOf(s, viewsOf(s, views))),
+    ),
+    gauge(
+      'server_waiting_samples',
+      'Samples of the server’s model that wait for a slot.',
+      seen('waiting'),
+    ),
+    counter(
+      'server_requests_total',
+      'Calls sent.',
+      one((s) => s.requests),
+    ),
+    counter(
+      'server_errors_total',
+      'Calls that failed: client (refused as the request’s own fault), busy, corrupt (no score), fault (errors of the server or the way to it, and silence).',
+      each((s) => errorsOf(calls.get(s.id))),
+    ),
+    counter(
+      'server_retries_total',
+      'Calls sent for a sample that had failed before.',
+      one((s) => s.retries),
+    ),
+    counter(
+      'server_copies_total',
+      'Calls sent while another was out for the same sample.',
+      counted('copies'),
+    ),
+    counter(
+      'server_ejections_total',
+      'Times a process put the server out.',
+      servers.flatMap((s) =>
+        [...views].flatMap(([process, view]) => {
+          const stats = view[s.id]
+          const own = { ...labels.get(s.id), process } as Record<string, string>
+          return stats === undefined ? [] : [{ labels: own, value: stats.ejections ?? 0 }]
+        }),
+      ),
+    ),
+    counter('server_tokens_total', 'Tokens scored.', counted('tokens')),
+    gauge(
+      'server_tokens_per_second',
+      'Tokens a second the server was seen to score, over all processes.',
+      seen('tokensPerSecond'),
+    ),
+    {
+      ...family(
+        'histogram',
+        'server_request_duration_seconds',
+        'Durations of calls that gave a score. The sum is made of the buckets: right to a few percent.',
+      ),
+      values: servers.flatMap((s) =>
+        histogram(labels.get(s.id) as Record<string, string>, calls.get(s.id)?.latency ?? []),
+      ),
+    },
+    gauge(
+      'server_self_test',
+      'Verdict of the last raw-score self-test: 1 for the present one.',
+      each((s) =>
+        Object.keys(VERDICTS).map((verdict) => ({
+          labels: { verdict },
+          value: flag(s.verdict === verdict),
+        })),
+      ),
+    ),
+  ]
+}
+
+function workerFamilies({ workers }: Figures): Family[] {
+  const of = (value: (stats: Partial<WorkerStats>) => number | undefined) =>
+    workers.map((w) => ({
+      labels: { worker: `w${w.id}` },
+      value: value(w.stats as Partial<WorkerStats>) ?? 0,
+    }))
+  return [
+    gauge('workers', 'Workers that live.', [{ labels: {}, value: workers.length }]),
+    gauge(
+      'worker_samples_per_second',
+      'Samples ended a second.',
+      of((s) => s.samplesPerSecond),
+    ),
+    gauge(
+      'worker_in_flight_samples',
+      'Samples being scored.',
+      of((s) => s.inFlight),
+    ),
+    gauge(
+      'worker_held_samples',
+      'Samples taken from the queue and not ended.',
+      of((s) => s.held),
+    ),
+    gauge(
+      'worker_event_loop_p99_seconds',
+      'Delay of the event loop over the last second, 99th percentile.',
+      of((s) => (s.eventLoopP99Ms ?? 0) / 1_000),
+    ),
+    gauge(
+      'worker_resident_memory_bytes',
+      'Resident memory.',
+      of((s) => s.rssBytes),
+    ),
+  ]
+}
+
+function loopFamilies({ batches, queues }: Figures): Family[] {
+  const single = (value: number) => [{ labels: {}, value }]
+  const states = new Set([...BATCH_STATES, ...batches.batches.keys()])
+  return [
+    gauge(
+      'batches',
+      'Batches by status.',
+      [...states].map((status) => ({
+        labels: { status },
+        value: batches.batches.get(status) ?? 0,
+      })),
+    ),
+    gauge('samples_pending', 'Samples accepted and not ended.', single(batches.pending)),
+    counter('samples_scored_total', 'Samples that got a score.', single(batches.scored)),
+    counter('samples_failed_total', 'Samples that ended without a score.', single(batches.failed)),
+    counter('groups_completed_total', 'Groups whose samples all ended.', single(batches.groups)),
+    gauge(
+      'queue_jobs',
+      'Chunks of samples in a pool’s queue: queued, or in a worker’s hands.',
+      queues.map(({ pool, state, jobs }) => ({ labels: { pool, state }, value: jobs })),
+    ),
+  ]
+}
+
+function viewsOf(server: ServerFigures, views: ReadonlyMap<string, ProcessView>) {
+  return [...views.values()].flatMap((view) => view[server.id] ?? [])
+}
+
+/** As given; else what the processes found, each its part, and at most what may be leased. */
+function limitOf(server: ServerFigures, views: readonly WorkerServerStats[]): number {
+  const most = mostInFlight(server.max_in_flight, server.max_concurrent)
+  if (server.max_in_flight !== null || views.length === 0) return most
+  return Math.min(most, sum(views.map((view) => view.limit ?? most)))
+}
+
+/** What is of no other class is the server's fault, or the way's to it. */
+function errorsOf(calls: CallFigures | undefined) {
+  const { errors = 0, client = 0, busy = 0, corrupt = 0 } = calls ?? {}
+  const fault = Math.max(0, errors - client - busy - corrupt)
+  return Object.entries({ client, busy, corrupt, fault }).map(([name, value]) => ({
+    labels: { class: name },
+    value,
+  }))
+}
+
+function histogram(labels: Record<string, string>, counts: readonly number[]): Series[] {
+  const name = 'rewardops_server_request_duration_seconds'
+  const series: Series[] = []
+  let seen = 0
+  let next = 0
+  for (const bucket of DURATION_BUCKETS) {
+    for (; next <= bucket; next++) seen += counts[next] ?? 0
+    const le = String((LATENCY_BOUNDS_MS[bucket] as number) / 1_000)
+    series.push({ metricName: `${name}_bucket`, labels: { ...labels, le }, value: seen })
+  }
+  const total = sum(counts)
+  let seconds = 0
+  counts.forEach((n, i) => {
+    seconds += (n * (LATENCY_BOUNDS_MS[i] as number)) / Math.sqrt(LATENCY_BUCKET_RATIO) / 1_000
+  })
+  series.push({ metricName: `${name}_bucket`, labels: { ...labels, le: '+Inf' }, value: total })
+  series.push({ metricName: `${name}_sum`, labels, value: seconds })
+  series.push({ metricName: `${name}_count`, labels, value: total })
+  return series
+}
+
+/** A family without its series. */
+export function family(type: Family['type'], name: string, help: string): Family {
+  return { name: `rewardops_${name}`, help, type, values: [] }
+}
+
+/** A value that goes up and down. */
+export function gauge(name: string, help: string, values: Series[]): Family {
+  return { ...family('gauge', name, help), values }
+}
+
+function counter(name: string, help: string, values: Series[]): Family {
+  return { ...family('counter', name, help), values }
+}
+
+function flag(is: boolean): number {
+  return is ? 1 : 0
+}
+
+function sum(list: readonly number[]): number {
+  let total = 0
+  for (const n of list) total += n
+  return total
+}

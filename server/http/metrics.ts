@@ -1,0 +1,89 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { collectDefaultMetrics, Registry } from 'prom-client'
+import { RewardOpsError } from '../errors.ts'
+import type { Logger } from '../log.ts'
+import { Memo } from '../loop/memo.ts'
+import type { Database } from '../store/database.ts'
+import { MetricsReader } from '../store/metrics-reader.ts'
+import type { Access } from './access.ts'
+import { type Family, gauge, metricFamilies, type ProcessView } from './metric-families.ts'
+
+/** Several that scrape at once cost as much as one. */
+const KEEP_MS = 1_000
+/** A database that does not answer within this long is told to be down. */
+const DATABASE_MS = 2_000
+/** Gauges of prom-client under the names of counters. */
+const MISNAMED = ['handles', 'requests', 'resources'].map(
+  (of) => `rewardops_nodejs_active_${of}_total`,
+)
+
+/** What the metrics are made of. */
+export interface MetricsSources {
+  /** Of its own, with one connection and a limit to its statements' time: charts never wait for a scrape, nor it for them. */
+  db: Database
+  access: Access
+  version: string
+  /** The servers as this process's own router sees them; null: it has none. */
+  own: (() => ProcessView) | null
+  log: Logger
+}
+
+/** `GET /metrics` in Prometheus' text format: servers, workers, the loop and this process. */
+export function createMetrics(sources: MetricsSources) {
+  const { access, log } = sources
+  const reader = new MetricsReader(sources.db)
+  const ofProcess = new Registry()
+  collectDefaultMetrics({ register: ofProcess, prefix: 'rewardops_' })
+  for (const name of MISNAMED) ofProcess.removeSingleMetric(name)
+  const memo = new Memo<string>(KEEP_MS)
+
+  async function families(): Promise<Family[]> {
+    const reading = reader.read()
+    const late = new Promise<null>((resolve) => {
+      setTimeout(() => resolve(null), DATABASE_MS).unref()
+    })
+    const figures = await Promise.race([reading, late]).catch((error: Error) => {
+      log.debug({ err: error.message }, 'metrics not read')
+      return null
+    })
+    reading.catch(() => {})
+    const views = new Map<string, ProcessView>()
+    for (const { id, stats } of figures?.workers ?? []) {
+      views.set(`w${id}`, (stats.servers ?? {}) as ProcessView)
+    }
+    if (sources.own !== null) views.set('server', sources.own())
+    const info = { version: sources.version, node_version: process.version }
+    return [
+      gauge('build_info', 'Which build this is; always 1.', [{ labels: info, value: 1 }]),
+      gauge('database_up', '1 when the database answered; else only this process is told of.', [
+        { labels: {}, value: figures === null ? 0 : 1 },
+      ]),
+      ...(figures === null ? [] : metricFamilies(figures, views)),
+    ]
+  }
+
+  async function text(): Promise<string> {
+    const registry = new Registry()
+    for (const family of await families()) {
+      // The registry writes whatever has a name and gives its values; counters that others count are not prom-client's.
+      registry.registerMetric({ name: family.name, get: async () => family } as never)
+    }
+    return Registry.merge([registry, ofProcess]).metrics()
+  }
+
+  return async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
+    if (req.method !== 'GET' && req.method !== 'HEAD') {
+      throw new RewardOpsError('method_not_allowed', '/metrics is read with GET.')
+    }
+    if (!access.signedIn(req)) {
+      throw new RewardOpsError('unauthorized', 'A key is needed, and none or a wrong one was sent.')
+    }
+    const body = await memo.get('', text)
+    res.writeHead(200, {
+      'content-type': ofProcess.contentType,
+      'content-length': Buffer.byteLength(body),
+      'cache-control': 'no-store',
+    })
+    res.end(req.method === 'HEAD' ? undefined : body)
+  }
+}

@@ -1,0 +1,418 @@
+import { hash } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { RewardOpsError } from '../../errors.ts'
+import type { Logger } from '../../log.ts'
+import { classifyStatus, type EngineFailure } from '../../router/answer-classes.ts'
+import { classifyCallError } from '../../router/call-error.ts'
+import type { RewardRouter, RouterSlot, SlotEnd, SlotRefusal } from '../../router/router-types.ts'
+import { endOf, isAborted, isFailure, MAX_ATTEMPTS, withoutKey } from './answer-verdict.ts'
+import { type BodyFacts, readBodyFacts } from './body-facts.ts'
+import { findSlot } from './find-slot.ts'
+import { requestHeaders, setResponseHeaders } from './headers.ts'
+import type { ModelDirectory } from './model-directory.ts'
+import { ClientGone, readBody } from './read-body.ts'
+import { refuseProxied } from './refusal.ts'
+import { LONGEST_WAIT_MS, type RouteOptions, routeOptions } from './route-options.ts'
+import { generates, type ProxiedPath } from './routes.ts'
+import { type AnswerMode, type CallOwner, SMALL_BYTES, UpstreamCall } from './upstream-call.ts'
+import type { Upstreams } from './upstreams.ts'
+
+/** Before the third call: time drawn up to this, ms. The second goes out at once, elsewhere where there is an elsewhere. */
+const BACKOFF_MS = 400
+/** An answer that brings nothing for so long is broken off, ms. */
+const IDLE_MS = 300_000
+/** What a client is told to wait after failures, where no server told, and at most, ms. */
+const RETRY_AFTER_MS = 1_000
+const RETRY_AFTER_MAX_MS = 30_000
+/** Bytes of JSON a token, and what a reply is taken to cost that does not say, as the router's own estimates. */
+const BYTES_PER_TOKEN = 3.6
+const REPLY_TOKENS = 256
+
+const HEADER_TEXT = /^[\x20-\x7e]*$/
+
+/** What all requests through the router address share. */
+export interface ExchangeContext {
+  router: RewardRouter
+  upstreams: Upstreams
+  directory: ModelDirectory
+  log: Logger
+}
+
+/** Where an exchange stands; what is told to the client depends on it. */
+type Halt = 'gone' | 'expired' | 'idle'
+
+/**
+ * One request through the router address:
+ *
+ *     body ─▶ slot ─▶ call ─▶ answer passed on ─▶ end
+ *              ▲       │ failed before a byte was passed on: another slot, three calls at most
+ *              └───────┘
+ *
+ * A client that goes away, a deadline and a silent server halt it at any point. Its slot is released once on every way.
+ */
+export class Exchange implements CallOwner {
+  readonly #context: ExchangeContext
+  readonly #req: IncomingMessage
+  readonly #res: ServerResponse
+  readonly #requestId: string
+  readonly #path: ProxiedPath
+  readonly #startedAtMs = performance.now()
+  readonly #stop = new AbortController()
+  #halt: Halt | null = null
+  #deadlineAtMs = Number.POSITIVE_INFINITY
+  #deadlineTimer: NodeJS.Timeout | undefined
+  #facts: BodyFacts = { model: null, stream: false, maxTokens: null }
+  #slot: RouterSlot | null = null
+  #call: UpstreamCall | null = null
+  /** Ends what the exchange waits for: a call, or a pause. */
+  #wake: (() => void) | null = null
+  #attempts = 0
+  #queueMs = 0
+  #workerName = ''
+  #raced = false
+  /** The last call's failure, and its status: 0 where no answer came. */
+  #failure: EngineFailure | null = null
+  #failedStatus = 0
+  /** Servers that failed this request. */
+  readonly #failed: number[] = []
+
+  constructor(
+    context: ExchangeContext,
+    req: IncomingMessage,
+    res: ServerResponse,
+    requestId: string,
+    path: ProxiedPath,
+  ) {
+    this.#context = context
+    this.#req = req
+    this.#res = res
+    this.#requestId = requestId
+    this.#path = path
+  }
+
+  /** From request to answer. Never rejects. */
+  async run(): Promise<void> {
+    const res = this.#res
+    const onClose = () => this.#stopFor('gone')
+    const onDrain = () => this.#call?.resume()
+    res.on('close', onClose)
+    res.on('drain', onDrain)
+    try {
+      const options = routeOptions(this.#req.headers)
+      await this.#route(await readBody(this.#req), options)
+    } catch (error) {
+      if (error instanceof ClientGone || this.#halt === 'gone') res.destroy()
+      else this.#refuse(error)
+    } finally {
+      this.#release({ outcome: 'cancelled' })
+      clearTimeout(this.#deadlineTimer)
+      res.off('close', onClose)
+      res.off('drain', onDrain)
+    }
+  }
+
+  /** Called about once a second: what has no timer of its own. */
+  tick(nowMs: number): void {
+    const call = this.#call
+    if (call?.passedOn !== true && nowMs - this.#startedAtMs > LONGEST_WAIT_MS) {
+      this.#stopFor('expired')
+    } else if (call !== null && call.status > 0 && nowMs - call.lastAtMs > IDLE_MS) {
+      // A client that takes nothing for so long is as good as gone.
+      this.#stopFor(call.paused ? 'gone' : 'idle')
+    }
+  }
+
+  /** Ends it now, as if the client had gone. */
+  cut(): void {
+    this.#stopFor('gone')
+    this.#res.destroy()
+  }
+
+  async #route(body: Buffer, options: RouteOptions): Promise<void> {
+    const { router, directory } = this.#context
+    this.#facts = readBodyFacts(body)
+    const header = this.#req.headers['x-model']
+    const named = this.#facts.model ?? (typeof header === 'string' && header ? header : null)
+    const model = await directory.choose(named)
+    this.#startDeadline(options.deadlineMs)
+    const { deadlineMs: _, ...wishes } = options
+    const reply = generates(this.#path) ? (this.#facts.maxTokens ?? REPLY_TOKENS) : 0
+    const search = {
+      path: this.#path,
+      request: {
+        model,
+        ...wishes,
+        tokens: body.length / BYTES_PER_TOKEN + reply,
+        key: keyOf(body),
+        signal: this.#stop.signal,
+      },
+      failed: this.#failed,
+      leftMs: () => this.#leftMs(),
+      pause: (ms: number) => this.#pause(ms),
+    }
+    for (;;) {
+      this.#checkHalt()
+      const got = await findSlot(router, directory, search)
+      if (!got.ok) throw this.#withoutSlot(got, model)
+      this.#slot = got.slot
+      this.#queueMs += got.queueMs
+      this.#checkHalt()
+      if (await this.#attempt(body)) return
+      if (this.#attempts >= MAX_ATTEMPTS) throw this.#exhausted()
+      if (this.#attempts === MAX_ATTEMPTS - 1) await this.#pause(Math.random() * BACKOFF_MS)
+    }
+  }
+
+  /** One call through the slot in hand. True: the client has its answer, or what there is of it. */
+  async #attempt(body: Buffer): Promise<boolean> {
+    const slot = this.#slot as RouterSlot
+    this.#attempts++
+    this.#workerName = slot.serverName
+    const headers = requestHeaders(this.#req, this.#requestId, slot.apiKey)
+    const leftMs = this.#leftMs()
+    if (leftMs !== undefined) headers.push('x-deadline-ms', String(Math.ceil(leftMs)))
+    const call = new UpstreamCall(this.#res, this, performance.now())
+    this.#call = call
+    const { upstreams } = this.#context
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve
+      const query = (this.#req.url as string).indexOf('?')
+      const path = query < 0 ? this.#path : `${this.#path}${(this.#req.url as string).slice(query)}`
+      upstreams.post(call, slot.url, path, headers, body)
+    })
+    this.#wake = null
+    this.#call = null
+    const nowMs = performance.now()
+    upstreams.ended(slot.url, nowMs)
+    return this.#ended(call, slot, nowMs - call.sentAtMs)
+  }
+
+  #ended(call: UpstreamCall, slot: RouterSlot, serviceMs: number): boolean {
+    if (this.#halt !== null) {
+      // A deadline of the caller's says nothing of the server; ours does.
+      const silent = this.#halt === 'idle' || (this.#halt === 'expired' && !this.#hasDeadline)
+      this.#release({ outcome: silent ? 'stall' : 'cancelled' })
+      if (call.passedOn) {
+        this.#breakOff()
+        return true
+      }
+      this.#checkHalt()
+    }
+    if (call.error !== null) {
+      const failure = classifyCallError(call, serviceMs)
+      if (call.passedOn) {
+        this.#release({ outcome: 'fault', detail: failure.detail })
+        this.#breakOff()
+        return true
+      }
+      if (failure.class === 'conn_race') {
+        if (!this.#raced) {
+          this.#raced = true
+          this.#attempts--
+          this.#release({ outcome: 'conn_race' })
+          return false
+        }
+        failure.class = 'fault'
+      }
+      return this.#callFailed(failure, 0, slot)
+    }
+    const { status } = call
+    if (call.passedOn || !isFailure(status, this.#attempts)) {
+      const text = call.body()
+      if (!call.passedOn && text !== null && isAborted(text)) {
+        const detail = 'answered with finish_reason "abort": it went to sleep'
+        const failure = { ok: false, class: 'fault', reason: 'transport', detail } as const
+        return this.#callFailed(failure, status, slot)
+      }
+      this.#release(endOf(call, text))
+      call.endPassed()
+      return true
+    }
+    const failure = classifyStatus(status, call.headers, call.body()?.toString() ?? '')
+    if (status >= 300 && status < 400) {
+      this.#release({ outcome: 'corrupt', detail: failure.detail })
+      throw new RewardOpsError(
+        'upstream_redirects',
+        `The server "${slot.serverName}" ${withoutKey(failure.detail, slot.apiKey)}.`,
+      )
+    }
+    return this.#callFailed(failure, status, slot)
+  }
+
+  /** A call failed with nothing passed on. */
+  #callFailed(failure: EngineFailure, status: number, slot: RouterSlot): false {
+    failure.detail = withoutKey(failure.detail, slot.apiKey)
+    this.#failure = failure
+    this.#failedStatus = status
+    if (!this.#failed.includes(slot.serverId)) this.#failed.push(slot.serverId)
+    const { class: outcome, detail, retryAfterMs } = failure
+    this.#release({ outcome, detail, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) })
+    return false
+  }
+
+  answerBegins(call: UpstreamCall): AnswerMode {
+    const { status } = call
+    if (isFailure(status, this.#attempts)) return 'collect'
+    if (status !== 200 || this.#facts.stream || !generates(this.#path)) return 'pass'
+    const length = Number(call.headers['content-length'] ?? 0)
+    const encoded = call.headers['content-encoding'] !== undefined
+    const type = String(call.headers['content-type'] ?? '')
+    return length <= SMALL_BYTES && !encoded && type.startsWith('application/json')
+      ? 'hold'
+      : 'pass'
+  }
+
+  writeHead(call: UpstreamCall): void {
+    clearTimeout(this.#deadlineTimer)
+    setResponseHeaders(this.#res, call.headers)
+    this.#ownHeaders()
+    this.#res.setHeader('x-upstream-ms', tenths(call.firstByteMs))
+    this.#res.writeHead(call.status, HEADER_TEXT.test(call.statusText) ? call.statusText : '')
+  }
+
+  onCallEnd(): void {
+    this.#wake?.()
+  }
+
+  #ownHeaders(): void {
+    const res = this.#res
+    if (this.#workerName !== '') res.setHeader('x-worker', headerText(this.#workerName))
+    res.setHeader('x-attempts', this.#attempts)
+    res.setHeader('x-hedged', 0)
+    res.setHeader('x-queue-ms', tenths(this.#queueMs))
+  }
+
+  #startDeadline(deadlineMs: number | undefined): void {
+    if (deadlineMs === undefined) return
+    this.#deadlineAtMs = this.#startedAtMs + deadlineMs
+    const leftMs = this.#deadlineAtMs - performance.now()
+    if (leftMs <= 0) this.#stopFor('expired')
+    else this.#deadlineTimer = setTimeout(() => this.#stopFor('expired'), leftMs)
+  }
+
+  get #hasDeadline(): boolean {
+    return this.#deadlineAtMs !== Number.POSITIVE_INFINITY
+  }
+
+  #leftMs(): number | undefined {
+    return this.#hasDeadline ? Math.max(1, this.#deadlineAtMs - performance.now()) : undefined
+  }
+
+  /** Gives up what is under way; whoever waits for it goes on and finds out why. */
+  #stopFor(halt: Halt): void {
+    if (this.#halt !== null) return
+    this.#halt = halt
+    this.#stop.abort()
+    this.#call?.abandon()
+    this.#wake?.()
+  }
+
+  /** @throws where the exchange was halted */
+  #checkHalt(): void {
+    if (this.#halt !== null) throw this.#haltError(this.#halt)
+  }
+
+  #haltError(halt: Halt): Error {
+    if (halt === 'gone') return new ClientGone()
+    return halt === 'expired' ? this.#expired() : this.#exhausted()
+  }
+
+  #withoutSlot(refusal: SlotRefusal, model: string): unknown {
+    if (this.#halt !== null) return this.#haltError(this.#halt)
+    switch (refusal.reason) {
+      case 'queue_full':
+        return new RewardOpsError(
+          'queue_full',
+          `Too many requests wait for a server of "${model}".`,
+          { retryAfterMs: refusal.retryAfterMs },
+        )
+      case 'deadline':
+        return this.#expired()
+      case 'cancelled':
+        return new RewardOpsError('shutting_down', 'The service is stopping.', {
+          retryAfterMs: 2_000,
+        })
+      case 'no_server':
+        // Meanwhile put to sleep, perhaps: that is told, and a wake asked for.
+        this.#context.directory.lacking(model, this.#path)
+        if (this.#failure !== null) return this.#exhausted()
+        return new RewardOpsError(
+          'no_server',
+          `No server of "${model}" can be used: ${refusal.detail}.`,
+          { retryAfterMs: refusal.retryAfterMs },
+        )
+    }
+  }
+
+  #expired(): RewardOpsError {
+    const after = Math.round(performance.now() - this.#startedAtMs)
+    const last = this.#failure === null ? '' : ` The last server ${this.#failure.detail}.`
+    return new RewardOpsError('deadline', `No answer had begun after ${after} ms.${last}`)
+  }
+
+  #exhausted(): RewardOpsError {
+    const failure = this.#failure
+    if (this.#failedStatus > 0) this.#res.setHeader('x-upstream-status', this.#failedStatus)
+    const asked = failure?.retryAfterMs ?? RETRY_AFTER_MS
+    const last =
+      failure === null ? 'stopped in the middle of its answer' : failure.detail.replace(/\.$/, '')
+    return new RewardOpsError(
+      'upstream_failed',
+      `${this.#attempts === 1 ? 'The call' : `All ${this.#attempts} calls`} failed; the last server, "${this.#workerName}", ${last}.`,
+      { retryAfterMs: Math.min(RETRY_AFTER_MAX_MS, Math.max(RETRY_AFTER_MS, asked)) },
+    )
+  }
+
+  #refuse(error: unknown): void {
+    const { log } = this.#context
+    if ((error as { reason?: string }).reason === undefined) {
+      const { stack, message } = error as Error
+      log.error({ requestId: this.#requestId, err: stack ?? message }, 'request failed')
+    }
+    if (!this.#res.headersSent) this.#ownHeaders()
+    const param = (error as { reason?: string }).reason?.startsWith('model_') ? 'model' : null
+    refuseProxied(this.#res, error, this.#requestId, param)
+  }
+
+  /** The client must see that what it got is not all. */
+  #breakOff(): void {
+    const res = this.#res
+    // Neither chunks nor a length: the end of the connection would be the end of the body.
+    if (!res.chunkedEncoding && !res.hasHeader('content-length')) res.socket?.resetAndDestroy()
+    res.destroy()
+  }
+
+  #release(end: SlotEnd): void {
+    const slot = this.#slot
+    if (slot === null) return
+    this.#slot = null
+    slot.release(end)
+  }
+
+  /** Waits; a halt ends it early, and throws. */
+  async #pause(ms: number): Promise<void> {
+    this.#checkHalt()
+    let timer: NodeJS.Timeout | undefined
+    await new Promise<void>((resolve) => {
+      this.#wake = resolve
+      timer = setTimeout(resolve, ms)
+    })
+    clearTimeout(timer)
+    this.#wake = null
+    this.#checkHalt()
+  }
+}
+
+/** What the `deterministic` policy hangs the choice on: the same body goes to the same server. */
+function keyOf(body: Buffer): string {
+  return hash('sha1', body.length > SMALL_BYTES ? body.subarray(-SMALL_BYTES) : body, 'base64')
+}
+
+function tenths(ms: number): string {
+  return String(Math.round(ms * 10) / 10)
+}
+
+/** A server's name may be any text; a header's may not. */
+function headerText(name: string): string {
+  return HEADER_TEXT.test(name) ? name : encodeURIComponent(name)
+}

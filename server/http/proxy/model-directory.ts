@@ -1,0 +1,144 @@
+import { RewardOpsError } from '../../errors.ts'
+import type { RouterServer } from '../../router/router-types.ts'
+import { enginesWith, hasPath, type ProxiedPath } from './routes.ts'
+
+/** Somebody is asked to wake a model this often at most, ms. */
+const WAKE_EVERY_MS = 1_000
+/** What a caller of a sleeping model is told, ms: about what a wake takes. */
+const ASLEEP_RETRY_MS = 10_000
+/** What a caller is told whose servers are there and cannot be used, ms. */
+const RETRY_MS = 2_000
+/** A refusal names so many models at most. */
+const NAMED = 20
+
+/** What is known of a registered server. */
+export type KnownServer = Pick<RouterServer, 'id' | 'model' | 'kind' | 'engine' | 'state'>
+
+/** A model, and its servers in any state. */
+export interface KnownModel {
+  model: string
+  kind: 'discriminative' | 'generative'
+  servers: KnownServer[]
+}
+
+/** Where the directory has what it tells. */
+export interface DirectorySources {
+  /** The registered servers; another array whenever anything about them changed. */
+  servers(): readonly KnownServer[]
+  /** Reads the registry anew, for a model that was registered a moment ago. */
+  refresh(): Promise<void>
+  /** A model was asked for whose servers sleep: wake one. */
+  onAsleep(model: string): void
+}
+
+/** Which models there are, and which of their servers can answer what. */
+export class ModelDirectory {
+  readonly #sources: DirectorySources
+  #seen: readonly KnownServer[] | null = null
+  #models = new Map<string, KnownModel>()
+  readonly #wokenAtMs = new Map<string, number>()
+
+  constructor(sources: DirectorySources) {
+    this.#sources = sources
+  }
+
+  /** The models that have servers, in any state. */
+  list(): KnownModel[] {
+    return [...this.#known().values()]
+  }
+
+  /**
+   * The model a request is for: the one it names, or the only one there is.
+   * @throws RewardOpsError `model_not_found`, `model_not_named`
+   */
+  async choose(named: string | null): Promise<string> {
+    let known = this.#known()
+    if (named === null ? known.size === 0 : !known.has(named)) {
+      await this.#sources.refresh()
+      known = this.#known()
+    }
+    if (named === null && known.size === 1) return [...known.keys()][0] as string
+    if (named !== null && known.has(named)) return named
+    const names = [...known.keys()].slice(0, NAMED)
+    const there =
+      names.length === 0
+        ? 'No model is registered.'
+        : `Registered: ${names.join(', ')}${known.size > NAMED ? ' and others' : ''}.`
+    if (named === null) {
+      throw new RewardOpsError(
+        'model_not_named',
+        `The request names no model, and there is not exactly one. ${there}`,
+      )
+    }
+    throw new RewardOpsError(
+      'model_not_found',
+      `The model "${named.slice(0, 200)}" is not registered. ${there}`,
+    )
+  }
+
+  /**
+   * The servers of a model that lack a path, which must not be asked; empty as a rule. Where none has it, or those that have
+   * it sleep, or cannot be used while the others can, it throws; a sleeping model's wake is asked for.
+   * @throws RewardOpsError `path_not_served`, `model_asleep`, `no_server`
+   */
+  lacking(model: string, path: ProxiedPath): number[] {
+    const servers = this.#known().get(model)?.servers ?? []
+    const lacking: number[] = []
+    let ready = 0
+    let asleep = 0
+    for (const { id, engine, state } of servers) {
+      if (!hasPath(engine, path)) lacking.push(id)
+      else if (state === 'ready') ready++
+      else if (state === 'sleeping' || state === 'waking') asleep++
+    }
+    if (servers.length > 0 && lacking.length === servers.length) {
+      const engines = [...new Set(servers.map((s) => s.engine))].join(', ')
+      throw new RewardOpsError(
+        'path_not_served',
+        `The servers of "${model}" are of the engine ${engines}, which has no ${path}; ${enginesWith(path).join(', ')} have it.`,
+      )
+    }
+    if (ready === 0 && asleep > 0) {
+      this.#wakeSoon(model)
+      throw new RewardOpsError(
+        'model_asleep',
+        `The servers of "${model}" sleep. They are being woken.`,
+        { retryAfterMs: ASLEEP_RETRY_MS },
+      )
+    }
+    if (ready === 0 && lacking.length > 0) {
+      throw new RewardOpsError(
+        'no_server',
+        `No server of "${model}" that has ${path} can be used now.`,
+        { retryAfterMs: RETRY_MS },
+      )
+    }
+    return lacking
+  }
+
+  #wakeSoon(model: string): void {
+    const nowMs = performance.now()
+    if (nowMs - (this.#wokenAtMs.get(model) ?? Number.NEGATIVE_INFINITY) < WAKE_EVERY_MS) return
+    this.#wokenAtMs.set(model, nowMs)
+    this.#sources.onAsleep(model)
+  }
+
+  #known(): Map<string, KnownModel> {
+    const servers = this.#sources.servers()
+    if (servers === this.#seen) return this.#models
+    this.#seen = servers
+    this.#models = new Map()
+    for (const server of servers) {
+      const known = this.#models.get(server.model)
+      if (known !== undefined) known.servers.push(server)
+      else {
+        const { model, kind = 'discriminative' } = server
+        this.#models.set(model, { model, kind, servers: [server] })
+      }
+    }
+    for (const model of this.#wokenAtMs.keys()) {
+      if (!this.#models.has(model)) this.#wokenAtMs.delete(model)
+    }
+    return this.#models
+  }
+}

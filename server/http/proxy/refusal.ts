@@ -1,0 +1,37 @@
+import type { ServerResponse } from 'node:http'
+import { describeError } from '../../api/trpc.ts'
+import { sendRefusal } from '../refuse.ts'
+
+/** `type` of an error as OpenAI's clients know it. */
+function typeOf(status: number): string {
+  if (status === 401) return 'authentication_error'
+  if (status === 403) return 'permission_error'
+  if (status === 429) return 'rate_limit_error'
+  return status >= 500 ? 'server_error' : 'invalid_request_error'
+}
+
+/**
+ * Answers a refusal of ours in OpenAI's error shape, which clients of these paths read: `{"error":{"message","type","param",
+ * "code"}}`, with our `reason` (also the `code`), `hint` and `requestId` beside it.
+ */
+export function refuseProxied(
+  res: ServerResponse,
+  error: unknown,
+  requestId: string,
+  param: string | null = null,
+): void {
+  const { message, data } = describeError(error, requestId, null)
+  const body = JSON.stringify({
+    error: {
+      message,
+      type: typeOf(data.httpStatus),
+      param,
+      code: data.reason,
+      reason: data.reason,
+      hint: data.hint,
+      requestId,
+      ...(data.retryAfterMs === undefined ? {} : { retryAfterMs: data.retryAfterMs }),
+    },
+  })
+  sendRefusal(res, data.httpStatus, body, data.retryAfterMs)
+}

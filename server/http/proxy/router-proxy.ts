@@ -1,0 +1,137 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { RewardOpsError } from '../../errors.ts'
+import type { Logger } from '../../log.ts'
+import type { RewardRouter } from '../../router/router-types.ts'
+import type { Access } from '../access.ts'
+import { Exchange, type ExchangeContext } from './exchange.ts'
+import { type KnownServer, ModelDirectory } from './model-directory.ts'
+import { refuseProxied } from './refusal.ts'
+import { isProxied, MODELS_PATH } from './routes.ts'
+import { Upstreams } from './upstreams.ts'
+
+/** What the router address needs. */
+export interface RouterProxyOptions {
+  router: RewardRouter
+  /** The registered servers, those that cannot be used included; another array whenever anything about them changed. */
+  servers: () => readonly KnownServer[]
+  access: Pick<Access, 'needsKey' | 'signedIn'>
+  log: Logger
+  /** Reads the registry anew: asked when a model is not known. */
+  refresh?: () => Promise<void>
+  /** A model was asked for whose servers sleep: wake one. Called once a second at most for a model. */
+  onAsleep?: (model: string) => void
+}
+
+/** What is under way. All are 0 at idle, but for connections kept open a few seconds. */
+export interface RouterProxyCounts {
+  /** Requests from clients. */
+  requests: number
+  /** Calls to servers. */
+  calls: number
+  connections: number
+}
+
+/** The router address: requests for a model, passed on to one of its servers. */
+export interface RouterProxy {
+  /** Answers a request to one of the address's paths. */
+  handle(req: IncomingMessage, res: ServerResponse, requestId: string): Promise<void>
+  counts(): RouterProxyCounts
+  /** Waits until nothing is under way, for `ms` at most; what is left is cut off. Closes the connections. */
+  close(ms: number): Promise<void>
+}
+
+const TICK_MS = 1_000
+
+/** Makes the router address over a router that is fed by somebody else. */
+export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
+  const { router, access, log } = options
+  const upstreams = new Upstreams()
+  const directory = new ModelDirectory({
+    servers: options.servers,
+    refresh: options.refresh ?? (async () => {}),
+    onAsleep: options.onAsleep ?? (() => {}),
+  })
+  const context: ExchangeContext = { router, upstreams, directory, log }
+  const active = new Set<Exchange>()
+  let idle: (() => void) | null = null
+  const startedAt = Math.floor(Date.now() / 1_000)
+
+  const timer = setInterval(() => {
+    const nowMs = performance.now()
+    for (const exchange of active) exchange.tick(nowMs)
+    upstreams.sweep(nowMs)
+  }, TICK_MS)
+  timer.unref()
+
+  /** As OpenAI lists models, with what is ours beside it. */
+  function listModels(res: ServerResponse): void {
+    const data = directory.list().map(({ model, kind, servers }) => ({
+      id: model,
+      object: 'model',
+      created: startedAt,
+      owned_by: 'rewardops',
+      kind,
+      servers: servers.length,
+    }))
+    const body = JSON.stringify({ object: 'list', data })
+    res.writeHead(200, {
+      'content-type': 'application/json',
+      'content-length': Buffer.byteLength(body),
+      'cache-control': 'no-store',
+    })
+    res.end(body)
+  }
+
+  return {
+    async handle(req, res, requestId) {
+      const path = (req.url ?? '/').split('?', 1)[0] as string
+      try {
+        if (access.needsKey && !access.signedIn(req)) {
+          throw new RewardOpsError(
+            'unauthorized',
+            'A key is needed, and none or a wrong one was sent.',
+          )
+        }
+        const method = path === MODELS_PATH ? 'GET' : 'POST'
+        if (req.method !== method && !(method === 'GET' && req.method === 'HEAD')) {
+          res.setHeader('allow', method)
+          throw new RewardOpsError('method_not_allowed', `${path} is called by ${method}.`, {
+            hint: `Send the request as ${method}.`,
+          })
+        }
+      } catch (error) {
+        refuseProxied(res, error, requestId)
+        return
+      }
+      if (!isProxied(path)) {
+        listModels(res)
+        return
+      }
+      const exchange = new Exchange(context, req, res, requestId, path)
+      active.add(exchange)
+      await exchange.run()
+      active.delete(exchange)
+      if (active.size === 0) idle?.()
+    },
+
+    counts() {
+      const { active: calls, connections } = upstreams.counts()
+      return { requests: active.size, calls, connections }
+    },
+
+    async close(ms) {
+      if (active.size > 0) {
+        await new Promise<void>((resolve) => {
+          const last = setTimeout(resolve, ms)
+          idle = () => {
+            clearTimeout(last)
+            resolve()
+          }
+        })
+      }
+      clearInterval(timer)
+      for (const exchange of active) exchange.cut()
+      await upstreams.close()
+    },
+  }
+}
