@@ -1,0 +1,392 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { type FairItem, FairQueue, type PriorityClass } from './fair-queue.ts'
+import { seededRandom } from './policies/seeded-random.ts'
+
+interface Item extends FairItem {
+  name: string
+}
+
+let names = 0
+function item(facts: Partial<Item> = {}): Item {
+  return {
+    name: `${names++}`,
+    tokens: 100,
+    run: 'run',
+    priorityClass: 'step',
+    deadlineAtMs: Number.POSITIVE_INFINITY,
+    group: undefined,
+    ...facts,
+  }
+}
+
+const group = (name: string, tokens: number[], facts: Partial<Item> = {}) =>
+  tokens.map((each, i) => item({ name: `${name}${i}`, group: name, tokens: each, ...facts }))
+
+function queueOf(items: Item[]): FairQueue<Item> {
+  const queue = new FairQueue<Item>()
+  for (const each of items) expect(queue.push(each)).toBe(true)
+  return queue
+}
+
+function drain(queue: FairQueue<Item>): string[] {
+  const order: string[] = []
+  for (let next = queue.peek(); next !== null; next = queue.peek()) {
+    expect(queue.take()).toBe(next)
+    order.push(next.name)
+  }
+  expect(queue.take()).toBeNull()
+  return order
+}
+
+/** Tokens taken of each kind while all of them had something waiting. */
+function shares(queue: FairQueue<Item>, kinds: string[], kindOf: (item: Item) => string) {
+  const taken = new Map(kinds.map((kind) => [kind, 0]))
+  const left = new Map(kinds.map((kind) => [kind, 0]))
+  for (const each of queue.items()) left.set(kindOf(each), (left.get(kindOf(each)) ?? 0) + 1)
+  while (kinds.every((kind) => (left.get(kind) ?? 0) > 0)) {
+    const next = queue.take() as Item
+    const kind = kindOf(next)
+    taken.set(kind, (taken.get(kind) ?? 0) + next.tokens)
+    left.set(kind, (left.get(kind) ?? 0) - 1)
+  }
+  const total = [...taken.values()].reduce((sum, n) => sum + n, 0)
+  return kinds.map((kind) => (taken.get(kind) ?? 0) / total)
+}
+
+const lognormal = (random: () => number, mean: number) =>
+  Math.round(
+    mean *
+      Math.exp(0.8 * Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())),
+  ) + 20
+
+describe('order within a run', () => {
+  test('the earliest deadline first, none last, those within a second as equal', () => {
+    const queue = queueOf([
+      item({ name: 'never', tokens: 900 }),
+      item({ name: 'late', deadlineAtMs: 90_000, tokens: 800 }),
+      item({ name: 'soon, short', deadlineAtMs: 30_000, tokens: 10 }),
+      item({ name: 'soon, long', deadlineAtMs: 30_999, tokens: 300 }),
+      item({ name: 'no number', deadlineAtMs: Number.NaN, tokens: 5 }),
+    ])
+    expect(drain(queue)).toEqual(['soon, long', 'soon, short', 'late', 'never', 'no number'])
+  })
+
+  test('the group with the most work first, its longest item first, and to its end', () => {
+    const queue = queueOf([
+      ...group('a', [10, 30, 20]),
+      ...group('b', [50, 60, 40]),
+      item({ name: 'lone', tokens: 100 }),
+      ...group('c', [90]),
+    ])
+    expect(drain(queue)).toEqual(['b1', 'b0', 'b2', 'lone', 'c0', 'a1', 'a2', 'a0'])
+  })
+
+  test('equal ones as they came', () => {
+    const items = Array.from({ length: 20 }, (_, i) => item({ name: `${i}` }))
+    expect(drain(queueOf(items))).toEqual(items.map(({ name }) => name))
+  })
+
+  test('a small item is overtaken only by what comes soon after it', () => {
+    const queue = queueOf([item({ name: 'small', tokens: 1 })])
+    let taken = 0
+    for (; taken < 20_000; taken++) {
+      queue.push(item({ tokens: 500 }))
+      if ((queue.take() as Item).name === 'small') break
+    }
+    expect(taken).toBeLessThan(2_100)
+  })
+})
+
+describe('shares', () => {
+  test('two runs, one with ten times as many rows, get the same tokens while both wait', () => {
+    const random = seededRandom(1)
+    const queue = new FairQueue<Item>()
+    for (let i = 0; i < 5_500; i++) {
+      const large = i % 11 !== 0
+      queue.push(
+        item({
+          run: large ? 'large' : 'small',
+          group: `${large ? 'l' : 's'}${Math.floor(i / 88)}`,
+          tokens: lognormal(random, large ? 1_200 : 500),
+        }),
+      )
+    }
+    const [share = 0] = shares(queue, ['small', 'large'], ({ run }) => run)
+    expect(share).toBeGreaterThan(0.45)
+    expect(share).toBeLessThan(0.55)
+  })
+
+  test('runs by their weight', () => {
+    const random = seededRandom(2)
+    const queue = new FairQueue<Item>()
+    for (let i = 0; i < 4_000; i++) {
+      const run = i % 2 === 0 ? 'three' : 'one'
+      queue.push(item({ run, runWeight: run === 'three' ? 3 : 1, tokens: lognormal(random, 800) }))
+    }
+    const [share = 0] = shares(queue, ['three', 'one'], ({ run }) => run)
+    expect(share).toBeGreaterThan(0.72)
+    expect(share).toBeLessThan(0.78)
+  })
+
+  test('classes four to three to one, and a class alone all', () => {
+    const random = seededRandom(3)
+    const classes: PriorityClass[] = ['backfill', 'step', 'interactive']
+    const queue = new FairQueue<Item>()
+    for (let i = 0; i < 6_000; i++) {
+      const priorityClass = classes[i % 3] as PriorityClass
+      queue.push(item({ priorityClass, run: `${i % 7}`, tokens: lognormal(random, 600) }))
+    }
+    const parts = shares(queue, classes, ({ priorityClass }) => priorityClass)
+    for (const [i, expected] of [1 / 8, 3 / 8, 4 / 8].entries()) {
+      expect(Math.abs((parts[i] as number) - expected)).toBeLessThan(0.1 * expected)
+    }
+    expect(drain(queue).length).toBeGreaterThan(2_000)
+  })
+
+  test('who comes late goes at once, and gets nothing for having been away', () => {
+    const queue = new FairQueue<Item>()
+    for (let i = 0; i < 2_000; i++) queue.push(item({ run: 'old' }))
+    for (let i = 0; i < 1_000; i++) queue.take()
+    for (let i = 0; i < 500; i++) queue.push(item({ run: 'new' }))
+    expect([queue.take()?.run, queue.take()?.run].sort()).toEqual(['new', 'old'])
+    const [share = 0] = shares(queue, ['new', 'old'], ({ run }) => run)
+    expect(share).toBeCloseTo(0.5, 2)
+
+    queue.push(item({ name: 'asked', priorityClass: 'interactive' }))
+    expect(queue.take()?.name).toBe('asked')
+  })
+
+  test('a class that had all for a long time is not kept waiting for it', () => {
+    const queue = queueOf(
+      Array.from({ length: 1_000 }, () => item({ priorityClass: 'interactive' })),
+    )
+    for (let i = 0; i < 990; i++) queue.take()
+    for (let i = 0; i < 1_000; i++) queue.push(item({ priorityClass: 'backfill' }))
+    for (let i = 0; i < 20; i++) queue.take()
+    expect(queue.sizeOf('interactive')).toBe(0)
+    for (let i = 0; i < 100; i++) queue.push(item({ priorityClass: 'interactive' }))
+    const [share = 0] = shares(queue, ['interactive', 'backfill'], (each) => each.priorityClass)
+    expect(share).toBeGreaterThan(0.75)
+  })
+
+  test('a run that sends one large row after another has no more than its share', () => {
+    const queue = new FairQueue<Item>()
+    for (let i = 0; i < 4_000; i++) queue.push(item({ run: 'many', tokens: 100 }))
+    const taken = { many: 0, single: 0 }
+    queue.push(item({ run: 'single', tokens: 1_000 }))
+    for (let i = 0; i < 2_000; i++) {
+      const next = queue.take() as Item
+      taken[next.run as 'many' | 'single'] += next.tokens
+      if (next.run === 'single') queue.push(item({ run: 'single', tokens: 1_000 }))
+    }
+    expect(taken.single / (taken.many + taken.single)).toBeGreaterThan(0.45)
+    expect(taken.single / (taken.many + taken.single)).toBeLessThan(0.55)
+  })
+
+  test('what is taken out of turn is paid for', () => {
+    const queue = queueOf([
+      ...group('g', new Array<number>(100).fill(100), { run: 'a' }),
+      ...Array.from({ length: 200 }, () => item({ run: 'b' })),
+    ])
+    for (let i = 0; i < 50; i++) expect(queue.takeOfGroup('g')?.run).toBe('a')
+    for (let i = 0; i < 50; i++) expect(queue.take()?.run).toBe('b')
+    const next = [queue.take()?.run, queue.take()?.run]
+    expect(next.sort()).toEqual(['a', 'b'])
+  })
+
+  test('what is only removed is not', () => {
+    const a = Array.from({ length: 50 }, () => item({ run: 'a' }))
+    const queue = queueOf([...a, ...Array.from({ length: 20 }, () => item({ run: 'b' }))])
+    for (const each of a.slice(10)) expect(queue.remove(each)).toBe(true)
+    const [share] = shares(queue, ['a', 'b'], ({ run }) => run)
+    expect(share).toBeCloseTo(0.5, 1)
+  })
+})
+
+describe('groups', () => {
+  test('one that was begun goes on before the others, unless those are due sooner', () => {
+    const queue = queueOf([...group('a', [10, 20, 30]), ...group('b', [500, 600])])
+    expect(queue.takeOfGroup('a')?.name).toBe('a2')
+    expect(queue.peek()?.name).toBe('a1')
+    queue.push(item({ name: 'due', deadlineAtMs: 1_000 }))
+    expect(drain(queue)).toEqual(['due', 'a1', 'a0', 'b1', 'b0'])
+  })
+
+  test('the next that nobody has begun, in fair order', () => {
+    const queue = queueOf([
+      ...group('a', [90, 80], { run: 'a' }),
+      ...group('b', [70, 60], { run: 'b' }),
+      ...group('c', [50, 40], { run: 'a' }),
+      item({ name: 'lone', run: 'b', tokens: 30 }),
+    ])
+    const begun: (string | undefined)[] = []
+    for (let next = queue.peekUnbegun(); next !== null; next = queue.peekUnbegun()) {
+      begun.push(queue.take(next)?.name)
+    }
+    expect(begun).toEqual(['a0', 'b0', 'lone', 'c0'])
+    expect(queue.size).toBe(3)
+  })
+
+  test('the begun one with the most work left is where to help', () => {
+    const queue = queueOf([
+      ...group('a', [50, 50, 50]),
+      ...group('b', [60, 60]),
+      ...group('c', [999]),
+    ])
+    expect(queue.heaviestGroup()).toBeNull()
+    queue.takeOfGroup('a')
+    queue.takeOfGroup('b')
+    expect(queue.heaviestGroup()).toBe('a')
+    queue.takeOfGroup('a')
+    expect(queue.heaviestGroup()).toBe('b')
+    queue.push(item({ name: 'more', group: 'a', tokens: 40 }))
+    expect(queue.heaviestGroup()).toBe('a')
+    expect(queue.rowsOfGroup('a')).toBe(2)
+    queue.takeOfGroup('b')
+    queue.takeOfGroup('a')
+    queue.takeOfGroup('a')
+    expect(queue.heaviestGroup()).toBeNull()
+    expect(queue.takeOfGroup('a')).toBeNull()
+    expect(queue.firstOfGroup('nowhere')).toBeNull()
+  })
+
+  test('what is left of a released one is anybody’s', () => {
+    const queue = queueOf([...group('a', [50, 40]), ...group('b', [10, 10])])
+    queue.takeOfGroup('a')
+    expect(queue.peekUnbegun()?.name).toBe('b0')
+    queue.releaseGroup('a')
+    queue.releaseGroup('nowhere')
+    expect(queue.heaviestGroup()).toBeNull()
+    expect(queue.peekUnbegun()?.name).toBe('a1')
+    expect(drain(queue)).toEqual(['a1', 'b0', 'b1'])
+  })
+
+  test('of two runs may have the same name', () => {
+    const queue = queueOf([
+      ...group('g', [10, 20], { run: 'a' }),
+      ...group('g', [30, 40], { run: 'b' }),
+      ...group('g', [50, 60], { run: 'c', priorityClass: 'backfill' }),
+    ])
+    expect(queue.rowsOfGroup('g')).toBe(6)
+    const taken = Array.from({ length: 6 }, () => queue.takeOfGroup('g') as Item)
+    expect(taken.map(({ run }) => run).sort()).toEqual(['a', 'a', 'b', 'b', 'c', 'c'])
+    expect(queue.remembered).toEqual({ runs: 0, groups: 0 })
+  })
+})
+
+describe('looking for an item that will do', () => {
+  test('gives the first in order, and leaves everything as it was', () => {
+    const items = [
+      ...group('a', [90, 10]),
+      ...group('b', [50, 40], { run: 'b' }),
+      item({ name: 'asked', priorityClass: 'interactive' }),
+    ]
+    const queue = queueOf(items)
+    expect(queue.peek((each) => each.group === 'b')?.name).toBe('b0')
+    expect(queue.peek((each) => each.tokens < 50)?.name).toBe('a1')
+    expect(queue.peek(() => false)).toBeNull()
+    expect(drain(queue)).toEqual(drain(queueOf(items)))
+  })
+
+  test('gives up after a while', () => {
+    const queue = queueOf(Array.from({ length: 5_000 }, (_, i) => item({ run: `${i % 50}` })))
+    let looked = 0
+    queue.peek(() => {
+      looked++
+      return false
+    })
+    expect(looked).toBeLessThanOrEqual(512)
+  })
+})
+
+describe('bounds', () => {
+  test('so many rows and bytes, and no more until something left', () => {
+    const queue = new FairQueue<Item>({ maxRows: 3, maxBytes: 1_000 })
+    const large = item({ bytes: 900 })
+    expect(queue.push(large)).toBe(true)
+    expect(queue.push(item({ bytes: 101 }))).toBe(false)
+    expect(queue.push(item({ bytes: 100 }))).toBe(true)
+    expect(queue.push(item())).toBe(true)
+    expect(queue.push(item())).toBe(false)
+    expect([queue.size, queue.bytes, queue.tokens]).toEqual([3, 1_000, 300])
+    expect(queue.remove(large)).toBe(true)
+    expect(queue.remove(large)).toBe(false)
+    expect(queue.has(large)).toBe(false)
+    expect(queue.push(item({ bytes: 900 }))).toBe(true)
+  })
+
+  test('bears sizes that are none', () => {
+    const odd = [0, -5, Number.NaN, Number.POSITIVE_INFINITY, 7]
+    const queue = queueOf(
+      odd.map((n, i) =>
+        item({ tokens: n, bytes: n === 7 ? n : -n, runWeight: n, run: `${i % 2}` }),
+      ),
+    )
+    expect(queue.tokens).toBe(11)
+    expect(drain(queue).length).toBe(5)
+  })
+})
+
+test('nothing is lost, doubled or remembered, whatever is done in whatever order', () => {
+  const act = fc.tuple(
+    fc.constantFrom('push', 'push', 'take', 'group', 'unbegun', 'remove', 'release'),
+    fc.nat(999),
+  )
+  fc.assert(
+    fc.property(fc.array(act, { maxLength: 200 }), (acts) => {
+      const queue = new FairQueue<Item>()
+      const waiting = new Set<Item>()
+      const gone = (each: Item | null) => {
+        if (each === null) return
+        expect(waiting.delete(each)).toBe(true)
+      }
+      for (const [what, n] of acts) {
+        const name = n % 4 === 0 ? undefined : `g${n % 5}`
+        if (what === 'push') {
+          const classes: PriorityClass[] = ['step', 'step', 'interactive', 'backfill']
+          const next = item({
+            run: `r${n % 3}`,
+            group: name,
+            tokens: n,
+            priorityClass: classes[n % 4] as PriorityClass,
+            deadlineAtMs: n % 5 === 0 ? n * 10 : Number.POSITIVE_INFINITY,
+          })
+          expect(queue.push(next)).toBe(true)
+          waiting.add(next)
+        } else if (what === 'take') {
+          expect(queue.peek() === null).toBe(waiting.size === 0)
+          gone(queue.take())
+        } else if (what === 'group') gone(queue.takeOfGroup(`g${n % 5}`))
+        else if (what === 'unbegun') {
+          const next = queue.peekUnbegun()
+          if (next !== null) gone(queue.take(next))
+        } else if (what === 'remove') {
+          const next = [...waiting][n % Math.max(1, waiting.size)]
+          if (next === undefined) continue
+          expect(queue.remove(next)).toBe(true)
+          gone(next)
+        } else queue.releaseGroup(`g${n % 5}`)
+        expect(queue.size).toBe(waiting.size)
+        expect(new Set(queue.items())).toEqual(waiting)
+        const rows = [...waiting].filter(({ group }) => group === `g${n % 5}`).length
+        expect(queue.rowsOfGroup(`g${n % 5}`)).toBe(rows)
+      }
+      const left = waiting.size
+      expect(drain(queue).length).toBe(left)
+      expect([queue.size, queue.tokens, queue.bytes]).toEqual([0, 0, 0])
+      expect(queue.remembered).toEqual({ runs: 0, groups: 0 })
+      expect(queue.heaviestGroup()).toBeNull()
+    }),
+    { numRuns: 200 },
+  )
+})
+
+test('many runs of one row each are forgotten as they go', () => {
+  const queue = new FairQueue<Item>()
+  for (let i = 0; i < 20_000; i++) {
+    queue.push(item({ run: `${i}`, tokens: 1 + (i % 900) }))
+    if (queue.size > 20) queue.take()
+    expect(queue.remembered.runs).toBeLessThan(300)
+  }
+})

@@ -1,0 +1,306 @@
+import {
+  Entry,
+  type FairItem,
+  type Flow,
+  Group,
+  Lane,
+  type PriorityClass,
+} from './fair-queue-parts.ts'
+import { IndexedHeap, type Looks } from './indexed-heap.ts'
+
+export type { FairItem, PriorityClass } from './fair-queue-parts.ts'
+
+/** Shares of the classes, the first before the others where all are even. */
+const CLASS_WEIGHTS: Record<PriorityClass, number> = { interactive: 4, step: 3, backfill: 1 }
+/** Items, groups and runs that one search with a condition may look at: some 20 µs. */
+const LOOKS = 512
+
+/** How much may wait. */
+export interface FairQueueOptions {
+  /** Default: any number. */
+  maxRows?: number
+  /** Of the items that tell theirs. Default: any number. */
+  maxBytes?: number
+}
+
+/**
+ * What waits for one pool, in the order in which it should go:
+ *
+ *     class   4 : 3 : 1 in tokens
+ *     run     equal in tokens, or by `runWeight`
+ *     group   earliest deadline · begun before not begun · most work (of the next 2,048 items of the run)
+ *     item    earliest deadline · longest first
+ *
+ * Shares are kept by start-time fair queueing: every class and run has a clock that what is taken moves on by its tokens
+ * over its weight, and the slowest clock is next. Nothing taken out of turn (a server going on with its group) is lost
+ * to the others, since it moves the clock all the same; and looking changes nothing, as it would with deficits. Whoever
+ * comes back starts from the slowest clock, or from its own if that is ahead: waiting saves up nothing.
+ */
+export class FairQueue<T extends FairItem> {
+  readonly #maxRows: number
+  readonly #maxBytes: number
+  readonly #lanes: Record<PriorityClass, Lane<T>> = {
+    interactive: new Lane(CLASS_WEIGHTS.interactive),
+    step: new Lane(CLASS_WEIGHTS.step),
+    backfill: new Lane(CLASS_WEIGHTS.backfill),
+  }
+  readonly #inOrder = Object.values(this.#lanes)
+  readonly #entries = new Map<T, Entry<T>>()
+  readonly #groups = new Map<string, Group<T>>()
+  readonly #begun = new IndexedHeap<Group<T>>(
+    (a, b) => (a.tokens !== b.tokens ? a.tokens > b.tokens : a.begun < b.begun),
+    (group, index) => {
+      group.workIndex = index
+    },
+  )
+  /** The queue's clock: the lowest `virtual` of its classes, as last seen. A class that comes starts from here. */
+  #now = 0
+  #tokens = 0
+  #bytes = 0
+  #numbers = 0
+
+  constructor(options: FairQueueOptions = {}) {
+    this.#maxRows = options.maxRows ?? Number.POSITIVE_INFINITY
+    this.#maxBytes = options.maxBytes ?? Number.POSITIVE_INFINITY
+  }
+
+  /** How many items wait. */
+  get size(): number {
+    return this.#entries.size
+  }
+
+  /** Tokens of all that waits. */
+  get tokens(): number {
+    return this.#tokens
+  }
+
+  /** Bytes of all that waits. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** How many items of a class wait. */
+  sizeOf(priorityClass: PriorityClass): number {
+    return this.#lanes[priorityClass].size
+  }
+
+  /** Runs and groups that are remembered; none when nothing waits. */
+  get remembered(): { runs: number; groups: number } {
+    let runs = 0
+    for (const lane of this.#inOrder) runs += lane.runs
+    return { runs, groups: this.#groups.size }
+  }
+
+  /** True when the item waits here. */
+  has(item: T): boolean {
+    return this.#entries.has(item)
+  }
+
+  /** Adds an item; false when there is no room for it. It must not be here already. */
+  push(item: T): boolean {
+    const bytes = item.bytes !== undefined && item.bytes > 0 ? item.bytes : 0
+    if (this.size >= this.#maxRows || this.#bytes + bytes > this.#maxBytes) return false
+    const flow = this.#flowOf(item)
+    const group = this.#groupOf(item, flow)
+    const entry = new Entry(item, group, ++this.#numbers)
+    this.#entries.set(item, entry)
+    flow.size++
+    flow.pushed++
+    flow.lane.size++
+    group.tokens += entry.tokens
+    this.#tokens += entry.tokens
+    this.#bytes += entry.bytes
+    group.entries.push(entry)
+    if (group.index < 0) flow.fresh.push(group)
+    else this.#groupChanged(group)
+    if (flow.index < 0) flow.lane.active.push(flow)
+    return true
+  }
+
+  /**
+   * What is next, left where it is; with `accept` the first that it says yes to, as far as a search of 512 looks finds
+   * one. Null when there is none.
+   */
+  peek(accept?: (item: T) => boolean): T | null {
+    const looks = { left: LOOKS }
+    return this.#firstOfLanes((lane) => {
+      if (accept === undefined) return (lane.active.first as Flow<T>).first
+      let found: Entry<T> | null = null
+      lane.active.firstWhere((flow) => {
+        const entry = flow.find(accept, looks)
+        if (entry !== null) found = entry
+        return entry !== null
+      }, looks)
+      return found
+    })
+  }
+
+  /** What is next of the groups of which nothing was taken yet, an item without a group being one; null when none. */
+  peekUnbegun(): T | null {
+    const looks: Looks = { left: Number.POSITIVE_INFINITY }
+    return this.#firstOfLanes((lane) => {
+      const flow = lane.active.firstWhere(({ fresh }) => fresh.size > 0, looks)
+      return flow === null ? null : (flow.fresh.first as Group<T>).first
+    })
+  }
+
+  /** The longest waiting item of a group (the most urgent before it); null when none waits. */
+  firstOfGroup(group: string): T | null {
+    return this.#groups.get(group)?.first.item ?? null
+  }
+
+  /** The begun group with the most work left: where it helps most to take from another's group. Null when none is. */
+  heaviestGroup(): string | null {
+    return this.#begun.first?.name ?? null
+  }
+
+  /** How many items of the group wait. */
+  rowsOfGroup(group: string): number {
+    let rows = 0
+    for (let each = this.#groups.get(group) ?? null; each !== null; each = each.namesake) {
+      rows += each.entries.size
+    }
+    return rows
+  }
+
+  /** Takes out what is next, or the given item, to be sent: its run and class pay for it. Null when it does not wait. */
+  take(item: T | null = this.peek()): T | null {
+    const entry = item === null ? undefined : this.#entries.get(item)
+    if (entry === undefined) return null
+    const { group, tokens } = entry
+    const { flow } = group
+    const { lane } = flow
+    this.#tick()
+    lane.tick()
+    flow.virtual += tokens / flow.weight
+    lane.active.moved(flow.index)
+    lane.virtual += tokens / lane.weight
+    if (group.begun === 0 && group.name !== undefined && group.entries.size > 1) {
+      flow.fresh.remove(group.index)
+      group.begun = ++this.#numbers
+      flow.begun.push(group)
+      this.#begun.push(group)
+    }
+    this.#detach(entry)
+    return entry.item
+  }
+
+  /** Takes out the longest item of the group, to be sent; null when none waits. */
+  takeOfGroup(group: string): T | null {
+    return this.take(this.firstOfGroup(group))
+  }
+
+  /** Takes out an item that is not to be sent: nobody pays for it. False when it does not wait here. */
+  remove(item: T): boolean {
+    const entry = this.#entries.get(item)
+    if (entry === undefined) return false
+    this.#detach(entry)
+    return true
+  }
+
+  /** What is left of a group counts as not begun again: the server that took it up takes nothing now. */
+  releaseGroup(name: string): void {
+    for (let group = this.#groups.get(name) ?? null; group !== null; group = group.namesake) {
+      if (group.begun === 0) continue
+      group.flow.begun.remove(group.index)
+      this.#begun.remove(group.workIndex)
+      group.begun = 0
+      group.flow.fresh.push(group)
+    }
+  }
+
+  /** Everything that waits, in no order. It may be taken out on the way. */
+  items(): IterableIterator<T> {
+    return this.#entries.keys()
+  }
+
+  /** The best of the lanes in order: the slowest clock first, and the first of even ones. */
+  #firstOfLanes(firstOf: (lane: Lane<T>) => Entry<T> | null): T | null {
+    let tried = 0
+    for (let n = 0; n < this.#inOrder.length; n++) {
+      let next = -1
+      for (let i = 0; i < this.#inOrder.length; i++) {
+        const lane = this.#inOrder[i] as Lane<T>
+        if (lane.size === 0 || (tried >> i) & 1) continue
+        if (next < 0 || lane.virtual < (this.#inOrder[next] as Lane<T>).virtual) next = i
+      }
+      if (next < 0) return null
+      const entry = firstOf(this.#inOrder[next] as Lane<T>)
+      if (entry !== null) return entry.item
+      tried |= 1 << next
+    }
+    return null
+  }
+
+  #flowOf(item: T): Flow<T> {
+    const lane = this.#lanes[item.priorityClass]
+    if (lane.size === 0) {
+      this.#tick()
+      lane.virtual = Math.max(lane.virtual, this.#now)
+    }
+    const flow = lane.flowOf(item.run, ++this.#numbers)
+    const { runWeight = 1 } = item
+    flow.weight = runWeight > 0 && runWeight < Number.POSITIVE_INFINITY ? runWeight : 1
+    return flow
+  }
+
+  /** Moves the queue's clock on to the slowest class that has something. */
+  #tick(): void {
+    let slowest = Number.POSITIVE_INFINITY
+    for (const { size, virtual } of this.#inOrder) {
+      if (size > 0 && virtual < slowest) slowest = virtual
+    }
+    if (slowest < Number.POSITIVE_INFINITY) this.#now = Math.max(this.#now, slowest)
+  }
+
+  #groupOf(item: T, flow: Flow<T>): Group<T> {
+    const { group: name } = item
+    if (name === undefined) return new Group(undefined, flow, ++this.#numbers)
+    const first = this.#groups.get(name) ?? null
+    for (let each = first; each !== null; each = each.namesake) if (each.flow === flow) return each
+    const group = new Group(name, flow, ++this.#numbers)
+    group.namesake = first
+    this.#groups.set(name, group)
+    return group
+  }
+
+  #groupChanged(group: Group<T>): void {
+    group.flow.heapOf(group).moved(group.index)
+    if (group.workIndex >= 0) this.#begun.moved(group.workIndex)
+  }
+
+  #detach(entry: Entry<T>): void {
+    const { group } = entry
+    const { flow } = group
+    const { lane } = flow
+    this.#entries.delete(entry.item)
+    this.#tokens = this.size === 0 ? 0 : this.#tokens - entry.tokens
+    this.#bytes = this.size === 0 ? 0 : this.#bytes - entry.bytes
+    group.tokens -= entry.tokens
+    flow.size--
+    lane.size--
+    // The heaps compare groups by their first item: an empty one leaves them before its item leaves it.
+    if (group.entries.size === 1) {
+      flow.heapOf(group).remove(group.index)
+      if (group.workIndex >= 0) this.#begun.remove(group.workIndex)
+      group.entries.remove(entry.index)
+      if (group.name !== undefined) this.#forgetGroup(group.name, group)
+    } else {
+      group.entries.remove(entry.index)
+      this.#groupChanged(group)
+    }
+    if (flow.size === 0) lane.rest(flow)
+    if (this.size > 0) return
+    this.#now = 0
+    for (const each of this.#inOrder) each.virtual = 0
+  }
+
+  #forgetGroup(name: string, group: Group<T>): void {
+    let before = this.#groups.get(name) as Group<T>
+    if (before !== group) {
+      while (before.namesake !== group) before = before.namesake as Group<T>
+      before.namesake = group.namesake
+    } else if (group.namesake === null) this.#groups.delete(name)
+    else this.#groups.set(name, group.namesake)
+  }
+}
