@@ -19,6 +19,7 @@ const SERVER = [
   'loop',
   'worker',
   'rewards',
+  'fleet',
   'router',
   'engines',
   'store',
@@ -46,7 +47,7 @@ export const LAYERS: Layer[] = [
   {
     name: 'http',
     files: /^server\/http\//,
-    imports: ['api', 'loop', 'rewards', 'router', 'store', 'shared', 'wire'],
+    imports: ['api', 'loop', 'rewards', 'fleet', 'router', 'store', 'shared', 'wire'],
   },
   {
     name: 'api',
@@ -56,13 +57,15 @@ export const LAYERS: Layer[] = [
   {
     name: 'loop',
     files: /^server\/loop\//,
-    imports: ['rewards', 'router', 'store', 'shared', 'wire'],
+    imports: ['rewards', 'fleet', 'router', 'store', 'shared', 'wire'],
   },
   {
     name: 'worker',
     files: /^server\/worker\//,
-    imports: ['rewards', 'router', 'store', 'shared', 'wire'],
+    imports: ['rewards', 'fleet', 'router', 'store', 'shared', 'wire'],
   },
+  // What feeds a router in any process: the registry read, limits leased, reports written.
+  { name: 'fleet', files: /^server\/fleet\//, imports: ['router', 'store', 'shared', 'wire'] },
   { name: 'rewards', files: /^server\/rewards\//, imports: ['router', 'shared', 'wire'] },
   { name: 'router', files: /^server\/router\//, imports: ['engines', 'shared', 'wire'] },
   { name: 'engines', files: /^server\/engines\//, imports: ['shared', 'wire'] },

@@ -4,9 +4,12 @@ import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { fileURLToPath } from 'node:url'
 import { type Config, loadConfig } from './config.ts'
+import { FleetMember } from './fleet/fleet-member.ts'
 import { Access } from './http/access.ts'
 import { createHealth } from './http/health.ts'
 import { createListener, type Routes } from './http/listener.ts'
+import { createMetrics } from './http/metrics.ts'
+import { createRouterProxy } from './http/proxy/router-proxy.ts'
 import { createTrpcPlane } from './http/trpc-plane.ts'
 import { createLogger, type Logger } from './log.ts'
 import { IngestClient } from './loop/accept/ingest-client.ts'
@@ -33,6 +36,8 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
 /** SIGTERM drains for at most this long. */
 const STOP_MS = 8_000
+/** What is under way through the router address may take this long of it. */
+const PROXY_DRAIN_MS = 5_000
 
 /**
  * The server process: config → database → queue → workers → HTTP, and back in the other order.
@@ -66,6 +71,7 @@ async function main(): Promise<void> {
       },
     }),
     trpc: null,
+    proxy: null,
     pages: null,
     stopping: false,
   }
@@ -95,6 +101,11 @@ async function main(): Promise<void> {
     statementTimeoutMs: 10_000,
     keyed: true,
   })
+  const metricsDb = new Database(database.url, log, {
+    max: 1,
+    name: 'rewardops metrics',
+    statementTimeoutMs: 2_000,
+  })
   const queue = new JobQueue(db, log, { supervise: true })
   await queue.start()
   for (const pool of [RULES_POOL, INTERACTIVE_POOL]) {
@@ -106,10 +117,12 @@ async function main(): Promise<void> {
   const offset = clockOffsetMs(db)
   const signals = new BatchSignals()
   const live = new LiveHub()
+  let workers: WorkerSupervisor | null = null
   const manager = new RewardLoopManager(
     db,
     { db, queue, functionsDir: config.functionsDir, clockOffsetMs: () => offset },
     signals,
+    { send: (message, turn) => workers?.send(message, turn) ?? false },
   )
   const models = new RewardModelManager(db, queue, log)
   const rates = new RateMeter()
@@ -138,6 +151,18 @@ async function main(): Promise<void> {
     translate: translateError,
   })
 
+  const member = new FleetMember({ holderId: 0, process: 'server', db, log })
+  await member.start()
+  const proxy = createRouterProxy({
+    router: member.router,
+    servers: () => member.models.servers,
+    access,
+    log,
+    refresh: () => member.reload(),
+  })
+  routes.proxy = proxy.handle
+  routes.metrics = createMetrics({ db: metricsDb, access, version, own: () => member.servers(), log })
+
   const listener = new Listener(
     database.url,
     log,
@@ -147,9 +172,15 @@ async function main(): Promise<void> {
         signals.notify(Number(payload.slice(1)))
         live.touch('overview', 'batches', 'samples', `batch:${payload}`)
       } else if (kind === 'w') live.touch('workers', 'overview')
-      else if (kind === 's') live.touch('servers', 'overview')
+      else if (kind === 's') {
+        void member.reload()
+        live.touch('servers', 'overview')
+      }
     },
-    () => signals.notifyAll(),
+    () => {
+      void member.reload()
+      signals.notifyAll()
+    },
   )
   await listener.start()
 
@@ -158,7 +189,7 @@ async function main(): Promise<void> {
     log.warn({ samples: returned }, 'samples of workers that died with the last server given back')
   const sweeps = new Sweeps({ db, queue, log, closeBatch: (id) => manager.closeById(id) })
   sweeps.start()
-  const workers = new WorkerSupervisor({
+  const supervisor = new WorkerSupervisor({
     count: config.workers,
     databaseUrl: database.url,
     env: config.inherited,
@@ -167,12 +198,13 @@ async function main(): Promise<void> {
     queue,
     log,
   })
-  workers.start()
+  workers = supervisor
+  supervisor.start()
   models.start()
   pids = () => ({
     server: process.pid,
     postgres: database.embedded?.pid ?? null,
-    workers: workers.pids,
+    workers: supervisor.pids,
   })
   probe = async () => {
     const seen = db.adhoc<{ n: number }>(
@@ -208,12 +240,12 @@ async function main(): Promise<void> {
     server.close()
     live.close()
     models.stop()
-    await Promise.allSettled([sweeps.stop(), workers.stop()])
+    await Promise.allSettled([sweeps.stop(), supervisor.stop(), proxy.close(PROXY_DRAIN_MS)])
     manager.stop()
-    await Promise.allSettled([ingest.close(), listener.close(), queue.stop()])
+    await Promise.allSettled([ingest.close(), listener.close(), queue.stop(), member.close()])
     server.closeIdleConnections()
     await Promise.race([
-      Promise.allSettled([db.close(), pagesDb.close()]),
+      Promise.allSettled([db.close(), pagesDb.close(), metricsDb.close()]),
       new Promise((resolve) => setTimeout(resolve, 700)),
     ])
     await database.close()

@@ -1,5 +1,6 @@
 import { RewardOpsError } from '../errors.ts'
 import { type Database, throughOutage } from '../store/database.ts'
+import type { DirectEndMessage } from '../wire/direct-score.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
 import type {
   AppendInput,
@@ -13,6 +14,7 @@ import type {
 import { type AcceptContext, BATCH_LOCK } from './accept/accept-batch.ts'
 import { appendParsed, submitParsed } from './accept/ingest.ts'
 import { BatchReader } from './batch-reader.ts'
+import type { WorkerChannel } from './direct-scores.ts'
 import type { BatchSignals } from './signals.ts'
 import { SingleScores } from './single-scores.ts'
 
@@ -30,10 +32,10 @@ export class RewardLoopManager {
   readonly #signals: BatchSignals
   readonly reader: BatchReader
 
-  constructor(db: Database, accept: AcceptContext, signals: BatchSignals) {
+  constructor(db: Database, accept: AcceptContext, signals: BatchSignals, workers: WorkerChannel) {
     this.#db = db
     this.#accept = accept
-    this.#singles = new SingleScores(db, accept, signals)
+    this.#singles = new SingleScores(db, accept, signals, workers)
     this.#signals = signals
     this.reader = new BatchReader(db, signals)
   }
@@ -60,8 +62,8 @@ export class RewardLoopManager {
     this.#singles.stop()
   }
 
-  /** A local worker tells what it committed. */
-  ended(message: EndedMessage): void {
+  /** A local worker tells what it committed, or what it made of a sample it was handed. */
+  ended(message: EndedMessage | DirectEndMessage): void {
     this.#singles.ended(message)
   }
 

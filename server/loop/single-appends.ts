@@ -2,10 +2,12 @@ import { RewardOpsError } from '../errors.ts'
 import { plainArray, textArray } from '../store/array-literal.ts'
 import type { Statement } from '../store/database.ts'
 import { type ChunkJob, INTERACTIVE_POOL, type InlineSample, toRanges } from '../store/job-queue.ts'
+import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
 import type { BatchSpec } from '../store/sql/worker-reads.ts'
+import { type EncodedTexts, encodeTexts } from '../store/stored-texts.ts'
 import type { SampleInput } from '../wire/trainer.ts'
 import type { AcceptContext } from './accept/accept-batch.ts'
-import { type EncodedTexts, encodeTexts } from './accept/batch-draft.ts'
+import type { DirectlyScored } from './direct-scores.ts'
 
 /** An idempotency key and the hash of what it came with. */
 export interface ScoreKey {
@@ -32,20 +34,28 @@ export class SingleAppends {
     this.#accept = accept
   }
 
-  /** Gives the first index. Throws `group_too_large`. */
+  /**
+   * Gives the first index. `scored`: the ends of samples that have been scored already; they are written in the same
+   * transaction. Throws `group_too_large`.
+   */
   async append(
     batch: BatchSpec,
     samples: SampleInput[],
     keys: (ScoreKey | null)[],
+    scored: (DirectlyScored | null)[],
   ): Promise<number | 'closed'> {
     const texts = samples.map(encodeTexts)
     for (let tries = 0; ; tries++) {
       const start = this.#nextIndex.get(batch.id) ?? (await this.#readNext(batch.id))
       try {
+        const jobs = await this.#jobStatements(batch, start, samples, texts, scored)
+        const notify =
+          jobs.length === 0 ? `b${batch.id}` : `q${INTERACTIVE_POOL}:${this.#turn++ % 1_000}`
         await this.#accept.db.atOnce([
-          appendStatement(batch.id, start, samples, texts, this.#turn++ % 1_000),
+          appendStatement(batch.id, start, samples, texts, notify),
           ...keyStatements(batch.id, start, keys),
-          ...(await this.#jobStatements(batch, start, samples, texts)),
+          ...jobs,
+          ...endStatements(batch.id, start, scored),
         ])
         if (this.#nextIndex.size > 1_000) this.#nextIndex.clear()
         this.#nextIndex.set(batch.id, start + samples.length)
@@ -74,10 +84,11 @@ export class SingleAppends {
     start: number,
     samples: SampleInput[],
     texts: EncodedTexts[],
+    scored: (DirectlyScored | null)[],
   ): Promise<Statement[]> {
     const inline: InlineSample[] = []
     samples.forEach((sample, i) => {
-      if (sample.score != null) return
+      if (sample.score != null || scored[i]) return
       const { prompt, response, groundTruth, extraInfo, encoding } = texts[i] as EncodedTexts
       inline.push({
         idx: start + i,
@@ -103,7 +114,7 @@ function appendStatement(
   start: number,
   samples: SampleInput[],
   texts: EncodedTexts[],
-  turn: number,
+  notify: string,
 ): Statement {
   return {
     name: 'append-singles',
@@ -120,7 +131,7 @@ function appendStatement(
       textArray(texts.map((t) => t.groundTruth)),
       textArray(texts.map((t) => t.extraInfo)),
       plainArray(texts.map((t) => t.encoding)),
-      `q${INTERACTIVE_POOL}:${turn}`,
+      notify,
     ],
   }
 }
@@ -141,6 +152,26 @@ function keyStatements(batchId: number, start: number, keys: (ScoreKey | null)[]
       ],
     },
   ]
+}
+
+/** Results count when they are on disk: the flush makes the whole transaction wait for that. */
+function endStatements(
+  batchId: number,
+  start: number,
+  scored: (DirectlyScored | null)[],
+): Statement[] {
+  const byWorker = new Map<number, FlushedSample[]>()
+  scored.forEach((direct, i) => {
+    if (direct === null) return
+    const list = byWorker.get(direct.workerId) ?? []
+    list.push({ ...direct.end, batchId, index: start + i })
+    byWorker.set(direct.workerId, list)
+  })
+  return [...byWorker].flatMap(([workerId, samples]) => {
+    const attempts = attemptsStatement(workerId, samples)
+    const flush = flushStatement(workerId, samples)
+    return attempts === null ? [flush] : [attempts, flush]
+  })
 }
 
 function inJobs(samples: InlineSample[]): InlineSample[][] {

@@ -1,5 +1,6 @@
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
+import { durationAsStored } from '../store/sql/flush.ts'
 import { positionOf, samplesByIndex, toResult } from '../store/sql/results.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
 import type { Result, SampleInput } from '../wire/trainer.ts'
@@ -129,9 +130,10 @@ export class SingleResults {
   }
 }
 
-function resultOf(
+/** What the caller is told of a sample that a local worker scored. */
+export function resultOf(
   sample: SampleInput,
-  end: EndedMessage['samples'][number],
+  end: Omit<EndedMessage['samples'][number], 'batchId'>,
   workerId: number,
 ): Result {
   return {
@@ -144,10 +146,10 @@ function resultOf(
     substituted: end.substituted,
     rewardExtraInfo: end.extra ?? {},
     position: positionOf(sample.responseLength ?? null),
-    queueMs: end.queueMs,
-    scoreMs: end.scoreMs,
+    queueMs: durationAsStored(end.queueMs),
+    scoreMs: durationAsStored(end.scoreMs),
     attempts: end.attempts,
-    serverName: end.serverName,
+    serverName: end.serverName === '' ? null : end.serverName,
     workerId: `w${workerId}`,
   }
 }

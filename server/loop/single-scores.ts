@@ -3,14 +3,16 @@ import { RewardOpsError } from '../errors.ts'
 import { checkRulesForMore } from '../rewards/resolve.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
+import type { DirectEndMessage } from '../wire/direct-score.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
 import type { Result, ScoreInput } from '../wire/trainer.ts'
 import { type AcceptContext, acceptBatch } from './accept/accept-batch.ts'
 import { BatchDraft } from './accept/batch-draft.ts'
 import { batchNumber } from './batch-reader.ts'
+import { type DirectlyScored, DirectScores, type WorkerChannel } from './direct-scores.ts'
 import type { BatchSignals } from './signals.ts'
 import { SingleAppends } from './single-appends.ts'
-import { SingleResults } from './single-results.ts'
+import { resultOf, SingleResults } from './single-results.ts'
 
 /** Calls that arrive while an append is under way join the next one: 2,000 at once are 10 commits, not 2,000. */
 const MAX_JOINED = 256
@@ -18,7 +20,17 @@ const MAX_JOINED = 256
 interface Waiting {
   input: ScoreInput
   hash: Buffer | null
-  settle: (outcome: { batchId: number; index: number } | Error) => void
+  /** Its end, where a worker gave it before the sample was stored. */
+  scored: DirectlyScored | null
+  settle: (outcome: Stored | Error) => void
+}
+
+/** Where a call's sample is. */
+interface Stored {
+  batchId: number
+  index: number
+  /** It was stored by this very call, with its end if it had one: not an earlier call's sample of the same key. */
+  stored: boolean
 }
 
 /**
@@ -33,10 +45,14 @@ export class SingleScores {
   readonly #waiting = new Map<string, Waiting[]>()
   readonly #appending = new Set<string>()
   readonly #specs = new Map<number, BatchSpec>()
+  /** Batches that took samples lately, by what calls name them by. */
+  readonly #open = new Map<string, BatchSpec>()
   readonly #results: SingleResults
+  readonly #direct: DirectScores
 
-  constructor(db: Database, accept: AcceptContext, signals: BatchSignals) {
+  constructor(db: Database, accept: AcceptContext, signals: BatchSignals, workers: WorkerChannel) {
     this.#db = db
+    this.#direct = new DirectScores(workers, accept.clockOffsetMs)
     this.#accept = accept
     this.#results = new SingleResults(db, signals)
     this.#appends = new SingleAppends(accept)
@@ -55,12 +71,23 @@ export class SingleScores {
       if (known) return this.#results.wait(known.batchId, known.index, null, signal)
     }
     const key = input.batchId ?? implicitKeyOf(input)
-    const at = await new Promise<{ batchId: number; index: number }>((resolve, reject) => {
+    const batch = this.#open.get(key)
+    const scored = batch === undefined ? null : await this.#direct.score(batch, sample)
+    const at = await new Promise<Stored>((resolve, reject) => {
       const list = this.#waiting.get(key) ?? []
       this.#waiting.set(key, list)
-      list.push({ input, hash, settle: (o) => (o instanceof Error ? reject(o) : resolve(o)) })
+      list.push({
+        input,
+        hash,
+        scored,
+        settle: (o) => (o instanceof Error ? reject(o) : resolve(o)),
+      })
       void this.#appendWaiting(key)
     })
+    if (scored !== null && at.stored) {
+      this.#direct.timed(at.batchId, scored.end.scoreMs)
+      return resultOf(sample, { ...scored.end, ...at }, scored.workerId)
+    }
     return this.#results.wait(at.batchId, at.index, sample, signal)
   }
 
@@ -69,8 +96,13 @@ export class SingleScores {
     this.#results.stop()
   }
 
-  /** A local worker tells what it committed. */
-  ended(message: EndedMessage): void {
+  /** A local worker tells what it committed, or what it made of a sample it was handed. */
+  ended(message: EndedMessage | DirectEndMessage): void {
+    if (message.type === 'scored') {
+      this.#direct.onScored(message)
+      return
+    }
+    for (const { batchId, scoreMs } of message.samples) this.#direct.timed(batchId, scoreMs)
     this.#results.ended(message)
   }
 
@@ -124,16 +156,14 @@ export class SingleScores {
   }
 
   /** Another call with the same key was quicker: its sample is this call's too. */
-  async #afterFailure(
-    call: Waiting,
-    error: unknown,
-  ): Promise<{ batchId: number; index: number } | Error> {
+  async #afterFailure(call: Waiting, error: unknown): Promise<Stored | Error> {
     if ((error as { constraint?: string }).constraint === 'score_key_pkey') {
       const known = await this.#known(
         call.input.idempotencyKey as string,
         call.hash as Buffer,
       ).catch((e: Error) => e)
-      if (known) return known
+      if (known instanceof Error) return known
+      if (known) return { ...known, stored: false }
     }
     return error as Error
   }
@@ -152,9 +182,15 @@ export class SingleScores {
     const keys = calls.map((call) =>
       call.hash ? { key: call.input.idempotencyKey as string, hash: call.hash } : null,
     )
-    const start = await this.#appends.append(spec, samples, keys)
+    const start = await this.#appends.append(
+      spec,
+      samples,
+      keys,
+      calls.map((call) => call.scored),
+    )
     if (start === 'closed') {
       this.#specs.delete(batchId)
+      this.#open.delete(key)
       // The implicit batch closed between two calls: the next one opens another.
       if (again && !first.batchId) {
         this.#implicit.delete(key)
@@ -162,8 +198,10 @@ export class SingleScores {
       }
       throw new RewardOpsError('batch_closed', `b${batchId} takes no more samples.`)
     }
+    if (this.#open.size > 1_000) this.#open.clear()
+    this.#open.set(key, spec)
     calls.forEach((call, i) => {
-      call.settle({ batchId, index: start + i })
+      call.settle({ batchId, index: start + i, stored: true })
     })
   }
 

@@ -4,7 +4,13 @@ import { fileURLToPath } from 'node:url'
 import type { Logger } from '../log.ts'
 import { type Database, throughOutage } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
+import type {
+  DirectEndMessage,
+  DirectScoreMessage,
+  ForgetScoreMessage,
+} from '../wire/direct-score.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
+import type { WorkerChannel } from './direct-scores.ts'
 
 /** A worker that dies again and again is started after this long at most. */
 const MAX_BACKOFF_MS = 5_000
@@ -22,7 +28,7 @@ export interface SupervisorOptions {
   /** The environment the workers inherit. */
   env: NodeJS.ProcessEnv
   /** Hears what the workers tell over their channel. */
-  onMessage: (message: EndedMessage) => void
+  onMessage: (message: EndedMessage | DirectEndMessage) => void
   db: Database
   queue: JobQueue
   log: Logger
@@ -33,7 +39,7 @@ export interface SupervisorOptions {
  *
  *   start ─▶ running ──exit──▶ jobs given back ──back-off──▶ start
  */
-export class WorkerSupervisor {
+export class WorkerSupervisor implements WorkerChannel {
   readonly #options: SupervisorOptions
   readonly #children = new Map<number, ChildProcess>()
   #stopping = false
@@ -52,6 +58,14 @@ export class WorkerSupervisor {
     return [...this.#children.values()].flatMap((child) =>
       child.pid === undefined ? [] : [child.pid],
     )
+  }
+
+  send(message: DirectScoreMessage | ForgetScoreMessage, turn: number): boolean {
+    const children = [...this.#children.values()]
+    const child = children[turn % Math.max(1, children.length)]
+    if (child === undefined || !child.connected || this.#stopping) return false
+    child.send(message, () => {})
+    return true
   }
 
   #spawn(slot: number, failures: number): void {
@@ -75,7 +89,9 @@ export class WorkerSupervisor {
       },
     )
     this.#children.set(slot, child)
-    child.on('message', (message) => this.#options.onMessage(message as EndedMessage))
+    child.on('message', (message) =>
+      this.#options.onMessage(message as EndedMessage | DirectEndMessage),
+    )
     child.on('error', (error) =>
       this.#options.log.error({ err: error.message }, 'worker not started'),
     )

@@ -1,7 +1,14 @@
-import { type BalancingPolicy, roundRobin } from './policy.ts'
+import { CopyBudget } from './copy-budget.ts'
+import { FairQueue } from './fair-queue.ts'
+import { GroupHomes } from './group-homes.ts'
+import type { BalancingPolicy, PolicyName } from './policies/policy.ts'
+import { DEFAULT_POLICY, policyNamed } from './policies/registry.ts'
 import type { PoolServer } from './pool-server.ts'
+import { RetryBudget } from './retry-budget.ts'
+import type { CopyKind, RouterOptions } from './router-types.ts'
 import type { Row } from './row.ts'
 import { RowQueue } from './row-queue.ts'
+import { TokenEstimate } from './token-estimate.ts'
 
 /** Calls begun in one go; the rest a turn of the loop later, so that 5,000 waiting rows do not stall it for 0.2 s. */
 const DISPATCH_BATCH = 64
@@ -11,28 +18,48 @@ const RETRY_SCAN = 64
 const DESCRIBED = 3
 /** See `RouterOptions.patienceMs`. */
 const PATIENCE_MS = 2_000
+/** See `RouterOptions.queueRows`. */
+const QUEUE_ROWS = 10_000
 /** A server that pauses longer than this, by its own Retry-After, is not waited for. */
 const PAUSE_WORTH_MS = 250
+/** A group stays with its server while that has at most so much more than the pool's mean. */
+const BOUNDED_LOAD = 1.25
+
+/** What a pool tells its router. */
+export interface ModelPoolListener {
+  /** Sends a row to a server with room. */
+  start(row: Row, server: PoolServer, copy: CopyKind | null, nowMs: number): void
+  /** Rows wait which more slots or permits would let go. */
+  onShort(pool: ModelPool): void
+}
 
 /**
  * The servers of one model and the rows that wait for them. A row is bound to a server only when that server has a
- * free slot. Rows that lost an attempt stand before the others.
+ * free slot. In order: copies of rows whose server went silent, rows that lost an attempt, then the others by their
+ * class, run, deadline and size. A server that took up a group goes on with it while others take up the next.
  */
 export class ModelPool {
   readonly model: string
   readonly servers: PoolServer[] = []
+  readonly estimate = new TokenEstimate()
+  readonly copyBudget = new CopyBudget()
+  readonly retryBudget = new RetryBudget()
   /** Rows of the model that are not done, wherever they are. */
   rowCount = 0
-  /** Rows somebody waits for one by one: few, and before all others. */
-  readonly #urgent = new RowQueue()
+  /** Judges: never sent twice, never shared. */
+  generative = false
+  readonly #copies = new RowQueue()
   readonly #retries = new RowQueue()
-  readonly #fresh = new RowQueue()
-  readonly #policy: BalancingPolicy
+  readonly #fresh: FairQueue<Row>
+  readonly #homes = new GroupHomes()
   readonly #patienceMs: number
-  readonly #start: (row: Row, server: PoolServer, nowMs: number) => void
-  readonly #onShort: (pool: ModelPool) => void
+  readonly #queueRows: number
+  readonly #options: RouterOptions
+  readonly #listener: ModelPoolListener
   readonly #candidates: PoolServer[] = []
   readonly #eligible: PoolServer[] = []
+  #policy: BalancingPolicy
+  #pinnedWaiting = 0
   /** Rows admitted without waiting since the caller's code began to run. */
   #burst = 0
   readonly #endBurst = () => {
@@ -41,55 +68,113 @@ export class ModelPool {
   #microtask = false
   #immediate: NodeJS.Immediate | null = null
 
-  /** `start` sends a row to a server; `onShort` hears that rows wait which more slots would let go. */
-  constructor(
-    model: string,
-    start: (row: Row, server: PoolServer, nowMs: number) => void,
-    onShort: (pool: ModelPool) => void,
-    patienceMs = PATIENCE_MS,
-    policy: BalancingPolicy = roundRobin(),
-  ) {
+  constructor(model: string, listener: ModelPoolListener, options: RouterOptions) {
     this.model = model
-    this.#start = start
-    this.#onShort = onShort
-    this.#policy = policy
-    this.#patienceMs = patienceMs
+    this.#listener = listener
+    this.#options = options
+    this.#patienceMs = options.patienceMs ?? PATIENCE_MS
+    this.#queueRows = options.queueRows ?? QUEUE_ROWS
+    this.#policy = this.#make(options.policy ?? DEFAULT_POLICY)
+    this.#fresh = new FairQueue<Row>()
   }
 
-  /** Rows waiting for a slot; not those in back-off. */
+  /** Another policy from now on; null: the router's default. */
+  set policy(name: PolicyName | null) {
+    const wanted = name ?? this.#options.policy ?? DEFAULT_POLICY
+    if (wanted === this.#policy.name) return
+    this.#policy = this.#make(wanted)
+    for (const server of this.servers) this.#unpin(server)
+    this.pumpSoon()
+  }
+
+  /** Rows waiting for a slot, copies among them; not those in back-off. */
   get waiting(): number {
-    return this.#urgent.size + this.#retries.size + this.#fresh.size
+    return this.#copies.size + this.#retries.size + this.#fresh.size + this.#pinnedWaiting
+  }
+
+  /** Rows that have not been sent at all and wait. */
+  get fresh(): number {
+    return this.#fresh.size + this.#pinnedWaiting
+  }
+
+  /** Estimated tokens of the rows that wait for their first call. */
+  get waitingTokens(): number {
+    return this.#fresh.tokens
+  }
+
+  /** True: as many rows wait as may; who only asks for a slot is asked to come back. */
+  get isFull(): boolean {
+    return this.waiting >= this.#queueRows
+  }
+
+  /** Calls in flight over its servers. */
+  get inFlight(): number {
+    let n = 0
+    for (const server of this.servers) n += server.inFlight
+    return n
   }
 
   add(server: PoolServer): void {
     this.servers.push(server)
+    this.generative = this.servers.some((each) => each.kind === 'generative')
   }
 
   remove(server: PoolServer): void {
     const index = this.servers.indexOf(server)
     if (index >= 0) this.servers.splice(index, 1)
     this.#policy.forget(server.id)
+    this.orphan(server)
+    this.#unpin(server)
+  }
+
+  /** A server takes nothing for a while: its groups are anybody's. */
+  orphan(server: PoolServer): void {
+    for (const group of server.groups) this.#fresh.releaseGroup(group)
+    this.#homes.forget(server)
+  }
+
+  /** In how many ms it is worth coming back: when what waits now is done, 1 to 30 s. */
+  comeBackInMs(nowMs: number): number {
+    let perSecond = 0
+    for (const server of this.servers) {
+      if (server.isHealthy(nowMs)) perSecond += server.tokensPerSecond ?? 0
+    }
+    if (perSecond === 0) return 2_000
+    const seconds = Math.ceil(this.#fresh.tokens / perSecond)
+    return Math.min(30_000, Math.max(1_000, seconds * 1_000))
   }
 
   /** Lets a new row go at once if a server has room and none waits before it, else queues it. */
   admit(row: Row, nowMs: number): void {
-    const queue = row.request.urgent === true ? this.#urgent : this.#fresh
+    if (row.tried !== null) {
+      this.readmit(row)
+      return
+    }
+    if (this.#policy.name === 'deterministic') {
+      this.#pin(row, nowMs)
+      return
+    }
     if (this.waiting > 0 || this.#immediate !== null) {
-      queue.push(row)
+      this.#queue(row)
       this.pumpSoon()
       return
     }
-    if (this.#burst >= DISPATCH_BATCH) {
-      queue.push(row)
-      this.#pumpNextTurn()
+    if (
+      this.#burst >= DISPATCH_BATCH ||
+      (row.group !== undefined && row.priorityClass === 'step')
+    ) {
+      // A step's rows come together: seen together, the longest goes first and groups stay whole.
+      this.#queue(row)
+      if (this.#burst >= DISPATCH_BATCH) this.#pumpNextTurn()
+      else this.pumpSoon()
       return
     }
     if (this.#burst++ === 0) queueMicrotask(this.#endBurst)
     if (this.#gather(nowMs)) {
-      this.#start(row, this.#policy.pick(this.#candidates, row.request.key), nowMs)
+      this.#listener.start(row, this.#policy.pick(this.#candidates, row), null, nowMs)
     } else {
-      queue.push(row)
-      this.#onShort(this)
+      this.#queue(row)
+      this.#listener.onShort(this)
     }
   }
 
@@ -101,6 +186,28 @@ export class ModelPool {
       this.pumpSoon()
     }, this.#patienceMs)
     this.pumpSoon()
+  }
+
+  /** Queues a row for a second call while its first is out. */
+  wantCopy(row: Row, kind: CopyKind): void {
+    if (row.queue !== null || row.copyWanted !== null) return
+    row.copyWanted = kind
+    this.#copies.push(row)
+    this.pumpSoon()
+  }
+
+  /** Takes a row out of whatever queue it waits in. */
+  withdraw(row: Row): void {
+    row.queue?.remove(row)
+    if (row.copyWanted !== null && row.copyWanted !== 'stall') {
+      this.copyBudget.forgone()
+    }
+    row.copyWanted = null
+    if (row.pinned !== null) this.#pinnedWaiting--
+    row.pinned = null
+    if (!row.queuedFresh) return
+    row.queuedFresh = false
+    this.#fresh.remove(row)
   }
 
   /** What its servers do instead of taking a row, for the reason a row could not be scored. */
@@ -148,14 +255,20 @@ export class ModelPool {
         return
       }
       if (
-        !this.#bindFirst(this.#urgent, nowMs) &&
+        !this.#bindCopy(nowMs) &&
         !this.#bindRetry(nowMs) &&
-        !this.#bindFirst(this.#fresh, nowMs)
+        !this.#bindFresh(nowMs) &&
+        !this.#bindPinned(nowMs)
       ) {
         break
       }
     }
-    if (this.waiting > 0) this.#onShort(this)
+    if (this.waiting > 0) this.#listener.onShort(this)
+  }
+
+  #make(name: PolicyName): BalancingPolicy {
+    const { seed } = this.#options
+    return policyNamed(name, seed === undefined ? {} : { seed })
   }
 
   #pumpNextTurn(): void {
@@ -165,30 +278,174 @@ export class ModelPool {
     })
   }
 
+  #queue(row: Row): void {
+    row.queuedFresh = true
+    this.#fresh.push(row)
+  }
+
   #gather(nowMs: number): boolean {
     const candidates = this.#candidates
     candidates.length = 0
-    for (const server of this.servers) if (server.hasRoom(nowMs)) candidates.push(server)
+    const panic = this.#isPanic(nowMs)
+    for (const server of this.servers) if (server.hasRoom(nowMs, panic)) candidates.push(server)
     return candidates.length > 0
   }
 
-  #bindFirst(queue: RowQueue, nowMs: number): boolean {
-    const row = queue.first
-    if (row === null) return false
-    queue.remove(row)
-    this.#start(row, this.#policy.pick(this.#candidates, row.request.key), nowMs)
-    return true
+  /** Fewer than half of its ready servers take work: those that are out for being slow are better than none. */
+  #isPanic(nowMs: number): boolean {
+    let soft = false
+    for (const server of this.servers) if (server.health.isSoftOut) soft = true
+    if (!soft) return false
+    let ready = 0
+    let healthy = 0
+    for (const server of this.servers) {
+      if (server.state !== 'ready') continue
+      ready++
+      if (server.isHealthy(nowMs)) healthy++
+    }
+    return healthy * 2 < ready
+  }
+
+  #bindCopy(nowMs: number): boolean {
+    let row = this.#copies.first
+    for (let seen = 0; row !== null && seen < RETRY_SCAN; seen++, row = row.queueNext) {
+      const eligible = this.#eligible
+      eligible.length = 0
+      for (const server of this.#candidates) {
+        if (!row.hasTried(server) && server.health.state(nowMs) === 'ok') eligible.push(server)
+      }
+      if (eligible.length === 0) continue
+      const kind = row.copyWanted as CopyKind
+      this.#copies.remove(row)
+      row.copyWanted = null
+      this.#listener.start(row, this.#policy.pick(eligible, row), kind, nowMs)
+      return true
+    }
+    return false
   }
 
   #bindRetry(nowMs: number): boolean {
+    if (this.#retries.size === 0 || !this.retryBudget.allows(this.inFlight)) return false
     let row = this.#retries.first
     for (let seen = 0; row !== null && seen < RETRY_SCAN; seen++, row = row.queueNext) {
       if (!this.#findEligible(row, nowMs)) continue
       this.#retries.remove(row)
-      this.#start(row, this.#policy.pick(this.#eligible, row.request.key), nowMs)
+      this.#listener.start(row, this.#policy.pick(this.#eligible, row), null, nowMs)
       return true
     }
     return false
+  }
+
+  /**
+   * The next row, and its server. The server is the policy's choice; it goes on with the groups it took up, else takes
+   * up the next that nobody has, else helps with the group with the most left. A row whose group is at home at another
+   * server with room goes there, unless that has much more than the others: a lone group is spread, a full step is not.
+   */
+  #bindFresh(nowMs: number): boolean {
+    const head = this.#fresh.peek()
+    if (head === null) return false
+    let server = this.#policy.pick(this.#candidates, head)
+    const group = head.group
+    if (group === undefined || head.priorityClass === 'interactive') {
+      return this.#send(head, server, nowMs)
+    }
+    const home = this.#homes.of(group)
+    if (home === null) {
+      const own = this.#ownRow(server)
+      if (own !== null) return this.#send(own, server, nowMs)
+      this.#homes.take(group, server)
+      server.groups.push(group)
+      return this.#send(head, server, nowMs)
+    }
+    if (home !== server && this.#candidates.includes(home) && !this.#isOverloaded(home, head)) {
+      server = home
+    }
+    if (home === server) return this.#send(head, server, nowMs)
+    const own = this.#ownRow(server)
+    if (own !== null) return this.#send(own, server, nowMs)
+    const next = this.#fresh.peekUnbegun()
+    if (next !== null) {
+      if (next.group !== undefined) {
+        this.#homes.take(next.group, server)
+        server.groups.push(next.group)
+      }
+      return this.#send(next, server, nowMs)
+    }
+    const heaviest = this.#fresh.heaviestGroup()
+    const stolen = heaviest === null ? null : this.#fresh.firstOfGroup(heaviest)
+    return this.#send(stolen ?? head, server, nowMs)
+  }
+
+  /** A waiting row of a group the server took up; groups without any are struck off. */
+  #ownRow(server: PoolServer): Row | null {
+    const { groups } = server
+    while (groups.length > 0) {
+      const row = this.#fresh.firstOfGroup(groups[0] as string)
+      if (row !== null) return row
+      groups.shift()
+    }
+    return null
+  }
+
+  #isOverloaded(home: PoolServer, row: Row): boolean {
+    let tokens = this.#fresh.tokens
+    let usable = 0
+    for (const server of this.servers) {
+      if (server.slots === 0 || server.state !== 'ready') continue
+      usable++
+      tokens += server.workTokens
+    }
+    return home.workTokens + row.tokens > (BOUNDED_LOAD * tokens) / Math.max(1, usable)
+  }
+
+  #send(row: Row, server: PoolServer, nowMs: number): boolean {
+    row.queuedFresh = false
+    this.#fresh.take(row)
+    this.#listener.start(row, server, null, nowMs)
+    return true
+  }
+
+  /** The `deterministic` policy looks at no load: the row waits for the one server it is for. */
+  #pin(row: Row, nowMs: number): void {
+    const eligible = this.#eligible
+    eligible.length = 0
+    for (const server of this.servers) if (server.isHealthy(nowMs)) eligible.push(server)
+    if (eligible.length === 0) {
+      this.#queue(row)
+      this.#listener.onShort(this)
+      return
+    }
+    const server = this.#policy.pick(eligible, row)
+    row.pinned = server
+    server.pinned.push(row)
+    this.#pinnedWaiting++
+    this.pumpSoon()
+  }
+
+  #bindPinned(nowMs: number): boolean {
+    if (this.#pinnedWaiting === 0) return false
+    for (const server of this.#candidates) {
+      const row = server.pinned.first
+      if (row === null) continue
+      this.withdraw(row)
+      this.#listener.start(row, server, null, nowMs)
+      return true
+    }
+    // Those whose server is out or gone are for another one meanwhile.
+    for (const server of this.servers) {
+      if (server.pinned.size > 0 && !server.isHealthy(nowMs) && this.anyHealthy(nowMs)) {
+        this.#unpin(server)
+        return true
+      }
+    }
+    return false
+  }
+
+  #unpin(server: PoolServer): void {
+    for (let row = server.pinned.first; row !== null; row = server.pinned.first) {
+      this.withdraw(row)
+      this.admit(row, performance.now())
+    }
   }
 
   /**

@@ -1,15 +1,15 @@
 import type { Engine, EngineTarget, FailureClass } from '../engines/engine.ts'
 import { engineOf } from '../engines/registry.ts'
+import type { ServerState } from '../wire/servers.ts'
+import { AdaptiveLimit } from './concurrency-limit.ts'
+import type { Flight } from './flight.ts'
 import { LatencyHistogram } from './latency-histogram.ts'
-import type { PolicyServer } from './policy.ts'
-import type {
-  HealthState,
-  RouterOptions,
-  RouterServer,
-  RouterServerState,
-  RouterServerStats,
-} from './router-types.ts'
-import { ServerHealth } from './server-health.ts'
+import { Permits } from './permits.ts'
+import type { PolicyServer } from './policies/policy.ts'
+import type { RouterOptions, RouterServer, RouterServerStats } from './router-types.ts'
+import { RowQueue } from './row-queue.ts'
+import { type OnHealthChange, ServerHealth } from './server-health.ts'
+import { ServerRating } from './server-rating.ts'
 import { Transport } from './transport.ts'
 
 /** Longest pause a server may ask for by Retry-After. */
@@ -19,12 +19,22 @@ const REFUSALS_TO_PAUSE = 3
 /** Its pause: 100 ms, doubled while the answers go on, at most 5 s; half of it is random. */
 const BUSY_STEP_MS = 100
 const BUSY_MAX_MS = 5_000
+/** Bounds of a limit that is found by measuring, over all processes. */
+const MEASURED_FROM = { discriminative: 8, generative: 16 }
+const MEASURED_MIN = 4
+const MEASURED_MAX = 96
+/** A server of which nothing was told in this time is not taken to be loaded by others. */
+const LOAD_STALE_MS = 10_000
+/** What many faults together mean: half of the calls of the last 30 s, and enough of them to tell. */
+const FAULT_SHARE = 0.5
+const FAULTS_OF = 10
+const CORRUPT_TO_EJECT = 3
 
 /** What a server tells its router. */
 export interface PoolServerListener {
   /** It may take a call again that it could not take before. */
   onRoom(server: PoolServer): void
-  onHealth(server: PoolServer, from: HealthState, to: HealthState, cause: string): void
+  onHealth(server: PoolServer, ...change: Parameters<OnHealthChange>): void
 }
 
 /** One registered server inside one process: its connections, its counters, and whether it may be sent work. */
@@ -32,6 +42,8 @@ export class PoolServer implements PolicyServer {
   readonly id: number
   readonly health: ServerHealth
   readonly latency = new LatencyHistogram()
+  readonly rating = new ServerRating()
+  readonly permits = new Permits()
   readonly failures: Record<FailureClass, number> = {
     client: 0,
     busy: 0,
@@ -40,23 +52,40 @@ export class PoolServer implements PolicyServer {
     corrupt: 0,
     conn_race: 0,
   }
+  /** Groups it took up whose rows still wait, oldest first. */
+  readonly groups: string[] = []
+  /** Rows bound to it whatever its load, by the `deterministic` policy. */
+  readonly pinned = new RowQueue()
   name = ''
   model = ''
+  kind: 'discriminative' | 'generative' = 'discriminative'
   weight = 1
-  state: RouterServerState | 'removed' = 'registering'
+  state: ServerState | 'removed' = 'registering'
   engine: Engine = engineOf('vllm')
   target: EngineTarget = { model: null, version: null }
   headers: string[] = []
   transport: Transport
+  limit: AdaptiveLimit
   /** The key, to keep it out of what is told of a failure. */
   apiKey: string | null = null
   requests = 0
   retries = 0
   errors = 0
+  copies = 0
+  tokens = 0
+  /** Calls in flight, oldest first. */
+  oldest: Flight | null = null
+  #newest: Flight | null = null
+  /** When it last answered anything, or got work after having none. */
+  progressAtMs = 0
 
   #inFlight = 0
+  #workTokens = 0
   #slots = 0
+  #slotsUntilMs = Number.POSITIVE_INFINITY
   #maxInFlight = Number.POSITIVE_INFINITY
+  #limitKey = ''
+  #processes = 1
   #url = ''
   #busyUntilMs = 0
   #pausedAtMs = 0
@@ -66,19 +95,23 @@ export class PoolServer implements PolicyServer {
   #refusals = 0
   #wakeTimer: NodeJS.Timeout | null = null
   #outCause = ''
+  #othersWaiting = 0
+  #loadAtMs = 0
   readonly #listener: PoolServerListener
 
   constructor(config: RouterServer, listener: PoolServerListener, options: RouterOptions = {}) {
     this.id = config.id
     this.#listener = listener
-    this.health = new ServerHealth((from, to, cause) => {
-      if (to === 'out') {
+    this.#processes = Math.max(1, options.processes ?? 1)
+    this.health = new ServerHealth((from, to, cause, evidence) => {
+      if (to === 'out' || to === 'suspect') {
         this.#outCause = cause
         this.#wakeLater()
       }
-      listener.onHealth(this, from, to, cause)
+      listener.onHealth(this, from, to, cause, evidence)
     }, options.outStepMs)
     this.transport = this.#connectTo(config.url)
+    this.limit = new AdaptiveLimit({ initial: 1, min: 1, max: 1, fixed: true })
     this.update(config)
   }
 
@@ -86,22 +119,37 @@ export class PoolServer implements PolicyServer {
   update(config: RouterServer): void {
     this.name = config.name
     this.model = config.model
+    this.kind = config.kind ?? 'discriminative'
     this.weight = config.weight > 0 ? config.weight : 1
-    this.#maxInFlight = config.maxInFlight ?? Number.POSITIVE_INFINITY
+    this.#setLimit(config)
+    this.permits.limit(config.limited?.requests === true, config.limited?.tokens === true)
     this.engine = engineOf(config.engine)
     this.apiKey = config.apiKey
     this.headers = ['content-type', 'application/json', 'accept', 'application/json']
     if (config.apiKey !== null) this.headers.push('authorization', `Bearer ${config.apiKey}`)
+    const nowMs = performance.now()
     if (this.#url !== config.url) {
       this.transport.retire()
       this.transport = this.#connectTo(config.url)
-      this.health.reset()
+      this.health.reset(nowMs)
+      this.rating.reset()
     } else if (config.state === 'ready' && this.state !== 'ready') {
-      this.health.reset()
+      this.health.reset(nowMs)
     }
     const basePath = new URL(config.url).pathname.replace(/\/+$/, '')
-    this.target = { model: config.model, version: config.version, basePath }
+    const { version, route } = config
+    this.target = { model: config.model, version, basePath, route: route ?? null }
     this.state = config.state
+  }
+
+  /** So many processes share the server: what each lets itself have at first is its part. */
+  set processes(processes: number) {
+    this.#processes = Math.max(1, processes)
+  }
+
+  /** Its address, base path included. */
+  get url(): string {
+    return this.#url
   }
 
   /** Calls in flight from this process. */
@@ -109,60 +157,149 @@ export class PoolServer implements PolicyServer {
     return this.#inFlight
   }
 
+  /** Tokens of what is in flight, as estimated. */
+  get workTokens(): number {
+    return this.#workTokens
+  }
+
   get slots(): number {
     return this.#slots
   }
 
-  set slots(slots: number) {
+  get tokensPerSecond(): number | null {
+    return this.rating.tokensPerSecond(performance.now())
+  }
+
+  get peakMsPerKtok(): number | null {
+    return this.rating.peakMsPerKtok(performance.now())
+  }
+
+  /** Calls of others waiting in it, as it says. */
+  get externalQueue(): number {
+    return performance.now() - this.#loadAtMs < LOAD_STALE_MS ? this.#othersWaiting : 0
+  }
+
+  /** A lease: so many at once, until then. */
+  setSlots(slots: number, untilMs: number): void {
     this.#slots = Math.max(0, Math.floor(slots))
+    this.#slotsUntilMs = untilMs
+  }
+
+  /** What the server says it has to do. */
+  setLoad(load: { running: number; waiting: number } | null): void {
+    if (load === null) {
+      this.#loadAtMs = 0
+      return
+    }
+    const nowMs = performance.now()
+    this.#loadAtMs = nowMs
+    this.#othersWaiting = Math.max(0, load.running + load.waiting - this.#inFlight)
+    if (load.waiting > 0) this.limit.noGrowth(nowMs)
   }
 
   /** More slots would be used, were they given: it has not as many as it may have. */
   get wantsSlots(): boolean {
-    return this.state === 'ready' && this.#slots < this.#maxInFlight
+    return this.state === 'ready' && this.#slots < this.#most
   }
 
   /** True when a call may go out now. */
-  hasRoom(nowMs: number): boolean {
-    return (
-      this.state === 'ready' &&
-      this.#inFlight < this.#slots &&
-      this.#inFlight < this.#maxInFlight &&
-      nowMs >= this.#busyUntilMs &&
-      this.health.admits(nowMs) &&
-      this.transport.hasLane
-    )
+  hasRoom(nowMs: number, panic = false): boolean {
+    if (this.state !== 'ready' || this.#inFlight >= this.#slots) return false
+    if (this.#inFlight >= this.#mostNow(nowMs) || nowMs >= this.#slotsUntilMs) return false
+    if (nowMs < this.#busyUntilMs || !this.permits.allow(nowMs)) return false
+    if (!this.health.admits(nowMs) && !(panic && this.health.isSoftOut)) return false
+    return this.transport.hasLane
   }
 
   /** True when it takes work in general, be it full or pausing at the moment: worth waiting for. */
   isUsable(nowMs: number): boolean {
-    return this.state === 'ready' && this.#slots > 0 && this.health.state(nowMs) === 'ok'
+    return this.#slots > 0 && this.isHealthy(nowMs)
   }
 
   /** True when it would take work if this process had a slot. */
   isHealthy(nowMs: number): boolean {
-    return this.state === 'ready' && this.health.state(nowMs) === 'ok'
+    if (this.state !== 'ready') return false
+    const state = this.health.state(nowMs)
+    return state === 'ok' || state === 'slow_start'
   }
 
   /** Slots this process could use, with so many rows waiting for the model. */
   demand(waiting: number, nowMs: number): number {
     if (this.state !== 'ready') return this.#inFlight
     // One slot is enough to find out whether a server that was out is back.
-    const useful = this.health.state(nowMs) === 'ok' ? waiting : Math.min(1, waiting)
-    return Math.min(this.#inFlight + useful, this.#maxInFlight)
+    const useful = this.isHealthy(nowMs) ? waiting : Math.min(1, waiting)
+    return Math.min(this.#inFlight + useful, Math.max(this.#inFlight, this.#mostNow(nowMs)))
   }
 
-  /** Takes a slot; gives the number for the health record. */
-  begin(isRetry: boolean): number {
+  /** Takes a slot; its flight is in the list from now on. */
+  begin(flight: Flight, isRetry: boolean): void {
+    const nowMs = flight.startedAtMs
+    if (this.#inFlight === 0) this.progressAtMs = nowMs
     this.#inFlight++
+    this.#workTokens += flight.row.tokens
     this.requests++
     if (isRetry) this.retries++
-    return this.health.begin()
+    if (flight.copy !== null) this.copies++
+    flight.older = this.#newest
+    if (this.#newest === null) this.oldest = flight
+    else this.#newest.newer = flight
+    this.#newest = flight
+    this.permits.use(flight.row.tokens)
+    this.limit.dispatched(nowMs, this.#inFlight)
+    this.rating.began(this.#inFlight, Math.min(this.#slots, this.#most))
+    flight.period = this.health.begin()
   }
 
   /** Gives a slot back. */
-  end(): void {
+  end(flight: Flight): void {
     this.#inFlight--
+    this.#workTokens = this.#inFlight === 0 ? 0 : this.#workTokens - flight.row.tokens
+    if (flight.older === null) this.oldest = flight.newer
+    else flight.older.newer = flight.newer
+    if (flight.newer === null) this.#newest = flight.older
+    else flight.newer.older = flight.older
+    flight.older = null
+    flight.newer = null
+  }
+
+  /** A call gave a score, in so many ms; `tokens` as counted, else as estimated. */
+  succeeded(flight: Flight, tokens: number | null, serviceMs: number, nowMs: number): void {
+    const counted = tokens ?? flight.row.tokens
+    this.progressAtMs = nowMs
+    this.#refusals = 0
+    this.#pauses = 0
+    this.tokens += counted
+    this.latency.add(serviceMs)
+    this.rating.completed(nowMs, counted, serviceMs)
+    this.limit.completed(nowMs, counted, true, serviceMs)
+    this.permits.correct(flight.row.tokens, counted)
+    this.health.succeeded(flight.period, nowMs)
+  }
+
+  /** A call failed by the server's fault; `weight` ½ for one that merely took too long. */
+  faulted(flight: Flight, weight: number, serviceMs: number, nowMs: number, cause: string): void {
+    if (weight === 1) this.progressAtMs = nowMs
+    this.rating.fault(nowMs, serviceMs, flight.row.tokens)
+    this.limit.completed(nowMs, 0, false, serviceMs)
+    this.health.faulted(flight.period, weight, nowMs, cause)
+    const { share, calls } = this.rating.faultShare(nowMs)
+    if (calls >= FAULTS_OF && share >= FAULT_SHARE && this.health.state(nowMs) === 'ok') {
+      const percent = Math.round(share * 100)
+      this.health.eject(nowMs, `${percent} % of its calls failed in 30 s; last: ${cause}`, false, {
+        faultPercent: percent,
+        calls,
+      })
+    }
+  }
+
+  /** It gave something that is not a score where another server gave one. */
+  wasCorrupt(period: number, nowMs: number): void {
+    this.health.faulted(period, 1, nowMs, 'a corrupt answer where another server gave a score')
+    if (this.rating.corrupt(nowMs) >= CORRUPT_TO_EJECT) {
+      this.health.eject(nowMs, 'answers that are no scores, where others gave scores', false, {
+        corruptIn60s: CORRUPT_TO_EJECT,
+      })
+    }
   }
 
   /**
@@ -170,6 +307,8 @@ export class PoolServer implements PolicyServer {
    * the server pauses only when it refuses all: sent on at full speed, each waiting row would use up its attempts.
    */
   refused(retryAfterMs: number | undefined, startedAtMs: number, nowMs: number): void {
+    this.progressAtMs = nowMs
+    this.limit.busy(nowMs)
     this.#refusals++
     let pauseMs = 0
     if (retryAfterMs !== undefined) {
@@ -190,14 +329,6 @@ export class PoolServer implements PolicyServer {
     return this.#busyUntilMs
   }
 
-  /** A call gave a score, in so many ms. */
-  succeeded(period: number, serviceMs: number): void {
-    this.#refusals = 0
-    this.#pauses = 0
-    this.latency.add(serviceMs)
-    this.health.succeeded(period)
-  }
-
   /** The server left the registry; its calls in flight finish. */
   remove(): void {
     this.state = 'removed'
@@ -215,8 +346,9 @@ export class PoolServer implements PolicyServer {
   describe(nowMs: number): string {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`
-    if (this.health.state(nowMs) !== 'ok') return `${name} is out: ${this.#outCause}`
+    if (!this.isHealthy(nowMs)) return `${name} is out: ${this.#outCause}`
     if (nowMs < this.#busyUntilMs) return `${name} is busy`
+    if (!this.permits.allow(nowMs)) return `${name} is at its limit a minute`
     return this.#slots === 0 ? `${name} has no slots here` : `${name} is full`
   }
 
@@ -240,13 +372,59 @@ export class PoolServer implements PolicyServer {
       consecutiveFaults: this.health.consecutiveFaults,
       inFlight: this.#inFlight,
       slots: this.#slots,
+      limit: this.#most,
+      workTokens: Math.round(this.#workTokens),
+      tokensPerSecond: this.rating.tokensPerSecond(nowMs),
       waiting,
       requests: this.requests,
       errors: this.errors,
       retries: this.retries,
+      copies: this.copies,
+      tokens: Math.round(this.tokens),
+      ejections: this.health.ejections,
       failures: { ...this.failures },
       latency: this.latency.toJSON(),
     }
+  }
+
+  /** Most it may have in flight from here, a slow start apart. */
+  get #most(): number {
+    return Math.min(this.limit.limit, this.#maxInFlight)
+  }
+
+  #mostNow(nowMs: number): number {
+    const share = this.health.share(nowMs)
+    return share === 1 ? this.#most : Math.max(1, Math.ceil(share * this.#most))
+  }
+
+  /** A given limit is the limit, and shrinks only while the server says that it is busy; else it is found by measuring. */
+  #setLimit(config: RouterServer): void {
+    const { maxInFlight, maxConcurrent } = config
+    const key = `${maxInFlight}/${maxConcurrent}/${config.engine}/${this.kind}`
+    if (key === this.#limitKey) return
+    this.#limitKey = key
+    this.#maxInFlight = maxInFlight ?? maxConcurrent ?? Number.POSITIVE_INFINITY
+    if (maxInFlight !== null) {
+      this.limit = new AdaptiveLimit({
+        initial: maxInFlight,
+        min: 1,
+        max: maxInFlight,
+        fixed: true,
+      })
+      return
+    }
+    const max = Math.min(MEASURED_MAX, maxConcurrent ?? MEASURED_MAX)
+    const wanted =
+      config.engine === 'llamacpp' && maxConcurrent != null
+        ? maxConcurrent
+        : MEASURED_FROM[this.kind]
+    const part = (n: number) => Math.max(1, Math.min(max, Math.ceil(n / this.#processes)))
+    this.limit = new AdaptiveLimit({
+      initial: part(wanted),
+      min: config.engine === 'llamacpp' ? 1 : part(MEASURED_MIN),
+      max,
+      fixed: false,
+    })
   }
 
   #connectTo(url: string): Transport {

@@ -109,7 +109,7 @@ describe('slots', () => {
     expect(fake.maxInFlight).toBe(2)
   })
 
-  test('rows wait in the order they came', async () => {
+  test('rows of one length wait in the order they came', async () => {
     const order: string[] = []
     const [fake] = await harness.serve(
       [
@@ -120,7 +120,7 @@ describe('slots', () => {
       ],
       1,
     )
-    const names = Array.from({ length: 200 }, (_, i) => `r${i}`)
+    const names = Array.from({ length: 200 }, (_, i) => `r${String(i).padStart(3, '0')}`)
     await Promise.all(names.map((response) => harness.score({ input: { prompt: 'Q', response } })))
     expect(order).toEqual(names)
     expect(fake?.maxInFlight).toBe(1)

@@ -1,18 +1,29 @@
+import { ChatRow } from './chat-row.ts'
 import { DemandNotifier } from './demand-notifier.ts'
-import { ModelPool } from './model-pool.ts'
+import type { Flight } from './flight.ts'
+import { ModelPool, type ModelPoolListener } from './model-pool.ts'
+import type { PolicyName } from './policies/policy.ts'
 import { PoolServer, type PoolServerListener } from './pool-server.ts'
+import { PoolWatch, WATCH_MS } from './pool-watch.ts'
 import type {
+  CopyKind,
   HealthState,
+  RatePermits,
   RewardRouter,
+  RouterChatRequest,
+  RouterChatResult,
   RouterEvent,
   RouterOptions,
   RouterResult,
   RouterServer,
   RouterServerStats,
   ScoreRequest,
+  SlotRequest,
 } from './router-types.ts'
-import { Row } from './row.ts'
+import type { Row } from './row.ts'
 import { RowLife, type RowLifeOwner } from './row-life.ts'
+import { ScoreRow } from './score-row.ts'
+import { type SlotResult, SlotRow } from './slot-row.ts'
 
 /** Makes a router without servers; rows wait until it has some. */
 export function createRewardRouter(options: RouterOptions = {}): RewardRouter {
@@ -20,19 +31,24 @@ export function createRewardRouter(options: RouterOptions = {}): RewardRouter {
 }
 
 /** The registry's servers, their pools, and what is told of them; a row's way is {@link RowLife}'s. */
-class Router implements RewardRouter, RowLifeOwner, PoolServerListener {
+class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoolListener {
   readonly #servers = new Map<number, PoolServer>()
   /** Servers gone from the registry with calls still in flight. */
   readonly #leaving = new Set<PoolServer>()
   readonly #pools = new Map<string, ModelPool>()
+  readonly #watches = new Map<ModelPool, PoolWatch>()
+  readonly #policies = new Map<string, PolicyName>()
   readonly #life = new RowLife(this)
   readonly #demand = new DemandNotifier()
   readonly #eventListeners = new Set<(event: RouterEvent) => void>()
   readonly #options: RouterOptions
+  #processes: number
+  #watching: NodeJS.Timeout | null = null
   #closed = false
 
   constructor(options: RouterOptions) {
     this.#options = options
+    this.#processes = options.processes ?? 1
   }
 
   setServers(configs: readonly RouterServer[]): void {
@@ -42,7 +58,10 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener {
       kept.add(config.id)
       const known = this.#servers.get(config.id)
       if (known === undefined) {
-        const server = new PoolServer(config, this, this.#options)
+        const server = new PoolServer(config, this, {
+          ...this.#options,
+          processes: this.#processes,
+        })
         this.#servers.set(config.id, server)
         this.#pool(config.model).add(server)
       } else {
@@ -64,17 +83,67 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener {
     }
     for (const [model, pool] of this.#pools) {
       // Rows in back-off still hold an emptied pool; they wait in it for a server that may come back.
-      if (pool.servers.length === 0 && pool.rowCount === 0) this.#pools.delete(model)
+      if (pool.servers.length === 0 && pool.rowCount === 0) this.#forget(model, pool)
       else pool.pumpSoon()
     }
   }
 
-  setSlots(serverId: number, slots: number): void {
+  setPolicy(model: string, policy: PolicyName | null): void {
+    if (policy === null) this.#policies.delete(model)
+    else this.#policies.set(model, policy)
+    const pool = this.#pools.get(model)
+    if (pool !== undefined) pool.policy = policy
+  }
+
+  setProcesses(processes: number): void {
+    this.#processes = Math.max(1, processes)
+    for (const server of this.#servers.values()) server.processes = this.#processes
+  }
+
+  setLoad(serverId: number, load: { running: number; waiting: number } | null): void {
+    this.#servers.get(serverId)?.setLoad(load)
+  }
+
+  setSlots(serverId: number, slots: number, untilMs = Number.POSITIVE_INFINITY): void {
     const server = this.#servers.get(serverId)
     if (server === undefined) return
-    server.slots = slots
+    const more = slots > server.slots
+    server.setSlots(slots, untilMs)
+    if (!more) return
     this.#demand.slotsGiven(server)
     this.#pools.get(server.model)?.pumpSoon()
+  }
+
+  setPermits(serverId: number, permits: RatePermits): void {
+    const server = this.#servers.get(serverId)
+    if (server === undefined) return
+    server.permits.add(permits, performance.now())
+    this.#pools.get(server.model)?.pumpSoon()
+  }
+
+  permitDemand(serverId: number): { requests: number; tokens: number; tokensOverspent: number } {
+    const server = this.#servers.get(serverId)
+    const pool = server === undefined ? undefined : this.#pools.get(server.model)
+    if (server === undefined || pool === undefined) {
+      return { requests: 0, tokens: 0, tokensOverspent: 0 }
+    }
+    const { requests, tokens } = server.permits.left(performance.now())
+    const room = Math.max(0, server.slots - server.inFlight)
+    const wanted = Math.min(pool.waiting, Math.max(room, 1))
+    return {
+      requests: pool.waiting === 0 ? 0 : Math.max(0, wanted - requests),
+      tokens: pool.waiting === 0 ? 0 : Math.max(0, pool.waitingTokens - tokens),
+      tokensOverspent: server.permits.takeOverspent(),
+    }
+  }
+
+  reclaimPermits(serverId: number): { requests: number; tokens: number } {
+    const server = this.#servers.get(serverId)
+    return server?.permits.takeUnused(performance.now()) ?? { requests: 0, tokens: 0 }
+  }
+
+  inFlight(serverId: number): number {
+    return this.#servers.get(serverId)?.inFlight ?? 0
   }
 
   demand(serverId: number): number {
@@ -96,14 +165,54 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener {
 
   score(request: ScoreRequest): Promise<RouterResult> {
     return new Promise((resolve) => {
-      if (this.#closed || request.signal?.aborted === true) {
-        const detail = this.#closed ? 'the router is closed' : 'aborted'
-        resolve({ ok: false, reason: 'cancelled', detail, attempts: [] })
+      const refused = this.#refused(request.signal)
+      if (refused !== null) {
+        resolve({ ok: false, reason: 'cancelled', detail: refused, attempts: [] })
         return
       }
       const nowMs = performance.now()
-      this.#life.begin(new Row(request, this.#pool(request.model), resolve, nowMs), nowMs)
+      this.#begin(new ScoreRow(request, this.#pool(request.model), resolve, nowMs), nowMs)
     })
+  }
+
+  chat(request: RouterChatRequest): Promise<RouterChatResult> {
+    return new Promise((resolve) => {
+      const refused = this.#refused(request.signal)
+      if (refused !== null) {
+        resolve({ ok: false, reason: 'cancelled', detail: refused, attempts: [] })
+        return
+      }
+      const nowMs = performance.now()
+      this.#begin(new ChatRow(request, this.#pool(request.model), resolve, nowMs), nowMs)
+    })
+  }
+
+  acquire(request: SlotRequest): Promise<SlotResult> {
+    return new Promise((resolve) => {
+      if (this.#refused(request.signal) !== null) {
+        resolve({ ok: false, reason: 'cancelled' })
+        return
+      }
+      const nowMs = performance.now()
+      const pool = this.#pool(request.model)
+      if (pool.isFull) {
+        resolve({ ok: false, reason: 'queue_full', retryAfterMs: pool.comeBackInMs(nowMs) })
+        return
+      }
+      const onRelease: ConstructorParameters<typeof SlotRow>[3] = (flight, end) =>
+        this.#life.slotEnded(flight, end)
+      this.#begin(new SlotRow(request, pool, resolve, onRelease, nowMs), nowMs)
+    })
+  }
+
+  models(): { model: string; kind: 'discriminative' | 'generative'; servers: number }[] {
+    return [...this.#pools.values()]
+      .filter((pool) => pool.servers.length > 0)
+      .map((pool) => ({
+        model: pool.model,
+        kind: pool.generative ? 'generative' : 'discriminative',
+        servers: pool.servers.length,
+      }))
   }
 
   snapshot(): RouterServerStats[] {
@@ -115,6 +224,8 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener {
 
   async close(): Promise<void> {
     this.#closed = true
+    if (this.#watching !== null) clearInterval(this.#watching)
+    this.#watching = null
     this.#life.cancelAll('the router was closed')
     this.#demand.close()
     this.#eventListeners.clear()
@@ -123,41 +234,92 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener {
     await Promise.all(servers.map((server) => server.close()))
   }
 
+  start(row: Row, server: PoolServer, copy: CopyKind | null, nowMs: number): void {
+    this.#life.start(row, server, copy, nowMs)
+  }
+
+  onShort(pool: ModelPool): void {
+    this.#demand.poolIsShort(pool)
+  }
+
   onServerIdle(server: PoolServer): void {
     this.#leaving.delete(server)
   }
 
   onPoolIdle(pool: ModelPool): void {
-    if (pool.servers.length === 0) this.#pools.delete(pool.model)
+    pool.copyBudget.idle()
+    if (pool.servers.length === 0) this.#forget(pool.model, pool)
   }
 
   onRoom(server: PoolServer): void {
     this.#pools.get(server.model)?.pumpSoon()
   }
 
-  onHealth(server: PoolServer, from: HealthState, to: HealthState, cause: string): void {
+  onHealth(
+    server: PoolServer,
+    from: HealthState,
+    to: HealthState,
+    cause: string,
+    evidence?: RouterEvent['evidence'],
+  ): void {
+    const pool = this.#pools.get(server.model)
+    if (to === 'out' || to === 'suspect') pool?.orphan(server)
+    else pool?.pumpSoon()
     if (this.#eventListeners.size === 0) return
-    const event = {
+    const event: RouterEvent = {
       serverId: server.id,
       serverName: server.name,
       from,
       to,
       cause,
+      ...(evidence === undefined ? {} : { evidence }),
       atMs: Date.now(),
     }
     for (const listener of this.#eventListeners) listener(event)
   }
 
+  #refused(signal: AbortSignal | undefined): string | null {
+    if (this.#closed) return 'the router is closed'
+    return signal?.aborted === true ? 'aborted' : null
+  }
+
+  #begin(row: Row, nowMs: number): void {
+    this.#watching ??= this.#watch()
+    this.#life.begin(row, nowMs)
+  }
+
+  /** Looks at what is in flight while anything is. */
+  #watch(): NodeJS.Timeout {
+    const timer = setInterval(() => {
+      const nowMs = performance.now()
+      let rows = 0
+      for (const [pool, watch] of this.#watches) {
+        rows += pool.rowCount
+        if (pool.rowCount > 0) watch.look(nowMs, this.#options.copies !== false)
+      }
+      if (rows > 0) return
+      clearInterval(timer)
+      this.#watching = null
+    }, WATCH_MS)
+    timer.unref()
+    return timer
+  }
+
+  #forget(model: string, pool: ModelPool): void {
+    this.#pools.delete(model)
+    this.#watches.delete(pool)
+  }
+
   #pool(model: string): ModelPool {
     let pool = this.#pools.get(model)
     if (pool === undefined) {
-      pool = new ModelPool(
-        model,
-        (row, server, nowMs) => this.#life.start(row, server, nowMs),
-        (short) => this.#demand.poolIsShort(short),
-        this.#options.patienceMs,
-      )
+      pool = new ModelPool(model, this, this.#options)
+      const policy = this.#policies.get(model)
+      if (policy !== undefined) pool.policy = policy
       this.#pools.set(model, pool)
+      const giveUp = (flight: Flight, nowMs: number, detail: string) =>
+        this.#life.giveUp(flight, nowMs, detail)
+      this.#watches.set(pool, new PoolWatch(pool, giveUp))
     }
     return pool
   }

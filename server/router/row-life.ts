@@ -3,11 +3,13 @@ import type { EngineFailure, EngineRequest, FailureClass } from '../engines/engi
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
 import { AbortRegistry } from './abort-registry.ts'
 import { classifyCallError } from './call-error.ts'
+import { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 import { backoffMs } from './retry.ts'
-import type { RouterResult } from './router-types.ts'
+import type { CopyKind, SlotEnd } from './router-types.ts'
 import type { Row } from './row.ts'
+import { SharedRows } from './shared-rows.ts'
 import { TimerWheel } from './timer-wheel.ts'
 import { type CallListener, HttpCall } from './transport.ts'
 
@@ -26,18 +28,21 @@ export interface RowLifeOwner {
  * A row's life:
  *
  *     score ─▶ waiting ──slot free──▶ in flight ──score──▶ done
- *                 ▲                      │ retryable failure
- *                 └──── back-off ◀───────┘
+ *                 ▲                     │  │ ▲ copy: a second call while the first is out; the first score counts
+ *                 │                     │  └─┘
+ *                 └──── back-off ◀──────┘ retryable failure, and no other call out
+ *     following an identical row ──its score──▶ done
  *     anywhere ──time up · aborted · closed──▶ done
  *
- * Slots are taken in `start` and given back in `#endCall`, the only two places.
+ * Slots are taken in `start` and given back in `#endFlight`, the only two places.
  */
-export class RowLife implements CallListener<Row> {
+export class RowLife implements CallListener<Flight> {
   readonly #owner: RowLifeOwner
   readonly #wheel = new TimerWheel<Row>((row) => this.#timeIsUp(row))
   readonly #aborts = new AbortRegistry<Row>((row) => this.#fail(row, 'cancelled', 'aborted'))
   /** Every row that is not done. */
   readonly #rows = new Set<Row>()
+  readonly #shared = new SharedRows((row) => row.pool.admit(row, performance.now()))
 
   constructor(owner: RowLifeOwner) {
     this.#owner = owner
@@ -49,7 +54,7 @@ export class RowLife implements CallListener<Row> {
     this.#rows.add(row)
     this.#wheel.add(row)
     if (row.request.signal !== undefined) this.#aborts.add(row.request.signal, row)
-    row.pool.admit(row, nowMs)
+    if (!this.#shared.follow(row)) row.pool.admit(row, nowMs)
   }
 
   /** Ends every row as `cancelled`. */
@@ -58,111 +63,176 @@ export class RowLife implements CallListener<Row> {
   }
 
   /** A call's end, told from inside the HTTP parser: no call may begin in here. */
-  onCallEnd(call: HttpCall<Row>): void {
-    const row = call.context
-    const server = row.server as PoolServer
-    const serviceMs = performance.now() - row.startedAtMs
+  onCallEnd(call: HttpCall<Flight>): void {
+    const flight = call.context
+    const { row, server } = flight
+    const nowMs = performance.now()
+    const serviceMs = nowMs - flight.startedAtMs
     if (call.error !== null) {
-      this.#failed(row, server, call, classifyCallError(call, serviceMs), serviceMs)
+      this.#failed(flight, classifyCallError(call, serviceMs), serviceMs)
       return
     }
-    const answer = server.engine.parseScoreResponse(call.status, call.headers, call.bodyText())
+    const answer = row.read(server, call)
     if (!answer.ok) {
-      this.#failed(row, server, call, answer, serviceMs)
+      this.#failed(flight, answer, serviceMs)
       return
     }
-    const { period } = row
-    this.#endCall(row, 'ok', null, call.status, null, serviceMs)
-    server.succeeded(period, serviceMs)
+    const other = row.flight === flight ? row.second : row.flight
+    if (other !== null) this.#supersede(other, nowMs)
+    this.#endFlight(flight, 'ok', null, call.status, null, serviceMs)
+    server.succeeded(flight, answer.tokens, serviceMs, nowMs)
     // Another server scored what that one could not: now it is known whose fault it was.
-    row.corrupt?.server.health.faulted(
-      row.corrupt.period,
-      1,
-      performance.now(),
-      'a corrupt answer where another server gave a score',
-    )
-    this.#settle(row, {
-      ok: true,
-      score: answer.score,
-      serverId: server.id,
-      promptTokens: answer.promptTokens ?? null,
-      attempts: row.attempts,
-    })
+    row.corrupt?.server.wasCorrupt(row.corrupt.period, nowMs)
+    this.#release(row)
+    row.succeed(server)
+    this.#shared.scored(row, server, (follower) => this.#release(follower))
     if (row.pool.waiting > 0) row.pool.pumpSoon()
   }
 
   /** Sends a row to a server that has room. */
-  start(row: Row, server: PoolServer, nowMs: number): void {
+  start(row: Row, server: PoolServer, copy: CopyKind | null, nowMs: number): void {
     row.stopTimer()
-    row.backoffMs = Math.max(0, Math.min(nowMs, row.backoffUntilMs) - row.waitingSinceMs)
-    row.queueMs = Math.max(0, nowMs - Math.max(row.waitingSinceMs, row.backoffUntilMs))
-    row.startedAtMs = nowMs
-    row.startedEpochMs = Date.now()
-    if (row.attempts.length === 0) this.#setDue(row, row.dueFrom(nowMs))
-    row.server = server
-    row.period = server.begin(row.attemptsUsed > 0)
-    row.attemptsUsed++
-    const call = new HttpCall<Row>(row, this)
-    row.call = call
-    let request: EngineRequest
+    const flight = new Flight(row, server, copy, nowMs)
+    if (row.flight === null) row.flight = flight
+    else {
+      row.second = flight
+      row.flight.copied = true
+      flight.copied = true
+    }
+    if (copy === null) {
+      if (row.attempts.length === 0) this.#setDue(row, row.dueFrom(nowMs))
+      if (row.attemptsUsed > 0 && !row.isRetry) row.isRetry = true
+      row.attemptsUsed++
+      if (row.isRetry) row.pool.retryBudget.begun()
+    }
+    row.pool.copyBudget.begun(nowMs, copy !== null)
+    server.begin(flight, row.attemptsUsed > 1 && copy === null)
+    let request: EngineRequest | null
     try {
-      request = server.engine.buildScoreRequest(row.request.input, server.target)
+      request = row.build(server)
     } catch (error) {
       // A prompt of a shape the types forbid: the sample's failure, and the slot must not be lost over it.
       const refusal = failure('client', 'rejected', `the request cannot be built: ${error}`)
-      this.#failed(row, server, call, refusal, 0)
+      this.#failed(flight, refusal, 0)
+      return
+    }
+    if (request === null) {
+      // Whoever asked for the slot keeps the time from here on.
+      this.#wheel.remove(row)
+      row.granted(flight)
       return
     }
     const headers =
       request.headers === undefined
         ? server.headers
         : [...server.headers, ...Object.entries(request.headers).flat()]
+    const call = new HttpCall<Flight>(flight, this)
+    flight.call = call
     server.transport.post(call, request.path, headers, request.body)
   }
 
-  /** Gives the slot back and writes the attempt down. */
-  #endCall(
-    row: Row,
-    outcome: 'ok' | FailureClass,
+  /** The end of a call that its owner made. */
+  slotEnded(flight: Flight, end: SlotEnd): void {
+    const { row, server } = flight
+    if (row.done) return
+    const nowMs = performance.now()
+    const serviceMs = nowMs - flight.startedAtMs
+    const { outcome } = end
+    const detail = server.withoutKey(end.detail ?? '')
+    this.#endFlight(
+      flight,
+      outcome === 'cancelled' ? 'client' : outcome,
+      null,
+      null,
+      detail,
+      serviceMs,
+    )
+    if (outcome === 'ok') server.succeeded(flight, end.tokens ?? null, serviceMs, nowMs)
+    else if (outcome === 'cancelled') server.health.neutral(flight.period)
+    else {
+      server.failures[outcome]++
+      if (outcome !== 'conn_race') server.errors++
+      if (outcome === 'fault' || outcome === 'corrupt') {
+        server.faulted(flight, 1, serviceMs, nowMs, detail)
+      } else if (outcome === 'stall') server.faulted(flight, 0.5, serviceMs, nowMs, detail)
+      else server.health.neutral(flight.period)
+      if (outcome === 'busy') server.refused(end.retryAfterMs, flight.startedAtMs, nowMs)
+    }
+    this.#release(row)
+    row.pool.pumpSoon()
+  }
+
+  /** A call took longer than any of this server's: given up, and tried elsewhere. */
+  giveUp(flight: Flight, nowMs: number, detail: string): void {
+    const { row, server } = flight
+    if (row.done || flight.call === null) return
+    const serviceMs = nowMs - flight.startedAtMs
+    server.failures.stall++
+    server.errors++
+    this.#endFlight(flight, 'stall', 'timeout', null, detail, serviceMs)
+    flight.call.abandon()
+    server.faulted(flight, 0.5, serviceMs, nowMs, detail)
+    row.tried ??= []
+    row.tried.push(server)
+    if (row.flight === null) {
+      row.waitingSinceMs = nowMs
+      row.backoffUntilMs = nowMs
+      if (row.attemptsUsed >= row.request.maxAttempts) {
+        this.#fail(row, 'timeout', `${server.name} gave ${detail}`)
+      } else {
+        row.pool.withdraw(row)
+        row.pool.readmit(row)
+      }
+    }
+    row.pool.pumpSoon()
+  }
+
+  /** Gives the slot back and writes the attempt down; the row's other call, if one is out, is its call from now on. */
+  #endFlight(
+    flight: Flight,
+    outcome: 'ok' | 'superseded' | FailureClass,
     reason: SampleFailureReason | null,
     status: number | null,
     detail: string | null,
     serviceMs: number,
   ): void {
-    const server = row.server as PoolServer
-    server.end()
+    const { row, server } = flight
+    server.end(flight)
     if (server.inFlight === 0) this.#owner.onServerIdle(server)
+    if (row.isRetry && flight.copy === null) row.pool.retryBudget.ended()
     row.attempts.push({
       serverId: server.id,
       serverName: server.name,
       attempt: row.attemptsUsed,
-      startedAtMs: row.startedEpochMs,
-      queueMs: row.queueMs,
-      backoffMs: row.backoffMs,
+      startedAtMs: flight.startedEpochMs,
+      queueMs: flight.queueMs,
+      backoffMs: flight.backoffMs,
       serviceMs,
       outcome,
+      ...(flight.copy === null ? {} : { copy: flight.copy }),
       reason,
       status,
       detail,
     })
-    row.call = null
-    row.server = null
+    if (row.flight === flight) row.flight = row.second
+    row.second = null
   }
 
-  #failed(
-    row: Row,
-    server: PoolServer,
-    call: HttpCall<Row>,
-    failed: EngineFailure,
-    serviceMs: number,
-  ): void {
+  /** The other call of the row was quicker. */
+  #supersede(flight: Flight, nowMs: number): void {
+    this.#endFlight(flight, 'superseded', null, null, null, nowMs - flight.startedAtMs)
+    flight.call?.abandon()
+    flight.server.health.neutral(flight.period)
+  }
+
+  #failed(flight: Flight, failed: EngineFailure, serviceMs: number): void {
+    const { row, server, period } = flight
     const nowMs = performance.now()
     const detail = server.withoutKey(failed.detail)
-    const status = call.status === 0 ? null : call.status
+    const status = flight.call === null || flight.call.status === 0 ? null : flight.call.status
     let failureClass = failed.class
-    if (failureClass === 'conn_race' && row.raced) failureClass = 'fault'
-    const { period, startedAtMs } = row
-    this.#endCall(row, failureClass, failed.reason, status, detail, serviceMs)
+    if (failureClass === 'conn_race' && (row.raced || flight.copy !== null)) failureClass = 'fault'
+    this.#endFlight(flight, failureClass, failed.reason, status, detail, serviceMs)
     server.failures[failureClass]++
     row.waitingSinceMs = nowMs
     row.backoffUntilMs = nowMs
@@ -174,10 +244,13 @@ export class RowLife implements CallListener<Row> {
     server.errors++
     row.tried ??= []
     row.tried.push(server)
-    if (failureClass === 'fault') server.health.faulted(period, 1, nowMs, detail)
+    if (failureClass === 'fault') server.faulted(flight, 1, serviceMs, nowMs, detail)
     else server.health.neutral(period)
-    if (failureClass === 'busy') server.refused(failed.retryAfterMs, startedAtMs, nowMs)
-    if (failureClass === 'client' || row.attemptsUsed >= row.request.maxAttempts) {
+    if (failureClass === 'busy') server.refused(failed.retryAfterMs, flight.startedAtMs, nowMs)
+    if (failureClass === 'client') this.#fail(row, failed.reason, `${server.name} ${detail}`)
+    // Its other call is still out: that one decides.
+    else if (row.flight !== null) row.pool.withdraw(row)
+    else if (row.attemptsUsed >= row.request.maxAttempts) {
       this.#fail(row, failed.reason, `${server.name} ${detail}`)
     } else if (failureClass === 'corrupt') {
       this.#retryCorrupt(row, server, period, failed.reason, detail, nowMs)
@@ -192,9 +265,10 @@ export class RowLife implements CallListener<Row> {
     row.raced = true
     row.attemptsUsed--
     queueMicrotask(() => {
-      if (row.done) return
+      if (row.done || row.flight !== null) return
+      row.pool.withdraw(row)
       const nowMs = performance.now()
-      if (server.hasRoom(nowMs)) this.start(row, server, nowMs)
+      if (server.hasRoom(nowMs)) this.start(row, server, null, nowMs)
       else row.pool.readmit(row)
     })
   }
@@ -213,10 +287,12 @@ export class RowLife implements CallListener<Row> {
       return
     }
     row.corrupt = { server, period }
+    row.pool.withdraw(row)
     row.pool.readmit(row)
   }
 
   #retry(row: Row, server: PoolServer, failed: EngineFailure, nowMs: number): void {
+    row.pool.withdraw(row)
     const elsewhere = row.pool.anyUntried(row, nowMs)
     if (failed.retryAfterMs !== undefined) {
       // The server itself pauses, for every row; this one waits for it only where there is no other.
@@ -246,30 +322,19 @@ export class RowLife implements CallListener<Row> {
   #timeIsUp(row: Row): void {
     if (row.done) return
     const nowMs = performance.now()
-    const { server, pool, request } = row
+    const { pool, request } = row
     if (nowMs >= row.deadlineAtMs) {
       this.#fail(row, 'deadline', 'the deadline passed before it was scored')
       return
     }
-    if (server === null && row.attempts.length === 0 && pool.anyHealthy(nowMs)) {
+    const waitsForFirst = row.flight === null && row.attempts.length === 0
+    if (waitsForFirst && (this.#shared.isFollowing(row) || pool.anyHealthy(nowMs))) {
       // It waits for its turn, not for a server: only dispatch starts its clock.
       this.#setDue(row, row.dueFrom(nowMs))
       return
     }
-    if (server !== null) {
-      const serviceMs = nowMs - row.startedAtMs
-      const detail = `no answer within ${Math.round(serviceMs)} ms`
-      server.failures.stall++
-      server.errors++
-      const { call, period } = row
-      this.#endCall(row, 'stall', 'timeout', null, detail, serviceMs)
-      call?.abandon()
-      // A row that waited long for its slot leaves the server little time; that is not the server's fault.
-      if (serviceMs >= request.timeoutMs * BLAMED_SHARE) {
-        server.health.faulted(period, 0.5, nowMs, detail)
-      } else server.health.neutral(period)
-      this.#fail(row, 'timeout', `${server.name} gave ${detail}`)
-      pool.pumpSoon()
+    if (row.flight !== null) {
+      this.#outOfTime(row, nowMs)
       return
     }
     const last = row.attempts.at(-1)
@@ -285,32 +350,57 @@ export class RowLife implements CallListener<Row> {
     )
   }
 
+  /** Its time is up with one or two calls out. */
+  #outOfTime(row: Row, nowMs: number): void {
+    let told = ''
+    for (let flight = row.flight; flight !== null; flight = row.flight) {
+      const { server, period } = flight
+      const serviceMs = nowMs - flight.startedAtMs
+      const detail = `no answer within ${Math.round(serviceMs)} ms`
+      told = `${server.name} gave ${detail}`
+      server.failures.stall++
+      server.errors++
+      this.#endFlight(flight, 'stall', 'timeout', null, detail, serviceMs)
+      flight.call?.abandon()
+      // A row that waited long for its slot leaves the server little time; that is not the server's fault.
+      if (serviceMs >= row.request.timeoutMs * BLAMED_SHARE) {
+        server.faulted(flight, 0.5, serviceMs, nowMs, detail)
+      } else server.health.neutral(period)
+    }
+    this.#fail(row, 'timeout', told)
+    row.pool.pumpSoon()
+  }
+
   /** Ends a row without a score, from wherever it is. */
   #fail(row: Row, reason: SampleFailureReason, detail: string): void {
     if (row.done) return
-    const { call, server } = row
-    if (call !== null && server !== null) {
-      const { period } = row
-      const serviceMs = performance.now() - row.startedAtMs
-      // There is no class of its own for what the caller took back; it is nobody's failure and counted nowhere.
-      this.#endCall(row, 'client', reason, null, detail, serviceMs)
-      call.abandon()
-      server.health.neutral(period)
+    if (row.flight !== null) {
+      const nowMs = performance.now()
+      for (let flight: Flight | null = row.flight; flight !== null; flight = row.flight) {
+        // A slot's owner makes its call, and gives the slot back when that has ended.
+        if (flight.call === null) return
+        // There is no class of its own for what the caller took back; it is nobody's failure and counted nowhere.
+        this.#endFlight(flight, 'client', reason, null, detail, nowMs - flight.startedAtMs)
+        flight.call.abandon()
+        flight.server.health.neutral(flight.period)
+      }
       row.pool.pumpSoon()
     }
-    this.#settle(row, { ok: false, reason, detail, attempts: row.attempts })
+    this.#release(row)
+    row.refuse(reason, detail)
+    this.#shared.failed(row)
   }
 
-  #settle(row: Row, result: RouterResult): void {
+  /** The row is done: out of every list. */
+  #release(row: Row): void {
     row.done = true
     this.#wheel.remove(row)
     this.#rows.delete(row)
-    row.queue?.remove(row)
     const { pool } = row
+    pool.withdraw(row)
     pool.rowCount--
     if (pool.rowCount === 0) this.#owner.onPoolIdle(pool)
     row.stopTimer()
     if (row.request.signal !== undefined) this.#aborts.delete(row.request.signal, row)
-    row.resolve(result)
   }
 }

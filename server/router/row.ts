@@ -1,6 +1,11 @@
+import type { EngineFailure, EngineRequest } from '../engines/engine.ts'
+import type { SampleFailureReason } from '../wire/sample-reason.ts'
+import type { FairItem, PriorityClass } from './fair-queue.ts'
+import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
+import type { PolicyRow } from './policies/policy.ts'
 import type { PoolServer } from './pool-server.ts'
-import type { AttemptRecord, RouterResult, ScoreRequest } from './router-types.ts'
+import type { AttemptRecord, CopyKind, RouteRequest } from './router-types.ts'
 import type { RowQueue } from './row-queue.ts'
 import type { WheelEntry } from './timer-wheel.ts'
 import type { HttpCall } from './transport.ts'
@@ -8,14 +13,19 @@ import type { HttpCall } from './transport.ts'
 /** A month. */
 const LONGEST_MS = 30 * 86_400_000
 
+/** A call's good end: what it gave, and the tokens the server counted. */
+export interface RowAnswer {
+  ok: true
+  tokens: number | null
+}
+
 /**
- * One sample on its way. It is in exactly one place at a time: in a queue, in back-off, in flight, or done; in the
- * wheel until it is done.
+ * One request on its way: a sample, a judge's chat, or the wait for a slot. It is queued, in back-off, in flight (once, or
+ * twice while a copy is out), following an identical one, or done; in the wheel until it is done.
  */
-export class Row implements WheelEntry {
-  readonly request: ScoreRequest
+export abstract class Row implements WheelEntry, FairItem, PolicyRow {
+  readonly request: RouteRequest
   readonly pool: ModelPool
-  readonly resolve: (result: RouterResult) => void
   done = false
 
   dueAtMs: number
@@ -25,9 +35,22 @@ export class Row implements WheelEntry {
   wheelPrev: WheelEntry | null = null
   wheelSlot = -1
 
+  /** Estimated; its cost for queues, policies and expectations. */
+  readonly tokens: number
+  readonly run: string
+  readonly group: string | undefined
+  readonly priorityClass: PriorityClass
+
+  /** The queue of retries or copies it is in. */
   queue: RowQueue | null = null
   queueNext: Row | null = null
   queuePrev: Row | null = null
+  /** It is in the pool's fair queue. */
+  queuedFresh = false
+  /** The copy it waits for, if it waits for one. */
+  copyWanted: CopyKind | null = null
+  /** The server its policy bound it to, load or not (`deterministic`). */
+  pinned: PoolServer | null = null
   /** When it began to wait for what comes next, on the clock of `performance.now()`. */
   waitingSinceMs: number
   /** Until when it waited on purpose; what it waits after that is for a slot. */
@@ -36,34 +59,29 @@ export class Row implements WheelEntry {
   timer: NodeJS.Timeout | null = null
 
   readonly attempts: AttemptRecord[] = []
-  /** Calls that count against `maxAttempts`. */
+  /** Calls that count against `maxAttempts`; copies do not. */
   attemptsUsed = 0
-  /** Servers called, in the order of the calls; null before the first, which most rows never leave behind. */
+  /** Servers that failed it, in the order of the calls; null before the first, which most rows never leave behind. */
   tried: PoolServer[] | null = null
   /** The server that gave a corrupt answer, until another one says whose fault it was. */
   corrupt: { server: PoolServer; period: number } | null = null
   /** Its one free repeat after a connection race is used. */
   raced = false
+  /** Counts against the retries in flight at once. */
+  isRetry = false
 
-  // The call in flight.
-  call: HttpCall | null = null
-  server: PoolServer | null = null
-  startedAtMs = 0
-  startedEpochMs = 0
-  queueMs = 0
-  backoffMs = 0
-  /** Number from `ServerHealth.begin`. */
-  period = 0
+  /** The call in flight, and the second one while there are two. */
+  flight: Flight | null = null
+  second: Flight | null = null
 
-  constructor(
-    request: ScoreRequest,
-    pool: ModelPool,
-    resolve: (result: RouterResult) => void,
-    nowMs: number,
-  ) {
+  constructor(request: RouteRequest, pool: ModelPool, tokens: number, nowMs: number) {
     this.request = request
     this.pool = pool
-    this.resolve = resolve
+    this.tokens = tokens
+    this.run = request.run ?? ''
+    this.group = request.group
+    this.priorityClass =
+      request.urgent === true ? 'interactive' : (request.priority ?? 0) < 0 ? 'backfill' : 'step'
     // NaN counts as no time at all; what is longer than any run is as good as that long.
     const { deadlineMs } = request
     this.deadlineAtMs =
@@ -72,6 +90,21 @@ export class Row implements WheelEntry {
     this.waitingSinceMs = nowMs
     this.backoffUntilMs = nowMs
   }
+
+  /** What the `deterministic` policy hangs the choice on. */
+  abstract get key(): string | undefined
+  /** It may be sent twice, and answered by an identical one's call. */
+  abstract get copyable(): boolean
+  /** The request for a server. May throw for a shape the types forbid. Null: the row's owner makes the call itself. */
+  abstract build(server: PoolServer): EngineRequest | null
+  /** Reads a complete answer and keeps what it gave, for {@link succeed}. */
+  abstract read(server: PoolServer, call: HttpCall<Flight>): RowAnswer | EngineFailure
+  /** Tells its owner the good end, as last read. */
+  abstract succeed(server: PoolServer): void
+  /** Tells its owner that there is none. */
+  abstract refuse(reason: SampleFailureReason, detail: string): void
+  /** Its slot is there; only for rows whose owner makes the call. */
+  granted(_flight: Flight): void {}
 
   /** When its time is up if the clock starts now. */
   dueFrom(nowMs: number): number {
@@ -89,8 +122,8 @@ export class Row implements WheelEntry {
     this.timer = null
   }
 
-  /** True when it was sent to that server before. */
+  /** True when it was sent to that server before, or is there now. */
   hasTried(server: PoolServer): boolean {
-    return this.tried?.includes(server) === true
+    return this.flight?.server === server || this.tried?.includes(server) === true
   }
 }

@@ -1,28 +1,49 @@
 import { expect, test } from 'vitest'
 import { ServerHealth } from './server-health.ts'
 
+/** Jitter of 1: times out are exact. */
 function healthOf() {
   const turns: string[] = []
-  const health = new ServerHealth((from, to, cause) => turns.push(`${from}>${to}: ${cause}`))
+  const health = new ServerHealth(
+    (from, to, cause) => turns.push(`${from}>${to}: ${cause}`),
+    undefined,
+    () => 0.5,
+  )
   const fault = (nowMs: number, weight = 1) =>
     health.faulted(health.begin(), weight, nowMs, 'answered 500')
-  return { health, turns, fault }
+  const success = (nowMs: number) => health.succeeded(health.begin(), nowMs)
+  return { health, turns, fault, success }
 }
 
 test('five faults in a row put it out for 5 s; a success between begins the count anew', () => {
-  const { health, turns, fault } = healthOf()
+  const { health, turns, fault, success } = healthOf()
   for (let i = 0; i < 4; i++) fault(0)
-  health.succeeded(health.begin())
+  success(0)
   for (let i = 0; i < 4; i++) fault(0)
   expect(health.state(0)).toBe('ok')
   fault(0)
   expect(health.state(0)).toBe('out')
+  expect(health.isSoftOut).toBe(false)
   expect(health.admits(4_999)).toBe(false)
   expect(health.admits(5_000)).toBe(true)
   expect(turns).toEqual([
     'ok>out: answered 500',
     'out>half_open: the time out is over; one call at a time',
   ])
+})
+
+test('the time out is spread by ±20 %: what fails together does not come back together', () => {
+  const until = (random: number) => {
+    const health = new ServerHealth(
+      () => {},
+      undefined,
+      () => random,
+    )
+    for (let i = 0; i < 5; i++) health.faulted(health.begin(), 1, 0, 'answered 500')
+    return health.outUntilMs
+  }
+  expect(until(0)).toBeCloseTo(4_000)
+  expect(until(1)).toBeCloseTo(6_000)
 })
 
 test('a time-out counts half', () => {
@@ -33,21 +54,53 @@ test('a time-out counts half', () => {
   expect(health.state(0)).toBe('out')
 })
 
-test('half-open lets one call through at a time, until one succeeds', () => {
-  const { health, fault } = healthOf()
+test('half-open lets one call through at a time, and two scores in a row end it', () => {
+  const { health, fault, success } = healthOf()
   for (let i = 0; i < 5; i++) fault(0)
   expect(health.state(5_000)).toBe('half_open')
   const probe = health.begin()
   expect(health.admits(5_000)).toBe(false)
   health.neutral(probe)
   expect(health.admits(5_000)).toBe(true)
-  health.succeeded(health.begin())
-  expect(health.state(5_000)).toBe('ok')
+  success(5_000)
+  expect(health.state(5_000)).toBe('half_open')
+  expect(health.admits(5_000)).toBe(true)
+  success(5_100)
+  expect(health.state(5_100)).toBe('slow_start')
   expect(health.consecutiveFaults).toBe(0)
 })
 
+test('then a share of its slots that grows from a tenth to all within 20 s', () => {
+  const { health, fault, success } = healthOf()
+  for (let i = 0; i < 5; i++) fault(0)
+  health.state(5_000)
+  success(5_000)
+  success(5_000)
+  expect(health.share(5_000)).toBeCloseTo(0.1)
+  expect(health.share(15_000)).toBeCloseTo(0.55)
+  expect(health.admits(15_000)).toBe(true)
+  expect(health.state(25_000)).toBe('ok')
+  expect(health.share(25_000)).toBe(1)
+})
+
+test('a fault in half-open puts it out again, five in slow start too', () => {
+  const { health, fault, success } = healthOf()
+  for (let i = 0; i < 5; i++) fault(0)
+  health.state(5_000)
+  success(5_000)
+  fault(5_000)
+  expect(health.state(5_000)).toBe('out')
+  const back = health.outUntilMs
+  health.state(back)
+  success(back)
+  success(back)
+  for (let i = 0; i < 5; i++) fault(back)
+  expect(health.state(back)).toBe('out')
+  expect(health.ejections).toBe(3)
+})
+
 test('each time out is 5 s longer, at most 60 s, and forgotten after a good minute', () => {
-  const { health, fault } = healthOf()
+  const { health, fault, success } = healthOf()
   let now = 0
   for (let i = 0; i < 5; i++) fault(now)
   for (let n = 2; n <= 14; n++) {
@@ -58,7 +111,8 @@ test('each time out is 5 s longer, at most 60 s, and forgotten after a good minu
   }
   now = health.outUntilMs
   health.state(now)
-  health.succeeded(health.begin())
+  success(now)
+  success(now)
   now += 60_001
   for (let i = 0; i < 5; i++) fault(now)
   expect(health.outUntilMs - now).toBe(5_000)
@@ -68,7 +122,7 @@ test('calls begun before it was put out decide nothing when they end after it', 
   const { health, fault } = healthOf()
   const early = [health.begin(), health.begin()]
   for (let i = 0; i < 5; i++) fault(0)
-  health.succeeded(early[0] as number)
+  health.succeeded(early[0] as number, 0)
   expect(health.state(0)).toBe('out')
   expect(health.state(5_000)).toBe('half_open')
   health.begin()
@@ -77,11 +131,44 @@ test('calls begun before it was put out decide nothing when they end after it', 
   expect(health.admits(5_000)).toBe(false)
 })
 
-test('found ready again by the registry, it begins anew', () => {
+test('silent: it gets nothing new, and any answer of it ends that', () => {
+  const { health, turns } = healthOf()
+  const early = health.begin()
+  health.wentSilent(0, 'no answer for 1,200 ms', { silentMs: 1_200 })
+  expect(health.state(0)).toBe('suspect')
+  expect(health.admits(0)).toBe(false)
+  health.succeeded(early, 10)
+  expect(health.state(10)).toBe('ok')
+  expect(turns).toEqual(['ok>suspect: no answer for 1,200 ms', 'suspect>ok: it answers again'])
+})
+
+test('silent, and all it had was answered elsewhere: out', () => {
+  const { health } = healthOf()
+  health.wentSilent(0, 'no answer', {})
+  health.eject(100, 'answered nothing it was sent', false, {})
+  expect(health.state(100)).toBe('out')
+})
+
+test('out for being slow only is told apart from out for failing', () => {
+  const { health } = healthOf()
+  health.eject(0, '7 times as slow as its peers', true, { times: 7 })
+  expect(health.state(0)).toBe('out')
+  expect(health.isSoftOut).toBe(true)
+})
+
+test('found ready again by the registry, it begins anew, slowly', () => {
   const { health, fault } = healthOf()
   for (let i = 0; i < 5; i++) fault(0)
-  health.reset()
+  health.reset(1_000)
+  expect(health.state(1_000)).toBe('slow_start')
+  expect(health.admits(1_000)).toBe(true)
+  for (let i = 0; i < 5; i++) fault(1_000)
+  expect(health.outUntilMs).toBe(6_000)
+})
+
+test('found ready again while it is in, nothing changes', () => {
+  const { health, turns } = healthOf()
+  health.reset(0)
   expect(health.state(0)).toBe('ok')
-  for (let i = 0; i < 5; i++) fault(0)
-  expect(health.outUntilMs).toBe(5_000)
+  expect(turns).toEqual([])
 })

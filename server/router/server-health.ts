@@ -2,23 +2,39 @@ import type { HealthState } from './router-types.ts'
 
 /** Faults in a row that put a server out. */
 const FAULTS_TO_EJECT = 5
-/** How long a server is out the first time; n times as long the n-th time, at most 12 times. */
+/** How long a server is out the first time; n times as long the n-th time, at most 12 times, ±20 %. */
 export const OUT_STEP_MS = 5_000
 const OUT_STEPS_MAX = 12
+const OUT_JITTER = 0.2
 /** A server that stayed in for so long begins at the first step again. */
 const FORGET_AFTER_MS = 60_000
+/** Scores in a row that bring it back from `half_open`: one may be luck. */
+const PROBES_TO_PASS = 2
+/** From a tenth of its slots to all of them: what comes back is cold, and 64 calls at once may put it down again. */
+const SLOW_START_MS = 20_000
+const SLOW_START_FROM = 0.1
+
+/** Hears of every change. */
+export type OnHealthChange = (
+  from: HealthState,
+  to: HealthState,
+  cause: string,
+  evidence?: Record<string, number | string | null>,
+) => void
 
 /**
  * Passive health of one server, from what its calls end in:
  *
- *     ok ──5 faults in a row──▶ out (5 s × n, at most 60 s)
- *     ▲                          │ time is up
- *     └──success── half_open ◀───┘
- *                      └──fault──▶ out
+ *     ok ──5 faults in a row · too many faults · not scores──▶ out (5 s × n, at most 60 s, ±20 %)
+ *     │ ▲                                                      │ time is up
+ *     │ └──20 s── slow_start ◀──2 scores in a row── half_open ◀┘
+ *     │ ▲                                              └──fault──▶ out
+ *     │ └──any answer──┐
+ *     └──silent──▶ suspect ──all it had was given up──▶ out
  *
- * In `half_open` one call at a time is let through. Calls begun before a server was put out decide nothing when they
- * end after it. Busy answers and refused requests are neither success nor fault: an over-long prompt must neither open
- * nor close this.
+ * In `half_open` one call at a time is let through, in `slow_start` a growing share of its slots. Calls begun before a
+ * server was put out decide nothing when they end after it. Busy answers and refused requests are neither success nor
+ * fault: an over-long prompt must neither open nor close this.
  */
 export class ServerHealth {
   #state: HealthState = 'ok'
@@ -26,24 +42,30 @@ export class ServerHealth {
   #ejections = 0
   #outUntilMs = 0
   #probing = false
+  #passed = 0
+  #slowSinceMs = 0
+  #soft = false
+  #everEjected = 0
   /** Calls carry the number of the period they began in; a change of state begins a new one. */
   #period = 0
-  readonly #onChange: (from: HealthState, to: HealthState, cause: string) => void
+  readonly #onChange: OnHealthChange
   readonly #outStepMs: number
+  readonly #random: () => number
 
-  constructor(
-    onChange: (from: HealthState, to: HealthState, cause: string) => void,
-    outStepMs = OUT_STEP_MS,
-  ) {
+  constructor(onChange: OnHealthChange, outStepMs = OUT_STEP_MS, random = Math.random) {
     this.#onChange = onChange
     this.#outStepMs = outStepMs
+    this.#random = random
   }
 
-  /** The state at `nowMs` (clock of `performance.now()`); an `out` whose time is up becomes `half_open` here. */
+  /** The state at `nowMs` (clock of `performance.now()`); what has run its time turns here. */
   state(nowMs: number): HealthState {
     if (this.#state === 'out' && nowMs >= this.#outUntilMs) {
       this.#probing = false
+      this.#passed = 0
       this.#turn('half_open', 'the time out is over; one call at a time')
+    } else if (this.#state === 'slow_start' && nowMs >= this.#slowSinceMs + SLOW_START_MS) {
+      this.#turn('ok', 'back for 20 s')
     }
     return this.#state
   }
@@ -53,15 +75,35 @@ export class ServerHealth {
     return this.#faults
   }
 
+  /** Times it was put out. */
+  get ejections(): number {
+    return this.#everEjected
+  }
+
   /** When `out` ends, on the clock of `performance.now()`. */
   get outUntilMs(): number {
     return this.#outUntilMs
   }
 
+  /** It is out for being slow, not for failing: while most of the pool is out it is better than nothing. */
+  get isSoftOut(): boolean {
+    return this.#state === 'out' && this.#soft
+  }
+
+  /** Share of its slots it may use: 1 but for a slow start. */
+  share(nowMs: number): number {
+    if (this.#state !== 'slow_start') return 1
+    return Math.min(
+      1,
+      SLOW_START_FROM + ((1 - SLOW_START_FROM) * (nowMs - this.#slowSinceMs)) / SLOW_START_MS,
+    )
+  }
+
   /** True when a call may begin now. */
   admits(nowMs: number): boolean {
-    const state = this.#state === 'ok' ? 'ok' : this.state(nowMs)
-    return state === 'ok' || (state === 'half_open' && !this.#probing)
+    if (this.#state === 'ok') return true
+    const state = this.state(nowMs)
+    return state === 'ok' || state === 'slow_start' || (state === 'half_open' && !this.#probing)
   }
 
   /** Notes that a call begins; the number it gives goes back in with the call's end. */
@@ -71,12 +113,19 @@ export class ServerHealth {
   }
 
   /** A call gave a score. */
-  succeeded(period: number): void {
+  succeeded(period: number, nowMs: number): void {
+    if (this.#state === 'suspect') {
+      this.#faults = 0
+      this.#turn('ok', 'it answers again')
+      return
+    }
     if (period !== this.#period) return
     this.#faults = 0
     if (this.#state === 'half_open') {
       this.#probing = false
-      this.#turn('ok', 'a call succeeded')
+      if (++this.#passed < PROBES_TO_PASS) return
+      this.#slowSinceMs = nowMs
+      this.#turn('slow_start', `${PROBES_TO_PASS} calls in a row succeeded`)
     }
   }
 
@@ -84,8 +133,10 @@ export class ServerHealth {
   faulted(period: number, weight: number, nowMs: number, cause: string): void {
     if (period !== this.#period) return
     this.#faults += weight
-    if (this.#state === 'half_open') this.#eject(nowMs, cause)
-    else if (this.#state === 'ok' && this.#faults >= FAULTS_TO_EJECT) this.#eject(nowMs, cause)
+    if (this.#state === 'half_open') this.#eject(nowMs, cause, false)
+    else if (this.#state !== 'out' && this.#faults >= FAULTS_TO_EJECT) {
+      this.#eject(nowMs, cause, false, { faultsInARow: this.#faults })
+    }
   }
 
   /** A call ended in a way that says nothing of the server. */
@@ -93,26 +144,48 @@ export class ServerHealth {
     if (period === this.#period) this.#probing = false
   }
 
+  /** It has calls and answers none while others answer. */
+  wentSilent(nowMs: number, cause: string, evidence: Record<string, number>): void {
+    if (this.#state === 'ok' || this.#state === 'slow_start') {
+      this.#turn('suspect', cause, evidence)
+    } else if (this.#state === 'half_open') this.#eject(nowMs, cause, false, evidence)
+  }
+
+  /** Puts it out for what its calls show together. `soft`: it works, only badly. */
+  eject(nowMs: number, cause: string, soft: boolean, evidence: Record<string, number>): void {
+    if (this.#state !== 'out') this.#eject(nowMs, cause, soft, evidence)
+  }
+
   /** Begins anew: the registry found the server ready again, or it has another address. */
-  reset(): void {
+  reset(nowMs: number): void {
     this.#faults = 0
     this.#ejections = 0
     this.#probing = false
-    if (this.#state !== 'ok') this.#turn('ok', 'found ready again')
+    if (this.#state === 'ok' || this.#state === 'slow_start') return
+    this.#slowSinceMs = nowMs
+    this.#turn('slow_start', 'found ready again')
   }
 
-  #eject(nowMs: number, cause: string): void {
+  #eject(
+    nowMs: number,
+    cause: string,
+    soft: boolean,
+    evidence?: Record<string, number | string | null>,
+  ): void {
     if (nowMs - this.#outUntilMs > FORGET_AFTER_MS) this.#ejections = 0
     this.#ejections++
-    this.#outUntilMs = nowMs + this.#outStepMs * Math.min(OUT_STEPS_MAX, this.#ejections)
+    this.#everEjected++
+    const jitter = 1 - OUT_JITTER + 2 * OUT_JITTER * this.#random()
+    this.#outUntilMs = nowMs + this.#outStepMs * Math.min(OUT_STEPS_MAX, this.#ejections) * jitter
     this.#probing = false
-    this.#turn('out', cause)
+    this.#soft = soft
+    this.#turn('out', cause, evidence)
   }
 
-  #turn(to: HealthState, cause: string): void {
+  #turn(to: HealthState, cause: string, evidence?: Record<string, number | string | null>): void {
     const from = this.#state
     this.#state = to
-    this.#period++
-    this.#onChange(from, to, cause)
+    if (to !== 'suspect' && from !== 'suspect') this.#period++
+    this.#onChange(from, to, cause, evidence)
   }
 }

@@ -7,8 +7,11 @@ import { clockOffsetMs } from '../store/clock.ts'
 import { Database, throughOutage } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { Listener } from '../store/listener.ts'
+import { durationAsStored } from '../store/sql/flush.ts'
+import type { DirectScoreMessage, ForgetScoreMessage } from '../wire/direct-score.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
-import { durationAsStored, type EndedSample } from './result-writer.ts'
+import { DirectScores } from './direct-scores.ts'
+import type { EndedSample } from './result-writer.ts'
 import { RewardLoopWorker } from './reward-loop-worker.ts'
 import { WorkerReport } from './worker-report.ts'
 
@@ -44,6 +47,7 @@ async function main(): Promise<void> {
   await queue.start()
   const fleet = new FleetMember({ holderId: id, process: `w${id}`, db, log })
   const { router, leases, models } = fleet
+  const offsetMs = await clockOffsetMs(db)
   const worker = new RewardLoopWorker({
     id,
     db,
@@ -53,7 +57,7 @@ async function main(): Promise<void> {
     slotsOf: (model) => models.slotsOf(model),
     fairShareOf: (model) => models.fairShareOf(model),
     wantSlots: (model) => models.wantSlots(model),
-    clockOffsetMs: await clockOffsetMs(db),
+    clockOffsetMs: offsetMs,
     onUrgentCommitted: process.send ? (samples) => tellServer(id, samples) : null,
     log,
   })
@@ -80,6 +84,18 @@ async function main(): Promise<void> {
     },
   )
   await listener.start()
+  const direct = new DirectScores({
+    db,
+    router,
+    workerId: id,
+    clockOffsetMs: offsetMs,
+    counters: worker.counters,
+    tell: (message) => process.send?.(message, () => {}),
+  })
+  process.on('message', (message: DirectScoreMessage | ForgetScoreMessage) => {
+    if (message.type === 'score') void direct.score(message)
+    else if (message.type === 'forget') direct.forget(message.id)
+  })
   const loopDelay = monitorEventLoopDelay({ resolution: 10 })
   loopDelay.enable()
   const report = new WorkerReport({ id, db, queue, worker, fleet, loopDelay, log })

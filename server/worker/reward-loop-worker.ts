@@ -1,4 +1,4 @@
-import type { z } from 'zod'
+import type { LeaseHolder } from '../fleet/lease-holder.ts'
 import type { Logger } from '../log.ts'
 import type { RewardManager, RewardOutcome, RewardSample } from '../rewards/managers/manager.ts'
 import { managerNamed } from '../rewards/managers/registry.ts'
@@ -18,12 +18,12 @@ import {
   type PendingSample,
   pendingSamples,
 } from '../store/sql/worker-reads.ts'
+import { decodeTexts } from '../store/stored-texts.ts'
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
-import type { ChatMessage } from '../wire/trainer.ts'
 import { JobInHand } from './held-job.ts'
 import { Intake } from './intake.ts'
-import type { LeaseHolder } from './lease-holder.ts'
 import { type EndedSample, ResultWriter } from './result-writer.ts'
+import { sampleEndOf } from './sample-end.ts'
 import { SlotGate } from './slot-gate.ts'
 
 /** A sample whose third worker died is given up. */
@@ -370,6 +370,10 @@ export class RewardLoopWorker {
       router: this.#router,
       signal,
       urgent: job.pool === INTERACTIVE_POOL,
+      run: batch.spec.run,
+      group: row.group_no == null ? undefined : `${batch.spec.id}:${row.group_no}`,
+      key: `${row.idx}`,
+      priority: batch.spec.priority,
       deadlineMs: deadline_at ? deadline_at.getTime() - startedAt : undefined,
     })
     this.#running--
@@ -409,31 +413,17 @@ export class RewardLoopWorker {
     // Given back meanwhile, or ended before: somebody else answers for it.
     if (!job.open.delete(row.idx)) return
     job.uncommitted++
-    const { onFailure } = batch.spec.reward
-    const substituted = !outcome.ok && onFailure.policy === 'constant'
-    const log = outcome.attempts
-    const last = log?.[log.length - 1]
     if (outcome.ok) this.counters.scored++
     else this.counters.failed++
     const chars = row.response.length + (row.prompt?.length ?? 0)
     const urgent = job.pool === INTERACTIVE_POOL
     const writer = urgent ? this.#urgentWriter : this.#writer
+    const acceptedAtMs = job.job.data.t
     writer.add(
       {
         batchId: batch.spec.id,
         index: row.idx,
-        score: outcome.ok ? outcome.score : substituted ? onFailure.value : null,
-        rawScore: outcome.ok ? outcome.score : null,
-        reason: outcome.ok ? null : outcome.reason,
-        substituted,
-        extra: outcome.ok ? outcome.extra : null,
-        attempts: log ? log.length : 1,
-        queueMs: Math.max(0, dispatchedAtMs - job.job.data.t),
-        scoreMs,
-        serverId: last?.serverId ?? null,
-        serverName: last?.serverName ?? null,
-        dispatchedAtMs,
-        attemptLog: attemptLogOf(outcome, dispatchedAtMs, scoreMs),
+        ...sampleEndOf(outcome, batch.spec.reward, { acceptedAtMs, dispatchedAtMs, scoreMs }),
         settled: (written) => {
           job.uncommitted--
           if (!written) job.unwritten = true
@@ -573,32 +563,6 @@ export class RewardLoopWorker {
   }
 }
 
-/** The attempts that the sample's own row cannot tell: more than one, or a failure. */
-function attemptLogOf(
-  outcome: RewardOutcome,
-  dispatchedAtMs: number,
-  scoreMs: number,
-): import('../router/router-types.ts').AttemptRecord[] | null {
-  const log = outcome.attempts
-  if (outcome.ok) return log && log.length > 1 ? log : null
-  if (log && log.length > 0) return log
-  return [
-    {
-      serverId: null as unknown as number,
-      serverName: '',
-      attempt: 1,
-      startedAtMs: dispatchedAtMs,
-      queueMs: 0,
-      backoffMs: 0,
-      serviceMs: scoreMs,
-      outcome: 'fault',
-      reason: outcome.reason,
-      status: null,
-      detail: outcome.detail,
-    },
-  ]
-}
-
 function shortly(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 20))
 }
@@ -614,21 +578,13 @@ function runRule(batch: ActiveBatch, row: PendingSample): RewardOutcome {
 }
 
 function toRewardSample(row: PendingSample): RewardSample {
+  // The prompt is not read where nothing looks at it: by rules.
+  const { prompt, response, groundTruth, extraInfo } = decodeTexts(row)
   return {
     dataSource: row.data_source,
-    // Not read where nothing looks at it: by rules.
-    prompt: row.prompt === null ? '' : decodePrompt(row.prompt, row.encoding),
-    solutionStr: row.encoding & 2 ? (JSON.parse(row.response) as string) : row.response,
-    groundTruth: row.ground_truth === null ? null : JSON.parse(row.ground_truth),
-    extraInfo:
-      row.extra_info === null ? {} : (JSON.parse(row.extra_info) as Record<string, unknown>),
+    prompt,
+    solutionStr: response,
+    groundTruth,
+    extraInfo,
   }
-}
-
-function decodePrompt(stored: string, encoding: number): RewardSample['prompt'] {
-  if (encoding & 4) {
-    const messages = JSON.parse(stored) as z.infer<typeof ChatMessage>[]
-    return messages.map((m) => ({ ...m, content: m.content ?? '' }))
-  }
-  return encoding & 1 ? (JSON.parse(stored) as string) : stored
 }

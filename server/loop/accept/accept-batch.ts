@@ -52,12 +52,13 @@ export function poolOf(reward: ResolvedReward): string {
   return reward.kind === 'rule' ? RULES_POOL : poolOfModel(reward.model as string)
 }
 
-async function registeredModels(db: Database): Promise<string[]> {
-  const rows = await db.rows<{ model: string }>(
+async function registeredModels(db: Database): Promise<{ models: string[]; judges: string[] }> {
+  const rows = await db.rows<{ model: string; kind: string }>(
     'models',
-    'select distinct model from server where removed_at is null order by 1',
+    'select distinct model, kind from server where removed_at is null order by 1',
   )
-  return rows.map((row) => row.model)
+  const of = (kind: string) => rows.filter((row) => row.kind === kind).map((row) => row.model)
+  return { models: of('discriminative'), judges: of('generative') }
 }
 
 function checkGroupSizes(
@@ -98,7 +99,7 @@ export async function acceptBatch(
   checkGroupSizes(draft, envelope.groupSize, () => 0)
   const { reward, rewardName } = resolveReward(envelope.reward, [...draft.dataSources.keys()], {
     functionsDir: context.functionsDir,
-    models: envelope.reward.model === null ? [] : await registeredModels(db),
+    ...(envelope.reward.model === null ? { models: [] } : await registeredModels(db)),
   })
   const { idempotencyKey, ...content } = envelope
   const hash = idempotencyKey ? draft.contentHash(content) : null
@@ -157,7 +158,13 @@ export async function acceptBatch(
         { batchId, startIndex: 0, bucket, groupNo, nowMs },
         early !== undefined,
       )
-      const jobs = chunk(draft.toScore(), (i) => draft.groupOf[i] as number, batchId, nowMs)
+      const jobs = chunk(
+        draft.toScore(),
+        (i) => draft.groupOf[i] as number,
+        batchId,
+        nowMs,
+        envelope.reward.model === null ? undefined : (i) => draft.charsOf[i] as number,
+      )
       await queue.insert(pool, jobs, { run: envelope.run, priority: envelope.priority, client })
       if (draft.prescored > 0) await client.query('select settle_batch($1)', [batchId])
       await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
@@ -324,6 +331,7 @@ export async function appendToBatch(
       (i) => draft.groupOf[i - startIndex] as number,
       batchId,
       batch.now.getTime(),
+      batch.reward.kind === 'rule' ? undefined : (i) => draft.charsOf[i - startIndex] as number,
     )
     await queue.insert(pool, jobs, { run: batch.run, priority: batch.priority, client })
     if (draft.prescored > 0) await client.query('select settle_batch($1)', [batchId])

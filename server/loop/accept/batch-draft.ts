@@ -1,58 +1,12 @@
 import { createHash } from 'node:crypto'
 import { RewardOpsError } from '../../errors.ts'
 import { CopyBinary, postgresDay, type RowPosition } from '../../store/copy-binary.ts'
+import { encodeTexts } from '../../store/stored-texts.ts'
 import { describeIssues } from '../../wire/describe-issues.ts'
 import { SampleInput } from '../../wire/trainer.ts'
 
-/** Bits of sample_text.encoding. */
-export const PROMPT_ESCAPED = 1
-export const RESPONSE_ESCAPED = 2
-export const PROMPT_IS_MESSAGES = 4
-
 /** Bytes of a text row before its first text: field count, and bucket, batch and index with their lengths. */
 const TEXT_ROW_HEADER = 2 + 3 * 8
-
-/** What Postgres text cannot hold is kept as a JSON string literal, so every text comes back byte for byte. */
-function isPlain(text: string): boolean {
-  return text.isWellFormed() && !text.includes('\u0000')
-}
-
-/** A sample's texts as sample_text keeps them. */
-export interface EncodedTexts {
-  prompt: string
-  response: string
-  groundTruth: string | null
-  extraInfo: string | null
-  /** Bits {@link PROMPT_ESCAPED}, {@link RESPONSE_ESCAPED}, {@link PROMPT_IS_MESSAGES}. */
-  encoding: number
-}
-
-export function encodeTexts(sample: SampleInput): EncodedTexts {
-  let encoding = 0
-  let prompt: string
-  if (typeof sample.prompt === 'string') {
-    prompt = sample.prompt
-    if (!isPlain(prompt)) {
-      prompt = JSON.stringify(prompt)
-      encoding |= PROMPT_ESCAPED
-    }
-  } else {
-    prompt = JSON.stringify(sample.prompt)
-    encoding |= PROMPT_IS_MESSAGES
-  }
-  let response = sample.response
-  if (!isPlain(response)) {
-    response = JSON.stringify(response)
-    encoding |= RESPONSE_ESCAPED
-  }
-  return {
-    prompt,
-    response,
-    groundTruth: sample.groundTruth === undefined ? null : JSON.stringify(sample.groundTruth),
-    extraInfo: sample.extraInfo ? JSON.stringify(sample.extraInfo) : null,
-    encoding,
-  }
-}
 
 /**
  * The samples of one submit or append: checked one by one, their texts at once encoded as Postgres will
@@ -70,6 +24,8 @@ export class BatchDraft {
   readonly #dataSourceOf: string[] = []
   readonly #responseLength: (number | null)[] = []
   readonly #score: (number | null)[] = []
+  /** Characters of prompt and response: what a reward model has to read. */
+  readonly charsOf: number[] = []
   readonly #texts = new CopyBinary(8)
   /** Text rows still held; null once they were handed on. */
   readonly #rows: (RowPosition | null)[] = []
@@ -128,6 +84,7 @@ export class BatchDraft {
     const { prompt, response, groundTruth, extraInfo, encoding } = encodeTexts(sample)
     const chars =
       prompt.length + response.length + (groundTruth?.length ?? 0) + (extraInfo?.length ?? 0)
+    this.charsOf.push(prompt.length + response.length)
     const t = this.#texts
     t.beginRow(3 * chars + 64)
     t.int4(0)

@@ -9,6 +9,7 @@ import {
   samplesPage,
 } from '../../store/sql/batch-view.ts'
 import { statusOf, toResult } from '../../store/sql/results.ts'
+import { decodeTexts } from '../../store/stored-texts.ts'
 import type {
   AttemptDto,
   SampleDetailDto,
@@ -16,7 +17,6 @@ import type {
   SampleRowDto,
 } from '../../wire/pages.ts'
 import type { Page } from '../../wire/trainer.ts'
-import { PROMPT_ESCAPED, PROMPT_IS_MESSAGES, RESPONSE_ESCAPED } from '../accept/batch-draft.ts'
 import { batchNumber } from '../batch-reader.ts'
 
 /** The Samples page's data: rows without texts, and one sample with everything. */
@@ -57,23 +57,9 @@ export class SampleViews {
       attemptsOf(this.#db, row.batch_id, row.idx),
       groupMembers(this.#db, row.batch_id, [row.group_no]),
     ])
-    const encoding = row.encoding ?? 0
-    const prompt = row.prompt ?? ''
-    const response = row.response ?? ''
     return {
       ...toRow(row),
-      prompt:
-        encoding & PROMPT_IS_MESSAGES
-          ? (JSON.parse(prompt) as { role: string; content: string | null }[]).map((m) => ({
-              ...m,
-              content: m.content ?? '',
-            }))
-          : encoding & PROMPT_ESCAPED
-            ? JSON.parse(prompt)
-            : prompt,
-      response: encoding & RESPONSE_ESCAPED ? JSON.parse(response) : response,
-      groundTruth: row.ground_truth === null ? null : JSON.parse(row.ground_truth),
-      extraInfo: row.extra_info === null ? {} : JSON.parse(row.extra_info),
+      ...decodeTexts(row),
       rewardName: row.reward_name,
       submittedAt: row.submitted_at.toISOString(),
       dispatchedAt: row.dispatched_at?.toISOString() ?? null,

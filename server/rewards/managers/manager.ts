@@ -28,6 +28,13 @@ export interface RewardContext {
   signal: AbortSignal | undefined
   /** Somebody waits for this sample alone. */
   urgent: boolean
+  /** Fair shares of a model are between runs. */
+  run: string
+  /** Samples of one group share their prompt, and a server's cache of it. */
+  group: string | undefined
+  /** Names the sample within its batch: what the `deterministic` policy goes by. */
+  key: string
+  priority: number
   /** What the batch's deadline leaves, ms; undefined without one. */
   deadlineMs: number | undefined
 }

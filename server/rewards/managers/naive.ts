@@ -54,18 +54,29 @@ export const naiveManager: RewardManager = {
     }
   },
 
-  async runModel(sample, { reward, router, signal, deadlineMs, urgent }): Promise<RewardOutcome> {
+  async runModel(sample, context): Promise<RewardOutcome> {
+    const { reward, router, signal, deadlineMs, group } = context
+    const { prompt, solutionStr, dataSource, groundTruth, extraInfo } = sample
     const result = await router.score({
       model: reward.model as string,
-      input: { prompt: sample.prompt, response: sample.solutionStr },
+      input: { prompt, response: solutionStr, dataSource, groundTruth, extraInfo },
       timeoutMs: reward.timeoutMs,
       maxAttempts: reward.maxAttempts,
-      urgent,
+      urgent: context.urgent,
+      priority: context.priority,
+      run: context.run,
+      key: context.key,
+      ...(group === undefined ? {} : { group }),
       ...(signal ? { signal } : {}),
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
     })
     return result.ok
-      ? { ok: true, score: result.score, extra: null, attempts: result.attempts }
+      ? {
+          ok: true,
+          score: result.score,
+          extra: result.extra ?? null,
+          attempts: result.attempts,
+        }
       : { ok: false, reason: result.reason, detail: result.detail, attempts: result.attempts }
   },
 }

@@ -36,11 +36,13 @@ export class Harness {
     return fakes
   }
 
-  /** Scores a sample of model `rm`. */
+  #samples = 0
+
+  /** Scores a sample of model `rm`, whose text is like no other's: identical ones would share a call. */
   score(over: Partial<ScoreRequest> = {}): Promise<RouterResult> {
     return this.router.score({
       model: 'rm',
-      input: { prompt: 'Q', response: 'A' },
+      input: { prompt: 'Q', response: `A${this.#samples++}` },
       timeoutMs: 20_000,
       maxAttempts: 4,
       ...over,
@@ -70,7 +72,8 @@ export function config(id: number, url: string, over: Partial<RouterServer> = {}
     model: 'rm',
     version: null,
     weight: 1,
-    maxInFlight: null,
+    // Given, so that what a test sees is not the search for a limit.
+    maxInFlight: 10_000,
     apiKey: null,
     state: 'ready',
     ...over,

@@ -24,7 +24,10 @@ export async function batchSpec(db: Database, id: number): Promise<BatchSpec | u
 }
 
 /** A sample to score; `prompt` is null where nothing reads it. */
-export type PendingSample = InlineSample
+export type PendingSample = InlineSample & {
+  /** Its group within the batch; absent for samples that came one at a time. */
+  group_no?: number
+}
 
 interface TextRow {
   idx: number
@@ -49,9 +52,9 @@ export async function pendingSamples(
   for (let k = 0; k < ranges.length; k += 2) {
     const [from, to] = [ranges[k], ranges[k + 1]]
     const [pending, texts] = await Promise.all([
-      db.rows<{ idx: number; data_source: string }>(
+      db.rows<{ idx: number; data_source: string; group_no: number }>(
         'pending-samples',
-        `select idx, data_source from sample where batch_id = $1 and idx between $2 and $3 and status < 2
+        `select idx, data_source, group_no from sample where batch_id = $1 and idx between $2 and $3 and status < 2
          order by batch_id, idx`,
         [batch.id, from, to],
       ),
@@ -63,9 +66,9 @@ export async function pendingSamples(
       ),
     ])
     const byIndex = new Map(texts.map((t) => [t.idx, t]))
-    for (const { idx, data_source } of pending) {
+    for (const { idx, data_source, group_no } of pending) {
       const text = byIndex.get(idx)
-      if (text) out.push({ ...text, data_source })
+      if (text) out.push({ ...text, data_source, group_no })
     }
   }
   return out

@@ -1,0 +1,118 @@
+import type { BatchSpec } from '../store/sql/worker-reads.ts'
+import type {
+  DirectEnd,
+  DirectEndMessage,
+  DirectScoreMessage,
+  ForgetScoreMessage,
+} from '../wire/direct-score.ts'
+import type { SampleInput } from '../wire/trainer.ts'
+
+/** A reward that lately took longer than this is not asked for directly: storing first costs about as much. */
+const QUICK_MS = 3
+/** A sample that was not scored by then takes the usual way, and its call is given up. */
+const WITHIN_MS = 8
+/** After one that took too long its batch takes the usual way for so long. */
+const SLOW_FOR_MS = 10_000
+/** Beyond this many at once the usual way, which stores and fetches them together, is the quicker one. */
+const AT_ONCE = 4
+/** Batches whose speed is remembered. */
+const REMEMBERED = 1_000
+
+/** The channel to the local workers. */
+export interface WorkerChannel {
+  /** Sends to one of them, in turn; false when there is none. */
+  send(message: DirectScoreMessage | ForgetScoreMessage, turn: number): boolean
+}
+
+/** A sample's end, and who gave it. */
+export interface DirectlyScored {
+  workerId: number
+  end: DirectEnd
+}
+
+interface Waiting {
+  turn: number
+  timer: NodeJS.Timeout
+  settle: (scored: DirectlyScored | null) => void
+}
+
+/**
+ * Lets a local worker score a single sample before it is stored, where that is known to take a millisecond or two: one
+ * transaction then stores both, where otherwise two follow each other with a fetch between. What takes longer is given
+ * up and takes the usual way; so does everything while no reward of the batch has been timed yet.
+ */
+export class DirectScores {
+  readonly #channel: WorkerChannel
+  readonly #clockOffsetMs: () => Promise<number>
+  readonly #waiting = new Map<number, Waiting>()
+  /** Smoothed time to score, by batch. */
+  readonly #scoreMs = new Map<number, number>()
+  readonly #slowUntilMs = new Map<number, number>()
+  #next = 0
+
+  constructor(channel: WorkerChannel, clockOffsetMs: () => Promise<number>) {
+    this.#channel = channel
+    this.#clockOffsetMs = clockOffsetMs
+  }
+
+  /** The sample's end, or null: take the usual way. */
+  async score(batch: BatchSpec, sample: SampleInput): Promise<DirectlyScored | null> {
+    if (this.#waiting.size >= AT_ONCE || sample.score != null) return null
+    if (batch.reward.maxConcurrency !== null) return null
+    const tookMs = this.#scoreMs.get(batch.id)
+    if (tookMs === undefined || tookMs > QUICK_MS) return null
+    if (performance.now() < (this.#slowUntilMs.get(batch.id) ?? 0)) return null
+    const acceptedAtMs = Date.now() + (await this.#clockOffsetMs())
+    const id = ++this.#next
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => {
+        this.#waiting.delete(id)
+        this.#slowUntilMs.set(batch.id, performance.now() + SLOW_FOR_MS)
+        this.#channel.send({ type: 'forget', id }, id)
+        resolve(null)
+      }, WITHIN_MS)
+      this.#waiting.set(id, { turn: id, timer, settle: resolve })
+      const { dataSource, prompt, response } = sample
+      const told = this.#channel.send(
+        {
+          type: 'score',
+          id,
+          batchId: batch.id,
+          sample: {
+            dataSource,
+            prompt,
+            response,
+            groundTruth: sample.groundTruth ?? null,
+            extraInfo: sample.extraInfo ?? {},
+          },
+          acceptedAtMs,
+        },
+        id,
+      )
+      if (told) return
+      clearTimeout(timer)
+      this.#waiting.delete(id)
+      resolve(null)
+    })
+  }
+
+  /** A worker's answer. */
+  onScored(message: DirectEndMessage): void {
+    const waiting = this.#waiting.get(message.id)
+    if (waiting === undefined) return
+    this.#waiting.delete(message.id)
+    clearTimeout(waiting.timer)
+    const { workerId, end } = message
+    waiting.settle(end === null ? null : { workerId, end })
+  }
+
+  /** How long a reward of the batch took, however it was scored. */
+  timed(batchId: number, scoreMs: number): void {
+    if (this.#scoreMs.size > REMEMBERED) {
+      this.#scoreMs.clear()
+      this.#slowUntilMs.clear()
+    }
+    const before = this.#scoreMs.get(batchId) ?? scoreMs
+    this.#scoreMs.set(batchId, before + 0.3 * (scoreMs - before))
+  }
+}

@@ -1,0 +1,69 @@
+import { buildChatRequest, parseChatResponse } from '../engines/chat.ts'
+import type { ChatReply, EngineFailure, EngineRequest } from '../engines/engine.ts'
+import type { SampleFailureReason } from '../wire/sample-reason.ts'
+import type { Flight } from './flight.ts'
+import type { ModelPool } from './model-pool.ts'
+import type { PoolServer } from './pool-server.ts'
+import type { RouterChatRequest, RouterChatResult } from './router-types.ts'
+import { Row, type RowAnswer } from './row.ts'
+import type { HttpCall } from './transport.ts'
+
+/** What a reply is taken to cost before one was seen, in tokens. */
+const REPLY_TOKENS = 256
+
+/** A conversation on its way to a judge. Never sent twice: the fastest of several replies is not the same reply. */
+export class ChatRow extends Row {
+  declare readonly request: RouterChatRequest
+  readonly #resolve: (result: RouterChatResult) => void
+  #reply: ChatReply | null = null
+
+  constructor(
+    request: RouterChatRequest,
+    pool: ModelPool,
+    resolve: (result: RouterChatResult) => void,
+    nowMs: number,
+  ) {
+    const { chat } = request
+    let chars = 0
+    for (const { content } of chat.messages) chars += content.length
+    const replyTokens = Math.min(chat.maxTokens ?? REPLY_TOKENS, REPLY_TOKENS)
+    super(request, pool, pool.estimate.tokensOf(chars) + replyTokens, nowMs)
+    this.#resolve = resolve
+  }
+
+  get key(): string | undefined {
+    return this.request.key ?? this.request.chat.messages.at(-1)?.content
+  }
+
+  get copyable(): boolean {
+    return false
+  }
+
+  build(server: PoolServer): EngineRequest {
+    return buildChatRequest(server.engine.name, this.request.chat, server.target)
+  }
+
+  read(_server: PoolServer, call: HttpCall<Flight>): RowAnswer | EngineFailure {
+    const reply = parseChatResponse(call.status, call.headers, call.bodyText())
+    if (!reply.ok) return reply
+    this.#reply = reply
+    const { promptTokens, completionTokens } = reply
+    return {
+      ok: true,
+      tokens: promptTokens === null ? null : promptTokens + (completionTokens ?? 0),
+    }
+  }
+
+  succeed(server: PoolServer): void {
+    this.#resolve({
+      ok: true,
+      reply: this.#reply as ChatReply,
+      serverId: server.id,
+      attempts: this.attempts,
+    })
+  }
+
+  refuse(reason: SampleFailureReason, detail: string): void {
+    this.#resolve({ ok: false, reason, detail, attempts: this.attempts })
+  }
+}

@@ -1,0 +1,35 @@
+import type { PoolServer } from './pool-server.ts'
+import type { CopyKind } from './router-types.ts'
+import type { Row } from './row.ts'
+import type { HttpCall } from './transport.ts'
+
+/** One call of a row to one server, from the slot it takes to the slot it gives back. */
+export class Flight {
+  readonly row: Row
+  readonly server: PoolServer
+  /** Null for the usual call; else why it goes out while another is out for the same row. */
+  readonly copy: CopyKind | null
+  readonly startedAtMs: number
+  readonly startedEpochMs = Date.now()
+  readonly queueMs: number
+  readonly backoffMs: number
+  /** Number from `ServerHealth.begin`. */
+  period = 0
+  /** Null where somebody else makes the call (a slot of the router address). */
+  call: HttpCall<Flight> | null = null
+  /** It has a copy, or had: none is made again. */
+  copied = false
+
+  // Links of its server's list, oldest first.
+  older: Flight | null = null
+  newer: Flight | null = null
+
+  constructor(row: Row, server: PoolServer, copy: CopyKind | null, nowMs: number) {
+    this.row = row
+    this.server = server
+    this.copy = copy
+    this.startedAtMs = nowMs
+    this.backoffMs = Math.max(0, Math.min(nowMs, row.backoffUntilMs) - row.waitingSinceMs)
+    this.queueMs = Math.max(0, nowMs - Math.max(row.waitingSinceMs, row.backoffUntilMs))
+  }
+}

@@ -1,0 +1,219 @@
+import type { Flight } from './flight.ts'
+import type { ModelPool } from './model-pool.ts'
+import type { PoolServer } from './pool-server.ts'
+
+/** How often rows in flight are looked at; a look at 5,000 of them takes about 0.2 ms. */
+export const WATCH_MS = 100
+/** A server is silent that answered nothing for this long, and for twice what its calls should take. */
+const SILENT_MS = 1_000
+const SILENT_OF_EXPECTED = 2
+/** Silence means something only while others answer: at most so much of a pool may be suspect, one server always. */
+const SUSPECT_SHARE = 0.3
+/** A call is given up that took so many times the slowest hundredth of its like, and at least so long. */
+const GIVE_UP_OF_P99 = 3
+const GIVE_UP_MS = 5_000
+const GIVE_UP_JUDGE_MS = 30_000
+/** Calls of a kind that must have ended before its times are believed. */
+const SEEN_FOR_TIMES = 20
+const SEEN_FOR_TAIL = 50
+/** The last rows of a step are sent a second time when they take so many times what is usual. */
+const DRAIN_OF_EXPECTED = 1.5
+/** …and never sooner: less is not worth a call. */
+const DRAIN_MS = 250
+/** A single call is sent a second time when it takes longer than 95 of 100. */
+const TAIL_QUANTILE = 0.95
+const TAIL_MS = 50
+/** Above it the pool has no room for calls that are only insurance. */
+const TAIL_SATURATION = 0.8
+/** A server so many times slower than the others' median, size for size, is out for a while. */
+const SLOW_TIMES = 6
+/** …and by so much for 1,000 tokens: 7 ms against 1 is noise. */
+const SLOW_BY_MS = 200
+const OUTLIER_EVERY_MS = 1_000
+
+/** Gives a call up, for {@link watchPool}. */
+export type GiveUp = (flight: Flight, nowMs: number, detail: string) => void
+
+/**
+ * Looks at a pool's calls in flight: servers gone silent, calls that take too long, the last rows of a step, servers
+ * slower than their peers. Measures are the pool's own: a slowdown of all is nobody's fault.
+ */
+export class PoolWatch {
+  readonly #pool: ModelPool
+  readonly #giveUp: GiveUp
+  #outliersAtMs = 0
+
+  constructor(pool: ModelPool, giveUp: GiveUp) {
+    this.#pool = pool
+    this.#giveUp = giveUp
+  }
+
+  /** One look. `copies`: second calls are allowed. */
+  look(nowMs: number, copies: boolean): void {
+    const { servers } = this.#pool
+    const mayCopy = copies && !this.#pool.generative && servers.length > 1
+    for (const server of servers) {
+      if (server.inFlight === 0) {
+        // All it had was given up or answered elsewhere: its silence was no slow call.
+        if (server.health.state(nowMs) === 'suspect') {
+          server.health.eject(nowMs, 'answered nothing it was sent', false, {})
+        }
+        continue
+      }
+      this.#lookForSilence(server, nowMs, mayCopy)
+      this.#lookAtFlights(server, nowMs, mayCopy)
+    }
+    if (nowMs - this.#outliersAtMs >= OUTLIER_EVERY_MS) {
+      this.#outliersAtMs = nowMs
+      this.#lookForOutliers(nowMs)
+    }
+  }
+
+  /** What a row of so many tokens should take on a server, in ms; null where nothing like it was seen in the pool. */
+  expectedMs(server: PoolServer, tokens: number): number | null {
+    if (server.rating.samples >= SEEN_FOR_TIMES) return server.rating.expectedMs(tokens)
+    const others: number[] = []
+    for (const peer of this.#pool.servers) {
+      if (peer.rating.samples < SEEN_FOR_TIMES) continue
+      const ms = peer.rating.expectedMs(tokens)
+      if (ms !== null) others.push(ms)
+    }
+    return median(others)
+  }
+
+  #lookForSilence(server: PoolServer, nowMs: number, mayCopy: boolean): void {
+    const state = server.health.state(nowMs)
+    if (state === 'suspect') {
+      if (mayCopy) this.#copyAll(server)
+      return
+    }
+    if (state === 'out' || this.#pool.servers.length < 2) return
+    const { oldest } = server
+    if (oldest === null) return
+    const silentMs = nowMs - Math.max(server.progressAtMs, oldest.startedAtMs)
+    if (silentMs < SILENT_MS) return
+    const expected = this.expectedMs(server, oldest.row.tokens)
+    if (expected === null || silentMs < SILENT_OF_EXPECTED * expected) return
+    // Others that are as silent: not this server's fault.
+    if (
+      !this.#pool.servers.some(
+        (peer) => peer !== server && nowMs - peer.progressAtMs < silentMs / 2,
+      )
+    ) {
+      return
+    }
+    const suspects = this.#pool.servers.filter((s) => s.health.state(nowMs) === 'suspect').length
+    if (suspects >= Math.max(1, Math.floor(SUSPECT_SHARE * this.#pool.servers.length))) return
+    server.health.wentSilent(
+      nowMs,
+      `no answer for ${Math.round(silentMs)} ms while others answer`,
+      {
+        silentMs: Math.round(silentMs),
+        expectedMs: Math.round(expected),
+        inFlight: server.inFlight,
+      },
+    )
+    if (mayCopy) this.#copyAll(server)
+  }
+
+  /** A silent server's rows do not wait to see what becomes of it; the copies are as many as it had in flight, no more. */
+  #copyAll(server: PoolServer): void {
+    for (let flight = server.oldest; flight !== null; flight = flight.newer) {
+      if (!flight.copied && flight.row.copyable) this.#pool.wantCopy(flight.row, 'stall')
+    }
+  }
+
+  #lookAtFlights(server: PoolServer, nowMs: number, mayCopy: boolean): void {
+    const pool = this.#pool
+    const { rating } = server
+    const sure = rating.samples >= SEEN_FOR_TIMES
+    const least = pool.generative ? GIVE_UP_JUDGE_MS : GIVE_UP_MS
+    // Rows are few and servers idle: a second call costs nobody anything.
+    const drains = mayCopy && pool.waiting === 0 && this.#anyIdle(nowMs)
+    let next: Flight | null = null
+    for (let flight = server.oldest; flight !== null; flight = next) {
+      next = flight.newer
+      const ageMs = nowMs - flight.startedAtMs
+      if (ageMs < TAIL_MS) break
+      const { row } = flight
+      if (sure && ageMs > least && flight.call !== null) {
+        const p99 = rating.quantileMs(0.99, row.tokens)
+        if (p99 !== null && ageMs > GIVE_UP_OF_P99 * p99) {
+          this.#giveUp(flight, nowMs, `no answer within ${Math.round(ageMs)} ms`)
+          continue
+        }
+      }
+      if (!drains || flight.copied || !row.copyable || row.copyWanted !== null) continue
+      const tail = row.priorityClass === 'interactive'
+      if (!this.#isLate(server, flight, ageMs, tail, nowMs)) continue
+      if (!pool.copyBudget.allows(nowMs)) return
+      pool.copyBudget.promised(nowMs)
+      pool.wantCopy(row, tail ? 'tail' : 'drain')
+    }
+  }
+
+  #isLate(
+    server: PoolServer,
+    flight: Flight,
+    ageMs: number,
+    tail: boolean,
+    nowMs: number,
+  ): boolean {
+    const { tokens } = flight.row
+    if (tail) {
+      if (server.rating.samples < SEEN_FOR_TAIL || this.#saturation(nowMs) > TAIL_SATURATION) {
+        return false
+      }
+      const p95 = server.rating.quantileMs(TAIL_QUANTILE, tokens)
+      return p95 !== null && ageMs > p95
+    }
+    const expected = this.expectedMs(server, tokens)
+    return expected !== null && ageMs > Math.max(DRAIN_MS, DRAIN_OF_EXPECTED * expected)
+  }
+
+  #anyIdle(nowMs: number): boolean {
+    return this.#pool.servers.some((server) => server.hasRoom(nowMs))
+  }
+
+  #saturation(nowMs: number): number {
+    let slots = 0
+    let inFlight = 0
+    for (const server of this.#pool.servers) {
+      if (!server.isHealthy(nowMs)) continue
+      slots += server.slots
+      inFlight += server.inFlight
+    }
+    return slots === 0 ? 1 : inFlight / slots
+  }
+
+  /** Slower than its peers, size for size, by more than makes sense to wait for; at most half of the pool is out for it. */
+  #lookForOutliers(nowMs: number): void {
+    const { servers } = this.#pool
+    const seen = servers.filter((server) => server.rating.samples >= SEEN_FOR_TIMES)
+    if (seen.length < 2) return
+    let softOut = servers.filter((server) => server.health.isSoftOut).length
+    for (const server of seen) {
+      if (server.health.state(nowMs) !== 'ok') continue
+      const own = server.rating.normalisedMs(0.5)
+      const peers = median(
+        seen
+          .filter((peer) => peer !== server && peer.isHealthy(nowMs))
+          .map((peer) => peer.rating.normalisedMs(0.5))
+          .filter((ms) => ms !== null),
+      )
+      if (own === null || peers === null || peers === 0) continue
+      if (own < SLOW_TIMES * peers || own - peers < SLOW_BY_MS) continue
+      if ((softOut + 1) * 2 > servers.length) return
+      softOut++
+      const times = Math.round((own / peers) * 10) / 10
+      server.health.eject(nowMs, `${times} times as slow as its peers`, true, { times })
+    }
+  }
+}
+
+/** Null of nothing. */
+function median(numbers: number[]): number | null {
+  if (numbers.length === 0) return null
+  numbers.sort((a, b) => a - b)
+  return numbers[numbers.length >> 1] as number
+}

@@ -1,0 +1,97 @@
+import type { EngineFailure, EngineRequest, EngineScore } from '../engines/engine.ts'
+import type { SampleFailureReason } from '../wire/sample-reason.ts'
+import type { Flight } from './flight.ts'
+import type { ModelPool } from './model-pool.ts'
+import type { PoolServer } from './pool-server.ts'
+import type { RouterResult, ScoreRequest } from './router-types.ts'
+import { Row, type RowAnswer } from './row.ts'
+import type { HttpCall } from './transport.ts'
+
+/** A sample on its way to a score. */
+export class ScoreRow extends Row {
+  declare readonly request: ScoreRequest
+  readonly #resolve: (result: RouterResult) => void
+  #score: EngineScore | null = null
+  /** Rows with the same text that wait for this one's score. */
+  followers: ScoreRow[] | null = null
+  /** The row whose score it waits for. */
+  leader: ScoreRow | null = null
+
+  constructor(
+    request: ScoreRequest,
+    pool: ModelPool,
+    resolve: (result: RouterResult) => void,
+    nowMs: number,
+  ) {
+    super(request, pool, pool.estimate.tokensOf(charsOf(request.input)), nowMs)
+    this.#resolve = resolve
+  }
+
+  get key(): string {
+    return this.request.key ?? this.request.input.response
+  }
+
+  get copyable(): boolean {
+    return !this.pool.generative
+  }
+
+  build(server: PoolServer): EngineRequest {
+    return server.engine.buildScoreRequest(this.request.input, server.target)
+  }
+
+  read(server: PoolServer, call: HttpCall<Flight>): RowAnswer | EngineFailure {
+    const answer = server.engine.parseScoreResponse(
+      call.status,
+      call.headers,
+      call.bodyText(),
+      server.target,
+    )
+    if (!answer.ok) return answer
+    this.#score = answer
+    const tokens = answer.promptTokens ?? null
+    if (tokens !== null) this.pool.estimate.seen(charsOf(this.request.input), tokens)
+    return { ok: true, tokens }
+  }
+
+  succeed(server: PoolServer): void {
+    const result = this.#result(server)
+    this.#resolve(result)
+  }
+
+  refuse(reason: SampleFailureReason, detail: string): void {
+    this.#resolve({ ok: false, reason, detail, attempts: this.attempts })
+  }
+
+  /** The end of a row that followed `leader`: its score, and the call that gave it as its own attempt. */
+  succeedAs(leader: ScoreRow, server: PoolServer): void {
+    const call = leader.attempts.at(-1)
+    if (call !== undefined) {
+      const waitedMs = Math.max(0, performance.now() - this.waitingSinceMs - call.serviceMs)
+      this.attempts.push({ ...call, attempt: 1, queueMs: waitedMs, backoffMs: 0 })
+    }
+    this.#score = leader.#score
+    this.#resolve({ ...this.#result(server), shared: true })
+  }
+
+  #result(server: PoolServer): RouterResult & { ok: true } {
+    const { score, promptTokens, tokenScores, extra } = this.#score as EngineScore
+    return {
+      ok: true,
+      score,
+      serverId: server.id,
+      promptTokens: promptTokens ?? null,
+      ...(tokenScores === undefined ? {} : { tokenScores }),
+      ...(extra === undefined ? {} : { extra }),
+      attempts: this.attempts,
+    }
+  }
+}
+
+/** Characters of prompt and response together. */
+function charsOf(input: ScoreRequest['input']): number {
+  const { prompt, response } = input
+  if (typeof prompt === 'string') return prompt.length + response.length
+  let chars = response.length
+  if (Array.isArray(prompt)) for (const turn of prompt) chars += turn.content?.length ?? 0
+  return chars
+}

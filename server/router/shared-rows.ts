@@ -1,0 +1,98 @@
+import type { PoolServer } from './pool-server.ts'
+import type { Row } from './row.ts'
+import { ScoreRow } from './score-row.ts'
+
+/**
+ * Identical requests in flight at one time: the first is sent, the others wait for its score. Policies sample the same
+ * short answer to one prompt again and again. For discriminative models only, whose score is a function of the text; one
+ * that fails, is cancelled or runs out of its time leaves its followers to try for themselves.
+ */
+export class SharedRows {
+  /** By model's pool and response; the prompt is compared. A response that several prompts share has its first row here. */
+  readonly #leaders = new Map<string, ScoreRow>()
+  readonly #admit: (row: Row) => void
+
+  constructor(admit: (row: Row) => void) {
+    this.#admit = admit
+  }
+
+  /** True: the row waits for an identical one. */
+  follow(row: Row): boolean {
+    if (!(row instanceof ScoreRow) || !row.copyable) return false
+    const { response } = row.request.input
+    const leader = this.#leaders.get(response)
+    if (leader === undefined) {
+      this.#leaders.set(response, row)
+      return false
+    }
+    if (leader.pool !== row.pool || !samePrompt(leader, row)) return false
+    // Somebody waits for it: not behind a step's queue.
+    if (row.priorityClass === 'interactive' && leader.flight === null) return false
+    leader.followers ??= []
+    leader.followers.push(row)
+    row.leader = leader
+    return true
+  }
+
+  isFollowing(row: Row): boolean {
+    return row instanceof ScoreRow && row.leader !== null
+  }
+
+  /** A row has its score: so have those that follow it. `release` takes each out of the lists first. */
+  scored(row: Row, server: PoolServer, release: (follower: ScoreRow) => void): void {
+    if (!(row instanceof ScoreRow)) return
+    this.#leave(row)
+    const { followers } = row
+    if (followers === null) return
+    row.followers = null
+    for (const follower of followers) {
+      follower.leader = null
+      release(follower)
+      follower.succeedAs(row, server)
+    }
+  }
+
+  /** A row ended without a score: the next in line is sent, and the others follow that one. */
+  failed(row: Row): void {
+    if (!(row instanceof ScoreRow)) return
+    this.#leave(row)
+    const { followers } = row
+    if (followers === null) return
+    row.followers = null
+    for (const follower of followers) {
+      follower.leader = null
+      if (!follower.done && !this.follow(follower)) this.#admit(follower)
+    }
+  }
+
+  #leave(row: ScoreRow): void {
+    if (row.leader !== null) {
+      const { followers } = row.leader
+      const at = followers?.indexOf(row) ?? -1
+      if (at >= 0) followers?.splice(at, 1)
+      row.leader = null
+      return
+    }
+    const { response } = row.request.input
+    if (this.#leaders.get(response) === row) this.#leaders.delete(response)
+  }
+}
+
+function samePrompt(a: ScoreRow, b: ScoreRow): boolean {
+  const p = a.request.input
+  const q = b.request.input
+  if (typeof p.prompt === 'string' || typeof q.prompt === 'string') {
+    return p.prompt === q.prompt && sameRest(a, b)
+  }
+  return JSON.stringify(p.prompt) === JSON.stringify(q.prompt) && sameRest(a, b)
+}
+
+/** What a scorer of one's own is sent beside the text. */
+function sameRest(a: ScoreRow, b: ScoreRow): boolean {
+  const p = a.request.input
+  const q = b.request.input
+  return (
+    p.dataSource === q.dataSource &&
+    JSON.stringify([p.groundTruth, p.extraInfo]) === JSON.stringify([q.groundTruth, q.extraInfo])
+  )
+}

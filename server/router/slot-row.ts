@@ -1,0 +1,94 @@
+import { failure } from '../engines/answer.ts'
+import type { EngineFailure } from '../engines/engine.ts'
+import type { SampleFailureReason } from '../wire/sample-reason.ts'
+import type { Flight } from './flight.ts'
+import type { ModelPool } from './model-pool.ts'
+import type { RouterSlot, SlotEnd, SlotRefusal, SlotRequest } from './router-types.ts'
+import { Row, type RowAnswer } from './row.ts'
+
+/** How long a call is kept waiting without a healthy server, where it has no deadline: a client's own patience is not known. */
+const WITHOUT_SERVER_MS = 10_000
+
+/** What a slot's asker is told. */
+export type SlotResult = { ok: true; slot: RouterSlot } | SlotRefusal
+
+/** Waits for the right to send one call, which its owner sends itself. */
+export class SlotRow extends Row {
+  readonly slotRequest: SlotRequest
+  readonly #resolve: (result: SlotResult) => void
+  readonly #onRelease: (flight: Flight, end: SlotEnd) => void
+
+  constructor(
+    request: SlotRequest,
+    pool: ModelPool,
+    resolve: (result: SlotResult) => void,
+    onRelease: (flight: Flight, end: SlotEnd) => void,
+    nowMs: number,
+  ) {
+    super(
+      { ...request, timeoutMs: request.deadlineMs ?? WITHOUT_SERVER_MS, maxAttempts: 1 },
+      pool,
+      Math.max(1, request.tokens),
+      nowMs,
+    )
+    this.slotRequest = request
+    this.#resolve = resolve
+    this.#onRelease = onRelease
+    if (request.avoid !== undefined && request.avoid.length > 0) {
+      this.tried = pool.servers.filter((server) => request.avoid?.includes(server.id))
+      if (this.tried.length === 0) this.tried = null
+      else this.isRetry = true
+    }
+  }
+
+  get key(): string | undefined {
+    return this.slotRequest.key
+  }
+
+  get copyable(): boolean {
+    return false
+  }
+
+  build(): null {
+    return null
+  }
+
+  read(): RowAnswer | EngineFailure {
+    return failure('fault', 'transport', 'a slot has no answer of its own')
+  }
+
+  succeed(): void {}
+
+  override granted(flight: Flight): void {
+    const { server, queueMs } = flight
+    let released = false
+    this.#resolve({
+      ok: true,
+      slot: {
+        serverId: server.id,
+        serverName: server.name,
+        engine: server.engine.name,
+        url: server.url,
+        apiKey: server.apiKey,
+        queueMs,
+        release: (end) => {
+          if (released) return
+          released = true
+          this.#onRelease(flight, end)
+        },
+      },
+    })
+  }
+
+  refuse(reason: SampleFailureReason, detail: string): void {
+    if (reason === 'deadline' || reason === 'cancelled') this.#resolve({ ok: false, reason })
+    else {
+      this.#resolve({
+        ok: false,
+        reason: 'no_server',
+        detail,
+        retryAfterMs: this.pool.comeBackInMs(performance.now()),
+      })
+    }
+  }
+}

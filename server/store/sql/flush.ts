@@ -1,0 +1,105 @@
+import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+import { plainArray, textArray } from '../array-literal.ts'
+import type { Statement } from '../database.ts'
+
+/** One call for a sample, as it is kept. */
+export interface FlushedAttempt {
+  attempt: number
+  serverId: number
+  startedAtMs: number
+  queueMs: number
+  backoffMs: number
+  serviceMs: number
+  outcome: string
+  reason: SampleFailureReason | null
+  status: number | null
+  detail: string | null
+}
+
+/** One sample's end, as it is to be written. */
+export interface FlushedSample {
+  batchId: number
+  index: number
+  score: number | null
+  rawScore: number | null
+  reason: SampleFailureReason | null
+  substituted: boolean
+  extra: Record<string, unknown> | null
+  attempts: number
+  queueMs: number
+  scoreMs: number
+  serverId: number | null
+  serverName: string | null
+  /** Epoch milliseconds. */
+  dispatchedAtMs: number
+  /** Kept only where there is more to tell than the sample's own row does. */
+  attemptLog: FlushedAttempt[] | null
+}
+
+/** Six digits: enough for a duration, and what a `real` gives back as it was written. */
+export function durationAsStored(ms: number): number {
+  return Number(ms.toPrecision(6))
+}
+
+/**
+ * The statement that writes a worker's results; they count where the sample is still pending, and its `n` is how many
+ * did. Sorts the samples: they are locked in the order given, and everybody's is the same.
+ */
+export function flushStatement(workerId: number, samples: FlushedSample[]): Statement {
+  samples.sort((a, b) => a.batchId - b.batchId || a.index - b.index)
+  return {
+    name: 'flush-results',
+    text: 'select flush_results($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14) as n',
+    values: [
+      workerId,
+      plainArray(samples.map((s) => s.batchId)),
+      plainArray(samples.map((s) => s.index)),
+      plainArray(samples.map((s) => (s.reason === null ? 2 : 3))),
+      plainArray(samples.map((s) => Math.min(s.attempts, 32_767))),
+      plainArray(samples.map((s) => s.score)),
+      plainArray(samples.map((s) => s.rawScore)),
+      textArray(samples.map((s) => s.reason)),
+      plainArray(samples.map((s) => s.substituted)),
+      textArray(samples.map((s) => (s.extra === null ? null : JSON.stringify(s.extra)))),
+      plainArray(samples.map((s) => durationAsStored(s.queueMs))),
+      plainArray(samples.map((s) => durationAsStored(s.scoreMs))),
+      plainArray(samples.map((s) => s.serverId)),
+      plainArray(samples.map((s) => s.dispatchedAtMs)),
+    ],
+  }
+}
+
+/**
+ * The statement that writes the samples' attempts, null where there are none to write; to be run before the flush of the
+ * same transaction. Only for samples still pending: repeating it after a lost connection writes no attempt twice.
+ */
+export function attemptsStatement(workerId: number, samples: FlushedSample[]): Statement | null {
+  const rows = samples.flatMap((s) => (s.attemptLog ?? []).map((a) => ({ s, a })))
+  if (rows.length === 0) return null
+  return {
+    name: 'insert-attempts',
+    text: `insert into attempt (batch_id, idx, attempt, server_id, worker_id, started_at, queue_ms, backoff_ms,
+             service_ms, outcome, reason, status_code, detail)
+           select t.batch_id, t.idx, t.attempt, t.server, $1, to_timestamp(t.started / 1000), t.queue, t.backoff,
+             t.service, t.outcome, t.reason, t.status, t.detail
+           from unnest($2::int[], $3::int[], $4::smallint[], $5::int[], $6::float8[], $7::real[], $8::real[],
+             $9::real[], $10::text[], $11::text[], $12::smallint[], $13::text[])
+             as t(batch_id, idx, attempt, server, started, queue, backoff, service, outcome, reason, status, detail)
+           join sample on sample.batch_id = t.batch_id and sample.idx = t.idx and sample.status < 2`,
+    values: [
+      workerId,
+      rows.map(({ s }) => s.batchId),
+      rows.map(({ s }) => s.index),
+      rows.map(({ a }) => a.attempt),
+      rows.map(({ a }) => a.serverId),
+      rows.map(({ a }) => a.startedAtMs),
+      rows.map(({ a }) => a.queueMs),
+      rows.map(({ a }) => a.backoffMs),
+      rows.map(({ a }) => a.serviceMs),
+      rows.map(({ a }) => a.outcome),
+      rows.map(({ a }) => a.reason),
+      rows.map(({ a }) => a.status),
+      rows.map(({ a }) => a.detail?.replaceAll('\u0000', '␀').slice(0, 2_000) ?? null),
+    ],
+  }
+}

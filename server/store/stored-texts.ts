@@ -1,0 +1,98 @@
+/** How a sample's texts are kept in `sample_text`, and read back: the one place that knows the bits of `encoding`. */
+
+const PROMPT_ESCAPED = 1
+const RESPONSE_ESCAPED = 2
+const PROMPT_IS_MESSAGES = 4
+
+/** One turn of a prompt as the trainer gave it; a tool call may have no content. */
+interface Turn {
+  role: string
+  content?: string | null | undefined
+}
+
+/** A sample's texts as a trainer gives them. */
+export interface GivenTexts {
+  prompt: string | Turn[]
+  response: string
+  groundTruth?: unknown
+  extraInfo?: Record<string, unknown> | null | undefined
+}
+
+/** A sample's texts as `sample_text` keeps them. */
+export interface EncodedTexts {
+  prompt: string
+  response: string
+  /** JSON. */
+  groundTruth: string | null
+  /** JSON. */
+  extraInfo: string | null
+  encoding: number
+}
+
+/** A sample's texts as they were given; a turn without content has an empty one. */
+export interface DecodedTexts {
+  prompt: string | { role: string; content: string }[]
+  response: string
+  groundTruth: unknown
+  extraInfo: Record<string, unknown>
+}
+
+/** What Postgres text cannot hold is kept as a JSON string literal, so every text comes back byte for byte. */
+function isPlain(text: string): boolean {
+  return text.isWellFormed() && !text.includes('\u0000')
+}
+
+/** For storing. */
+export function encodeTexts(sample: GivenTexts): EncodedTexts {
+  let encoding = 0
+  let prompt: string
+  if (typeof sample.prompt === 'string') {
+    prompt = sample.prompt
+    if (!isPlain(prompt)) {
+      prompt = JSON.stringify(prompt)
+      encoding |= PROMPT_ESCAPED
+    }
+  } else {
+    prompt = JSON.stringify(sample.prompt)
+    encoding |= PROMPT_IS_MESSAGES
+  }
+  let response = sample.response
+  if (!isPlain(response)) {
+    response = JSON.stringify(response)
+    encoding |= RESPONSE_ESCAPED
+  }
+  return {
+    prompt,
+    response,
+    groundTruth: sample.groundTruth === undefined ? null : JSON.stringify(sample.groundTruth),
+    extraInfo: sample.extraInfo ? JSON.stringify(sample.extraInfo) : null,
+    encoding,
+  }
+}
+
+/** From a row of `sample_text`; a prompt that was not read is empty. */
+export function decodeTexts(row: {
+  prompt: string | null
+  response: string | null
+  ground_truth: string | null
+  extra_info: string | null
+  encoding: number | null
+}): DecodedTexts {
+  const encoding = row.encoding ?? 0
+  const response = row.response ?? ''
+  return {
+    prompt: row.prompt === null ? '' : decodePrompt(row.prompt, encoding),
+    response: encoding & RESPONSE_ESCAPED ? (JSON.parse(response) as string) : response,
+    groundTruth: row.ground_truth === null ? null : JSON.parse(row.ground_truth),
+    extraInfo:
+      row.extra_info === null ? {} : (JSON.parse(row.extra_info) as Record<string, unknown>),
+  }
+}
+
+function decodePrompt(stored: string, encoding: number): DecodedTexts['prompt'] {
+  if (encoding & PROMPT_IS_MESSAGES) {
+    const turns = JSON.parse(stored) as Turn[]
+    return turns.map((turn) => ({ ...turn, content: turn.content ?? '' }))
+  }
+  return encoding & PROMPT_ESCAPED ? (JSON.parse(stored) as string) : stored
+}

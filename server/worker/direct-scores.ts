@@ -1,0 +1,114 @@
+import type { RewardOutcome, RewardSample } from '../rewards/managers/manager.ts'
+import { managerNamed } from '../rewards/managers/registry.ts'
+import type { RewardRouter } from '../router/router-types.ts'
+import type { Database } from '../store/database.ts'
+import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
+import type { DirectEnd, DirectEndMessage, DirectScoreMessage } from '../wire/direct-score.ts'
+import { sampleEndOf } from './sample-end.ts'
+
+/** Batches whose reward is remembered. */
+const REMEMBERED = 256
+
+/** Scores samples that the server hands over directly, before they are stored; holds nothing that could be lost. */
+export class DirectScores {
+  readonly #db: Database
+  readonly #router: RewardRouter
+  readonly #workerId: number
+  readonly #clockOffsetMs: number
+  readonly #counters: { scored: number; failed: number }
+  readonly #tell: (message: DirectEndMessage) => void
+  readonly #specs = new Map<number, Promise<BatchSpec | undefined>>()
+  readonly #running = new Map<number, AbortController>()
+
+  constructor(options: {
+    db: Database
+    router: RewardRouter
+    workerId: number
+    /** Database clock minus ours. */
+    clockOffsetMs: number
+    /** What the worker reports of itself. */
+    counters: { scored: number; failed: number }
+    tell: (message: DirectEndMessage) => void
+  }) {
+    this.#db = options.db
+    this.#router = options.router
+    this.#workerId = options.workerId
+    this.#clockOffsetMs = options.clockOffsetMs
+    this.#counters = options.counters
+    this.#tell = options.tell
+  }
+
+  /** Scores, and tells the end; nothing is told of one that was forgotten. */
+  async score(message: DirectScoreMessage): Promise<void> {
+    const { id } = message
+    const abort = new AbortController()
+    this.#running.set(id, abort)
+    const end = await this.#end(message, abort.signal).catch(() => null)
+    if (!this.#running.delete(id)) return
+    if (end !== null) {
+      if (end.reason === null) this.#counters.scored++
+      else this.#counters.failed++
+    }
+    this.#tell({ type: 'scored', id, workerId: this.#workerId, end })
+  }
+
+  /** The sample takes the usual way: its call is given up. */
+  forget(id: number): void {
+    const abort = this.#running.get(id)
+    this.#running.delete(id)
+    abort?.abort()
+  }
+
+  async #end(message: DirectScoreMessage, signal: AbortSignal): Promise<DirectEnd | null> {
+    const spec = await this.#spec(message.batchId)
+    if (spec === undefined) return null
+    const { sample, acceptedAtMs } = message
+    const { reward } = spec
+    const startedAt = Date.now() + this.#clockOffsetMs
+    const clock = performance.now()
+    const manager = managerNamed(reward.manager)
+    const rewardSample: RewardSample = {
+      dataSource: sample.dataSource,
+      prompt: withContent(sample.prompt),
+      solutionStr: sample.response,
+      groundTruth: sample.groundTruth ?? null,
+      extraInfo: sample.extraInfo,
+    }
+    const outcome: RewardOutcome =
+      reward.kind === 'rule'
+        ? manager.runRule(rewardSample, reward)
+        : await manager.runModel(rewardSample, {
+            reward,
+            router: this.#router,
+            signal,
+            urgent: true,
+            run: spec.run,
+            group: undefined,
+            key: `direct-${message.id}`,
+            priority: spec.priority,
+            deadlineMs: spec.deadline_at ? spec.deadline_at.getTime() - startedAt : undefined,
+          })
+    const first = outcome.attempts?.[0]
+    const dispatchedAtMs = first ? first.startedAtMs + this.#clockOffsetMs : startedAt
+    const waitedMs = Math.max(0, dispatchedAtMs - startedAt)
+    const scoreMs = Math.max(0, performance.now() - clock - waitedMs)
+    return sampleEndOf(outcome, reward, { acceptedAtMs, dispatchedAtMs, scoreMs })
+  }
+
+  #spec(batchId: number): Promise<BatchSpec | undefined> {
+    let spec = this.#specs.get(batchId)
+    if (spec === undefined) {
+      spec = batchSpec(this.#db, batchId)
+      if (this.#specs.size >= REMEMBERED) this.#specs.clear()
+      this.#specs.set(batchId, spec)
+      spec.catch(() => this.#specs.delete(batchId))
+    }
+    return spec
+  }
+}
+
+/** A turn without content has an empty one, as when it is read from the tables. */
+function withContent(prompt: DirectScoreMessage['sample']['prompt']): RewardSample['prompt'] {
+  if (typeof prompt === 'string') return prompt
+  return prompt.map((turn) => ({ ...turn, content: turn.content ?? '' }))
+}

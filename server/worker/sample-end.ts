@@ -1,0 +1,65 @@
+import type { RewardOutcome } from '../rewards/managers/manager.ts'
+import type { AttemptRecord } from '../router/router-types.ts'
+import type { FlushedSample } from '../store/sql/flush.ts'
+import type { ResolvedReward } from '../wire/resolved-reward.ts'
+
+/** A sample's end, all but where it is stored. */
+export type SampleEnd = Omit<FlushedSample, 'batchId' | 'index'>
+
+/** What is written of an outcome: the score or its reason, a substitute where the reward names one, the calls made. */
+export function sampleEndOf(
+  outcome: RewardOutcome,
+  reward: ResolvedReward,
+  times: { acceptedAtMs: number; dispatchedAtMs: number; scoreMs: number },
+): SampleEnd {
+  const { onFailure } = reward
+  const substituted = !outcome.ok && onFailure.policy === 'constant'
+  const log = outcome.attempts
+  const last = log?.[log.length - 1]
+  return {
+    score: outcome.ok ? outcome.score : substituted ? onFailure.value : null,
+    rawScore: outcome.ok ? outcome.score : null,
+    reason: outcome.ok ? null : outcome.reason,
+    substituted,
+    extra: outcome.ok ? outcome.extra : null,
+    attempts: log ? attemptsIn(log) : 1,
+    queueMs: Math.max(0, times.dispatchedAtMs - times.acceptedAtMs),
+    scoreMs: times.scoreMs,
+    serverId: last?.serverId ?? null,
+    serverName: last?.serverName ?? null,
+    dispatchedAtMs: times.dispatchedAtMs,
+    attemptLog: attemptLogOf(outcome, times.dispatchedAtMs, times.scoreMs),
+  }
+}
+
+/** Calls made one after the other; what went out twice at one time was one attempt. */
+function attemptsIn(log: AttemptRecord[]): number {
+  let n = 0
+  for (const { copy } of log) if (copy === undefined) n++
+  return n
+}
+
+/** The attempts that the sample's own row cannot tell: more than one, or a failure. */
+function attemptLogOf(
+  outcome: RewardOutcome,
+  dispatchedAtMs: number,
+  scoreMs: number,
+): SampleEnd['attemptLog'] {
+  const log = outcome.attempts
+  if (outcome.ok) return log && log.length > 1 ? log : null
+  if (log && log.length > 0) return log
+  return [
+    {
+      serverId: null as unknown as number,
+      attempt: 1,
+      startedAtMs: dispatchedAtMs,
+      queueMs: 0,
+      backoffMs: 0,
+      serviceMs: scoreMs,
+      outcome: 'fault',
+      reason: outcome.reason,
+      status: null,
+      detail: outcome.detail,
+    },
+  ]
+}
