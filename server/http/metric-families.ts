@@ -253,7 +253,7 @@ function histogram(labels: Record<string, string>, counts: readonly number[]): S
   let next = 0
   for (const bucket of DURATION_BUCKETS) {
     for (; next <= bucket; next++) seen += counts[next] ?? 0
-    const le = String((LATENCY_BOUNDS_MS[bucket] as number) / 1_000)
+    const le = String(Number(((LATENCY_BOUNDS_MS[bucket] as number) / 1_000).toPrecision(6)))
     series.push({ metricName: `${name}_bucket`, labels: { ...labels, le }, value: seen })
   }
   const total = sum(counts)

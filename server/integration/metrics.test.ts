@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parsePrometheusText, seriesValue } from '../testing/prometheus-text.ts'
+import { expectRefusal } from '../testing/refusals.ts'
+import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import { rollouts } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { ServerDto } from '../wire/servers.ts'
+import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+
+/** What Prometheus would scrape, beside what the service says of itself otherwise. */
+
+const KEY = 'a-key-of-metrics'
+
+let service: Service
+let rm: RewardModel
+
+beforeAll(async () => {
+  ;[service, rm] = await Promise.all([
+    Service.start({
+      env: { REWARDOPS_API_KEYS: KEY },
+      headers: { authorization: `Bearer ${KEY}` },
+    }),
+    startRewardModel(['--score', 'hash']),
+  ])
+  await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 16 })
+})
+afterAll(async () => {
+  const problems = service?.log.problems()
+  const end = await service?.stop().finally(() => service.destroy())
+  await rm?.stop()
+  expect(end?.code).toBe(0)
+  expect(problems).toEqual([])
+})
+
+const scrape = async () => parsePrometheusText((await service.raw('/metrics')).text)
+
+describe('GET /metrics', () => {
+  it('agrees with what the service says of a batch and of its server', async () => {
+    const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+      run: 'metrics',
+      step: 1,
+      samples: rollouts(160),
+      reward: { model: rm.model },
+    })
+    const batch = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+    expect(batch).toMatchObject({ scored: 160, failed: 0 })
+    const m = await waitFor('the calls to be told of', async () => {
+      const families = await scrape()
+      const scored = seriesValue(families, 'rewardops_server_request_duration_seconds_count')
+      return scored >= 160 && families
+    })
+    const [server] = await service.query<ServerDto[]>('servers.list')
+    const label = { server: 'rm', model: rm.model, engine: 'vllm' }
+    const of = (name: string, more = {}) =>
+      seriesValue(m, `rewardops_server_${name}`, { ...label, ...more })
+    expect(of('requests_total')).toBe(server!.requests)
+    expect(of('retries_total')).toBe(server!.retries)
+    const errors = ['client', 'busy', 'corrupt', 'fault'].map((name) =>
+      of('errors_total', { class: name }),
+    )
+    expect(errors.reduce((sum, n) => sum + n, 0)).toBe(server!.errors)
+    expect([of('up'), of('limit'), of('state', { state: 'ready' })]).toEqual([1, 16, 1])
+    expect(of('tokens_total')).toBeGreaterThan(160)
+    expect(seriesValue(m, 'rewardops_samples_scored_total')).toBe(160)
+    expect(seriesValue(m, 'rewardops_groups_completed_total')).toBe(20)
+    expect(seriesValue(m, 'rewardops_batches', { status: 'completed' })).toBe(1)
+    expect(seriesValue(m, 'rewardops_samples_pending')).toBe(0)
+    expect(seriesValue(m, 'rewardops_workers')).toBe(2)
+    expect(seriesValue(m, 'rewardops_database_up')).toBe(1)
+    await waitFor('no calls in flight', async () => {
+      return seriesValue(await scrape(), 'rewardops_server_in_flight') === 0
+    })
+  })
+
+  it('needs a key where keys are set, is read only, and answers a HEAD', async () => {
+    const refused = await service.raw('/metrics', { headers: { authorization: 'Bearer another' } })
+    expectRefusal(refused, { status: 401, reason: 'unauthorized', message: 'key' })
+    expect(refused.text).not.toContain('rewardops_server')
+    const posted = await service.raw('/metrics', { method: 'POST', body: '' })
+    expectRefusal(posted, { status: 405, reason: 'method_not_allowed', message: 'GET' })
+    const head = await service.raw('/metrics', { method: 'HEAD' })
+    expect([head.status, head.text]).toEqual([200, ''])
+  })
+
+  it('is not for pages of another site', async () => {
+    const headers = { origin: 'https://evil.example' }
+    const refused = await service.raw('/metrics', { headers })
+    expectRefusal(refused, { status: 403, reason: 'forbidden_origin', message: 'evil.example' })
+  })
+})

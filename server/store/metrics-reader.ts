@@ -1,0 +1,221 @@
+import type { Database } from './database.ts'
+
+/** A registered server as the metrics tell of it. */
+export interface ServerFigures {
+  id: number
+  name: string
+  model: string
+  engine: string
+  state: string
+  /** Of the last self-test; null before the first. */
+  verdict: string | null
+  max_in_flight: number | null
+  max_concurrent: number | null
+  requests: number
+  errors: number
+  retries: number
+  lease_slots: number
+}
+
+/** Calls to a server since the reader began. */
+export interface CallFigures {
+  errors: number
+  copies: number
+  busy: number
+  corrupt: number
+  client: number
+  tokens: number
+  /** Counts in the router's latency buckets. */
+  latency: number[]
+}
+
+/** What batches there are, and what became of their samples. */
+export interface BatchFigures {
+  /** By status. */
+  batches: Map<string, number>
+  pending: number
+  scored: number
+  failed: number
+  groups: number
+}
+
+/** A worker that lives, and what it last reported. */
+export interface WorkerFigures {
+  id: number
+  stats: Record<string, unknown>
+}
+
+/** Jobs of a pool, by state: `queued` or `active`. */
+export interface QueueFigures {
+  pool: string
+  state: string
+  jobs: number
+}
+
+/** Everything the metrics need of the database. */
+export interface Figures {
+  servers: ServerFigures[]
+  calls: Map<number, CallFigures>
+  workers: WorkerFigures[]
+  batches: BatchFigures
+  queues: QueueFigures[]
+}
+
+interface BatchRow {
+  status: string
+  settled: boolean
+  edge: number
+  batches: number
+  pending: number
+  scored: number
+  failed: number
+  groups: number
+}
+
+interface MinuteRow extends CallFigures {
+  server_id: number
+  settled: boolean
+}
+
+const COUNTS = ['errors', 'copies', 'busy', 'corrupt', 'client', 'tokens'] as const
+
+/**
+ * Reads what the metrics tell. What cannot change any more is counted once: a scrape costs what happens now, not the
+ * whole history.
+ */
+export class MetricsReader {
+  readonly #db: Database
+  #reading: Promise<Figures> | null = null
+  #settledBatches = emptyBatches()
+  /** Batches below this id are in `#settledBatches`. */
+  #fromBatch = 0
+  readonly #settledCalls = new Map<number, CallFigures>()
+  /** Minutes before this one are in `#settledCalls`, or from before the reader was made. */
+  #fromMinute: Date | null
+
+  /** Counters of calls begin with the minute `from`; null: with that of the first reading. */
+  constructor(db: Database, from: Date | null = null) {
+    this.#db = db
+    this.#fromMinute = from
+  }
+
+  /** The figures of now; who comes while they are read gets the same. @throws when the database does not answer */
+  read(): Promise<Figures> {
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = null
+    })
+    return this.#reading
+  }
+
+  async #read(): Promise<Figures> {
+    return {
+      servers: await this.#servers(),
+      calls: await this.#calls(),
+      workers: await this.#db.rows<WorkerFigures>(
+        'metrics-workers',
+        `select id, stats from worker where state = 'alive' and last_seen_at > now() - interval '5 seconds' order by id`,
+      ),
+      batches: await this.#batches(),
+      queues: await this.#db.rows<QueueFigures>(
+        'metrics-queues',
+        `select p.name as pool, s.state, count(j.name)::int as jobs
+         from pool p cross join (values ('queued'), ('active')) s (state)
+         left join pgboss.job j on j.name = p.name
+           and case s.state when 'active' then j.state = 'active' else j.state < 'active' end
+         group by 1, 2 order by 1, 2`,
+      ),
+    }
+  }
+
+  #servers(): Promise<ServerFigures[]> {
+    return this.#db.rows<ServerFigures>(
+      'metrics-servers',
+      `select id, name, model, engine, state, self_test->>'verdict' as verdict, max_in_flight, max_concurrent,
+         requests::float8 as requests, errors::float8 as errors, retries::float8 as retries,
+         (select coalesce(sum(slots), 0)::int from lease
+          where resource = 'server:' || server.id and expires_at > clock_timestamp()) as lease_slots
+       from server where removed_at is null order by id`,
+    )
+  }
+
+  /** Not from the beginning of time: adding up the histograms of a year takes longer than a scrape may. */
+  async #calls(): Promise<Map<number, CallFigures>> {
+    this.#fromMinute ??= (
+      await this.#db.adhoc<{ at: Date }>("select date_trunc('minute', now()) as at")
+    )[0]!.at
+    // A minute is still added to for a moment after its end.
+    const [clock] = await this.#db.adhoc<{ at: Date }>(
+      "select date_trunc('minute', now() - interval '1 minute') as at",
+    )
+    const upTo = new Date(Math.max(clock!.at.getTime(), this.#fromMinute.getTime()))
+    const rows = await this.#db.rows<MinuteRow>(
+      'metrics-minutes',
+      `select m.server_id, m.minute < $2 as settled, m.errors, m.copies, m.busy, m.corrupt, m.client,
+              m.tokens::float8 as tokens, m.latency_ms as latency
+       from server s join server_minute m on m.server_id = s.id and m.minute >= $1
+       where s.removed_at is null`,
+      [this.#fromMinute, upTo],
+    )
+    for (const row of rows) if (row.settled) addTo(this.#settledCalls, row)
+    this.#fromMinute = upTo
+    const calls = new Map<number, CallFigures>()
+    for (const [id, settled] of this.#settledCalls) addTo(calls, { ...settled, server_id: id })
+    for (const row of rows) if (!row.settled) addTo(calls, row)
+    return calls
+  }
+
+  async #batches(): Promise<BatchFigures> {
+    const rows = await this.#db.rows<BatchRow>(
+      'metrics-batches',
+      // Ten minutes: a batch may be committed after others with higher ids have ended.
+      `with edge as (
+         select coalesce(
+           (select min(id) from batch where id >= $1
+              and (completed_at is null or completed_at > now() - interval '10 minutes')),
+           (select max(id) + 1 from batch), $1) as id)
+       select status, batch.id < edge.id as settled, edge.id as edge, count(*)::int as batches,
+              (sum(samples - scored - failed) filter (where status in ('open', 'running')))::float8 as pending,
+              sum(scored)::float8 as scored, sum(failed)::float8 as failed, sum(groups_completed)::float8 as groups
+       from batch, edge where batch.id >= $1 group by 1, 2, 3`,
+      [this.#fromBatch],
+    )
+    for (const row of rows) if (row.settled) addBatches(this.#settledBatches, row)
+    this.#fromBatch = rows[0]?.edge ?? this.#fromBatch
+    const all = emptyBatches()
+    for (const [status, n] of this.#settledBatches.batches) all.batches.set(status, n)
+    for (const key of ['scored', 'failed', 'groups'] as const) {
+      all[key] = this.#settledBatches[key]
+    }
+    for (const row of rows) if (!row.settled) addBatches(all, row)
+    return all
+  }
+}
+
+function emptyBatches(): BatchFigures {
+  return { batches: new Map(), pending: 0, scored: 0, failed: 0, groups: 0 }
+}
+
+function addBatches(to: BatchFigures, row: BatchRow): void {
+  to.batches.set(row.status, (to.batches.get(row.status) ?? 0) + row.batches)
+  to.pending += row.pending ?? 0
+  to.scored += row.scored
+  to.failed += row.failed
+  to.groups += row.groups
+}
+
+function addTo(calls: Map<number, CallFigures>, row: CallFigures & { server_id: number }): void {
+  const sum = calls.get(row.server_id) ?? {
+    errors: 0,
+    copies: 0,
+    busy: 0,
+    corrupt: 0,
+    client: 0,
+    tokens: 0,
+    latency: [],
+  }
+  calls.set(row.server_id, sum)
+  for (const key of COUNTS) sum[key] += row[key]
+  row.latency.forEach((n, i) => {
+    sum.latency[i] = (sum.latency[i] ?? 0) + n
+  })
+}
