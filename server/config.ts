@@ -18,6 +18,10 @@ const Settings = z.object({
   /** Keys, separated by commas. Unset: loopback only, no login. */
   REWARDOPS_API_KEYS: z.string().optional(),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
+  /** A JSON file of servers to launch. */
+  REWARDOPS_SERVERS_FILE: z.string().min(1).optional(),
+  /** 1: servers.launch may start processes. */
+  REWARDOPS_ALLOW_LAUNCH: z.enum(['0', '1']).default('0'),
   LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info'),
   NODE_ENV: z.enum(['development', 'production', 'test']).default('production'),
 })
@@ -32,6 +36,10 @@ export interface Config {
   workers: number
   apiKeys: string[]
   functionsDir: string
+  /** Absolute; the servers to launch. Null: none. */
+  serversFile: string | null
+  /** Whether servers.launch may start processes. */
+  allowLaunch: boolean
   logLevel: string
   dev: boolean
   /** The environment as it was read, for the processes this one starts. */
@@ -86,6 +94,8 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     workers: s.REWARDOPS_WORKERS,
     apiKeys,
     functionsDir: resolve(s.REWARDOPS_FUNCTIONS_DIR),
+    serversFile: s.REWARDOPS_SERVERS_FILE === undefined ? null : resolve(s.REWARDOPS_SERVERS_FILE),
+    allowLaunch: s.REWARDOPS_ALLOW_LAUNCH === '1',
     logLevel: s.LOG_LEVEL,
     dev: s.NODE_ENV === 'development',
     inherited: env,

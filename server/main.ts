@@ -14,8 +14,9 @@ import { createTrpcPlane } from './http/trpc-plane.ts'
 import { createLogger, type Logger } from './log.ts'
 import { IngestClient } from './loop/accept/ingest-client.ts'
 import { LiveHub } from './loop/live-hub.ts'
+import { readServersFile } from './loop/models/launch-file.ts'
+import { RewardModelManager } from './loop/models/reward-model-manager.ts'
 import { RewardLoopManager } from './loop/reward-loop-manager.ts'
-import { RewardModelManager } from './loop/reward-model-manager.ts'
 import { BatchSignals } from './loop/signals.ts'
 import { Sweeps } from './loop/sweeps.ts'
 import { BatchViews } from './loop/views/batch-view.ts'
@@ -23,6 +24,7 @@ import { FleetView } from './loop/views/fleet-view.ts'
 import { OverviewView } from './loop/views/overview-view.ts'
 import { RateMeter } from './loop/views/rate-meter.ts'
 import { SampleViews } from './loop/views/sample-view.ts'
+import { ServerView } from './loop/views/server-view.ts'
 import { takeOverDeadLocals, WorkerSupervisor } from './loop/worker-supervisor.ts'
 import { createServices, translateError } from './services.ts'
 import { clockOffsetMs } from './store/clock.ts'
@@ -38,6 +40,8 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const STOP_MS = 8_000
 /** What is under way through the router address may take this long of it. */
 const PROXY_DRAIN_MS = 5_000
+/** Kept of it for what comes after the launched servers: the database. */
+const LAST_STEPS_MS = 1_200
 
 /**
  * The server process: config → database → queue → workers → HTTP, and back in the other order.
@@ -45,6 +49,7 @@ const PROXY_DRAIN_MS = 5_000
  */
 async function main(): Promise<void> {
   const config = loadConfig()
+  const toLaunch = config.serversFile === null ? [] : readServersFile(config.serversFile)
   const log = createLogger(config.logLevel, 'server')
   const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
     version: string
@@ -124,7 +129,17 @@ async function main(): Promise<void> {
     signals,
     { send: (message, turn) => workers?.send(message, turn) ?? false },
   )
-  const models = new RewardModelManager(db, queue, log)
+  const models = new RewardModelManager({
+    db,
+    queue,
+    log,
+    launch: {
+      dataDir: config.dataDir,
+      env: config.inherited,
+      servers: toLaunch,
+      allowCalls: config.allowLaunch,
+    },
+  })
   const rates = new RateMeter()
   const batches = new BatchViews(pagesDb, manager.readerOn(pagesDb), rates)
   const fleet = new FleetView(pagesDb)
@@ -135,6 +150,7 @@ async function main(): Promise<void> {
     batches,
     samples: new SampleViews(pagesDb),
     fleet,
+    servers: new ServerView(pagesDb, fleet),
     overview: new OverviewView(pagesDb, fleet, batches, config.workers),
     live,
   })
@@ -153,15 +169,23 @@ async function main(): Promise<void> {
 
   const member = new FleetMember({ holderId: 0, process: 'server', db, log })
   await member.start()
+  fleet.own = () => member.servers()
   const proxy = createRouterProxy({
     router: member.router,
     servers: () => member.models.servers,
     access,
     log,
     refresh: () => member.reload(),
+    onAsleep: (model) => models.wakeModel(model),
   })
   routes.proxy = proxy.handle
-  routes.metrics = createMetrics({ db: metricsDb, access, version, own: () => member.servers(), log })
+  routes.metrics = createMetrics({
+    db: metricsDb,
+    access,
+    version,
+    own: () => member.servers(),
+    log,
+  })
 
   const listener = new Listener(
     database.url,
@@ -231,6 +255,7 @@ async function main(): Promise<void> {
       process.exit(1)
     }
     stopping = true
+    const begunAt = performance.now()
     const last = setTimeout(() => process.exit(0), STOP_MS)
     last.unref()
     log.info({ signal }, 'stopping')
@@ -242,7 +267,15 @@ async function main(): Promise<void> {
     models.stop()
     await Promise.allSettled([sweeps.stop(), supervisor.stop(), proxy.close(PROXY_DRAIN_MS)])
     manager.stop()
-    await Promise.allSettled([ingest.close(), listener.close(), queue.stop(), member.close()])
+    // Nobody calls the launched servers any more.
+    const leftMs = STOP_MS - LAST_STEPS_MS - (performance.now() - begunAt)
+    await Promise.allSettled([
+      ingest.close(),
+      listener.close(),
+      queue.stop(),
+      member.close(),
+      models.close(Math.max(0, leftMs)),
+    ])
     server.closeIdleConnections()
     await Promise.race([
       Promise.allSettled([db.close(), pagesDb.close(), metricsDb.close()]),

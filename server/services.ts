@@ -4,12 +4,13 @@ import { fileURLToPath } from 'node:url'
 import type { Services } from './api/services.ts'
 import { isRewardOpsError, RewardOpsError } from './errors.ts'
 import type { LiveHub } from './loop/live-hub.ts'
+import type { RewardModelManager, ServerChanges } from './loop/models/reward-model-manager.ts'
 import type { RewardLoopManager } from './loop/reward-loop-manager.ts'
-import type { RewardModelManager } from './loop/reward-model-manager.ts'
 import type { BatchViews } from './loop/views/batch-view.ts'
 import type { FleetView } from './loop/views/fleet-view.ts'
 import type { OverviewView } from './loop/views/overview-view.ts'
 import type { SampleViews } from './loop/views/sample-view.ts'
+import type { ServerView } from './loop/views/server-view.ts'
 import { type Database, isConnectionLoss } from './store/database.ts'
 import { runRows } from './store/sql/fleet.ts'
 import { activeServers, type ServerRow } from './store/sql/servers.ts'
@@ -40,10 +41,11 @@ export function createServices(parts: {
   batches: BatchViews
   samples: SampleViews
   fleet: FleetView
+  servers: ServerView
   overview: OverviewView
   live: LiveHub
 }): Services {
-  const { db, manager, models, batches, samples, fleet, overview, live } = parts
+  const { db, manager, models, batches, samples, fleet, servers, overview, live } = parts
   const asDto = async (row: ServerRow) => {
     // Shares are of the whole pool: described among all, then picked.
     const all = await fleet.describe(await activeServers(db))
@@ -75,8 +77,14 @@ export function createServices(parts: {
     overview: () => overview.get(),
     listWorkers: () => fleet.workers(),
     listServers: () => fleet.servers(),
+    getServer: (ref) => servers.get(ref),
+    serverMonitors: () => servers.monitors(),
+    serverLog: (ref, lines) => models.log(ref, lines),
+    launchServer: async (input) => asDto(await models.launch(input)),
+    sleepServer: async (ref, level) => asDto(await models.sleep(ref, level)),
+    wakeServer: async (ref, awakeForMs) => asDto(await models.wake(ref, awakeForMs)),
     registerServer: async (input) => asDto(await models.register(input)),
-    updateServer: async (ref, changes) => asDto(await models.update(ref, changes)),
+    updateServer: async (ref, changes) => asDto(await models.update(ref, changes as ServerChanges)),
     drainServer: async (ref) => asDto(await models.drain(ref)),
     resumeServer: async (ref) => asDto(await models.resume(ref)),
     probeServer: async (ref) => asDto(await models.probe(ref)),

@@ -1,7 +1,15 @@
 import { z } from 'zod'
 import { RewardOpsError } from '../errors.ts'
 import { BatchGroupsInput, BatchViewInput, SampleListInput } from '../wire/pages.ts'
-import { RegisterServerInput, ServerRef, UpdateServerInput } from '../wire/servers.ts'
+import {
+  LaunchServerInput,
+  RegisterServerInput,
+  ServerLogInput,
+  ServerRef,
+  SleepServerInput,
+  UpdateServerInput,
+  WakeServerInput,
+} from '../wire/servers.ts'
 import {
   AppendInput,
   BatchId,
@@ -68,6 +76,14 @@ export const appRouter = router({
   }),
   servers: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listServers()),
+    get: procedure.input(ServerRef).query(({ ctx, input }) => ctx.services.getServer(input)),
+    monitors: procedure.input(nothing).query(({ ctx }) => ctx.services.serverMonitors()),
+    log: procedure
+      .input(ServerLogInput)
+      .query(({ ctx, input }) => ctx.services.serverLog(input, input.lines)),
+    launch: procedure
+      .input(LaunchServerInput)
+      .mutation(({ ctx, input }) => ctx.services.launchServer(input)),
     register: procedure
       .input(RegisterServerInput)
       .mutation(({ ctx, input }) => ctx.services.registerServer(input)),
@@ -79,6 +95,12 @@ export const appRouter = router({
     resume: procedure
       .input(ServerRef)
       .mutation(({ ctx, input }) => ctx.services.resumeServer(input)),
+    sleep: procedure
+      .input(SleepServerInput)
+      .mutation(({ ctx, input }) => ctx.services.sleepServer(input, input.level)),
+    wake: procedure
+      .input(WakeServerInput)
+      .mutation(({ ctx, input }) => ctx.services.wakeServer(input, input.awakeForMs)),
     probe: procedure.input(ServerRef).mutation(({ ctx, input }) => ctx.services.probeServer(input)),
     remove: procedure
       .input(ServerRef)

@@ -10,7 +10,8 @@ import type {
   SessionDto,
   WorkerDto,
 } from '../wire/pages.ts'
-import type { RegisterServerInput, ServerDto } from '../wire/servers.ts'
+import type { ServerDetailDto, ServerLogDto, ServerMonitorDto } from '../wire/server-detail.ts'
+import type { LaunchServerInput, RegisterServerInput, ServerDto } from '../wire/servers.ts'
 import type {
   AppendInput,
   AppendResult,
@@ -63,6 +64,12 @@ export interface Services {
   overview(): Promise<OverviewDto>
   listWorkers(): Promise<WorkerDto[]>
   listServers(): Promise<ServerDto[]>
+  getServer(ref: ServerRefInput): Promise<ServerDetailDto>
+  serverMonitors(): Promise<ServerMonitorDto[]>
+  serverLog(ref: ServerRefInput, lines: number): Promise<ServerLogDto>
+  launchServer(input: LaunchServerInput): Promise<ServerDto>
+  sleepServer(ref: ServerRefInput, level: 1 | 2): Promise<ServerDto>
+  wakeServer(ref: ServerRefInput, awakeForMs: number): Promise<ServerDto>
   registerServer(input: RegisterServerInput): Promise<ServerDto>
   updateServer(ref: ServerRefInput, changes: Record<string, unknown>): Promise<ServerDto>
   drainServer(ref: ServerRefInput): Promise<ServerDto>

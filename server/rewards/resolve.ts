@@ -15,8 +15,10 @@ import { ownKwargs, type Rule } from './rules/rule.ts'
 /** What acceptance needs to know beside the request. */
 export interface ResolveContext {
   functionsDir: string
-  /** Reward models with a registered server. */
+  /** Discriminative reward models with a registered server. */
   models: readonly string[]
+  /** Generative ones: judges, whose replies are no scores yet. */
+  judges?: readonly string[]
 }
 
 function suggest(name: string, known: readonly string[]): string {
@@ -51,8 +53,8 @@ function refuseUnsupported(spec: RewardSpec): void {
     refuse('reward.function', 'reward functions of one’s own are not part of this version.')
   if (spec.combine)
     refuse('reward.combine', 'weighted sums of rewards are not part of this version.')
-  if (spec.sleepAfter)
-    refuse('reward.sleepAfter', 'putting servers to sleep is not part of this version.')
+  if (spec.sleepAfter && spec.model === null)
+    refuse('reward.sleepAfter', 'only servers of a reward model can be put to sleep.')
   if (spec.onFailure.policy !== 'null' && spec.onFailure.policy !== 'constant') {
     refuse(
       'reward.onFailure.policy',
@@ -87,6 +89,13 @@ export function resolveReward(
     onFailure: spec.onFailure as ResolvedReward['onFailure'],
   }
   if (spec.model !== null) {
+    if (!context.models.includes(spec.model) && context.judges?.includes(spec.model)) {
+      throw new RewardOpsError(
+        'unsupported_setting',
+        `reward.model: "${spec.model}" is generative: its replies are no scores.`,
+        { hint: 'Call it through the router address, or from a reward function.' },
+      )
+    }
     if (!context.models.includes(spec.model)) {
       throw new RewardOpsError(
         'unknown_model',
@@ -101,7 +110,13 @@ export function resolveReward(
       )
     }
     return {
-      reward: { kind: 'model', model: spec.model, kwargs: {}, ...common },
+      reward: {
+        kind: 'model',
+        model: spec.model,
+        kwargs: {},
+        ...common,
+        ...(spec.sleepAfter ? { sleepAfter: true } : {}),
+      },
       rewardName: spec.model,
     }
   }

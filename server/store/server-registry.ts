@@ -1,20 +1,61 @@
 import type { ServerState } from '../wire/servers.ts'
 import type { Database } from './database.ts'
+import { Prisma } from './generated/prisma/client.ts'
 import { openPrisma, type PrismaClient } from './prisma.ts'
-import { activeServers, type ServerRow } from './sql/servers.ts'
+import {
+  activeServers,
+  changeState,
+  prolongAwake,
+  type ServerRow,
+  type StoredLaunch,
+  type StoredSelfTest,
+  type Transition,
+} from './sql/servers.ts'
 
-/** What is known of a server when it is registered or changed. */
-export interface ServerFacts {
+/** What whoever registers a server says of it. */
+export interface ServerWishes {
   url: string
   engine: string
   kind: string
   model: string
   weight: number
   maxInFlight: number | null
+  rpm: number | null
+  tpm: number | null
   apiKey: string | null
   tags: string[]
+  selfTestOverride: boolean
+}
+
+/** What a server says of itself when it is probed. */
+export interface ProbedFacts {
   version: string | null
   maxModelLen: number | null
+  route: string | null
+  maxConcurrent: number | null
+  canSleep: boolean
+  warnings: string[]
+}
+
+/** Everything stored with a registration. */
+export interface Registration {
+  wishes: ServerWishes
+  /** Null: it did not answer; what is known of it stays. */
+  facts: ProbedFacts | null
+  /** Null: not made; undefined: what is stored stays. */
+  selfTest?: StoredSelfTest | null
+  /** Undefined: as it is. */
+  launch?: StoredLaunch | null
+  state: ServerState
+  cause: string
+  evidence?: Record<string, unknown>
+  /** The queue of its model; null while the model is not known. */
+  pool: string | null
+}
+
+/** As Prisma takes JSON, whose null and SQL's are two. */
+function asJson(value: object | null): Prisma.InputJsonValue | typeof Prisma.DbNull {
+  return value === null ? Prisma.DbNull : (value as Prisma.InputJsonValue)
 }
 
 /** The table of registered servers, and every change of their state. */
@@ -42,81 +83,123 @@ export class ServerRegistry {
     )
   }
 
+  async byNumber(id: number): Promise<ServerRow | undefined> {
+    return (await this.active()).find((row) => row.id === id)
+  }
+
   /** Registers a server, or updates the one of that name (also one that was removed); its pool comes with it. */
-  async save(
-    name: string,
-    facts: ServerFacts,
-    state: ServerState,
-    cause: string,
-    pool: string,
-  ): Promise<number> {
+  async save(name: string, registration: Registration): Promise<number> {
+    const { wishes, facts, selfTest, launch, state, cause, evidence, pool } = registration
     const before = await this.#prisma.server.findUnique({ where: { name } })
-    const stateChange =
-      before && before.removedAt === null && before.state === state
-        ? {}
-        : { stateSince: new Date() }
+    const known = before !== null && before.removedAt === null
+    const fields = {
+      ...wishes,
+      ...(facts ?? {}),
+      ...(selfTest === undefined ? {} : { selfTest: asJson(selfTest) }),
+      ...(launch === undefined
+        ? known
+          ? {}
+          : { launch: asJson(null) }
+        : { launch: asJson(launch) }),
+      ...(known ? {} : { awakeUntil: null }),
+      state,
+      stateCause: cause,
+      ...(facts ? { lastProbeAt: new Date() } : {}),
+    }
     const row = await this.#prisma.server.upsert({
       where: { name },
-      create: { name, ...facts, state, stateCause: cause, lastProbeAt: new Date() },
+      create: { name, ...fields },
       update: {
-        ...facts,
-        state,
-        stateCause: cause,
-        lastProbeAt: new Date(),
+        ...fields,
         removedAt: null,
-        ...stateChange,
+        ...(known && before.state === state ? {} : { stateSince: new Date() }),
       },
     })
-    await this.#prisma.pool.upsert({
-      where: { name: pool },
-      create: { name: pool, model: facts.model },
-      update: {},
-    })
-    if (!before || before.removedAt !== null || before.state !== state) {
-      const from = before && before.removedAt === null ? before.state : null
-      await this.#prisma.serverEvent.create({ data: { serverId: row.id, from, to: state, cause } })
+    if (pool !== null) await this.#ensurePool(pool, wishes.model)
+    if (!known || before.state !== state) {
+      await this.note(row.id, {
+        kind: 'state',
+        from: known ? before.state : null,
+        to: state,
+        cause,
+        evidence,
+      })
     }
     await this.changed()
     return row.id
   }
 
-  /** Changes fields of a server. */
-  async update(id: number, fields: Partial<ServerFacts>): Promise<void> {
+  /** Changes what was asked for of a server. */
+  async update(id: number, fields: Partial<ServerWishes>): Promise<void> {
     await this.#prisma.server.update({ where: { id }, data: fields })
     await this.changed()
   }
 
-  /** Changes a server's state, with its cause; one that is in that state already stays as it is. */
-  async setState(id: number, to: ServerState, cause: string): Promise<void> {
-    const [row] = await this.#db.rows<{ from: string }>(
-      'server-state',
-      `with before as (select state from server where id = $1 for update)
-       update server set state = $2, state_cause = $3, state_since = now()
-       from before where server.id = $1 and before.state <> $2 and removed_at is null
-       returning before.state as from`,
-      [id, to, cause],
-    )
-    if (!row) return
-    await this.#prisma.serverEvent.create({ data: { serverId: id, from: row.from, to, cause } })
+  /** The model a launched server turned out to serve, and its pool. */
+  async learnModel(id: number, model: string, pool: string): Promise<void> {
+    await this.#prisma.server.update({ where: { id }, data: { model } })
+    await this.#ensurePool(pool, model)
     await this.changed()
   }
 
-  async probed(
+  async #ensurePool(name: string, model: string): Promise<void> {
+    await this.#prisma.pool.upsert({ where: { name }, create: { name, model }, update: {} })
+  }
+
+  /** See {@link changeState}. */
+  transition(id: number, change: Transition): Promise<ServerState | null> {
+    return changeState(this.#db, id, change)
+  }
+
+  /** Notes what happened to a server beside changes of its state. */
+  async note(
     id: number,
-    facts: { version: string | null; maxModelLen: number | null } | null,
+    event: {
+      kind: 'state' | 'health' | 'process'
+      from: string | null
+      to: string
+      cause: string
+      evidence?: Record<string, unknown> | undefined
+    },
   ): Promise<void> {
+    await this.#db.rows(
+      'server-event',
+      `insert into server_event (server_id, kind, "from", "to", cause, evidence) values ($1, $2, $3, $4, $5, $6::jsonb)`,
+      [
+        id,
+        event.kind,
+        event.from,
+        event.to,
+        event.cause,
+        event.evidence ? JSON.stringify(event.evidence) : null,
+      ],
+    )
+  }
+
+  /** Keeps what a probe was told, and when; null: it was not answered. */
+  async probed(id: number, facts: ProbedFacts | null): Promise<void> {
     await this.#prisma.server.update({
       where: { id },
       data: { lastProbeAt: new Date(), ...(facts ?? {}) },
     })
   }
 
+  async selfTested(id: number, selfTest: StoredSelfTest): Promise<void> {
+    await this.#prisma.server.update({ where: { id }, data: { selfTest: asJson(selfTest) } })
+  }
+
+  /** See {@link prolongAwake}. */
+  prolong(ids: readonly number[], forMs: number): Promise<void> {
+    return prolongAwake(this.#db, ids, forMs)
+  }
+
   /** Takes a server out; samples keep naming it. */
   async remove(id: number, cause: string): Promise<void> {
-    const row = await this.#prisma.server.update({ where: { id }, data: { removedAt: new Date() } })
-    await this.#prisma.serverEvent.create({
-      data: { serverId: id, from: row.state, to: 'removed', cause },
+    const row = await this.#prisma.server.update({
+      where: { id },
+      data: { removedAt: new Date(), awakeUntil: null },
     })
+    await this.note(id, { kind: 'state', from: row.state, to: 'removed', cause })
     await this.changed()
   }
 

@@ -90,6 +90,26 @@ export const ERROR_REASONS = {
     httpStatus: 422,
     hint: 'Leave model out, or give a model the server serves.',
   },
+  key_refused: {
+    httpStatus: 422,
+    hint: 'Give the key the server was started with as apiKey.',
+  },
+  server_busy: {
+    httpStatus: 409,
+    hint: 'Something is being done with the server, or it has calls in flight. servers.get shows what; try again when that is over.',
+  },
+  server_cannot_sleep: {
+    httpStatus: 422,
+    hint: 'Only vLLM and SGLang can be put to sleep, and only when they were started for it: docs/api.md says how.',
+  },
+  server_not_launched: {
+    httpStatus: 422,
+    hint: 'Only servers of REWARDOPS_SERVERS_FILE and servers.launch have a log here; look where the server was started.',
+  },
+  launch_disabled: {
+    httpStatus: 403,
+    hint: 'Set REWARDOPS_ALLOW_LAUNCH=1, or name the server in the file of REWARDOPS_SERVERS_FILE.',
+  },
   forbidden_url: {
     httpStatus: 400,
     hint: 'Give an http:// or https:// address without credentials; link-local addresses are refused.',

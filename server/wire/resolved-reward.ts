@@ -9,5 +9,7 @@ export interface ResolvedReward {
   maxAttempts: number
   /** Most samples of the batch in flight at once over all workers; null: no limit of its own. */
   maxConcurrency: number | null
+  /** Its servers are woken for it and put to sleep when no batch needs them; absent in batches of before: false. */
+  sleepAfter?: boolean
   onFailure: { policy: 'null' } | { policy: 'constant'; value: number }
 }

@@ -3,8 +3,19 @@ import { z } from 'zod'
 /** Calls in flight of a server that was registered without `maxInFlight`, over all workers. */
 export const DEFAULT_MAX_IN_FLIGHT = 64
 
+/**
+ * Most calls in flight, over all processes, of a server that was registered without `maxInFlight`: how many of them are
+ * used is found by measuring. In the model the engines were saturated by 2 to 32.
+ */
+export const ADAPTIVE_MAX_IN_FLIGHT = 96
+
+/** Most calls in flight of a server over all processes: as given, else up to what it says it takes at once. */
+export function mostInFlight(maxInFlight: number | null, maxConcurrent: number | null): number {
+  return maxInFlight ?? Math.min(ADAPTIVE_MAX_IN_FLIGHT, Math.max(1, maxConcurrent ?? Infinity))
+}
+
 /** Engines whose protocol is spoken; `auto` probes and finds out. */
-export const ENGINES = ['vllm', 'sglang', 'openrlhf'] as const
+export const ENGINES = ['vllm', 'sglang', 'tei', 'llamacpp', 'openai', 'openrlhf', 'http'] as const
 export const EngineChoice = z.enum([...ENGINES, 'auto'])
 
 /** Kept as Postgres text: what that cannot hold is refused. */
@@ -23,13 +34,15 @@ const apiKey = z
   .max(4096)
   .regex(/^[\x21-\x7e]*$/, 'must be visible ASCII characters without spaces')
 
+const name = z
+  .string()
+  .min(1)
+  .max(128)
+  .regex(/^[\w.:-]+$/, 'use letters, digits, ".", "_", ":" and "-"')
+
 /** `servers.register`. The same name again updates it. */
 export const RegisterServerInput = z.strictObject({
-  name: z
-    .string()
-    .min(1)
-    .max(128)
-    .regex(/^[\w.:-]+$/, 'use letters, digits, ".", "_", ":" and "-"'),
+  name,
   url: z.string().min(1).max(2048),
   engine: EngineChoice.default('auto'),
   kind: z.enum(['discriminative', 'generative']).default('discriminative'),
@@ -41,40 +54,148 @@ export const RegisterServerInput = z.strictObject({
   apiKey: apiKey.nullish(),
   tags: z.array(text(64)).max(32).default([]),
   chatTemplate: z.string().nullish(),
+  /** Use it although its raw-score self-test failed. */
+  selfTestOverride: z.boolean().default(false),
   ifUnreachable: z.enum(['refuse', 'keep']).default('refuse'),
 })
 export type RegisterServerInput = z.infer<typeof RegisterServerInput>
 
-/** A server by id (`s3`) or by name. */
-export const ServerRef = z
-  .strictObject({
-    id: z
-      .string()
-      .regex(/^s\d+$/)
-      .optional(),
-    name: z.string().optional(),
-  })
-  .refine((r) => (r.id === undefined) !== (r.name === undefined), 'give either id or name')
-
-/** Changed fields of `servers.update`. */
-export const UpdateServerInput = z.strictObject({
+const ref = {
   id: z
     .string()
     .regex(/^s\d+$/)
     .optional(),
   name: z.string().optional(),
+}
+const givesOne = (r: { id?: string | undefined; name?: string | undefined }) =>
+  (r.id === undefined) !== (r.name === undefined)
+const GIVE_ONE = 'give either id or name'
+
+/** A server by id (`s3`) or by name. */
+export const ServerRef = z.strictObject(ref).refine(givesOne, GIVE_ONE)
+export type ServerRef = z.infer<typeof ServerRef>
+
+/** Changed fields of `servers.update`. */
+export const UpdateServerInput = z.strictObject({
+  ...ref,
   url: z.string().min(1).max(2048).optional(),
   weight: z.number().positive().max(1000).optional(),
   maxInFlight: z.int().min(1).max(100_000).nullish(),
+  rpm: z.number().positive().nullish(),
+  tpm: z.number().positive().nullish(),
   apiKey: apiKey.nullish(),
   tags: z.array(text(64)).max(32).optional(),
+  selfTestOverride: z.boolean().optional(),
 })
 
+/** `servers.sleep`: a server, and how far down: 1 keeps the weights in memory, 2 drops them. */
+export const SleepServerInput = z
+  .strictObject({ ...ref, level: z.union([z.literal(1), z.literal(2)]).default(1) })
+  .refine(givesOne, GIVE_ONE)
+
+/** `servers.wake`: a server, and for how long it is to stay awake at least; batches that need it prolong that. */
+export const WakeServerInput = z
+  .strictObject({ ...ref, awakeForMs: z.int().min(1_000).max(86_400_000).default(300_000) })
+  .refine(givesOne, GIVE_ONE)
+
+/** `servers.log`: the last lines of a launched server's output. */
+export const ServerLogInput = z
+  .strictObject({ ...ref, lines: z.int().min(1).max(5_000).default(200) })
+  .refine(givesOne, GIVE_ONE)
+
+/** One word of a command line or a value of its environment: what a process cannot be given is refused. */
+const word = z
+  .string()
+  .max(32_768)
+  .refine((s) => !s.includes('\u0000'), 'must not hold NUL')
+
+/** `servers.launch`, and an entry of the file that REWARDOPS_SERVERS_FILE names: a server we start and keep running. */
+export const LaunchServerInput = z
+  .strictObject({
+    name,
+    engine: z.enum(ENGINES),
+    kind: z.enum(['discriminative', 'generative']).default('discriminative'),
+    /** Taken from the server when left out. */
+    model: text(256).min(1).nullish(),
+    /** Where it will answer; without it `http://127.0.0.1:<port>`. */
+    url: z.string().min(1).max(2048).optional(),
+    port: z.int().min(1).max(65_535).optional(),
+    /** The program and its arguments; no shell reads it. */
+    command: z.array(word).min(1).max(256),
+    cwd: word.min(1).optional(),
+    /** Beside the service's own environment, from which its keys and its database are taken out. Values are never shown. */
+    env: z.record(z.string().regex(/^[A-Za-z_]\w*$/, 'is no name of a variable'), word).default({}),
+    weight: z.number().positive().max(1000).default(1),
+    maxInFlight: z.int().min(1).max(100_000).nullish(),
+    rpm: z.number().positive().nullish(),
+    tpm: z.number().positive().nullish(),
+    apiKey: apiKey.nullish(),
+    tags: z.array(text(64)).max(32).default([]),
+    selfTestOverride: z.boolean().default(false),
+  })
+  .refine((s) => s.url !== undefined || s.port !== undefined, 'give url or port')
+  .refine(
+    (s) => s.url === undefined || s.port === undefined || portOf(s.url) === s.port,
+    'url and port name different ports',
+  )
+export type LaunchServerInput = z.infer<typeof LaunchServerInput>
+
+/** The TCP port of an address; null where it is none. */
+function portOf(url: string): number | null {
+  if (!URL.canParse(url)) return null
+  const { port, protocol } = new URL(url)
+  return port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)
+}
+
 /**
- * `ready` takes work · `unreachable` does not answer (probed on) · `draining` finishes what it has, takes nothing new.
- * Sleeping and waking arrive with the RewardModelManager.
+ * What the registry says of a server:
+ *
+ *     registering ─answers─▶ probing ─self-test─▶ ready | distrusted
+ *     ready, distrusted ──2 failed probes──▶ unreachable ──10 min──▶ dead ; either ──answers──▶ probing
+ *     ready ──its scores changed──▶ distrusted ──a later test is good──▶ ready
+ *     ready ──drain──▶ draining ──resume──▶ probing
+ *     ready ──sleep──▶ draining ──nothing in flight──▶ sleeping ──wake──▶ waking ──answers──▶ probing
+ *
+ * `registering`: launched by us, its process is not up yet · `probing`: answers, its scores are being looked at · `ready`:
+ * takes work · `unreachable`: does not answer (probed on) · `distrusted`: answers, but its scores are not what they should
+ * be (self-test), kept out unless overridden · `draining`: finishes what it has, takes nothing new · `sleeping`, `waking` ·
+ * `dead`: unreachable for ten minutes, probed once a minute.
  */
-export type ServerState = 'ready' | 'unreachable' | 'draining'
+export const SERVER_STATES = [
+  'registering',
+  'probing',
+  'ready',
+  'unreachable',
+  'distrusted',
+  'draining',
+  'sleeping',
+  'waking',
+  'dead',
+] as const
+export type ServerState = (typeof SERVER_STATES)[number]
+
+/** Outcome of the raw-score self-test; only `raw` and `not_applicable` are trusted with training. */
+export type SelfTestVerdict =
+  | 'raw'
+  | 'squashed'
+  | 'inverted'
+  | 'truncated'
+  | 'differs'
+  | 'unverified'
+  | 'not_applicable'
+  | 'failed'
+
+/** What a server gave for the fixed calibration texts, and what that says. */
+export interface SelfTestDto {
+  verdict: SelfTestVerdict
+  raw: number | null
+  activated: number | null
+  /** Compared across the servers of a pool. */
+  calibration: number | null
+  detail: string
+  at: string
+  overridden: boolean
+}
 
 /** A registered reward-model server as `servers.*` gives it back. Keys are never given back. */
 export interface ServerDto {
@@ -108,6 +229,19 @@ export interface ServerDto {
   /** Share of its pool's requests over the last 10 minutes, 0–1; null without one. */
   share: number | null
   lastProbeAt: string | null
-  /** Raw-score self-test; arrives with the full router, null until then. */
-  selfTest: null
+  /** Null before the first. */
+  selfTest: SelfTestDto | null
+  rpm: number | null
+  tpm: number | null
+  /** What the probe found worrying, in words. */
+  warnings: string[]
+  canSleep: boolean
+  /** A woken server is not put to sleep before. */
+  awakeUntil: string | null
+  /** Started by us. */
+  launched: boolean
+  /** How the processes that call it see it, and how many each way; a process that never called it counts as `ok`. */
+  health: { ok: number; suspect: number; out: number; halfOpen: number; slowStart: number }
+  /** True: `limit` was given; false: found by measuring, between 8 and 96. */
+  limitGiven: boolean
 }

@@ -1,3 +1,23 @@
+/** One server as one process sees it; the first three are always there. */
+export interface WorkerServerStats {
+  /** Calls in flight. */
+  inFlight: number
+  /** Of the server's limit, leased by this process. */
+  slots: number
+  requestsPerSecond: number
+  /** What this process lets itself have in flight, found by measuring or given. */
+  limit?: number
+  health?: 'ok' | 'suspect' | 'out' | 'half_open' | 'slow_start'
+  consecutiveFaults?: number
+  /** Tokens a second it was seen to score; null: not seen yet. */
+  tokensPerSecond?: number | null
+  /** Since this process started: calls sent while another was out for the same sample, and times it was put out. */
+  copies?: number
+  ejections?: number
+  /** Samples of its model that wait for a slot in this process. */
+  waiting?: number
+}
+
 /** What a worker's row says of it; the pages read this. */
 export interface WorkerStats {
   samplesPerSecond: number
@@ -10,6 +30,6 @@ export interface WorkerStats {
   scoredTotal: number
   failedTotal: number
   history: (number | null)[]
-  /** Calls in flight and calls a second, by server id. */
-  servers: Record<string, { inFlight: number; slots: number; requestsPerSecond: number }>
+  /** By server id. */
+  servers: Record<string, WorkerServerStats>
 }

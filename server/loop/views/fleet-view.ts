@@ -1,18 +1,34 @@
-import { LatencyHistogram } from '../../router/latency-histogram.ts'
 import type { Database } from '../../store/database.ts'
-import { serverMinutes, type WorkerRow, workerRows } from '../../store/sql/fleet.ts'
+import {
+  type RecentCalls,
+  serverMinutes,
+  type WorkerRow,
+  workerRows,
+} from '../../store/sql/fleet.ts'
 import { activeServers, type ServerRow } from '../../store/sql/servers.ts'
 import type { WorkerDto } from '../../wire/pages.ts'
-import { DEFAULT_MAX_IN_FLIGHT, type ServerDto } from '../../wire/servers.ts'
-import type { WorkerStats } from '../../wire/worker-stats.ts'
+import type { ServerDto } from '../../wire/servers.ts'
+import type { WorkerServerStats, WorkerStats } from '../../wire/worker-stats.ts'
 import { Memo } from '../memo.ts'
 import { DEAD_AFTER_MS } from '../worker-supervisor.ts'
+import { toServerDto } from './server-dto.ts'
+
+/** The servers, and what they were made from. */
+export interface SeenFleet {
+  servers: ServerDto[]
+  /** By the processes that live (`w3`, `server`): how each sees the servers, by server number. */
+  workers: { workerId: string; servers: Record<string, WorkerServerStats> }[]
+  /** Calls of the last ten minutes, by server number. */
+  recent: Map<number, RecentCalls>
+}
 
 /** The workers and servers as the pages and `servers.*` show them. */
 export class FleetView {
   readonly #db: Database
+  /** The server process calls servers too, for the router address. */
+  own: () => Record<string, WorkerServerStats> = () => ({})
   readonly #workers = new Memo<WorkerRow[]>(400)
-  readonly #minutes = new Memo<Awaited<ReturnType<typeof serverMinutes>>>(2_000)
+  readonly #minutes = new Memo<RecentCalls[]>(2_000)
 
   constructor(db: Database) {
     this.#db = db
@@ -23,59 +39,42 @@ export class FleetView {
   }
 
   async servers(): Promise<ServerDto[]> {
-    return this.describe(await activeServers(this.#db))
+    return (await this.seen()).servers
+  }
+
+  /** All servers with what the workers report of them. */
+  async seen(): Promise<SeenFleet> {
+    return this.#describe(await activeServers(this.#db))
   }
 
   /** Rows with what the workers report of them. */
   async describe(rows: ServerRow[]): Promise<ServerDto[]> {
+    return (await this.#describe(rows)).servers
+  }
+
+  async #describe(rows: ServerRow[]): Promise<SeenFleet> {
     const [workers, minutes] = await Promise.all([
       this.#rows(),
       this.#minutes.get('', () => serverMinutes(this.#db)),
     ])
-    const live = workers.filter((w) => isAlive(w)).map((w) => statsOf(w))
-    const byId = new Map(minutes.map((m) => [m.server_id, m]))
+    const live = workers
+      .filter((w) => isAlive(w))
+      .map((w) => ({ workerId: `w${w.id}`, servers: statsOf(w).servers ?? {} }))
+    live.push({ workerId: 'server', servers: this.own() })
+    const recent = new Map(minutes.map((m) => [m.server_id, m]))
     const requestsOfModel = new Map<string, number>()
     for (const row of rows) {
-      const n = byId.get(row.id)?.requests ?? 0
+      const n = recent.get(row.id)?.requests ?? 0
       requestsOfModel.set(row.model, (requestsOfModel.get(row.model) ?? 0) + n)
     }
-    return rows.map((row) => {
-      const recent = byId.get(row.id)
-      const latency = recent?.latency_ms ? LatencyHistogram.from(recent.latency_ms) : null
-      const total = requestsOfModel.get(row.model) ?? 0
-      let inFlight = 0
-      let requestsPerSecond = 0
-      for (const stats of live) {
-        inFlight += stats.servers?.[row.id]?.inFlight ?? 0
-        requestsPerSecond += stats.servers?.[row.id]?.requestsPerSecond ?? 0
-      }
-      return {
-        id: `s${row.id}`,
-        name: row.name,
-        url: row.url,
-        engine: row.engine as ServerDto['engine'],
-        kind: row.kind,
-        model: row.model,
-        state: row.state,
-        stateCause: row.state_cause,
-        stateSince: row.state_since.toISOString(),
-        version: row.version,
-        maxModelLen: row.max_model_len,
-        weight: row.weight,
-        tags: row.tags,
-        inFlight,
-        limit: row.max_in_flight ?? DEFAULT_MAX_IN_FLIGHT,
-        requests: Number(row.requests),
-        errors: Number(row.errors),
-        retries: Number(row.retries),
-        p50Ms: latency?.quantile(0.5) ?? null,
-        p99Ms: latency?.quantile(0.99) ?? null,
-        requestsPerSecond,
-        share: total > 0 ? (recent?.requests ?? 0) / total : null,
-        lastProbeAt: row.last_probe_at?.toISOString() ?? null,
-        selfTest: null,
-      }
-    })
+    const servers = rows.map((row) =>
+      toServerDto(row, {
+        stats: live.flatMap(({ servers: stats }) => stats[row.id] ?? []),
+        recent: recent.get(row.id),
+        poolRequests: requestsOfModel.get(row.model) ?? 0,
+      }),
+    )
+    return { servers, workers: live, recent }
   }
 
   #rows(): Promise<WorkerRow[]> {

@@ -25,13 +25,21 @@ export async function workerRows(db: Database): Promise<WorkerRow[]> {
   )
 }
 
-/** Requests, and latencies in the router's buckets, of the last ten minutes by server. */
-export async function serverMinutes(
-  db: Database,
-): Promise<{ server_id: number; requests: number; latency_ms: number[] }[]> {
+/** A server's calls of the last ten minutes; latencies in the router's buckets. */
+export interface RecentCalls {
+  server_id: number
+  requests: number
+  errors: number
+  /** Refused as the request's own fault (4xx). */
+  client: number
+  latency_ms: number[]
+}
+
+/** Calls of the last ten minutes by server. */
+export async function serverMinutes(db: Database): Promise<RecentCalls[]> {
   return db.rows(
     'server-minutes',
-    `select server_id, sum(requests)::int as requests,
+    `select server_id, sum(requests)::int as requests, sum(errors)::int as errors, sum(client)::int as client,
        (select array_agg(total order by i) from (
           select i, sum(n)::int as total from server_minute x, unnest(x.latency_ms) with ordinality as u(n, i)
           where x.server_id = m.server_id and x.minute >= date_trunc('minute', now()) - interval '9 minutes'

@@ -1,5 +1,24 @@
-import type { ServerState } from '../../wire/servers.ts'
+import type { SelfTestDto, ServerState } from '../../wire/servers.ts'
 import type { Database } from '../database.ts'
+
+/** A self-test as it is stored with its server. */
+export interface StoredSelfTest extends Omit<SelfTestDto, 'overridden'> {
+  /** The calibration score of its registration: a later one that differs is drift. Null where none could be had. */
+  baseline?: number | null
+}
+
+/** How a server was launched; environment values and keys are not kept. */
+export interface StoredLaunch {
+  /** Secrets in it are masked. */
+  argv: string[]
+  cwd: string | null
+  /** `file`: REWARDOPS_SERVERS_FILE · `call`: servers.launch. */
+  source: 'file' | 'call'
+  /** As it was asked for; null: taken from the server, once it answers. */
+  model: string | null
+  /** What is stored is all it takes to start it again: no environment was given, nothing was masked. */
+  complete: boolean
+}
 
 /** A registered server's row. */
 export interface ServerRow {
@@ -19,6 +38,19 @@ export interface ServerRow {
   state_cause: string | null
   state_since: Date
   last_probe_at: Date | null
+  rpm: number | null
+  tpm: number | null
+  route: 'classify' | 'token' | 'pair' | null
+  max_concurrent: number | null
+  can_sleep: boolean
+  warnings: string[]
+  self_test: StoredSelfTest | null
+  self_test_override: boolean
+  awake_until: Date | null
+  /** By the database's clock, in ms: how long it is in its state, and until `awake_until` (below 0: past). */
+  state_age_ms: number
+  awake_left_ms: number | null
+  launch: StoredLaunch | null
   requests: string
   errors: string
   retries: string
@@ -29,7 +61,132 @@ export async function activeServers(db: Database): Promise<ServerRow[]> {
   return db.rows<ServerRow>(
     'servers-active',
     `select id, name, url, engine, kind, model, weight, max_in_flight, api_key, tags, version, max_model_len, state,
-            state_cause, state_since, last_probe_at, requests, errors, retries
+            state_cause, state_since, last_probe_at, rpm, tpm, route, max_concurrent, can_sleep, warnings, self_test,
+            self_test_override, awake_until, launch, requests, errors, retries,
+            (extract(epoch from clock_timestamp() - state_since) * 1000)::float8 as state_age_ms,
+            (extract(epoch from awake_until - clock_timestamp()) * 1000)::float8 as awake_left_ms
      from server where removed_at is null order by id`,
   )
+}
+
+/** A change of state, with why and what was seen. */
+export interface Transition {
+  to: ServerState
+  cause: string
+  evidence?: Record<string, unknown> | undefined
+  /** Only from one of these; default: from any. */
+  from?: readonly ServerState[]
+  /** Set with it: for how long it is awake at least, in ms; null: nobody woke it. Default: left as it is. */
+  awakeForMs?: number | null
+}
+
+/**
+ * Changes a server's state, notes the event and tells everybody, in one statement. Gives the state before; null when it
+ * was in that state already, in none of `from`, or removed: then nothing happened.
+ */
+export async function changeState(
+  db: Database,
+  id: number,
+  change: Transition,
+): Promise<ServerState | null> {
+  const { to, cause, evidence, from, awakeForMs } = change
+  const [row] = await db.rows<{ from: ServerState }>(
+    'server-state',
+    `with before as (
+       select state from server where id = $1 and removed_at is null and state <> $2
+         and ($4::text[] is null or state = any($4)) for update),
+     changed as (
+       update server set state = $2, state_cause = $3, state_since = clock_timestamp(),
+         awake_until = case when $6 then clock_timestamp() + $7 * interval '1 millisecond' else awake_until end
+       from before where server.id = $1 returning before.state as "from"),
+     event as (
+       insert into server_event (server_id, "from", "to", cause, evidence, kind)
+       select $1, "from", $2, $3, $5::jsonb, 'state' from changed)
+     select "from", pg_notify('rewardops', 's') from changed`,
+    [
+      id,
+      to,
+      cause,
+      from ?? null,
+      evidence ? JSON.stringify(evidence) : null,
+      awakeForMs !== undefined,
+      awakeForMs ?? null,
+    ],
+  )
+  return row?.from ?? null
+}
+
+/** Servers that were woken stay awake for that long from now; what they have beyond that stays. */
+export async function prolongAwake(
+  db: Database,
+  ids: readonly number[],
+  forMs: number,
+): Promise<void> {
+  if (ids.length === 0) return
+  await db.rows(
+    'server-awake',
+    `update server set awake_until = greatest(awake_until, clock_timestamp() + $2 * interval '1 millisecond')
+     where id = any($1::int[])`,
+    [ids, forMs],
+  )
+}
+
+/** The class of the advisory locks under which leases are given. */
+const LEASE_LOCK = 72_707_372
+
+/**
+ * Calls that leases still allow to a server. To be asked when the server's state is no longer `ready` and that is
+ * committed: the lock is the one under which leases are given, so after a 0 nobody is given any.
+ */
+export async function leasedSlots(db: Database, id: number): Promise<number> {
+  return db.transaction(async (client) => {
+    await client.query('select pg_advisory_xact_lock($1, hashtext($2))', [
+      LEASE_LOCK,
+      `server:${id}`,
+    ])
+    // A statement of its own: its snapshot is taken after the lock.
+    const { rows } = await client.query<{ slots: number }>(
+      `select coalesce(sum(slots), 0)::int as slots from lease
+       where resource = $1 and expires_at > clock_timestamp()`,
+      [`server:${id}`],
+    )
+    return rows[0]!.slots
+  })
+}
+
+/** A batch that matters to whether a model's servers are awake. */
+export interface SleepWish {
+  id: number
+  model: string
+  /** It wants its servers woken before and put to sleep after. */
+  sleep_after: boolean
+  /** Not ended. */
+  open: boolean
+}
+
+/**
+ * Batches scored by a model that are not ended, and those after `afterId` that have ended already: one that came and
+ * went between two looks wanted its servers put to sleep too.
+ */
+export async function sleepWishes(db: Database, afterId: number): Promise<SleepWish[]> {
+  return db.rows<SleepWish>(
+    'sleep-wishes',
+    `select id, reward->>'model' as model, coalesce((reward->>'sleepAfter')::boolean, false) as sleep_after,
+            status in ('open', 'running') as open
+     from (select id, reward, status from batch where status in ('open', 'running')
+           union all
+           select id, reward, status from batch where id > $1 and status not in ('open', 'running')
+             and completed_at > clock_timestamp() - interval '1 minute') b
+     where reward->>'model' is not null`,
+    [afterId],
+  )
+}
+
+/** The newest batch's number; 0 without one. */
+export async function newestBatch(db: Database): Promise<number> {
+  const [row] = await db.rows<{ id: number }>(
+    'newest-batch',
+    'select coalesce(max(id), 0) as id from batch',
+  )
+  return row!.id
 }

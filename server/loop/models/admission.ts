@@ -1,0 +1,124 @@
+import { RewardOpsError } from '../../errors.ts'
+import {
+  abilitiesOf,
+  type EngineName,
+  type ProbedServer,
+  type ProbeFailure,
+} from '../../router/server-admission.ts'
+import type { ProbedFacts, ServerWishes } from '../../store/server-registry.ts'
+import type { ErrorReason } from '../../wire/error-reasons.ts'
+import type { RegisterServerInput } from '../../wire/servers.ts'
+import { maskSecrets } from './secrets.ts'
+
+/** A probe's failure as the caller is told of it, without the key that a server may have echoed. */
+export function refusal(failure: ProbeFailure, apiKey: string | null = null): RewardOpsError {
+  return new RewardOpsError(failure.reason as ErrorReason, maskSecrets(failure.message, [apiKey]), {
+    hint: failure.hint,
+  })
+}
+
+/** A probe's failure as it is stored with a change of state. */
+export function failureEvidence(
+  failure: ProbeFailure,
+  apiKey: string | null,
+): Record<string, unknown> {
+  return {
+    reason: failure.reason,
+    cause: failure.cause,
+    message: maskSecrets(failure.message, [apiKey]),
+  }
+}
+
+/** What this version does not honour is refused by name; silence would be worse. */
+export function refuseUnsupported(input: RegisterServerInput): void {
+  if (input.chatTemplate != null) {
+    throw new RewardOpsError(
+      'unsupported_setting',
+      'chatTemplate: chat templates are not part of this version.',
+    )
+  }
+}
+
+/** A model of a kind needs an engine that can do it. Throws `unsupported_setting`. */
+export function checkKind(engine: EngineName, kind: RegisterServerInput['kind']): void {
+  const { scores, chats } = abilitiesOf(engine)
+  if (kind === 'generative' && !chats) {
+    throw new RewardOpsError(
+      'unsupported_setting',
+      `kind: ${engine} speaks no chat completions, so it cannot serve a judge.`,
+      { hint: 'Register it with "kind": "discriminative".' },
+    )
+  }
+  if (kind === 'discriminative' && !scores) {
+    throw new RewardOpsError('unsupported_setting', `kind: ${engine} gives replies, not scores.`, {
+      hint: 'Register it with "kind": "generative".',
+    })
+  }
+}
+
+/** What was asked for, completed by what the server said. Throws `invalid_input` where nobody names the model. */
+export function wishesOf(input: RegisterServerInput, probe: ProbedServer): ServerWishes {
+  const model = input.model ?? probe.model
+  if (model === null) {
+    throw new RewardOpsError(
+      'invalid_input',
+      `model: ${input.name} does not tell which model it serves.`,
+      { hint: 'Give the model’s name.' },
+    )
+  }
+  return wishes(input, probe.url, probe.engine, model)
+}
+
+/**
+ * What was asked for of a server that cannot be used yet. Throws the refusal unless keeping it was asked for, and what
+ * it serves was named. An address that is forbidden is never kept.
+ */
+export function keptWishes(
+  input: RegisterServerInput,
+  url: string,
+  failure: ProbeFailure,
+): ServerWishes {
+  if (input.ifUnreachable !== 'keep' || failure.reason === 'forbidden_url')
+    throw refusal(failure, input.apiKey ?? null)
+  if (input.engine === 'auto' || input.model == null) {
+    throw new RewardOpsError(
+      failure.reason as ErrorReason,
+      `${maskSecrets(failure.message, [input.apiKey])}; to keep it until it answers, its engine and model must be given.`,
+      { hint: 'Add "engine" (not "auto") and "model".' },
+    )
+  }
+  return wishes(input, url, input.engine, input.model)
+}
+
+function wishes(
+  input: RegisterServerInput,
+  url: string,
+  engine: string,
+  model: string,
+): ServerWishes {
+  return {
+    url,
+    engine,
+    kind: input.kind,
+    model,
+    weight: input.weight,
+    maxInFlight: input.maxInFlight ?? null,
+    rpm: input.rpm ?? null,
+    tpm: input.tpm ?? null,
+    apiKey: input.apiKey ?? null,
+    tags: input.tags,
+    selfTestOverride: input.selfTestOverride,
+  }
+}
+
+/** What a probe was told, as it is stored. */
+export function factsOf(probe: ProbedServer, apiKey: string | null): ProbedFacts {
+  return {
+    version: probe.version,
+    maxModelLen: probe.maxModelLen,
+    route: probe.route ?? null,
+    maxConcurrent: probe.maxConcurrent ?? null,
+    canSleep: probe.canSleep ?? false,
+    warnings: (probe.warnings ?? []).map((warning) => maskSecrets(warning, [apiKey])),
+  }
+}

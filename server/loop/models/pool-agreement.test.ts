@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest'
+import { oddOnesOut, type Vote } from './pool-agreement.ts'
+
+const differs = (a: number, b: number) => Math.abs(a - b) > 0.05 * Math.max(1, Math.abs(a))
+const odd = (...votes: [calibration: number, drifted?: boolean][]) =>
+  [
+    ...oddOnesOut(
+      votes.map(([calibration, drifted = false], i): Vote => ({ id: i + 1, calibration, drifted })),
+      differs,
+    ),
+  ].sort()
+
+describe('the odd ones out of a pool', () => {
+  it('are none where all agree, or one is alone', () => {
+    expect(odd([1.2], [1.21], [1.19])).toEqual([])
+    expect(odd([1.2])).toEqual([])
+    expect(odd()).toEqual([])
+  })
+
+  it('are the later of two', () => {
+    expect(odd([1.2], [5])).toEqual([2])
+  })
+
+  it('are the minority of three and more, also when it came first', () => {
+    expect(odd([5], [1.2], [1.2])).toEqual([1])
+    expect(odd([1.2], [5], [1.2])).toEqual([2])
+    expect(odd([5], [5.01], [1.2], [1.2], [1.21])).toEqual([1, 2])
+  })
+
+  it('are those that drifted, where as many did not', () => {
+    expect(odd([5, true], [1.2])).toEqual([1])
+    expect(odd([5, true], [5.01, true], [1.2], [1.2])).toEqual([1, 2])
+  })
+})

@@ -1,0 +1,256 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  calibrate,
+  calibrationDiffers,
+  type SelfTestResult,
+  testScores,
+} from '../../router/server-admission.ts'
+import type { ServerRow, StoredSelfTest } from '../../store/sql/servers.ts'
+import type { SelfTestVerdict } from '../../wire/servers.ts'
+import { type ModelsContext, scoringServer } from './context.ts'
+import { oddOnesOut, type Vote } from './pool-agreement.ts'
+import { maskSecrets } from './secrets.ts'
+
+/** A test that gave no verdict is made once more after this long: one lost call condemns nobody. */
+const SECOND_TRY_MS = 300
+
+/** What of a server's row its scores are judged by. */
+export type Subject = Pick<
+  ServerRow,
+  | 'id'
+  | 'name'
+  | 'url'
+  | 'engine'
+  | 'kind'
+  | 'model'
+  | 'api_key'
+  | 'version'
+  | 'route'
+  | 'max_model_len'
+  | 'self_test_override'
+  | 'self_test'
+  | 'state'
+>
+
+/** What a look at a server's scores says of it. */
+export interface Examination {
+  to: 'ready' | 'distrusted'
+  /** In words, with the numbers. */
+  cause: string
+  evidence: Record<string, unknown>
+  selfTest: StoredSelfTest
+}
+
+/** Whether scores of this verdict may be trained with. */
+export function isTrusted(verdict: SelfTestVerdict): boolean {
+  return verdict === 'raw' || verdict === 'not_applicable'
+}
+
+/**
+ * Whether servers give the scores they should: raw, of whole texts, the same as their pool's and as before. What a test
+ * says of one may say something of the others of its pool too: with three and more, the minority is the odd one out.
+ */
+export class ScoreTrust {
+  readonly #o: ModelsContext
+
+  constructor(context: ModelsContext) {
+    this.#o = context
+  }
+
+  /**
+   * Tests a server that is awake and compares it with its pool. Changes nothing; {@link settle} does, once its row is
+   * there. `fresh`: it is being registered, so what it scores now is what it is held to from now on.
+   */
+  async examine(row: Subject, fresh = false): Promise<Examination> {
+    const result = await this.#test(row)
+    const baseline = fresh
+      ? result.calibration
+      : (row.self_test?.baseline ?? row.self_test?.calibration ?? result.calibration)
+    return this.#judge(row, { ...result, baseline })
+  }
+
+  /**
+   * One call: has its score of the fixed text changed, or come to differ from its pool's? Null: nothing to say (it has
+   * no such score, or did not answer).
+   */
+  async lookForDrift(row: ServerRow): Promise<Examination | null> {
+    const known = row.self_test
+    if (known === null || known.calibration === null) return null
+    let calibration: number | null
+    try {
+      calibration = await calibrate(scoringServer(row), this.#o.timings.selfTestTimeoutMs)
+    } catch (error) {
+      this.#o.log.debug({ err: (error as Error).message, server: row.name }, 'not calibrated')
+      return null
+    }
+    if (calibration === null) return null
+    const { verdict, raw, activated, detail } = known
+    const before = verdict === 'differs' ? 'raw' : (verdict as SelfTestResult['verdict'])
+    return this.#judge(row, {
+      verdict: before,
+      raw,
+      activated,
+      calibration,
+      detail: verdict === 'differs' ? 'Scores raw.' : detail,
+      baseline: known.baseline ?? known.calibration,
+    })
+  }
+
+  /** Stores an examination, and what it says of the others of the pool. */
+  async settle(id: number, examination: Examination): Promise<void> {
+    const { registry } = this.#o
+    await registry.selfTested(id, examination.selfTest)
+    const rows = await registry.active()
+    const own = rows.find((row) => row.id === id)
+    if (!own) return
+    const odd = this.#oddIn(rows.filter((row) => row.model === own.model))
+    for (const row of rows) {
+      if (row.id === id || row.self_test === null || row.model !== own.model) continue
+      const { verdict } = row.self_test
+      if (odd.has(row.id) && verdict === 'raw') {
+        const detail = `Its calibration score is ${show(row.self_test.calibration)}, the pool’s ${show(examination.selfTest.calibration)} (${own.name}).`
+        await registry.selfTested(row.id, { ...row.self_test, verdict: 'differs', detail })
+        if (row.self_test_override) continue
+        await registry.transition(row.id, {
+          to: 'distrusted',
+          from: ['ready'],
+          cause: `its scores differ: ${detail}`,
+          evidence: { calibration: row.self_test.calibration, pool: this.#others(rows, row) },
+        })
+      } else if (!odd.has(row.id) && verdict === 'differs' && !hasDrifted(row.self_test)) {
+        await registry.selfTested(row.id, {
+          ...row.self_test,
+          verdict: 'raw',
+          detail: 'Scores as its pool does.',
+        })
+        await registry.transition(row.id, {
+          to: 'ready',
+          from: ['distrusted'],
+          cause: `its scores agree with most of its pool’s (${own.name})`,
+          evidence: { calibration: row.self_test.calibration, pool: this.#others(rows, row) },
+        })
+      }
+    }
+  }
+
+  async #test(row: Subject): Promise<SelfTestResult> {
+    if (row.kind === 'generative') {
+      return {
+        verdict: 'not_applicable',
+        raw: null,
+        activated: null,
+        calibration: null,
+        detail: 'A judge’s replies have no raw score.',
+      }
+    }
+    const once = () => testScores(scoringServer(row), this.#o.timings.selfTestTimeoutMs)
+    const first = await once()
+    if (first.verdict !== 'failed') return first
+    await sleep(SECOND_TRY_MS)
+    return once()
+  }
+
+  async #judge(
+    row: Subject,
+    result: Omit<SelfTestResult, 'verdict'> & {
+      verdict: SelfTestVerdict
+      baseline: number | null
+    },
+  ): Promise<Examination> {
+    const at = new Date().toISOString()
+    const detail = maskSecrets(result.detail, [row.api_key])
+    let selfTest: StoredSelfTest = { ...result, detail, at }
+    const pool = (await this.#o.registry.active()).filter(
+      (other) => other.model === row.model && other.id !== row.id,
+    )
+    if (isTrusted(selfTest.verdict) && selfTest.calibration !== null) {
+      const others = this.#others(pool, row)
+      const odd = this.#oddIn([...pool, { ...row, state: 'ready', self_test: selfTest }])
+      const drifted = hasDrifted(selfTest)
+      // Where another always held the new score, it is this one that had been wrong.
+      const now = selfTest.calibration
+      const confirmed = pool.some(
+        (other) =>
+          votes(other) &&
+          !hasDrifted(other.self_test) &&
+          !calibrationDiffers(other.self_test!.calibration as number, now),
+      )
+      if (odd.has(row.id)) {
+        const pooled = others.map((o) => `${show(o.calibration)} (${o.name})`).join(', ')
+        selfTest = differing(
+          selfTest,
+          `Its calibration score is ${show(selfTest.calibration)}, its pool’s ${pooled}.`,
+        )
+      } else if (drifted && !confirmed) {
+        selfTest = differing(
+          selfTest,
+          `Its calibration score was ${show(selfTest.baseline)} and is ${show(selfTest.calibration)}: other weights, or another way of scoring. Registering it again accepts that.`,
+        )
+      } else if (drifted) {
+        selfTest = { ...selfTest, baseline: selfTest.calibration }
+      }
+    }
+    const { verdict, raw, activated, calibration, baseline } = selfTest
+    const trusted = isTrusted(verdict)
+    return {
+      to: trusted || row.self_test_override ? 'ready' : 'distrusted',
+      cause: trusted
+        ? verdict === 'raw'
+          ? `scores raw, calibration ${show(calibration)}`
+          : selfTest.detail
+        : `${row.self_test_override ? 'used all the same: ' : ''}self-test ${verdict}: ${selfTest.detail}`,
+      evidence: {
+        verdict,
+        raw,
+        activated,
+        calibration,
+        baseline: baseline ?? null,
+        pool: this.#others(pool, row),
+      },
+      selfTest,
+    }
+  }
+
+  #oddIn(rows: readonly Subject[]): Set<number> {
+    const all = rows.filter(votes).map(
+      (row): Vote => ({
+        id: row.id,
+        calibration: row.self_test!.calibration as number,
+        drifted: hasDrifted(row.self_test),
+      }),
+    )
+    return oddOnesOut(all, calibrationDiffers)
+  }
+
+  #others(rows: readonly Subject[], than: Subject): { name: string; calibration: number }[] {
+    return rows
+      .filter((row) => row.id !== than.id && row.model === than.model && votes(row))
+      .map((row) => ({ name: row.name, calibration: row.self_test!.calibration as number }))
+  }
+}
+
+/** Servers whose calibration score counts when a pool is compared: tested, raw, and not gone. */
+function votes(row: Subject): boolean {
+  const { self_test: test, state } = row
+  return (
+    test !== null &&
+    test.calibration !== null &&
+    (isTrusted(test.verdict) || test.verdict === 'differs') &&
+    state !== 'unreachable' &&
+    state !== 'dead' &&
+    state !== 'registering'
+  )
+}
+
+function hasDrifted(test: StoredSelfTest | null): boolean {
+  const { calibration = null, baseline = null } = test ?? {}
+  return calibration !== null && baseline !== null && calibrationDiffers(baseline, calibration)
+}
+
+function differing(test: StoredSelfTest, detail: string): StoredSelfTest {
+  return { ...test, verdict: 'differs', detail }
+}
+
+function show(score: number | null | undefined): string {
+  return score == null ? 'none' : String(Number(score.toPrecision(5)))
+}

@@ -1,0 +1,319 @@
+import {
+  type EngineName,
+  isAsleep,
+  type ProbedServer,
+  type ProbeFailure,
+  probeServer,
+} from '../../router/server-admission.ts'
+import { isConnectionLoss } from '../../store/database.ts'
+import { poolOfModel } from '../../store/job-queue.ts'
+import type { ServerRow } from '../../store/sql/servers.ts'
+import { factsOf, failureEvidence } from './admission.ts'
+import { type ModelsContext, scoringServer } from './context.ts'
+import type { ScoreTrust } from './score-trust.ts'
+import { maskSecrets } from './secrets.ts'
+import { isDrainingToSleep, type SleepCycle } from './sleep-cycle.ts'
+
+/** This many failed probes in a row make a server unreachable; one success makes it ready again. */
+const FAILURES_TO_UNREACHABLE = 2
+/** So many servers are asked at once: a probe is one connection and a handful of calls. */
+const AT_ONCE = 32
+
+/**
+ * Looks after the registered servers: who answers, whether its scores are still what they should be, and what a process
+ * that died left half done. The states are those of wire/servers.ts.
+ */
+export class ServerWatch {
+  readonly #o: ModelsContext
+  readonly #trust: ScoreTrust
+  readonly #cycle: SleepCycle
+  readonly #failures = new Map<number, number>()
+  readonly #nextProbe = new Map<number, number>()
+  readonly #nextTest = new Map<number, number>()
+  /** Calls a server had answered when it was last looked at, and when that grew. */
+  readonly #traffic = new Map<
+    number,
+    { requests: number; good: number; usedAt: number; goodAt: number }
+  >()
+  /** Servers that were seen to say whether they sleep. */
+  readonly #tells = new Set<number>()
+  readonly #probing = new Set<number>()
+  #timer: NodeJS.Timeout | undefined
+  #looking = false
+
+  constructor(context: ModelsContext, trust: ScoreTrust, cycle: SleepCycle) {
+    this.#o = context
+    this.#trust = trust
+    this.#cycle = cycle
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.#look(), this.#o.timings.lookEveryMs)
+    void this.#look()
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  /** What was known of a server's failures is over: it was registered anew. */
+  forget(id: number): void {
+    this.#failures.delete(id)
+    this.#nextProbe.set(id, performance.now() + this.#o.timings.probeEveryMs)
+    this.#nextTest.set(id, performance.now() + this.#o.timings.calibrateEveryMs)
+  }
+
+  /** Whether a server had a call within the time that makes it idle. */
+  isBusy(id: number): boolean {
+    const usedAt = this.#traffic.get(id)?.usedAt
+    return usedAt !== undefined && performance.now() - usedAt < this.#o.timings.idleAfterMs
+  }
+
+  /** Asks a server now, and looks at its scores; `asked` says who wanted it, for the record. */
+  async probe(row: ServerRow, asked: string): Promise<void> {
+    await this.#probe(row, asked)
+  }
+
+  async #look(): Promise<void> {
+    if (this.#looking) return
+    this.#looking = true
+    try {
+      const now = performance.now()
+      const rows = await this.#o.registry.active()
+      for (const row of rows) this.#noteTraffic(row, now)
+      for (const row of rows) {
+        if (this.#probing.size >= AT_ONCE) break
+        if (this.#probing.has(row.id) || (this.#nextProbe.get(row.id) ?? 0) > now) continue
+        this.#nextProbe.set(row.id, now + this.#pauseOf(row) * (0.8 + 0.4 * Math.random()))
+        this.#probing.add(row.id)
+        // Not awaited: one server that takes its 3 s must not keep the others waiting.
+        void this.#attend(row)
+          .catch((error: Error) => {
+            if (!isConnectionLoss(error)) {
+              this.#o.log.warn(
+                { err: error.message, server: row.name },
+                'looking after a server failed',
+              )
+            }
+          })
+          .finally(() => this.#probing.delete(row.id))
+      }
+    } catch (error) {
+      if (!isConnectionLoss(error))
+        this.#o.log.warn({ err: (error as Error).message }, 'probing failed')
+    } finally {
+      this.#looking = false
+    }
+  }
+
+  #pauseOf(row: ServerRow): number {
+    const { timings } = this.#o
+    const newlyGone = row.state === 'unreachable' && row.state_age_ms < timings.newlyGoneForMs
+    if (newlyGone || row.state === 'registering') return timings.newlyGoneEveryMs
+    return row.state === 'dead' ? timings.deadEveryMs : timings.probeEveryMs
+  }
+
+  #noteTraffic(row: ServerRow, now: number): void {
+    const requests = Number(row.requests)
+    const good = requests - Number(row.errors)
+    const seen = this.#traffic.get(row.id)
+    if (!seen) {
+      const never = Number.NEGATIVE_INFINITY
+      this.#traffic.set(row.id, { requests, good, usedAt: never, goodAt: never })
+      return
+    }
+    if (requests !== seen.requests) seen.usedAt = now
+    if (good > seen.good) seen.goodAt = now
+    seen.requests = requests
+    seen.good = good
+  }
+
+  async #attend(row: ServerRow): Promise<void> {
+    if (row.state === 'waking' || isDrainingToSleep(row)) {
+      if (!this.#o.locks.holds(row.id)) await this.#cycle.mend(row)
+      return
+    }
+    if (row.state === 'draining') return
+    const goodAt = this.#traffic.get(row.id)?.goodAt ?? Number.NEGATIVE_INFINITY
+    // It has just scored something: it is there.
+    const there = performance.now() - goodAt < this.#o.timings.idleAfterMs
+    if (row.state === 'ready' && there) return
+    await this.#probe(row, null)
+  }
+
+  async #probe(row: ServerRow, asked: string | null): Promise<void> {
+    const result = await probeServer({
+      url: row.url,
+      engine: row.engine as EngineName,
+      apiKey: row.api_key,
+      timeoutMs: this.#o.timings.probeTimeoutMs,
+      model: isModelOpen(row) ? null : row.model,
+      kind: row.kind,
+    })
+    if (result.ok) await this.#answered(row, result, asked)
+    else await this.#failed(row, result, asked)
+  }
+
+  async #answered(row: ServerRow, probe: ProbedServer, asked: string | null): Promise<void> {
+    const { registry } = this.#o
+    this.#failures.delete(row.id)
+    await registry.probed(row.id, factsOf(probe, row.api_key))
+    if (isModelOpen(row)) {
+      if (probe.model === null) return
+      await this.#learnModel(row, probe.model)
+    }
+    if (row.state === 'sleeping') return this.#lookAtSleeper(row)
+    if (probe.sleeping) {
+      await this.#o.locks.under(row.id, () =>
+        registry.transition(row.id, {
+          to: 'sleeping',
+          from: ['ready', 'distrusted', 'unreachable', 'dead', 'registering', 'probing'],
+          cause: 'found asleep by a probe',
+          evidence: { probeMs: probe.durationMs },
+          awakeForMs: null,
+        }),
+      )
+      return
+    }
+    const otherVersion = row.version !== null && probe.version !== row.version
+    if (row.state === 'ready' && !asked && !otherVersion) return this.#calibrate(row)
+    if (row.state === 'distrusted' && !asked && !otherVersion && !this.#isTestDue(row)) return
+    const why = asked
+      ? `${asked}, and it answered`
+      : otherVersion
+        ? `its version is ${probe.version ?? 'not told any more'} instead of ${row.version}`
+        : row.state === 'distrusted'
+          ? 'looked at again'
+          : row.state === 'registering'
+            ? 'its process answers'
+            : 'answers again'
+    await this.#test(row.id, why, probe, otherVersion)
+  }
+
+  /** A server found awake that had been put to sleep: somebody else woke it. One that does not tell is believed asleep. */
+  async #lookAtSleeper(row: ServerRow): Promise<void> {
+    const asleep = await isAsleep(scoringServer(row), this.#o.timings.probeTimeoutMs)
+    if (asleep === null) return
+    this.#tells.add(row.id)
+    if (asleep) return
+    await this.#o.locks.under(row.id, async () => {
+      const to = {
+        to: 'probing',
+        from: ['sleeping'],
+        cause: 'found awake: somebody else woke it',
+      } as const
+      if ((await this.#o.registry.transition(row.id, to)) !== null) {
+        await this.#examine(row.id, 'found awake')
+      }
+    })
+  }
+
+  /** The gate to `ready`: nothing is sent to it until its scores were looked at. */
+  async #test(id: number, why: string, probe: ProbedServer, otherVersion: boolean): Promise<void> {
+    await this.#o.locks.under(id, async () => {
+      const row = await this.#o.registry.byNumber(id)
+      if (!row) return
+      const gated = ['unreachable', 'dead', 'registering', 'draining'].includes(row.state)
+      if (gated || (otherVersion && row.state === 'ready')) {
+        await this.#o.registry.transition(id, {
+          to: 'probing',
+          cause: `${why}; its scores are being looked at`,
+          evidence: { probeMs: probe.durationMs, version: probe.version },
+        })
+      }
+      await this.#examine(id, why)
+    })
+  }
+
+  async #examine(id: number, why: string): Promise<void> {
+    const { registry, timings } = this.#o
+    const row = await registry.byNumber(id)
+    if (!row) return
+    const examination = await this.#trust.examine(row)
+    await registry.transition(id, {
+      to: examination.to,
+      from: ['probing', 'ready', 'distrusted'],
+      cause: `${why}; ${examination.cause}`,
+      evidence: examination.evidence,
+    })
+    await this.#trust.settle(id, examination)
+    const failed = examination.selfTest.verdict === 'failed'
+    this.#nextTest.set(
+      id,
+      performance.now() + (failed ? timings.retestEveryMs : timings.calibrateEveryMs),
+    )
+  }
+
+  #isTestDue(row: ServerRow): boolean {
+    const due = this.#nextTest.get(row.id)
+    if (due === undefined) {
+      // Not known since when: spread, so that a start does not test all at once.
+      const { calibrateEveryMs, retestEveryMs } = this.#o.timings
+      const every = row.self_test?.verdict === 'failed' ? retestEveryMs : calibrateEveryMs
+      this.#nextTest.set(row.id, performance.now() + every * Math.random())
+      return false
+    }
+    return performance.now() >= due
+  }
+
+  /** One call to an idle server, now and then: its score of the fixed text must be what it was. */
+  async #calibrate(row: ServerRow): Promise<void> {
+    if (!this.#isTestDue(row) || this.isBusy(row.id)) return
+    const { registry, locks, timings } = this.#o
+    this.#nextTest.set(row.id, performance.now() + timings.calibrateEveryMs)
+    await locks.under(row.id, async () => {
+      const now = await registry.byNumber(row.id)
+      if (now?.state !== 'ready') return
+      const examination = await this.#trust.lookForDrift(now)
+      if (examination === null) return
+      if (examination.to === 'distrusted') {
+        await registry.transition(row.id, {
+          to: 'distrusted',
+          from: ['ready'],
+          cause: examination.cause,
+          evidence: examination.evidence,
+        })
+      }
+      await this.#trust.settle(row.id, examination)
+    })
+  }
+
+  async #failed(row: ServerRow, failure: ProbeFailure, asked: string | null): Promise<void> {
+    const { registry, timings } = this.#o
+    const failures = (this.#failures.get(row.id) ?? 0) + 1
+    this.#failures.set(row.id, failures)
+    await registry.probed(row.id, null)
+    const evidence = { ...failureEvidence(failure, row.api_key), failures }
+    if (row.state === 'unreachable' && row.state_age_ms > timings.deadAfterMs) {
+      await registry.transition(row.id, {
+        to: 'dead',
+        from: ['unreachable'],
+        cause: `unreachable for ${Math.round(row.state_age_ms / 60_000)} minutes: ${maskSecrets(failure.message, [row.api_key])}`,
+        evidence,
+      })
+      return
+    }
+    // A process that is coming up is not gone, and who cannot say that it sleeps must be remembered as asleep.
+    if (row.state === 'registering' || row.state === 'dead') return
+    if (row.state === 'sleeping' && !this.#tells.has(row.id)) return
+    if (!asked && failures < FAILURES_TO_UNREACHABLE) return
+    await registry.transition(row.id, {
+      to: 'unreachable',
+      from: ['ready', 'distrusted', 'sleeping', 'probing', 'draining'],
+      cause: maskSecrets(failure.message, [row.api_key]),
+      evidence,
+    })
+  }
+
+  /** A launched server's model was left to it: its pool is known from here on. */
+  async #learnModel(row: ServerRow, model: string): Promise<void> {
+    const pool = poolOfModel(model)
+    await this.#o.queue.ensure(pool)
+    await this.#o.registry.learnModel(row.id, model, pool)
+  }
+}
+
+/** Whether the server's model is still to be taken from it. */
+function isModelOpen(row: ServerRow): boolean {
+  return row.launch !== null && row.launch.model === null && row.state === 'registering'
+}

@@ -1,0 +1,63 @@
+import type { Database } from '../database.ts'
+
+/** An event of a server as it is stored. */
+export interface ServerEventRow {
+  id: number
+  kind: 'state' | 'health' | 'process'
+  from: string | null
+  to: string
+  cause: string
+  evidence: Record<string, unknown> | null
+  at: Date
+}
+
+/** The last events of a server, the newest first. */
+export function serverEvents(db: Database, id: number, limit: number): Promise<ServerEventRow[]> {
+  return db.rows(
+    'server-events',
+    `select id, kind, "from", "to", cause, evidence, at from server_event
+     where server_id = $1 order by id desc limit $2`,
+    [id, limit],
+  )
+}
+
+/** A minute of a server's calls; latencies in the router's buckets. */
+export interface ServerMinuteRow {
+  minute: Date
+  requests: number
+  errors: number
+  retries: number
+  copies: number
+  busy: number
+  corrupt: number
+  client: number
+  latency_ms: number[]
+}
+
+/** The last minutes with a call, the oldest first. */
+export function lastMinutes(db: Database, id: number, limit: number): Promise<ServerMinuteRow[]> {
+  return db.rows(
+    'server-last-minutes',
+    `select * from (
+       select minute, requests, errors, retries, copies, busy, corrupt, client, latency_ms from server_minute
+       where server_id = $1 order by minute desc limit $2) m order by minute`,
+    [id, limit],
+  )
+}
+
+/** Samples that failed on a server in the last 10 minutes and were sent again, and how many of them to the same one. */
+export function retriesByServer(
+  db: Database,
+): Promise<{ server_id: number; retries: number; same: number }[]> {
+  return db.rows(
+    'retries-by-server',
+    `select a.server_id, count(*)::int as retries,
+            (count(*) filter (where b.server_id = a.server_id))::int as same
+     from (select batch_id, idx, attempt, server_id from attempt
+           where started_at > now() - interval '10 minutes' and server_id is not null
+             and outcome not in ('ok', 'superseded', 'conn_race')
+           order by started_at desc limit 5000) a
+     join attempt b on b.batch_id = a.batch_id and b.idx = a.idx and b.attempt = a.attempt + 1
+     where b.server_id is not null group by a.server_id`,
+  )
+}
