@@ -16,7 +16,7 @@ type Handler = (
 /** Where requests go; filled in as the parts come up. */
 export interface Routes {
   health: Handler
-  metrics: Handler | null
+  metrics?: Handler | null
   trpc: Handler | null
   /** The router address: its paths stand at the root, where clients of reward models look for them. */
   proxy: Handler | null
@@ -26,8 +26,8 @@ export interface Routes {
 }
 
 /**
- * The one listener: health, metrics, the trainers' plane, the router address, pages. Connections stay open for 65 s, longer than
- * the 60 s that usual proxies and clients keep theirs, so that we are never the one to close under a request.
+ * The one listener: health, metrics, the trainers' plane, the router address, pages. Connections stay open for 65 s,
+ * longer than the 60 s that usual proxies and clients keep theirs, so that we are never the one to close under a request.
  */
 export function createListener(access: Access, routes: Routes, log: Logger): Server {
   const server = createServer({ keepAliveTimeout: 65_000, requestTimeout: 600_000 }, (req, res) => {
