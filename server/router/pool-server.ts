@@ -73,6 +73,10 @@ export class PoolServer implements PolicyServer {
   errors = 0
   copies = 0
   tokens = 0
+  tokensPerSecond: number | null = null
+  peakMsPerKtok: number | null = null
+  /** Calls of others waiting in it, as it says. */
+  externalQueue = 0
   /** Calls in flight, oldest first. */
   oldest: Flight | null = null
   #newest: Flight | null = null
@@ -166,17 +170,11 @@ export class PoolServer implements PolicyServer {
     return this.#slots
   }
 
-  get tokensPerSecond(): number | null {
-    return this.rating.tokensPerSecond(performance.now())
-  }
-
-  get peakMsPerKtok(): number | null {
-    return this.rating.peakMsPerKtok(performance.now())
-  }
-
-  /** Calls of others waiting in it, as it says. */
-  get externalQueue(): number {
-    return performance.now() - this.#loadAtMs < LOAD_STALE_MS ? this.#othersWaiting : 0
+  /** What policies go by, read anew: once for all the picks of a moment. */
+  refresh(nowMs: number): void {
+    this.tokensPerSecond = this.rating.tokensPerSecond(nowMs)
+    this.peakMsPerKtok = this.rating.peakMsPerKtok(nowMs)
+    this.externalQueue = nowMs - this.#loadAtMs < LOAD_STALE_MS ? this.#othersWaiting : 0
   }
 
   /** A lease: so many at once, until then. */
@@ -335,6 +333,11 @@ export class PoolServer implements PolicyServer {
     if (this.#wakeTimer !== null) clearTimeout(this.#wakeTimer)
     this.#wakeTimer = null
     this.transport.retire()
+  }
+
+  /** A connection was found closed as a call went out: the idle ones are likely to be, too. */
+  dropIdleConnections(): void {
+    this.transport.dropIdle()
   }
 
   /** Closes its connections at once. */

@@ -92,6 +92,10 @@ export class RowLife implements CallListener<Flight> {
   /** Sends a row to a server that has room. */
   start(row: Row, server: PoolServer, copy: CopyKind | null, nowMs: number): void {
     row.stopTimer()
+    if (row.deadlineAtMs < nowMs + row.pool.fastestMs(row.tokens, nowMs)) {
+      this.#fail(row, 'deadline', 'less time was left than a call takes; it was not sent')
+      return
+    }
     const flight = new Flight(row, server, copy, nowMs)
     if (row.flight === null) row.flight = flight
     else {
@@ -264,6 +268,7 @@ export class RowLife implements CallListener<Flight> {
   #repeat(row: Row, server: PoolServer): void {
     row.raced = true
     row.attemptsUsed--
+    server.dropIdleConnections()
     queueMicrotask(() => {
       if (row.done || row.flight !== null) return
       row.pool.withdraw(row)

@@ -176,6 +176,11 @@ export class Transport {
   /** Closes idle connections now and the others as their calls end. */
   retire(): void {
     this.#closing = true
+    this.dropIdle()
+  }
+
+  /** Closes idle connections: the next call opens its own. */
+  dropIdle(): void {
     for (const lane of this.#idle.splice(0)) lane.destroy()
   }
 

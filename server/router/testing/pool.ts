@@ -1,0 +1,116 @@
+import type { ServerOptionsInput } from '../../../examples/simulated-rm/options.ts'
+import { SimulatedServer } from '../../../examples/simulated-rm/server.ts'
+import type { EngineName } from '../../engines/engine.ts'
+import { createRewardRouter } from '../reward-router.ts'
+import type {
+  RewardRouter,
+  RouterEvent,
+  RouterOptions,
+  RouterResult,
+  RouterServer,
+  RouterServerStats,
+  ScoreRequest,
+} from '../router-types.ts'
+import { config } from './harness.ts'
+
+/** Their protocol, by the dialect of a simulated server. */
+const ENGINES: Record<string, EngineName> = {
+  vllm: 'vllm',
+  sglang: 'sglang',
+  tei: 'tei',
+  llamacpp: 'llamacpp',
+  chat: 'openai',
+}
+
+/** What a pool is made of, beside its servers. */
+export interface PoolOptions {
+  /** Calls in flight to each server. */
+  slots?: number
+  router?: RouterOptions
+  server?: Partial<RouterServer>
+}
+
+/** A router before simulated servers s1, s2 …, all of model `rm`; real sockets, real HTTP. */
+export class SimulatedPool {
+  readonly router: RewardRouter
+  readonly servers: SimulatedServer[]
+  readonly events: RouterEvent[] = []
+  #texts = 0
+
+  private constructor(servers: SimulatedServer[], options: PoolOptions) {
+    this.servers = servers
+    this.router = createRewardRouter(options.router)
+    this.router.onEvent((event) => this.events.push(event))
+    this.register(options)
+  }
+
+  static async start(
+    servers: ServerOptionsInput[],
+    options: PoolOptions = {},
+  ): Promise<SimulatedPool> {
+    const started = await Promise.all(
+      servers.map((server) => SimulatedServer.start({ model: 'rm', ...server })),
+    )
+    return new SimulatedPool(started, options)
+  }
+
+  /** Registers the servers, again if need be. */
+  register(options: PoolOptions = {}): void {
+    this.router.setServers(
+      this.servers.map((server, i) =>
+        config(i + 1, server.url, {
+          engine: ENGINES[server.dialect.name] as EngineName,
+          ...options.server,
+        }),
+      ),
+    )
+    this.servers.forEach((_, i) => {
+      this.router.setSlots(i + 1, options.slots ?? 8)
+    })
+  }
+
+  /** A row whose text is like no other's, `chars` long. */
+  score(over: Partial<ScoreRequest> = {}, chars = 400): Promise<RouterResult> {
+    const response = `${this.#texts++}. ${'word '.repeat(chars / 5)}`
+    return this.router.score({
+      model: 'rm',
+      input: { prompt: 'What is 6 × 7?', response },
+      timeoutMs: 20_000,
+      maxAttempts: 4,
+      ...over,
+    })
+  }
+
+  /** So many rows at once. */
+  scoreAll(
+    count: number,
+    over: (i: number) => Partial<ScoreRequest> = () => ({}),
+    chars: (i: number) => number = () => 400,
+  ): Promise<RouterResult[]> {
+    return Promise.all(Array.from({ length: count }, (_, i) => this.score(over(i), chars(i))))
+  }
+
+  stats(id: number): RouterServerStats {
+    return this.router.snapshot().find(({ serverId }) => serverId === id) as RouterServerStats
+  }
+
+  /** Calls sent over all servers. */
+  get requests(): number {
+    return this.router.snapshot().reduce((sum, { requests }) => sum + requests, 0)
+  }
+
+  /** Calls sent while another was out for the same row. */
+  get copies(): number {
+    return this.router.snapshot().reduce((sum, { copies }) => sum + copies, 0)
+  }
+
+  async close(): Promise<void> {
+    await this.router.close()
+    await Promise.all(this.servers.map((server) => server.close()))
+  }
+}
+
+/** How many rows have no score. */
+export function failuresOf(results: RouterResult[]): RouterResult[] {
+  return results.filter(({ ok }) => !ok)
+}
