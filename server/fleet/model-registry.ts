@@ -57,7 +57,8 @@ export class ModelRegistry {
     this.#log = parts.log
     this.#stopListening = parts.router.onDemand((serverId) => {
       this.#lastUse.set(serverId, performance.now())
-      parts.leases.want(leaseOf(serverId))
+      const lease = leaseOf(serverId)
+      if (parts.router.demand(serverId) > parts.leases.slots(lease)) parts.leases.want(lease)
       parts.permits.want(serverId)
     })
     this.#timer = setInterval(() => void this.reload(), RELOAD_MS)

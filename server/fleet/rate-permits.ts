@@ -15,6 +15,8 @@ const GIVE_BACK_AFTER_MS = 300
 const ASK_WITHIN_MS = 1_000
 /** Tokens are counted when answers come, and charged this often when nothing is asked for. */
 const SETTLE_MS = 1_000
+/** Samples may wait for permits while slots are free, which nobody is told of: looked at so often, in memory. */
+const LOOK_EVERY_MS = 50
 
 const MINUTE_MS = 60_000
 /**
@@ -30,7 +32,10 @@ export interface RateLimits {
 }
 
 /** What this needs of a router. */
-export type PermitRouter = Pick<RewardRouter, 'permitDemand' | 'setPermits' | 'reclaimPermits'>
+export type PermitRouter = Pick<
+  RewardRouter,
+  'permitDemand' | 'setPermits' | 'reclaimPermits' | 'snapshot'
+>
 
 interface Limited {
   id: number
@@ -40,6 +45,7 @@ interface Limited {
   asking: Promise<void> | null
   /** Used beyond what was granted and not charged yet; below 0: to be given back. */
   owed: { requests: number; tokens: number }
+  chargedAtMs: number
 }
 
 /**
@@ -55,17 +61,17 @@ export class RatePermits {
   readonly #router: PermitRouter
   readonly #log: Logger
   readonly #limited = new Map<number, Limited>()
-  readonly #settleTimer: NodeJS.Timeout
+  readonly #lookTimer: NodeJS.Timeout
   #closed = false
 
   constructor(db: Database, router: PermitRouter, log: Logger) {
     this.#db = db
     this.#router = router
     this.#log = log
-    this.#settleTimer = setInterval(() => {
+    this.#lookTimer = setInterval(() => {
       for (const server of this.#limited.values()) this.#want(server)
-    }, SETTLE_MS)
-    this.#settleTimer.unref()
+    }, LOOK_EVERY_MS)
+    this.#lookTimer.unref()
   }
 
   /** Makes a server's limits known, or changes them; without any it is forgotten. */
@@ -83,6 +89,7 @@ export class RatePermits {
         timer: undefined,
         asking: null,
         owed: { requests: 0, tokens: 0 },
+        chargedAtMs: 0,
       })
     }
   }
@@ -103,7 +110,7 @@ export class RatePermits {
   /** Gives back what is not used. */
   async close(): Promise<void> {
     this.#closed = true
-    clearInterval(this.#settleTimer)
+    clearInterval(this.#lookTimer)
     await Promise.all(
       [...this.#limited.values()].map(async (server) => {
         clearTimeout(server.timer)
@@ -151,11 +158,18 @@ export class RatePermits {
       requests: rpm === null ? 0 : owed.requests - unused.requests,
       tokens: tpm === null ? 0 : owed.tokens - unused.tokens + demand.tokensOverspent,
     }
-    if (rows === 0 && charge.requests === 0 && charge.tokens === 0) return null
+    const sentAt = performance.now()
+    if (rows === 0 && unused.requests === 0 && unused.tokens === 0) {
+      const isDue = this.#closed || sentAt - server.chargedAtMs >= SETTLE_MS
+      if (!isDue || (charge.requests === 0 && charge.tokens === 0)) {
+        server.owed = charge
+        return null
+      }
+    }
+    server.chargedAtMs = sentAt
     // Should the question fail, debts are charged again, perhaps twice; nothing is given back twice.
     server.owed = { requests: Math.max(0, charge.requests), tokens: Math.max(0, charge.tokens) }
-    const tokensOfOne = rows > 0 ? Math.max(1, demand.tokens / rows) : 1
-    const sentAt = performance.now()
+    const tokensOfOne = tpm !== null && rows > 0 ? this.#tokensOfOne(id, demand.tokens / rows) : 1
     const answer = await takeRate(this.#db, id, {
       requests: rpm === null ? null : partOf(rpm, charge.requests, rows, 1),
       tokens: tpm === null ? null : partOf(tpm, charge.tokens, rows, tokensOfOne),
@@ -172,6 +186,15 @@ export class RatePermits {
     this.#router.setPermits(id, { requests, tokens, untilMs: sentAt + PERMIT_MS })
     const nextMs = answer.short ? Math.max(emptyMs, QUANTUM_MS / 2) : ASK_AFTER_MS
     return Math.min(GIVE_BACK_AFTER_MS, Math.max(ASK_AFTER_MS, nextMs))
+  }
+
+  /** Tokens of a sample: as those scored so far had. The first one goes on any, and is charged for when it went. */
+  #tokensOfOne(id: number, most: number): number {
+    const stats = this.#router.snapshot().find((s) => s.serverId === id)
+    const scored = stats?.latency.reduce((sum, n) => sum + n, 0) ?? 0
+    if (stats === undefined || scored === 0) return 1
+    const mean = stats.tokens / scored
+    return Math.max(1, most > 0 ? Math.min(mean, most) : mean)
   }
 }
 
