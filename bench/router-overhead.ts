@@ -109,8 +109,10 @@ async function main(): Promise<void> {
     },
   ])
   router.setSlots(1, inFlight)
-  const input = { prompt: PROMPT, response: RESPONSE }
+  let rows = 0
   const routed = async (): Promise<void> => {
+    // Identical ones would share a call.
+    const input = { prompt: PROMPT, response: `${rows++}${RESPONSE}` }
     const result = await router.score({ model: 'rm', input, timeoutMs: 30_000, maxAttempts: 4 })
     if (!result.ok || result.score !== 1.25) throw new Error(JSON.stringify(result))
   }
