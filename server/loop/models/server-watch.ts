@@ -157,6 +157,16 @@ export class ServerWatch {
   async #answered(row: ServerRow, probe: ProbedServer, asked: string | null): Promise<void> {
     const { registry } = this.#o
     this.#failures.delete(row.id)
+    const otherVersion = row.version !== null && probe.version !== row.version
+    if (otherVersion && row.state === 'ready' && !probe.sleeping) {
+      // Before the new version is stored: whoever finds it stored must find it tested, or being so.
+      await registry.transition(row.id, {
+        to: 'probing',
+        from: ['ready'],
+        cause: `${versionChange(row, probe)}; its scores are being looked at`,
+        evidence: { probeMs: probe.durationMs, before: row.version, version: probe.version },
+      })
+    }
     await registry.probed(row.id, factsOf(probe, row.api_key))
     if (isModelOpen(row)) {
       if (probe.model === null) return
@@ -175,19 +185,18 @@ export class ServerWatch {
       )
       return
     }
-    const otherVersion = row.version !== null && probe.version !== row.version
     if (row.state === 'ready' && !asked && !otherVersion) return this.#calibrate(row)
     if (row.state === 'distrusted' && !asked && !otherVersion && !this.#isTestDue(row)) return
     const why = asked
       ? `${asked}, and it answered`
       : otherVersion
-        ? `its version is ${probe.version ?? 'not told any more'} instead of ${row.version}`
+        ? versionChange(row, probe)
         : row.state === 'distrusted'
           ? 'looked at again'
           : row.state === 'registering'
             ? 'its process answers'
             : 'answers again'
-    await this.#test(row.id, why, probe, otherVersion)
+    await this.#test(row, why, probe)
   }
 
   /** A server found awake that had been put to sleep: somebody else woke it. One that does not tell is believed asleep. */
@@ -209,18 +218,15 @@ export class ServerWatch {
   }
 
   /** The gate to `ready`: nothing is sent to it until its scores were looked at. */
-  async #test(id: number, why: string, probe: ProbedServer, otherVersion: boolean): Promise<void> {
+  async #test({ id, state }: ServerRow, why: string, probe: ProbedServer): Promise<void> {
     await this.#o.locks.under(id, async () => {
-      const row = await this.#o.registry.byNumber(id)
-      if (!row) return
-      const gated = ['unreachable', 'dead', 'registering', 'draining'].includes(row.state)
-      if (gated || (otherVersion && row.state === 'ready')) {
-        await this.#o.registry.transition(id, {
-          to: 'probing',
-          cause: `${why}; its scores are being looked at`,
-          evidence: { probeMs: probe.durationMs, version: probe.version },
-        })
-      }
+      await this.#o.registry.transition(id, {
+        to: 'probing',
+        // Drained since it was looked at: then it stays so.
+        from: ['unreachable', 'dead', 'registering', ...(state === 'draining' ? [state] : [])],
+        cause: `${why}; its scores are being looked at`,
+        evidence: { probeMs: probe.durationMs, version: probe.version },
+      })
       await this.#examine(id, why)
     })
   }
@@ -311,6 +317,10 @@ export class ServerWatch {
     await this.#o.queue.ensure(pool)
     await this.#o.registry.learnModel(row.id, model, pool)
   }
+}
+
+function versionChange(row: ServerRow, probe: ProbedServer): string {
+  return `its version is ${probe.version ?? 'not told any more'} instead of ${row.version}`
 }
 
 /** Whether the server's model is still to be taken from it. */

@@ -1,0 +1,453 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import type { ServerOptionsInput } from '../../examples/simulated-rm/options.ts'
+import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
+import { createLogger } from '../log.ts'
+import { RewardModelManager } from '../loop/models/reward-model-manager.ts'
+import type { ModelTimings } from '../loop/models/timings.ts'
+import { Database } from '../store/database.ts'
+import { JobQueue } from '../store/job-queue.ts'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { serverEvents } from '../store/sql/server-detail.ts'
+import type { ServerRow } from '../store/sql/servers.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import { RegisterServerInput } from '../wire/servers.ts'
+
+/** The RewardModelManager against simulated servers and a real Postgres, its long times made short. */
+
+const SHORT: Partial<ModelTimings> = {
+  lookEveryMs: 20,
+  probeEveryMs: 60,
+  newlyGoneEveryMs: 40,
+  probeTimeoutMs: 2_000,
+  deadEveryMs: 60,
+  calibrateEveryMs: 100,
+  retestEveryMs: 60,
+  idleAfterMs: 50,
+  drainWithinMs: 400,
+  drainLookMs: 20,
+  asleepWithinMs: 5_000,
+  asleepLookMs: 20,
+  awakeLookMs: 20,
+  sweepEveryMs: 40,
+  keepAwakeMs: 300,
+  trySleepAgainMs: 300,
+  tryWakeAgainMs: 100,
+}
+
+const database = testDatabaseForFile()
+const log = createLogger('silent', 'test')
+let db: Database
+let queue: JobQueue
+let dataDir: string
+let managers: RewardModelManager[] = []
+let servers: SimulatedServer[] = []
+let databases: Database[] = []
+
+beforeAll(async () => {
+  db = new Database(database.url, log, { max: 10, name: 'test', keyed: true })
+  queue = new JobQueue(db, log, { supervise: true })
+  await queue.start()
+  dataDir = mkdtempSync(join(tmpdir(), 'rewardops-models-'))
+})
+afterAll(async () => {
+  await queue?.stop()
+  await db?.close()
+  rmSync(dataDir, { recursive: true, force: true })
+})
+beforeEach(() => db.adhoc('truncate server, server_event, server_minute, pool, lease, batch'))
+afterEach(async () => {
+  for (const manager of managers) {
+    manager.stop()
+    await manager.close(0)
+  }
+  managers = []
+  await Promise.all(databases.map((own) => own.close()))
+  databases = []
+  await Promise.all(servers.map((server) => server.close()))
+  servers = []
+})
+
+/** A manager of its own, as another process has; `watch: false`: it does only what it is told. */
+function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModelManager {
+  const own = new Database(database.url, log, { max: 4, name: 'manager', keyed: true })
+  databases.push(own)
+  const made = new RewardModelManager({
+    db: own,
+    queue,
+    log,
+    launch: { dataDir, env: {}, servers: [], allowCalls: false },
+    timings: { ...SHORT, ...timings },
+  })
+  if (watch) made.start()
+  managers.push(made)
+  return made
+}
+
+async function simulated(options: ServerOptionsInput = {}): Promise<SimulatedServer> {
+  const server = await SimulatedServer.start(options)
+  servers.push(server)
+  return server
+}
+
+const register = (m: RewardModelManager, name: string, server: SimulatedServer, fields = {}) =>
+  m.register(RegisterServerInput.parse({ name, url: server.url, ...fields }))
+
+async function row(name: string): Promise<ServerRow> {
+  const [found] = await db.adhoc<ServerRow>('select * from server where name = $1', [name])
+  if (!found) throw new Error(`no server ${name}`)
+  return found
+}
+
+const inState = (name: string, state: ServerRow['state']) =>
+  waitFor(`${name} to be ${state}`, async () => {
+    const now = await row(name)
+    return now.state === state && now
+  })
+
+const lifecycle = (server: SimulatedServer) => server.stats().lifecycle.map((call) => call.route)
+
+/** The states a server went through, the oldest first, with why. */
+async function history(name: string) {
+  const { id } = await row(name)
+  return (await serverEvents(db, id, 100)).reverse()
+}
+
+describe('a server that goes away', () => {
+  it('is unreachable, then dead, and tested before it is ready again; all of it is kept, with what was seen', async () => {
+    const rm = await simulated()
+    const m = manager({ deadAfterMs: 300 })
+    expect(await register(m, 'rm', rm)).toMatchObject({ state: 'ready', can_sleep: true })
+    await rm.die()
+    const gone = await inState('rm', 'unreachable')
+    expect(gone.state_cause).toMatch(/ECONNREFUSED|cannot be reached/)
+    await inState('rm', 'dead')
+    await rm.start()
+    await inState('rm', 'ready')
+    const events = await history('rm')
+    expect(events.map((e) => [e.from, e.to])).toEqual([
+      [null, 'ready'],
+      ['ready', 'unreachable'],
+      ['unreachable', 'dead'],
+      ['dead', 'probing'],
+      ['probing', 'ready'],
+    ])
+    expect(events[1]!.evidence).toMatchObject({ reason: 'server_unreachable', failures: 2 })
+    expect(events[4]!.evidence).toMatchObject({ verdict: 'raw', calibration: expect.any(Number) })
+    for (const event of events) expect(event.cause).toMatch(/\w+ \w+/)
+  })
+
+  it('was restarted with another version: its scores are looked at before it goes on', async () => {
+    const rm = await simulated({ version: '0.13.0' })
+    const m = manager()
+    await register(m, 'rm', rm)
+    await rm.die()
+    const other = await simulated({ version: '0.14.0', port: rm.port })
+    await waitFor('the new version', async () => (await row('rm')).version === '0.14.0')
+    await inState('rm', 'ready')
+    const gate = (await history('rm')).find((e) => e.to === 'probing')
+    expect(gate).toMatchObject({
+      cause: expect.stringMatching(/answers again|0\.14\.0 instead of 0\.13\.0/),
+      evidence: { version: '0.14.0' },
+    })
+    expect(other.stats().rowsTotal).toBeGreaterThan(2)
+  })
+})
+
+describe('calibration', () => {
+  it('finds new weights in an idle server, and takes them for right once it is registered again', async () => {
+    const rm = await simulated()
+    const m = manager()
+    await register(m, 'rm', rm)
+    rm.control({ weights: 7 })
+    const drifted = await inState('rm', 'distrusted')
+    expect(drifted.self_test).toMatchObject({ verdict: 'differs' })
+    expect(drifted.state_cause).toMatch(/was -?[\d.]+ and is -?[\d.]+/)
+    // It stays so: the same weights are no news.
+    expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'distrusted' })
+    expect(await register(m, 'rm', rm)).toMatchObject({ state: 'ready' })
+    expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'ready' })
+  })
+
+  it('of two servers keeps the later one out; of three, the one that differs from both others', async () => {
+    const [a, b, c] = await Promise.all([simulated({ weights: 7 }), simulated(), simulated()])
+    const m = manager({}, false)
+    expect(await register(m, 'a', a!)).toMatchObject({ state: 'ready' })
+    const second = await register(m, 'b', b!)
+    expect(second).toMatchObject({ state: 'distrusted', self_test: { verdict: 'differs' } })
+    expect(second.state_cause).toMatch(/\(a\)/)
+    expect(await register(m, 'c', c!)).toMatchObject({ state: 'ready' })
+    expect(await row('a')).toMatchObject({ state: 'distrusted', self_test: { verdict: 'differs' } })
+    expect(await row('b')).toMatchObject({ state: 'ready', self_test: { verdict: 'raw' } })
+  })
+
+  it('is overridden by who says so, and only as long', async () => {
+    const rm = await simulated({ activation: 'ignored' })
+    const m = manager({}, false)
+    const kept = await register(m, 'rm', rm)
+    expect(kept).toMatchObject({ state: 'distrusted', self_test: { verdict: 'squashed' } })
+    const used = await m.update({ name: 'rm' }, { selfTestOverride: true })
+    expect(used).toMatchObject({ state: 'ready', self_test: { verdict: 'squashed' } })
+    const again = await m.update({ name: 'rm' }, { selfTestOverride: false })
+    expect(again).toMatchObject({ state: 'distrusted' })
+    const asked = await register(m, 'rm', rm, { selfTestOverride: true })
+    expect(asked).toMatchObject({ state: 'ready', state_cause: expect.stringMatching(/squashed/) })
+  })
+})
+
+describe('sleep', () => {
+  it('waits until nobody may send it anything; held for too long, the server stays awake', async () => {
+    const rm = await simulated()
+    const m = manager({ drainWithinMs: 300 })
+    const { id } = await register(m, 'rm', rm)
+    const lease = async (ms: number) =>
+      db.adhoc(
+        `insert into lease (resource, worker_id, slots, demand, expires_at)
+         values ($1, 9, 2, 2, clock_timestamp() + $2 * interval '1 millisecond')
+         on conflict (resource, worker_id) do update set expires_at = excluded.expires_at`,
+        [`server:${id}`, ms],
+      )
+    await lease(60_000)
+    await expect(m.sleep({ name: 'rm' }, 1)).rejects.toMatchObject({
+      reason: 'server_busy',
+      message: expect.stringMatching(/2 calls in flight/),
+    })
+    expect(await row('rm')).toMatchObject({
+      state: 'ready',
+      state_cause: expect.stringMatching(/stays awake/),
+    })
+    expect(lifecycle(rm)).toEqual([])
+    await lease(150)
+    expect(await m.sleep({ name: 'rm' }, 1)).toMatchObject({ state: 'sleeping', awake_until: null })
+    expect(rm.stats()).toMatchObject({ state: 'asleep', lifecycle: [{ inFlight: 0 }] })
+    const last = (await history('rm')).at(-1)
+    expect(last).toMatchObject({ to: 'sleeping', evidence: { level: 1, told: true } })
+  })
+
+  it('waits for work that is not ours too', async () => {
+    const rm = await simulated({ latency: 'constant:250' })
+    const m = manager({ drainWithinMs: 10_000 }, false)
+    await register(m, 'rm', rm)
+    const strangers = fetch(`${rm.url}/classify`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: rm.model, input: 'theirs' }),
+    })
+    await waitFor('their call', () => rm.stats().rowsInFlight > 0)
+    await m.sleep({ name: 'rm' }, 1)
+    expect((await strangers).status).toBe(200)
+    expect(rm.stats().lifecycle).toMatchObject([{ inFlight: 0 }])
+  })
+
+  it('is refused where the server has none', async () => {
+    const [tei, plain] = await Promise.all([
+      simulated({ dialect: 'tei' }),
+      simulated({ canSleep: false }),
+    ])
+    const m = manager({}, false)
+    await register(m, 'tei', tei!)
+    await register(m, 'plain', plain!, { model: plain!.model })
+    for (const name of ['tei', 'plain']) {
+      await expect(m.sleep({ name }, 1)).rejects.toMatchObject({ reason: 'server_cannot_sleep' })
+    }
+    await expect(m.sleep({ name: 'plain' }, 1)).rejects.toMatchObject({
+      hint: expect.stringMatching(/enable-sleep-mode/),
+    })
+  })
+
+  it('is remembered of an SGLang, which does not tell: it is never sent work or tested asleep', async () => {
+    const rm = await simulated({ dialect: 'sglang' })
+    const m = manager()
+    await register(m, 'rm', rm)
+    await m.sleep({ name: 'rm' }, 1)
+    rm.control({ resetStats: true })
+    await waitFor('some probes', () => (rm.stats().calls['GET /server_info']?.['200'] ?? 0) >= 3)
+    expect(await row('rm')).toMatchObject({ state: 'sleeping' })
+    expect(rm.stats()).toMatchObject({ rowsTotal: 0, state: 'asleep' })
+    // Not told again whether it sleeps, it is still remembered by who registers it anew.
+    expect(await register(m, 'rm', rm)).toMatchObject({ state: 'sleeping' })
+    expect(await m.wake({ name: 'rm' }, 60_000)).toMatchObject({ state: 'ready' })
+    expect(lifecycle(rm)).toEqual(['POST /resume_memory_occupation'])
+  })
+
+  it('is found by a probe, and so is its end', async () => {
+    const rm = await simulated()
+    const m = manager()
+    await register(m, 'rm', rm)
+    rm.control({ asleep: true })
+    await inState('rm', 'sleeping')
+    rm.control({ asleep: false })
+    expect(await inState('rm', 'ready')).toMatchObject({ awake_until: null })
+    expect(lifecycle(rm)).toEqual([])
+  })
+})
+
+describe('wake', () => {
+  it('is one call for twenty callers in two processes', async () => {
+    const rm = await simulated({ wakeMs: 150 })
+    const [one, two] = [manager({}, false), manager({}, false)]
+    await register(one, 'rm', rm)
+    await one.sleep({ name: 'rm' }, 1)
+    rm.control({ resetStats: true })
+    const woken = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => (i % 2 ? one : two).wake({ name: 'rm' }, 60_000)),
+    )
+    expect(new Set(woken.map((w) => w.state))).toEqual(new Set(['ready']))
+    expect(lifecycle(rm)).toEqual(['POST /wake_up'])
+    const { awake_until } = await row('rm')
+    expect(awake_until!.getTime() - Date.now()).toBeGreaterThan(50_000)
+  })
+
+  it('tests the scores: what a dropped and not reloaded model gives is not trained with', async () => {
+    const rm = await simulated()
+    const m = manager({}, false)
+    await register(m, 'rm', rm)
+    await m.sleep({ name: 'rm' }, 2)
+    const woken = await m.wake({ name: 'rm' }, 60_000)
+    const stats = rm.stats()
+    // Whether the weights were reloaded is the engine's affair; only right scores make it ready.
+    const reloaded = (stats.calls['POST /collective_rpc']?.['200'] ?? 0) > 0
+    expect(woken.state).toBe(reloaded ? 'ready' : 'distrusted')
+  })
+
+  it('that fails leaves the server asleep, and says why', async () => {
+    const rm = await simulated()
+    const m = manager({ awakeWithinMs: 500 }, false)
+    await register(m, 'rm', rm)
+    await m.sleep({ name: 'rm' }, 1)
+    await rm.die()
+    await expect(m.wake({ name: 'rm' }, 60_000)).rejects.toMatchObject({
+      reason: 'server_unreachable',
+      message: expect.stringMatching(/rm was not woken/),
+    })
+    expect(await row('rm')).toMatchObject({ state: 'unreachable' })
+  })
+
+  it('calls off a sleep that has not been sent', async () => {
+    const rm = await simulated()
+    const m = manager({ drainWithinMs: 20_000 }, false)
+    const { id } = await register(m, 'rm', rm)
+    await db.adhoc(
+      `insert into lease (resource, worker_id, slots, demand, expires_at)
+       values ($1, 9, 1, 1, clock_timestamp() + interval '1 minute')`,
+      [`server:${id}`],
+    )
+    const sleeping = m.sleep({ name: 'rm' }, 1).catch((error: Error) => error)
+    await inState('rm', 'draining')
+    expect(await m.wake({ name: 'rm' }, 60_000)).toMatchObject({ state: 'ready' })
+    expect(await sleeping).toMatchObject({ reason: 'server_busy' })
+    expect(lifecycle(rm)).toEqual([])
+  })
+})
+
+describe('a time awake', () => {
+  it('ends in sleep, unless nobody woke the server', async () => {
+    const [woken, left] = await Promise.all([simulated(), simulated()])
+    const m = manager()
+    await register(m, 'woken', woken!)
+    await register(m, 'left', left!)
+    await m.sleep({ name: 'woken' }, 1)
+    await m.wake({ name: 'woken' }, 200)
+    await inState('woken', 'ready')
+    expect(await inState('woken', 'sleeping')).toMatchObject({ awake_until: null })
+    expect(await row('left')).toMatchObject({ state: 'ready' })
+    expect(lifecycle(left!)).toEqual([])
+  })
+
+  it('that a crash cut off is found by who comes next, at every point', async () => {
+    const rm = await simulated()
+    const before = manager({}, false)
+    await register(before, 'rm', rm)
+    const point = (state: string, cause: string, awakeMs: number | null) =>
+      db.adhoc(
+        `update server set state = $1, state_cause = $2, awake_until = clock_timestamp() + $3 * interval '1 millisecond'`,
+        [state, cause, awakeMs],
+      )
+    // Awake past its time.
+    await point('ready', 'woken', -1)
+    manager()
+    await inState('rm', 'sleeping')
+    expect(rm.stats().state).toBe('asleep')
+    // Taken to be woken, and the call was not sent.
+    await point('waking', 'is being woken: asked to wake', 60_000)
+    await inState('rm', 'sleeping')
+    // Woken, and not told to anybody: it is tested, and its time runs.
+    rm.control({ asleep: false })
+    await point('waking', 'is being woken: asked to wake', 60_000)
+    expect((await inState('rm', 'ready')).awake_until).not.toBeNull()
+    // On its way to sleep, before the call.
+    await point('draining', 'finishes what is in flight, to be put to sleep', null)
+    await inState('rm', 'ready')
+    // And after it.
+    rm.control({ asleep: true })
+    await point('draining', 'is being put to sleep', null)
+    await inState('rm', 'sleeping')
+    // What a person drained stays drained.
+    rm.control({ asleep: false })
+    await inState('rm', 'ready')
+    await before.drain({ name: 'rm' })
+    await waitFor('some more looks', () => {
+      return (rm.stats().calls['GET /v1/models']?.['200'] ?? 0) > 0
+    })
+    expect(await row('rm')).toMatchObject({ state: 'draining', state_cause: 'asked to drain' })
+  })
+})
+
+describe('a batch with sleepAfter', () => {
+  const batch = async (model: string, sleepAfter: boolean) => {
+    const [{ id }] = (await db.adhoc<{ id: number }>(
+      `insert into batch (run_id, step, split, status, reward, reward_name, text_bucket)
+       values (1, 1, 'train', 'running', $1, $2, current_date) returning id`,
+      [JSON.stringify({ kind: 'model', model, ...(sleepAfter ? { sleepAfter } : {}) }), model],
+    )) as [{ id: number }]
+    return () =>
+      db.adhoc(
+        `update batch set status = 'completed', completed_at = clock_timestamp() where id = $1`,
+        [id],
+      )
+  }
+
+  it('wakes its pool, keeps it awake while any batch needs it, and has it put to sleep', async () => {
+    const [a, b, other] = await Promise.all([
+      simulated(),
+      simulated(),
+      simulated({ model: 'another' }),
+    ])
+    const m = manager()
+    for (const [name, server] of Object.entries({ a: a!, b: b!, other: other! })) {
+      await register(m, name, server)
+      await m.sleep({ name }, 1)
+    }
+    const end = await batch('simulated-rm', true)
+    await Promise.all([inState('a', 'ready'), inState('b', 'ready')])
+    // Another batch of the model, which does not ask for it, needs them as well.
+    const endOther = await batch('simulated-rm', false)
+    await end()
+    const until = (await row('a')).awake_until!.getTime()
+    await waitFor('a longer time awake', async () => {
+      return (await row('a')).awake_until!.getTime() > until + SHORT.keepAwakeMs!
+    })
+    expect(await row('a')).toMatchObject({ state: 'ready' })
+    await endOther()
+    await Promise.all([inState('a', 'sleeping'), inState('b', 'sleeping')])
+    expect(await row('other')).toMatchObject({ state: 'sleeping' })
+    for (const server of [a!, b!]) {
+      expect(lifecycle(server).map((route) => route.split(/[ ?]/)[1])).toEqual([
+        '/sleep',
+        '/wake_up',
+        '/sleep',
+      ])
+    }
+  })
+
+  it('has servers put to sleep that it found awake, also when it came and went between two looks', async () => {
+    const rm = await simulated()
+    const m = manager({ sweepEveryMs: 150 })
+    await register(m, 'rm', rm)
+    await waitFor('a first look', async () => (await row('rm')).last_probe_at !== null)
+    await (await batch('simulated-rm', true))()
+    await inState('rm', 'sleeping')
+  })
+})

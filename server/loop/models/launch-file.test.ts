@@ -1,0 +1,61 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { readServersFile } from './launch-file.ts'
+
+let folder: string
+let file: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'rewardops-file-'))
+  file = join(folder, 'servers.json')
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+const entry = { name: 'rm', engine: 'vllm', port: 8101, command: ['vllm', 'serve'] }
+const read = (content: unknown) => {
+  writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content))
+  return readServersFile(file)
+}
+
+describe('the file of servers to launch', () => {
+  it('fills in what need not be said', () => {
+    expect(read([entry])).toMatchObject([{ kind: 'discriminative', weight: 1, env: {}, tags: [] }])
+    expect(read([])).toEqual([])
+  })
+
+  const wrong: [string, unknown, RegExp][] = [
+    ['no list', {}, /input: .*array/],
+    ['no command', [{ ...entry, command: [] }], /\[0\]\.command/],
+    ['an unknown field', [{ ...entry, gpus: 2 }], /\[0\]: unknown field "gpus"/],
+    ['an unknown engine', [{ ...entry, engine: 'vlm' }], /\[0\]\.engine.*vllm/],
+    ['no address', [{ ...entry, port: undefined }], /url or port/],
+    ['two addresses', [{ ...entry, url: 'http://127.0.0.1:9' }], /different ports/],
+    ['a forbidden address', [{ ...entry, port: undefined, url: 'file:///x' }], /rm: url: /],
+    [
+      'a judge that cannot speak',
+      [{ ...entry, engine: 'tei', kind: 'generative' }],
+      /rm: kind: tei/,
+    ],
+    ['one name twice', [entry, entry], /two servers are called "rm"/],
+    ['no JSON', '[{"apiKey": "sk-secret-key",]', /not valid JSON/],
+  ]
+  it.each(wrong)('with %s is refused, with the place', (_, content, message) => {
+    expect(() => read(content)).toThrow(message)
+    expect(() => read(content)).toThrow(file)
+  })
+
+  it('never repeats a value: it may be a key', () => {
+    for (const content of [
+      '[{"apiKey": sk-secret-key}]',
+      [{ ...entry, apiKey: 'sk-secret key' }],
+    ]) {
+      expect(() => read(content)).toThrow(/REWARDOPS_SERVERS_FILE/)
+      expect(() => read(content)).not.toThrow(/sk-secret/)
+    }
+  })
+
+  it('that is not there is named', () => {
+    expect(() => readServersFile(join(folder, 'none.json'))).toThrow(/none\.json.*ENOENT/)
+  })
+})
