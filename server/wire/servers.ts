@@ -1,8 +1,5 @@
 import { z } from 'zod'
 
-/** Calls in flight of a server that was registered without `maxInFlight`, over all workers. */
-export const DEFAULT_MAX_IN_FLIGHT = 64
-
 /**
  * Most calls in flight, over all processes, of a server that was registered without `maxInFlight`: how many of them are
  * used is found by measuring. In the model the engines were saturated by 2 to 32.

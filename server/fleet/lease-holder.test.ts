@@ -1,0 +1,141 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { createLogger } from '../log.ts'
+import { Database } from '../store/database.ts'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import { LeaseHolder } from './lease-holder.ts'
+import { insertServer } from './testing/servers.ts'
+
+const database = testDatabaseForFile()
+const log = createLogger('silent', 'test')
+
+let db: Database
+let holders: LeaseHolder[] = []
+
+beforeAll(() => {
+  db = new Database(database.url, log, { max: 6, name: 'test', keyed: true })
+})
+afterAll(() => db.close())
+beforeEach(() => db.adhoc('truncate lease, server'))
+afterEach(async () => {
+  for (const holder of holders) await holder.close()
+  holders = []
+})
+
+/** A process that wants slots of a limit; every call of `setSlots` is kept. */
+function process(holderId: number, name: string, limit: number, from: Database = db) {
+  const holder = new LeaseHolder(from, holderId, log)
+  holders.push(holder)
+  const own = {
+    holder,
+    demand: 0,
+    inFlight: 0,
+    slots: 0,
+    untilMs: 0,
+    told: [] as number[],
+    want(demand: number) {
+      own.demand = demand
+      holder.want(name)
+    },
+  }
+  holder.track({
+    name,
+    limit,
+    demand: () => own.demand,
+    inFlight: () => own.inFlight,
+    setSlots(slots, untilMs) {
+      own.slots = slots
+      own.untilMs = untilMs
+      own.told.push(slots)
+    },
+  })
+  return own
+}
+
+it('asks for what is wanted, until a time before it is another’s', async () => {
+  const a = process(1, 'batch:1', 8)
+  a.want(5)
+  await waitFor('slots', () => a.slots === 5)
+  const [row] = await db.adhoc<{ left_ms: number }>(
+    'select (extract(epoch from expires_at - clock_timestamp()) * 1000)::float8 as left_ms from lease',
+  )
+  expect(a.untilMs - performance.now()).toBeLessThan(row!.left_ms)
+  const [first] = [a.untilMs]
+  await waitFor('a renewal', () => a.untilMs > first)
+  expect(a.slots).toBe(5)
+})
+
+it('lets no more be in flight than it told, while it asks', async () => {
+  const a = process(1, 'batch:1', 8)
+  a.want(8)
+  await waitFor('slots', () => a.slots === 8)
+  a.inFlight = 3
+  a.told.length = 0
+  await waitFor('a renewal', () => a.told.length >= 2)
+  expect(a.told.slice(0, 2)).toEqual([3, 8])
+})
+
+it('never has more together than the limit, whoever wants how many', async () => {
+  const all = [1, 2, 3, 4].map((id) => process(id, 'batch:1', 3))
+  let most = 0
+  const look = setInterval(() => {
+    const now = performance.now()
+    const held = all.map((each) => (now < each.untilMs ? each.slots : 0))
+    most = Math.max(
+      most,
+      held.reduce((sum, n) => sum + n, 0),
+    )
+  }, 1)
+  for (const each of all) each.want(5)
+  await waitFor('three owners', () => all.filter((each) => each.slots > 0).length >= 3)
+  for (const each of all.slice(0, 2)) each.demand = 0
+  await waitFor('those who still want', () => all[2]!.slots + all[3]!.slots === 3)
+  clearInterval(look)
+  expect(most).toBe(3)
+})
+
+it('has none of a server that is not ready, but what is in flight; then none at all', async () => {
+  const id = await insertServer(db)
+  const a = process(1, `server:${id}`, 8)
+  a.want(8)
+  await waitFor('slots', () => a.slots === 8)
+  a.inFlight = 2
+  await db.adhoc("update server set state = 'draining' where id = $1", [id])
+  await waitFor('what is in flight', async () => {
+    const leases = await db.adhoc('select slots from lease')
+    return leases.length === 1 && (leases[0] as { slots: number }).slots === 2 && a.slots === 2
+  })
+  a.inFlight = 0
+  await waitFor('no lease', async () => {
+    return a.slots === 0 && (await db.adhoc('select 1 from lease where slots > 0')).length === 0
+  })
+  await db.adhoc("update server set state = 'ready' where id = $1", [id])
+  await waitFor('slots again', () => a.slots === 8)
+})
+
+it('stops by itself when it cannot renew', async () => {
+  const own = new Database(database.url, log, { max: 1, name: 'test' })
+  const a = process(1, 'batch:1', 8, own)
+  a.want(8)
+  await waitFor('slots', () => a.slots === 8)
+  await own.close()
+  await waitFor('the end of its lease', () => a.slots === 0)
+  // By then it is nobody else's yet.
+  const b = process(2, 'batch:1', 8)
+  b.want(8)
+  await waitFor('the other’s', () => b.slots === 8)
+  expect(a.slots).toBe(0)
+})
+
+it('gives up what it forgets, and everything at its end', async () => {
+  const a = process(1, 'batch:1', 8)
+  a.want(8)
+  await waitFor('slots', () => a.slots === 8)
+  await a.holder.close()
+  expect(await db.adhoc('select 1 from lease')).toEqual([])
+  const b = process(2, 'batch:1', 8)
+  b.want(4)
+  await waitFor('slots', () => b.slots === 4)
+  b.holder.forget('batch:1')
+  expect(b.slots).toBe(0)
+})

@@ -1,0 +1,150 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import {
+  type SimulatedServers,
+  startSimulatedServers,
+} from '../../examples/simulated-rm/process.ts'
+import { textId } from '../../examples/simulated-rm/text.ts'
+import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
+import { rollouts, type Sample } from '../testing/rollouts.ts'
+import { environment, Service } from '../testing/service.ts'
+import { ServiceLog } from '../testing/service-log.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+
+/** Limits of a server over several workers, as the server sees them, and a worker that is killed. Full: limits a minute take minutes. */
+
+const WORKER = fileURLToPath(new URL('../worker/main.ts', import.meta.url))
+const RPM = 600
+/** What may come at once after a pause: 2 s' worth. */
+const BURST = RPM / 30
+const MINUTE_MS = 60_000
+/** The other's share is there within this long of a kill. */
+const TAKEN_OVER_MS = 15_000
+
+let service: Service
+let servers: SimulatedServers
+const log = new ServiceLog()
+const workers: ChildProcess[] = []
+
+beforeAll(async () => {
+  ;[service, servers] = await Promise.all([
+    Service.start({ env: { REWARDOPS_WORKERS: '0' } }),
+    startSimulatedServers(['--latency', '20', '--tokens-per-second', '1000000']),
+  ])
+  await service.mutate('servers.register', { name: 'rm', url: servers.urls[0], rpm: RPM })
+  await Promise.all([startWorker(), startWorker()])
+})
+
+afterAll(async () => {
+  for (const worker of workers) if (worker.exitCode === null) worker.kill('SIGKILL')
+  const problems = [...(service?.log.problems() ?? []), ...log.problems()]
+  await Promise.all([service?.stop().finally(() => service.destroy()), servers?.stop()])
+  expect(problems).toEqual([])
+})
+
+async function startWorker(): Promise<void> {
+  const worker = spawn(process.execPath, [WORKER], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: environment({ DATABASE_URL: runningEmbeddedUrl(service.dataDir) as string }),
+  })
+  workers.push(worker)
+  log.read(worker.stderr)
+  await waitFor('a worker', async () => {
+    const alive = await service.sql<{ pid: number }>("select pid from worker where state = 'alive'")
+    return alive.some(({ pid }) => pid === worker.pid)
+  })
+}
+
+const submit = (samples: Sample[]) =>
+  service.mutate<SubmitResult>('batches.submit', {
+    run: 'limits',
+    step: 1,
+    samples,
+    reward: { model: servers.model },
+  })
+
+const statsOf = async () => (await servers.stats())[0]!
+
+/** When each call for one of these samples came, epoch ms: not what the service asks for itself. */
+async function arrivals(samples: readonly Sample[]): Promise<number[]> {
+  const ids = new Set(samples.map((s) => textId(s.prompt as string, s.response)))
+  const { rows } = await statsOf()
+  return rows.filter((row) => ids.has(row.id)).map((row) => row.atMs)
+}
+
+/** Most within any stretch of that length. */
+function mostWithin(sorted: readonly number[], forMs: number): number {
+  let most = 0
+  let from = 0
+  sorted.forEach((atMs, i) => {
+    while ((sorted[from] as number) <= atMs - forMs) from++
+    most = Math.max(most, i - from + 1)
+  })
+  return most
+}
+
+it('a limit of requests a minute holds over two workers, and is the other’s when one is killed', async () => {
+  const samples = rollouts(2_000, 8, 'minute')
+  await servers.control({ resetStats: true })
+  const { batchId } = await submit(samples)
+  await waitFor('both workers at work', async () => {
+    const [row] = await service.sql<{ n: number }>(
+      'select count(distinct worker_id)::int as n from sample where batch_id = $1 and status = 2',
+      [Number(batchId.replace(/\D/g, ''))],
+    )
+    return row!.n === 2
+  })
+  const [first] = (await arrivals(samples)) as [number]
+  await waitFor('20 s of it', async () => Date.now() - first > 20_000)
+  const [victim] = workers as [ChildProcess]
+  victim.kill('SIGKILL')
+  const killedAt = Date.now()
+  const perSecond = RPM / 60
+  await waitFor(
+    'the whole rate again',
+    async () => {
+      const since = Math.max(killedAt, Date.now() - 5_000)
+      const lately = (await arrivals(samples)).filter((atMs) => atMs > since)
+      return lately.length > 0.9 * 5 * perSecond
+    },
+    TAKEN_OVER_MS,
+  )
+  await waitFor('more than a minute', async () => Date.now() - first > 1.1 * MINUTE_MS, 80_000)
+  const cancelled = await service.mutate<BatchSummary>('batches.cancel', { batchId })
+  expect(cancelled.status).toBe('cancelled')
+  const all = (await arrivals(samples)).sort((a, b) => a - b)
+  const most = mostWithin(all, MINUTE_MS)
+  expect(most).toBeLessThanOrEqual(RPM + BURST)
+  // Nor was it left lying, the kill included.
+  expect(most).toBeGreaterThan(0.9 * RPM)
+  for (const forMs of [1_000, 5_000, 20_000]) {
+    const allowed = (RPM * forMs) / MINUTE_MS + BURST
+    expect(mostWithin(all, forMs), `${forMs} ms`).toBeLessThanOrEqual(allowed)
+  }
+  // What was scored before the end stays.
+  expect(cancelled.scored).toBeGreaterThan(0.9 * all.length)
+}, 180_000)
+
+it('a limit of one call in flight holds over four workers, and outlives the one that had it', async () => {
+  await service.mutate('servers.update', { name: 'rm', rpm: null, maxInFlight: 1 })
+  await Promise.all([startWorker(), startWorker(), startWorker()])
+  await waitFor('an idle server', async () => (await statsOf()).inFlight === 0)
+  await servers.control({ resetStats: true })
+  const samples = rollouts(400, 8, 'one')
+  const { batchId } = await submit(samples)
+  const scored = async () => (await service.query<BatchSummary>('batches.get', { batchId })).scored
+  await waitFor('the first hundred', async () => (await scored()) > 100)
+  const owner = await waitFor('an owner', async () => {
+    const [row] = await service.sql<{ pid: number }>(
+      `select pid from lease join worker on worker.id = worker_id
+       where resource like 'server:%' and slots = 1 and expires_at > clock_timestamp()`,
+    )
+    return row
+  })
+  process.kill(owner.pid, 'SIGKILL')
+  await waitFor('the end', async () => (await scored()) === 400, 120_000)
+  const { maxInFlight } = await statsOf()
+  expect(maxInFlight).toBe(1)
+}, 180_000)
