@@ -478,9 +478,16 @@ describe('servers.register', () => {
     await register({ url: rm.url, model: 'a\u0000b' }, invalid(/^model: .*NUL/))
     await register({ url: rm.url, tags: ['\ud800'] }, invalid(/^tags\[0\]: .*surrogate/))
     await register({ url: rm.url, apiKey: 'a\nb' }, invalid(/^apiKey: /))
-    const unsupported = { status: 422, reason: 'unsupported_setting' } as const
-    await register({ url: rm.url, rpm: 10 }, { ...unsupported, message: 'rpm' })
-    await register({ url: rm.url, kind: 'generative' }, { ...unsupported, message: 'kind' })
+    await register({ url: rm.url, rpm: 0 }, invalid(/^rpm: /))
+    await register(
+      { url: rm.url, chatTemplate: '{{ messages }}' },
+      { status: 422, reason: 'unsupported_setting', message: 'chatTemplate' },
+    )
+    // It scores and does not chat.
+    await register(
+      { url: rm.url, kind: 'generative' },
+      { status: 422, reason: 'server_not_recognised' },
+    )
   })
 
   it('tells a server that is not there', () =>

@@ -400,6 +400,36 @@ describe('samples.score', () => {
     expect(await service.query('samples.get', { id })).toMatchObject({ ...odd, score: 1 })
   })
 
+  it('called one after the other, tells and keeps the same of each, whichever way it was scored', async () => {
+    const answers: Result[] = []
+    for (const s of rollouts(60, 4, 'inturn')) answers.push(await score(8, { sample: s }))
+    expect(answers.map((a) => a.score)).toEqual(answers.map((_, i) => (i % 2 === 0 ? 1 : 0)))
+    const [batch] = await batchesOf(8)
+    expect(batch).toMatchObject({ samples: 60, scored: 60, failed: 0, groups: 15 })
+    for (const i of [0, 59]) {
+      const stored = await service.query('samples.get', { id: `${batch?.batchId}-${i}` })
+      expect(stored).toMatchObject({ ...answers[i] })
+      expect(stored).toMatchObject({ attemptLog: [{ attempt: 1, outcome: 'ok' }] })
+    }
+    const failed = await score(8, { sample: sample({ groundTruth: { not: 'text' } }) })
+    expect(failed).toMatchObject({ status: 'failed', reason: 'function_error', score: null })
+    const kept = await service.query('samples.get', { id: `${batch?.batchId}-60` })
+    expect(kept).toMatchObject({ reason: 'function_error', attemptLog: [{ outcome: 'fault' }] })
+    expect(await batchesOf(8)).toMatchObject([{ samples: 61, scored: 60, failed: 1 }])
+    const keyed = { sample: right('k'), idempotencyKey: 'in-turn' }
+    const once = await score(8, keyed)
+    expect(await score(8, keyed)).toEqual(once)
+    expect(await batchesOf(8)).toMatchObject([{ samples: 62 }])
+  })
+
+  it('completes the groups of an open batch, called one after the other', async () => {
+    const { batchId } = await submit([], { open: true, groupSize: 2, step: 9 })
+    for (let i = 0; i < 12; i++) await score(9, { batchId, sample: right(`g${i >> 1}`) })
+    expect((await next(batchId, null, 12)).groups.map((g) => g.seq)).toEqual([1, 2, 3, 4, 5, 6])
+    await service.mutate('batches.close', { batchId })
+    expect(await wait(batchId)).toMatchObject({ status: 'completed', samples: 12, scored: 12 })
+  })
+
   it('takes 200 at once', async () => {
     const answers = await Promise.all(rollouts(200, 8, 'many').map((s) => score(2, { sample: s })))
     expect(answers.map((a) => a.score)).toEqual(answers.map((_, i) => (i % 2 === 0 ? 1 : 0)))
