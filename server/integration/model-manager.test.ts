@@ -12,6 +12,7 @@ import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { serverEvents } from '../store/sql/server-detail.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
+import { environment } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import { RegisterServerInput } from '../wire/servers.ts'
 
@@ -78,7 +79,7 @@ function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModel
     db: own,
     queue,
     log,
-    launch: { dataDir, env: {}, servers: [], allowCalls: false },
+    launch: { dataDir, env: environment({}), servers: [], allowCalls: false },
     timings: { ...SHORT, ...timings },
   })
   if (watch) made.start()

@@ -58,8 +58,8 @@ export class ScoreTrust {
   }
 
   /**
-   * Tests a server that is awake and compares it with its pool. Changes nothing; {@link settle} does, once its row is
-   * there. `fresh`: it is being registered, so what it scores now is what it is held to from now on.
+   * Tests a server that is awake and compares it with its pool. Changes nothing: see
+   * {@link keep} and {@link settle}. `fresh`: it is being registered, so what it scores now is what it is held to from now on.
    */
   async examine(row: Subject, fresh = false): Promise<Examination> {
     const result = await this.#test(row)
@@ -96,10 +96,14 @@ export class ScoreTrust {
     })
   }
 
-  /** Stores an examination, and what it says of the others of the pool. */
+  /** Stores what a test found; to be done before the change of state that it means, so that nobody sees it unexplained. */
+  keep(id: number, examination: Examination): Promise<void> {
+    return this.#o.registry.selfTested(id, examination.selfTest)
+  }
+
+  /** What an examination that was stored says of the others of the pool. */
   async settle(id: number, examination: Examination): Promise<void> {
     const { registry } = this.#o
-    await registry.selfTested(id, examination.selfTest)
     const rows = await registry.active()
     const own = rows.find((row) => row.id === id)
     if (!own) return

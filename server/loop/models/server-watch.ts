@@ -236,6 +236,7 @@ export class ServerWatch {
     const row = await registry.byNumber(id)
     if (!row) return
     const examination = await this.#trust.examine(row)
+    await this.#trust.keep(id, examination)
     await registry.transition(id, {
       to: examination.to,
       from: ['probing', 'ready', 'distrusted'],
@@ -272,6 +273,7 @@ export class ServerWatch {
       if (now?.state !== 'ready') return
       const examination = await this.#trust.lookForDrift(now)
       if (examination === null) return
+      await this.#trust.keep(row.id, examination)
       if (examination.to === 'distrusted') {
         await registry.transition(row.id, {
           to: 'distrusted',

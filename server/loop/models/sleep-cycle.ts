@@ -320,6 +320,7 @@ export class SleepCycle {
       evidence: { wakeMs, ...(refused === null ? {} : { refused }) },
     })
     const examination = await this.#trust.examine(await this.#row(row.id))
+    await this.#trust.keep(row.id, examination)
     await registry.prolong([row.id], forMs)
     await registry.transition(row.id, {
       to: examination.to,
