@@ -11,9 +11,12 @@ import type { FleetView } from './loop/views/fleet-view.ts'
 import type { OverviewView } from './loop/views/overview-view.ts'
 import type { SampleViews } from './loop/views/sample-view.ts'
 import type { ServerView } from './loop/views/server-view.ts'
+import { DEFAULT_POLICY } from './router/policies/registry.ts'
 import { type Database, isConnectionLoss } from './store/database.ts'
 import { runRows } from './store/sql/fleet.ts'
+import { type PoolRow, poolRows, setPoolPolicy } from './store/sql/pools.ts'
 import { activeServers, type ServerRow } from './store/sql/servers.ts'
+import type { PoolDto } from './wire/pools.ts'
 import { SubmitInput } from './wire/trainer.ts'
 
 /** A lost database and a stopped query as what the caller is told; everything else as it is. */
@@ -89,10 +92,29 @@ export function createServices(parts: {
     resumeServer: async (ref) => asDto(await models.resume(ref)),
     probeServer: async (ref) => asDto(await models.probe(ref)),
     removeServer: async (ref) => asDto(await models.remove(ref)),
+    listPools: async () => (await poolRows(db)).map(toPool),
+    async updatePool({ model, policy }) {
+      if (!(await setPoolPolicy(db, model, policy))) {
+        throw new RewardOpsError('unknown_model', `No server of "${model}" was ever registered.`)
+      }
+      const pool = (await poolRows(db)).find((row) => row.model === model)
+      return toPool(pool ?? { model, policy, servers: 0, ready: 0, jobs_waiting: 0 })
+    },
     loadDemo: async () => manager.submit(await demoBatch()),
     live: (signal) => live.subscribe(signal),
   }
   return guarded(services)
+}
+
+function toPool(row: PoolRow): PoolDto {
+  return {
+    model: row.model,
+    policy: row.policy ?? DEFAULT_POLICY,
+    policyGiven: row.policy !== null,
+    servers: row.servers,
+    ready: row.ready,
+    jobsWaiting: row.jobs_waiting,
+  }
 }
 
 /** Every method's failure translated, in one place. */

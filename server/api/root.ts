@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { RewardOpsError } from '../errors.ts'
 import { BatchGroupsInput, BatchViewInput, SampleListInput } from '../wire/pages.ts'
+import { UpdatePoolInput } from '../wire/pools.ts'
 import {
   LaunchServerInput,
   RegisterServerInput,
@@ -105,6 +106,12 @@ export const appRouter = router({
     remove: procedure
       .input(ServerRef)
       .mutation(({ ctx, input }) => ctx.services.removeServer(input)),
+  }),
+  pools: router({
+    list: procedure.input(nothing).query(({ ctx }) => ctx.services.listPools()),
+    update: procedure
+      .input(UpdatePoolInput)
+      .mutation(({ ctx, input }) => ctx.services.updatePool(input)),
   }),
   runs: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),

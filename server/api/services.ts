@@ -10,6 +10,7 @@ import type {
   SessionDto,
   WorkerDto,
 } from '../wire/pages.ts'
+import type { BalancingPolicyName, PoolDto } from '../wire/pools.ts'
 import type { ServerDetailDto, ServerLogDto, ServerMonitorDto } from '../wire/server-detail.ts'
 import type { LaunchServerInput, RegisterServerInput, ServerDto } from '../wire/servers.ts'
 import type {
@@ -76,6 +77,8 @@ export interface Services {
   resumeServer(ref: ServerRefInput): Promise<ServerDto>
   probeServer(ref: ServerRefInput): Promise<ServerDto>
   removeServer(ref: ServerRefInput): Promise<ServerDto>
+  listPools(): Promise<PoolDto[]>
+  updatePool(input: { model: string; policy: BalancingPolicyName | null }): Promise<PoolDto>
   /** Submits the bundled rollouts as a first batch, scored by rule. */
   loadDemo(): Promise<SubmitResult>
   live(signal: AbortSignal | undefined): AsyncIterable<LiveEvent>

@@ -486,7 +486,7 @@ describe('servers.register', () => {
     // It scores and does not chat.
     await register(
       { url: rm.url, kind: 'generative' },
-      { status: 422, reason: 'server_not_recognised' },
+      { status: 422, reason: 'server_not_recognised', message: 'chat' },
     )
   })
 

@@ -1,17 +1,10 @@
+import { BALANCING_POLICIES, type BalancingPolicyName } from '../../wire/pools.ts'
+
 /** The policies there are; the words of configuration, pages and wire. */
-export const POLICY_NAMES = [
-  'least_work',
-  'least_in_flight',
-  'power_of_two',
-  'peak_ewma',
-  'round_robin',
-  'weighted_random',
-  'group_affinity',
-  'deterministic',
-] as const
+export const POLICY_NAMES = BALANCING_POLICIES
 
 /** One of {@link POLICY_NAMES}. */
-export type PolicyName = (typeof POLICY_NAMES)[number]
+export type PolicyName = BalancingPolicyName
 
 /** What a policy sees of a server. Numbers a server tells of itself may be nonsense; policies bear any. */
 export interface PolicyServer {

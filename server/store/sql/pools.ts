@@ -1,0 +1,37 @@
+import type { BalancingPolicyName } from '../../wire/pools.ts'
+import type { Database } from '../database.ts'
+
+/** A model's pool: its policy, its servers, and what waits for it. */
+export interface PoolRow {
+  model: string
+  policy: BalancingPolicyName | null
+  servers: number
+  ready: number
+  jobs_waiting: number
+}
+
+/** The pools of models that have a server, by model. */
+export async function poolRows(db: Database): Promise<PoolRow[]> {
+  return db.rows(
+    'pools-listed',
+    `select pool.model, pool.policy, count(server.id)::int as servers,
+            (count(server.id) filter (where server.state = 'ready'))::int as ready,
+            (select count(*)::int from pgboss.job where job.name = pool.name and job.state < 'active') as jobs_waiting
+     from pool join server on server.model = pool.model and server.removed_at is null
+     where pool.model is not null group by pool.name, pool.model, pool.policy order by pool.model`,
+  )
+}
+
+/** Sets a pool's policy and tells the workers; false when there is no such pool. */
+export async function setPoolPolicy(
+  db: Database,
+  model: string,
+  policy: BalancingPolicyName | null,
+): Promise<boolean> {
+  const rows = await db.adhoc<{ name: string }>(
+    `update pool set policy = $2 where model = $1 returning name`,
+    [model, policy],
+  )
+  if (rows.length > 0) await db.adhoc("select pg_notify('rewardops', 's')")
+  return rows.length > 0
+}

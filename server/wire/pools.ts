@@ -1,0 +1,32 @@
+import { z } from 'zod'
+
+/** Balancing policies; the words the router knows (server/router/policies). */
+export const BALANCING_POLICIES = [
+  'least_work',
+  'least_in_flight',
+  'power_of_two',
+  'peak_ewma',
+  'round_robin',
+  'weighted_random',
+  'group_affinity',
+  'deterministic',
+] as const
+export type BalancingPolicyName = (typeof BALANCING_POLICIES)[number]
+
+/** `pools.update`: how a model's calls are shared among its servers; null: the default, `least_work`. */
+export const UpdatePoolInput = z.strictObject({
+  model: z.string().min(1).max(256),
+  policy: z.enum(BALANCING_POLICIES).nullable(),
+})
+
+/** The servers of one model. */
+export interface PoolDto {
+  model: string
+  policy: BalancingPolicyName
+  /** False: the default. */
+  policyGiven: boolean
+  servers: number
+  ready: number
+  /** Jobs (chunks of samples) that wait for a worker. */
+  jobsWaiting: number
+}
