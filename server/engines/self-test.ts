@@ -37,6 +37,8 @@ export interface SelfTestResult {
   calibration: number | null
   /** What was seen, in a sentence for people. */
   detail: string
+  /** The server has no such route (404, 405): it is another engine than it is taken for. */
+  routeMissing?: true
 }
 
 /** What is tested. */
@@ -88,7 +90,9 @@ export async function rawScoreSelfTest(
   const ask = (input: ScoreInput, activated: boolean) =>
     askScore(engine, fetch, { ...target, activated }, input)
   const good = await ask(GOOD, false)
-  if (!good.ok) return failed(good.detail, null)
+  if (!good.ok) {
+    return { ...failed(good.detail, null), ...(good.routeMissing ? { routeMissing: true } : {}) }
+  }
   const bad = await ask(BAD, false)
   if (!bad.ok) return failed(bad.detail, good.score)
   const raw: Pair = { good: good.score, bad: bad.score }
@@ -133,7 +137,8 @@ interface Pair {
   bad: number
 }
 
-type Ask = (input: ScoreInput, activated: boolean) => Promise<EngineScore | EngineFailure>
+type Asked = EngineScore | (EngineFailure & { routeMissing?: boolean })
+type Ask = (input: ScoreInput, activated: boolean) => Promise<Asked>
 
 interface Judgement {
   verdict: SelfTestVerdict
@@ -156,11 +161,12 @@ async function askScore(
   fetch: EngineFetch,
   target: EngineTarget,
   input: ScoreInput,
-): Promise<EngineScore | EngineFailure> {
+): Promise<Asked> {
   const { path, body } = engine.buildScoreRequest(input, target)
   try {
     const reply = await fetch(path, { method: 'POST', body: String(body) })
-    return engine.parseScoreResponse(reply.status, reply.headers, reply.bodyText, target)
+    const answer = engine.parseScoreResponse(reply.status, reply.headers, reply.bodyText, target)
+    return answer.ok ? answer : { ...answer, routeMissing: [404, 405].includes(reply.status) }
   } catch (error) {
     const detail = error instanceof Error ? error.message : String(error)
     return { ok: false, class: 'fault', reason: 'transport', detail }

@@ -182,6 +182,11 @@ describe('calibration', () => {
     expect(await register(m, 'c', c!)).toMatchObject({ state: 'ready' })
     expect(await row('a')).toMatchObject({ state: 'distrusted', self_test: { verdict: 'differs' } })
     expect(await row('b')).toMatchObject({ state: 'ready', self_test: { verdict: 'raw' } })
+    // The later one is who came later, whatever was known under its name before.
+    await m.remove({ name: 'a' })
+    await m.remove({ name: 'b' })
+    expect(await register(m, 'a', a!)).toMatchObject({ state: 'distrusted' })
+    expect(await row('c')).toMatchObject({ state: 'ready' })
   })
 
   it('is overridden by who says so, and only as long', async () => {

@@ -84,6 +84,7 @@ export const UpdateServerInput = z.strictObject({
   tags: z.array(text(64)).max(32).optional(),
   selfTestOverride: z.boolean().optional(),
 })
+export type UpdateServerInput = z.infer<typeof UpdateServerInput>
 
 /** `servers.sleep`: a server, and how far down: 1 keeps the weights in memory, 2 drops them. */
 export const SleepServerInput = z

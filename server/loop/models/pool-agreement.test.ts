@@ -5,7 +5,14 @@ const differs = (a: number, b: number) => Math.abs(a - b) > 0.05 * Math.max(1, M
 const odd = (...votes: [calibration: number, drifted?: boolean][]) =>
   [
     ...oddOnesOut(
-      votes.map(([calibration, drifted = false], i): Vote => ({ id: i + 1, calibration, drifted })),
+      votes.map(
+        ([calibration, drifted = false], i): Vote => ({
+          id: i + 1,
+          sinceMs: 100 * i,
+          calibration,
+          drifted,
+        }),
+      ),
       differs,
     ),
   ].sort()

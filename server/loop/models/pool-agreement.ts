@@ -1,7 +1,8 @@
 /** A server's calibration score, as it is compared with its pool's. */
 export interface Vote {
-  /** In order of registration. */
   id: number
+  /** Since when it is held to what it scores, epoch ms. */
+  sinceMs: number
   calibration: number
   /** It differs from the server's own of before. */
   drifted: boolean
@@ -9,8 +10,8 @@ export interface Vote {
 
 /**
  * Which servers of a pool score otherwise than the rest: those outside the largest set that agrees with one of its
- * members. Of two sets as large, the one with more servers that did not drift is taken for right, then the one with the
- * server registered first: with two servers the later one is the odd one out.
+ * members. Of two sets as large, the one with more servers that did not drift is taken for right, then the one whose
+ * first member has been there longest: with two servers the later one is the odd one out.
  */
 export function oddOnesOut(
   votes: readonly Vote[],
@@ -20,7 +21,7 @@ export function oddOnesOut(
   for (const vote of votes) {
     const agree = votes.filter((other) => !differs(vote.calibration, other.calibration))
     const steady = agree.filter((other) => !other.drifted).length
-    const first = Math.min(...agree.map((other) => other.id))
+    const first = Math.min(...agree.map((other) => other.sinceMs))
     const better =
       best === null ||
       agree.length > best.agree.length ||

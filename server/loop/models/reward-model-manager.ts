@@ -3,6 +3,7 @@ import type { Logger } from '../../log.ts'
 import {
   checkServerUrl,
   type EngineName,
+  type ProbeFailure,
   probeServer,
   type SleepLevel,
 } from '../../router/server-admission.ts'
@@ -146,18 +147,7 @@ export class RewardModelManager {
     if (probe.ok) checkKind(probe.engine, input.kind)
     const pool = poolOfModel(wishes.model)
     await queue.ensure(pool)
-    if (!probe.ok) {
-      const id = await registry.save(input.name, {
-        wishes,
-        facts: null,
-        state: 'unreachable',
-        cause: maskSecrets(probe.message, [apiKey]),
-        evidence: failureEvidence(probe, apiKey),
-        pool,
-      })
-      this.#watch.forget(id)
-      return this.#row({ id: `s${id}` })
-    }
+    if (!probe.ok) return this.#keep(input, wishes, probe, pool)
     const facts = factsOf(probe, apiKey)
     // One that does not tell is remembered as asleep: what it is asked for now would end it.
     const remembered = known?.state === 'sleeping' && known.url === wishes.url && !probe.sleeping
@@ -166,6 +156,10 @@ export class RewardModelManager {
     const examination = asleep
       ? null
       : await this.#trust.examine(subject(input.name, wishes, facts, known), true)
+    if (examination?.routeMissing) {
+      const failure = noScoreRoute(probe.engine, examination.selfTest.detail)
+      return this.#keep(input, keptWishes(input, url, failure), failure, pool)
+    }
     const id = await registry.save(input.name, {
       wishes,
       facts,
@@ -177,6 +171,25 @@ export class RewardModelManager {
     })
     this.#watch.forget(id)
     if (examination) await this.#trust.settle(id, examination)
+    return this.#row({ id: `s${id}` })
+  }
+
+  /** One that cannot be used yet, and was to be kept all the same. */
+  async #keep(
+    { name }: RegisterServerInput,
+    wishes: ServerWishes,
+    failure: ProbeFailure,
+    pool: string,
+  ): Promise<ServerRow> {
+    const id = await this.#o.registry.save(name, {
+      wishes,
+      facts: null,
+      state: 'unreachable',
+      cause: maskSecrets(failure.message, [wishes.apiKey]),
+      evidence: failureEvidence(failure, wishes.apiKey),
+      pool,
+    })
+    this.#watch.forget(id)
     return this.#row({ id: `s${id}` })
   }
 
@@ -322,6 +335,16 @@ export class RewardModelManager {
   }
 }
 
+function noScoreRoute(engine: string, detail: string): ProbeFailure {
+  return {
+    ok: false,
+    reason: 'server_not_recognised',
+    cause: 'other_engine',
+    message: `the server has no route for scores as ${engine} has it: ${detail}`,
+    hint: 'Register it with "engine": "auto", or check which engine it is and that its model gives scores.',
+  }
+}
+
 function busy(row: ServerRow, what: string): RewardOpsError {
   return new RewardOpsError(
     'server_busy',
@@ -337,7 +360,6 @@ function subject(
   known: ServerRow | undefined,
 ): Subject {
   return {
-    // Later than all others, where two disagree.
     id: known?.id ?? Number.MAX_SAFE_INTEGER,
     name,
     url: wishes.url,

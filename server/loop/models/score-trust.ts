@@ -39,6 +39,8 @@ export interface Examination {
   cause: string
   evidence: Record<string, unknown>
   selfTest: StoredSelfTest
+  /** The server has no route for scores as its engine is asked: it is another. */
+  routeMissing: boolean
 }
 
 /** Whether scores of this verdict may be trained with. */
@@ -66,7 +68,10 @@ export class ScoreTrust {
     const baseline = fresh
       ? result.calibration
       : (row.self_test?.baseline ?? row.self_test?.calibration ?? result.calibration)
-    return this.#judge(row, { ...result, baseline })
+    const { routeMissing = false, ...tested } = result
+    const known = fresh ? null : row.self_test
+    const baselineAt = known?.baselineAt ?? known?.at ?? new Date().toISOString()
+    return { ...(await this.#judge(row, { ...tested, baseline, baselineAt })), routeMissing }
   }
 
   /**
@@ -93,6 +98,7 @@ export class ScoreTrust {
       calibration,
       detail: verdict === 'differs' ? 'Scores raw.' : detail,
       baseline: known.baseline ?? known.calibration,
+      baselineAt: known.baselineAt ?? known.at,
     })
   }
 
@@ -159,6 +165,7 @@ export class ScoreTrust {
     result: Omit<SelfTestResult, 'verdict'> & {
       verdict: SelfTestVerdict
       baseline: number | null
+      baselineAt: string
     },
   ): Promise<Examination> {
     const at = new Date().toISOString()
@@ -212,6 +219,7 @@ export class ScoreTrust {
         pool: this.#others(pool, row),
       },
       selfTest,
+      routeMissing: false,
     }
   }
 
@@ -219,6 +227,7 @@ export class ScoreTrust {
     const all = rows.filter(votes).map(
       (row): Vote => ({
         id: row.id,
+        sinceMs: Date.parse(row.self_test!.baselineAt ?? row.self_test!.at),
         calibration: row.self_test!.calibration as number,
         drifted: hasDrifted(row.self_test),
       }),

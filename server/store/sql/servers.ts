@@ -5,6 +5,8 @@ import type { Database } from '../database.ts'
 export interface StoredSelfTest extends Omit<SelfTestDto, 'overridden'> {
   /** The calibration score of its registration: a later one that differs is drift. Null where none could be had. */
   baseline?: number | null
+  /** When that was taken: of two servers that differ, the one that came later is the odd one out. ISO 8601. */
+  baselineAt?: string
 }
 
 /** How a server was launched; environment values and keys are not kept. */
