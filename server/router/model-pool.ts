@@ -1,10 +1,11 @@
 import { CopyBudget } from './copy-budget.ts'
 import { FairQueue } from './fair-queue.ts'
-import { GroupHomes } from './group-homes.ts'
+import { GroupBinding } from './group-binding.ts'
 import type { BalancingPolicy, PolicyName } from './policies/policy.ts'
 import { DEFAULT_POLICY, policyNamed } from './policies/registry.ts'
 import type { PoolServer } from './pool-server.ts'
 import { RetryBudget } from './retry-budget.ts'
+import { serversForRetry } from './retry-servers.ts'
 import type { CopyKind, RouterOptions } from './router-types.ts'
 import type { Row } from './row.ts'
 import { RowQueue } from './row-queue.ts'
@@ -20,12 +21,8 @@ const DESCRIBED = 3
 const PATIENCE_MS = 2_000
 /** See `RouterOptions.queueRows`. */
 const QUEUE_ROWS = 10_000
-/** A server that pauses longer than this, by its own Retry-After, is not waited for. */
-const PAUSE_WORTH_MS = 250
 /** Calls that must have ended before a server's times are believed. */
 const SEEN_FOR_TIMES = 20
-/** A group stays with its server while that has at most so much more than the pool's mean. */
-const BOUNDED_LOAD = 1.25
 
 /** What a pool tells its router. */
 export interface ModelPoolListener {
@@ -53,7 +50,7 @@ export class ModelPool {
   readonly #copies = new RowQueue()
   readonly #retries = new RowQueue()
   readonly #fresh: FairQueue<Row>
-  readonly #homes = new GroupHomes()
+  readonly #groups: GroupBinding
   readonly #patienceMs: number
   readonly #queueRows: number
   readonly #options: RouterOptions
@@ -78,6 +75,7 @@ export class ModelPool {
     this.#queueRows = options.queueRows ?? QUEUE_ROWS
     this.#policy = this.#make(options.policy ?? DEFAULT_POLICY)
     this.#fresh = new FairQueue<Row>()
+    this.#groups = new GroupBinding(this.#fresh, this.servers)
   }
 
   /** Another policy from now on; null: the router's default. */
@@ -131,8 +129,7 @@ export class ModelPool {
 
   /** A server takes nothing for a while: its groups are anybody's. */
   orphan(server: PoolServer): void {
-    for (const group of server.groups) this.#fresh.releaseGroup(group)
-    this.#homes.forget(server)
+    this.#groups.orphan(server)
   }
 
   /** In how many ms it is worth coming back: when what waits now is done, 1 to 30 s. */
@@ -345,7 +342,7 @@ export class ModelPool {
     if (this.#retries.size === 0 || !this.retryBudget.allows(this.inFlight)) return false
     let row = this.#retries.first
     for (let seen = 0; row !== null && seen < RETRY_SCAN; seen++, row = row.queueNext) {
-      if (!this.#findEligible(row, nowMs)) continue
+      if (!serversForRetry(row, this.servers, this.#candidates, this.#eligible, nowMs)) continue
       this.#retries.remove(row)
       this.#listener.start(row, this.#policy.pick(this.#eligible, row), null, nowMs)
       return true
@@ -353,66 +350,9 @@ export class ModelPool {
     return false
   }
 
-  /**
-   * The next row, and its server. The server is the policy's choice; it goes on with the groups it took up, else takes
-   * up the next that nobody has, else helps with the group with the most left. A row whose group is at home at another
-   * server with room goes there, unless that has much more than the others: a lone group is spread, a full step is not.
-   */
   #bindFresh(nowMs: number): boolean {
-    const head = this.#fresh.peek()
-    if (head === null) return false
-    let server = this.#policy.pick(this.#candidates, head)
-    const group = head.group
-    if (group === undefined || head.priorityClass === 'interactive') {
-      return this.#send(head, server, nowMs)
-    }
-    const home = this.#homes.of(group)
-    if (home === null) {
-      const own = this.#ownRow(server)
-      if (own !== null) return this.#send(own, server, nowMs)
-      this.#homes.take(group, server)
-      server.groups.push(group)
-      return this.#send(head, server, nowMs)
-    }
-    if (home !== server && this.#candidates.includes(home) && !this.#isOverloaded(home, head)) {
-      server = home
-    }
-    if (home === server) return this.#send(head, server, nowMs)
-    const own = this.#ownRow(server)
-    if (own !== null) return this.#send(own, server, nowMs)
-    const next = this.#fresh.peekUnbegun()
-    if (next !== null) {
-      if (next.group !== undefined) {
-        this.#homes.take(next.group, server)
-        server.groups.push(next.group)
-      }
-      return this.#send(next, server, nowMs)
-    }
-    const heaviest = this.#fresh.heaviestGroup()
-    const stolen = heaviest === null ? null : this.#fresh.firstOfGroup(heaviest)
-    return this.#send(stolen ?? head, server, nowMs)
-  }
-
-  /** A waiting row of a group the server took up; groups without any are struck off. */
-  #ownRow(server: PoolServer): Row | null {
-    const { groups } = server
-    while (groups.length > 0) {
-      const row = this.#fresh.firstOfGroup(groups[0] as string)
-      if (row !== null) return row
-      groups.shift()
-    }
-    return null
-  }
-
-  #isOverloaded(home: PoolServer, row: Row): boolean {
-    let tokens = this.#fresh.tokens
-    let usable = 0
-    for (const server of this.servers) {
-      if (server.slots === 0 || server.state !== 'ready') continue
-      usable++
-      tokens += server.workTokens
-    }
-    return home.workTokens + row.tokens > (BOUNDED_LOAD * tokens) / Math.max(1, usable)
+    const row = this.#groups.next(this.#candidates, this.#policy)
+    return row === null ? false : this.#send(row, this.#groups.server as PoolServer, nowMs)
   }
 
   #send(row: Row, server: PoolServer, nowMs: number): boolean {
@@ -463,34 +403,5 @@ export class ModelPool {
       this.withdraw(row)
       this.admit(row, performance.now())
     }
-  }
-
-  /**
-   * Which servers with room a row may have that lost an attempt: while a server that takes work is untried, only such
-   * ones, be they full now; when all were tried, or its patience is over, any but the last; when there is but that one,
-   * that one.
-   */
-  #findEligible(row: Row, nowMs: number): boolean {
-    const eligible = this.#eligible
-    eligible.length = 0
-    const last = row.tried?.at(-1)
-    let untried = false
-    let other = false
-    // The timer that ends its patience is the row's own; without it the row waits no longer.
-    if (row.timer !== null) {
-      for (const server of this.servers) {
-        if (!server.isUsable(nowMs) || server.busyUntilMs - nowMs > PAUSE_WORTH_MS) continue
-        if (!row.hasTried(server)) untried = true
-        if (server !== last) other = true
-      }
-    }
-    for (const server of this.#candidates) {
-      if (untried ? !row.hasTried(server) : !other || server !== last) eligible.push(server)
-    }
-    if (eligible.length > 1 && !untried && !other) {
-      const index = last === undefined ? -1 : eligible.indexOf(last)
-      if (index >= 0) eligible.splice(index, 1)
-    }
-    return eligible.length > 0
   }
 }

@@ -1,7 +1,7 @@
 import type { Engine, EngineTarget, FailureClass } from '../engines/engine.ts'
 import { engineOf } from '../engines/registry.ts'
 import type { ServerState } from '../wire/servers.ts'
-import { AdaptiveLimit } from './concurrency-limit.ts'
+import { BusyPause } from './busy-pause.ts'
 import type { Flight } from './flight.ts'
 import { LatencyHistogram } from './latency-histogram.ts'
 import { Permits } from './permits.ts'
@@ -9,20 +9,10 @@ import type { PolicyServer } from './policies/policy.ts'
 import type { RouterOptions, RouterServer, RouterServerStats } from './router-types.ts'
 import { RowQueue } from './row-queue.ts'
 import { type OnHealthChange, ServerHealth } from './server-health.ts'
+import { ServerLimit } from './server-limit.ts'
 import { ServerRating } from './server-rating.ts'
 import { Transport } from './transport.ts'
 
-/** Longest pause a server may ask for by Retry-After. */
-const RETRY_AFTER_MAX_MS = 30_000
-/** Busy answers in a row, without a score between, after which a server pauses that gave no Retry-After. */
-const REFUSALS_TO_PAUSE = 3
-/** Its pause: 100 ms, doubled while the answers go on, at most 5 s; half of it is random. */
-const BUSY_STEP_MS = 100
-const BUSY_MAX_MS = 5_000
-/** Bounds of a limit that is found by measuring, over all processes. */
-const MEASURED_FROM = { discriminative: 8, generative: 16 }
-const MEASURED_MIN = 4
-const MEASURED_MAX = 96
 /** A server of which nothing was told in this time is not taken to be loaded by others. */
 const LOAD_STALE_MS = 10_000
 /** What many faults together mean: half of the calls of the last 30 s, and enough of them to tell. */
@@ -44,6 +34,8 @@ export class PoolServer implements PolicyServer {
   readonly latency = new LatencyHistogram()
   readonly rating = new ServerRating()
   readonly permits = new Permits()
+  readonly limit = new ServerLimit()
+  readonly pause = new BusyPause()
   readonly failures: Record<FailureClass, number> = {
     client: 0,
     busy: 0,
@@ -65,7 +57,6 @@ export class PoolServer implements PolicyServer {
   target: EngineTarget = { model: null, version: null }
   headers: string[] = []
   transport: Transport
-  limit: AdaptiveLimit
   /** The key, to keep it out of what is told of a failure. */
   apiKey: string | null = null
   requests = 0
@@ -87,16 +78,8 @@ export class PoolServer implements PolicyServer {
   #workTokens = 0
   #slots = 0
   #slotsUntilMs = Number.POSITIVE_INFINITY
-  #maxInFlight = Number.POSITIVE_INFINITY
-  #limitKey = ''
   #processes = 1
   #url = ''
-  #busyUntilMs = 0
-  #pausedAtMs = 0
-  /** Pauses since the last score. */
-  #pauses = 0
-  /** Busy answers since the last score. */
-  #refusals = 0
   #wakeTimer: NodeJS.Timeout | null = null
   #outCause = ''
   #othersWaiting = 0
@@ -115,7 +98,6 @@ export class PoolServer implements PolicyServer {
       listener.onHealth(this, from, to, cause, evidence)
     }, options.outStepMs)
     this.transport = this.#connectTo(config.url)
-    this.limit = new AdaptiveLimit({ initial: 1, min: 1, max: 1, fixed: true })
     this.update(config)
   }
 
@@ -125,7 +107,7 @@ export class PoolServer implements PolicyServer {
     this.model = config.model
     this.kind = config.kind ?? 'discriminative'
     this.weight = config.weight > 0 ? config.weight : 1
-    this.#setLimit(config)
+    this.limit.update(config, this.#processes)
     this.permits.limit(config.limited?.requests === true, config.limited?.tokens === true)
     this.engine = engineOf(config.engine)
     this.apiKey = config.apiKey
@@ -192,19 +174,19 @@ export class PoolServer implements PolicyServer {
     const nowMs = performance.now()
     this.#loadAtMs = nowMs
     this.#othersWaiting = Math.max(0, load.running + load.waiting - this.#inFlight)
-    if (load.waiting > 0) this.limit.noGrowth(nowMs)
+    if (load.waiting > 0) this.limit.search.noGrowth(nowMs)
   }
 
   /** More slots would be used, were they given: it has not as many as it may have. */
   get wantsSlots(): boolean {
-    return this.state === 'ready' && this.#slots < this.#most
+    return this.state === 'ready' && this.#slots < this.limit.most
   }
 
   /** True when a call may go out now. */
   hasRoom(nowMs: number, panic = false): boolean {
     if (this.state !== 'ready' || this.#inFlight >= this.#slots) return false
     if (this.#inFlight >= this.#mostNow(nowMs) || nowMs >= this.#slotsUntilMs) return false
-    if (nowMs < this.#busyUntilMs || !this.permits.allow(nowMs)) return false
+    if (nowMs < this.pause.untilMs || !this.permits.allow(nowMs)) return false
     if (!this.health.admits(nowMs) && !(panic && this.health.isSoftOut)) return false
     return this.transport.hasLane
   }
@@ -243,8 +225,8 @@ export class PoolServer implements PolicyServer {
     else this.#newest.newer = flight
     this.#newest = flight
     this.permits.use(flight.row.tokens)
-    this.limit.dispatched(nowMs, this.#inFlight)
-    this.rating.began(this.#inFlight, Math.min(this.#slots, this.#most))
+    this.limit.search.dispatched(nowMs, this.#inFlight)
+    this.rating.began(this.#inFlight, Math.min(this.#slots, this.limit.most))
     flight.period = this.health.begin()
   }
 
@@ -264,12 +246,11 @@ export class PoolServer implements PolicyServer {
   succeeded(flight: Flight, tokens: number | null, serviceMs: number, nowMs: number): void {
     const counted = tokens ?? flight.row.tokens
     this.progressAtMs = nowMs
-    this.#refusals = 0
-    this.#pauses = 0
+    this.pause.scored()
     this.tokens += counted
     this.latency.add(serviceMs)
     this.rating.completed(nowMs, counted, serviceMs)
-    this.limit.completed(nowMs, counted, true, serviceMs)
+    this.limit.search.completed(nowMs, counted, true, serviceMs)
     this.permits.correct(flight.row.tokens, counted)
     this.health.succeeded(flight.period, nowMs)
   }
@@ -278,7 +259,7 @@ export class PoolServer implements PolicyServer {
   faulted(flight: Flight, weight: number, serviceMs: number, nowMs: number, cause: string): void {
     if (weight === 1) this.progressAtMs = nowMs
     this.rating.fault(nowMs, serviceMs, flight.row.tokens)
-    this.limit.completed(nowMs, 0, false, serviceMs)
+    this.limit.search.completed(nowMs, 0, false, serviceMs)
     this.health.faulted(flight.period, weight, nowMs, cause)
     const { share, calls } = this.rating.faultShare(nowMs)
     if (calls >= FAULTS_OF && share >= FAULT_SHARE && this.health.state(nowMs) === 'ok') {
@@ -300,31 +281,11 @@ export class PoolServer implements PolicyServer {
     }
   }
 
-  /**
-   * Notes a busy answer. Its Retry-After is kept for every row. Without one the rows refused back off on their own, and
-   * the server pauses only when it refuses all: sent on at full speed, each waiting row would use up its attempts.
-   */
+  /** It answered that it is busy. */
   refused(retryAfterMs: number | undefined, startedAtMs: number, nowMs: number): void {
     this.progressAtMs = nowMs
-    this.limit.busy(nowMs)
-    this.#refusals++
-    let pauseMs = 0
-    if (retryAfterMs !== undefined) {
-      pauseMs = Math.min(RETRY_AFTER_MAX_MS, retryAfterMs)
-    } else if (this.#refusals >= REFUSALS_TO_PAUSE && startedAtMs >= this.#pausedAtMs) {
-      // Of many calls in flight that were all refused, only one begun since the last pause makes the next one longer.
-      pauseMs = Math.min(BUSY_MAX_MS, BUSY_STEP_MS * 2 ** this.#pauses) * (0.5 + Math.random() / 2)
-      this.#pausedAtMs = nowMs
-      this.#pauses++
-    }
-    if (pauseMs === 0) return
-    this.#busyUntilMs = Math.max(this.#busyUntilMs, nowMs + pauseMs)
-    this.#wakeLater()
-  }
-
-  /** Until when it pauses, on the clock of `performance.now()`. */
-  get busyUntilMs(): number {
-    return this.#busyUntilMs
+    this.limit.search.busy(nowMs)
+    if (this.pause.refused(retryAfterMs, startedAtMs, nowMs)) this.#wakeLater()
   }
 
   /** The server left the registry; its calls in flight finish. */
@@ -350,7 +311,7 @@ export class PoolServer implements PolicyServer {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`
     if (!this.isHealthy(nowMs)) return `${name} is out: ${this.#outCause}`
-    if (nowMs < this.#busyUntilMs) return `${name} is busy`
+    if (nowMs < this.pause.untilMs) return `${name} is busy`
     if (!this.permits.allow(nowMs)) return `${name} is at its limit a minute`
     return this.#slots === 0 ? `${name} has no slots here` : `${name} is full`
   }
@@ -375,7 +336,7 @@ export class PoolServer implements PolicyServer {
       consecutiveFaults: this.health.consecutiveFaults,
       inFlight: this.#inFlight,
       slots: this.#slots,
-      limit: this.#most,
+      limit: this.limit.most,
       workTokens: Math.round(this.#workTokens),
       tokensPerSecond: this.rating.tokensPerSecond(nowMs),
       waiting,
@@ -390,44 +351,9 @@ export class PoolServer implements PolicyServer {
     }
   }
 
-  /** Most it may have in flight from here, a slow start apart. */
-  get #most(): number {
-    return Math.min(this.limit.limit, this.#maxInFlight)
-  }
-
   #mostNow(nowMs: number): number {
     const share = this.health.share(nowMs)
-    return share === 1 ? this.#most : Math.max(1, Math.ceil(share * this.#most))
-  }
-
-  /** A given limit is the limit, and shrinks only while the server says that it is busy; else it is found by measuring. */
-  #setLimit(config: RouterServer): void {
-    const { maxInFlight, maxConcurrent } = config
-    const key = `${maxInFlight}/${maxConcurrent}/${config.engine}/${this.kind}`
-    if (key === this.#limitKey) return
-    this.#limitKey = key
-    this.#maxInFlight = maxInFlight ?? maxConcurrent ?? Number.POSITIVE_INFINITY
-    if (maxInFlight !== null) {
-      this.limit = new AdaptiveLimit({
-        initial: maxInFlight,
-        min: 1,
-        max: maxInFlight,
-        fixed: true,
-      })
-      return
-    }
-    const max = Math.min(MEASURED_MAX, maxConcurrent ?? MEASURED_MAX)
-    const wanted =
-      config.engine === 'llamacpp' && maxConcurrent != null
-        ? maxConcurrent
-        : MEASURED_FROM[this.kind]
-    const part = (n: number) => Math.max(1, Math.min(max, Math.ceil(n / this.#processes)))
-    this.limit = new AdaptiveLimit({
-      initial: part(wanted),
-      min: config.engine === 'llamacpp' ? 1 : part(MEASURED_MIN),
-      max,
-      fixed: false,
-    })
+    return share === 1 ? this.limit.most : Math.max(1, Math.ceil(share * this.limit.most))
   }
 
   #connectTo(url: string): Transport {
@@ -438,7 +364,7 @@ export class PoolServer implements PolicyServer {
   /** Tells the listener when the time out, or the pause, is over. */
   #wakeLater(): void {
     const nowMs = performance.now()
-    const atMs = Math.max(this.#busyUntilMs, this.health.outUntilMs)
+    const atMs = Math.max(this.pause.untilMs, this.health.outUntilMs)
     if (this.#wakeTimer !== null) clearTimeout(this.#wakeTimer)
     this.#wakeTimer = null
     if (atMs <= nowMs) return

@@ -301,7 +301,7 @@ export class RowLife implements CallListener<Flight> {
     const elsewhere = row.pool.anyUntried(row, nowMs)
     if (failed.retryAfterMs !== undefined) {
       // The server itself pauses, for every row; this one waits for it only where there is no other.
-      if (!elsewhere) row.backoffUntilMs = Math.max(nowMs, server.busyUntilMs)
+      if (!elsewhere) row.backoffUntilMs = Math.max(nowMs, server.pause.untilMs)
       row.pool.readmit(row)
       return
     }

@@ -1,0 +1,93 @@
+import type { FairQueue } from './fair-queue.ts'
+import type { BalancingPolicy } from './policies/policy.ts'
+import type { PoolServer } from './pool-server.ts'
+import type { Row } from './row.ts'
+
+/** Groups remembered: the prompts of more are no longer in a server's prefix cache. */
+const REMEMBERED = 4_096
+/** A group stays with its server while that has at most so much more than the pool's mean. */
+const BOUNDED_LOAD = 1.25
+
+/**
+ * Which row goes next, and to which server, so that a group's rows find their prompt cached: the policy chooses the
+ * server, the server goes on with the groups it took up, else takes up the next that nobody has, else helps with the
+ * group with the most left. A row whose group is at home at another server with room goes there, unless that has much
+ * more than the others: a lone group is spread over the pool, a full step is not.
+ */
+export class GroupBinding {
+  readonly #queue: FairQueue<Row>
+  readonly #servers: readonly PoolServer[]
+  /** Which server took up a group; the oldest are forgotten. */
+  readonly #homes = new Map<string, PoolServer>()
+  /** The server for the row that {@link next} gave last. */
+  server: PoolServer | null = null
+
+  constructor(queue: FairQueue<Row>, servers: readonly PoolServer[]) {
+    this.#queue = queue
+    this.#servers = servers
+  }
+
+  /** The next row, left in the queue; its server is in {@link server}. Null when none waits. */
+  next(withRoom: readonly PoolServer[], policy: BalancingPolicy): Row | null {
+    const head = this.#queue.peek()
+    if (head === null) return null
+    const server = policy.pick(withRoom, head)
+    this.server = server
+    const { group } = head
+    if (group === undefined || head.priorityClass === 'interactive') return head
+    const home = this.#homes.get(group)
+    if (home === undefined) return this.#ownRow(server) ?? this.#takeUp(head, server)
+    if (home === server) return head
+    if (withRoom.includes(home) && !this.#isOverloaded(home, head)) {
+      this.server = home
+      return head
+    }
+    const own = this.#ownRow(server)
+    if (own !== null) return own
+    const unbegun = this.#queue.peekUnbegun()
+    if (unbegun !== null) return this.#takeUp(unbegun, server)
+    const heaviest = this.#queue.heaviestGroup()
+    return (heaviest === null ? null : this.#queue.firstOfGroup(heaviest)) ?? head
+  }
+
+  /** A server takes nothing for a while, or left: its groups are anybody's. */
+  orphan(server: PoolServer): void {
+    for (const group of server.groups) this.#queue.releaseGroup(group)
+    server.groups.length = 0
+    for (const [group, home] of this.#homes) if (home === server) this.#homes.delete(group)
+  }
+
+  #takeUp(row: Row, server: PoolServer): Row {
+    const { group } = row
+    if (group === undefined) return row
+    server.groups.push(group)
+    this.#homes.set(group, server)
+    if (this.#homes.size > REMEMBERED) {
+      const { value } = this.#homes.keys().next()
+      if (value !== undefined) this.#homes.delete(value)
+    }
+    return row
+  }
+
+  /** A waiting row of a group the server took up; groups without any are struck off. */
+  #ownRow(server: PoolServer): Row | null {
+    const { groups } = server
+    while (groups.length > 0) {
+      const row = this.#queue.firstOfGroup(groups[0] as string)
+      if (row !== null) return row
+      groups.shift()
+    }
+    return null
+  }
+
+  #isOverloaded(home: PoolServer, row: Row): boolean {
+    let tokens = this.#queue.tokens
+    let usable = 0
+    for (const server of this.#servers) {
+      if (server.slots === 0 || server.state !== 'ready') continue
+      usable++
+      tokens += server.workTokens
+    }
+    return home.workTokens + row.tokens > (BOUNDED_LOAD * tokens) / Math.max(1, usable)
+  }
+}
