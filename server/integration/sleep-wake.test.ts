@@ -1,0 +1,156 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import type { ServerOptionsInput } from '../../examples/simulated-rm/options.ts'
+import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
+import { rollouts, type Submit } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { ServerDetailDto } from '../wire/server-detail.ts'
+import type { ServerDto } from '../wire/servers.ts'
+import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+
+/** Sleep and wake around the steps of a training, with two workers that score at full load. */
+
+let service: Service
+let servers: SimulatedServer[] = []
+
+beforeAll(async () => {
+  service = await Service.start()
+})
+afterEach(async () => {
+  for (const { name } of await list()) await service.mutate('servers.remove', { name })
+  await Promise.all(servers.map((server) => server.close()))
+  servers = []
+})
+afterAll(async () => {
+  const problems = service?.log.problems()
+  const end = await service?.stop().finally(() => service.destroy())
+  expect(end?.code).toBe(0)
+  expect(problems).toEqual([])
+})
+
+async function simulated(name: string, options: ServerOptionsInput = {}): Promise<SimulatedServer> {
+  const server = await SimulatedServer.start(options)
+  servers.push(server)
+  const fields = { name, url: server.url, maxInFlight: 8 }
+  expect(await service.mutate('servers.register', fields)).toMatchObject({
+    state: 'ready',
+    canSleep: true,
+  })
+  server.control({ resetStats: true })
+  return server
+}
+
+const list = () => service.query<ServerDto[]>('servers.list')
+const get = (name: string) => service.query<ServerDetailDto>('servers.get', { name })
+const inState = (name: string, state: ServerDto['state']) =>
+  waitFor(`${name} to be ${state}`, async () => (await get(name)).state === state)
+const submit = (count: number, reward: Submit['reward']) =>
+  service.mutate<SubmitResult>('batches.submit', {
+    run: 'sleepers',
+    step: 1,
+    samples: rollouts(count),
+    reward: { model: 'simulated-rm', ...reward },
+  })
+const wait = (batchId: string) =>
+  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+/** Calls that put it to sleep or woke it. */
+const lifecycle = (server: SimulatedServer) =>
+  server.stats().lifecycle.map(({ route, inFlight }) => [route.replace(/\?.*/, ''), inFlight])
+
+describe('sleep is never sent while work is in flight', () => {
+  it.each(['vllm', 'sglang'] as const)('%s, asked for under full load', async (dialect) => {
+    const sleepy = await simulated('sleepy', { dialect, latency: 'uniform:20,120' })
+    const other = await simulated('other', { dialect, latency: 'uniform:20,120' })
+    const { batchId } = await submit(600, {})
+    await waitFor('full load', () => sleepy.stats().rowsInFlight >= 8)
+    const asleep = await service.mutate<ServerDto>('servers.sleep', { name: 'sleepy' })
+    expect(asleep).toMatchObject({ state: 'sleeping', awakeUntil: null, inFlight: 0 })
+    const route = dialect === 'vllm' ? 'POST /sleep' : 'POST /release_memory_occupation'
+    expect(lifecycle(sleepy)).toEqual([[route, 0]])
+    const before = sleepy.stats().rowsTotal
+    // The step goes on without it, and loses nothing.
+    expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 600, failed: 0 })
+    expect(sleepy.stats()).toMatchObject({ rowsTotal: before, aborted: 0, state: 'asleep' })
+    expect(other.stats().rowsTotal).toBeGreaterThan(200)
+    const [last, first] = (await get('sleepy')).events
+    expect([first, last]).toMatchObject([
+      { from: 'ready', to: 'draining' },
+      { from: 'draining', to: 'sleeping', evidence: { level: 1, drainMs: expect.any(Number) } },
+    ])
+  })
+})
+
+describe('wake', () => {
+  it('is one call for twenty callers', async () => {
+    const rm = await simulated('rm', { wakeMs: 300 })
+    await service.mutate('servers.sleep', { name: 'rm' })
+    const wake = () => service.mutate<ServerDto>('servers.wake', { name: 'rm', awakeForMs: 60_000 })
+    const woken = await Promise.all(Array.from({ length: 20 }, wake))
+    for (const server of woken) expect(server).toMatchObject({ state: 'ready' })
+    expect(lifecycle(rm).map(([route]) => route)).toEqual(['POST /sleep', 'POST /wake_up'])
+    const { awakeUntil, events } = await get('rm')
+    expect(Date.parse(awakeUntil!) - Date.now()).toBeGreaterThan(45_000)
+    const path = ['ready', 'draining', 'sleeping', 'waking', 'probing', 'ready']
+    expect(events.map((e) => e.to).reverse()).toEqual(path)
+  })
+
+  it('is over when its time is, also when the service was killed in between', async () => {
+    const rm = await simulated('rm')
+    await service.mutate('servers.sleep', { name: 'rm' })
+    await service.mutate('servers.wake', { name: 'rm', awakeForMs: 4_000 })
+    await service.kill9('all')
+    expect(rm.stats().state).toBe('up')
+    await service.restart()
+    await inState('rm', 'sleeping')
+    expect(rm.stats().state).toBe('asleep')
+    expect(lifecycle(rm)).toEqual([
+      ['POST /sleep', 0],
+      ['POST /wake_up', 0],
+      ['POST /sleep', 0],
+    ])
+  })
+
+  it('cut off by a kill while it is under way is ended by the next start', async () => {
+    const rm = await simulated('rm', { wakeMs: 1_500 })
+    await service.mutate('servers.sleep', { name: 'rm' })
+    const cut = service.mutate('servers.wake', { name: 'rm', awakeForMs: 5_000 }).catch(() => null)
+    await inState('rm', 'waking')
+    await service.kill9('all')
+    await cut
+    await service.restart()
+    // Awake or not when it is looked at, it ends asleep: its time stands in the database.
+    await inState('rm', 'sleeping')
+    await waitFor('a server asleep', () => rm.stats().state === 'asleep')
+  })
+})
+
+describe('a batch with sleepAfter', () => {
+  it('finds its servers asleep, is scored, and leaves them asleep', async () => {
+    const rms = [await simulated('a', { wakeMs: 200 }), await simulated('b', { wakeMs: 200 })]
+    await Promise.all(['a', 'b'].map((name) => service.mutate('servers.sleep', { name })))
+    const { batchId } = await submit(64, { sleepAfter: true })
+    expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 64, failed: 0 })
+    await Promise.all([inState('a', 'sleeping'), inState('b', 'sleeping')])
+    for (const rm of rms) {
+      expect(lifecycle(rm)).toEqual([
+        ['POST /sleep', 0],
+        ['POST /wake_up', 0],
+        ['POST /sleep', 0],
+      ])
+    }
+    // The next step finds them so again.
+    const next = await submit(64, { sleepAfter: true })
+    expect(await wait(next.batchId)).toMatchObject({ scored: 64, failed: 0 })
+    await Promise.all([inState('a', 'sleeping'), inState('b', 'sleeping')])
+  })
+
+  it('is nothing for a rule', async () => {
+    const call = service.mutate('batches.submit', {
+      run: 'sleepers',
+      step: 1,
+      samples: rollouts(1),
+      reward: { sleepAfter: true },
+    })
+    await expect(call).rejects.toMatchObject({ data: { reason: 'unsupported_setting' } })
+  })
+})
