@@ -8,7 +8,7 @@ import {
   formatScore,
   quantityText,
 } from '../format/numbers.ts'
-import { ServerName } from '../servers/fleet-table.tsx'
+import { ServerName } from '../servers/server-cells.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'

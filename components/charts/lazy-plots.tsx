@@ -18,3 +18,11 @@ export const RetriesPlot = dynamic(() => import('./plots.tsx').then((plots) => p
   ssr: false,
   loading,
 })
+export const LatencyPlot = dynamic(
+  () => import('./server-plots.tsx').then((plots) => plots.LatencyPlot),
+  { ssr: false, loading },
+)
+export const CallsPlot = dynamic(
+  () => import('./server-plots.tsx').then((plots) => plots.CallsPlot),
+  { ssr: false, loading },
+)

@@ -4,7 +4,6 @@ import {
   Area,
   Bar,
   BarChart,
-  CartesianGrid,
   Cell,
   ComposedChart,
   Line,
@@ -19,45 +18,13 @@ import { clockTime } from '../format/time.ts'
 import type { CompletionChartData } from './completion.prepare.ts'
 import type { DistributionChartData } from './distribution.prepare.ts'
 import { hueOf } from './hue.ts'
+import { AXIS, CURSOR, GRID, labelOf, MARGIN, TICK, Tip } from './plot-parts.tsx'
 import type { RetryChartData } from './retries.prepare.ts'
 
 /**
  * The drawing half of the charts. This file alone brings Recharts along and is loaded after the page; every
  * decision about data is made in the prepare files.
  */
-
-const TICK = { fill: 'var(--ink-3)', fontSize: 11 }
-const AXIS = { stroke: 'var(--line-strong)' }
-const GRID = <CartesianGrid vertical={false} stroke="var(--line)" />
-const MARGIN = { top: 8, right: 4, bottom: 0, left: 0 }
-const CURSOR = { fill: 'var(--ink)', fillOpacity: 0.05 }
-
-function labelOf(ticks: readonly { at: number; label: string }[]) {
-  return (at: number) => ticks.find((tick) => tick.at === at)?.label ?? ''
-}
-
-function Tip({
-  title,
-  rows,
-}: {
-  title: string
-  rows: { label: string; value: string; color?: string }[]
-}) {
-  return (
-    <div className="rounded-md border border-line-strong bg-raised px-2.5 py-1.5 text-xs shadow-pop">
-      <p className="num font-medium">{title}</p>
-      {rows.map((row) => (
-        <p key={row.label} className="num flex items-center gap-2 text-ink-2">
-          {row.color && (
-            <span className="size-2 rounded-[2px]" style={{ background: row.color }} aria-hidden />
-          )}
-          {row.label}
-          <span className="ml-auto pl-4 text-ink">{row.value}</span>
-        </p>
-      ))}
-    </div>
-  )
-}
 
 /** Rewards of a batch: bars for few distinct values, else a histogram. */
 export function DistributionPlot({ data }: { data: DistributionChartData }) {

@@ -2,6 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { CircleCheck, CircleX, TriangleAlert } from 'lucide-react'
+import { useMemo } from 'react'
 import type { Attention, OverviewDto } from '../../server/wire/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { isActive } from '../batches/batch-cells.tsx'
@@ -23,6 +24,7 @@ import { Figure, FigureStrip, FigureStripSkeleton } from '../ui/figure-strip.tsx
 import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { WorkersGlance } from '../workers/workers-glance.tsx'
+import { prepareAttention } from './attention.prepare.ts'
 import { Onboarding } from './onboarding.tsx'
 import { RetriesChart } from './retries-chart.tsx'
 import { useTrail } from './trail.ts'
@@ -35,15 +37,21 @@ export function OverviewPage() {
       meta: { topics: ['overview', 'batches', 'servers', 'workers'] },
     }),
   )
+  const monitors = useQuery(
+    trpc.servers.monitors.queryOptions(undefined, { meta: { topics: ['servers'] } }),
+  )
   const data = overview.data
+  const attention = useMemo(
+    () => (data ? prepareAttention(data.attention, data.servers, monitors.data ?? []) : []),
+    [data, monitors.data],
+  )
   return (
     <>
-      <PageHeader
-        title="Overview"
-        state={data && !data.empty && <Calm attention={data.attention} />}
-      />
+      <PageHeader title="Overview" state={data && !data.empty && <Calm attention={attention} />} />
       <QueryView query={overview} skeleton={<OverviewSkeleton />}>
-        {(shown) => (shown.empty ? <Onboarding /> : <Dashboard data={shown} />)}
+        {(shown) =>
+          shown.empty ? <Onboarding /> : <Dashboard data={shown} attention={attention} />
+        }
       </QueryView>
     </>
   )
@@ -67,10 +75,10 @@ function Calm({ attention }: { attention: Attention[] }) {
   )
 }
 
-function Dashboard({ data }: { data: OverviewDto }) {
+function Dashboard({ data, attention }: { data: OverviewDto; attention: Attention[] }) {
   return (
     <>
-      {data.attention.length > 0 && <AttentionList attention={data.attention} />}
+      {attention.length > 0 && <AttentionList attention={attention} />}
       <Figures figures={data.figures} />
       <ActiveBatches batches={data.activeBatches} />
       <div className="grid border-t lg:grid-cols-2 [&>*]:border-t [&>*]:-mt-px">

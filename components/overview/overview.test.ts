@@ -1,4 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import type { Attention } from '../../server/wire/pages.ts'
+import type { ServerMonitorDto } from '../../server/wire/server-detail.ts'
+import type { ServerDto } from '../../server/wire/servers.ts'
+import { prepareAttention } from './attention.prepare.ts'
 import { submitSnippets } from './snippets.ts'
 import { extendTrail, TRAIL_LENGTH } from './trail.ts'
 
@@ -26,5 +30,46 @@ describe('a trail', () => {
     const long = extendTrail(Array(TRAIL_LENGTH).fill(1), 500, 9)
     expect(long).toHaveLength(TRAIL_LENGTH)
     expect(long.filter((reading) => reading !== null)).toEqual([9])
+  })
+})
+
+describe('what needs attention', () => {
+  const server = (name: string, state: ServerDto['state']) =>
+    ({ id: `s-${name}`, name, state, stateCause: 'why' }) as ServerDto
+  const sees = (serverName: string, kind: ServerMonitorDto['kind']): ServerMonitorDto => ({
+    ...{
+      serverId: `s-${serverName}`,
+      serverName,
+      model: 'm',
+      kind,
+      severity: 'warning',
+      text: 't',
+    },
+  })
+
+  test('servers that rest as they were told need none', () => {
+    const servers = (['ready', 'sleeping', 'draining', 'waking'] as const).map((state) =>
+      server(state, state),
+    )
+    expect(prepareAttention([], servers, [])).toEqual([])
+  })
+
+  test('errors come first, each leads to its server, and nothing is said twice', () => {
+    const said: Attention[] = [
+      { level: 'warning', title: 'A worker died', detail: '', href: '/workers' },
+      { level: 'error', title: 'a is unreachable', detail: 'd', href: '/servers' },
+    ]
+    const list = prepareAttention(
+      said,
+      [server('a', 'unreachable'), server('b', 'distrusted'), server('c', 'dead')],
+      [sees('b', 'squashed_scores'), sees('a', 'black_hole')],
+    )
+    expect(list.map(({ title, href }) => `${title} → ${href}`)).toEqual([
+      'a is unreachable → /servers/a',
+      'b is kept out → /servers/b',
+      'c is dead → /servers/c',
+      'A worker died → /workers',
+      'a: black hole → /servers/a',
+    ])
   })
 })

@@ -1,28 +1,25 @@
+'use client'
+
 import type { ServerDto } from '../../server/wire/servers.ts'
-import { hueOf } from '../charts/hue.ts'
-import {
-  formatCount,
-  formatDuration,
-  formatPercent,
-  formatRate,
-  quantityText,
-} from '../format/numbers.ts'
+import { formatDuration, formatPercent, formatRate, quantityText } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { ServerStateView } from '../ui/status.tsx'
+import { HealthCell, LoadBar, ServerName } from './server-cells.tsx'
+import { fleetWords } from './server-words.ts'
 
-/** The reward-model servers on the overview: state, load, rate, latency, errors. */
+/** The reward-model servers on the overview: state, health, load, rate, latency, errors. */
 export function FleetTable({ servers }: { servers: ServerDto[] }) {
-  const ready = servers.filter((server) => server.state === 'ready').length
+  const fleet = fleetWords(servers.map((server) => server.state))
   return (
     <Section
       title={<PageLink href="/servers">Servers</PageLink>}
       note={
-        servers.length > 0
-          ? `${formatCount(ready)} of ${formatCount(servers.length)} ready`
-          : undefined
+        servers.length > 0 ? (
+          <span className={fleet.calm ? '' : 'text-warn'}>{fleet.text}</span>
+        ) : undefined
       }
     >
       {servers.length === 0 ? (
@@ -39,6 +36,7 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
               <tr>
                 <th scope="col">Server</th>
                 <th scope="col">State</th>
+                <th scope="col">Health</th>
                 <th scope="col">In flight</th>
                 <th scope="col" className="end">
                   Req/s
@@ -54,11 +52,14 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
             <tbody>
               {servers.map((server) => (
                 <tr key={server.id}>
-                  <td>
+                  <td className="max-w-44">
                     <ServerName name={server.name} id={server.id} />
                   </td>
                   <td>
                     <ServerStateView state={server.state} cause={server.stateCause} />
+                  </td>
+                  <td>
+                    <HealthCell health={server.health} />
                   </td>
                   <td>
                     <LoadBar server={server} />
@@ -70,7 +71,7 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
                   <td className={`num end ${server.errors > 0 ? '' : 'text-ink-3'}`}>
                     {server.requests === 0
                       ? '–'
-                      : quantityText(formatPercent(server.errors / server.requests))}
+                      : quantityText(formatPercent(Math.min(1, server.errors / server.requests)))}
                   </td>
                 </tr>
               ))}
@@ -79,48 +80,5 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
         </Scroll>
       )}
     </Section>
-  )
-}
-
-/** A server's name with its hue, as on every page. */
-export function ServerName({ name, id }: { name: string; id?: string }) {
-  const inside = (
-    <>
-      <span
-        className="size-2 shrink-0 rounded-[2px]"
-        style={{ background: hueOf('server', name) }}
-        aria-hidden
-      />
-      <span className="truncate">{name}</span>
-    </>
-  )
-  return id === undefined ? (
-    <span className="inline-flex min-w-0 items-center gap-2">{inside}</span>
-  ) : (
-    <PageLink
-      href={`/servers?server=${id}`}
-      className="inline-flex min-w-0 items-center gap-2 font-medium hover:underline"
-    >
-      {inside}
-    </PageLink>
-  )
-}
-
-/** Calls in flight against the limit. */
-export function LoadBar({ server }: { server: Pick<ServerDto, 'inFlight' | 'limit'> }) {
-  const share = server.limit === 0 ? 0 : Math.min(1, server.inFlight / server.limit)
-  return (
-    <span className="flex items-center gap-2">
-      <span
-        className="h-1.5 w-14 overflow-hidden rounded-full bg-[color-mix(in_oklab,var(--ink)_9%,transparent)]"
-        aria-hidden
-      >
-        <span className="block h-full bg-ink-3" style={{ width: `${share * 100}%` }} />
-      </span>
-      <span className="num">
-        {formatCount(server.inFlight)}
-        <span className="unit">/{formatCount(server.limit)}</span>
-      </span>
-    </span>
   )
 }

@@ -1,74 +1,165 @@
-import type { RegisterServerInput } from '../../server/wire/servers.ts'
+import type { z } from 'zod'
+import type {
+  RegisterServerInput,
+  ServerDto,
+  UpdateServerInput,
+} from '../../server/wire/servers.ts'
 import type { Failure } from '../api/failure.ts'
 
-/** What the registration form holds: texts as typed. */
-export interface RegisterDraft {
+/** What both forms hold of a server: texts as typed. */
+export interface LimitsDraft {
+  maxInFlight: string
+  weight: string
+  rpm: string
+  tpm: string
+  apiKey: string
+  tags: string
+}
+
+/** What the registration form holds. */
+export interface RegisterDraft extends LimitsDraft {
   name: string
   url: string
   engine: RegisterServerInput['engine']
+  kind: RegisterServerInput['kind']
   model: string
-  maxInFlight: string
-  weight: string
-  apiKey: string
-  tags: string
   ifUnreachable: 'refuse' | 'keep'
 }
 
+/** What the form that changes a server holds; an empty key leaves the one it has. */
+export interface EditDraft extends LimitsDraft {
+  url: string
+  removeKey: boolean
+}
+
+const NO_LIMITS: LimitsDraft = {
+  maxInFlight: '',
+  weight: '',
+  rpm: '',
+  tpm: '',
+  apiKey: '',
+  tags: '',
+}
+
 export const EMPTY_DRAFT: RegisterDraft = {
+  ...NO_LIMITS,
   name: '',
   url: '',
   engine: 'auto',
+  kind: 'discriminative',
   model: '',
-  maxInFlight: '',
-  weight: '',
-  apiKey: '',
-  tags: '',
   ifUnreachable: 'refuse',
 }
 
-/** A field of the form, or the form as a whole. */
+/** A field of the forms, or the form as a whole. */
 export type FormField = keyof RegisterDraft | 'form'
 
 /** A message at the field it is about. */
 export type FieldErrors = Partial<Record<FormField, string>>
 
+type RegisterInput = Partial<RegisterServerInput> & { name: string; url: string }
+
 /** The input of `servers.register`, or what is wrong before anything is sent. */
 export function prepareRegister(
   draft: RegisterDraft,
-):
-  | { input: Partial<RegisterServerInput> & { name: string; url: string } }
-  | { errors: FieldErrors } {
+): { input: RegisterInput } | { errors: FieldErrors } {
   const errors: FieldErrors = {}
   const name = draft.name.trim()
-  const url = draft.url.trim()
   if (name === '') errors.name = 'Give it a name; it is shown on every page.'
   else if (!/^[\w.:-]+$/.test(name)) errors.name = 'Letters, digits, “.”, “_”, “:” and “-” only.'
+  else if (name.length > 128) errors.name = 'At most 128 characters.'
+  const url = draft.url.trim()
   if (url === '') errors.url = 'Give the address of its root, such as http://10.0.0.5:8000.'
-  const maxInFlight = draft.maxInFlight.trim()
-  if (maxInFlight !== '' && !/^[1-9]\d{0,5}$/.test(maxInFlight)) {
-    errors.maxInFlight = 'A whole number from 1 to 100,000.'
-  }
-  const weight = draft.weight.trim()
-  if (weight !== '' && !(Number(weight) > 0 && Number(weight) <= 1000)) {
-    errors.weight = 'A number above 0, up to 1,000.'
-  }
+  const limits = readLimits(draft, errors)
   if (Object.keys(errors).length > 0) return { errors }
-  const tags = draft.tags
-    .split(',')
-    .map((tag) => tag.trim())
-    .filter((tag) => tag !== '')
   return {
     input: {
       name,
       url,
       engine: draft.engine,
+      kind: draft.kind,
       ifUnreachable: draft.ifUnreachable,
       ...(draft.model.trim() === '' ? {} : { model: draft.model.trim() }),
-      ...(maxInFlight === '' ? {} : { maxInFlight: Number(maxInFlight) }),
-      ...(weight === '' ? {} : { weight: Number(weight) }),
+      ...(limits.maxInFlight === null ? {} : { maxInFlight: limits.maxInFlight }),
+      ...(limits.weight === null ? {} : { weight: limits.weight }),
+      ...(limits.rpm === null ? {} : { rpm: limits.rpm }),
+      ...(limits.tpm === null ? {} : { tpm: limits.tpm }),
       ...(draft.apiKey === '' ? {} : { apiKey: draft.apiKey }),
-      ...(tags.length === 0 ? {} : { tags }),
+      ...(limits.tags.length === 0 ? {} : { tags: limits.tags }),
     },
+  }
+}
+
+/** What the form that changes a server begins with: what it has, its key excepted. */
+export function editDraft(server: ServerDto): EditDraft {
+  const text = (n: number | null) => (n === null ? '' : String(n))
+  return {
+    url: server.url,
+    maxInFlight: server.limitGiven ? String(server.limit) : '',
+    weight: String(server.weight),
+    rpm: text(server.rpm),
+    tpm: text(server.tpm),
+    apiKey: '',
+    removeKey: false,
+    tags: server.tags.join(', '),
+  }
+}
+
+/**
+ * The input of `servers.update`: what differs from what the server has, because a new address or key has it asked and
+ * tested again; null when nothing does.
+ */
+export function prepareUpdate(
+  server: ServerDto,
+  draft: EditDraft,
+): { input: z.input<typeof UpdateServerInput> | null } | { errors: FieldErrors } {
+  const errors: FieldErrors = {}
+  const url = draft.url.trim()
+  if (url === '') errors.url = 'Give the address of its root, such as http://10.0.0.5:8000.'
+  const { weight, tags, ...limits } = readLimits(draft, errors)
+  if (Object.keys(errors).length > 0) return { errors }
+  const before = { ...server, maxInFlight: server.limitGiven ? server.limit : null }
+  const changes = {
+    ...(url === server.url ? {} : { url }),
+    ...((weight ?? 1) === server.weight ? {} : { weight: weight ?? 1 }),
+    ...Object.fromEntries(
+      (['maxInFlight', 'rpm', 'tpm'] as const)
+        .filter((key) => limits[key] !== before[key])
+        .map((key) => [key, limits[key]]),
+    ),
+    ...(draft.removeKey ? { apiKey: null } : draft.apiKey === '' ? {} : { apiKey: draft.apiKey }),
+    ...(tags.join('\n') === server.tags.join('\n') ? {} : { tags }),
+  }
+  return { input: Object.keys(changes).length === 0 ? null : { id: server.id, ...changes } }
+}
+
+/** The numbers and tags as typed; empty ones are null. Adds to `errors`. */
+function readLimits(draft: LimitsDraft, errors: FieldErrors) {
+  const number = (
+    field: 'maxInFlight' | 'weight' | 'rpm' | 'tpm',
+    ok: RegExp | number,
+    say: string,
+  ) => {
+    const text = draft[field].trim().replaceAll(',', '')
+    if (text === '') return null
+    const value = Number(text)
+    const fits = typeof ok === 'number' ? value > 0 && value <= ok : ok.test(text)
+    if (!fits || !Number.isFinite(value)) errors[field] = say
+    return value
+  }
+  return {
+    maxInFlight: number(
+      'maxInFlight',
+      /^([1-9]\d{0,4}|100000)$/,
+      'A whole number from 1 to 100,000.',
+    ),
+    weight: number('weight', 1000, 'A number above 0, up to 1,000.'),
+    rpm: number('rpm', Number.MAX_VALUE, 'A number above 0.'),
+    tpm: number('tpm', Number.MAX_VALUE, 'A number above 0.'),
+    tags: draft.tags
+      .split(',')
+      .map((tag) => tag.trim())
+      .filter((tag) => tag !== ''),
   }
 }
 
@@ -78,6 +169,7 @@ const FIELD_OF_REASON: Partial<Record<Failure['reason'], FormField>> = {
   forbidden_url: 'url',
   server_not_recognised: 'engine',
   model_not_served: 'model',
+  key_refused: 'apiKey',
 }
 
 /** Puts the service's refusal at the field it is about: by its reason, else by the path its message names. */

@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'vitest'
+import type { ServerDto } from '../../server/wire/servers.ts'
 import { describeFailure } from '../api/failure.ts'
-import { EMPTY_DRAFT, placeFailure, prepareRegister } from './register-form.prepare.ts'
+import {
+  type EditDraft,
+  EMPTY_DRAFT,
+  editDraft,
+  placeFailure,
+  prepareRegister,
+  prepareUpdate,
+} from './register-form.prepare.ts'
 
 const refusal = (reason: string, message: string, hint = '') =>
   placeFailure(
@@ -25,7 +33,10 @@ describe('the registration form', () => {
 
   test('sends what was typed, and leaves out what was not', () => {
     expect(prepareRegister({ ...EMPTY_DRAFT, name: ' rm-1 ', url: ' http://h:1 ' })).toEqual({
-      input: { name: 'rm-1', url: 'http://h:1', engine: 'auto', ifUnreachable: 'refuse' },
+      input: {
+        ...{ name: 'rm-1', url: 'http://h:1', engine: 'auto', kind: 'discriminative' },
+        ifUnreachable: 'refuse',
+      },
     })
     expect(
       prepareRegister({
@@ -34,12 +45,18 @@ describe('the registration form', () => {
         url: 'u',
         maxInFlight: '64',
         weight: '2.5',
+        rpm: '1,200',
+        tpm: '90000',
+        kind: 'generative',
         tags: 'a, b,',
         model: 'm',
         ifUnreachable: 'keep',
       }),
     ).toMatchObject({
-      input: { maxInFlight: 64, weight: 2.5, tags: ['a', 'b'], model: 'm', ifUnreachable: 'keep' },
+      input: {
+        ...{ maxInFlight: 64, weight: 2.5, rpm: 1_200, tpm: 90_000, kind: 'generative' },
+        ...{ tags: ['a', 'b'], model: 'm', ifUnreachable: 'keep' },
+      },
     })
   })
 
@@ -54,6 +71,47 @@ describe('the registration form', () => {
     expect(refusal('invalid_input', 'name: too long', 'Correct it.')).toEqual({
       name: 'Too long. Correct it.',
     })
+    expect(refusal('key_refused', 'it answered 401', 'Give its key.')).toEqual({
+      apiKey: 'It answered 401. Give its key.',
+    })
     expect(refusal('busy', 'try later')).toEqual({ form: 'Try later.' })
+  })
+})
+
+describe('the form that changes a server', () => {
+  const server: ServerDto = {
+    ...{ id: 's3', name: 'rm-1', url: 'http://h:1', engine: 'vllm', kind: 'discriminative' },
+    ...{ model: 'm', state: 'ready', stateCause: null, stateSince: '', version: null },
+    ...{ maxModelLen: null, weight: 1, tags: ['a'], inFlight: 0, limit: 24, limitGiven: false },
+    ...{ requests: 0, errors: 0, retries: 0, p50Ms: null, p99Ms: null, requestsPerSecond: 0 },
+    ...{ share: null, lastProbeAt: null, selfTest: null, rpm: 600, tpm: null, warnings: [] },
+    ...{ canSleep: false, awakeUntil: null, launched: false },
+    health: { ok: 0, suspect: 0, out: 0, halfOpen: 0, slowStart: 0 },
+  }
+  const update = (change: Partial<EditDraft>, of = server) =>
+    prepareUpdate(of, { ...editDraft(of), ...change })
+
+  test('sends what was changed alone: a new address or key would have it asked again', () => {
+    expect(update({})).toEqual({ input: null })
+    expect(update({ rpm: '', maxInFlight: '32', tags: 'a, b' })).toEqual({
+      input: { id: 's3', rpm: null, maxInFlight: 32, tags: ['a', 'b'] },
+    })
+    expect(update({ url: ' http://h:2 ', apiKey: 'k' })).toEqual({
+      input: { id: 's3', url: 'http://h:2', apiKey: 'k' },
+    })
+  })
+
+  test('a measured limit is not taken for a given one, and a given one can be taken away', () => {
+    expect(editDraft(server).maxInFlight).toBe('')
+    const given = { ...server, limitGiven: true }
+    expect(editDraft(given).maxInFlight).toBe('24')
+    expect(update({ maxInFlight: '' }, given)).toEqual({ input: { id: 's3', maxInFlight: null } })
+  })
+
+  test('a key is kept, replaced or removed', () => {
+    expect(update({ removeKey: true })).toEqual({ input: { id: 's3', apiKey: null } })
+    expect(update({ url: ' ', tpm: 'many' })).toEqual({
+      errors: { url: expect.any(String), tpm: expect.any(String) },
+    })
   })
 })

@@ -2,12 +2,14 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
-import type { ServerDto } from '../../server/wire/servers.ts'
+import { ENGINES, type ServerDto } from '../../server/wire/servers.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'
 import { Sheet } from '../ui/dialog.tsx'
-import { FieldAbout, Select, TextField } from '../ui/field.tsx'
+import { FailureView } from '../ui/failure-view.tsx'
+import { Choices, FieldAbout, Select, TextField } from '../ui/field.tsx'
+import { LimitFields } from './limit-fields.tsx'
 import {
   EMPTY_DRAFT,
   type FieldErrors,
@@ -15,15 +17,10 @@ import {
   prepareRegister,
   type RegisterDraft,
 } from './register-form.prepare.ts'
+import { SelfTestFacts } from './self-test-facts.tsx'
+import { ENGINE_WORDS } from './server-words.ts'
 
-const ENGINE_CHOICES = [
-  ['auto', 'Find out by asking it'],
-  ['vllm', 'vLLM'],
-  ['sglang', 'SGLang'],
-  ['openrlhf', 'OpenRLHF'],
-] as const
-
-/** Registers a reward-model server: it is asked who it is before anything is saved. */
+/** Registers a reward-model server: it is asked who it is, and its scores are looked at, before anything is saved. */
 export function RegisterSheet({
   open,
   onClose,
@@ -33,10 +30,67 @@ export function RegisterSheet({
   onClose(): void
   onRegistered(server: ServerDto): void
 }) {
+  const [distrusted, setDistrusted] = useState<ServerDto | null>(null)
+  const finish = (server: ServerDto) => {
+    setDistrusted(null)
+    onRegistered(server)
+  }
   return (
-    <Sheet open={open} onClose={onClose} title="Register a server">
-      <RegisterForm onRegistered={onRegistered} onClose={onClose} />
+    <Sheet
+      open={open}
+      onClose={() => (distrusted ? finish(distrusted) : onClose())}
+      title="Register a server"
+    >
+      {distrusted ? (
+        <Verdict server={distrusted} onDone={finish} />
+      ) : (
+        <RegisterForm
+          onClose={onClose}
+          onRegistered={(server) =>
+            server.state === 'distrusted' ? setDistrusted(server) : finish(server)
+          }
+        />
+      )}
     </Sheet>
+  )
+}
+
+/** It is registered, but its scores are not what they should be: only now may somebody take the blame. */
+function Verdict({ server, onDone }: { server: ServerDto; onDone(server: ServerDto): void }) {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const trust = useMutation(
+    trpc.servers.update.mutationOptions({
+      onSuccess: (changed) => {
+        void queryClient.invalidateQueries(trpc.servers.pathFilter())
+        onDone(changed)
+      },
+    }),
+  )
+  return (
+    <div className="flex min-h-full flex-col">
+      <div className="flex-1 space-y-4 px-5 py-4">
+        <p className="text-md font-semibold">{server.name} is registered, and kept out</p>
+        <SelfTestFacts test={server.selfTest} />
+        <p className="text-ink-2">
+          Correct how it is started and have it asked again, and it takes calls by itself. Using it
+          all the same puts these scores into training; the verdict stays beside its name.
+        </p>
+        {trust.error && <FailureView compact error={trust.error} />}
+      </div>
+      <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
+        <Button
+          variant="danger"
+          busy={trust.isPending}
+          onClick={() => trust.mutate({ id: server.id, selfTestOverride: true })}
+        >
+          Use it all the same
+        </Button>
+        <Button variant="primary" onClick={() => onDone(server)}>
+          Leave it out
+        </Button>
+      </footer>
+    </div>
   )
 }
 
@@ -75,7 +129,7 @@ function RegisterForm({
       register.mutate(prepared.input)
     }
   }
-  const text = (name: Exclude<keyof RegisterDraft, 'engine' | 'ifUnreachable'>) => ({
+  const text = (name: 'name' | 'url' | 'model') => ({
     value: draft[name],
     error: errors[name],
     onChange: (event: { target: { value: string } }) => change({ [name]: event.target.value }),
@@ -103,13 +157,35 @@ function RegisterForm({
             value={draft.engine}
             onChange={(event) => change({ engine: event.target.value as RegisterDraft['engine'] })}
           >
-            {ENGINE_CHOICES.map(([value, label]) => (
-              <option key={value} value={value}>
-                {label}
+            <option value="auto">Find out by asking it</option>
+            {ENGINES.map((engine) => (
+              <option key={engine} value={engine}>
+                {ENGINE_WORDS[engine]}
               </option>
             ))}
           </Select>
           <FieldAbout error={errors.engine} />
+        </div>
+        <div>
+          <Choices
+            legend="It gives"
+            name="kind"
+            value={draft.kind}
+            onChange={(kind) => change({ kind })}
+            options={[
+              {
+                value: 'discriminative',
+                label: 'Scores',
+                about: 'A reward model; its scores are tested for being raw.',
+              },
+              {
+                value: 'generative',
+                label: 'Replies',
+                about: 'A judge, asked by chat completions.',
+              },
+            ]}
+          />
+          <FieldAbout error={errors.kind} />
         </div>
         <TextField
           label="Model"
@@ -117,57 +193,36 @@ function RegisterForm({
           hint="Batches name the model; servers of one model form a pool."
           {...text('model')}
         />
-        <div className="grid grid-cols-2 gap-3">
-          <TextField
-            label="Most calls in flight"
-            placeholder="chosen by the service"
-            inputMode="numeric"
-            {...text('maxInFlight')}
-          />
-          <TextField label="Weight" placeholder="1" inputMode="decimal" {...text('weight')} />
-        </div>
-        <TextField
-          label="Its key"
-          type="password"
-          hint="Sent to this server as a bearer token; never shown again."
-          {...text('apiKey')}
+        <LimitFields
+          draft={draft}
+          errors={errors}
+          keyHint="Sent to this server as a bearer token; never shown again."
+          onChange={change}
         />
-        <TextField
-          label="Tags"
-          placeholder="a100, team-b"
-          hint="Parted by commas."
-          {...text('tags')}
+        <Choices
+          legend="If it does not answer now"
+          name="ifUnreachable"
+          value={draft.ifUnreachable}
+          onChange={(ifUnreachable) => change({ ifUnreachable })}
+          options={[
+            {
+              value: 'refuse',
+              label: 'Do not save it',
+              about: 'A mistyped address is noticed at once.',
+            },
+            {
+              value: 'keep',
+              label: 'Save it and go on asking',
+              about: 'For a server that is still loading its model.',
+            },
+          ]}
         />
-        <fieldset>
-          <legend className="mb-1 text-xs font-medium text-ink-2">If it does not answer now</legend>
-          {(
-            [
-              ['refuse', 'Do not save it', 'A mistyped address is noticed at once.'],
-              ['keep', 'Save it and go on asking', 'For a server that is still loading its model.'],
-            ] as const
-          ).map(([value, label, about]) => (
-            <label key={value} className="flex cursor-pointer gap-2.5 py-1">
-              <input
-                type="radio"
-                name="ifUnreachable"
-                value={value}
-                checked={draft.ifUnreachable === value}
-                onChange={() => change({ ifUnreachable: value })}
-                className="mt-[3.5px] accent-(--accent-fill)"
-              />
-              <span>
-                {label}
-                <span className="block text-xs text-ink-3">{about}</span>
-              </span>
-            </label>
-          ))}
-        </fieldset>
         <FieldAbout error={errors.form} />
       </div>
       <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
         {register.isPending && (
-          <span className="mr-auto text-xs text-ink-2" role="status">
-            Asking {draft.url.trim()} who it is…
+          <span className="mr-auto min-w-0 truncate text-xs text-ink-2" role="status">
+            Asking {draft.url.trim()} who it is, and testing its scores…
           </span>
         )}
         <Button onClick={onClose}>Close</Button>

@@ -14,7 +14,9 @@ import { useRouter } from 'next/navigation'
 import { type KeyboardEvent, useId, useMemo, useState } from 'react'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
+import { serverHref } from '../servers/server-words.ts'
 import { Window } from '../ui/dialog.tsx'
+import { stateLook } from '../ui/status.tsx'
 import { NAVIGATION } from './pages.ts'
 import { matchEntries, type PaletteEntry } from './palette.prepare.ts'
 
@@ -148,8 +150,8 @@ function useEntries(): PaletteEntry[] {
           id: server.id,
           kind: 'server',
           label: server.name,
-          about: `server · ${server.state}`,
-          href: `/servers?server=${server.id}`,
+          about: `server · ${stateLook(server.state).text} · ${server.model}`,
+          href: serverHref(server),
         }),
       ),
     ]

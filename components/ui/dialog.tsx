@@ -72,12 +72,14 @@ export function Window({
   )
 }
 
-/** Asks before something that cannot be taken back. */
+/** Asks before something with consequences; `danger` where it cannot be taken back. */
 export function Confirm({
   open,
   title,
   children,
   action,
+  keep = 'Keep it',
+  danger = true,
   busy,
   error,
   onConfirm,
@@ -87,6 +89,9 @@ export function Confirm({
   title: string
   children: ReactNode
   action: string
+  /** What the button that does nothing says. */
+  keep?: string
+  danger?: boolean
   busy?: boolean
   error?: ReactNode
   onConfirm(): void
@@ -103,8 +108,12 @@ export function Confirm({
           </AlertDialog.Description>
           {error}
           <div className="mt-5 flex justify-end gap-2">
-            <AlertDialog.Close render={<Button>Keep it</Button>} />
-            <Button variant="danger" busy={busy ?? false} onClick={onConfirm}>
+            <AlertDialog.Close render={<Button>{keep}</Button>} />
+            <Button
+              variant={danger ? 'danger' : 'primary'}
+              busy={busy ?? false}
+              onClick={onConfirm}
+            >
               {action}
             </Button>
           </div>

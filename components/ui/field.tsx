@@ -124,3 +124,40 @@ export function Segmented<T extends string>({
     </fieldset>
   )
 }
+
+/** One of a few choices, each with a line about it. */
+export function Choices<T extends string>({
+  legend,
+  name,
+  value,
+  options,
+  onChange,
+}: {
+  legend: string
+  name: string
+  value: T
+  options: readonly { value: NoInfer<T>; label: string; about: ReactNode }[]
+  onChange(value: NoInfer<T>): void
+}) {
+  return (
+    <fieldset>
+      <legend className="mb-1 text-xs font-medium text-ink-2">{legend}</legend>
+      {options.map((option) => (
+        <label key={option.value} className="flex cursor-pointer gap-2.5 py-1">
+          <input
+            type="radio"
+            name={name}
+            value={option.value}
+            checked={value === option.value}
+            onChange={() => onChange(option.value)}
+            className="mt-[3.5px] accent-(--accent-fill)"
+          />
+          <span>
+            {option.label}
+            <span className="block text-xs text-ink-3">{option.about}</span>
+          </span>
+        </label>
+      ))}
+    </fieldset>
+  )
+}

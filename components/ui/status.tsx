@@ -3,19 +3,29 @@ import {
   CircleCheck,
   CircleDashed,
   CircleDot,
+  CircleFadingArrowUp,
+  CircleHelp,
+  CircleOff,
   CircleX,
   FolderOpen,
   Hourglass,
   type LucideIcon,
+  MoonStar,
   OctagonX,
+  Plug,
+  ScanSearch,
+  ShieldAlert,
   Skull,
+  Sunrise,
   Unplug,
 } from 'lucide-react'
 import type { WorkerDto } from '../../server/wire/pages.ts'
-import type { ServerState } from '../../server/wire/servers.ts'
+import type { SelfTestVerdict, ServerState } from '../../server/wire/servers.ts'
 import type { BatchStatus, SampleStatus } from '../../server/wire/trainer.ts'
+import type { WorkerServerStats } from '../../server/wire/worker-stats.ts'
 
-type Tone = 'ok' | 'run' | 'warn' | 'bad' | 'idle'
+/** What a colour says: fine, under way, worth a look, wrong, nothing. */
+export type Tone = 'ok' | 'run' | 'warn' | 'bad' | 'idle'
 
 const TONES: Record<Tone, string> = {
   ok: 'text-ok',
@@ -47,9 +57,37 @@ const SAMPLE: Record<SampleStatus, Look> = {
 }
 
 const SERVER: Record<ServerState, Look> = {
+  registering: { icon: Plug, text: 'starting', tone: 'run' },
+  probing: { icon: ScanSearch, text: 'being tested', tone: 'run' },
   ready: { icon: CircleCheck, text: 'ready', tone: 'ok' },
   unreachable: { icon: Unplug, text: 'unreachable', tone: 'bad' },
+  distrusted: { icon: ShieldAlert, text: 'distrusted', tone: 'bad' },
   draining: { icon: Hourglass, text: 'draining', tone: 'warn' },
+  sleeping: { icon: MoonStar, text: 'asleep', tone: 'idle' },
+  waking: { icon: Sunrise, text: 'waking', tone: 'run' },
+  dead: { icon: Skull, text: 'dead', tone: 'bad' },
+}
+
+/** How a process sees a server, from what its calls end in. */
+export type PassiveHealth = NonNullable<WorkerServerStats['health']>
+
+const HEALTH: Record<PassiveHealth, Look> = {
+  ok: { icon: CircleCheck, text: 'ok', tone: 'ok' },
+  suspect: { icon: CircleHelp, text: 'suspect, silent', tone: 'warn' },
+  out: { icon: CircleOff, text: 'out, no calls', tone: 'bad' },
+  half_open: { icon: CircleDot, text: 'half open, one call at a time', tone: 'warn' },
+  slow_start: { icon: CircleFadingArrowUp, text: 'slow start, more and more calls', tone: 'run' },
+}
+
+const VERDICT: Record<SelfTestVerdict, Look> = {
+  raw: { icon: CircleCheck, text: 'raw', tone: 'ok' },
+  squashed: { icon: ShieldAlert, text: 'squashed', tone: 'bad' },
+  inverted: { icon: ShieldAlert, text: 'inverted', tone: 'bad' },
+  truncated: { icon: ShieldAlert, text: 'truncated', tone: 'bad' },
+  differs: { icon: ShieldAlert, text: 'differs', tone: 'bad' },
+  unverified: { icon: CircleHelp, text: 'unverified', tone: 'warn' },
+  not_applicable: { icon: CircleDashed, text: 'not applicable', tone: 'idle' },
+  failed: { icon: CircleX, text: 'failed', tone: 'bad' },
 }
 
 const WORKER: Record<WorkerDto['state'], Look> = {
@@ -59,7 +97,7 @@ const WORKER: Record<WorkerDto['state'], Look> = {
 }
 
 /** A state as icon, word and colour: never colour alone. */
-function Status({ look, title }: { look: Look | undefined; title?: string }) {
+function Status({ look, title }: { look: Look | undefined; title?: string | undefined }) {
   if (look === undefined) return null
   const Icon = look.icon
   return (
@@ -82,6 +120,21 @@ export function SampleStatusView({ status }: { status: SampleStatus }) {
 export function ServerStateView({ state, cause }: { state: ServerState; cause?: string | null }) {
   return <Status look={SERVER[state]} title={cause ?? undefined} />
 }
+/** A server as one process sees it. */
+export function HealthView({ health }: { health: PassiveHealth }) {
+  return <Status look={HEALTH[health]} />
+}
+/** What the raw-score self-test found. */
+export function VerdictView({ verdict, detail }: { verdict: SelfTestVerdict; detail?: string }) {
+  return <Status look={VERDICT[verdict]} title={detail} />
+}
+
+/** The word and colour of a state or of a health, for where no icon has room: a band of time. */
+export function stateLook(state: string): { text: string; tone: Tone } {
+  const look = (SERVER as Record<string, Look>)[state] ?? (HEALTH as Record<string, Look>)[state]
+  return look ? { text: look.text, tone: look.tone } : { text: state, tone: 'idle' }
+}
+
 /** A worker that is gone is a fault only where it held samples; one that was stopped held none. */
 export function WorkerStateView({ state, requeued }: Pick<WorkerDto, 'state' | 'requeued'>) {
   const look = WORKER[state]

@@ -1,0 +1,65 @@
+import type { PoolShareDto } from '../../server/wire/server-detail.ts'
+import { formatPercent, quantityText } from '../format/numbers.ts'
+
+/** A server's part in its pool, ready to draw: both shares on one scale. */
+export interface BalanceRow {
+  id: string
+  name: string
+  state: PoolShareDto['state']
+  requestShare: number | null
+  capacityShare: number
+  /** 0 to 1 of the scale, for the two bars. */
+  requestWidth: number
+  capacityWidth: number
+  requestText: string
+  capacityText: string
+  /** Request share ÷ capacity share; null without calls or without capacity. */
+  ratio: number | null
+}
+
+/** A pool's shares, ready to draw. */
+export interface BalanceData {
+  rows: BalanceRow[]
+  /** What the imbalance means, in a sentence. */
+  meaning: string
+}
+
+/**
+ * Prepares the paired bars. The scale ends at the largest share, so that ten equal servers are not ten slivers; rows stay
+ * in order of name, because they are looked for by it.
+ */
+export function prepareBalance(
+  pool: readonly PoolShareDto[],
+  imbalance: number | null,
+): BalanceData {
+  const top = Math.max(0, ...pool.flatMap((s) => [s.requestShare ?? 0, s.capacityShare]))
+  const rows = pool
+    .map((server): BalanceRow => {
+      const { id, name, state, requestShare, capacityShare } = server
+      return {
+        id,
+        name,
+        state,
+        requestShare,
+        capacityShare,
+        requestWidth: top === 0 ? 0 : (requestShare ?? 0) / top,
+        capacityWidth: top === 0 ? 0 : capacityShare / top,
+        requestText: quantityText(formatPercent(requestShare)),
+        capacityText: quantityText(formatPercent(capacityShare)),
+        ratio: requestShare === null || capacityShare === 0 ? null : requestShare / capacityShare,
+      }
+    })
+    .sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }))
+  return { rows, meaning: meaningOf(rows, imbalance) }
+}
+
+function meaningOf(rows: readonly BalanceRow[], imbalance: number | null): string {
+  const able = rows.filter((row) => row.capacityShare > 0)
+  if (able.length === 0) return 'No server of this pool is ready, so there is no capacity to share.'
+  if (imbalance === null) return 'No calls in the last 10 minutes.'
+  if (able.length === 1 && rows.length === 1) return 'It is alone in its pool: all calls are its.'
+  if (imbalance <= 1.1) return 'Calls follow capacity: none gets over 1.1 times its part.'
+  const worst = able.reduce((a, b) => ((b.ratio ?? 0) > (a.ratio ?? 0) ? b : a))
+  const out = rows.find((row) => row.capacityShare === 0 && (row.requestShare ?? 0) > 0)
+  return `${worst.name} gets ${imbalance.toFixed(1)} times its part of the calls: ${worst.requestText} with ${worst.capacityText} of the capacity.${out ? ` ${out.name} had a part until it went.` : ''}`
+}

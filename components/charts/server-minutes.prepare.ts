@@ -1,0 +1,127 @@
+import type { ServerMinuteDto } from '../../server/wire/server-detail.ts'
+import { durationText } from '../format/numbers.ts'
+import { linearTicks } from './distribution.prepare.ts'
+
+/** How calls ended, in the order they are stacked. `failed`: no answer, or one of 5xx. */
+export const CALL_ENDS = ['answered', 'failed', 'busy', 'refused', 'corrupt'] as const
+export type CallEnd = (typeof CALL_ENDS)[number]
+
+/** One minute of a server's calls; latencies are null in a minute without a score, a gap. */
+export interface CallMinute extends Record<CallEnd, number> {
+  atMs: number
+  requests: number
+  errors: number
+  retries: number
+  copies: number
+  p50Ms: number | null
+  p99Ms: number | null
+  /** The minute that runs: its bar still grows and is drawn paler. */
+  running: boolean
+}
+
+/** The last hour of a server, ready to draw. */
+export interface ServerMinutesData {
+  /** 61: an hour and the minute that runs, the oldest first. */
+  minutes: CallMinute[]
+  /** Over those minutes. */
+  totals: Record<CallEnd | 'requests' | 'errors' | 'retries' | 'copies', number>
+  /** Minutes with a latency. */
+  timed: number
+  countTicks: { at: number; label: string }[]
+  latencyTicks: { at: number; label: string }[]
+  /** Before the hour: the last minute with a call; null without one. */
+  lastCallMs: number | null
+}
+
+const MINUTE_MS = 60_000
+const MINUTES = 61
+
+/**
+ * Prepares the last hour up to `nowMs`. The service lists only minutes with a call: in the others there were none, so
+ * their counts are zeros and their latencies gaps. Failures of all kinds are in `errors`; what is neither busy, refused
+ * nor corrupt is `failed`. A call may end in a later minute than it began, so what was answered is never below zero.
+ */
+export function prepareServerMinutes(
+  rows: readonly ServerMinuteDto[],
+  nowMs: number,
+): ServerMinutesData {
+  const byMinute = new Map(rows.map((row) => [Math.floor(Date.parse(row.minute) / MINUTE_MS), row]))
+  // A service whose clock is ahead of the browser's must not lose its newest minute.
+  const last = Math.max(Math.floor(nowMs / MINUTE_MS), ...byMinute.keys())
+  const minutes = Array.from({ length: MINUTES }, (_, i): CallMinute => {
+    const minute = last - (MINUTES - 1) + i
+    return { ...countsOf(byMinute.get(minute)), atMs: minute * MINUTE_MS, running: minute === last }
+  })
+  const sum = (key: CallEnd | 'requests' | 'errors' | 'retries' | 'copies') =>
+    minutes.reduce((n, minute) => n + minute[key], 0)
+  const times = minutes.flatMap(({ p99Ms, p50Ms }) => [p50Ms ?? 0, p99Ms ?? 0])
+  const before = rows.filter((row) => Date.parse(row.minute) < (minutes[0]?.atMs ?? 0)).at(-1)
+  return {
+    minutes,
+    totals: {
+      requests: sum('requests'),
+      errors: sum('errors'),
+      retries: sum('retries'),
+      copies: sum('copies'),
+      answered: sum('answered'),
+      failed: sum('failed'),
+      busy: sum('busy'),
+      refused: sum('refused'),
+      corrupt: sum('corrupt'),
+    },
+    timed: minutes.filter((minute) => minute.p50Ms !== null).length,
+    countTicks: linearTicks(
+      Math.max(
+        ...minutes.map((minute) =>
+          Math.max(
+            CALL_ENDS.reduce((n, end) => n + minute[end], 0),
+            minute.retries,
+            minute.copies,
+          ),
+        ),
+      ),
+    ),
+    latencyTicks: durationTicks(Math.max(...times)),
+    lastCallMs: before ? Date.parse(before.minute) : null,
+  }
+}
+
+function countsOf(row: ServerMinuteDto | undefined): Omit<CallMinute, 'atMs' | 'running'> {
+  if (row === undefined) {
+    const none = { answered: 0, failed: 0, busy: 0, refused: 0, corrupt: 0 }
+    return { ...none, requests: 0, errors: 0, retries: 0, copies: 0, p50Ms: null, p99Ms: null }
+  }
+  const { requests, errors, retries, copies, busy, client, corrupt, p50Ms, p99Ms } = row
+  return {
+    answered: Math.max(0, requests - errors),
+    failed: Math.max(0, errors - busy - client - corrupt),
+    busy,
+    refused: client,
+    corrupt,
+    requests,
+    errors,
+    retries,
+    copies,
+    p50Ms,
+    p99Ms,
+  }
+}
+
+/** Three to six round durations from 0 to at least `mostMs`: 1, 2 or 5 times a power of ten of what a person would say. */
+export function durationTicks(mostMs: number): { at: number; label: string }[] {
+  if (!(mostMs > 0)) return [{ at: 0, label: '0' }]
+  const [unit] = [60_000, 1_000, 1].filter((each) => mostMs >= 2 * each || each === 1)
+  const rough = mostMs / (unit as number) / 4
+  const magnitude = 10 ** Math.floor(Math.log10(rough))
+  const step =
+    ([1, 2, 5, 10].find((m) => m * magnitude >= rough * 0.999) ?? 10) * magnitude * (unit as number)
+  const ticks: { at: number; label: string }[] = []
+  for (let i = 0; ; i++) {
+    const at = Number((i * step).toPrecision(12))
+    ticks.push({
+      at,
+      label: at === 0 ? '0' : durationText(at).replace(/\.0+(?=\D)|(\.\d*?)0+(?=\D)/, '$1'),
+    })
+    if (at >= mostMs) return ticks
+  }
+}

@@ -1,0 +1,79 @@
+import type { ServerEventDto } from '../../server/wire/server-detail.ts'
+
+/** A stretch of time in one state; `from` and `to` are 0 to 1 along the band. */
+export interface BandSegment {
+  state: string
+  from: number
+  to: number
+  sinceMs: number
+  untilMs: number
+}
+
+/** A change of health or of the process, 0 to 1 along the band. */
+export interface BandMark {
+  id: number
+  kind: 'health' | 'process'
+  to: string
+  at: number
+}
+
+/** A server's states over time, ready to draw. */
+export interface StateBandData {
+  segments: BandSegment[]
+  marks: BandMark[]
+  startMs: number
+  endMs: number
+  /** The length of the band in words. */
+  span: string
+}
+
+const MIN = 60_000
+const HOUR = 60 * MIN
+const SPANS: readonly [ms: number, words: string][] = [
+  [10 * MIN, 'last 10 min'],
+  [HOUR, 'last hour'],
+  [6 * HOUR, 'last 6 h'],
+  [24 * HOUR, 'last 24 h'],
+  [7 * 24 * HOUR, 'last 7 d'],
+  [30 * 24 * HOUR, 'last 30 d'],
+]
+/** The band is as long as it takes to hold so many of the newest changes of state: one outage of seconds in a week is
+ * seen in the list, not in a band. */
+const CHANGES_SHOWN = 8
+
+/**
+ * Prepares the band from events, the newest first, up to `nowMs`. Before the oldest event nothing is known: a gap, not a
+ * state. Without any change of state in the band, the state of `now` fills it from when it began.
+ */
+export function prepareStateBand(
+  events: readonly ServerEventDto[],
+  now: { state: string; sinceMs: number },
+  nowMs: number,
+): StateBandData {
+  const changes = events
+    .filter((event) => event.kind === 'state')
+    .map((event) => ({ ...event, ms: Date.parse(event.at) }))
+    .sort((a, b) => a.ms - b.ms || a.id - b.id)
+  const wanted = nowMs - (changes.at(-CHANGES_SHOWN)?.ms ?? changes[0]?.ms ?? now.sinceMs)
+  const [spanMs, span] = SPANS.find(([ms]) => ms >= wanted) ?? (SPANS.at(-1) as [number, string])
+  const startMs = nowMs - spanMs
+  const place = (ms: number) => Math.min(1, Math.max(0, (ms - startMs) / spanMs))
+  const starts = changes.map(({ to, ms }) => ({ state: to, ms }))
+  const first = changes[0]
+  const oldestMs = Math.min(...events.map((event) => Date.parse(event.at)), now.sinceMs)
+  // Older changes may have been pushed out of the list: what the oldest one came from held until then.
+  if (first?.from && oldestMs < first.ms) starts.unshift({ state: first.from, ms: oldestMs })
+  if (starts.length === 0) starts.push({ state: now.state, ms: now.sinceMs })
+  const segments = starts.flatMap(({ state, ms }, i): BandSegment[] => {
+    const untilMs = Math.min(nowMs, starts[i + 1]?.ms ?? nowMs)
+    if (untilMs <= startMs || untilMs < ms) return []
+    return [{ state, from: place(ms), to: place(untilMs), sinceMs: ms, untilMs }]
+  })
+  const marks = events.flatMap((event): BandMark[] => {
+    const ms = Date.parse(event.at)
+    return event.kind === 'state' || ms < startMs
+      ? []
+      : [{ id: event.id, kind: event.kind, to: event.to, at: place(ms) }]
+  })
+  return { segments, marks, startMs, endMs: nowMs, span }
+}

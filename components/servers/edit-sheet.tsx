@@ -1,0 +1,111 @@
+'use client'
+
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import type { ServerDto } from '../../server/wire/servers.ts'
+import { describeFailure } from '../api/failure.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { Button } from '../ui/button.tsx'
+import { Sheet } from '../ui/dialog.tsx'
+import { FieldAbout, TextField } from '../ui/field.tsx'
+import { LimitFields } from './limit-fields.tsx'
+import {
+  type EditDraft,
+  editDraft,
+  type FieldErrors,
+  placeFailure,
+  prepareUpdate,
+} from './register-form.prepare.ts'
+import { ENGINE_WORDS, KIND_WORDS } from './server-words.ts'
+
+/** Changes what may be changed of a server; a new address or key has it asked and tested again first. */
+export function EditSheet({ server, onClose }: { server: ServerDto | null; onClose(): void }) {
+  return (
+    <Sheet open={server !== null} onClose={onClose} title={server ? `Edit ${server.name}` : 'Edit'}>
+      {server && <EditForm key={server.id} server={server} onClose={onClose} />}
+    </Sheet>
+  )
+}
+
+function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  // What changes under the form while it is open does not change what is being typed.
+  const [before] = useState(server)
+  const [draft, setDraft] = useState<EditDraft>(() => editDraft(before))
+  const [errors, setErrors] = useState<FieldErrors>({})
+  const update = useMutation(
+    trpc.servers.update.mutationOptions({
+      onError: (error) => setErrors(placeFailure(describeFailure(error))),
+      onSuccess: () => {
+        void queryClient.invalidateQueries(trpc.servers.pathFilter())
+        onClose()
+      },
+    }),
+  )
+  const change = (part: Partial<EditDraft>) => {
+    setDraft({ ...draft, ...part })
+    const left = { ...errors }
+    for (const name of Object.keys(part)) delete left[name as keyof FieldErrors]
+    setErrors(left)
+  }
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    const prepared = prepareUpdate(before, draft)
+    if ('errors' in prepared) setErrors(prepared.errors)
+    else if (prepared.input === null) onClose()
+    else {
+      setErrors({})
+      update.mutate(prepared.input)
+    }
+  }
+  const asks = draft.url.trim() !== before.url || draft.apiKey !== '' || draft.removeKey
+  return (
+    <form onSubmit={submit} noValidate className="flex min-h-full flex-col">
+      <div className="flex-1 space-y-4 px-5 py-4">
+        <p className="text-ink-2">
+          {ENGINE_WORDS[before.engine]}, gives {KIND_WORDS[before.kind]} of{' '}
+          <span className="font-mono text-xs">{before.model}</span>. To change these, register it
+          again.
+        </p>
+        <TextField
+          label="Address"
+          mono
+          autoFocus
+          hint="A new address is asked and tested before it is saved."
+          value={draft.url}
+          error={errors.url ?? errors.model ?? errors.engine}
+          onChange={(event) => change({ url: event.target.value })}
+        />
+        <LimitFields
+          draft={draft}
+          errors={errors}
+          keyHint="Empty: it keeps the one it has."
+          keyDisabled={draft.removeKey}
+          onChange={change}
+        />
+        <label className="flex cursor-pointer items-center gap-2.5">
+          <input
+            type="checkbox"
+            checked={draft.removeKey}
+            onChange={(event) => change({ removeKey: event.target.checked, apiKey: '' })}
+            className="accent-(--accent-fill)"
+          />
+          Remove its key
+        </label>
+        <FieldAbout error={errors.form ?? errors.kind ?? errors.name} />
+      </div>
+      <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
+        {update.isPending && asks && (
+          <span className="mr-auto min-w-0 truncate text-xs text-ink-2" role="status">
+            Asking {draft.url.trim()} who it is, and testing its scores…
+          </span>
+        )}
+        <Button onClick={onClose}>Close</Button>
+        <Button type="submit" variant="primary" busy={update.isPending}>
+          Save
+        </Button>
+      </footer>
+    </form>
+  )
+}

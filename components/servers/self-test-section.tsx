@@ -1,0 +1,110 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { formatScore } from '../format/numbers.ts'
+import { Button } from '../ui/button.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { VerdictView } from '../ui/status.tsx'
+import { SelfTestFacts } from './self-test-facts.tsx'
+import type { ServerActions } from './server-actions.tsx'
+import { ServerName } from './server-cells.tsx'
+import { isTrusted } from './server-words.ts'
+
+/** Whether its scores are raw: what was sent, what came back, and what the others of its pool give for the same text. */
+export function SelfTestSection({
+  server,
+  actions,
+}: {
+  server: ServerDetailDto
+  actions: ServerActions
+}) {
+  const { selfTest } = server
+  const untrusted = selfTest !== null && !isTrusted(selfTest.verdict)
+  return (
+    <Section
+      title="Self-test"
+      note={server.kind === 'discriminative' ? 'are its scores raw, of whole texts?' : undefined}
+      actions={
+        untrusted &&
+        !selfTest.overridden && (
+          <Button small onClick={() => actions.ask('trust')}>
+            Use it all the same…
+          </Button>
+        )
+      }
+    >
+      <div className="space-y-4 px-5 pb-5">
+        <SelfTestFacts test={selfTest} />
+        {server.kind === 'discriminative' && server.engine !== 'http' && (
+          <p className="text-xs text-ink-3">
+            Sent: one question with a right and a wrong answer, asked raw and, where the engine can,
+            activated; then long texts that differ in their last sentence alone. The right answer’s
+            raw score is the calibration score, which all servers of a model must agree on to 5 %.
+          </p>
+        )}
+      </div>
+      {selfTest !== null && selfTest.calibration !== null && server.pool.length > 1 && (
+        <PoolCalibration server={server} own={selfTest.calibration} />
+      )}
+    </Section>
+  )
+}
+
+function PoolCalibration({ server, own }: { server: ServerDetailDto; own: number }) {
+  const trpc = useTRPC()
+  const servers = useQuery(
+    trpc.servers.list.queryOptions(undefined, { meta: { topics: ['servers'] } }),
+  )
+  const pool = (servers.data ?? []).filter((other) => other.model === server.model)
+  if (pool.length === 0) return null
+  return (
+    <Scroll label="Calibration over the pool">
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th scope="col">Calibration over the pool</th>
+            <th scope="col" className="end">
+              Score
+            </th>
+            <th scope="col" className="end">
+              From this one’s
+            </th>
+            <th scope="col">Verdict</th>
+          </tr>
+        </thead>
+        <tbody>
+          {pool.map((other) => {
+            const score = other.selfTest?.calibration ?? null
+            const away = score === null ? null : score - own
+            return (
+              <tr key={other.id}>
+                <td className="max-w-44">
+                  <ServerName
+                    name={other.name}
+                    {...(other.id === server.id ? {} : { id: other.id })}
+                  />
+                </td>
+                <td className="num end">{formatScore(score)}</td>
+                <td className="num end text-ink-2">
+                  {other.id === server.id || away === null
+                    ? '–'
+                    : `${away > 0 ? '+' : ''}${formatScore(away)}`}
+                </td>
+                <td>
+                  {other.selfTest ? (
+                    <VerdictView verdict={other.selfTest.verdict} detail={other.selfTest.detail} />
+                  ) : (
+                    '–'
+                  )}
+                </td>
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </Scroll>
+  )
+}

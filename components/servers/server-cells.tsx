@@ -1,0 +1,148 @@
+'use client'
+
+import { TriangleAlert } from 'lucide-react'
+import type { ServerDto } from '../../server/wire/servers.ts'
+import { hueOf } from '../charts/hue.ts'
+import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
+import { ageText } from '../format/time.ts'
+import { useNow } from '../live/live-provider.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { Ago } from '../ui/ago.tsx'
+import { ServerStateView, VerdictView } from '../ui/status.tsx'
+import { healthWords, serverHref } from './server-words.ts'
+
+/** A server's name with its hue, as on every page; a link where its id is known too. */
+export function ServerName({ name, id }: { name: string; id?: string }) {
+  const inside = (
+    <>
+      <span
+        className="size-2 shrink-0 rounded-[2px]"
+        style={{ background: hueOf('server', name) }}
+        aria-hidden
+      />
+      <span className="truncate">{name}</span>
+    </>
+  )
+  return id === undefined ? (
+    <span className="inline-flex min-w-0 items-center gap-2">{inside}</span>
+  ) : (
+    <PageLink
+      href={serverHref({ id, name })}
+      className="inline-flex min-w-0 items-center gap-2 font-medium hover:underline"
+    >
+      {inside}
+    </PageLink>
+  )
+}
+
+/** Calls in flight against the limit. */
+export function LoadBar({ server }: { server: Pick<ServerDto, 'inFlight' | 'limit'> }) {
+  const share = server.limit === 0 ? 0 : Math.min(1, server.inFlight / server.limit)
+  return (
+    <span className="flex items-center gap-2">
+      <span
+        className="h-1.5 w-14 overflow-hidden rounded-full bg-[color-mix(in_oklab,var(--ink)_9%,transparent)]"
+        aria-hidden
+      >
+        <span className="block h-full bg-ink-3" style={{ width: `${share * 100}%` }} />
+      </span>
+      <span className="num">
+        {formatCount(server.inFlight)}
+        <span className="unit">/{formatCount(server.limit)}</span>
+      </span>
+    </span>
+  )
+}
+
+/** Its state, and under it since when, or for how long it stays awake. */
+export function StateSince({ server }: { server: ServerDto }) {
+  return (
+    <span className="block leading-[17px]">
+      <ServerStateView state={server.state} cause={server.stateCause} />
+      <span className="block pl-5 text-2xs text-ink-3">
+        <AwakeOr server={server}>
+          <Ago at={server.stateSince} />
+        </AwakeOr>
+      </span>
+    </span>
+  )
+}
+
+/** For how much longer a woken server stays awake at least; else `children`. */
+export function AwakeOr({
+  server,
+  children,
+}: {
+  server: Pick<ServerDto, 'state' | 'awakeUntil'>
+  children?: React.ReactNode
+}) {
+  const now = useNow()
+  const left = server.awakeUntil === null || now === 0 ? 0 : Date.parse(server.awakeUntil) - now
+  // Batches prolong it by seconds at a time: under 10 s it is theirs, and would only flicker.
+  if (left < 10_000 || server.state === 'sleeping') return children ?? null
+  return <span className="num">awake {ageText(left)} more</span>
+}
+
+/** How the processes see it. */
+export function HealthCell({ health }: { health: ServerDto['health'] }) {
+  const { text, detail, tone } = healthWords(health)
+  const color = { ok: 'text-ink-2', idle: 'text-ink-3', warn: 'text-warn', bad: 'text-bad' }[tone]
+  return (
+    <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${color}`} title={detail}>
+      {(tone === 'warn' || tone === 'bad') && <TriangleAlert size={13} aria-hidden />}
+      {text}
+    </span>
+  )
+}
+
+/** The verdict on its scores, and whether somebody took the blame for it. */
+export function SelfTestCell({ test }: { test: ServerDto['selfTest'] }) {
+  if (test === null) return <span className="text-ink-3">–</span>
+  return (
+    <span className="block leading-[17px]">
+      <VerdictView verdict={test.verdict} detail={test.detail} />
+      {test.overridden && <span className="block pl-5 text-2xs text-warn">used all the same</span>}
+    </span>
+  )
+}
+
+/** Its share of the calls over its share of the capacity, as a pair of bars on a scale from 0 to 100 %. */
+export function ShareCell({
+  name,
+  requestShare,
+  capacityShare,
+}: {
+  name: string
+  requestShare: number | null
+  /** Null while not known. */
+  capacityShare: number | null
+}) {
+  const text = (share: number | null) => quantityText(formatPercent(share))
+  return (
+    <span className="inline-flex items-center gap-2">
+      <span className="flex w-16 flex-col gap-0.5" aria-hidden>
+        <span
+          className="block h-1.5 min-w-px rounded-[1px]"
+          style={{ width: `${(requestShare ?? 0) * 100}%`, background: hueOf('server', name) }}
+        />
+        <span
+          className="block h-1 min-w-px rounded-[1px] bg-ink-3 opacity-50"
+          style={{ width: `${(capacityShare ?? 0) * 100}%` }}
+        />
+      </span>
+      <span className="num whitespace-nowrap">
+        {text(requestShare)}
+        <span className="unit">&nbsp;of&nbsp;{text(capacityShare)}</span>
+      </span>
+    </span>
+  )
+}
+
+/** Its tags. */
+export function Tags({ tags }: { tags: readonly string[] }) {
+  return tags.map((tag) => (
+    <span key={tag} className="rounded border px-1 text-2xs font-normal text-ink-3">
+      {tag}
+    </span>
+  ))
+}

@@ -1,0 +1,147 @@
+'use client'
+
+import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
+import { hueOf } from '../charts/hue.ts'
+import type { ServerMinutesData } from '../charts/server-minutes.prepare.ts'
+import { Sparkline } from '../charts/sparkline.tsx'
+import {
+  formatCompact,
+  formatCount,
+  formatDuration,
+  formatPercent,
+  formatRate,
+  plural,
+  quantityText,
+} from '../format/numbers.ts'
+import { useTrail } from '../overview/trail.ts'
+import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
+
+/** Rate, latency, errors, load and share of a server, with their last hour. */
+export function ServerFigures({
+  server,
+  minutes: { minutes, totals },
+}: {
+  server: ServerDetailDto
+  minutes: ServerMinutesData
+}) {
+  const inFlight = useTrail(server.inFlight)
+  const color = hueOf('server', server.name)
+  const p50 = formatDuration(server.p50Ms)
+  const p99 = formatDuration(server.p99Ms)
+  const share = formatPercent(server.share)
+  const own = server.pool.find((part) => part.id === server.id)
+  const hour = minutes.slice(-60)
+  const failed =
+    totals.requests + totals.errors === 0
+      ? null
+      : totals.errors / Math.max(totals.requests, totals.errors)
+  const errors = formatPercent(failed)
+  return (
+    <FigureStrip label={`Figures of ${server.name}`}>
+      <Figure
+        label="Calls"
+        value={formatRate(server.requestsPerSecond)}
+        unit="req/s"
+        detail={`${formatCompact(server.requests)} since registered`}
+      >
+        <Sparkline
+          readings={hour.map((minute) => minute.requests)}
+          label="Calls a minute, last hour"
+          color={color}
+        />
+      </Figure>
+      <Figure
+        label="p50"
+        value={p50.value}
+        {...(p50.unit ? { unit: p50.unit } : {})}
+        detail="last 10 min"
+      >
+        <Sparkline
+          readings={hour.map((minute) => minute.p50Ms)}
+          label="p50 a minute, last hour"
+          color={color}
+        />
+      </Figure>
+      <Figure
+        label="p99"
+        value={p99.value}
+        {...(p99.unit ? { unit: p99.unit } : {})}
+        detail="last 10 min"
+      >
+        <Sparkline
+          readings={hour.map((minute) => minute.p99Ms)}
+          label="p99 a minute, last hour"
+          color={color}
+        />
+      </Figure>
+      <Figure
+        label="Errors"
+        value={errors.value}
+        {...(errors.unit ? { unit: errors.unit } : {})}
+        detail={
+          totals.requests === 0
+            ? 'no calls in the last hour'
+            : `${formatCount(totals.errors)} of ${plural(totals.requests, 'call')}, last hour`
+        }
+      >
+        <Sparkline
+          readings={hour.map((minute) => minute.errors)}
+          label="Errors a minute, last hour"
+          color="var(--bad)"
+        />
+      </Figure>
+      <Figure
+        label="In flight"
+        value={formatCount(server.inFlight)}
+        unit={`of ${formatCount(server.limit)}`}
+        detail={server.limitGiven ? 'limit given' : 'limit found by measuring'}
+      >
+        <Sparkline
+          readings={inFlight}
+          label="Calls in flight since the page was opened"
+          color="var(--data-6)"
+        />
+      </Figure>
+      <Figure
+        label="Share of the pool’s calls"
+        value={share.value}
+        {...(share.unit ? { unit: share.unit } : {})}
+        detail={
+          own === undefined || own.capacityShare === 0
+            ? 'not ready: no capacity now'
+            : `with ${quantityText(formatPercent(own.capacityShare))} of the capacity`
+        }
+      >
+        <ShareBar share={server.share} capacity={own?.capacityShare ?? 0} color={color} />
+      </Figure>
+    </FigureStrip>
+  )
+}
+
+/** The share as a bar, the capacity as the mark it should reach. */
+function ShareBar({
+  share,
+  capacity,
+  color,
+}: {
+  share: number | null
+  capacity: number
+  color: string
+}) {
+  return (
+    <span className="relative flex h-full items-center" aria-hidden>
+      <span className="block h-2 w-full overflow-hidden rounded-[2px] bg-[color-mix(in_oklab,var(--ink)_7%,transparent)]">
+        <span
+          className="block h-full"
+          style={{ width: `${(share ?? 0) * 100}%`, background: color }}
+        />
+      </span>
+      {capacity > 0 && (
+        <span
+          className="absolute h-4 w-0.5 -translate-x-1/2 bg-ink"
+          style={{ left: `${capacity * 100}%` }}
+        />
+      )}
+    </span>
+  )
+}

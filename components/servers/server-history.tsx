@@ -1,0 +1,269 @@
+'use client'
+
+import { ArrowRight, ChevronRight } from 'lucide-react'
+import { Fragment, useMemo, useState } from 'react'
+import type { ServerDetailDto, ServerEventDto } from '../../server/wire/server-detail.ts'
+import { prepareStateBand, type StateBandData } from '../charts/state-band.prepare.ts'
+import { durationText, formatCount } from '../format/numbers.ts'
+import { clockTime, dateTime } from '../format/time.ts'
+import { Ago } from '../ui/ago.tsx'
+import { Button } from '../ui/button.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { stateLook, type Tone } from '../ui/status.tsx'
+import { type EvidenceRow, prepareEvidence } from './evidence.prepare.ts'
+
+/** Which events are listed. */
+export type EventKind = 'all' | ServerEventDto['kind']
+
+const SHOWN_FIRST = 12
+
+const FILL: Record<Tone, string> = {
+  ok: 'bg-ok',
+  run: 'bg-accent',
+  warn: 'bg-warn',
+  bad: 'hatch',
+  idle: 'bg-ink-3 opacity-45',
+}
+const INK: Record<Tone, string> = {
+  ok: 'text-ok',
+  run: 'text-accent',
+  warn: 'text-warn',
+  bad: 'text-bad',
+  idle: 'text-ink-2',
+}
+
+/** What happened to it: the registry's states over time, and every change with its cause and what was seen. */
+export function ServerHistory({
+  server,
+  nowMs,
+  kind,
+  onKind,
+}: {
+  server: ServerDetailDto
+  nowMs: number
+  kind: EventKind
+  onKind(kind: EventKind): void
+}) {
+  const [all, setAll] = useState(false)
+  const { events, state, stateSince } = server
+  // To 10 s: the band must not be laid out anew each second.
+  const to10s = Math.ceil(nowMs / 10_000) * 10_000
+  const band = useMemo(
+    () => prepareStateBand(events, { state, sinceMs: Date.parse(stateSince) }, to10s),
+    [events, state, stateSince, to10s],
+  )
+  const listed = kind === 'all' ? events : events.filter((event) => event.kind === kind)
+  const shown = all ? listed : listed.slice(0, SHOWN_FIRST)
+  return (
+    <Section
+      title="History"
+      note={`${formatCount(events.length)}${events.length === 200 ? ' newest' : ''} events`}
+      className="border-t"
+      actions={
+        <Segmented
+          label="Events of"
+          value={kind}
+          onChange={onKind}
+          options={[
+            { value: 'all', label: 'All' },
+            { value: 'state', label: 'State' },
+            { value: 'health', label: 'Health' },
+            { value: 'process', label: 'Process' },
+          ]}
+        />
+      }
+    >
+      {nowMs > 0 && <StateBand band={band} />}
+      {listed.length === 0 ? (
+        <p className="px-5 pb-5 text-ink-2">{NOTHING[kind]}</p>
+      ) : (
+        <Scroll label="History">
+          <table className="grid-table">
+            <thead>
+              <tr>
+                <th scope="col">When</th>
+                <th scope="col">What</th>
+                <th scope="col">From</th>
+                <th scope="col">To</th>
+                <th scope="col" className="w-full">
+                  Cause
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {shown.map((event) => (
+                <EventRow key={event.id} event={event} />
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+      {listed.length > shown.length && (
+        <div className="px-5 py-3">
+          <Button small variant="quiet" onClick={() => setAll(true)}>
+            Show all {formatCount(listed.length)}
+          </Button>
+        </div>
+      )}
+    </Section>
+  )
+}
+
+const NOTHING: Record<EventKind, string> = {
+  all: 'Nothing happened to it yet.',
+  state: 'No change of its state is kept.',
+  health: 'No process ever doubted it: every call went well enough.',
+  process: 'This service runs no process for it, or nothing happened to it.',
+}
+
+const KINDS: Record<ServerEventDto['kind'], string> = {
+  state: 'State',
+  health: 'Health',
+  process: 'Process',
+}
+
+function EventRow({ event }: { event: ServerEventDto }) {
+  const [open, setOpen] = useState(false)
+  const evidence = prepareEvidence(event.evidence)
+  const process = event.kind === 'health' ? event.evidence?.process : undefined
+  return (
+    <Fragment>
+      <tr data-event={event.to} className={open ? '[&>td]:border-b-0' : undefined}>
+        <td className="text-ink-2" title={dateTime(Date.parse(event.at))}>
+          <span className="num">{clockTime(Date.parse(event.at))}</span>{' '}
+          <span className="text-xs text-ink-3">
+            <Ago at={event.at} />
+          </span>
+        </td>
+        <td className="text-ink-2">
+          {KINDS[event.kind]}
+          {typeof process === 'string' && (
+            <span className="unit">
+              {' '}
+              {process === 'server' ? 'in the server process' : `in ${process}`}
+            </span>
+          )}
+        </td>
+        <td>{event.from && <StateWord state={event.from} quiet />}</td>
+        <td>
+          <span className="inline-flex items-center gap-1.5">
+            {event.from && <ArrowRight size={12} className="-ml-4 text-ink-3" aria-label="to" />}
+            <StateWord state={event.to} />
+          </span>
+        </td>
+        <td className="max-w-[72ch] min-w-64 py-1.5 whitespace-normal!">
+          {evidence.length === 0 ? (
+            event.cause
+          ) : (
+            <button
+              type="button"
+              aria-expanded={open}
+              onClick={() => setOpen(!open)}
+              className="flex items-start gap-1 text-left hover:underline"
+            >
+              <ChevronRight
+                size={14}
+                className={`mt-[3px] shrink-0 text-ink-3 quick transition-transform ${open ? 'rotate-90' : ''}`}
+                aria-hidden
+              />
+              <span className="break-words">{event.cause || 'What was seen'}</span>
+            </button>
+          )}
+        </td>
+      </tr>
+      {open && (
+        <tr>
+          <td colSpan={4} className="h-auto!" />
+          <td className="h-auto! pb-3 whitespace-normal!">
+            <Evidence rows={evidence} />
+          </td>
+        </tr>
+      )}
+    </Fragment>
+  )
+}
+
+function StateWord({ state, quiet }: { state: string; quiet?: boolean }) {
+  const { text, tone } = stateLook(state)
+  return <span className={quiet ? 'text-ink-3' : INK[tone]}>{text.split(',')[0]}</span>
+}
+
+function Evidence({ rows }: { rows: readonly EvidenceRow[] }) {
+  return (
+    <dl className="grid max-w-[72ch] grid-cols-[auto_minmax(0,1fr)] gap-x-5 gap-y-0.5 pl-5 text-xs">
+      {rows.map(({ label, value, lines }) => (
+        <Fragment key={label}>
+          <dt className="text-ink-3">{label}</dt>
+          <dd className="num break-words">
+            {lines ? (
+              <pre className="overflow-x-auto rounded border bg-sunken p-2 font-mono text-2xs whitespace-pre-wrap">
+                {lines.join('\n')}
+              </pre>
+            ) : (
+              value
+            )}
+          </dd>
+        </Fragment>
+      ))}
+    </dl>
+  )
+}
+
+/** The registry's states as stretches of colour, changes of health as marks under them; the list below is its table. */
+function StateBand({ band }: { band: StateBandData }) {
+  const longest = band.segments.filter((segment) => segment.to - segment.from > 0.08)
+  return (
+    <div className="px-5 pb-3">
+      <div
+        role="img"
+        aria-label={`States, ${band.span}: ${band.segments
+          .map(
+            ({ state, sinceMs, untilMs }) =>
+              `${stateLook(state).text} for ${durationText(untilMs - sinceMs)}`,
+          )
+          .join(', ')}`}
+        className="relative h-4 overflow-hidden rounded-[3px] bg-[color-mix(in_oklab,var(--ink)_5%,transparent)]"
+      >
+        {band.segments.map((segment) => (
+          <span
+            key={`${segment.state}${segment.sinceMs}`}
+            title={`${stateLook(segment.state).text}, ${durationText(segment.untilMs - segment.sinceMs)} from ${dateTime(segment.sinceMs)}`}
+            className={`absolute inset-y-0 min-w-0.5 ${FILL[stateLook(segment.state).tone]}`}
+            style={{
+              left: `${segment.from * 100}%`,
+              width: `calc(${(segment.to - segment.from) * 100}% - 1px)`,
+            }}
+          />
+        ))}
+      </div>
+      {band.marks.length > 0 && (
+        <div className="relative mt-0.5 h-2" aria-hidden>
+          {band.marks.map((mark) => (
+            <span
+              key={mark.id}
+              className={`absolute h-2 w-0.5 ${FILL[stateLook(mark.to).tone]}`}
+              style={{ left: `${mark.at * 100}%` }}
+            />
+          ))}
+        </div>
+      )}
+      <div className="relative mt-1 h-4 text-2xs text-ink-3" aria-hidden>
+        {longest.map((segment) => (
+          <span
+            key={`${segment.state}${segment.sinceMs}`}
+            className="absolute truncate"
+            style={{
+              left: `${segment.from * 100}%`,
+              maxWidth: `${(segment.to - segment.from) * 100}%`,
+            }}
+          >
+            {stateLook(segment.state).text}
+          </span>
+        ))}
+        <span className="absolute right-0 bg-surface pl-2">{band.span}</span>
+      </div>
+    </div>
+  )
+}

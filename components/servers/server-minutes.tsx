@@ -1,0 +1,135 @@
+'use client'
+
+import { CALL_END_LOOK } from '../charts/call-ends.ts'
+import { ChartFrame } from '../charts/chart-frame.tsx'
+import { hueOf } from '../charts/hue.ts'
+import { CallsPlot, LatencyPlot } from '../charts/lazy-plots.tsx'
+import { CALL_ENDS, type ServerMinutesData } from '../charts/server-minutes.prepare.ts'
+import { durationText, formatCount, plural } from '../format/numbers.ts'
+import { clockTime, dateTime } from '../format/time.ts'
+
+/** p50 and p99 a minute over the last hour. */
+export function LatencyChart({ name, data }: { name: string; data: ServerMinutesData }) {
+  return (
+    <ChartFrame
+      title="Latency"
+      note={
+        data.timed === 0 ? (
+          'no score in the last hour'
+        ) : (
+          <span className="flex flex-wrap items-center gap-x-3">
+            <span>n = {plural(data.totals.answered, 'answered call')}, last hour</span>
+            <Stroke color={hueOf('server', name)} word="p50" />
+            <Stroke color={hueOf('server', name)} word="p99" dashed />
+          </span>
+        )
+      }
+      chart={
+        data.timed === 0 ? (
+          <Nothing data={data} />
+        ) : (
+          <LatencyPlot data={data} color={hueOf('server', name)} />
+        )
+      }
+      table={{
+        head: ['Minute', 'p50', 'p99', 'Answered'],
+        rows: data.minutes
+          .filter((minute) => minute.requests > 0 || minute.p50Ms !== null)
+          .toReversed()
+          .map((minute) => [
+            clockTime(minute.atMs).slice(0, 5),
+            durationText(minute.p50Ms),
+            durationText(minute.p99Ms),
+            formatCount(minute.answered),
+          ]),
+      }}
+    />
+  )
+}
+
+/** Calls a minute by how they ended, and of them those made again and copies. */
+export function CallsChart({ data, className }: { data: ServerMinutesData; className: string }) {
+  const { totals } = data
+  const shown = CALL_ENDS.filter((end) => totals[end] > 0)
+  return (
+    <ChartFrame
+      className={className}
+      title="Calls a minute"
+      note={
+        totals.requests === 0 ? (
+          'no call in the last hour'
+        ) : (
+          <span className="flex flex-wrap items-center gap-x-3">
+            <span>n = {formatCount(totals.requests)}, last hour</span>
+            {shown.map((end) => (
+              <span key={end} className="flex items-center gap-1.5">
+                <span
+                  className={`size-2 rounded-[2px] ${end === 'failed' ? 'hatch' : ''}`}
+                  style={end === 'failed' ? {} : { background: CALL_END_LOOK[end].color }}
+                  aria-hidden
+                />
+                {CALL_END_LOOK[end].word} {formatCount(totals[end])}
+              </span>
+            ))}
+            {totals.retries > 0 && (
+              <Stroke color="var(--ink)" word={`made again ${formatCount(totals.retries)}`} />
+            )}
+            {totals.copies > 0 && (
+              <Stroke color="var(--ink-3)" word={`copies ${formatCount(totals.copies)}`} dashed />
+            )}
+          </span>
+        )
+      }
+      chart={
+        totals.requests + totals.errors === 0 ? <Nothing data={data} /> : <CallsPlot data={data} />
+      }
+      table={{
+        head: [
+          'Minute',
+          'Calls',
+          ...CALL_ENDS.map((end) => CALL_END_LOOK[end].word),
+          'made again',
+          'copies',
+        ],
+        rows: data.minutes
+          .filter((minute) => minute.requests + minute.errors > 0)
+          .toReversed()
+          .map((minute) => [
+            clockTime(minute.atMs).slice(0, 5),
+            formatCount(minute.requests),
+            ...CALL_ENDS.map((end) => formatCount(minute[end])),
+            formatCount(minute.retries),
+            formatCount(minute.copies),
+          ]),
+      }}
+    />
+  )
+}
+
+function Stroke({ color, word, dashed }: { color: string; word: string; dashed?: boolean }) {
+  return (
+    <span className="flex items-center gap-1.5">
+      <svg width={14} height={8} aria-hidden>
+        <line
+          x2={14}
+          y1={4}
+          y2={4}
+          stroke={color}
+          strokeWidth={1.75}
+          strokeDasharray={dashed ? '4 3' : undefined}
+        />
+      </svg>
+      {word}
+    </span>
+  )
+}
+
+function Nothing({ data }: { data: ServerMinutesData }) {
+  return (
+    <p className="flex h-full items-center justify-center rounded-lg border border-dashed text-center text-ink-3">
+      {data.lastCallMs === null
+        ? 'A point a minute appears here as it is called.'
+        : `Its last call was in the minute of ${dateTime(data.lastCallMs).slice(0, 16)}.`}
+    </p>
+  )
+}

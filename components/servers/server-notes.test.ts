@@ -1,0 +1,46 @@
+import { describe, expect, test } from 'vitest'
+import type { ServerMonitorDto } from '../../server/wire/server-detail.ts'
+import type { ServerDto } from '../../server/wire/servers.ts'
+import { serverNotes } from './server-notes.prepare.ts'
+
+const READY: ServerDto = {
+  ...{ id: 's1', name: 'rm-1', url: 'http://h:1', engine: 'vllm', kind: 'discriminative' },
+  ...{ model: 'm', state: 'ready', stateCause: 'scores raw', stateSince: '', version: null },
+  ...{ maxModelLen: null, weight: 1, tags: [], inFlight: 0, limit: 8, limitGiven: false },
+  ...{ requests: 0, errors: 0, retries: 0, p50Ms: null, p99Ms: null, requestsPerSecond: 0 },
+  ...{ share: null, lastProbeAt: null, selfTest: null, rpm: null, tpm: null, warnings: [] },
+  ...{ canSleep: false, awakeUntil: null, launched: false },
+  health: { ok: 0, suspect: 0, out: 0, halfOpen: 0, slowStart: 0 },
+}
+const monitor = (over: Partial<ServerMonitorDto>): ServerMonitorDto => ({
+  ...{ serverId: 's1', serverName: 'rm-1', model: 'm', kind: 'black_hole' },
+  ...{ severity: 'error', text: 'sees it' },
+  ...over,
+})
+
+describe('what there is to know about a server', () => {
+  test('nothing of one that is ready and well, and nothing of another one’s monitors', () => {
+    expect(serverNotes(READY, [monitor({ serverId: 's2' })])).toEqual([])
+  })
+
+  test('the gravest comes first', () => {
+    const notes = serverNotes({ ...READY, warnings: ['old version'] }, [monitor({})])
+    expect(notes.map(({ level, text }) => [level, text])).toEqual([
+      ['error', 'sees it'],
+      ['warning', 'Old version.'],
+    ])
+  })
+
+  test('a server kept out for its scores is told once, not again by the monitor', () => {
+    const server: ServerDto = { ...READY, state: 'distrusted', stateCause: 'self-test squashed' }
+    const notes = serverNotes(server, [monitor({ kind: 'squashed_scores' })])
+    expect(notes.map((note) => note.title)).toEqual(['Kept out'])
+  })
+
+  test('draining says how much is left', () => {
+    const notes = (inFlight: number) =>
+      serverNotes({ ...READY, state: 'draining', stateCause: 'asked to drain', inFlight }, [])
+    expect(notes(3)[0]?.text).toBe('3 calls in flight to finish. Asked to drain.')
+    expect(notes(0)[0]?.text).toBe('Nothing in flight any more. Asked to drain.')
+  })
+})

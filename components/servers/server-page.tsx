@@ -1,0 +1,267 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { RefreshCw, ServerOff } from 'lucide-react'
+import { useRouter } from 'next/navigation'
+import { useMemo } from 'react'
+import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
+import { describeFailure } from '../api/failure.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { prepareServerMinutes } from '../charts/server-minutes.prepare.ts'
+import { formatCount } from '../format/numbers.ts'
+import { useLive, useNow } from '../live/live-provider.tsx'
+import { PageHeader } from '../shell/page-header.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { ActionMenu } from '../ui/action-menu.tsx'
+import { Button, buttonClass } from '../ui/button.tsx'
+import { CopyText } from '../ui/copy-text.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { FigureStripSkeleton } from '../ui/figure-strip.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
+import { ServerStateView } from '../ui/status.tsx'
+import { type UrlCodec, useUrl } from '../url/use-url.ts'
+import { EditSheet } from './edit-sheet.tsx'
+import { SelfTestSection } from './self-test-section.tsx'
+import { type ServerActions, useServerActions } from './server-actions.tsx'
+import { BalanceChart } from './server-balance.tsx'
+import { AwakeOr, ServerName, Tags } from './server-cells.tsx'
+import { ServerFigures } from './server-figures.tsx'
+import { type EventKind, ServerHistory } from './server-history.tsx'
+import { ServerLog } from './server-log.tsx'
+import { CallsChart, LatencyChart } from './server-minutes.tsx'
+import { ServerMonitors } from './server-monitors.tsx'
+import { serverNotes } from './server-notes.prepare.ts'
+import { ServerNotes } from './server-notes.tsx'
+import { ServerProcesses } from './server-processes.tsx'
+import { ENGINE_WORDS, KIND_WORDS, ratesWords } from './server-words.ts'
+
+interface ServerView {
+  edit: boolean
+  events: EventKind
+}
+
+const serverView: UrlCodec<ServerView> = {
+  parse: (params) => {
+    const events = params.get('events')
+    return {
+      edit: params.get('edit') === '1',
+      events: events === 'state' || events === 'health' || events === 'process' ? events : 'all',
+    }
+  },
+  write(view) {
+    const params = new URLSearchParams()
+    if (view.edit) params.set('edit', '1')
+    if (view.events !== 'all') params.set('events', view.events)
+    return params
+  },
+}
+
+/** One server: what state it is in and why, what it gets and gives, and what is wrong with it if anything is. */
+export function ServerPage({ serverRef }: { serverRef: { id: string } | { name: string } }) {
+  const trpc = useTRPC()
+  const detail = useQuery(
+    trpc.servers.get.queryOptions(serverRef, { meta: { topics: ['servers'] } }),
+  )
+  // Removed while it is looked at: its last numbers would go on looking alive.
+  const gone = detail.error !== null && describeFailure(detail.error).reason === 'server_not_found'
+  if (detail.data && !gone) return <Loaded server={detail.data} />
+  const called = 'name' in serverRef ? serverRef.name : serverRef.id
+  return (
+    <>
+      <PageHeader parent={{ href: '/servers', label: 'Servers' }} title={called} />
+      {gone ? (
+        <Empty
+          icon={ServerOff}
+          title={`There is no server “${called}”`}
+          actions={
+            <>
+              <PageLink href="/servers" className={buttonClass('plain', true)}>
+                All servers
+              </PageLink>
+              <PageLink href="/servers?register=1" className={buttonClass('plain', true)}>
+                Register one
+              </PageLink>
+            </>
+          }
+        >
+          It was never registered, or it was removed. What a removed server scored stays on its
+          samples, under its name.
+        </Empty>
+      ) : (
+        <QueryView query={detail} skeleton={<ServerSkeleton />}>
+          {() => null}
+        </QueryView>
+      )}
+    </>
+  )
+}
+
+function Loaded({ server }: { server: ServerDetailDto }) {
+  const router = useRouter()
+  const [view, setView] = useUrl(serverView)
+  const actions = useServerActions(server, {
+    onEdit: () => setView({ edit: true }, 'push'),
+    onRemoved: () => router.push('/servers'),
+  })
+  return (
+    <>
+      <PageHeader
+        parent={{ href: '/servers', label: 'Servers' }}
+        title={<ServerName name={server.name} />}
+        state={
+          <>
+            <ServerStateView state={server.state} cause={server.stateCause} />
+            <span className="hidden text-ink-3 md:inline">
+              <AwakeOr server={server} />
+            </span>
+          </>
+        }
+        actions={<HeaderActions server={server} actions={actions} />}
+      />
+      <Identity server={server} />
+      <Body server={server} actions={actions} view={view} setView={setView} />
+      {actions.windows}
+      <EditSheet server={view.edit ? server : null} onClose={() => setView({ edit: false })} />
+    </>
+  )
+}
+
+function HeaderActions({ server, actions }: { server: ServerDetailDto; actions: ServerActions }) {
+  const { state } = server
+  return (
+    <>
+      {state === 'sleeping' ? (
+        <Button small variant="primary" onClick={() => actions.ask('wake')}>
+          Wake
+        </Button>
+      ) : (
+        <Button
+          small
+          busy={actions.probing}
+          disabled={state === 'waking' || state === 'draining'}
+          onClick={actions.probe}
+        >
+          <RefreshCw size={14} aria-hidden />
+          <span className="max-sm:sr-only">{actions.probing ? 'Asking…' : 'Ask it now'}</span>
+        </Button>
+      )}
+      <ActionMenu label={`Actions for ${server.name}`} actions={actions.menu} />
+    </>
+  )
+}
+
+/** Who it is, in one line: address, engine, model, limits. */
+function Identity({ server }: { server: ServerDetailDto }) {
+  const rates = ratesWords(server)
+  return (
+    <dl className="flex flex-wrap items-baseline gap-x-6 gap-y-1 border-b px-5 py-2.5 text-xs">
+      <Fact label="Address">
+        <CopyText text={server.url} most={44} />
+      </Fact>
+      <Fact label="Engine">
+        {ENGINE_WORDS[server.engine]}
+        {server.version && <span className="unit"> {server.version}</span>}
+        {server.launched && <span className="unit"> started here</span>}
+      </Fact>
+      <Fact label="Gives">{KIND_WORDS[server.kind]}</Fact>
+      <Fact label="Model">
+        <CopyText text={server.model} most={40} />
+      </Fact>
+      {server.maxModelLen !== null && (
+        <Fact label="Longest text">
+          <span className="num">
+            {formatCount(server.maxModelLen)}
+            <span className="unit"> tokens</span>
+          </span>
+        </Fact>
+      )}
+      <Fact label="Weight">
+        <span className="num">{server.weight}</span>
+      </Fact>
+      {rates && (
+        <Fact label="A minute">
+          <span className="num">{rates}</span>
+        </Fact>
+      )}
+      {server.tags.length > 0 && (
+        <Fact label="Tags">
+          <span className="inline-flex gap-1">
+            <Tags tags={server.tags} />
+          </span>
+        </Fact>
+      )}
+    </dl>
+  )
+}
+
+function Fact({ label, children }: { label: string; children: React.ReactNode }) {
+  return (
+    <div className="flex min-w-0 items-baseline gap-1.5">
+      <dt className="text-ink-3">{label}</dt>
+      <dd className="min-w-0 truncate">{children}</dd>
+    </div>
+  )
+}
+
+function Body({
+  server,
+  actions,
+  view,
+  setView,
+}: {
+  server: ServerDetailDto
+  actions: ServerActions
+  view: ServerView
+  setView(change: Partial<ServerView>): void
+}) {
+  const now = useNow()
+  const { state } = useLive()
+  const seenMs = state.frozenAt ?? now
+  const minute = Math.floor(seenMs / 60_000) * 60_000
+  const minutes = useMemo(
+    () => prepareServerMinutes(server.minutes, minute),
+    [server.minutes, minute],
+  )
+  const notes = serverNotes(server, server.monitors)
+  return (
+    <>
+      {notes.length > 0 && <ServerNotes notes={notes} />}
+      {actions.refusal && <div className="border-b">{actions.refusal}</div>}
+      <ServerFigures server={server} minutes={minutes} />
+      <div className="grid lg:grid-cols-2">
+        <LatencyChart name={server.name} data={minutes} />
+        <CallsChart data={minutes} className="border-t lg:border-t-0 lg:border-l" />
+      </div>
+      <div className="grid border-t lg:grid-cols-2">
+        <BalanceChart server={server} />
+        <ServerProcesses server={server} className="border-t lg:border-t-0 lg:border-l" />
+      </div>
+      <div className="grid border-t lg:grid-cols-2">
+        <SelfTestSection server={server} actions={actions} />
+        <ServerMonitors server={server} className="border-t lg:border-t-0 lg:border-l" />
+      </div>
+      <ServerHistory
+        server={server}
+        nowMs={seenMs}
+        kind={view.events}
+        onKind={(events) => setView({ events })}
+      />
+      {server.launched && <ServerLog name={server.name} frozen={state.frozenAt !== null} />}
+    </>
+  )
+}
+
+function ServerSkeleton() {
+  return (
+    <>
+      <div className="h-10 border-b" />
+      <FigureStripSkeleton sparks />
+      <div className="grid py-4 lg:grid-cols-2">
+        <ChartSkeleton height={220} />
+        <ChartSkeleton height={220} />
+      </div>
+      <TableSkeleton columns={6} rows={6} />
+    </>
+  )
+}

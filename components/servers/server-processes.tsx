@@ -1,0 +1,111 @@
+import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
+import { formatCompact, formatCount, formatRate, plural } from '../format/numbers.ts'
+import { PageLink } from '../shell/page-link.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { HealthView } from '../ui/status.tsx'
+
+/** How each process that calls the server sees it: every one has a breaker and a limit of its own. */
+export function ServerProcesses({
+  server,
+  className,
+}: {
+  server: ServerDetailDto
+  className: string
+}) {
+  const ejections = server.workers.reduce((sum, worker) => sum + (worker.ejections ?? 0), 0)
+  return (
+    <Section
+      title="Breaker"
+      note={
+        server.workers.length === 0
+          ? undefined
+          : `${plural(server.workers.length, 'process', 'processes')}, ${ejections === 0 ? 'never put out' : `put out ${plural(ejections, 'time')}`}`
+      }
+      className={className}
+    >
+      {server.workers.length === 0 ? (
+        <p className="px-5 pb-5 text-ink-2">
+          No process reports of it yet. Each one that calls it appears here within a few seconds.
+        </p>
+      ) : (
+        <Scroll label="Breaker, by process">
+          <table className="grid-table">
+            <thead>
+              <tr>
+                <th scope="col">Process</th>
+                <th scope="col">Health</th>
+                <th scope="col" className="end" title="Faults in a row; five put it out">
+                  Faults
+                </th>
+                <th scope="col" className="end">
+                  In flight
+                </th>
+                <th scope="col" className="end" title="Leased of the server’s limit">
+                  Slots
+                </th>
+                <th
+                  scope="col"
+                  className="end"
+                  title="What this process lets itself have in flight"
+                >
+                  Limit
+                </th>
+                <th scope="col" className="end">
+                  Waiting
+                </th>
+                <th scope="col" className="end">
+                  Req/s
+                </th>
+                <th scope="col" className="end">
+                  Tokens/s
+                </th>
+                <th scope="col" className="end">
+                  Put out
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {server.workers.map((worker) => (
+                <tr key={worker.workerId} data-process={worker.workerId}>
+                  <td>
+                    {worker.workerId === 'server' ? (
+                      <span title="For the router address and probes">server process</span>
+                    ) : (
+                      <PageLink href="/workers" className="font-mono text-xs hover:underline">
+                        {worker.workerId}
+                      </PageLink>
+                    )}
+                  </td>
+                  <td>
+                    <HealthView health={worker.health ?? 'ok'} />
+                  </td>
+                  <td
+                    className={`num end ${worker.consecutiveFaults ? 'text-warn' : 'text-ink-3'}`}
+                  >
+                    {formatCount(worker.consecutiveFaults ?? 0)}
+                  </td>
+                  <td className="num end">{formatCount(worker.inFlight)}</td>
+                  <td className="num end">{formatCount(worker.slots)}</td>
+                  <td className="num end">
+                    {formatCount(worker.limit === undefined ? null : Math.round(worker.limit))}
+                  </td>
+                  <td className="num end">{formatCount(worker.waiting)}</td>
+                  <td className="num end">{formatRate(worker.requestsPerSecond)}</td>
+                  <td className="num end">
+                    {worker.tokensPerSecond == null
+                      ? '–'
+                      : formatCompact(Math.round(worker.tokensPerSecond))}
+                  </td>
+                  <td className={`num end ${worker.ejections ? '' : 'text-ink-3'}`}>
+                    {formatCount(worker.ejections ?? 0)}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+    </Section>
+  )
+}

@@ -1,0 +1,84 @@
+import { describe, expect, test } from 'vitest'
+import { prepareEvidence } from './evidence.prepare.ts'
+import {
+  fleetWords,
+  healthWords,
+  imbalanceWords,
+  ratesWords,
+  readServerRef,
+  serverHref,
+} from './server-words.ts'
+
+describe('words for servers', () => {
+  test('a fleet is calm while what is not ready rests as it was told', () => {
+    expect(fleetWords(['ready', 'sleeping', 'draining'])).toEqual({
+      text: '1 of 3 ready, 1 draining, 1 asleep',
+      calm: true,
+    })
+    expect(fleetWords(['ready', 'distrusted', 'dead']).calm).toBe(false)
+  })
+
+  test('of the processes’ views the worst is told first', () => {
+    const none = { ok: 0, suspect: 0, out: 0, halfOpen: 0, slowStart: 0 }
+    expect(healthWords(none)).toMatchObject({ text: '–', tone: 'idle' })
+    expect(healthWords({ ...none, ok: 3 })).toMatchObject({ text: 'ok', tone: 'ok' })
+    expect(healthWords({ ...none, ok: 2, out: 1, slowStart: 1 })).toEqual({
+      text: 'out in 1 of 4',
+      detail: 'out in 1 process, slow start in 1 process, ok in 2 processes',
+      tone: 'bad',
+    })
+    expect(healthWords({ ...none, halfOpen: 1 })).toMatchObject({ text: 'half open', tone: 'warn' })
+  })
+
+  test('imbalance and limits', () => {
+    expect([null, 1, 1.1, 1.43, 12.4].map(imbalanceWords)).toEqual([
+      'no calls yet',
+      'even',
+      'even',
+      '1.4×',
+      '12×',
+    ])
+    expect(ratesWords({ rpm: 600, tpm: 90_000 })).toBe('600 req · 90k tok')
+    expect(ratesWords({ rpm: null, tpm: null })).toBeNull()
+  })
+
+  test('every name a server may have leads to its page and back', () => {
+    for (const name of ['rm-1', 'a.b:c_d', 's3', 'x'.repeat(128)]) {
+      const href = serverHref({ id: 's3', name })
+      expect(readServerRef(href.slice('/servers/'.length))).toEqual({ name })
+    }
+    for (const name of ['.', '..', 'rm.rsc', 'rm.json']) {
+      expect(serverHref({ id: 's3', name })).toBe('/servers/~s3')
+    }
+    expect(readServerRef('~s3')).toEqual({ id: 's3' })
+    for (const bad of ['a b', '%zz', 'a%2Fb', '~3', '']) expect(readServerRef(bad)).toBeNull()
+  })
+})
+
+describe('evidence', () => {
+  test('is shown in words with units, never as it is stored', () => {
+    expect(
+      prepareEvidence({
+        probeMs: 1_240,
+        verdict: 'not_applicable',
+        told: true,
+        activated: null,
+        reason: 'server_unreachable',
+        pool: [{ name: 'rm-2', calibration: 2.5 }],
+        someNewThing: 3,
+        process: 'server',
+      }).map(({ label, value }) => `${label}: ${value.replace('\u00a0', ' ')}`),
+    ).toEqual([
+      'The probe took: 1.24 s',
+      'Verdict: not applicable',
+      'It told that it sleeps: yes',
+      'The pool’s calibration scores: rm-2 2.500',
+      'Some new thing: 3',
+      'Seen by: the server process',
+    ])
+    expect(prepareEvidence(null)).toEqual([])
+    expect(prepareEvidence({ lastLines: ['a', 'b'], pool: [] })).toEqual([
+      { label: 'Its last lines', value: '', lines: ['a', 'b'] },
+    ])
+  })
+})
