@@ -4,6 +4,7 @@ import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { AttemptDto } from '../wire/pages.ts'
+import type { ServerDetailDto } from '../wire/server-detail.ts'
 import type { ServerDto } from '../wire/servers.ts'
 import type {
   BatchSummary,
@@ -166,6 +167,17 @@ describe('limits, as the server sees them', () => {
 
 describe('two servers of a model', () => {
   it('share its samples by turns', async () => {
+    // Which server's lease comes first is chance: both are there before it is counted who gets what.
+    await waitFor('leases of both', async () => {
+      const { batchId } = await submit(rollouts(32), { model: MODEL })
+      await wait(batchId)
+      const [leased] = await service.sql<{ n: number }>(
+        `select count(*)::int as n from server where name in ('a', 'b') and
+           (select count(*) from lease where resource = 'server:' || server.id and slots > 0
+              and expires_at > clock_timestamp() + interval '500 milliseconds') = 2`,
+      )
+      return leased?.n === 2
+    })
     await Promise.all([a, b].map((rm) => rm.set({ delayMs: 2, resetCounters: true })))
     const { batchId } = await submit(rollouts(200), { model: MODEL })
     expect(await wait(batchId)).toMatchObject({ scored: 200, retries: 0 })
@@ -176,6 +188,30 @@ describe('two servers of a model', () => {
       g.samples.map((s) => s.serverName),
     )
     expect(names.filter((name) => name === 'a')).toHaveLength(inA)
+  })
+
+  it('tell on their pages what they did, and their part in the pool', async () => {
+    const detail = await waitFor('the minutes of both', async () => {
+      const now = await service.query<ServerDetailDto>('servers.get', { name: 'a' })
+      return now.minutes.length > 0 && now.imbalance !== null && now
+    })
+    expect(detail.minutes.at(-1)).toMatchObject({
+      minute: expect.stringMatching(/T\d\d:\d\d:00\.000Z$/),
+      requests: expect.any(Number),
+      errors: 0,
+      client: 0,
+      p50Ms: expect.any(Number),
+    })
+    expect(detail.pool.map((s) => s.name)).toEqual(['a', 'b'])
+    const sum = (values: (number | null)[]) => values.reduce<number>((n, x) => n + (x ?? 0), 0)
+    expect(sum(detail.pool.map((s) => s.capacityShare))).toBeCloseTo(1, 9)
+    expect(sum(detail.pool.map((s) => s.requestShare))).toBeCloseTo(1, 9)
+    expect(detail.imbalance).toBeGreaterThanOrEqual(1)
+    expect(detail.workers.map((w) => w.workerId)).toEqual(
+      expect.arrayContaining([expect.stringMatching(/^w\d+$/)]),
+    )
+    for (const worker of detail.workers) expect(worker.inFlight).toBeGreaterThanOrEqual(0)
+    expect(detail.health.out).toBe(0)
   })
 
   it('stand in for each other: a drained one gets nothing new', async () => {

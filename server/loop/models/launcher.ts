@@ -110,10 +110,16 @@ export class ServerLauncher {
   async stop(withinMs: number): Promise<void> {
     this.#stopping = true
     await Promise.all(
-      [...this.#running.values()].map((supervised) => {
+      [...this.#running.values()].map(async (supervised) => {
         supervised.stopping = true
         clearTimeout(supervised.timer)
-        return supervised.process?.stop(Math.min(withinMs, this.#o.timings.stopWithinMs))
+        // Workers on other machines may live on.
+        const gone = this.#o.registry.transition(supervised.id, {
+          to: 'unreachable',
+          cause: 'its process ends with the service',
+        })
+        await gone.catch(() => {})
+        await supervised.process?.stop(Math.min(withinMs, this.#o.timings.stopWithinMs))
       }),
     )
   }

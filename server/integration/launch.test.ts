@@ -1,0 +1,215 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { freePort } from '../../examples/processes/port.ts'
+import { inspectProcess } from '../store/postgres/processes.ts'
+import { expectRefusal } from '../testing/refusals.ts'
+import { rollouts } from '../testing/rollouts.ts'
+import { runToEnd, Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { ServerDetailDto, ServerLogDto } from '../wire/server-detail.ts'
+import type { ServerDto } from '../wire/servers.ts'
+import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+
+/** Servers the service starts itself: from its configuration, and by a call where that is allowed. */
+
+const MAIN = fileURLToPath(new URL('../../examples/simulated-rm/main.ts', import.meta.url))
+const KEY = 'sk-of-the-launched-0815'
+const TOKEN = 'hf_token_of_the_launched'
+
+let folder: string
+let service: Service
+let port: number
+
+/** A simulated server that says on its output what it should keep to itself, as some do. */
+const command = (...args: string[]) => [process.execPath, join(folder, 'indiscreet.mjs'), ...args]
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'rewardops-launch-'))
+  writeFileSync(
+    join(folder, 'indiscreet.mjs'),
+    `import { pathToFileURL } from 'node:url'
+console.log('non-default args:', process.argv.slice(2).join(' '))
+console.error('environment:', process.env.HF_TOKEN, process.env.REWARDOPS_DATA_DIR, process.env.PORT)
+process.argv[1] = ${JSON.stringify(MAIN)}
+await import(pathToFileURL(${JSON.stringify(MAIN)}).href)
+`,
+  )
+  port = await freePort()
+  const servers = [
+    {
+      name: 'launched',
+      engine: 'vllm',
+      port,
+      command: command('--port', String(port), '--api-key', KEY),
+      apiKey: KEY,
+      env: { HF_TOKEN: TOKEN },
+    },
+  ]
+  writeFileSync(join(folder, 'servers.json'), JSON.stringify(servers))
+  service = await Service.start({ env: { REWARDOPS_SERVERS_FILE: join(folder, 'servers.json') } })
+})
+afterAll(async () => {
+  const problems = service?.log.problems()
+  const end = await service?.stop().finally(() => service.destroy())
+  rmSync(folder, { recursive: true, force: true })
+  expect(end?.code).toBe(0)
+  expect(problems).toEqual([])
+})
+
+const get = (name: string) => service.query<ServerDetailDto>('servers.get', { name })
+const inState = (name: string, state: ServerDto['state']) =>
+  waitFor(`${name} to be ${state}`, async () => {
+    const server = await get(name)
+    return server.state === state && server
+  })
+/** The process that runs a launched server now. */
+function pidOf(name: string): number {
+  const text = readFileSync(join(service.dataDir, 'servers', `${name}.pid`), 'utf8')
+  return (JSON.parse(text) as { pid: number }).pid
+}
+const runs = (pid: number) => inspectProcess(pid)?.running === true
+const log = async (name: string, lines = 200) =>
+  (await service.query<ServerLogDto>('servers.log', { name, lines })).lines
+
+describe('a server of REWARDOPS_SERVERS_FILE', () => {
+  it('is started, tested, and scores', async () => {
+    const server = await inState('launched', 'ready')
+    expect(server).toMatchObject({ model: 'simulated-rm', launched: true, engine: 'vllm' })
+    expect(server.events.map((e) => e.to).reverse()).toEqual(['registering', 'probing', 'ready'])
+    const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+      run: 'launch',
+      step: 1,
+      samples: rollouts(16),
+      reward: { model: 'simulated-rm' },
+    })
+    const end = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+    expect(end).toMatchObject({ scored: 16, failed: 0 })
+  })
+
+  it('is started again when it ends, and how it ended is told, with its last words', async () => {
+    const pid = pidOf('launched')
+    process.kill(pid, 'SIGKILL')
+    await waitFor('another process', async () => {
+      const { events } = await get('launched')
+      return events.some((e) => e.cause.includes('SIGKILL')) && pidOf('launched') !== pid
+    })
+    const { events } = await inState('launched', 'ready')
+    const ended = events.find((e) => e.cause.includes('SIGKILL'))!
+    expect(ended).toMatchObject({
+      from: 'ready',
+      to: 'registering',
+      cause: expect.stringMatching(/started again in 1 s/),
+      evidence: { signal: 'SIGKILL', exitCode: null, livedMs: expect.any(Number) },
+    })
+    const lastLines = ended.evidence!.lastLines as string[]
+    expect(lastLines.join('\n')).toMatch(/non-default args: --port/)
+  })
+
+  it('keeps a log in which nothing secret stands; its environment has nothing of ours', async () => {
+    const lines = await log('launched')
+    expect(lines.join('\n')).toMatch(/ended with SIGKILL/)
+    expect(lines).toContain(`non-default args: --port ${port} --api-key ***`)
+    expect(lines).toContain('environment: *** undefined undefined')
+    expect(await log('launched', 1)).toEqual(lines.slice(-1))
+    const stored = await service.sql<{ text: string }>(
+      `select row_to_json(e)::text as text from server_event e
+       union all select (to_jsonb(s) - 'api_key')::text from server s`,
+    )
+    const files = readdirSync(join(service.dataDir, 'servers')).map((file) =>
+      readFileSync(join(service.dataDir, 'servers', file), 'utf8'),
+    )
+    const told = [
+      ...stored.map((row) => row.text),
+      ...files,
+      ...service.log.lines.map((line) => line.raw),
+      JSON.stringify([await get('launched'), lines]),
+    ]
+    expect(told.filter((text) => text.includes(KEY) || text.includes(TOKEN))).toEqual([])
+  })
+
+  it('is ended by the next start when the service was killed, and started anew', async () => {
+    const pid = pidOf('launched')
+    await service.kill9('all')
+    expect(runs(pid)).toBe(true)
+    await service.restart()
+    await waitFor('the end of what was left', () => !runs(pid))
+    await inState('launched', 'ready')
+    expect(pidOf('launched')).not.toBe(pid)
+    expect(service.log.find('earlier run left running').length).toBe(1)
+  })
+
+  it('ends with the service', async () => {
+    const pid = pidOf('launched')
+    expect(await service.stop()).toMatchObject({ code: 0 })
+    expect(runs(pid)).toBe(false)
+    await service.restart()
+    await inState('launched', 'ready')
+  })
+
+  it('that is wrong keeps the service from starting, and says where', async () => {
+    const file = join(folder, 'wrong.json')
+    writeFileSync(file, JSON.stringify([{ name: 'rm', engine: 'vllm', port: 1, apiKey: KEY }]))
+    const { code, stderr } = await runToEnd({ REWARDOPS_SERVERS_FILE: file })
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/REWARDOPS_SERVERS_FILE=.*wrong\.json: \[0\]\.command: is missing/)
+    expect(stderr).not.toContain(KEY)
+  })
+})
+
+describe('servers.launch', () => {
+  const input = (name: string, at: number, fields: object = {}) => ({
+    name,
+    engine: 'vllm',
+    port: at,
+    command: command('--port', String(at), '--model', name),
+    ...fields,
+  })
+
+  it('is refused unless it is allowed', async () => {
+    const answer = await service.post('servers.launch', JSON.stringify(input('more', 1)))
+    expectRefusal(answer, { status: 403, reason: 'launch_disabled', message: /not allowed/ })
+    const log = await service.raw('/api/trpc/servers.log?input={"name":"nobody"}')
+    expectRefusal(log, { status: 404, reason: 'server_not_found', message: 'nobody' })
+  })
+
+  it('starts a server that is stopped when removed; one that cannot start says why', async () => {
+    const allowed = await Service.start({ env: { REWARDOPS_ALLOW_LAUNCH: '1' } })
+    try {
+      const at = await freePort()
+      const begun = await allowed.mutate<ServerDto>('servers.launch', input('called', at))
+      expect(begun).toMatchObject({ state: 'registering', launched: true })
+      const state = async (name: string) =>
+        (await allowed.query<ServerDetailDto>('servers.get', { name })).state
+      await waitFor('a ready server', async () => (await state('called')) === 'ready')
+      // Its model was left to it.
+      expect(await allowed.query<ServerDto>('servers.get', { name: 'called' })).toMatchObject({
+        model: 'called',
+      })
+      // Started again with the service, from what was stored.
+      await allowed.stop()
+      await allowed.restart()
+      await waitFor('a ready server', async () => (await state('called')) === 'ready')
+      const pid = JSON.parse(readFileSync(join(allowed.dataDir, 'servers', 'called.pid'), 'utf8'))
+        .pid as number
+      await allowed.mutate('servers.remove', { name: 'called' })
+      expect(runs(pid)).toBe(false)
+      await allowed.mutate('servers.launch', {
+        ...input('missing', await freePort()),
+        command: ['/nowhere/vllm'],
+      })
+      const { events } = await waitFor('its end', async () => {
+        const server = await allowed.query<ServerDetailDto>('servers.get', { name: 'missing' })
+        return server.events.some((e) => e.kind === 'process') && server
+      })
+      expect(events[0]!.cause).toMatch(/could not be started \(ENOENT\); started again in \d+ s/)
+      const refused = await allowed.post('servers.launch', JSON.stringify(input('none', 0)))
+      expectRefusal(refused, { status: 400, reason: 'invalid_input', message: /^port: / })
+    } finally {
+      expect((await allowed.stop()).code).toBe(0)
+      await allowed.destroy()
+    }
+  })
+})
