@@ -1,0 +1,133 @@
+/** Numbers over the members of one group that have a score. */
+export interface GroupStatistics {
+  /** Members, failed ones included. */
+  members: number
+  scored: number
+  failed: number
+  /** null: no member has a score. */
+  mean: number | null
+  /** With n − 1; null below two scored members. */
+  std: number | null
+  min: number | null
+  max: number | null
+}
+
+/** How advantages are normalised. */
+export interface AdvantageOptions {
+  /** Divide by the group's standard deviation (upstream's `norm_adv_by_std_in_grpo`). Default true. */
+  normByStd?: boolean
+  /** Added to the standard deviation. Default 1e-6, as upstream. */
+  epsilon?: number
+}
+
+/**
+ * What a group's scores teach a policy: `varied` something, every other word nothing, and why:
+ * all members right · all wrong · all equal, and neither · all failed · only one with a score · no member at all.
+ */
+export type GroupSignal =
+  | 'varied'
+  | 'all_right'
+  | 'all_wrong'
+  | 'all_equal'
+  | 'all_failed'
+  | 'single'
+  | 'empty'
+
+/** Statistics of a group; `null` (and what is not finite) is a failed member and counts nowhere but in `failed`. */
+export function groupStatistics(scores: readonly (number | null)[]): GroupStatistics {
+  const valid = scores.filter(isScore)
+  const { mean, std, scale } = momentsOf(valid)
+  return {
+    members: scores.length,
+    scored: valid.length,
+    failed: scores.length - valid.length,
+    mean: valid.length === 0 ? null : mean * scale,
+    std: valid.length < 2 ? null : Math.min(std * scale, Number.MAX_VALUE),
+    min: valid.length === 0 ? null : smallest(valid),
+    max: valid.length === 0 ? null : largest(valid),
+  }
+}
+
+/**
+ * GRPO's advantages of one group, `(score − mean) / (std + epsilon)` with n − 1 as upstream has it, over the members
+ * that have a score: a failed one (`null`) moves neither mean nor deviation and gets `null` itself. Upstream scores it
+ * 0 and lets that 0 shift the whole group; to have its numbers, pass that 0.
+ *
+ * A group of one has mean 0 and deviation 1 (upstream), so its advantage is its score. The only one left of a larger
+ * group has nothing to be compared with: 0, not its score, which would outweigh every normalised advantage beside it.
+ */
+export function grpoAdvantages(
+  scores: readonly (number | null)[],
+  options: AdvantageOptions = {},
+): (number | null)[] {
+  const { normByStd = true, epsilon = 1e-6 } = options
+  const valid = scores.filter(isScore)
+  if (valid.length === 1) {
+    const alone = scores.length === 1
+    return scores.map((score) => {
+      if (!isScore(score)) return null
+      if (!alone) return 0
+      return normByStd ? score / (1 + epsilon) : score
+    })
+  }
+  const { mean, std, scale } = momentsOf(valid)
+  // Equal scores whose mean is not exact in binary (0.1 three times) have an advantage of 0, not of 1e-11.
+  const equal = std === 0
+  return scores.map((score) => {
+    if (!isScore(score)) return null
+    if (equal) return 0
+    const above = score / scale - mean
+    return normByStd ? above / (std + epsilon / scale) : above * scale
+  })
+}
+
+/**
+ * Classes a group by what it teaches. A member is right from `rightAt` on and wrong down to `wrongAt`; the defaults, 1
+ * and 0, fit every built-in rule (DAPO's −1 is below 0). Failed members are left out, as everywhere: a group of one
+ * right and three failed ones is `single`.
+ */
+export function groupSignal(
+  scores: readonly (number | null)[],
+  { rightAt = 1, wrongAt = 0 }: { rightAt?: number; wrongAt?: number } = {},
+): GroupSignal {
+  if (scores.length === 0) return 'empty'
+  const valid = scores.filter(isScore)
+  const [first] = valid
+  if (first === undefined) return 'all_failed'
+  if (valid.length === 1) return 'single'
+  if (valid.some((score) => score !== first)) return 'varied'
+  if (first >= rightAt) return 'all_right'
+  return first <= wrongAt ? 'all_wrong' : 'all_equal'
+}
+
+function isScore(score: number | null): score is number {
+  return score !== null && Number.isFinite(score)
+}
+
+/**
+ * Mean and deviation in units of `scale`, in two passes. `scale` is 1 unless squares of the scores would overflow
+ * (beyond 1e100).
+ */
+function momentsOf(scores: readonly number[]): { mean: number; std: number; scale: number } {
+  if (scores.length === 0) return { mean: 0, std: 0, scale: 1 }
+  const low = smallest(scores)
+  const high = largest(scores)
+  if (low === high) return { mean: low, std: 0, scale: 1 }
+  const widest = Math.max(Math.abs(low), Math.abs(high))
+  const scale = widest > 1e100 ? widest : 1
+  let sum = 0
+  for (const score of scores) sum += score / scale
+  const mean = sum / scores.length
+  let squares = 0
+  for (const score of scores) squares += (score / scale - mean) ** 2
+  return { mean, std: Math.sqrt(squares / (scores.length - 1)), scale }
+}
+
+/** Not `Math.min(...)`: a group may have more members than a call takes arguments. */
+function smallest(scores: readonly number[]): number {
+  return scores.reduce((least, score) => Math.min(least, score), Number.POSITIVE_INFINITY)
+}
+
+function largest(scores: readonly number[]): number {
+  return scores.reduce((most, score) => Math.max(most, score), Number.NEGATIVE_INFINITY)
+}
