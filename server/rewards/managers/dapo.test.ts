@@ -1,0 +1,141 @@
+import { describe, expect, test } from 'vitest'
+import type { RewardRouter } from '../../router/router-types.ts'
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import { dapoManager } from './dapo.ts'
+import type { RewardContext } from './manager.ts'
+import { managerNames, takeManagerKwargs } from './registry.ts'
+
+const buffer = { enable: true, len: 4096, penalty_factor: 1, log: true }
+
+function reward(kwargs: Record<string, unknown>): ResolvedReward {
+  return {
+    kind: 'rule',
+    manager: 'dapo',
+    model: null,
+    kwargs,
+    timeoutMs: 300_000,
+    maxAttempts: 4,
+    maxConcurrency: null,
+    onFailure: { policy: 'null' },
+  }
+}
+
+function sample(responseLength?: number | null) {
+  return {
+    dataSource: 'math_dapo',
+    prompt: 'What is 6 × 7?',
+    solutionStr: 'Answer: 42',
+    groundTruth: '42',
+    extraInfo: {},
+    ...(responseLength === undefined ? {} : { responseLength }),
+  }
+}
+
+const run = (kwargs: Record<string, unknown>, responseLength?: number | null) =>
+  dapoManager.runRule(sample(responseLength), reward(kwargs))
+
+describe('dapo, as upstream', () => {
+  test.each([
+    [16_384, 1],
+    [16_385, 1 - 0.000244140625],
+    [18_432, 0.5],
+    [20_480, 0],
+    // Upstream does not stop at −factor: 24,576 tokens of 20,480 cost 2.
+    [24_576, -1],
+  ])('%i tokens score %d', (responseLength, score) => {
+    const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer }
+    expect(run(kwargs, responseLength)).toMatchObject({ ok: true, score, rawScore: 1 })
+  })
+
+  test('the paper’s penalty stops at −factor, by clamp', () => {
+    const clamped = { ...buffer, penalty_factor: 0.5, clamp: true }
+    const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: clamped }
+    expect(run(kwargs, 24_576)).toMatchObject({ ok: true, score: 0.5, rawScore: 1 })
+    expect(run(kwargs, 18_432)).toMatchObject({ score: 0.75 })
+  })
+
+  test('the extra info keeps the score the rule gave, and tells of the penalty with log', () => {
+    const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer }
+    expect(run(kwargs, 20_480)).toMatchObject({
+      extra: { score: 1, acc: true, pred: '42', overlong_reward: -1, overlong: true },
+    })
+    expect(run(kwargs, 10)).toMatchObject({ extra: { overlong_reward: 0, overlong: false } })
+    const quiet = { max_resp_len: 20_480, overlong_buffer_cfg: { ...buffer, log: false } }
+    const outcome = run(quiet, 20_480)
+    expect(outcome.ok && Object.keys(outcome.extra ?? {})).toEqual(['score', 'acc', 'pred'])
+  })
+
+  test('penalty −1.0 at seq 4, max 4, len 2 on base 0.5 gives −0.5', async () => {
+    const kwargs = { max_resp_len: 4, overlong_buffer_cfg: { ...buffer, len: 2 } }
+    const context = {
+      reward: { ...reward(kwargs), kind: 'model', model: 'rm' },
+      router: {
+        score: async () => ({
+          ok: true,
+          score: 0.5,
+          serverId: 1,
+          promptTokens: null,
+          attempts: [],
+        }),
+      } as unknown as RewardRouter,
+    } as RewardContext
+    expect(await dapoManager.runModel(sample(4), context)).toMatchObject({
+      ok: true,
+      score: -0.5,
+      rawScore: 0.5,
+    })
+  })
+
+  test('without a length the penalty is not left out: the sample fails, and no server is asked', async () => {
+    const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer }
+    expect(run(kwargs)).toMatchObject({ ok: false, reason: 'function_error' })
+    expect(run(kwargs, null)).toMatchObject({ ok: false, reason: 'function_error' })
+    const router = { score: () => expect.unreachable() } as unknown as RewardRouter
+    const context = { reward: reward(kwargs), router } as RewardContext
+    expect(await dapoManager.runModel(sample(), context)).toMatchObject({ ok: false })
+  })
+
+  test('a sample that failed keeps its reason and gets no penalty', () => {
+    const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer }
+    const outcome = dapoManager.runRule({ ...sample(24_576), groundTruth: null }, reward(kwargs))
+    expect(outcome).toMatchObject({ ok: false, reason: 'function_error' })
+  })
+})
+
+describe('the kwargs of dapo', () => {
+  const taken = (kwargs: Record<string, unknown>) => takeManagerKwargs('dapo', kwargs)
+
+  test('are its own; the others are left to the rules', () => {
+    const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer, version: '2026-08' }
+    expect(taken(kwargs)).toEqual({ ok: true, rest: { version: '2026-08' } })
+    expect(takeManagerKwargs('naive', kwargs)).toEqual({ ok: true, rest: kwargs })
+    expect(managerNames()).toContain('dapo')
+  })
+
+  test('disabled or absent, the buffer needs no max_resp_len', () => {
+    expect(taken({}).ok).toBe(true)
+    expect(taken({ overlong_buffer_cfg: null }).ok).toBe(true)
+    expect(taken({ overlong_buffer_cfg: { enable: false } }).ok).toBe(true)
+    expect(taken({ overlong_buffer_cfg: { enable: false, len: 0 }, max_resp_len: null }).ok).toBe(
+      true,
+    )
+    expect(run({}, 1_000_000)).toMatchObject({ ok: true, score: 1 })
+  })
+
+  test.each([
+    [{ overlong_buffer_cfg: buffer }, /"max_resp_len" is missing/],
+    [{ max_resp_len: 4095, overlong_buffer_cfg: buffer }, /larger than max_resp_len/],
+    [{ max_resp_len: 10, overlong_buffer_cfg: { ...buffer, len: 0 } }, /must be above 0/],
+    [
+      { max_resp_len: 10, overlong_buffer_cfg: { ...buffer, penalty_facor: 1 } },
+      /did you mean "penalty_factor"/,
+    ],
+    [{ max_resp_len: 10, overlong_buffer_cfg: { len: 4 } }, /overlong_buffer_cfg\.enable/],
+    [{ max_resp_len: '20480', overlong_buffer_cfg: buffer }, /"max_resp_len" of manager dapo/],
+    [{ max_resp_len: 10, overlong_buffer_cfg: { ...buffer, penalty_factor: -1 } }, /penalty_facto/],
+  ])('%j is refused', (kwargs, message) => {
+    const checked = taken(kwargs)
+    expect(checked.ok ? 'accepted' : checked.message).toMatch(message)
+    expect(checked.ok ? '' : checked.hint).not.toBe('')
+  })
+})

@@ -1,0 +1,78 @@
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { RewardManager, RewardOutcome, RewardSample } from './manager.ts'
+import { naiveManager } from './naive.ts'
+import { type OverlongBufferRead, penaltyOf, readOverlongBuffer } from './overlong-buffer.ts'
+
+/** A rollout whose length in tokens may be known: the penalty needs it. */
+export interface DapoSample extends RewardSample {
+  responseLength?: number | null
+}
+
+/** What became of it, with the score before the penalty. */
+export type DapoOutcome = RewardOutcome & { rawScore?: number }
+
+/** Of each batch's kwargs, read once: they are one object for all samples of a batch. */
+const buffers = new WeakMap<object, OverlongBufferRead>()
+
+/**
+ * Upstream's `dapo` manager: scored as `naive` does, by the rule or by the reward model, and the penalty for overlong
+ * responses added to the score. The score in the extra info stays what the scorer gave. A sample without a known length
+ * is not scored where a penalty is asked for: leaving it out would be a better reward than it deserves.
+ */
+export const dapoManager: RewardManager = {
+  name: 'dapo',
+
+  runRule(sample, reward): DapoOutcome {
+    const asked = penaltyFor(sample, reward)
+    return 'refused' in asked
+      ? asked.refused
+      : withPenalty(naiveManager.runRule(sample, reward), asked)
+  },
+
+  async runModel(sample, context): Promise<DapoOutcome> {
+    const asked = penaltyFor(sample, context.reward)
+    return 'refused' in asked
+      ? asked.refused
+      : withPenalty(await naiveManager.runModel(sample, context), asked)
+  },
+}
+
+type Penalty = ReturnType<typeof penaltyOf>
+
+/** Known before anything is asked of a server. */
+function penaltyFor(
+  sample: DapoSample,
+  { kwargs }: ResolvedReward,
+): { refused: RewardOutcome } | { penalty: Penalty | null } {
+  let read = buffers.get(kwargs)
+  if (read === undefined) {
+    read = readOverlongBuffer(kwargs)
+    buffers.set(kwargs, read)
+  }
+  if (!read.ok) return { refused: failed('function_error', read.message) }
+  if (read.buffer === null) return { penalty: null }
+  const { responseLength } = sample
+  if (responseLength === undefined || responseLength === null) {
+    const detail = 'responseLength is missing, and the overlong penalty is computed from it'
+    return { refused: failed('function_error', detail) }
+  }
+  return { penalty: penaltyOf(read.buffer, responseLength) }
+}
+
+function withPenalty(
+  outcome: RewardOutcome,
+  { penalty: asked }: { penalty: Penalty | null },
+): DapoOutcome {
+  if (!outcome.ok || asked === null) return outcome
+  const { score: rawScore, attempts } = outcome
+  const score = rawScore + asked.penalty
+  if (!Number.isFinite(score)) {
+    return { ...failed('non_finite', `the overlong penalty made the score ${score}`), attempts }
+  }
+  const extra = asked.extra === null ? outcome.extra : { ...outcome.extra, ...asked.extra }
+  return { ok: true, score, rawScore, extra, attempts }
+}
+
+function failed(reason: 'function_error' | 'non_finite', detail: string) {
+  return { ok: false as const, reason, detail, attempts: null }
+}

@@ -1,0 +1,112 @@
+import { z } from 'zod'
+import { nearestName } from '../nearest-name.ts'
+import { overlongPenalty } from '../rules/overlong-penalty.ts'
+
+/** `overlong_buffer_cfg` as upstream's `dapo` manager reads it, and `clamp`, which is ours. Lengths are in tokens. */
+const bufferOptions = z.strictObject({
+  enable: z.boolean().describe('Whether the penalty is added'),
+  len: z.int().min(0).optional().describe('Tokens before max_resp_len over which it grows'),
+  penalty_factor: z.number().min(0).default(1).describe('The penalty at max_resp_len'),
+  log: z.boolean().default(false).describe('Also give overlong_reward and overlong'),
+  clamp: z
+    .boolean()
+    .default(false)
+    .describe(
+      'true: never below -penalty_factor, as the paper has it; false: as upstream, which goes on',
+    ),
+})
+
+/** The kwargs that the `dapo` manager knows itself; the others are the rule's. */
+const dapoOptions = z.strictObject({
+  max_resp_len: z.int().min(1).nullish().describe('The longest response allowed, in tokens'),
+  overlong_buffer_cfg: bufferOptions.nullish().describe('The penalty for overlong responses'),
+})
+
+/** The names of the kwargs that the `dapo` manager takes. */
+export const DAPO_KWARGS: readonly string[] = Object.keys(dapoOptions.shape)
+
+/** An enabled buffer: all that the penalty depends on but the response. */
+export interface OverlongBuffer {
+  maxResponseLength: number
+  bufferLength: number
+  penaltyFactor: number
+  log: boolean
+  clamp: boolean
+}
+
+/** The buffer that a batch's kwargs ask for (null: none), or what is wrong with them. */
+export type OverlongBufferRead =
+  | { ok: true; buffer: OverlongBuffer | null }
+  | { ok: false; message: string; hint: string }
+
+/**
+ * Reads `max_resp_len` and `overlong_buffer_cfg` of a batch's kwargs. As upstream of 2026-08: a buffer that is not
+ * enabled needs nothing else; an enabled one needs `max_resp_len`, at least as large as `len`, and `len` above 0.
+ */
+export function readOverlongBuffer(kwargs: Record<string, unknown>): OverlongBufferRead {
+  const own = Object.fromEntries(
+    DAPO_KWARGS.filter((key) => Object.hasOwn(kwargs, key)).map((key) => [key, kwargs[key]]),
+  )
+  const parsed = dapoOptions.safeParse(own)
+  if (!parsed.success) return explain(parsed.error)
+  const { max_resp_len: maxResponseLength, overlong_buffer_cfg: config } = parsed.data
+  if (!config?.enable) return { ok: true, buffer: null }
+  if (maxResponseLength === undefined || maxResponseLength === null) {
+    return refuse(
+      'kwarg "max_resp_len" is missing, and overlong_buffer_cfg is enabled',
+      'Set max_resp_len to the longest response allowed (upstream: data.max_response_length).',
+    )
+  }
+  if (config.len === undefined || config.len === 0) {
+    return refuse(
+      'kwarg "overlong_buffer_cfg.len" must be above 0 when the buffer is enabled',
+      'Set overlong_buffer_cfg.enable to false to go without the penalty.',
+    )
+  }
+  if (config.len > maxResponseLength) {
+    return refuse(
+      `kwarg "overlong_buffer_cfg.len" (${config.len}) is larger than max_resp_len (${maxResponseLength})`,
+      'The buffer is the last part of the longest response.',
+    )
+  }
+  const { len, penalty_factor: penaltyFactor, log, clamp } = config
+  return { ok: true, buffer: { maxResponseLength, bufferLength: len, penaltyFactor, log, clamp } }
+}
+
+/** The penalty of a response of so many tokens, at most 0, and what upstream's `log` adds to the extra info. */
+export function penaltyOf(
+  buffer: OverlongBuffer,
+  responseLength: number,
+): { penalty: number; extra: { overlong_reward: number; overlong: boolean } | null } {
+  const { penalty, overlong } = overlongPenalty({ ...buffer, validResponseLength: responseLength })
+  const kept = buffer.clamp ? Math.max(penalty, -buffer.penaltyFactor) : penalty
+  return {
+    penalty: kept,
+    extra: buffer.log ? { overlong_reward: kept, overlong } : null,
+  }
+}
+
+function refuse(message: string, hint: string): OverlongBufferRead {
+  return { ok: false, message, hint }
+}
+
+function explain(error: z.ZodError): OverlongBufferRead {
+  const issue = error.issues[0]!
+  const path = issue.path.join('.')
+  if (issue.code === 'unrecognized_keys') {
+    const [key = ''] = issue.keys
+    const known = Object.keys(bufferOptions.shape)
+    const nearest = nearestName(key, known)
+    return refuse(
+      `unknown kwarg "${path}.${key}"` +
+        (nearest === undefined ? '' : `, did you mean "${nearest}"?`),
+      `Known to ${path}: ${known.join(', ')}.`,
+    )
+  }
+  const option = (path.startsWith('overlong_buffer_cfg.') ? bufferOptions : dapoOptions).shape
+  const described = (option as Record<string, z.ZodType>)[String(issue.path.at(-1))]?.description
+  return refuse(
+    `kwarg "${path}" of manager dapo is not valid: ${issue.message}`,
+    `${described ?? path}.`,
+  )
+}
