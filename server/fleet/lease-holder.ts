@@ -8,6 +8,10 @@ const RENEW_MS = 650
 const MARGIN_MS = 150
 /** Demands that come within this time are asked for together. */
 const COALESCE_MS = 15
+/** A share without use is given up after one to two of these: where a limit is small, somebody waits for it. */
+const LOOK_MS = 25
+/** Without any share one asks again after this long, doubled each time up to the time of a renewal. */
+const AGAIN_MS = 40
 
 /** A limit shared by all workers: the calls in flight of a server, the samples in flight of a batch. */
 export interface LeasedResource {
@@ -24,8 +28,14 @@ interface Held {
   slots: number
   untilMs: number
   lapse: NodeJS.Timeout | undefined
+  /** When it was last asked for. */
+  askedAtMs: number
   asking: boolean
   askAgain: boolean
+  /** It had no use at the last look. */
+  idle: boolean
+  /** How long to wait before the next question, while there is no share at all. */
+  againMs: number
   /** The last answer was less than asked for: others hold the rest, only the timer asks again. */
   short: boolean
 }
@@ -47,7 +57,7 @@ export class LeaseHolder {
     this.#db = db
     this.#holderId = holderId
     this.#log = log
-    this.#timer = setInterval(() => this.#renewAll(), RENEW_MS)
+    this.#timer = setInterval(() => this.#look(performance.now()), LOOK_MS)
   }
 
   /** Makes a resource known; an existing one takes the new limit. */
@@ -60,8 +70,11 @@ export class LeaseHolder {
         slots: 0,
         untilMs: 0,
         lapse: undefined,
+        askedAtMs: Number.NEGATIVE_INFINITY,
         asking: false,
         askAgain: false,
+        idle: false,
+        againMs: AGAIN_MS,
         short: false,
       })
     }
@@ -102,15 +115,24 @@ export class LeaseHolder {
     await this.#db.adhoc('delete from lease where worker_id = $1', [this.#holderId]).catch(() => {})
   }
 
-  #renewAll(): void {
+  #look(nowMs: number): void {
     for (const held of this.#held.values()) {
-      if (held.slots > 0 || held.resource.demand() > 0) this.#ask(held, 0)
+      const wanted = held.resource.demand() > 0
+      const unused = held.slots > 0 && !wanted
+      const idle = unused && held.idle
+      held.idle = unused
+      if (!wanted) held.againMs = AGAIN_MS
+      const everyMs = held.slots > 0 || !wanted ? RENEW_MS : held.againMs
+      if (idle || ((wanted || held.slots > 0) && nowMs - held.askedAtMs >= everyMs)) {
+        this.#ask(held, 0)
+      }
     }
   }
 
   async #renew(held: Held, atLeast: number): Promise<void> {
     const { resource } = held
     const sentAt = performance.now()
+    held.askedAtMs = sentAt
     try {
       const demand = Math.max(resource.demand(), atLeast)
       const inFlight = resource.inFlight()
@@ -121,6 +143,7 @@ export class LeaseHolder {
         [resource.name, this.#holderId, demand, inFlight, resource.limit, TTL_MS],
       )
       held.short = row!.slots < demand
+      held.againMs = row!.slots > 0 ? AGAIN_MS : Math.min(RENEW_MS, 2 * held.againMs)
       if (this.#held.get(resource.name) === held) this.#grant(held, row!.slots, sentAt)
     } catch (error) {
       this.#log.debug({ err: (error as Error).message, lease: resource.name }, 'lease not renewed')
