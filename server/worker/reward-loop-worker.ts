@@ -1,51 +1,25 @@
 import type { LeaseHolder } from '../fleet/lease-holder.ts'
 import type { Logger } from '../log.ts'
-import type { RewardManager, RewardOutcome, RewardSample } from '../rewards/managers/manager.ts'
-import { managerNamed } from '../rewards/managers/registry.ts'
+import type { RewardOutcome, RewardSample } from '../rewards/managers/manager.ts'
 import type { RewardRouter } from '../router/router-types.ts'
-import { type Database, throughOutage } from '../store/database.ts'
-import {
-  type ChunkJob,
-  type HeldJob,
-  INTERACTIVE_POOL,
-  indexesOf,
-  type JobQueue,
-  toRanges,
-} from '../store/job-queue.ts'
-import {
-  type BatchSpec,
-  batchSpec,
-  type PendingSample,
-  pendingSamples,
-} from '../store/sql/worker-reads.ts'
+import type { Database } from '../store/database.ts'
+import { type HeldJob, INTERACTIVE_POOL, indexesOf, type JobQueue } from '../store/job-queue.ts'
+import { type PendingSample, pendingSamples } from '../store/sql/worker-reads.ts'
 import { decodeTexts } from '../store/stored-texts.ts'
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
+import { type ActiveBatch, ActiveBatches } from './active-batches.ts'
 import { JobInHand } from './held-job.ts'
 import { Intake } from './intake.ts'
+import { JobKeeper } from './job-keeper.ts'
 import { type EndedSample, ResultWriter } from './result-writer.ts'
 import { sampleEndOf } from './sample-end.ts'
-import { SlotGate } from './slot-gate.ts'
 
 /** A sample whose third worker died is given up. */
 const MAX_LOSSES = 3
 /** Most jobs are done before; a claim, and taking it back, would be two queries for nothing. */
 const CLAIM_AFTER_MS = 60
-/** Jobs that end within this time are completed together. */
-const COMPLETE_AFTER_MS = 20
-/** A batch's reward is remembered for this long after its last job. */
-const KEEP_BATCH_MS = 2_000
 /** Rules run in slices of this length, so that heartbeats and interactive samples get in between. */
 const SLICE_MS = 8
-
-/** A batch in hand. */
-interface ActiveBatch {
-  spec: BatchSpec
-  manager: RewardManager
-  abort: AbortController
-  gate: SlotGate | null
-  jobs: number
-  leaving: boolean
-}
 
 interface RuleTask {
   job: JobInHand
@@ -67,11 +41,8 @@ export interface WorkerCounters {
  *                         │ died: heartbeats stop, the job is delivered again with one loss more
  */
 export class RewardLoopWorker {
-  readonly #id: number
   readonly #db: Database
-  readonly #queue: JobQueue
   readonly #router: RewardRouter
-  readonly #leases: LeaseHolder
   readonly #log: Logger
   readonly #writer: ResultWriter
   /** For samples somebody waits for: never behind a flush of five hundred others. */
@@ -79,12 +50,11 @@ export class RewardLoopWorker {
   readonly #clockOffsetMs: number
   readonly intake: Intake
   readonly counters: WorkerCounters = { scored: 0, failed: 0 }
-  readonly #batches = new Map<number, Promise<ActiveBatch | null>>()
+  readonly #batches: ActiveBatches
+  readonly #keeper: JobKeeper
   readonly #jobs = new Set<JobInHand>()
   readonly #rules: RuleTask[] = []
   #ruleLoop = false
-  readonly #completed = new Map<string, JobInHand[]>()
-  #completing = false
   /** Jobs whose samples lost two workers, until they are run or given back. */
   #alone: JobInHand[] = []
   #runningAlone = false
@@ -106,11 +76,10 @@ export class RewardLoopWorker {
     onUrgentCommitted: ((samples: EndedSample[]) => void) | null
     log: Logger
   }) {
-    this.#id = options.id
     this.#db = options.db
-    this.#queue = options.queue
     this.#router = options.router
-    this.#leases = options.leases
+    this.#batches = new ActiveBatches(options.db, options.leases)
+    this.#keeper = new JobKeeper(options.db, options.queue, options.id, options.log)
     this.#log = options.log
     this.#clockOffsetMs = options.clockOffsetMs
     this.#writer = new ResultWriter(options.db, options.id, options.log)
@@ -150,7 +119,7 @@ export class RewardLoopWorker {
 
   /** A batch was cancelled, or its deadline passed: what is in flight for it stops. */
   batchEnded(batchId: number): void {
-    void this.#batches.get(batchId)?.then((batch) => batch?.abort.abort())
+    this.#batches.ended(batchId)
   }
 
   /** Stops taking, waits at most `forMs` for what is in flight, writes what ended, gives the rest back. */
@@ -163,23 +132,33 @@ export class RewardLoopWorker {
     }
     const unfinished = [...this.#jobs].filter((job) => job.open.size > 0)
     await Promise.all([
-      ...unfinished.map((job) =>
-        this.#giveBack(
-          job,
-          [...job.open].sort((a, b) => a - b),
-        ),
-      ),
-      ...this.#alone.map((job) => this.#giveBack(job, indexesOf(job.job.data))),
+      ...unfinished.map((job) => {
+        const rest = [...job.open].sort((a, b) => a - b)
+        job.open.clear()
+        return this.#handBack(job, rest)
+      }),
+      ...this.#alone.map((job) => this.#handBack(job, indexesOf(job.job.data))),
     ])
     await Promise.all([this.#writer.drain(), this.#urgentWriter.drain()])
-    await this.#completeJobs()
+    await this.#keeper.flush()
+  }
+
+  async #handBack(job: JobInHand, indexes: number[]): Promise<void> {
+    await this.#keeper
+      .giveBack(job, indexes, 5_000)
+      .catch((error: Error) =>
+        this.#log.warn(
+          { err: error.message },
+          'unfinished samples were not given back; their heartbeat will lapse',
+        ),
+      )
   }
 
   #take(pool: string, job: HeldJob): void {
     const inHand = new JobInHand(job, pool)
     if (inHand.losses >= MAX_LOSSES - 1) {
       this.#alone.push(inHand)
-      this.#claim(inHand, indexesOf(job.data))
+      this.#keeper.claim(inHand, indexesOf(job.data))
       this.intake.paused = true
       void this.#runAlone()
       return
@@ -199,9 +178,9 @@ export class RewardLoopWorker {
       const { b } = job.job.data
       // What killed a worker may do so again, and soon.
       if (job.losses > 0) {
-        if (job.claim === null) this.#claim(job, indexes)
-      } else job.claimTimer = setTimeout(() => this.#claim(job, indexes), CLAIM_AFTER_MS)
-      batch = await this.#enterBatch(b)
+        if (job.claim === null) this.#keeper.claim(job, indexes)
+      } else job.claimTimer = setTimeout(() => this.#keeper.claim(job, indexes), CLAIM_AFTER_MS)
+      batch = await this.#batches.enter(b)
       const rows = batch ? await this.#samplesOf(job, batch) : []
       for (const row of rows) {
         chars += row.response.length + (row.prompt?.length ?? 0)
@@ -238,8 +217,8 @@ export class RewardLoopWorker {
       clearTimeout(job.claimTimer)
       this.intake.count(job.pool, -(job.open.size > 0 ? job.open.size : assumed), -chars)
       job.open.clear()
-      if (batch) this.#leaveBatch(batch)
-      await throughOutage(() => this.#returnJob(job, indexes), { forMs: 60_000 }).catch(() => {})
+      if (batch) this.#batches.leave(batch)
+      await this.#keeper.giveBack(job, indexes, 60_000).catch(() => {})
     }
   }
 
@@ -247,86 +226,6 @@ export class RewardLoopWorker {
   async #samplesOf(job: JobInHand, batch: ActiveBatch): Promise<PendingSample[]> {
     const inline = job.losses === 0 ? job.job.data.s : undefined
     return inline ?? pendingSamples(this.#db, batch.spec, job.job.data.i)
-  }
-
-  /** Best effort: without its claim a dead worker's job still comes back, by missed heartbeats. */
-  #claim(job: JobInHand, indexes: number[]): void {
-    job.claim = this.#db
-      .rows(
-        'claim',
-        `insert into claim (job_id, queue, worker_id, batch_id, first_idx, last_idx, samples)
-         values ($1, $2, $3, $4, $5, $6, $7)
-         on conflict (job_id) do update set worker_id = excluded.worker_id, claimed_at = now()`,
-        [
-          job.job.id,
-          job.pool,
-          this.#id,
-          job.job.data.b,
-          indexes[0] ?? 0,
-          indexes[indexes.length - 1] ?? 0,
-          indexes.length,
-        ],
-      )
-      .catch(() => {})
-  }
-
-  #batch(id: number): Promise<ActiveBatch | null> {
-    let batch = this.#batches.get(id)
-    if (!batch) {
-      batch = this.#loadBatch(id)
-      this.#batches.set(id, batch)
-      batch.catch(() => this.#batches.delete(id))
-    }
-    return batch
-  }
-
-  async #loadBatch(id: number): Promise<ActiveBatch | null> {
-    const spec = await batchSpec(this.#db, id)
-    if (!spec) return null
-    const limit = spec.reward.maxConcurrency
-    const gate = limit === null ? null : new SlotGate()
-    if (gate && limit !== null) {
-      this.#leases.track({
-        name: `batch:${id}`,
-        limit,
-        demand: () => gate.demand,
-        inFlight: () => gate.inside,
-        setSlots: (slots) => gate.setSlots(slots),
-      })
-    }
-    return {
-      spec,
-      manager: managerNamed(spec.reward.manager),
-      abort: new AbortController(),
-      gate,
-      jobs: 0,
-      leaving: false,
-    }
-  }
-
-  /** A job of it is in hand, and left one day: a batch forgotten meanwhile would have lost its gate's slots for good. */
-  async #enterBatch(id: number): Promise<ActiveBatch | null> {
-    for (;;) {
-      const loading = this.#batch(id)
-      const batch = await loading
-      if (batch === null) return null
-      if (this.#batches.get(id) !== loading) continue
-      batch.jobs++
-      return batch
-    }
-  }
-
-  /** Forgets a batch that has had no jobs in hand for a while: what scores one sample at a time comes back soon. */
-  #leaveBatch(batch: ActiveBatch): void {
-    batch.jobs--
-    if (batch.jobs > 0 || batch.leaving) return
-    batch.leaving = true
-    setTimeout(() => {
-      batch.leaving = false
-      if (batch.jobs > 0) return
-      this.#batches.delete(batch.spec.id)
-      if (batch.gate) this.#leases.forget(`batch:${batch.spec.id}`)
-    }, KEEP_BATCH_MS).unref()
   }
 
   /** Built-in rules, on this loop, in slices; interactive ones go first. */
@@ -354,12 +253,9 @@ export class RewardLoopWorker {
 
   async #scoreByModel(job: JobInHand, batch: ActiveBatch, row: PendingSample): Promise<void> {
     const { signal } = batch.abort
-    if (batch.gate) {
-      this.#leases.want(`batch:${batch.spec.id}`)
-      if (!(await batch.gate.enter(signal)) || this.#stopping) {
-        if (!this.#stopping) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
-        return
-      }
+    if (batch.gate && (!(await this.#batches.enterGate(batch)) || this.#stopping)) {
+      if (!this.#stopping) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
+      return
     }
     this.#running++
     const startedAt = this.#now()
@@ -438,82 +334,10 @@ export class RewardLoopWorker {
   #finishJob(job: JobInHand, batch?: ActiveBatch): void {
     if (!this.#jobs.delete(job)) return
     clearTimeout(job.claimTimer)
-    if (batch) this.#leaveBatch(batch)
+    if (batch) this.#batches.leave(batch)
     // Not completed, its heartbeat lapses: what was not written is scored again, and is a loss should it never be.
     if (job.unwritten) return
-    const list = this.#completed.get(job.pool) ?? []
-    list.push(job)
-    this.#completed.set(job.pool, list)
-    if (!this.#completing) {
-      this.#completing = true
-      setTimeout(() => void this.#completeJobs(), COMPLETE_AFTER_MS)
-    }
-  }
-
-  /** Completed jobs are told together, off the path of the samples. */
-  async #completeJobs(): Promise<void> {
-    try {
-      for (const [pool, jobs] of [...this.#completed]) {
-        this.#completed.delete(pool)
-        await throughOutage(
-          async () => {
-            await this.#queue.complete(
-              pool,
-              jobs.map((job) => job.attempt),
-            )
-            const claimed = jobs.filter((job) => job.claim !== null)
-            if (claimed.length === 0) return
-            // Not before they are written: a claim that comes late would stay.
-            await Promise.all(claimed.map((job) => job.claim))
-            await this.#db.rows(
-              'unclaim',
-              'delete from claim where job_id = any($1::uuid[]) and worker_id = $2',
-              [claimed.map((job) => job.job.id), this.#id],
-            )
-          },
-          { forMs: 15 * 60_000 },
-        ).catch((error: Error) => this.#log.warn({ err: error.message }, 'jobs not completed'))
-      }
-    } finally {
-      this.#completing = false
-      if (this.#completed.size > 0) {
-        this.#completing = true
-        setImmediate(() => void this.#completeJobs())
-      }
-    }
-  }
-
-  /** What has not ended goes back as a new job that counts no loss: stopping is not dying. */
-  async #giveBack(job: JobInHand, indexes: number[]): Promise<void> {
-    job.open.clear()
-    await throughOutage(() => this.#returnJob(job, indexes), { forMs: 5_000 }).catch(
-      (error: Error) =>
-        this.#log.warn(
-          { err: error.message },
-          'unfinished samples were not given back; their heartbeat will lapse',
-        ),
-    )
-  }
-
-  async #returnJob(job: JobInHand, indexes: number[]): Promise<void> {
-    const { b, t } = job.job.data
-    await this.#requeue(job, [{ b, t, i: toRanges(indexes), l: job.losses }])
-  }
-
-  /** Replaces a job by others, in one transaction. */
-  async #requeue(job: JobInHand, jobs: ChunkJob[]): Promise<void> {
-    // Not before it is written: a claim that comes late would stay.
-    await job.claim
-    const spec = await batchSpec(this.#db, job.job.data.b)
-    await this.#db.transaction(async (client) => {
-      await this.#queue.insert(job.pool, jobs, {
-        run: spec?.run ?? 'unknown',
-        priority: spec?.priority ?? 0,
-        client,
-      })
-      await this.#queue.complete(job.pool, [job.attempt], client)
-      await client.query('delete from claim where job_id = $1', [job.job.id])
-    })
+    this.#keeper.completed(job)
   }
 
   /**
@@ -530,10 +354,10 @@ export class RewardLoopWorker {
       try {
         if (indexes.length > 1) {
           this.#alone.shift()
-          await this.#cutToOnes(job)
+          await this.#keeper.cutToOnes(job)
         } else if (others.length > 0) {
           this.#alone = [job]
-          for (const other of others) await this.#cutToOnes(other)
+          for (const other of others) await this.#keeper.cutToOnes(other)
         } else {
           while (this.#jobs.size > 0 && !this.#stopping) await shortly()
           // More may have come from a fetch that was under way.
@@ -549,13 +373,6 @@ export class RewardLoopWorker {
     this.#runningAlone = false
     this.intake.oneByOne = true
     if (!this.#stopping) this.intake.paused = false
-  }
-
-  /** Gives a job back as jobs of one sample each, which count the same losses. */
-  async #cutToOnes(job: JobInHand): Promise<void> {
-    const { b, t } = job.job.data
-    const ones = indexesOf(job.job.data).map((i): ChunkJob => ({ b, t, i: [i, i], l: job.losses }))
-    await throughOutage(() => this.#requeue(job, ones), { forMs: 60_000 })
   }
 
   #now(): number {

@@ -1,0 +1,120 @@
+import type { Logger } from '../log.ts'
+import { type Database, throughOutage } from '../store/database.ts'
+import { type ChunkJob, indexesOf, type JobQueue, toRanges } from '../store/job-queue.ts'
+import { batchSpec } from '../store/sql/worker-reads.ts'
+import type { JobInHand } from './held-job.ts'
+
+/** Jobs that end within this time are completed together. */
+const COMPLETE_AFTER_MS = 20
+
+/** What becomes of jobs in the queue's tables: claimed while they last, completed, given back, cut up. */
+export class JobKeeper {
+  readonly #db: Database
+  readonly #queue: JobQueue
+  readonly #workerId: number
+  readonly #log: Logger
+  readonly #completed = new Map<string, JobInHand[]>()
+  #completing = false
+
+  constructor(db: Database, queue: JobQueue, workerId: number, log: Logger) {
+    this.#db = db
+    this.#queue = queue
+    this.#workerId = workerId
+    this.#log = log
+  }
+
+  /** Best effort: without its claim a dead worker's job still comes back, by missed heartbeats. */
+  claim(job: JobInHand, indexes: number[]): void {
+    job.claim = this.#db
+      .rows(
+        'claim',
+        `insert into claim (job_id, queue, worker_id, batch_id, first_idx, last_idx, samples)
+         values ($1, $2, $3, $4, $5, $6, $7)
+         on conflict (job_id) do update set worker_id = excluded.worker_id, claimed_at = now()`,
+        [
+          job.job.id,
+          job.pool,
+          this.#workerId,
+          job.job.data.b,
+          indexes[0] ?? 0,
+          indexes[indexes.length - 1] ?? 0,
+          indexes.length,
+        ],
+      )
+      .catch(() => {})
+  }
+
+  /** All its samples are committed. */
+  completed(job: JobInHand): void {
+    const list = this.#completed.get(job.pool) ?? []
+    list.push(job)
+    this.#completed.set(job.pool, list)
+    if (this.#completing) return
+    this.#completing = true
+    setTimeout(() => void this.flush(), COMPLETE_AFTER_MS)
+  }
+
+  /** Completed jobs are told together, off the path of the samples. */
+  async flush(): Promise<void> {
+    try {
+      for (const [pool, jobs] of [...this.#completed]) {
+        this.#completed.delete(pool)
+        await throughOutage(() => this.#complete(pool, jobs), { forMs: 15 * 60_000 }).catch(
+          (error: Error) => this.#log.warn({ err: error.message }, 'jobs not completed'),
+        )
+      }
+    } finally {
+      this.#completing = false
+      if (this.#completed.size > 0) {
+        this.#completing = true
+        setImmediate(() => void this.flush())
+      }
+    }
+  }
+
+  /** What has not ended goes back as a new job that counts no loss: stopping is not dying. */
+  async giveBack(job: JobInHand, indexes: number[], forMs: number): Promise<void> {
+    const { b, t } = job.job.data
+    const rest: ChunkJob = { b, t, i: toRanges(indexes), l: job.losses }
+    await throughOutage(() => this.#requeue(job, [rest]), { forMs })
+  }
+
+  /** Gives a job back as jobs of one sample each, which count the same losses. */
+  async cutToOnes(job: JobInHand): Promise<void> {
+    const { b, t } = job.job.data
+    const ones = indexesOf(job.job.data).map((i): ChunkJob => ({ b, t, i: [i, i], l: job.losses }))
+    await throughOutage(() => this.#requeue(job, ones), { forMs: 60_000 })
+  }
+
+  async #complete(pool: string, jobs: JobInHand[]): Promise<void> {
+    await this.#queue.complete(
+      pool,
+      jobs.map((job) => job.attempt),
+    )
+    const claimed = jobs.filter((job) => job.claim !== null)
+    if (claimed.length === 0) return
+    // Not before they are written: a claim that comes late would stay.
+    await Promise.all(claimed.map((job) => job.claim))
+    await this.#db.rows(
+      'unclaim',
+      'delete from claim where job_id = any($1::uuid[]) and worker_id = $2',
+      [claimed.map((job) => job.job.id), this.#workerId],
+    )
+  }
+
+  /** Replaces a job by others, in one transaction. */
+  async #requeue(job: JobInHand, jobs: ChunkJob[]): Promise<void> {
+    // Not before it is written: a claim that comes late would stay.
+    await job.claim
+    const spec = await batchSpec(this.#db, job.job.data.b)
+    await this.#db.transaction(async (client) => {
+      await this.#queue.insert(job.pool, jobs, {
+        run: spec?.run ?? 'unknown',
+        priority: spec?.priority ?? 0,
+        client,
+      })
+      await this.#queue.complete(job.pool, [job.attempt], client)
+      await client.query('delete from claim where job_id = $1', [job.job.id])
+    })
+  }
+}
