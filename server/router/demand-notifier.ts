@@ -17,8 +17,10 @@ export class DemandNotifier {
   /** Rows of the pool wait and no server of it can take one. */
   poolIsShort(pool: ModelPool): void {
     if (this.listeners.size === 0) return
+    const nowMs = performance.now()
     for (const server of pool.servers) {
-      if (!server.wantsSlots || this.#timers.has(server)) continue
+      if (this.#timers.has(server)) continue
+      if (!server.wantsSlots && !server.wantsPermits(nowMs)) continue
       this.#due.set(server, pool)
       const timer = setTimeout(() => {
         this.#timers.delete(server)
@@ -52,7 +54,8 @@ export class DemandNotifier {
     this.#due.clear()
     const nowMs = performance.now()
     for (const [server, pool] of due) {
-      if (server.demand(pool.waiting, nowMs) <= server.slots) continue
+      const lacksSlots = server.demand(pool.waiting, nowMs) > server.slots
+      if (!lacksSlots && !server.wantsPermits(nowMs)) continue
       for (const listener of this.listeners) listener(server.id)
     }
   }

@@ -102,6 +102,12 @@ export class ModelPool {
     return this.#fresh.tokens
   }
 
+  /** Estimated tokens of so many of the rows that wait. */
+  tokensOf(rows: number): number {
+    const fresh = this.#fresh.size
+    return fresh === 0 ? rows : (rows * this.#fresh.tokens) / fresh
+  }
+
   /** True: as many rows wait as may; who only asks for a slot is asked to come back. */
   get isFull(): boolean {
     return this.waiting >= this.#queueRows

@@ -182,6 +182,11 @@ export class PoolServer implements PolicyServer {
     return this.state === 'ready' && this.#slots < this.limit.most
   }
 
+  /** Permits of a limit a minute are what it lacks. */
+  wantsPermits(nowMs: number): boolean {
+    return this.state === 'ready' && !this.permits.allow(nowMs)
+  }
+
   /** True when a call may go out now. */
   hasRoom(nowMs: number, panic = false): boolean {
     if (this.state !== 'ready' || this.#inFlight >= this.#slots) return false

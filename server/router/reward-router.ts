@@ -132,7 +132,7 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
     const wanted = Math.min(pool.waiting, Math.max(room, 1))
     return {
       requests: pool.waiting === 0 ? 0 : Math.max(0, wanted - requests),
-      tokens: pool.waiting === 0 ? 0 : Math.max(0, pool.waitingTokens - tokens),
+      tokens: Math.max(0, pool.tokensOf(wanted) - tokens),
       tokensOverspent: server.permits.takeOverspent(),
     }
   }
