@@ -27,6 +27,8 @@ const RETRY_AFTER_MAX_MS = 30_000
 /** Bytes of JSON a token, and what a reply is taken to cost that does not say, as the router's own estimates. */
 const BYTES_PER_TOKEN = 3.6
 const REPLY_TOKENS = 256
+/** Bytes of a body that its key is made of. */
+const KEY_BYTES = 1_024
 
 const HEADER_TEXT = /^[\x20-\x7e]*$/
 
@@ -51,6 +53,8 @@ type Halt = 'gone' | 'expired' | 'idle'
  * A client that goes away, a deadline and a silent server halt it at any point. Its slot is released once on every way.
  */
 export class Exchange implements CallOwner {
+  /** Its place among those under way. */
+  index = -1
   readonly #context: ExchangeContext
   readonly #req: IncomingMessage
   readonly #res: ServerResponse
@@ -219,7 +223,7 @@ export class Exchange implements CallOwner {
     const { status } = call
     if (call.passedOn || !isFailure(status, this.#attempts)) {
       const text = call.body()
-      if (!call.passedOn && text !== null && isAborted(text)) {
+      if (call.mode === 'hold' && !call.passedOn && text !== null && isAborted(text)) {
         const detail = 'answered with finish_reason "abort": it went to sleep'
         const failure = { ok: false, class: 'fault', reason: 'transport', detail } as const
         return this.#callFailed(failure, status, slot)
@@ -403,9 +407,12 @@ export class Exchange implements CallOwner {
   }
 }
 
-/** What the `deterministic` policy hangs the choice on: the same body goes to the same server. */
+/**
+ * What the `deterministic` policy hangs the choice on: the same body goes to the same server. Its end tells bodies apart as well
+ * as all of it, and costs a third: the rollout is at the end.
+ */
 function keyOf(body: Buffer): string {
-  return hash('sha1', body.length > SMALL_BYTES ? body.subarray(-SMALL_BYTES) : body, 'base64')
+  return `${body.length}:${hash('sha1', body.subarray(-KEY_BYTES), 'base64')}`
 }
 
 function tenths(ms: number): string {

@@ -52,13 +52,19 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
     onAsleep: options.onAsleep ?? (() => {}),
   })
   const context: ExchangeContext = { router, upstreams, directory, log }
-  const active = new Set<Exchange>()
+  const active: Exchange[] = []
+  const remove = (exchange: Exchange) => {
+    const last = active.pop() as Exchange
+    if (last === exchange) return
+    active[exchange.index] = last
+    last.index = exchange.index
+  }
   let idle: (() => void) | null = null
   const startedAt = Math.floor(Date.now() / 1_000)
 
   const timer = setInterval(() => {
     const nowMs = performance.now()
-    for (const exchange of active) exchange.tick(nowMs)
+    for (const exchange of [...active]) exchange.tick(nowMs)
     upstreams.sweep(nowMs)
   }, TICK_MS)
   timer.unref()
@@ -108,19 +114,19 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
         return
       }
       const exchange = new Exchange(context, req, res, requestId, path)
-      active.add(exchange)
+      exchange.index = active.push(exchange) - 1
       await exchange.run()
-      active.delete(exchange)
-      if (active.size === 0) idle?.()
+      remove(exchange)
+      if (active.length === 0) idle?.()
     },
 
     counts() {
       const { active: calls, connections } = upstreams.counts()
-      return { requests: active.size, calls, connections }
+      return { requests: active.length, calls, connections }
     },
 
     async close(ms) {
-      if (active.size > 0) {
+      if (active.length > 0) {
         await new Promise<void>((resolve) => {
           const last = setTimeout(resolve, ms)
           idle = () => {
@@ -130,7 +136,7 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
         })
       }
       clearInterval(timer)
-      for (const exchange of active) exchange.cut()
+      for (const exchange of [...active]) exchange.cut()
       await upstreams.close()
     },
   }

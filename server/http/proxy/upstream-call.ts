@@ -26,10 +26,11 @@ export class UpstreamCall extends HttpCall<null> {
   readonly #res: ServerResponse
   readonly #owner: CallOwner
   #controller: Dispatcher.DispatchController | null = null
-  #mode: AnswerMode | null = null
   #kept: Buffer[] = []
+  /** -1: it became too large to be kept. */
   #keptBytes = 0
-  #bytes = 0
+  #whole = false
+  mode: AnswerMode | null = null
   /** Its bytes wait for the client. */
   paused = false
   /** The head went to the client: from here on there is no other answer. */
@@ -62,38 +63,40 @@ export class UpstreamCall extends HttpCall<null> {
     this.statusText = statusText ?? ''
     this.lastAtMs = performance.now()
     this.firstByteMs = this.lastAtMs - this.sentAtMs
-    this.#mode = this.#owner.answerBegins(this)
-    if (this.#mode === 'pass') {
-      this.#passHead()
-      // A head whose body is still to come must not wait for it; one that came with its body goes out with it.
-      process.nextTick(flushHead, this)
-    }
+    this.mode = this.#owner.answerBegins(this)
+    // What came with the head goes out with it; nothing waits for what is still to come.
+    if (this.mode === 'pass') process.nextTick(passOn, this)
   }
 
   override onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
     this.lastAtMs = performance.now()
-    this.#bytes += chunk.length
-    if (this.#mode === 'pass') {
+    if (this.passedOn) {
       if (this.#keptBytes >= 0) this.#keep(chunk)
       this.#write(controller, chunk)
-      return
+    } else if (!this.#keep(chunk)) {
+      if (this.mode === 'collect') {
+        // What failed is told by its beginning: the rest is not waited for.
+        this.abandon()
+        this.#owner.onCallEnd(this)
+      } else {
+        this.passOn()
+        this.#forget()
+        this.#write(controller, chunk)
+      }
     }
-    if (this.#keptBytes + chunk.length <= SMALL_BYTES) {
-      this.#keep(chunk)
-      return
-    }
-    if (this.#mode === 'hold') {
-      const held = this.#kept
-      this.#passHead()
-      this.#mode = 'pass'
-      this.#forget()
-      for (const part of held) this.#write(controller, part)
-      this.#write(controller, chunk)
-    } else {
-      // What failed is told by its beginning: the rest is not waited for.
-      this.abandon()
-      this.#owner.onCallEnd(this)
-    }
+  }
+
+  override onResponseEnd(): void {
+    this.#whole = true
+    super.onResponseEnd()
+  }
+
+  /** Passes on what has come, unless that is all: then its owner ends it. */
+  passOn(): void {
+    if (this.passedOn || this.#whole || this.error !== null || this.#res.destroyed) return
+    this.#passHead()
+    if (this.#kept.length === 0) this.#res.flushHeaders()
+    else for (const chunk of this.#kept) this.#write(this.#controller, chunk)
   }
 
   /** The client took what was written: goes on. */
@@ -104,25 +107,20 @@ export class UpstreamCall extends HttpCall<null> {
     this.#controller?.resume()
   }
 
-  /** The whole answer where it is small, else what was kept of its beginning, or null where nothing was. */
+  /** The whole answer where it is small, or the beginning of a collected one; null where it was not kept. */
   body(): Buffer | null {
     if (this.#keptBytes < 0) return null
     return this.#kept.length === 1 ? (this.#kept[0] as Buffer) : Buffer.concat(this.#kept)
   }
 
-  /** Ends the client's answer with the end of this one, whose head may not have been written yet. */
+  /** Ends the client's answer with the end of this one, of which nothing may have been passed on yet. */
   endPassed(): void {
-    if (this.passedOn) this.#res.end()
-    else {
-      const body = this.body()
-      this.#passHead()
-      this.#res.end(body)
+    if (this.passedOn) {
+      this.#res.end()
+      return
     }
-  }
-
-  /** Nothing of it was passed on but its head. */
-  get headOnly(): boolean {
-    return this.#bytes === 0
+    this.#passHead()
+    this.#res.end(this.body())
   }
 
   #passHead(): void {
@@ -130,31 +128,29 @@ export class UpstreamCall extends HttpCall<null> {
     this.passedOn = true
   }
 
-  #write(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  #write(controller: Dispatcher.DispatchController | null, chunk: Buffer): void {
     if (this.#res.write(chunk)) return
     this.paused = true
-    controller.pause()
+    controller?.pause()
   }
 
-  #keep(chunk: Buffer): void {
-    if (this.#keptBytes + chunk.length > SMALL_BYTES) this.#forget()
-    else {
-      this.#kept.push(chunk)
-      this.#keptBytes += chunk.length
+  /** False: it would be too much. */
+  #keep(chunk: Buffer): boolean {
+    if (this.#keptBytes + chunk.length > SMALL_BYTES) {
+      if (this.passedOn) this.#forget()
+      return false
     }
+    this.#kept.push(chunk)
+    this.#keptBytes += chunk.length
+    return true
   }
 
   #forget(): void {
     this.#kept = []
     this.#keptBytes = -1
   }
-
-  /** Writes the head alone, where the answer has brought nothing else so far. */
-  flushHead(): void {
-    if (this.headOnly && !this.#res.writableEnded) this.#res.flushHeaders()
-  }
 }
 
-function flushHead(call: UpstreamCall): void {
-  call.flushHead()
+function passOn(call: UpstreamCall): void {
+  call.passOn()
 }

@@ -1,0 +1,60 @@
+import { expect, it } from 'vitest'
+import { createRewardRouter } from '../../router/reward-router.ts'
+import type { RouterServer } from '../../router/router-types.ts'
+import { proxyStorm, startMoodyServer } from '../../testing/proxy-storm.ts'
+import { waitFor } from '../../testing/wait-for.ts'
+import { startProxy } from './testing/proxy-bed.ts'
+
+/** Three thousand requests over the real router, with faults and clients that go away: nothing may be left over. */
+it('leaves nothing behind, and gives everybody its own answer', async () => {
+  const moody = await Promise.all([1, 2, 3].map((seed) => startMoodyServer('rm', seed)))
+  const servers = moody.map(
+    ({ url }, i): RouterServer => ({
+      id: i + 1,
+      name: `rm-${i + 1}`,
+      url,
+      engine: 'vllm',
+      kind: 'generative',
+      model: 'rm',
+      version: null,
+      weight: 1,
+      maxInFlight: 32,
+      apiKey: null,
+      state: 'ready',
+    }),
+  )
+  const router = createRewardRouter()
+  router.setServers(servers)
+  for (const { id } of servers) router.setSlots(id, 16)
+  const bed = await startProxy(router, () => servers)
+  try {
+    const counts = await proxyStorm({
+      url: bed.url,
+      model: 'rm',
+      requests: 3_000,
+      inFlight: 64,
+      seed: 11,
+    })
+    const { answered, refused, failed, aborted, broken, wrong } = counts
+    expect(wrong).toEqual([])
+    expect(answered + refused + failed + aborted + broken).toBe(3_000)
+    // 4 in 100 calls fail before their answer begins: three in a row are a rarity.
+    expect(answered).toBeGreaterThan(2_500)
+    expect(failed).toBeLessThan(20)
+    expect(aborted).toBeGreaterThan(50)
+    expect(broken).toBeGreaterThan(5)
+    await waitFor('an idle proxy', () => bed.proxy.counts().requests === 0)
+    expect(bed.proxy.counts().calls).toBe(0)
+    for (const server of router.snapshot()) {
+      expect(server).toMatchObject({ inFlight: 0, waiting: 0, workTokens: 0 })
+    }
+    // Calls given up upstream have ended there too; idle connections close by themselves.
+    await waitFor('idle servers', () => moody.every(({ active }) => active === 0))
+    await waitFor('closed connections', () => bed.proxy.counts().connections === 0)
+    await waitFor('servers without connections', () => moody.every(({ open }) => open === 0))
+  } finally {
+    await bed.close()
+    await router.close()
+    await Promise.all(moody.map((server) => server.close()))
+  }
+})
