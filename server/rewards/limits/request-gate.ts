@@ -1,0 +1,244 @@
+import type { LimitClock } from './clock.ts'
+import { bucketOf, type RequestLimits } from './limit-settings.ts'
+import { type Rate, TokenBucket } from './token-bucket.ts'
+
+/** What a call waited for before it went, in ms. */
+export interface GateWaits {
+  slotMs: number
+  rpmMs: number
+  tpmMs: number
+}
+
+/** The right to make one call. To be released once, whatever became of it. */
+export interface GatePermit {
+  readonly waits: GateWaits
+  /** `tokens`: what the call really used, where its answer told; corrects the estimate. */
+  release(tokens?: number): void
+}
+
+/** A gate at this moment. */
+export interface GateStats {
+  inFlight: number
+  waiting: number
+  /** Left of the limits; below 0: a debt. null: not limited, or kept elsewhere. */
+  requests: number | null
+  tokens: number | null
+}
+
+interface Waiter {
+  tokens: number
+  signal: AbortSignal | undefined
+  atStart: GateWaits
+  /** Gave the way out of the queue. */
+  gone: boolean
+  resolve(permit: GatePermit): void
+  reject(error: unknown): void
+  forget(): void
+}
+
+type Cause = keyof GateWaits
+
+/**
+ * Lets calls go within three limits, in the order they came: first a free slot, then the requests and tokens of a
+ * minute, then the call. In that order nothing paid for lies waiting and goes out in a burst when a stall ends.
+ *
+ *   waiting ──slot free──▶ reserved ──its time has come──▶ in flight ──released──▶ tokens corrected
+ *      └────────aborted──────────┴─▶ gone, what was reserved is given back
+ *
+ * Only the first in the queue holds a reservation, so what real usage corrects counts for everybody behind it.
+ */
+export class RequestGate {
+  readonly #limits: RequestLimits
+  readonly #clock: LimitClock
+  readonly #requests: Rate | null
+  readonly #tokens: Rate | null
+  readonly #queue: Waiter[] = []
+  #inFlight = 0
+  #pumping = false
+  /** A slot came free, or somebody came, while the queue was being served. */
+  #again = false
+  #wake: (() => void) | null = null
+  /** What the first in the queue waits for, and how long everybody who was first did so far. */
+  #cause: Cause | null = null
+  #causeSinceMs = 0
+  readonly #blocked: GateWaits = { slotMs: 0, rpmMs: 0, tpmMs: 0 }
+
+  /** `rates`: instead of buckets of this process's own, e.g. rows shared with other processes. */
+  constructor(
+    limits: RequestLimits,
+    clock: LimitClock,
+    rates: { requests?: Rate; tokens?: Rate } = {},
+  ) {
+    this.#limits = limits
+    this.#clock = clock
+    this.#requests = rates.requests ?? bucket(limits.maxRpm, 1, limits)
+    this.#tokens = rates.tokens ?? bucket(limits.maxTpm, limits.estimatedTokens, limits)
+  }
+
+  get limits(): RequestLimits {
+    return this.#limits
+  }
+
+  /**
+   * Waits for a call's turn.
+   * @param tokens what it is thought to use; default: the limits' estimate
+   * Rejects with the signal's reason when that aborts first; nothing was taken then.
+   */
+  acquire(options: { tokens?: number; signal?: AbortSignal } = {}): Promise<GatePermit> {
+    const { tokens = this.#limits.estimatedTokens, signal } = options
+    const { promise, resolve, reject } = Promise.withResolvers<GatePermit>()
+    if (signal?.aborted) {
+      reject(signal.reason)
+      return promise
+    }
+    this.#settle()
+    const waiter: Waiter = {
+      tokens,
+      signal,
+      atStart: { ...this.#blocked },
+      gone: false,
+      resolve,
+      reject,
+      forget: () => signal?.removeEventListener('abort', leave),
+    }
+    const leave = () => {
+      waiter.gone = true
+      const at = this.#queue.indexOf(waiter)
+      // The first one is the pump's to take out: it may hold a reservation.
+      if (at > 0) this.#queue.splice(at, 1)
+      reject(signal?.reason)
+      if (at === 0) this.#kick()
+    }
+    signal?.addEventListener('abort', leave, { once: true })
+    this.#queue.push(waiter)
+    this.#kick()
+    return promise
+  }
+
+  stats(): GateStats {
+    const nowMs = this.#clock.nowMs()
+    const left = (rate: Rate | null) => (rate instanceof TokenBucket ? rate.tokensAt(nowMs) : null)
+    return {
+      inFlight: this.#inFlight,
+      waiting: this.#queue.length,
+      requests: left(this.#requests),
+      tokens: left(this.#tokens),
+    }
+  }
+
+  #kick(): void {
+    this.#again = true
+    this.#wake?.()
+    if (!this.#pumping) void this.#pump()
+  }
+
+  async #pump(): Promise<void> {
+    this.#pumping = true
+    while (this.#again) {
+      this.#again = false
+      for (let head = this.#queue[0]; head !== undefined; head = this.#queue[0]) {
+        if (!head.gone && this.#inFlight >= this.#limits.maxConcurrent) {
+          this.#blockedBy('slotMs')
+          break
+        }
+        await this.#serve(head)
+      }
+      if (this.#queue.length === 0) this.#blockedBy(null)
+    }
+    this.#pumping = false
+  }
+
+  /** Takes the first in the queue through its reservation. */
+  async #serve(head: Waiter): Promise<void> {
+    this.#blockedBy(null)
+    if (!head.gone) {
+      const nowMs = this.#clock.nowMs()
+      let rpmMs: number
+      let tpmMs: number
+      try {
+        ;[rpmMs, tpmMs] = await Promise.all([
+          this.#requests?.reserve(1, nowMs) ?? 0,
+          this.#tokens?.reserve(head.tokens, nowMs) ?? 0,
+        ])
+      } catch (error) {
+        this.#queue.shift()
+        head.forget()
+        head.reject(error)
+        return
+      }
+      const waitMs = Math.max(rpmMs, tpmMs)
+      if (waitMs > 0) {
+        this.#blockedBy(rpmMs >= tpmMs ? 'rpmMs' : 'tpmMs')
+        await this.#until(nowMs + waitMs, head)
+      }
+      if (head.gone) this.#giveBack(1, head.tokens)
+    }
+    this.#queue.shift()
+    head.forget()
+    if (!head.gone) this.#admit(head)
+  }
+
+  async #until(atMs: number, head: Waiter): Promise<void> {
+    for (;;) {
+      const leftMs = atMs - this.#clock.nowMs()
+      if (leftMs <= 0 || head.gone) return
+      await new Promise<void>((resolve) => {
+        const callOff = this.#clock.after(leftMs, resolve)
+        this.#wake = () => {
+          if (!head.gone) return
+          callOff()
+          resolve()
+        }
+      })
+      this.#wake = null
+    }
+  }
+
+  #admit(waiter: Waiter): void {
+    this.#inFlight++
+    this.#settle()
+    const { slotMs, rpmMs, tpmMs } = this.#blocked
+    let released = false
+    waiter.resolve({
+      waits: {
+        slotMs: slotMs - waiter.atStart.slotMs,
+        rpmMs: rpmMs - waiter.atStart.rpmMs,
+        tpmMs: tpmMs - waiter.atStart.tpmMs,
+      },
+      release: (tokens) => {
+        if (released) return
+        released = true
+        this.#inFlight--
+        if (tokens !== undefined && Number.isFinite(tokens)) {
+          this.#giveBack(0, waiter.tokens - tokens)
+        }
+        this.#kick()
+      },
+    })
+  }
+
+  #giveBack(requests: number, tokens: number): void {
+    const nowMs = this.#clock.nowMs()
+    // A shared row that cannot be reached keeps what it has: too careful until the bucket is full again.
+    const ignore = () => {}
+    if (requests !== 0) Promise.resolve(this.#requests?.refund(requests, nowMs)).catch(ignore)
+    if (tokens !== 0) Promise.resolve(this.#tokens?.refund(tokens, nowMs)).catch(ignore)
+  }
+
+  #blockedBy(cause: Cause | null): void {
+    this.#settle()
+    this.#cause = cause
+  }
+
+  #settle(): void {
+    const nowMs = this.#clock.nowMs()
+    if (this.#cause !== null) this.#blocked[this.#cause] += nowMs - this.#causeSinceMs
+    this.#causeSinceMs = nowMs
+  }
+}
+
+function bucket(perMinute: number | null, ofOne: number, limits: RequestLimits): Rate | null {
+  if (perMinute === null) return null
+  const { ratePerSecond, capacity } = bucketOf(perMinute, ofOne, limits)
+  return new TokenBucket(ratePerSecond, capacity)
+}
