@@ -64,7 +64,7 @@ describe('sleep is never sent while work is in flight', () => {
     const { batchId } = await submit(600, {})
     await waitFor('full load', () => sleepy.stats().rowsInFlight >= 8)
     const asleep = await service.mutate<ServerDto>('servers.sleep', { name: 'sleepy' })
-    expect(asleep).toMatchObject({ state: 'sleeping', awakeUntil: null, inFlight: 0 })
+    expect(asleep).toMatchObject({ state: 'sleeping', awakeUntil: null })
     const route = dialect === 'vllm' ? 'POST /sleep' : 'POST /release_memory_occupation'
     expect(lifecycle(sleepy)).toEqual([[route, 0]])
     const before = sleepy.stats().rowsTotal
@@ -144,7 +144,14 @@ describe('a batch with sleepAfter', () => {
     await Promise.all([inState('a', 'sleeping'), inState('b', 'sleeping')])
   })
 
-  it('is nothing for a rule', async () => {
+  it('is refused where no server of the model can sleep, and for a rule', async () => {
+    const tei = await SimulatedServer.start({ dialect: 'tei', model: 'sleepless' })
+    servers.push(tei)
+    await service.mutate('servers.register', { name: 'tei', url: tei.url })
+    await expect(submit(1, { model: 'sleepless', sleepAfter: true })).rejects.toMatchObject({
+      data: { reason: 'unsupported_setting' },
+      message: expect.stringMatching(/"sleepless"/),
+    })
     const call = service.mutate('batches.submit', {
       run: 'sleepers',
       step: 1,

@@ -19,6 +19,8 @@ export interface ResolveContext {
   models: readonly string[]
   /** Generative ones: judges, whose replies are no scores yet. */
   judges?: readonly string[]
+  /** Models none of whose servers can be put to sleep. */
+  sleepless?: readonly string[]
 }
 
 function suggest(name: string, known: readonly string[]): string {
@@ -100,6 +102,15 @@ export function resolveReward(
       throw new RewardOpsError(
         'unknown_model',
         `reward.model "${spec.model}" has no registered server. ${suggest(spec.model, context.models)}`,
+      )
+    }
+    if (spec.sleepAfter && context.sleepless?.includes(spec.model)) {
+      throw new RewardOpsError(
+        'unsupported_setting',
+        `reward.sleepAfter: no server of "${spec.model}" can be put to sleep.`,
+        {
+          hint: 'Leave it out, or start the servers so that they can sleep: docs/api.md says how.',
+        },
       )
     }
     const keys = Object.keys(spec.kwargs)

@@ -151,6 +151,16 @@ export class ServerRegistry {
     return changeState(this.#db, id, change)
   }
 
+  /** Why a server is still in its state. */
+  async explain(id: number, state: ServerState, cause: string): Promise<void> {
+    const changed = await this.#db.rows(
+      'server-explain',
+      `update server set state_cause = $3 where id = $1 and state = $2 and state_cause is distinct from $3 returning id`,
+      [id, state, cause],
+    )
+    if (changed.length > 0) await this.changed()
+  }
+
   /** Notes what happened to a server beside changes of its state. */
   async note(
     id: number,

@@ -52,13 +52,21 @@ export function poolOf(reward: ResolvedReward): string {
   return reward.kind === 'rule' ? RULES_POOL : poolOfModel(reward.model as string)
 }
 
-async function registeredModels(db: Database): Promise<{ models: string[]; judges: string[] }> {
-  const rows = await db.rows<{ model: string; kind: string }>(
+async function registeredModels(
+  db: Database,
+): Promise<{ models: string[]; judges: string[]; sleepless: string[] }> {
+  const rows = await db.rows<{ model: string; kind: string; may_sleep: boolean }>(
     'models',
-    'select distinct model, kind from server where removed_at is null order by 1',
+    // Of a server that does not answer it is not known.
+    `select model, kind, bool_or(can_sleep or state in ('unreachable', 'dead', 'registering')) as may_sleep
+     from server where removed_at is null group by model, kind order by 1`,
   )
   const of = (kind: string) => rows.filter((row) => row.kind === kind).map((row) => row.model)
-  return { models: of('discriminative'), judges: of('generative') }
+  return {
+    models: of('discriminative'),
+    judges: of('generative'),
+    sleepless: rows.filter((row) => !row.may_sleep).map((row) => row.model),
+  }
 }
 
 function checkGroupSizes(

@@ -302,7 +302,12 @@ export class ServerWatch {
       return
     }
     // A process that is coming up is not gone, and who cannot say that it sleeps must be remembered as asleep.
-    if (row.state === 'registering' || row.state === 'dead') return
+    if (row.state === 'registering') {
+      const what = failure.reason === 'server_unreachable' ? 'does not answer yet' : 'is refused'
+      const said = maskSecrets(failure.message, [row.api_key])
+      return registry.explain(row.id, 'registering', `its process runs and ${what}: ${said}`)
+    }
+    if (row.state === 'dead') return
     if (row.state === 'sleeping' && !this.#tells.has(row.id)) return
     if (!asked && failures < FAILURES_TO_UNREACHABLE) return
     await registry.transition(row.id, {

@@ -106,9 +106,11 @@ export class SleepCycle {
       const row = await this.#row(ref.id)
       const waking = this.#wakes.get(row.id)
       if (waking) {
-        const woken = await waking
-        await registry.prolong([woken.id], forMs)
-        return this.#row(woken.id)
+        const { state } = await waking
+        // Another process may be at it, and ours only waits for that.
+        if (state !== 'ready' && state !== 'distrusted') continue
+        await registry.prolong([row.id], forMs)
+        return this.#row(row.id)
       }
       if (this.#sleeps.has(row.id)) {
         await this.cancelSleep(row.id, why)
@@ -135,7 +137,7 @@ export class SleepCycle {
   async #sleep(row: ServerRow, level: SleepLevel, why: string, run: SleepRun): Promise<ServerRow> {
     const { locks, registry } = this.#o
     // A look at its scores may be under way; that is over soon.
-    if (!(await locks.takeWithin(row.id, this.#o.timings.drainWithinMs))) {
+    if (!(await locks.takeWithin(row.id, this.#o.timings.selfTestTimeoutMs))) {
       throw notNow(row, 'put to sleep')
     }
     try {

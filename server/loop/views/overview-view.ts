@@ -9,6 +9,8 @@ import type { FleetView } from './fleet-view.ts'
 
 const ACTIVE_SHOWN = 20
 const RECENT_SHOWN = 10
+/** States of a server that does not answer. */
+const GONE: ReadonlySet<string> = new Set(['unreachable', 'dead'])
 
 /** The overview: what needs attention, the fleet, what runs. */
 export class OverviewView {
@@ -84,11 +86,19 @@ function attentionOf(
       href: '/workers',
     })
   }
-  for (const server of servers.filter((s) => s.state === 'unreachable')) {
+  for (const server of servers.filter((s) => GONE.has(s.state))) {
     out.push({
       level: 'error',
-      title: `${server.name} is unreachable`,
+      title: `${server.name} is ${server.state}`,
       detail: server.stateCause ?? 'It does not answer its probes.',
+      href: '/servers',
+    })
+  }
+  for (const server of servers.filter((s) => s.state === 'distrusted')) {
+    out.push({
+      level: 'error',
+      title: `The scores of ${server.name} are not to be trusted`,
+      detail: server.stateCause ?? server.selfTest?.detail ?? 'Its self-test failed.',
       href: '/servers',
     })
   }
