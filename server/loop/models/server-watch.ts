@@ -10,9 +10,10 @@ import { poolOfModel } from '../../store/job-queue.ts'
 import type { ServerRow } from '../../store/sql/servers.ts'
 import { factsOf, failureEvidence } from './admission.ts'
 import { type ModelsContext, scoringServer } from './context.ts'
+import { isDrainingToSleep, mendInterrupted } from './interrupted.ts'
 import type { ScoreTrust } from './score-trust.ts'
 import { maskSecrets } from './secrets.ts'
-import { isDrainingToSleep, type SleepCycle } from './sleep-cycle.ts'
+import type { SleepCycle } from './sleep-cycle.ts'
 
 /** This many failed probes in a row make a server unreachable; one success makes it ready again. */
 const FAILURES_TO_UNREACHABLE = 2
@@ -130,7 +131,7 @@ export class ServerWatch {
 
   async #attend(row: ServerRow): Promise<void> {
     if (row.state === 'waking' || isDrainingToSleep(row)) {
-      if (!this.#o.locks.holds(row.id)) await this.#cycle.mend(row)
+      if (!this.#o.locks.holds(row.id)) await mendInterrupted(this.#o, this.#cycle, row)
       return
     }
     if (row.state === 'draining') return

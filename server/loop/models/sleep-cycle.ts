@@ -14,23 +14,13 @@ import {
 import { leasedSlots, type ServerRow } from '../../store/sql/servers.ts'
 import type { ServerState } from '../../wire/servers.ts'
 import { type ModelsContext, scoringServer } from './context.ts'
+import { BEFORE_SLEEP, GOING_TO_SLEEP, isDrainingToSleep } from './interrupted.ts'
 import type { ScoreTrust } from './score-trust.ts'
 import { maskSecrets } from './secrets.ts'
+import { cannotSleep, notNow } from './sleep-refusals.ts'
 
-/** The cause of a draining that ends in sleep; what a person drains has another, and nobody else ends that. */
-const BEFORE_SLEEP = 'finishes what is in flight, to be put to sleep'
-/** Set before the call to sleep goes out: from here on it may be asleep, whatever became of us. */
-const GOING_TO_SLEEP = 'is being put to sleep'
 /** Another process does something with the server; its end is looked for this often. */
 const OTHERS_LOOK_MS = 250
-
-/** Whether a draining server is on its way to sleep, rather than drained by a person. */
-export function isDrainingToSleep(row: ServerRow): boolean {
-  return (
-    row.state === 'draining' &&
-    (row.state_cause === BEFORE_SLEEP || row.state_cause === GOING_TO_SLEEP)
-  )
-}
 
 interface SleepRun {
   /** Nobody wants it any more: it stays awake, unless the call is out already. */
@@ -347,94 +337,9 @@ export class SleepCycle {
     })
   }
 
-  /**
-   * Ends what a process that died left half done: a server on its way to sleep, or awake again. Nothing where another
-   * process is at it.
-   */
-  async mend(row: ServerRow): Promise<void> {
-    await this.#o.locks.under(row.id, async () => {
-      const now = await this.#row(row.id)
-      if (now.state === 'waking') await this.#mendWaking(now)
-      else if (isDrainingToSleep(now)) await this.#mendDraining(now)
-    })
-  }
-
-  async #mendWaking(row: ServerRow): Promise<void> {
-    let asleep: boolean | null
-    try {
-      asleep = await isAsleep(scoringServer(row), this.#o.timings.probeTimeoutMs)
-    } catch {
-      asleep = null
-    }
-    if (asleep === true) {
-      await this.#o.registry.transition(row.id, {
-        to: 'sleeping',
-        from: ['waking'],
-        cause: 'its waking was cut off before it was told',
-        awakeForMs: null,
-      })
-      return
-    }
-    // One that does not tell is told again; one that is awake refuses, and its scores show that it is.
-    await this.finishWaking(row, Math.max(1, row.awake_left_ms ?? 1), asleep === null)
-  }
-
-  async #mendDraining(row: ServerRow): Promise<void> {
-    let asleep: boolean | null
-    try {
-      asleep = await isAsleep(scoringServer(row), this.#o.timings.probeTimeoutMs)
-    } catch (error) {
-      await this.#o.registry.transition(row.id, {
-        to: 'unreachable',
-        from: ['draining'],
-        cause: maskSecrets((error as Error).message, [row.api_key]),
-      })
-      return
-    }
-    const sleeps = asleep ?? row.state_cause === GOING_TO_SLEEP
-    await this.#o.registry.transition(row.id, {
-      to: sleeps ? 'sleeping' : 'ready',
-      from: ['draining'],
-      cause: sleeps ? 'was put to sleep' : 'stays awake: its draining was cut off',
-      evidence: { told: asleep },
-      ...(sleeps ? { awakeForMs: null } : {}),
-    })
-  }
-
   async #row(id: number): Promise<ServerRow> {
     const row = await this.#o.registry.byNumber(id)
     if (!row) throw new RewardOpsError('server_not_found', `There is no server s${id} any more.`)
     return row
   }
-}
-
-function cannotSleep(row: ServerRow): RewardOpsError {
-  const sleeps = abilitiesOf(row.engine as EngineName).sleeps
-  return new RewardOpsError(
-    'server_cannot_sleep',
-    sleeps
-      ? `${row.name} offers no way to be put to sleep.`
-      : `${row.name}: ${row.engine} knows no sleep.`,
-    sleeps
-      ? {
-          hint:
-            row.engine === 'sglang'
-              ? 'Start it with --enable-memory-saver.'
-              : 'Start vLLM with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1.',
-        }
-      : {},
-  )
-}
-
-function notNow(row: ServerRow, what: string): RewardOpsError {
-  if (row.state === 'unreachable' || row.state === 'dead') {
-    return new RewardOpsError(
-      'server_unreachable',
-      `${row.name} cannot be ${what}: ${row.state_cause ?? row.state}.`,
-    )
-  }
-  return new RewardOpsError(
-    'server_busy',
-    `${row.name} cannot be ${what} while it is ${row.state} (${row.state_cause ?? 'no cause'}).`,
-  )
 }
