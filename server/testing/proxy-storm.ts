@@ -49,9 +49,11 @@ export async function startMoodyServer(model: string, seed: number): Promise<Moo
     req.on('error', () => {})
     req.on('data', (chunk: Buffer) => chunks.push(chunk))
     req.on('end', () => {
-      const { id = 'none', stream = false } = JSON.parse(String(Buffer.concat(chunks))) as {
-        id?: string
-        stream?: boolean
+      const { id, stream = false } = parsed(Buffer.concat(chunks))
+      if (id === undefined) {
+        // Whoever asks what this is: it is in no mood then.
+        answer(res, 400, { error: { message: 'messages are missing' } })
+        return
       }
       const mood = draw(1_000)
       if (mood < 12) answer(res, 500, { error: { message: `failed ${id}` } })
@@ -73,6 +75,14 @@ export async function startMoodyServer(model: string, seed: number): Promise<Moo
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   moody.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   return moody
+}
+
+function parsed(body: Buffer): { id?: string; stream?: boolean } {
+  try {
+    return JSON.parse(body.toString()) as { id?: string; stream?: boolean }
+  } catch {
+    return {}
+  }
 }
 
 function scored(id: string) {
