@@ -14,6 +14,7 @@ export function ChartFrame({
   chart,
   table,
   className,
+  height = 212,
 }: {
   title: string
   /** n and unit. */
@@ -21,6 +22,8 @@ export function ChartFrame({
   actions?: ReactNode
   chart: ReactNode
   className?: string
+  /** Of what is drawn or listed, in pixels; it grows where its neighbour is taller. */
+  height?: number
   table: { head: string[]; rows: (string | number)[][] }
 }) {
   const [asTable, setAsTable] = useState(false)
@@ -43,33 +46,35 @@ export function ChartFrame({
       }
     >
       {asTable ? (
-        <Scroll label={`${title}, table`} className="h-[212px] overflow-auto">
-          <table className="grid-table">
-            <thead>
-              <tr>
-                {table.head.map((cell, i) => (
-                  <th key={cell} className={i > 0 ? 'end' : undefined} scope="col">
-                    {cell}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {table.rows.map((row) => (
-                <tr key={row.join('|')}>
-                  {row.map((cell, i) => (
-                    // biome-ignore lint/suspicious/noArrayIndexKey: columns do not move
-                    <td key={i} className={`num ${i > 0 ? 'end' : ''}`}>
+        <div className="relative flex-1" style={{ minHeight: height }}>
+          <Scroll label={`${title}, table`} className="absolute inset-0 overflow-auto">
+            <table className="grid-table">
+              <thead>
+                <tr>
+                  {table.head.map((cell, i) => (
+                    <th key={cell} className={i > 0 ? 'end' : undefined} scope="col">
                       {cell}
-                    </td>
+                    </th>
                   ))}
                 </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
+              </thead>
+              <tbody>
+                {table.rows.map((row) => (
+                  <tr key={row.join('|')}>
+                    {row.map((cell, i) => (
+                      // biome-ignore lint/suspicious/noArrayIndexKey: columns do not move
+                      <td key={i} className={`num ${i > 0 ? 'end' : ''}`}>
+                        {cell}
+                      </td>
+                    ))}
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </Scroll>
+        </div>
       ) : (
-        <div className="relative min-h-[212px] flex-1">
+        <div className="relative flex-1" style={{ minHeight: height }}>
           <div className="absolute inset-x-5 top-0 bottom-3">{chart}</div>
         </div>
       )}

@@ -27,6 +27,8 @@ export interface ServerMinutesData {
   totals: Record<CallEnd | 'requests' | 'errors' | 'retries' | 'copies', number>
   /** Minutes with a latency. */
   timed: number
+  /** Whole ten minutes: the same under both charts. */
+  timeTicks: number[]
   countTicks: { at: number; label: string }[]
   latencyTicks: { at: number; label: string }[]
   /** Before the hour: the last minute with a call; null without one. */
@@ -70,6 +72,7 @@ export function prepareServerMinutes(
       corrupt: sum('corrupt'),
     },
     timed: minutes.filter((minute) => minute.p50Ms !== null).length,
+    timeTicks: minutes.map(({ atMs }) => atMs).filter((at) => new Date(at).getMinutes() % 10 === 0),
     countTicks: linearTicks(
       Math.max(
         ...minutes.map((minute) =>

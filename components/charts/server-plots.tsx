@@ -21,6 +21,9 @@ import { CALL_ENDS, type CallMinute, type ServerMinutesData } from './server-min
 /** The plots of a server’s page share their cursor: the same minute is marked in both. */
 const SYNC = 'server-minutes'
 
+/** Room for the half of a label that stands under the last minute. */
+const MINUTES_MARGIN = { ...MARGIN, right: 18 }
+
 const minuteText = (at: number) => clockTime(at).slice(0, 5)
 
 /** p50 and p99 of the calls that gave a score, a point a minute; a minute without one is a gap. */
@@ -29,7 +32,7 @@ export function LatencyPlot({ data, color }: { data: ServerMinutesData; color: s
     <ResponsiveContainer width="100%" height="100%">
       <LineChart
         data={data.minutes}
-        margin={MARGIN}
+        margin={MINUTES_MARGIN}
         syncId={SYNC}
         title={`p50 and p99 of the last hour, ${formatCount(data.timed)} minutes with a score`}
       >
@@ -39,7 +42,8 @@ export function LatencyPlot({ data, color }: { data: ServerMinutesData; color: s
           tick={TICK}
           axisLine={AXIS}
           tickLine={false}
-          minTickGap={48}
+          ticks={data.timeTicks}
+          interval={0}
           tickFormatter={minuteText}
         />
         <YAxis
@@ -121,7 +125,7 @@ export function CallsPlot({ data }: { data: ServerMinutesData }) {
     <ResponsiveContainer width="100%" height="100%">
       <ComposedChart
         data={data.minutes}
-        margin={MARGIN}
+        margin={MINUTES_MARGIN}
         syncId={SYNC}
         barCategoryGap={1}
         title={`${formatCount(data.totals.requests)} calls in the last hour, a bar a minute`}
@@ -144,7 +148,8 @@ export function CallsPlot({ data }: { data: ServerMinutesData }) {
           tick={TICK}
           axisLine={AXIS}
           tickLine={false}
-          minTickGap={48}
+          ticks={data.timeTicks}
+          interval={0}
           tickFormatter={minuteText}
         />
         <YAxis

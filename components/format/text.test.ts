@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { foldAt, shortenMiddle, textParts } from './text.ts'
+import { foldAt, sentence, shortenMiddle, textParts } from './text.ts'
 
 describe('texts of rollouts', () => {
   test('NUL, lone surrogates and controls are named; markup and emoji stay as they are', () => {
@@ -33,4 +33,10 @@ describe('texts of rollouts', () => {
     expect(foldAt(`${'x'.repeat(90)}\n${'y'.repeat(200)}`, 100)).toBe(90)
     expect(foldAt(`${'x'.repeat(99)}😀${'y'.repeat(200)}`, 100)).toBe(99)
   })
+})
+
+test('a message becomes a sentence, an address stays as it is', () => {
+  expect(sentence('it answered 401')).toBe('It answered 401.')
+  expect(sentence('http://h:1 cannot be reached')).toBe('http://h:1 cannot be reached.')
+  expect(sentence('Why?')).toBe('Why?')
 })

@@ -48,6 +48,12 @@ export function shortenMiddle(id: string, most = 24): string {
   return `${id.slice(0, head)}…${id.slice(id.length - (most - 1 - head))}`
 }
 
+/** A message as a sentence: a capital, unless it begins with an address, and a full stop. */
+export function sentence(text: string): string {
+  const capital = /^\w+:\/\//.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
+  return /[.!?…]$/.test(capital) ? capital : `${capital}.`
+}
+
 /** Where a long text is folded: at a line end near `most` characters, never inside a surrogate pair. */
 export function foldAt(text: string, most: number): number {
   if (text.length <= most * 1.25) return text.length

@@ -4,9 +4,8 @@ import type { ServerDto } from '../../server/wire/servers.ts'
 import { MONITOR_WORDS, serverHref } from '../servers/server-words.ts'
 
 /**
- * What needs attention: what the service itself says, the servers that are kept out or dead, and what the monitors see;
- * errors first. What the service says already is not said again, and a server that is kept out for its scores is one
- * line, not two.
+ * What needs attention: what the service itself says and what the monitors see; errors first. A server that is kept out
+ * for its scores is one line, not two.
  */
 export function prepareAttention(
   said: readonly Attention[],
@@ -14,27 +13,17 @@ export function prepareAttention(
   monitors: readonly ServerMonitorDto[],
 ): Attention[] {
   const list: Attention[] = said.map((each) => {
-    // The service names the page of all servers; the server itself is one step less.
-    const server = servers.find(({ name }) => each.title.startsWith(`${name} `))
-    return server && each.href === '/servers' ? { ...each, href: serverHref(server) } : each
+    if (each.href !== '/servers') return each
+    // The service leads to all servers; to the one it names is a step less.
+    const words = each.title.split(/\s+/)
+    const server = servers.find(({ name }) => words.includes(name))
+    return server ? { ...each, href: serverHref(server) } : each
   })
-  const add = (item: Attention) => {
-    if (!list.some((each) => each.title === item.title)) list.push(item)
-  }
-  for (const server of servers) {
-    const href = serverHref(server)
-    const detail = server.stateCause ?? ''
-    if (server.state === 'dead') {
-      add({ level: 'error', title: `${server.name} is dead`, detail, href })
-    } else if (server.state === 'distrusted') {
-      add({ level: 'error', title: `${server.name} is kept out`, detail, href })
-    }
-  }
   for (const { serverId, serverName, kind, severity, text } of monitors) {
     const server = servers.find(({ id }) => id === serverId)
     const told = server?.state === 'distrusted' && (kind === 'squashed_scores' || kind === 'drift')
     if (told) continue
-    add({
+    list.push({
       level: severity,
       title: `${serverName}: ${MONITOR_WORDS[kind].name.toLowerCase()}`,
       detail: text,

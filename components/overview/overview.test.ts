@@ -47,27 +47,20 @@ describe('what needs attention', () => {
     },
   })
 
-  test('servers that rest as they were told need none', () => {
-    const servers = (['ready', 'sleeping', 'draining', 'waking'] as const).map((state) =>
-      server(state, state),
-    )
-    expect(prepareAttention([], servers, [])).toEqual([])
-  })
-
   test('errors come first, each leads to its server, and nothing is said twice', () => {
     const said: Attention[] = [
       { level: 'warning', title: 'A worker died', detail: '', href: '/workers' },
       { level: 'error', title: 'a is unreachable', detail: 'd', href: '/servers' },
+      { level: 'error', title: 'The scores of b are not raw', detail: 'd', href: '/servers' },
     ]
     const list = prepareAttention(
       said,
-      [server('a', 'unreachable'), server('b', 'distrusted'), server('c', 'dead')],
+      [server('a', 'unreachable'), server('b', 'distrusted')],
       [sees('b', 'squashed_scores'), sees('a', 'black_hole')],
     )
     expect(list.map(({ title, href }) => `${title} → ${href}`)).toEqual([
       'a is unreachable → /servers/a',
-      'b is kept out → /servers/b',
-      'c is dead → /servers/c',
+      'The scores of b are not raw → /servers/b',
       'A worker died → /workers',
       'a: black hole → /servers/a',
     ])

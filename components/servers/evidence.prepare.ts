@@ -1,3 +1,4 @@
+import type { ServerDto } from '../../server/wire/servers.ts'
 import {
   durationText,
   formatCount,
@@ -5,6 +6,7 @@ import {
   formatScore,
   quantityText,
 } from '../format/numbers.ts'
+import { ENGINE_WORDS } from './server-words.ts'
 
 /** One thing that was seen, in words. */
 export interface EvidenceRow {
@@ -16,41 +18,41 @@ export interface EvidenceRow {
 
 /** What the service calls it, what a person would. */
 const LABELS: Record<string, string> = {
-  probeMs: 'The probe took',
-  drainMs: 'Draining took',
-  sleepMs: 'Falling asleep took',
-  wakeMs: 'Waking took',
-  livedMs: 'It had run for',
-  faultsInARow: 'Faults in a row',
-  corruptIn60s: 'Corrupt answers within 60 s',
+  message: 'What came back',
+  why: 'Why',
   failures: 'Failures in a row',
+  faultsInARow: 'Faults in a row',
+  faultPercent: 'Calls that failed, %',
+  calls: 'Calls looked at',
+  corruptIn60s: 'Corrupt answers within 60 s',
+  times: 'Times as slow as its peers',
+  silentMs: 'Silent for',
+  expectedMs: 'Expected to answer within',
+  inFlight: 'Calls in flight',
+  omitted: 'Changes not listed',
   verdict: 'Verdict',
+  override: 'Overridden',
   raw: 'Asked raw it gave',
   activated: 'Asked activated it gave',
   calibration: 'Calibration score',
   baseline: 'Calibration score at registration',
   pool: 'The pool’s calibration scores',
-  process: 'Seen by',
-  version: 'Version',
   engine: 'Engine',
-  why: 'Why',
+  version: 'Version',
   level: 'Sleep level',
   told: 'It told that it sleeps',
   refused: 'It was refused',
-  override: 'Overridden',
+  probeMs: 'The probe took',
+  drainMs: 'Draining took',
+  sleepMs: 'Falling asleep took',
+  wakeMs: 'Waking took',
+  livedMs: 'It had run for',
   exitCode: 'Exit code',
   signal: 'Signal',
-  lastLines: 'Its last lines',
-  omitted: 'Changes not listed',
   program: 'Program',
-  faultPercent: 'Calls that failed, %',
-  calls: 'Calls looked at',
-  times: 'Times as slow as its peers',
-  silentMs: 'Silent for',
-  expectedMs: 'Expected to answer within',
-  inFlight: 'Calls in flight',
-  message: 'What came back',
   source: 'Launched by',
+  lastLines: 'Its last lines',
+  process: 'Seen by',
 }
 
 const WORDS: Record<string, string> = {
@@ -63,9 +65,13 @@ const WORDS: Record<string, string> = {
 // Words for machines, said in words by what stands beside them.
 const LEFT_OUT: ReadonlySet<string> = new Set(['reason', 'cause'])
 
-/** Evidence of an event as rows of words, in the order it came; empty things are left out. */
+const ORDER = Object.keys(LABELS)
+const place = (key: string) => (ORDER.includes(key) ? ORDER.indexOf(key) : ORDER.length)
+
+/** Evidence of an event as rows of words, what belongs together side by side; empty things are left out. */
 export function prepareEvidence(evidence: Record<string, unknown> | null): EvidenceRow[] {
-  return Object.entries(evidence ?? {}).flatMap(([key, value]) => {
+  const entries = Object.entries(evidence ?? {}).sort(([a], [b]) => place(a) - place(b))
+  return entries.flatMap(([key, value]) => {
     if (value === null || value === undefined || value === '' || LEFT_OUT.has(key)) return []
     const label = LABELS[key] ?? labelOf(key)
     if (key === 'lastLines' && Array.isArray(value)) {
@@ -93,6 +99,7 @@ function valueText(key: string, value: unknown): string {
     if (/PerSecond$/.test(key)) return `${formatScore(value)} a second`
     return Number.isInteger(value) ? formatCount(value) : formatScore(value)
   }
+  if (key === 'engine') return ENGINE_WORDS[value as ServerDto['engine']] ?? String(value)
   if (typeof value === 'string') return WORDS[value] ?? value
   if (Array.isArray(value)) return value.map((item) => itemText(item)).join(', ')
   return itemText(value)

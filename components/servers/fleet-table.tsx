@@ -59,7 +59,7 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
                     <ServerStateView state={server.state} cause={server.stateCause} />
                   </td>
                   <td>
-                    <HealthCell health={server.health} />
+                    <HealthCell server={server} />
                   </td>
                   <td>
                     <LoadBar server={server} />

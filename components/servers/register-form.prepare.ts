@@ -5,6 +5,7 @@ import type {
   UpdateServerInput,
 } from '../../server/wire/servers.ts'
 import type { Failure } from '../api/failure.ts'
+import { sentence } from '../format/text.ts'
 
 /** What both forms hold of a server: texts as typed. */
 export interface LimitsDraft {
@@ -182,9 +183,4 @@ export function placeFailure(failure: Failure): FieldErrors {
     path === field ? '' : whole,
   )
   return { [field]: failure.hint ? `${sentence(said)} ${failure.hint}` : sentence(said) }
-}
-
-function sentence(text: string): string {
-  const capital = text.charAt(0).toUpperCase() + text.slice(1)
-  return /[.!?]$/.test(capital) ? capital : `${capital}.`
 }

@@ -2,7 +2,7 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
-import { ENGINES, type ServerDto } from '../../server/wire/servers.ts'
+import type { ServerDto } from '../../server/wire/servers.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'
@@ -158,7 +158,7 @@ function RegisterForm({
             onChange={(event) => change({ engine: event.target.value as RegisterDraft['engine'] })}
           >
             <option value="auto">Find out by asking it</option>
-            {ENGINES.map((engine) => (
+            {(Object.keys(ENGINE_WORDS) as ServerDto['engine'][]).map((engine) => (
               <option key={engine} value={engine}>
                 {ENGINE_WORDS[engine]}
               </option>

@@ -10,7 +10,7 @@ export function SelfTestFacts({ test }: { test: SelfTestDto | null }) {
     return <p className="text-ink-2">Not tested yet: it has not answered since it is registered.</p>
   return (
     <div>
-      <p className="flex flex-wrap items-baseline gap-x-3">
+      <p className="flex flex-wrap items-center gap-x-3">
         <VerdictView verdict={test.verdict} />
         {test.overridden && <span className="text-warn">used all the same</span>}
         <span className="text-xs text-ink-3">

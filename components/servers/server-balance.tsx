@@ -17,6 +17,7 @@ export function BalanceChart({ server }: { server: ServerDetailDto }) {
   return (
     <ChartFrame
       title="Router balance"
+      height={Math.min(480, Math.max(212, 72 + 27 * rows.length))}
       note={
         <span className="flex flex-wrap items-center gap-x-3">
           <span>
@@ -70,26 +71,29 @@ export function BalanceChart({ server }: { server: ServerDetailDto }) {
 function Pair({ row, own }: { row: BalanceRow; own: boolean }) {
   const width = (share: number) => ({ width: `${share * 100}%` })
   return (
-    <li className="grid grid-cols-[minmax(88px,140px)_minmax(0,1fr)_auto] items-center gap-x-3">
+    <li className="grid grid-cols-[minmax(88px,140px)_minmax(0,1fr)_112px] items-center gap-x-3">
       <span className={`min-w-0 ${own ? 'font-medium' : ''}`}>
         <ServerName name={row.name} {...(own ? {} : { id: row.id })} />
       </span>
       <span className="flex flex-col gap-0.5" aria-hidden>
         <span
-          className="block h-2.5 min-w-px rounded-[1px]"
+          className="block h-2.5 rounded-[1px]"
           style={{ ...width(row.requestWidth), background: hueOf('server', row.name) }}
         />
         <span
-          className="block h-1.5 min-w-px rounded-[1px] bg-ink-3 opacity-50"
+          className="block h-1.5 rounded-[1px] bg-ink-3 opacity-50"
           style={width(row.capacityWidth)}
         />
       </span>
-      <span className="num min-w-28 text-right whitespace-nowrap">
-        {row.requestText}
+      <span className="num text-right whitespace-nowrap">
         {row.capacityShare > 0 ? (
-          <span className="unit">&nbsp;of&nbsp;{row.capacityText}</span>
+          <>
+            {row.requestText}
+            <span className="unit">&nbsp;/&nbsp;{row.capacityText}</span>
+          </>
         ) : (
-          <span className="ml-2 text-xs">
+          <span className="text-xs">
+            {(row.requestShare ?? 0) > 0 && `${row.requestText} `}
             <ServerStateView state={row.state} />
           </span>
         )}

@@ -4,10 +4,9 @@ import { TriangleAlert } from 'lucide-react'
 import type { ServerDto } from '../../server/wire/servers.ts'
 import { hueOf } from '../charts/hue.ts'
 import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
-import { ageText } from '../format/time.ts'
+import { ageText, dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { PageLink } from '../shell/page-link.tsx'
-import { Ago } from '../ui/ago.tsx'
 import { ServerStateView, VerdictView } from '../ui/status.tsx'
 import { healthWords, serverHref } from './server-words.ts'
 
@@ -20,7 +19,9 @@ export function ServerName({ name, id }: { name: string; id?: string }) {
         style={{ background: hueOf('server', name) }}
         aria-hidden
       />
-      <span className="truncate">{name}</span>
+      <span className="truncate" title={name}>
+        {name}
+      </span>
     </>
   )
   return id === undefined ? (
@@ -41,7 +42,7 @@ export function LoadBar({ server }: { server: Pick<ServerDto, 'inFlight' | 'limi
   return (
     <span className="flex items-center gap-2">
       <span
-        className="h-1.5 w-14 overflow-hidden rounded-full bg-[color-mix(in_oklab,var(--ink)_9%,transparent)]"
+        className="h-1.5 w-12 shrink-0 overflow-hidden rounded-full bg-[color-mix(in_oklab,var(--ink)_9%,transparent)]"
         aria-hidden
       >
         <span className="block h-full bg-ink-3" style={{ width: `${share * 100}%` }} />
@@ -61,10 +62,20 @@ export function StateSince({ server }: { server: ServerDto }) {
       <ServerStateView state={server.state} cause={server.stateCause} />
       <span className="block pl-5 text-2xs text-ink-3">
         <AwakeOr server={server}>
-          <Ago at={server.stateSince} />
+          <For since={server.stateSince} />
         </AwakeOr>
       </span>
     </span>
+  )
+}
+
+/** How long something has lasted. */
+export function For({ since }: { since: string }) {
+  const now = useNow()
+  return (
+    <time dateTime={since} title={dateTime(Date.parse(since))} className="num">
+      {now === 0 ? '' : `for ${ageText(now - Date.parse(since))}`}
+    </time>
   )
 }
 
@@ -84,8 +95,10 @@ export function AwakeOr({
 }
 
 /** How the processes see it. */
-export function HealthCell({ health }: { health: ServerDto['health'] }) {
-  const { text, detail, tone } = healthWords(health)
+export function HealthCell({ server }: { server: Pick<ServerDto, 'health' | 'state'> }) {
+  const { text, detail, tone } = healthWords(server.health)
+  // What gets no calls cannot fail any: "ok" beside "unreachable" would say the opposite of what is.
+  if (server.state !== 'ready' && tone === 'ok') return <span className="text-ink-3">–</span>
   const color = { ok: 'text-ink-2', idle: 'text-ink-3', warn: 'text-warn', bad: 'text-bad' }[tone]
   return (
     <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${color}`} title={detail}>
@@ -118,21 +131,22 @@ export function ShareCell({
   capacityShare: number | null
 }) {
   const text = (share: number | null) => quantityText(formatPercent(share))
+  if (!requestShare && !capacityShare) return <span className="text-ink-3">–</span>
   return (
-    <span className="inline-flex items-center gap-2">
-      <span className="flex w-16 flex-col gap-0.5" aria-hidden>
+    <span className="flex items-center gap-2.5">
+      <span className="flex w-12 shrink-0 flex-col gap-0.5" aria-hidden>
         <span
-          className="block h-1.5 min-w-px rounded-[1px]"
+          className="block h-1.5 rounded-[1px]"
           style={{ width: `${(requestShare ?? 0) * 100}%`, background: hueOf('server', name) }}
         />
         <span
-          className="block h-1 min-w-px rounded-[1px] bg-ink-3 opacity-50"
+          className="block h-1 rounded-[1px] bg-ink-3 opacity-50"
           style={{ width: `${(capacityShare ?? 0) * 100}%` }}
         />
       </span>
       <span className="num whitespace-nowrap">
         {text(requestShare)}
-        <span className="unit">&nbsp;of&nbsp;{text(capacityShare)}</span>
+        <span className="unit">&nbsp;/&nbsp;{text(capacityShare)}</span>
       </span>
     </span>
   )

@@ -42,7 +42,11 @@ export function ServerFigures({
         label="Calls"
         value={formatRate(server.requestsPerSecond)}
         unit="req/s"
-        detail={`${formatCompact(server.requests)} since registered`}
+        detail={
+          server.requests === 0
+            ? 'none since registered'
+            : `${formatCompact(server.requests)} since registered`
+        }
       >
         <Sparkline
           readings={hour.map((minute) => minute.requests)}
@@ -87,7 +91,7 @@ export function ServerFigures({
         <Sparkline
           readings={hour.map((minute) => minute.errors)}
           label="Errors a minute, last hour"
-          color="var(--bad)"
+          color={totals.errors > 0 ? 'var(--bad)' : 'var(--ink-3)'}
         />
       </Figure>
       <Figure

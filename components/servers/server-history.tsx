@@ -4,7 +4,7 @@ import { ArrowRight, ChevronRight } from 'lucide-react'
 import { Fragment, useMemo, useState } from 'react'
 import type { ServerDetailDto, ServerEventDto } from '../../server/wire/server-detail.ts'
 import { prepareStateBand, type StateBandData } from '../charts/state-band.prepare.ts'
-import { durationText, formatCount } from '../format/numbers.ts'
+import { durationText, formatCount, plural } from '../format/numbers.ts'
 import { clockTime, dateTime } from '../format/time.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
@@ -20,7 +20,7 @@ export type EventKind = 'all' | ServerEventDto['kind']
 const SHOWN_FIRST = 12
 
 const FILL: Record<Tone, string> = {
-  ok: 'bg-ok',
+  ok: 'bg-ok opacity-60',
   run: 'bg-accent',
   warn: 'bg-warn',
   bad: 'hatch',
@@ -54,12 +54,19 @@ export function ServerHistory({
     () => prepareStateBand(events, { state, sinceMs: Date.parse(stateSince) }, to10s),
     [events, state, stateSince, to10s],
   )
-  const listed = kind === 'all' ? events : events.filter((event) => event.kind === kind)
+  const listed = events
+    .filter((event) => kind === 'all' || event.kind === kind)
+    // Health is told a second late: in the order it happened, not in that it was stored.
+    .sort((a, b) => Date.parse(b.at) - Date.parse(a.at) || b.id - a.id)
   const shown = all ? listed : listed.slice(0, SHOWN_FIRST)
   return (
     <Section
       title="History"
-      note={`${formatCount(events.length)}${events.length === 200 ? ' newest' : ''} events`}
+      note={
+        events.length === 200
+          ? `the ${formatCount(events.length)} newest events`
+          : plural(events.length, 'event')
+      }
       className="border-t"
       actions={
         <Segmented
@@ -84,8 +91,12 @@ export function ServerHistory({
             <thead>
               <tr>
                 <th scope="col">When</th>
-                <th scope="col">What</th>
-                <th scope="col">From</th>
+                <th scope="col" className="max-sm:hidden">
+                  What
+                </th>
+                <th scope="col" className="max-sm:hidden">
+                  From
+                </th>
                 <th scope="col">To</th>
                 <th scope="col" className="w-full">
                   Cause
@@ -94,7 +105,7 @@ export function ServerHistory({
             </thead>
             <tbody>
               {shown.map((event) => (
-                <EventRow key={event.id} event={event} />
+                <EventRow key={event.id} event={event} nowMs={nowMs} />
               ))}
             </tbody>
           </table>
@@ -124,32 +135,40 @@ const KINDS: Record<ServerEventDto['kind'], string> = {
   process: 'Process',
 }
 
-function EventRow({ event }: { event: ServerEventDto }) {
+/** The clock, with the date where it is another day's. */
+function momentText(atMs: number, nowMs: number): string {
+  return nowMs - atMs < 43_200_000 ? clockTime(atMs) : dateTime(atMs).slice(5)
+}
+
+function EventRow({ event, nowMs }: { event: ServerEventDto; nowMs: number }) {
   const [open, setOpen] = useState(false)
-  const evidence = prepareEvidence(event.evidence)
-  const process = event.kind === 'health' ? event.evidence?.process : undefined
+  // Which process saw it stands beside it already.
+  const { process, ...seen } = event.evidence ?? {}
+  const evidence = prepareEvidence(event.kind === 'health' ? seen : event.evidence)
   return (
     <Fragment>
       <tr data-event={event.to} className={open ? '[&>td]:border-b-0' : undefined}>
         <td className="text-ink-2" title={dateTime(Date.parse(event.at))}>
-          <span className="num">{clockTime(Date.parse(event.at))}</span>{' '}
+          <span className="num">{momentText(Date.parse(event.at), nowMs)}</span>{' '}
           <span className="text-xs text-ink-3">
             <Ago at={event.at} />
           </span>
         </td>
-        <td className="text-ink-2">
+        <td className="text-ink-2 max-sm:hidden">
           {KINDS[event.kind]}
-          {typeof process === 'string' && (
+          {event.kind === 'health' && typeof process === 'string' && (
             <span className="unit">
               {' '}
               {process === 'server' ? 'in the server process' : `in ${process}`}
             </span>
           )}
         </td>
-        <td>{event.from && <StateWord state={event.from} quiet />}</td>
+        <td className="max-sm:hidden">{event.from && <StateWord state={event.from} quiet />}</td>
         <td>
           <span className="inline-flex items-center gap-1.5">
-            {event.from && <ArrowRight size={12} className="-ml-4 text-ink-3" aria-label="to" />}
+            {event.from && (
+              <ArrowRight size={12} className="-ml-4 text-ink-3 max-sm:hidden" aria-label="to" />
+            )}
             <StateWord state={event.to} />
           </span>
         </td>
@@ -175,7 +194,8 @@ function EventRow({ event }: { event: ServerEventDto }) {
       </tr>
       {open && (
         <tr>
-          <td colSpan={4} className="h-auto!" />
+          <td colSpan={4} className="h-auto! max-sm:hidden" />
+          <td colSpan={2} className="h-auto! sm:hidden" />
           <td className="h-auto! pb-3 whitespace-normal!">
             <Evidence rows={evidence} />
           </td>

@@ -1,5 +1,6 @@
 'use client'
 
+import type { ReactNode } from 'react'
 import { CALL_END_LOOK } from '../charts/call-ends.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { hueOf } from '../charts/hue.ts'
@@ -10,25 +11,29 @@ import { clockTime, dateTime } from '../format/time.ts'
 
 /** p50 and p99 a minute over the last hour. */
 export function LatencyChart({ name, data }: { name: string; data: ServerMinutesData }) {
+  const color = hueOf('server', name)
   return (
     <ChartFrame
       title="Latency"
       note={
-        data.timed === 0 ? (
-          'no score in the last hour'
-        ) : (
-          <span className="flex flex-wrap items-center gap-x-3">
-            <span>n = {plural(data.totals.answered, 'answered call')}, last hour</span>
-            <Stroke color={hueOf('server', name)} word="p50" />
-            <Stroke color={hueOf('server', name)} word="p99" dashed />
-          </span>
-        )
+        data.timed === 0
+          ? 'no score in the last hour'
+          : `n = ${plural(data.totals.answered, 'answered call')}, last hour`
       }
       chart={
         data.timed === 0 ? (
           <Nothing data={data} />
         ) : (
-          <LatencyPlot data={data} color={hueOf('server', name)} />
+          <WithLegend
+            legend={
+              <>
+                <Stroke color={color} word="p50" />
+                <Stroke color={color} word="p99" dashed />
+              </>
+            }
+          >
+            <LatencyPlot data={data} color={color} />
+          </WithLegend>
         )
       }
       table={{
@@ -51,37 +56,45 @@ export function LatencyChart({ name, data }: { name: string; data: ServerMinutes
 export function CallsChart({ data, className }: { data: ServerMinutesData; className: string }) {
   const { totals } = data
   const shown = CALL_ENDS.filter((end) => totals[end] > 0)
+  const none = totals.requests + totals.errors === 0
   return (
     <ChartFrame
       className={className}
       title="Calls a minute"
-      note={
-        totals.requests === 0 ? (
-          'no call in the last hour'
-        ) : (
-          <span className="flex flex-wrap items-center gap-x-3">
-            <span>n = {formatCount(totals.requests)}, last hour</span>
-            {shown.map((end) => (
-              <span key={end} className="flex items-center gap-1.5">
-                <span
-                  className={`size-2 rounded-[2px] ${end === 'failed' ? 'hatch' : ''}`}
-                  style={end === 'failed' ? {} : { background: CALL_END_LOOK[end].color }}
-                  aria-hidden
-                />
-                {CALL_END_LOOK[end].word} {formatCount(totals[end])}
-              </span>
-            ))}
-            {totals.retries > 0 && (
-              <Stroke color="var(--ink)" word={`made again ${formatCount(totals.retries)}`} />
-            )}
-            {totals.copies > 0 && (
-              <Stroke color="var(--ink-3)" word={`copies ${formatCount(totals.copies)}`} dashed />
-            )}
-          </span>
-        )
-      }
+      note={none ? 'no call in the last hour' : `n = ${plural(totals.requests, 'call')}, last hour`}
       chart={
-        totals.requests + totals.errors === 0 ? <Nothing data={data} /> : <CallsPlot data={data} />
+        none ? (
+          <Nothing data={data} />
+        ) : (
+          <WithLegend
+            legend={
+              <>
+                {shown.map((end) => (
+                  <span key={end} className="flex items-center gap-1.5">
+                    <span
+                      className={`size-2 rounded-[2px] ${end === 'failed' ? 'hatch' : ''}`}
+                      style={end === 'failed' ? {} : { background: CALL_END_LOOK[end].color }}
+                      aria-hidden
+                    />
+                    {CALL_END_LOOK[end].word} {formatCount(totals[end])}
+                  </span>
+                ))}
+                {totals.retries > 0 && (
+                  <Stroke color="var(--ink)" word={`made again ${formatCount(totals.retries)}`} />
+                )}
+                {totals.copies > 0 && (
+                  <Stroke
+                    color="var(--ink-3)"
+                    word={`copies ${formatCount(totals.copies)}`}
+                    dashed
+                  />
+                )}
+              </>
+            }
+          >
+            <CallsPlot data={data} />
+          </WithLegend>
+        )
       }
       table={{
         head: [
@@ -103,6 +116,18 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
           ]),
       }}
     />
+  )
+}
+
+/** The legend over its plot, so that the titles of two charts side by side stay in line. */
+function WithLegend({ legend, children }: { legend: ReactNode; children: ReactNode }) {
+  return (
+    <div className="flex h-full flex-col">
+      <div className="num mb-1 flex flex-wrap items-center gap-x-3 text-xs text-ink-3">
+        {legend}
+      </div>
+      <div className="min-h-0 flex-1">{children}</div>
+    </div>
   )
 }
 

@@ -1,7 +1,8 @@
 import type { ServerMonitorDto } from '../../server/wire/server-detail.ts'
 import type { ServerDto } from '../../server/wire/servers.ts'
 import { plural } from '../format/numbers.ts'
-import { MONITOR_WORDS } from './server-words.ts'
+import { sentence } from '../format/text.ts'
+import { MONITOR_WORDS, VERDICT_MEANING } from './server-words.ts'
 
 /** One thing to know about a server at this moment. */
 export interface ServerNote {
@@ -26,8 +27,7 @@ export function serverNotes(
   const cause = stateCause ? sentence(stateCause) : ''
   if (state === 'unreachable') say('error', 'Unreachable', cause || 'It does not answer.')
   else if (state === 'dead') say('error', 'Dead', `${cause} Asked again once a minute.`.trim())
-  else if (state === 'distrusted')
-    say('error', 'Kept out', cause || 'Its scores are not what they should be.')
+  else if (state === 'distrusted') say('error', 'Kept out', whyKeptOut(server) || cause)
   else if (state === 'draining')
     say(
       'warning',
@@ -54,7 +54,10 @@ export function serverNotes(
   return notes.sort((a, b) => LEVELS.indexOf(a.level) - LEVELS.indexOf(b.level))
 }
 
-function sentence(text: string): string {
-  const capital = text.charAt(0).toUpperCase() + text.slice(1)
-  return /[.!?]$/.test(capital) ? capital : `${capital}.`
+/** What the verdict means, where that says more than the numbers it was made of; they stand in the self-test. */
+function whyKeptOut({ selfTest, stateCause }: ServerDto): string {
+  if (selfTest === null || !stateCause?.includes('self-test')) return ''
+  return selfTest.verdict === 'failed' || selfTest.verdict === 'differs'
+    ? ''
+    : VERDICT_MEANING[selfTest.verdict]
 }

@@ -179,9 +179,9 @@ function Identity({ server }: { server: ServerDetailDto }) {
       <Fact label="Weight">
         <span className="num">{server.weight}</span>
       </Fact>
-      {rates && (
-        <Fact label="A minute">
-          <span className="num">{rates}</span>
+      {rates.length > 0 && (
+        <Fact label="At most a minute">
+          <span className="num">{rates.join(', ')}</span>
         </Fact>
       )}
       {server.tags.length > 0 && (

@@ -13,6 +13,9 @@ export function ServerProcesses({
   server: ServerDetailDto
   className: string
 }) {
+  const processes = server.workers.toSorted((a, b) =>
+    a.workerId.localeCompare(b.workerId, 'en', { numeric: true }),
+  )
   const ejections = server.workers.reduce((sum, worker) => sum + (worker.ejections ?? 0), 0)
   return (
     <Section
@@ -30,7 +33,7 @@ export function ServerProcesses({
         </p>
       ) : (
         <Scroll label="Breaker, by process">
-          <table className="grid-table">
+          <table className="grid-table [&_:is(td,th):not(:first-child,:last-child)]:px-2">
             <thead>
               <tr>
                 <th scope="col">Process</th>
@@ -38,11 +41,12 @@ export function ServerProcesses({
                 <th scope="col" className="end" title="Faults in a row; five put it out">
                   Faults
                 </th>
-                <th scope="col" className="end">
-                  In flight
-                </th>
-                <th scope="col" className="end" title="Leased of the server’s limit">
-                  Slots
+                <th
+                  scope="col"
+                  className="end"
+                  title="Calls in flight, and slots leased of the server’s limit"
+                >
+                  In flight/slots
                 </th>
                 <th
                   scope="col"
@@ -66,7 +70,7 @@ export function ServerProcesses({
               </tr>
             </thead>
             <tbody>
-              {server.workers.map((worker) => (
+              {processes.map((worker) => (
                 <tr key={worker.workerId} data-process={worker.workerId}>
                   <td>
                     {worker.workerId === 'server' ? (
@@ -85,8 +89,10 @@ export function ServerProcesses({
                   >
                     {formatCount(worker.consecutiveFaults ?? 0)}
                   </td>
-                  <td className="num end">{formatCount(worker.inFlight)}</td>
-                  <td className="num end">{formatCount(worker.slots)}</td>
+                  <td className="num end">
+                    {formatCount(worker.inFlight)}
+                    <span className="unit">/{formatCount(worker.slots)}</span>
+                  </td>
                   <td className="num end">
                     {formatCount(worker.limit === undefined ? null : Math.round(worker.limit))}
                   </td>

@@ -23,7 +23,7 @@ describe('words for servers', () => {
     expect(healthWords(none)).toMatchObject({ text: '–', tone: 'idle' })
     expect(healthWords({ ...none, ok: 3 })).toMatchObject({ text: 'ok', tone: 'ok' })
     expect(healthWords({ ...none, ok: 2, out: 1, slowStart: 1 })).toEqual({
-      text: 'out in 1 of 4',
+      text: 'out 1/4',
       detail: 'out in 1 process, slow start in 1 process, ok in 2 processes',
       tone: 'bad',
     })
@@ -38,8 +38,8 @@ describe('words for servers', () => {
       '1.4×',
       '12×',
     ])
-    expect(ratesWords({ rpm: 600, tpm: 90_000 })).toBe('600 req · 90k tok')
-    expect(ratesWords({ rpm: null, tpm: null })).toBeNull()
+    expect(ratesWords({ rpm: 600, tpm: 90_000 })).toEqual(['600 calls', '90k tokens'])
+    expect(ratesWords({ rpm: null, tpm: null })).toEqual([])
   })
 
   test('every name a server may have leads to its page and back', () => {
@@ -69,12 +69,12 @@ describe('evidence', () => {
         process: 'server',
       }).map(({ label, value }) => `${label}: ${value.replace('\u00a0', ' ')}`),
     ).toEqual([
-      'The probe took: 1.24 s',
       'Verdict: not applicable',
-      'It told that it sleeps: yes',
       'The pool’s calibration scores: rm-2 2.500',
-      'Some new thing: 3',
+      'It told that it sleeps: yes',
+      'The probe took: 1.24 s',
       'Seen by: the server process',
+      'Some new thing: 3',
     ])
     expect(prepareEvidence(null)).toEqual([])
     expect(prepareEvidence({ lastLines: ['a', 'b'], pool: [] })).toEqual([

@@ -1,3 +1,4 @@
+import type { BalancingPolicyName } from '../../server/wire/pools.ts'
 import type { MonitorKind } from '../../server/wire/server-detail.ts'
 import type { SelfTestVerdict, ServerDto, ServerState } from '../../server/wire/servers.ts'
 import { formatCompact, plural } from '../format/numbers.ts'
@@ -113,7 +114,7 @@ export function healthWords(health: ServerDto['health']): {
   if (worst === undefined) return { text: 'ok', detail, tone: 'ok' }
   const [n, word] = worst
   return {
-    text: all === 1 ? word : `${word} in ${n} of ${all}`,
+    text: all === 1 ? word : `${word} ${n}/${all}`,
     detail,
     tone: out > 0 ? 'bad' : 'warn',
   }
@@ -127,13 +128,12 @@ export function imbalanceWords(imbalance: number | null): string {
   return `${imbalance >= 10 ? Math.round(imbalance) : imbalance.toFixed(1)}×`
 }
 
-/** Its limits a minute, `600 req · 90k tok`; null where there are none. */
-export function ratesWords({ rpm, tpm }: Pick<ServerDto, 'rpm' | 'tpm'>): string | null {
-  const parts = [
-    rpm === null ? null : `${formatCompact(rpm)} req`,
-    tpm === null ? null : `${formatCompact(tpm)} tok`,
+/** Its limits a minute, `600 calls` and `90k tokens`; empty where there are none. */
+export function ratesWords({ rpm, tpm }: Pick<ServerDto, 'rpm' | 'tpm'>): string[] {
+  return [
+    rpm === null ? null : `${formatCompact(rpm)} calls`,
+    tpm === null ? null : `${formatCompact(tpm)} tokens`,
   ].filter((part) => part !== null)
-  return parts.length === 0 ? null : parts.join(' · ')
 }
 
 // Names an address would not keep: dots alone are steps, and what ends so is asked of Next's own files.
@@ -154,4 +154,16 @@ export function readServerRef(segment: string): { id: string } | { name: string 
   }
   if (/^~s\d{1,15}$/.test(text)) return { id: text.slice(1) }
   return /^[\w.:-]{1,128}$/.test(text) ? { name: text } : null
+}
+
+/** How a pool's calls are shared among its servers. */
+export const POLICY_WORDS: Record<BalancingPolicyName, string> = {
+  least_work: 'Least work',
+  least_in_flight: 'Fewest in flight',
+  power_of_two: 'Better of two',
+  peak_ewma: 'Lowest latency',
+  round_robin: 'In turn',
+  weighted_random: 'By lot, by weight',
+  group_affinity: 'A group on one server',
+  deterministic: 'Repeatable',
 }

@@ -43,6 +43,9 @@ export function ServersPage() {
   const monitors = useQuery(
     trpc.servers.monitors.queryOptions(undefined, { meta: { topics: ['servers'] } }),
   )
+  const settings = useQuery(
+    trpc.pools.list.queryOptions(undefined, { meta: { topics: ['servers'] } }),
+  )
   const register = () => setView({ register: true }, 'push')
   return (
     <>
@@ -78,6 +81,7 @@ export function ServersPage() {
                 key={model}
                 model={model}
                 servers={pool}
+                settings={settings.data?.find((each) => each.model === model) ?? null}
                 monitors={monitors.data ?? []}
                 marked={view.server}
               />
@@ -101,6 +105,8 @@ function pools(servers: readonly ServerDto[]): [model: string, servers: ServerDt
 function FleetState({ servers }: { servers: ServerDto[] }) {
   const fleet = fleetWords(servers.map((server) => server.state))
   return (
-    <span className={`num truncate ${fleet.calm ? 'text-ink-3' : 'text-warn'}`}>{fleet.text}</span>
+    <span className={`num truncate max-sm:hidden ${fleet.calm ? 'text-ink-3' : 'text-warn'}`}>
+      {fleet.text}
+    </span>
   )
 }

@@ -143,7 +143,7 @@ export function Choices<T extends string>({
     <fieldset>
       <legend className="mb-1 text-xs font-medium text-ink-2">{legend}</legend>
       {options.map((option) => (
-        <label key={option.value} className="flex cursor-pointer gap-2.5 py-1">
+        <label key={option.value} className="flex cursor-pointer items-start gap-2.5 py-1">
           <input
             type="radio"
             name={name}

@@ -1,0 +1,244 @@
+'use client'
+
+import { useState } from 'react'
+import type { PoolShareDto, ServerMonitorDto } from '../../server/wire/server-detail.ts'
+import type { ServerDto } from '../../server/wire/servers.ts'
+import {
+  formatCount,
+  formatDuration,
+  formatPercent,
+  formatRate,
+  quantityText,
+} from '../format/numbers.ts'
+import { shortenMiddle } from '../format/text.ts'
+import { ActionMenu } from '../ui/action-menu.tsx'
+import { Quantity } from '../ui/quantity.tsx'
+import { ServerStateView } from '../ui/status.tsx'
+import { EditSheet } from './edit-sheet.tsx'
+import { useServerActions } from './server-actions.tsx'
+import {
+  HealthCell,
+  LoadBar,
+  SelfTestCell,
+  ServerName,
+  ShareCell,
+  StateSince,
+  Tags,
+} from './server-cells.tsx'
+import { type ServerNote, serverNotes } from './server-notes.prepare.ts'
+import { ServerNotes } from './server-notes.tsx'
+import { ENGINE_WORDS, isTrusted, ratesWords } from './server-words.ts'
+
+/** One ruler for all pools, so that the eye goes down the page; the name takes what is left. */
+export const POOL_COLUMNS: readonly [name: string, width: number | undefined][] = [
+  ['server', undefined],
+  ['state', 108],
+  ['self-test', 120],
+  ['health', 112],
+  ['in flight', 106],
+  ['rate', 50],
+  ['p50', 62],
+  ['p99', 62],
+  ['errors', 84],
+  ['share', 140],
+  ['a minute', 84],
+  ['actions', 52],
+]
+
+/** What a server of a pool is shown with. */
+export interface ServerRowProps {
+  server: ServerDto
+  /** Its part of the pool; null while not known, or where it is alone. */
+  part: PoolShareDto | null
+  monitors: readonly ServerMonitorDto[]
+  /** The address names it. */
+  marked: boolean
+}
+
+/** A server of a pool as a row of its table. */
+export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
+  const [editing, setEditing] = useState(false)
+  const actions = useServerActions(server, { onEdit: () => setEditing(true) })
+  const notes = rowNotes(server, monitors)
+  const rates = ratesWords(server)
+  const more = notes.length > 0 || actions.refusal
+  return (
+    <>
+      <tr
+        aria-current={marked || undefined}
+        data-server={server.name}
+        className={`${marked ? '[&>td]:bg-selected' : ''} [&>td]:h-11 ${more ? '[&>td]:border-b-0' : ''}`}
+      >
+        <td className="max-w-64">
+          <span className="block leading-[17px]">
+            <span className="flex items-center gap-2">
+              <ServerName name={server.name} id={server.id} />
+              <Tags tags={server.tags} />
+            </span>
+            <span className="block truncate pl-4 text-2xs text-ink-3" title={server.url}>
+              {ENGINE_WORDS[server.engine]}
+              {server.version && ` ${server.version}`} ·{' '}
+              <span className="font-mono">
+                {shortenMiddle(server.url.replace(/^https?:\/\//, ''), 28)}
+              </span>
+            </span>
+          </span>
+        </td>
+        <td>
+          <StateSince server={server} />
+        </td>
+        <td>
+          <SelfTestCell test={server.selfTest} />
+        </td>
+        <td>
+          <HealthCell server={server} />
+        </td>
+        <td>
+          <span className="block leading-[17px]">
+            <LoadBar server={server} />
+            <span className="block text-2xs text-ink-3">
+              {server.limitGiven ? 'limit given' : 'limit measured'}
+            </span>
+          </span>
+        </td>
+        <td className="num end">{formatRate(server.requestsPerSecond)}</td>
+        <td className="end">
+          <Quantity of={formatDuration(server.p50Ms)} />
+        </td>
+        <td className="end">
+          <Quantity of={formatDuration(server.p99Ms)} />
+        </td>
+        <td
+          className="num end"
+          title={`${formatCount(server.requests)} calls, ${formatCount(server.retries)} of them made again, since it is registered`}
+        >
+          <ErrorCount server={server} />
+        </td>
+        <td>
+          <ShareCell
+            name={server.name}
+            requestShare={part?.requestShare ?? null}
+            capacityShare={part?.capacityShare ?? null}
+          />
+        </td>
+        <td className={`num end text-xs leading-[17px] ${rates.length > 0 ? '' : 'text-ink-3'}`}>
+          {rates.length === 0
+            ? '–'
+            : rates.map((rate) => (
+                <span key={rate} className="block">
+                  {rate}
+                </span>
+              ))}
+        </td>
+        <td className="end">
+          <ActionMenu label={`Actions for ${server.name}`} actions={actions.menu} />
+          {actions.windows}
+          <EditSheet server={editing ? server : null} onClose={() => setEditing(false)} />
+        </td>
+      </tr>
+      {more && (
+        <tr className={marked ? '[&>td]:bg-selected' : ''} data-notes={server.name}>
+          <td colSpan={POOL_COLUMNS.length} className="h-auto! pb-1 pl-9! whitespace-normal!">
+            {/* The table may be wider than the screen; what is to be read is not. */}
+            <div className="max-w-[calc(100vw-300px)]">
+              {notes.length > 0 && <ServerNotes notes={notes} inset />}
+              {actions.refusal}
+            </div>
+          </td>
+        </tr>
+      )}
+    </>
+  )
+}
+
+/** The same on a phone: what it is, how it does, what can be done, one under the other. */
+export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) {
+  const [editing, setEditing] = useState(false)
+  const actions = useServerActions(server, { onEdit: () => setEditing(true) })
+  const notes = rowNotes(server, monitors)
+  const untrusted = server.selfTest !== null && !isTrusted(server.selfTest.verdict)
+  return (
+    <li
+      data-server={server.name}
+      aria-current={marked || undefined}
+      className={`border-b px-5 py-2.5 last:border-0 ${marked ? 'bg-selected' : ''}`}
+    >
+      <div className="flex items-center gap-3">
+        <span className="flex min-w-0 items-center gap-2">
+          <ServerName name={server.name} id={server.id} />
+          <Tags tags={server.tags} />
+        </span>
+        <span className="ml-auto flex shrink-0 items-center gap-1.5">
+          <ServerStateView state={server.state} cause={server.stateCause} />
+          <ActionMenu label={`Actions for ${server.name}`} actions={actions.menu} />
+        </span>
+      </div>
+      <dl className="mt-1 grid grid-cols-[58px_minmax(0,1fr)_44px_auto] items-center gap-x-2 gap-y-0.5 text-xs [&_dt]:text-ink-3">
+        <dt>In flight</dt>
+        <dd>
+          <LoadBar server={server} />
+        </dd>
+        <dt>Req/s</dt>
+        <dd className="num text-right">{formatRate(server.requestsPerSecond)}</dd>
+        <dt>p50, p99</dt>
+        <dd className="num">
+          <Quantity of={formatDuration(server.p50Ms)} />,{' '}
+          <Quantity of={formatDuration(server.p99Ms)} />
+        </dd>
+        <dt>Errors</dt>
+        <dd className="num text-right">
+          <ErrorCount server={server} />
+        </dd>
+        {part && (
+          <>
+            <dt>Share</dt>
+            <dd>
+              <ShareCell
+                name={server.name}
+                requestShare={part.requestShare}
+                capacityShare={part.capacityShare}
+              />
+            </dd>
+            <dt>Health</dt>
+            <dd className="text-right">
+              <HealthCell server={server} />
+            </dd>
+          </>
+        )}
+        {untrusted && (
+          <>
+            <dt>Self-test</dt>
+            <dd className="col-span-3">
+              <SelfTestCell test={server.selfTest} />
+            </dd>
+          </>
+        )}
+      </dl>
+      {notes.length > 0 && <ServerNotes notes={notes} inset />}
+      {actions.refusal}
+      {actions.windows}
+      <EditSheet server={editing ? server : null} onClose={() => setEditing(false)} />
+    </li>
+  )
+}
+
+/** In a list a server that sleeps as it was told needs no line: its state says it. */
+function rowNotes(server: ServerDto, monitors: readonly ServerMonitorDto[]): ServerNote[] {
+  const notes = serverNotes(server, monitors)
+  return server.state === 'sleeping' ? notes.filter(({ level }) => level !== 'info') : notes
+}
+
+/** Calls that failed since it is registered, and their share. */
+function ErrorCount({ server }: { server: ServerDto }) {
+  if (server.errors === 0) {
+    return <span className="text-ink-3">{server.requests === 0 ? '–' : '0'}</span>
+  }
+  return (
+    <>
+      {formatCount(server.errors)}
+      <span className="unit">
+        &nbsp;{quantityText(formatPercent(Math.min(1, server.errors / server.requests)))}
+      </span>
+    </>
+  )
+}
