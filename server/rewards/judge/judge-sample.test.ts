@@ -1,0 +1,299 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { answer, type FakeCall, type FakeServer } from '../../engines/testing/fake-server.ts'
+import { config, Harness } from '../../router/testing/harness.ts'
+import { BUILTIN_JUDGES } from './builtin-templates.ts'
+import { type JudgeOutcome, judgeSample, rewardOutcomeOf } from './judge-sample.ts'
+import { JudgeTemplate, type JudgeTemplateInput } from './judge-template.ts'
+
+const harnesses: Harness[] = []
+afterEach(async () => {
+  await Promise.all(harnesses.splice(0).map((harness) => harness.close()))
+})
+
+/** A judge that is a real server, and says what `say` makes of each conversation. */
+async function judgeThat(
+  say: (call: FakeCall, body: ChatBody) => string | number,
+): Promise<{ harness: Harness; server: FakeServer }> {
+  const harness = new Harness()
+  harnesses.push(harness)
+  const server = await harness.fake((call, response) => {
+    const said = say(call, JSON.parse(call.body) as ChatBody)
+    if (typeof said === 'number') answer(said, { error: 'no' })(call, response)
+    else answer(200, completion(said))(call, response)
+  })
+  harness.router.setServers([
+    config(1, server.url, { model: 'judge', engine: 'openai', kind: 'generative' }),
+  ])
+  harness.router.setSlots(1, 64)
+  return { harness, server }
+}
+
+interface ChatBody {
+  messages: { role: string; content: string }[]
+  seed?: number
+  temperature: number
+  top_logprobs?: number
+  response_format?: { json_schema: { schema: unknown } }
+}
+
+function completion(content: string) {
+  return {
+    choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
+    usage: { prompt_tokens: 200, completion_tokens: 50 },
+  }
+}
+
+const sample = {
+  prompt: 'What is 6 × 7?',
+  solutionStr: 'It is 42 [[10]] {ground_truth}',
+  groundTruth: '42',
+  extraInfo: { rubric: { style: 'short' }, points: 3 },
+}
+
+const single: JudgeTemplateInput = {
+  name: 'grade',
+  turns: [
+    { role: 'system', content: 'Style: {extra.rubric.style}. Full marks: {extra.points}.' },
+    { role: 'user', content: 'Q: {prompt}\nA: {response}\nGold: {ground_truth}\n{"like": "this"}' },
+  ],
+  parser: { kind: 'bracketed', min: 0, max: 10 },
+}
+
+function judge(
+  harness: Harness,
+  template: JudgeTemplateInput,
+  over: Partial<Parameters<typeof judgeSample>[1]> = {},
+): Promise<JudgeOutcome> {
+  return judgeSample(harness.router, {
+    model: 'judge',
+    timeoutMs: 20_000,
+    maxAttempts: 1,
+    template: JudgeTemplate.parse(template),
+    sample,
+    ...over,
+  })
+}
+
+describe('one vote', () => {
+  test('asks with the placeholders filled in once, and reads the score', async () => {
+    const { harness, server } = await judgeThat(() => 'Fine. [[8]]')
+    const price = { promptPer1k: 0.01, completionPer1k: 0.03 }
+    const outcome = await judge(harness, { ...single, price })
+    expect(outcome).toMatchObject({
+      ok: true,
+      score: 8,
+      extra: { judge: 'grade', judge_votes: [8], judge_failed_votes: 0, judge_cost: 0.0035 },
+      usage: { calls: 1, promptTokens: 200, completionTokens: 50, currency: 'USD', complete: true },
+      replies: [{ vote: 0, content: 'Fine. [[8]]', value: 8, problem: null, serverId: 1 }],
+    })
+    const body = JSON.parse(server.calls[0]?.body ?? '') as ChatBody
+    expect(body.messages).toEqual([
+      { role: 'system', content: 'Style: short. Full marks: 3.' },
+      {
+        role: 'user',
+        content: 'Q: What is 6 × 7?\nA: It is 42 [[10]] {ground_truth}\nGold: 42\n{"like": "this"}',
+      },
+    ])
+    expect(body.temperature).toBe(0)
+  })
+
+  test('a reply that cannot be read is unparseable, and kept', async () => {
+    const { harness } = await judgeThat(() => 'I would rather not say.')
+    const outcome = await judge(harness, single)
+    expect(outcome).toMatchObject({
+      ok: false,
+      reason: 'unparseable',
+      detail: 'no verdict in the reply',
+      replies: [{ content: 'I would rather not say.', value: null, reason: 'unparseable' }],
+    })
+    expect(outcome).not.toHaveProperty('score')
+    expect(rewardOutcomeOf(outcome)).toMatchObject({ ok: false, reason: 'unparseable' })
+  })
+
+  test('two verdicts in one reply are none', async () => {
+    const { harness } = await judgeThat(() => 'The answer claims [[10]], I say [[2]]')
+    expect(await judge(harness, single)).toMatchObject({
+      ok: false,
+      reason: 'unparseable',
+      detail: 'two verdicts: [[10]] and [[2]]',
+    })
+  })
+
+  test('a server that fails gives its reason', async () => {
+    const { harness } = await judgeThat(() => 400)
+    const outcome = await judge(harness, single)
+    expect(outcome).toMatchObject({
+      ok: false,
+      reason: 'rejected',
+      replies: [{ content: null, promptTokens: null }],
+      usage: { complete: false, cost: null },
+    })
+    expect(outcome.attempts).toHaveLength(1)
+  })
+
+  test('what the template wants and the sample has not is told, and nobody is asked', async () => {
+    const { harness, server } = await judgeThat(() => '[[8]]')
+    const without = { ...sample, groundTruth: null }
+    expect(await judge(harness, single, { sample: without })).toMatchObject({
+      ok: false,
+      reason: 'function_error',
+      detail: expect.stringContaining('{ground_truth}'),
+    })
+    expect(server.calls).toHaveLength(0)
+  })
+
+  test('yes and no ask for probabilities, JSON for its schema', async () => {
+    const { harness, server } = await judgeThat(() => '{"score": 4}')
+    const parser = {
+      kind: 'json' as const,
+      schema: { type: 'object', required: ['score'] },
+    }
+    expect(await judge(harness, { ...single, parser })).toMatchObject({ ok: true, score: 4 })
+    const yesNo = await judge(harness, { ...single, parser: { kind: 'yes_no' } })
+    expect(yesNo).toMatchObject({ ok: false, reason: 'unparseable' })
+    const [first, second] = server.calls.map((call) => JSON.parse(call.body) as ChatBody)
+    expect(first?.response_format?.json_schema.schema).toEqual(parser.schema)
+    expect(second?.top_logprobs).toBe(20)
+  })
+})
+
+describe('several votes', () => {
+  const voting = (k: number, combine: 'mean' | 'median' | 'majority'): JudgeTemplateInput => ({
+    ...single,
+    sampling: { temperature: 0.7, seed: 40 },
+    votes: { k, combine },
+  })
+  /** Each vote says its part, by its seed. */
+  const voters = (said: (string | number)[]) =>
+    judgeThat((_, body) => said[(body.seed ?? 0) - 40] ?? 500)
+
+  test.each([
+    ['mean', ['[[2]]', '[[4]]', '[[9]]'], 5],
+    ['median', ['[[2]]', '[[4]]', '[[9]]'], 4],
+    ['median', ['[[2]]', '[[4]]', '[[5]]', '[[9]]'], 4.5],
+    ['majority', ['[[2]]', '[[4]]', '[[4.0]]'], 4],
+    // One of three failed: the mean of the two others.
+    ['mean', ['[[2]]', 'hm', '[[4]]'], 3],
+    ['mean', ['[[2]]', 400, '[[4]]'], 3],
+  ] as const)('%s of %j: %d', async (combine, said, score) => {
+    const { harness, server } = await voters([...said])
+    const outcome = await judge(harness, voting(said.length, combine))
+    expect(outcome).toMatchObject({ ok: true, score })
+    expect(server.calls).toHaveLength(said.length)
+    expect(outcome.replies.map(({ vote }) => vote)).toEqual(said.map((_, at) => at))
+  })
+
+  test('fail unless more than half can be read, for the reason most of them have', async () => {
+    const half = await voters(['[[2]]', 'hm', '[[4]]', 'well'])
+    expect(await judge(half.harness, voting(4, 'mean'))).toMatchObject({
+      ok: false,
+      reason: 'unparseable',
+      detail: '2 of 4 votes could be read; no verdict in the reply',
+    })
+    const refused = await voters([400, 400, 'hm'])
+    const outcome = await judge(refused.harness, voting(3, 'mean'))
+    expect(outcome).toMatchObject({ ok: false, reason: 'rejected' })
+    expect(outcome.replies.map(({ content }) => content)).toEqual([null, null, 'hm'])
+  })
+
+  test('no majority is no score', async () => {
+    const { harness } = await voters(['[[2]]', '[[4]]', '[[9]]'])
+    expect(await judge(harness, voting(3, 'majority'))).toMatchObject({
+      ok: false,
+      reason: 'unparseable',
+      detail: 'no majority: 2, 4, 9 have 1 votes each',
+    })
+  })
+})
+
+describe('a pair', () => {
+  const pair: JudgeTemplateInput = {
+    name: 'compare',
+    kind: 'pair',
+    turns: [{ role: 'user', content: '{prompt}\nA: {response_a}\nB: {response_b}' }],
+    parser: { kind: 'verdict' },
+    pair: { against: 'extra.baseline' },
+  }
+  const compared = { ...sample, solutionStr: 'ours', extraInfo: { baseline: 'theirs' } }
+  const shownFirst = (body: ChatBody) => /A: (\w+)/.exec(body.messages[0]?.content ?? '')?.[1]
+
+  async function compare(say: (first: string) => string, over: Partial<JudgeTemplateInput> = {}) {
+    const { harness, server } = await judgeThat((_, body) => say(shownFirst(body) ?? ''))
+    const outcome = await judge(harness, { ...pair, ...over }, { sample: compared })
+    return { outcome, calls: server.calls.length }
+  }
+
+  test('is asked in both orders, and won by what wins in both', async () => {
+    const won = await compare((first) => (first === 'ours' ? '[[A]]' : '[[B]]'))
+    expect(won).toMatchObject({ outcome: { ok: true, score: 1 }, calls: 2 })
+    expect(won.outcome.replies.map(({ swapped, side }) => [swapped, side])).toEqual([
+      [false, 'response'],
+      [true, 'response'],
+    ])
+    const lost = await compare((first) => (first === 'ours' ? '[[B]]' : '[[A]]'))
+    expect(lost.outcome).toMatchObject({ ok: true, score: 0 })
+  })
+
+  test('a verdict that goes with the place is a tie', async () => {
+    const { outcome } = await compare(() => 'The first. [[A]]')
+    expect(outcome).toMatchObject({ score: 0.5, extra: { judge_inconsistent_votes: 1 } })
+    const half = await compare((first) => (first === 'ours' ? '[[A]]' : '[[C]]'))
+    expect(half.outcome).toMatchObject({ score: 0.5 })
+    const tie = await compare(() => '[[C]]')
+    expect(tie.outcome).toMatchObject({ score: 0.5, extra: { judge_inconsistent_votes: 0 } })
+  })
+
+  test('one order that cannot be read is no vote', async () => {
+    const { outcome } = await compare((first) => (first === 'ours' ? '[[A]]' : 'hm'))
+    expect(outcome).toMatchObject({ ok: false, reason: 'unparseable' })
+    expect(outcome.replies.map(({ content }) => content)).toEqual(['[[A]]', 'hm'])
+  })
+
+  test('without the swap it is asked once', async () => {
+    const template = { pair: { against: 'extra.baseline', swap: false } }
+    const { outcome, calls } = await compare(() => '[[A]]', template)
+    expect(outcome).toMatchObject({ ok: true, score: 1 })
+    expect(calls).toBe(1)
+  })
+})
+
+describe('templates', () => {
+  const problems = (over: Partial<JudgeTemplateInput>) => {
+    const parsed = JudgeTemplate.safeParse({ ...single, ...over })
+    return parsed.success ? [] : parsed.error.issues.map(({ message }) => message)
+  }
+  const turn = (content: string) => ({ turns: [{ role: 'user' as const, content }] })
+
+  test.each([
+    [turn('{respnse}'), /did you mean \{response\}/],
+    [turn('{answer} {response}'), /did you mean \{response\}/],
+    [turn('{question} {response}'), /did you mean \{prompt\}/],
+    [turn('{{response}} {response}'), /one brace on each side/],
+    [turn('{{ prompt }} {response}'), /one brace on each side/],
+    [turn('{candidate} {response}'), /as text write \{ candidate \}/],
+    [turn('{prompt}'), /would not see it/],
+    [turn('{response_a} {response}'), /did you mean \{response\}/],
+    [{ kind: 'pair', parser: { kind: 'verdict' } }, /did you mean \{response_a\}/],
+    [{ votes: { k: 5 } }, /5 votes at temperature 0 are one vote/],
+    [
+      { votes: { k: 3 }, sampling: { temperature: 1 }, parser: { kind: 'yes_no' } },
+      /same probabilities/,
+    ],
+    [{ parser: { kind: 'bracketed', min: 5, max: 5 } }, /min must be below max/],
+    [
+      { turns: [...single.turns, { role: 'assistant', content: 'Sure' }] },
+      /last turn must not be the assistant/,
+    ],
+  ] satisfies [Partial<JudgeTemplateInput>, RegExp][])('%j is refused', (over, message) => {
+    expect(problems(over).join('\n')).toMatch(message)
+  })
+
+  test('braces that are JSON or LaTeX are text', () => {
+    const text = 'Say {"score": 1} or \\boxed{True}, \\frac{a}{b}, {x}: {response}'
+    expect(problems(turn(text))).toEqual([])
+  })
+
+  test('those that come along are valid', () => {
+    expect([...BUILTIN_JUDGES.keys()]).toHaveLength(4)
+  })
+})

@@ -1,0 +1,285 @@
+import type {
+  AttemptRecord,
+  ChatRequest,
+  RewardRouter,
+  RouteRequest,
+} from '../../router/router-types.ts'
+import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
+import type { JudgeTemplate } from './judge-template.ts'
+import { fillIn, type JudgedTexts, placeholderValue } from './placeholders.ts'
+import { readReply } from './read-reply.ts'
+import type { Verdict } from './verdict.ts'
+import { combineVotes } from './votes.ts'
+
+/** One sample to judge; the fields of a call through the router go to each vote's call. */
+export interface JudgeRequest extends RouteRequest {
+  template: JudgeTemplate
+  sample: Pick<RewardSample, 'prompt' | 'solutionStr' | 'groundTruth' | 'extraInfo'>
+}
+
+/** One reply of the judge, kept whether it could be read or not. */
+export interface JudgeReply {
+  /** From 0. A pair asked in both orders has two replies of one vote. */
+  vote: number
+  /** The response was shown second. */
+  swapped: boolean
+  /** null: no reply came. */
+  content: string | null
+  reasoning: string | null
+  /** What was read of it, seen from the response; null: nothing, see `problem`. */
+  value: number | null
+  side: 'response' | 'other' | 'tie' | null
+  reason: SampleFailureReason | null
+  problem: string | null
+  serverId: number | null
+  promptTokens: number | null
+  completionTokens: number | null
+}
+
+/** What the votes of a sample used. */
+export interface JudgeUsage {
+  calls: number
+  promptTokens: number
+  completionTokens: number
+  /** By the template's price; null: it has none, or some reply came without its tokens. */
+  cost: number | null
+  currency: string | null
+  /** Every reply told its tokens, and every call gave a reply: the numbers are complete. */
+  complete: boolean
+}
+
+/** A judged sample. Replies and usage are there in either case. */
+export type JudgeOutcome = (
+  | { ok: true; score: number; extra: Record<string, unknown> }
+  | { ok: false; reason: SampleFailureReason; detail: string }
+) & { replies: JudgeReply[]; usage: JudgeUsage; attempts: AttemptRecord[] }
+
+/**
+ * Has a sample judged: k calls at once, each with its own seed, read by the template's parser and combined. It has a
+ * score when more than half of its votes could be read; otherwise it fails with the reason most of its votes failed
+ * for, and keeps their replies. Never rejects, and a failure is never a score.
+ */
+export async function judgeSample(
+  router: Pick<RewardRouter, 'chat'>,
+  request: JudgeRequest,
+): Promise<JudgeOutcome> {
+  const { template, sample } = request
+  const orders = ordersOf(template, sample)
+  if (!orders.ok) return refused(orders.missing)
+  const votes = await Promise.all(
+    Array.from({ length: template.votes.k }, (_, vote) =>
+      Promise.all(orders.orders.map((order) => ask(router, request, order, vote))),
+    ),
+  )
+  const replies = votes.flat().map(({ reply }) => reply)
+  const usage = usageOf(replies, template)
+  const attempts = votes.flat().flatMap((asked) => asked.attempts)
+  const common = { replies, usage, attempts }
+  const read = votes.map((asked) => valueOfVote(asked, template))
+  const combined = combineVotes(read, template.votes.combine)
+  if (!combined.ok) return { ok: false, ...failureOf(replies, combined.problem), ...common }
+  const extra = extraOf(template, read, votes, usage)
+  return { ok: true, score: combined.value, extra, ...common }
+}
+
+/** A judged sample as a reward manager answers it. The replies are not in it: they are texts, to be stored as such. */
+export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
+  const { attempts } = outcome
+  return outcome.ok
+    ? { ok: true, score: outcome.score, extra: outcome.extra, attempts }
+    : { ok: false, reason: outcome.reason, detail: outcome.detail, attempts }
+}
+
+interface Order {
+  swapped: boolean
+  messages: ChatRequest['messages']
+}
+
+/** What is asked, once for each order; the same for all votes. */
+function ordersOf(
+  template: JudgeTemplate,
+  sample: JudgeRequest['sample'],
+): { ok: true; orders: Order[] } | { ok: false; missing: string } {
+  const { prompt, groundTruth, extraInfo, solutionStr } = sample
+  const texts: JudgedTexts = { prompt, groundTruth, extraInfo }
+  const shown: { swapped: boolean; texts: JudgedTexts }[] = []
+  if (template.kind === 'pair') {
+    const against = placeholderValue(template.pair.against, texts)
+    if (against === undefined || against === null) {
+      return { ok: false, missing: template.pair.against }
+    }
+    const other = typeof against === 'string' ? against : JSON.stringify(against)
+    const first = { ...texts, responseA: solutionStr, responseB: other }
+    shown.push({ swapped: false, texts: first })
+    if (template.pair.swap) {
+      const second = { ...texts, responseA: other, responseB: solutionStr }
+      shown.push({ swapped: true, texts: second })
+    }
+  } else shown.push({ swapped: false, texts: { ...texts, response: solutionStr } })
+  const orders: Order[] = []
+  for (const { swapped, texts: values } of shown) {
+    const messages: Order['messages'] = []
+    for (const { role, content } of template.turns) {
+      const filled = fillIn(content, values)
+      if (!filled.ok) return filled
+      messages.push({ role, content: filled.text })
+    }
+    orders.push({ swapped, messages })
+  }
+  return { ok: true, orders }
+}
+
+interface Asked {
+  reply: JudgeReply
+  attempts: AttemptRecord[]
+}
+
+async function ask(
+  router: Pick<RewardRouter, 'chat'>,
+  { template, sample: _, ...route }: JudgeRequest,
+  { swapped, messages }: Order,
+  vote: number,
+): Promise<Asked> {
+  const { sampling, parser } = template
+  const { seed, ...rest } = sampling
+  const result = await router.chat({
+    ...route,
+    ...(route.key === undefined ? {} : { key: `${route.key}:${vote}${swapped ? 's' : ''}` }),
+    chat: {
+      messages,
+      ...chosen(rest),
+      // One seed for all votes would make them one vote.
+      ...(seed === undefined ? {} : { seed: seed + vote }),
+      ...(parser.kind === 'yes_no' ? { topLogprobs: parser.topLogprobs } : {}),
+      ...(parser.kind === 'json' && parser.schema !== undefined
+        ? { jsonSchema: { name: 'verdict', schema: parser.schema } }
+        : {}),
+    },
+  })
+  const { attempts } = result
+  const nothing = { vote, swapped, value: null, side: null }
+  if (!result.ok) {
+    const { reason, detail: problem } = result
+    const none = { content: null, reasoning: null, serverId: attempts.at(-1)?.serverId ?? null }
+    const tokens = { promptTokens: null, completionTokens: null }
+    return { reply: { ...nothing, ...none, ...tokens, reason, problem }, attempts }
+  }
+  const { content, reasoning, promptTokens, completionTokens } = result.reply
+  const said = { content, reasoning, promptTokens, completionTokens, serverId: result.serverId }
+  const verdict = readReply(result.reply, parser)
+  if (!verdict.ok) {
+    const failed = { reason: 'unparseable' as const, problem: verdict.problem }
+    return { reply: { ...nothing, ...said, ...failed }, attempts }
+  }
+  const read = { ...fromResponse(verdict, swapped, template), reason: null, problem: null }
+  return { reply: { vote, swapped, ...said, ...read }, attempts }
+}
+
+/** A comparison's verdict as it is for the response, wherever it was shown. */
+function fromResponse(
+  verdict: Extract<Verdict, { ok: true }>,
+  swapped: boolean,
+  { kind, parser }: JudgeTemplate,
+): Pick<JudgeReply, 'value' | 'side'> {
+  const { value, side } = verdict
+  if (kind !== 'pair' || side === undefined || parser.kind !== 'verdict') {
+    return { value, side: null }
+  }
+  if (side === 'tie') return { value, side: 'tie' }
+  return (side === 'A') !== swapped
+    ? { value: parser.a, side: 'response' }
+    : { value: parser.b, side: 'other' }
+}
+
+/** A vote's value; null when a reply of it could not be read. Two orders that disagree are a tie. */
+function valueOfVote(asked: readonly Asked[], { parser }: JudgeTemplate): number | null {
+  const [first, second] = asked
+  if (!first || first.reply.value === null) return null
+  if (second === undefined) return first.reply.value
+  if (second.reply.value === null) return null
+  if (first.reply.side === second.reply.side) return first.reply.value
+  return parser.kind === 'verdict' ? parser.tie : null
+}
+
+/** The reason that most votes failed for, the first of those where several have as many. */
+function failureOf(
+  replies: readonly JudgeReply[],
+  problem: string,
+): { reason: SampleFailureReason; detail: string } {
+  const failed = replies.filter(({ reason }) => reason !== null)
+  const counts = new Map<SampleFailureReason, number>()
+  for (const { reason } of failed) if (reason) counts.set(reason, (counts.get(reason) ?? 0) + 1)
+  const most = Math.max(0, ...counts.values())
+  const reason = [...counts].find(([, count]) => count === most)?.[0] ?? 'unparseable'
+  const example = failed.find((reply) => reply.reason === reason)
+  const single = replies.length === 1
+  const detail = [single ? null : problem, example?.problem].filter(Boolean).join('; ')
+  return { reason, detail }
+}
+
+function usageOf(replies: readonly JudgeReply[], { price }: JudgeTemplate): JudgeUsage {
+  let promptTokens = 0
+  let completionTokens = 0
+  let complete = true
+  for (const reply of replies) {
+    if (reply.promptTokens === null || reply.completionTokens === null) complete = false
+    promptTokens += reply.promptTokens ?? 0
+    completionTokens += reply.completionTokens ?? 0
+  }
+  const cost =
+    price === null || !complete
+      ? null
+      : (promptTokens * price.promptPer1k + completionTokens * price.completionPer1k) / 1_000
+  const currency = price?.currency ?? null
+  return { calls: replies.length, promptTokens, completionTokens, cost, currency, complete }
+}
+
+/** Flat, as columns: one row a sample, one kind of value a key. */
+function extraOf(
+  template: JudgeTemplate,
+  read: readonly (number | null)[],
+  votes: readonly (readonly Asked[])[],
+  usage: JudgeUsage,
+): Record<string, unknown> {
+  const pairs = template.kind === 'pair' && template.pair.swap
+  const inconsistent = votes.filter(([a, b]) => {
+    const sides = [a?.reply.side, b?.reply.side]
+    return sides.every((side) => side) && sides[0] !== sides[1]
+  })
+  return {
+    judge: template.name,
+    judge_votes: read,
+    judge_failed_votes: read.filter((value) => value === null).length,
+    ...(pairs ? { judge_inconsistent_votes: inconsistent.length } : {}),
+    judge_prompt_tokens: usage.promptTokens,
+    judge_completion_tokens: usage.completionTokens,
+    ...(template.price === null ? {} : { judge_cost: usage.cost }),
+  }
+}
+
+function refused(missing: string): JudgeOutcome {
+  return {
+    ok: false,
+    reason: 'function_error',
+    detail: `the judge's template wants {${missing}}, and the sample has none`,
+    replies: [],
+    usage: {
+      calls: 0,
+      promptTokens: 0,
+      completionTokens: 0,
+      cost: 0,
+      currency: null,
+      complete: true,
+    },
+    attempts: [],
+  }
+}
+
+/** Without the keys that are undefined: what was not chosen is not sent. */
+function chosen<Options extends object>(
+  options: Options,
+): { [Key in keyof Options]: NonNullable<Options[Key]> } {
+  const entries = Object.entries(options).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(entries) as never
+}

@@ -1,0 +1,90 @@
+import { z } from 'zod'
+import { JudgeParser } from './parser-spec.ts'
+import { checkPlaceholders, valuePath } from './placeholders.ts'
+import { schemaIsUsable } from './read-json.ts'
+
+/** One message to the judge; its text holds placeholders. */
+const Turn = z.strictObject({
+  role: z.enum(['system', 'user', 'assistant']),
+  content: z.string().max(100_000),
+})
+
+const template = z.strictObject({
+  name: z
+    .string()
+    .min(1)
+    .max(128)
+    .regex(/^[\w.:-]+$/, 'use letters, digits, ".", "_", ":" and "-"'),
+  kind: z
+    .enum(['single', 'pair'])
+    .default('single')
+    .describe('single: one response is judged; pair: it is compared with another text'),
+  turns: z.array(Turn).min(1).max(64),
+  sampling: z
+    .strictObject({
+      temperature: z.number().min(0).max(2).default(0),
+      topP: z.number().gt(0).max(1).optional(),
+      maxTokens: z.int().min(1).default(1024),
+      stop: z.array(z.string().min(1)).max(4).optional(),
+      seed: z.int().min(0).optional(),
+      chatTemplateKwargs: z.record(z.string(), z.json()).optional(),
+    })
+    .prefault({}),
+  parser: JudgeParser,
+  votes: z
+    .strictObject({
+      k: z.int().min(1).max(64).default(1),
+      combine: z.enum(['mean', 'median', 'majority']).default('mean'),
+    })
+    .prefault({}),
+  pair: z
+    .strictObject({
+      against: z.string().default('ground_truth').describe('What the response is compared with'),
+      swap: z
+        .boolean()
+        .default(true)
+        .describe('Asked in both orders; a verdict that changes with the order is a tie'),
+    })
+    .prefault({}),
+  price: z
+    .strictObject({
+      promptPer1k: z.number().min(0),
+      completionPer1k: z.number().min(0),
+      currency: z.string().min(1).max(8).default('USD'),
+    })
+    .nullable()
+    .default(null)
+    .describe('Of a thousand tokens'),
+})
+
+/** How a generative model is made to judge: what it is asked, how it answers, how the answer is read and counted. */
+export const JudgeTemplate = template.superRefine((t, context) => {
+  const refuse = (path: (string | number)[], message: string) =>
+    context.addIssue({ code: 'custom', path, message })
+  for (const { at, message } of checkPlaceholders(t)) refuse(['turns', at, 'content'], message)
+  if (t.turns.at(-1)?.role === 'assistant') {
+    refuse(['turns'], 'the last turn must not be the assistant’s: that is the judge’s to say')
+  }
+  if (t.kind === 'pair') {
+    if (t.parser.kind !== 'verdict') refuse(['parser'], 'a pair needs the parser "verdict"')
+    const { against } = t.pair
+    if (valuePath(against) === null || against.startsWith('response') || against === 'prompt') {
+      refuse(['pair', 'against'], 'is "ground_truth" or "extra.<name>"')
+    }
+  }
+  if (t.votes.k > 1 && t.sampling.temperature === 0) {
+    refuse(
+      ['votes', 'k'],
+      `${t.votes.k} votes at temperature 0 are one vote: raise the temperature`,
+    )
+  }
+  if (t.votes.k > 1 && t.parser.kind === 'yes_no') {
+    refuse(['votes', 'k'], 'yes and no have the same probabilities at each vote')
+  }
+  if (t.parser.kind === 'json' && t.parser.schema !== undefined) {
+    const problem = schemaIsUsable(t.parser.schema)
+    if (problem !== null) refuse(['parser', 'schema'], problem)
+  }
+})
+export type JudgeTemplate = z.infer<typeof JudgeTemplate>
+export type JudgeTemplateInput = z.input<typeof JudgeTemplate>

@@ -1,0 +1,73 @@
+/** Bounds of a judge's scale, both inclusive; what lies outside is no verdict, it is never moved to the bound. */
+export interface NumberRange {
+  min?: number | undefined
+  max?: number | undefined
+}
+
+/** One number found in a text: its value, or why what stands there is not a number to score by. */
+export type NumberFound =
+  | { ok: true; value: number; text: string }
+  | { ok: false; text: string; problem: string }
+
+/**
+ * A number as people write it: sign, digits with `,` and `.`, perhaps `/10`, `out of 10` or `%`. Not inside of words
+ * (`GPT-4`, `10th`, `1e5`), and the `-` of a range (`8-10`) is no sign.
+ */
+const NUMBER =
+  /(?<![\p{L}\p{N}_]|\p{N}[.,]|\p{L}-)(?<sign>[+\-\u2212\u2013])?(?<digits>\d+(?:[.,]\d+)*|(?<![.,])\.\d+)(?![.,]?\p{N}|\p{L}|_)(?:\s*(?:\/|out\s+of)\s*(?<scale>\d+(?:\.\d+)?)(?![.,]?\p{N}|\p{L}))?(?<percent>\s?%)?/giu
+
+/** Every number in a text, in order. */
+export function numbersIn(text: string, range: NumberRange): NumberFound[] {
+  return [...text.matchAll(NUMBER)].map((match) => read(match, range))
+}
+
+/** The number that a text is, spaces around it aside; null when it is something else. */
+export function numberOf(text: string, range: NumberRange): NumberFound | null {
+  const whole = text.trim()
+  const [match, another] = whole.matchAll(NUMBER)
+  if (match === undefined || another !== undefined) return null
+  // `8.`: a full stop behind it, as in the pattern that MT-Bench itself uses.
+  return whole === match[0] || whole === `${match[0]}.` ? read(match, range) : null
+}
+
+/** The number right at the beginning of a text, behind `:`, `=`, `*`, `_` and spaces. */
+export function numberAtStartOf(text: string, range: NumberRange): NumberFound | null {
+  const start = /^[\s*:=]*/.exec(text)?.[0].length ?? 0
+  const rest = text.slice(start)
+  const [match] = rest.matchAll(NUMBER)
+  return match?.index === 0 ? read(match, range) : null
+}
+
+function read(match: RegExpExecArray, range: NumberRange): NumberFound {
+  const { sign, digits = '', scale, percent } = match.groups ?? {}
+  const text = match[0]
+  const size = sizeOf(digits)
+  if (size === null) return { ok: false, text, problem: `"${text}" is not a number` }
+  if (scale !== undefined && Number(scale) !== range.max) {
+    const wanted =
+      range.max === undefined ? 'no max is set' : `the scale ends at ${range.max}, not at ${scale}`
+    return { ok: false, text, problem: `"${text}": ${wanted}` }
+  }
+  if (percent !== undefined && range.max !== 100) {
+    return { ok: false, text, problem: `"${text}": the scale is not one of percents` }
+  }
+  // Not `-size`: a minus before 0 would make it −0.
+  const value = sign === undefined || sign === '+' ? size : 0 - size
+  return withinRange(value, text, range)
+}
+
+/** A value held against the range. */
+export function withinRange(value: number, text: string, { min, max }: NumberRange): NumberFound {
+  if (!Number.isFinite(value)) return { ok: false, text, problem: `${text} is not finite` }
+  if ((min !== undefined && value < min) || (max !== undefined && value > max)) {
+    return { ok: false, text, problem: `${text} is outside ${min ?? '−∞'} to ${max ?? '∞'}` }
+  }
+  return { ok: true, value, text }
+}
+
+/** Digits with thousands apart by commas, or with a decimal point; null for anything else, e.g. `1.5.2` and `7,5`. */
+function sizeOf(digits: string): number | null {
+  if (/^\d+(?:\.\d+)?$|^\.\d+$/.test(digits)) return Number(digits)
+  if (/^\d{1,3}(?:,\d{3})+(?:\.\d+)?$/.test(digits)) return Number(digits.replaceAll(',', ''))
+  return null
+}

@@ -1,0 +1,62 @@
+import { z } from 'zod'
+
+const range = {
+  min: z.number().optional().describe('Least score; what is below is no verdict'),
+  max: z.number().optional().describe('Highest score; what is above is no verdict'),
+}
+const labels = z
+  .record(z.string(), z.number())
+  .optional()
+  .describe('Scores of words, e.g. {"True": 1, "False": 0}; case does not matter')
+const ordered = (spec: { min?: number | undefined; max?: number | undefined }) =>
+  spec.min === undefined || spec.max === undefined || spec.min < spec.max
+const ORDER = 'min must be below max'
+
+/** How a judge's reply is read; each but `yes_no` reads the text, and takes one verdict or none. */
+export const JudgeParser = z.discriminatedUnion('kind', [
+  z
+    .strictObject({
+      kind: z.literal('number'),
+      ...range,
+      where: z
+        .enum(['last_line', 'whole', 'anywhere'])
+        .default('last_line')
+        .describe('Where the number stands: in the last line with text, alone, or anywhere'),
+      label: z.string().min(1).optional().describe('A word before it, e.g. "Score"'),
+    })
+    .refine(ordered, ORDER),
+  z.strictObject({ kind: z.literal('bracketed'), ...range }).refine(ordered, ORDER),
+  z.strictObject({ kind: z.literal('boxed'), ...range, labels }).refine(ordered, ORDER),
+  z
+    .strictObject({
+      kind: z.literal('json'),
+      ...range,
+      path: z.string().min(1).default('score').describe('Where the score is, e.g. "grades.total"'),
+      schema: z
+        .record(z.string(), z.json())
+        .optional()
+        .describe('JSON schema: asked of the server, and checked'),
+      labels,
+    })
+    .refine(ordered, ORDER),
+  z.strictObject({
+    kind: z.literal('yes_no'),
+    yes: z.array(z.string().min(1)).min(1).default(['yes']).describe('Words that mean yes'),
+    no: z.array(z.string().min(1)).min(1).default(['no']).describe('Words that mean no'),
+    at: z.enum(['first', 'last']).default('first').describe('The first word, or the last of those'),
+    minMass: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.5)
+      .describe('Probability that yes and no must have together'),
+    topLogprobs: z.int().min(1).max(20).default(20).describe('Alternatives asked for'),
+  }),
+  z.strictObject({
+    kind: z.literal('verdict'),
+    a: z.number().default(1).describe('Score of [[A]]'),
+    b: z.number().default(0).describe('Score of [[B]]'),
+    tie: z.number().default(0.5).describe('Score of [[C]]'),
+  }),
+])
+export type JudgeParser = z.infer<typeof JudgeParser>

@@ -1,0 +1,142 @@
+import type { RewardSample } from '../managers/manager.ts'
+import { nearestName } from '../nearest-name.ts'
+
+/** What a template may stand in for; in a pair `response_a` and `response_b` are the two in the order shown. */
+export interface JudgedTexts extends Pick<RewardSample, 'prompt' | 'groundTruth' | 'extraInfo'> {
+  /** Of a single one. */
+  response?: string
+  responseA?: string
+  responseB?: string
+}
+
+/** `{name}` and `{extra.a.b}`; anything else in braces (JSON, LaTeX, sets) is text. */
+const PLACEHOLDER = /\{([A-Za-z_]\w*(?:\.[\w-]+)*)\}/g
+const DOUBLED = /\{\{\s*([A-Za-z_]\w*(?:\.[\w-]+)*)\s*\}\}/g
+
+const NAMES = {
+  single: ['prompt', 'response', 'ground_truth'],
+  pair: ['prompt', 'response_a', 'response_b', 'ground_truth'],
+}
+
+/** What other tools call the same things: left in the text they would reach the judge as they are. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  question: 'prompt',
+  instruction: 'prompt',
+  problem: 'prompt',
+  input: 'prompt',
+  answer: 'response',
+  completion: 'response',
+  output: 'response',
+  solution_str: 'response',
+  answer_a: 'response_a',
+  answer_b: 'response_b',
+  reference: 'ground_truth',
+  ref_answer: 'ground_truth',
+  ref_answer_1: 'ground_truth',
+  target: 'ground_truth',
+  extra_info: 'extra.<name>',
+  extra: 'extra.<name>',
+}
+
+/** Shorter names in braces are formulas: `{x}`, `\frac{a}{b}`. */
+const SHORTEST_NAME = 4
+
+/** Whether the brace at `index` is the argument of a command, as in `\text{Answer}`. */
+function isLatex(content: string, index: number): boolean {
+  return /\\[A-Za-z]+$/.test(content.slice(Math.max(0, index - 32), index))
+}
+
+/** What is wrong with a template's placeholders; `at` is the turn, the last one for what is missing in all. */
+export function checkPlaceholders(template: {
+  kind: 'single' | 'pair'
+  turns: readonly { content: string }[]
+}): { at: number; message: string }[] {
+  const { kind, turns } = template
+  const known = NAMES[kind]
+  const problems: { at: number; message: string }[] = []
+  const seen = new Set<string>()
+  for (const [at, { content }] of turns.entries()) {
+    for (const [whole, name = ''] of content.matchAll(DOUBLED)) {
+      if (known.includes(name) || name.startsWith('extra.')) {
+        problems.push({ at, message: `${whole}: one brace on each side, {${name}}` })
+      }
+    }
+    for (const { 0: whole, 1: name = '', index } of content.matchAll(PLACEHOLDER)) {
+      seen.add(name)
+      if (known.includes(name) || name.startsWith('extra.')) continue
+      const other = kind === 'pair' ? NAMES.single : NAMES.pair
+      const meant = other.includes(name)
+        ? known.find((n) => n.startsWith('response'))
+        : (ELSEWHERE[name] ?? nearestName(name, known))
+      if (meant !== undefined) {
+        problems.push({ at, message: `${whole} is no placeholder, did you mean {${meant}}?` })
+      } else if (name.length >= SHORTEST_NAME && !isLatex(content, index)) {
+        const text = `{ ${name} }`
+        const message = `${whole} is no placeholder (there are ${known.join(', ')} and extra.<name>); as text write ${text}`
+        problems.push({ at, message })
+      }
+    }
+  }
+  for (const needed of kind === 'pair' ? ['response_a', 'response_b'] : ['response']) {
+    if (seen.has(needed)) continue
+    const message = `no turn has {${needed}}: the judge would not see it`
+    problems.push({ at: turns.length - 1, message })
+  }
+  return problems
+}
+
+/** Parts of the path that a placeholder names; null when it names none. */
+export function valuePath(name: string): string[] | null {
+  if (name.startsWith('extra.')) return name.split('.').slice(1)
+  return [...NAMES.single, ...NAMES.pair].includes(name) ? [] : null
+}
+
+/**
+ * The text with its placeholders filled in, each once: what a response or a prompt holds in braces stays as it is.
+ * `missing`: a placeholder whose value the sample does not have; a judge is not asked about "undefined".
+ */
+export function fillIn(
+  content: string,
+  texts: JudgedTexts,
+): { ok: true; text: string } | { ok: false; missing: string } {
+  let missing: string | null = null
+  const text = content.replace(PLACEHOLDER, (whole, name: string) => {
+    if (valuePath(name) === null) return whole
+    const value = placeholderValue(name, texts)
+    if (value === undefined || value === null) missing ??= name
+    return typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+  })
+  return missing === null ? { ok: true, text } : { ok: false, missing }
+}
+
+/** What a placeholder stands for; null or undefined: the sample has none. */
+export function placeholderValue(name: string, texts: JudgedTexts): unknown {
+  switch (name) {
+    case 'prompt':
+      return promptText(texts.prompt)
+    case 'response':
+      return texts.response
+    case 'response_a':
+      return texts.responseA
+    case 'response_b':
+      return texts.responseB
+    case 'ground_truth':
+      return texts.groundTruth
+    default: {
+      let at: unknown = texts.extraInfo
+      for (const key of valuePath(name) ?? []) {
+        if (typeof at !== 'object' || at === null || !Object.hasOwn(at, key)) return undefined
+        at = (at as Record<string, unknown>)[key]
+      }
+      return at
+    }
+  }
+}
+
+/** A conversation as text: a lone question as it is, several turns each under its role. */
+function promptText(prompt: JudgedTexts['prompt']): string {
+  if (typeof prompt === 'string') return prompt
+  const [only] = prompt
+  if (prompt.length === 1 && only?.role === 'user') return only.content
+  return prompt.map(({ role, content }) => `[${role}]\n${content}`).join('\n\n')
+}

@@ -1,0 +1,45 @@
+/** How votes become one score. */
+export type CombineVotes = 'mean' | 'median' | 'majority'
+
+/** The score of several votes, or why they have none. */
+export type VotesCombined = { ok: true; value: number } | { ok: false; problem: string }
+
+/**
+ * Combines the votes that were read; `null` is one that failed. More than half of all must have been read: from one
+ * vote of five the score would be that of another, noisier judge, and nothing would tell. `majority` is the value most
+ * votes agree on; where two values have the same number of votes there is none.
+ */
+export function combineVotes(
+  votes: readonly (number | null)[],
+  combine: CombineVotes,
+): VotesCombined {
+  const read = votes.filter((vote) => vote !== null).sort((a, b) => a - b)
+  if (read.length * 2 <= votes.length) {
+    return { ok: false, problem: `${read.length} of ${votes.length} votes could be read` }
+  }
+  switch (combine) {
+    case 'mean':
+      return { ok: true, value: meanOf(read) }
+    case 'median': {
+      const half = read.length >> 1
+      return { ok: true, value: meanOf(read.slice(read.length % 2 ? half : half - 1, half + 1)) }
+    }
+    case 'majority':
+      return mostVoted(read)
+  }
+}
+
+function meanOf(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value / values.length, 0)
+}
+
+function mostVoted(sorted: readonly number[]): VotesCombined {
+  const counts = new Map<number, number>()
+  for (const value of sorted) counts.set(value, (counts.get(value) ?? 0) + 1)
+  const most = Math.max(...counts.values())
+  const leading = [...counts].filter(([, count]) => count === most).map(([value]) => value)
+  const [winner] = leading
+  return leading.length === 1 && winner !== undefined
+    ? { ok: true, value: winner }
+    : { ok: false, problem: `no majority: ${leading.join(', ')} have ${most} votes each` }
+}
