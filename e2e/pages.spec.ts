@@ -66,8 +66,14 @@ const PAGES: { name: string; path: () => string; loaded: RegExp | string }[] = [
     loaded: 'How it came about',
   },
   { name: 'servers', path: () => '/servers', loaded: 'rm-2' },
+  { name: 'server', path: () => '/servers/rm-1', loaded: 'Router balance' },
   { name: 'workers', path: () => '/workers', loaded: 'Loop p99' },
   { name: 'not found', path: () => '/nothing/here', loaded: 'There is no page at this address' },
+  {
+    name: 'no such server',
+    path: () => '/servers/nobody',
+    loaded: 'There is no server “nobody”',
+  },
   { name: 'no such batch', path: () => '/batches/b999999', loaded: 'There is no such batch' },
 ]
 
@@ -83,7 +89,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
           await page.goto(service.url + path())
           await expect(page.locator('#page').getByText(loaded).first()).toBeVisible()
           // Charts come after the page.
-          if (name === 'batch')
+          if (name === 'batch' || name === 'server')
             await expect(page.locator('.recharts-surface').first()).toBeVisible()
           await expect(page.locator('[data-live="live"]').first()).toBeAttached()
           await expectFits(page)

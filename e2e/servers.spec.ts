@@ -1,18 +1,39 @@
-import { expect, test } from '@playwright/test'
+import { expect, type Page, test } from '@playwright/test'
 import { freePort } from '../examples/processes/port.ts'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
 } from '../examples/processes/reference-rm.ts'
-import { expectAccessible, watchErrors } from './fixtures/look.ts'
+import { type SimulatedServers, startSimulatedServers } from '../examples/simulated-rm/process.ts'
+import { expectAccessible, expectFits, pageHeader, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
 let rm: ReferenceRmProcess
+/** Two that score raw, one that squashes, one that wants a key. */
+let sims: SimulatedServers[] = []
 test.beforeAll(async () => {
-  ;[service, rm] = await Promise.all([startTestService(), startReferenceRmProcess()])
+  ;[service, rm, ...sims] = await Promise.all([
+    startTestService({ REWARDOPS_ALLOW_LAUNCH: '1' }),
+    startReferenceRmProcess(),
+    startSimulatedServers(['--servers', '2']),
+    startSimulatedServers(['--activation', 'ignored', '--model', 'squashing-rm']),
+    startSimulatedServers(['--api-key', 'secret', '--model', 'locked-rm']),
+  ])
 })
-test.afterAll(() => Promise.all([service.stop(), rm.stop()]))
+test.afterAll(() => Promise.all([service.stop(), rm.stop(), ...sims.map((each) => each.stop())]))
+
+const addressOf = (i: number, server = 0) => sims[i]?.urls[server] as string
+
+/** Chooses from the menu of a server, on its row or its page. */
+async function act(page: Page, name: string, item: RegExp): Promise<void> {
+  await page.getByRole('button', { name: `Actions for ${name}` }).click()
+  await page.getByRole('menuitem', { name: item }).click()
+}
+
+/** What the service says in its own words, and no page does. */
+const RAW_WORDS =
+  /half_open|slow_start|not_applicable|black_hole|tie_collapse|sticky_retries|masked_client|squashed_scores|least_work|llamacpp|sglang|undefined|NaN|\bnull\b/
 
 test('a server is refused where it is wrong, kept when asked, and driven from its row', async ({
   page,
@@ -57,24 +78,199 @@ test('a server is refused where it is wrong, kept when asked, and driven from it
   await expect(form).toHaveCount(0)
   const row = page.locator('[data-server="rm-1"]')
   await expect(row).toContainText('ready')
-  await expect(row).toContainText('vllm')
+  await expect(row).toContainText('vLLM')
 
-  const act = async (name: string, item: RegExp) => {
-    await page.getByRole('button', { name: `Actions for ${name}` }).click()
-    await page.getByRole('menuitem', { name: item }).click()
-  }
-  await act('rm-1', /Drain/)
+  await act(page, 'rm-1', /Drain/)
   await expectAccessible(page)
   await page.getByRole('button', { name: 'Drain it' }).click()
   await expect(row).toContainText('draining')
-  await act('rm-1', /Resume/)
+  await act(page, 'rm-1', /Resume/)
   await expect(row).toContainText('ready')
-  await act('rm-1', /Ask it now/)
-  await act('loading', /Remove/)
+  await act(page, 'rm-1', /Ask it now/)
+  await act(page, 'loading', /Remove/)
   await page.getByRole('button', { name: 'Keep it' }).click()
   await expect(loading).toBeVisible()
-  await act('loading', /Remove/)
+  await act(page, 'loading', /Remove/)
   await page.getByRole('button', { name: 'Remove it' }).click()
   await expect(loading).toHaveCount(0)
   errors.expectNone()
+})
+
+test('scores that are not raw keep a server out until somebody takes the blame', async ({
+  page,
+}) => {
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/servers?register=1`)
+  const form = page.getByRole('dialog', { name: 'Register a server' })
+  await form.getByLabel('Address', { exact: true }).fill(addressOf(1))
+  await form.getByLabel('Name', { exact: true }).fill('squasher')
+  // Not before there is a verdict.
+  await expect(form.getByText('Use it all the same')).toHaveCount(0)
+  await form.getByRole('button', { name: 'Register' }).click()
+  await expect(form.getByText('squasher is registered, and kept out')).toBeVisible()
+  await expect(form).toContainText('sigmoid or softmax')
+  await expectAccessible(page)
+  await form.getByRole('button', { name: 'Leave it out' }).click()
+  const row = page.locator('[data-server="squasher"]')
+  await expect(row).toContainText('distrusted')
+  await expect(row).toContainText('squashed')
+
+  await row.getByRole('link', { name: 'squasher' }).click()
+  await page.waitForURL('**/servers/squasher')
+  await expect(page.locator('[data-monitor="squashed_scores"]')).toContainText('self-test')
+  await page.getByRole('button', { name: 'Use it all the same…' }).click()
+  await page.getByRole('alertdialog').getByRole('button', { name: 'Use it all the same' }).click()
+  await expect(pageHeader(page).getByText('ready')).toBeVisible()
+  await expect(page.locator('#page').getByText('used all the same').first()).toBeVisible()
+  await act(page, 'squasher', /Trust its self-test again/)
+  await expect(pageHeader(page).getByText('distrusted')).toBeVisible()
+  await act(page, 'squasher', /Remove/)
+  await page.getByRole('button', { name: 'Remove it' }).click()
+  await page.waitForURL('**/servers')
+  await expect(row).toHaveCount(0)
+  errors.expectNone()
+})
+
+test('a key that is refused is told at the field of the key', async ({ page }) => {
+  await page.goto(`${service.url}/servers?register=1`)
+  const form = page.getByRole('dialog', { name: 'Register a server' })
+  await form.getByLabel('Address', { exact: true }).fill(addressOf(2))
+  await form.getByLabel('Name', { exact: true }).fill('locked')
+  await form.getByLabel('Its key', { exact: true }).fill('wrong')
+  await form.getByRole('button', { name: 'Register' }).click()
+  await expect(form.getByLabel('Its key', { exact: true })).toHaveAttribute('aria-invalid', 'true')
+  await form.getByLabel('Its key', { exact: true }).fill('secret')
+  await form.getByLabel('Requests a minute').fill('6,000')
+  await form.getByRole('button', { name: 'Register' }).click()
+  await expect(form).toHaveCount(0)
+  const row = page.locator('[data-server="locked"]')
+  await expect(row).toContainText('ready')
+  await expect(row).toContainText('6,000 calls')
+  // The key is kept when something else is changed.
+  await act(page, 'locked', /Edit/)
+  const edit = page.getByRole('dialog', { name: 'Edit locked' })
+  await expect(edit.getByLabel('Its key', { exact: true })).toHaveValue('')
+  await edit.getByLabel('Most calls in flight').fill('12')
+  await edit.getByRole('button', { name: 'Save' }).click()
+  await expect(edit).toHaveCount(0)
+  await expect(row).toContainText('0/12')
+  await expect(row).toContainText('limit given')
+  await act(page, 'locked', /Ask it now/)
+  await expect(row).toContainText('ready')
+})
+
+test('a server is put to sleep and woken, and its history tells it with what was seen', async ({
+  page,
+}) => {
+  const errors = watchErrors(page)
+  await service.api.servers.register.mutate({ name: 'sim:1', url: addressOf(0) })
+  await page.goto(`${service.url}/servers/sim%3A1`)
+  const state = pageHeader(page)
+  await expect(state.getByText('ready')).toBeVisible()
+  await act(page, 'sim:1', /Put to sleep/)
+  await expectAccessible(page)
+  await page.getByRole('button', { name: 'Put it to sleep' }).click()
+  await expect(state.getByText('asleep')).toBeVisible()
+  await expect(page.getByRole('alertdialog')).toHaveCount(0)
+  await state.getByRole('button', { name: 'Wake' }).click()
+  await page.getByLabel('Awake for at least').selectOption('30 minutes')
+  await page.getByRole('button', { name: 'Wake it' }).click()
+  await expect(state.getByText('ready')).toBeVisible({ timeout: 15_000 })
+  await expect(state).toContainText('awake 29 min more')
+  await expect(page.getByRole('alertdialog')).toHaveCount(0)
+
+  const asleep = page.locator('[data-event="sleeping"]').first()
+  await asleep.getByRole('button').click()
+  await expect(page.getByText('Falling asleep took')).toBeVisible()
+  await page.getByRole('button', { name: 'Health', exact: true }).click()
+  await expect(page).toHaveURL(/events=health/)
+  await expect(page.getByText('No process ever doubted it', { exact: false })).toBeVisible()
+  await page.reload()
+  await expect(page.getByRole('button', { name: 'Health', exact: true })).toHaveAttribute(
+    'aria-pressed',
+    'true',
+  )
+  errors.expectNone()
+})
+
+test('the page of a server under load: figures, charts with their tables, balance, breakers', async ({
+  page,
+}) => {
+  const errors = watchErrors(page)
+  for (const [i, url] of (sims[0]?.urls ?? []).entries()) {
+    await service.api.servers.register.mutate({ name: `pair-${i + 1}`, url, model: 'simulated-rm' })
+  }
+  await sims[0]?.control({ faults: { error500: 0.1 } }, 1)
+  const { batchId } = await service.api.batches.submit.mutate({
+    ...{ run: 'pair', step: 1, groupSize: 4, reward: { model: 'simulated-rm' } },
+    samples: Array.from({ length: 400 }, (_, i) => ({
+      ...{ uid: `q${Math.floor(i / 4)}`, dataSource: 'openai/gsm8k' },
+      ...{ prompt: `What is ${i} + 1?`, response: `#### ${i + 1}` },
+    })),
+  })
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  await page.goto(`${service.url}/servers/pair-2`)
+  await expect(page.getByLabel('Figures of pair-2')).toContainText('since registered')
+  await expect(page.locator('.recharts-surface')).toHaveCount(2)
+  for (const title of ['Latency', 'Calls a minute', 'Router balance']) {
+    await page.getByRole('button', { name: `Show ${title} as a table` }).click()
+    await expect(
+      page
+        .getByRole('region', { name: `${title}, table` })
+        .getByRole('row')
+        .nth(1),
+    ).toBeVisible()
+  }
+  await expect(page.getByRole('region', { name: 'Router balance, table' })).toContainText('pair-1')
+  await expect(page.locator('[data-process="w1"]')).toBeVisible()
+  await expect(page.getByRole('region', { name: 'Calibration over the pool' })).toContainText('raw')
+  expect(await page.locator('#page').innerText()).not.toMatch(RAW_WORDS)
+  await expectAccessible(page)
+  errors.expectNone()
+
+  // The pool's line on the page of all servers, and how its calls are shared.
+  await page.goto(`${service.url}/servers`)
+  const policy = page.getByLabel('Calls of simulated-rm go to')
+  await policy.selectOption('In turn')
+  await page.reload()
+  await expect(policy).toHaveValue('round_robin')
+  await expect(page.locator('#page')).toContainText(/balance (even|\d)/)
+  expect(await page.locator('#page').innerText()).not.toMatch(RAW_WORDS)
+  await page.setViewportSize({ width: 390, height: 844 })
+  await expect(page.getByRole('listitem').filter({ hasText: 'pair-1' })).toBeVisible()
+  await expectFits(page)
+  await expectAccessible(page)
+})
+
+test('the log of a server that was started here is followed', async ({ page }) => {
+  const errors = watchErrors(page)
+  const port = await freePort()
+  await service.api.servers.launch.mutate({
+    ...{ name: 'launched', engine: 'vllm', port, model: 'launched-rm' },
+    command: [
+      process.execPath,
+      'examples/simulated-rm/main.ts',
+      ...['--port', String(port), '--model', 'launched-rm'],
+    ],
+  })
+  await page.goto(`${service.url}/servers/launched`)
+  await expect(pageHeader(page).getByText('ready')).toBeVisible({ timeout: 20_000 })
+  await expect(page.getByRole('region', { name: 'Launch log' })).toContainText('launched-rm')
+  await expect(page.locator('[data-event="registering"]').first()).toBeVisible()
+  await expectAccessible(page)
+  errors.expectNone()
+})
+
+test('a server that is not there, and one that cannot be read', async ({ page }) => {
+  await page.goto(`${service.url}/servers/nobody`)
+  await expect(page.getByText('There is no server “nobody”')).toBeVisible()
+  await page.getByRole('link', { name: 'All servers' }).click()
+  await page.waitForURL('**/servers')
+  await page.route('**/api/trpc/**servers.get**', (route) => route.abort())
+  await page.goto(`${service.url}/servers/rm-1`)
+  await expect(page.getByText('The service does not answer')).toBeVisible()
+  await expectAccessible(page)
+  await page.unroute('**/api/trpc/**servers.get**')
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await expect(pageHeader(page).getByText('ready')).toBeVisible()
 })
