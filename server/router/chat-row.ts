@@ -27,7 +27,7 @@ export class ChatRow extends Row {
     let chars = 0
     for (const { content } of chat.messages) chars += content.length
     const replyTokens = Math.min(chat.maxTokens ?? REPLY_TOKENS, REPLY_TOKENS)
-    super(request, pool, pool.estimate.tokensOf(chars) + replyTokens, nowMs)
+    super(request, pool, pool.estimate.tokensOf(chars) + replyTokens, 0, nowMs)
     this.#resolve = resolve
   }
 

@@ -13,6 +13,10 @@ export class Flight {
   readonly startedEpochMs = Date.now()
   readonly queueMs: number
   readonly backoffMs: number
+  /** What it costs its server, in tokens, as estimated. */
+  tokens = 0
+  /** Its group's prompt was known to the server. */
+  knownGroup = false
   /** Number from `ServerHealth.begin`. */
   period = 0
   /** Null where somebody else makes the call (a slot of the router address). */

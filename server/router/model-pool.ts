@@ -15,6 +15,8 @@ import { TokenEstimate } from './token-estimate.ts'
 const DISPATCH_BATCH = 64
 /** Rows looked at in search of one that may go to a free server: those that failed elsewhere may not want any. */
 const RETRY_SCAN = 64
+/** Weight of the newest row in the mean cost: some 64 rows are remembered. */
+const COST_STEP = 1 / 64
 /** Servers named in a failure's text. */
 const DESCRIBED = 3
 /** See `RouterOptions.patienceMs`. */
@@ -59,6 +61,8 @@ export class ModelPool {
   readonly #eligible: PoolServer[] = []
   #policy: BalancingPolicy
   #pinnedWaiting = 0
+  /** Mean cost of a row begun, of its tokens. */
+  #costShare = 1
   /** Rows admitted without waiting since the caller's code began to run. */
   #burst = 0
   readonly #endBurst = () => {
@@ -138,15 +142,25 @@ export class ModelPool {
     this.#groups.orphan(server)
   }
 
-  /** In how many ms it is worth coming back: when what waits now is done, 1 to 30 s. */
-  comeBackInMs(nowMs: number): number {
+  /** A row was begun at a cost: of what waits, the same share is in the servers' prefix caches. */
+  began(row: Row, cost: number): void {
+    this.#costShare += COST_STEP * (cost / row.tokens - this.#costShare)
+  }
+
+  /** How long what waits will keep its servers busy, in ms; infinite where nobody knows. */
+  drainMs(nowMs: number): number {
     let perSecond = 0
     for (const server of this.servers) {
-      if (server.isHealthy(nowMs)) perSecond += server.tokensPerSecond ?? 0
+      if (server.isHealthy(nowMs)) perSecond += server.rating.tokensPerSecond(nowMs) ?? 0
     }
-    if (perSecond === 0) return 2_000
-    const seconds = Math.ceil(this.#fresh.tokens / perSecond)
-    return Math.min(30_000, Math.max(1_000, seconds * 1_000))
+    return (1_000 * this.#fresh.tokens * this.#costShare) / perSecond
+  }
+
+  /** In how many ms it is worth coming back: when what waits now is done, 1 to 30 s. */
+  comeBackInMs(nowMs: number): number {
+    const drainMs = this.drainMs(nowMs)
+    if (!Number.isFinite(drainMs)) return 2_000
+    return Math.min(30_000, Math.max(1_000, Math.ceil(drainMs / 1_000) * 1_000))
   }
 
   /** What a row of so many tokens takes at least, by the median of the fastest server, in ms; 0 where nothing was seen. */

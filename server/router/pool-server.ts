@@ -6,6 +6,7 @@ import type { Flight } from './flight.ts'
 import { LatencyHistogram } from './latency-histogram.ts'
 import { Permits } from './permits.ts'
 import type { PolicyServer } from './policies/policy.ts'
+import { PrefixMemory } from './prefix-memory.ts'
 import type { RouterOptions, RouterServer, RouterServerStats } from './router-types.ts'
 import { RowQueue } from './row-queue.ts'
 import { type OnHealthChange, ServerHealth } from './server-health.ts'
@@ -34,6 +35,7 @@ export class PoolServer implements PolicyServer {
   readonly latency = new LatencyHistogram()
   readonly rating = new ServerRating()
   readonly permits = new Permits()
+  readonly prefixes = new PrefixMemory()
   readonly limit = new ServerLimit()
   readonly pause = new BusyPause()
   readonly failures: Record<FailureClass, number> = {
@@ -221,7 +223,9 @@ export class PoolServer implements PolicyServer {
     const nowMs = flight.startedAtMs
     if (this.#inFlight === 0) this.progressAtMs = nowMs
     this.#inFlight++
-    this.#workTokens += flight.row.tokens
+    flight.knownGroup = this.prefixes.takes(flight.row)
+    flight.tokens = this.prefixes.costOf(flight.row, flight.knownGroup)
+    this.#workTokens += flight.tokens
     this.requests++
     if (isRetry) this.retries++
     if (flight.copy !== null) this.copies++
@@ -238,7 +242,7 @@ export class PoolServer implements PolicyServer {
   /** Gives a slot back. */
   end(flight: Flight): void {
     this.#inFlight--
-    this.#workTokens = this.#inFlight === 0 ? 0 : this.#workTokens - flight.row.tokens
+    this.#workTokens = this.#inFlight === 0 ? 0 : this.#workTokens - flight.tokens
     if (flight.older === null) this.oldest = flight.newer
     else flight.older.newer = flight.newer
     if (flight.newer === null) this.#newest = flight.older
@@ -249,21 +253,25 @@ export class PoolServer implements PolicyServer {
 
   /** A call gave a score, in so many ms; `tokens` as counted, else as estimated. */
   succeeded(flight: Flight, tokens: number | null, serviceMs: number, nowMs: number): void {
-    const counted = tokens ?? flight.row.tokens
+    const { row } = flight
+    const counted = tokens ?? row.tokens
+    // What the server worked on, where the prompt was in its cache.
+    const worked = counted * (flight.tokens / row.tokens)
     this.progressAtMs = nowMs
     this.pause.scored()
     this.tokens += counted
     this.latency.add(serviceMs)
-    this.rating.completed(nowMs, counted, serviceMs)
-    this.limit.search.completed(nowMs, counted, true, serviceMs)
-    this.permits.correct(flight.row.tokens, counted)
+    this.prefixes.took(row, flight.knownGroup, serviceMs)
+    this.rating.completed(nowMs, worked, serviceMs)
+    this.limit.search.completed(nowMs, worked, true, serviceMs)
+    this.permits.correct(row.tokens, counted)
     this.health.succeeded(flight.period, nowMs)
   }
 
   /** A call failed by the server's fault; `weight` ½ for one that merely took too long. */
   faulted(flight: Flight, weight: number, serviceMs: number, nowMs: number, cause: string): void {
     if (weight === 1) this.progressAtMs = nowMs
-    this.rating.fault(nowMs, serviceMs, flight.row.tokens)
+    this.rating.fault(nowMs, serviceMs, flight.tokens)
     this.limit.search.completed(nowMs, 0, false, serviceMs)
     this.health.faulted(flight.period, weight, nowMs, cause)
     const { share, calls } = this.rating.faultShare(nowMs)

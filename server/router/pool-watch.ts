@@ -13,12 +13,18 @@ const SUSPECT_SHARE = 0.3
 const GIVE_UP_OF_P99 = 3
 const GIVE_UP_MS = 5_000
 const GIVE_UP_JUDGE_MS = 30_000
-/** Calls of a kind that must have ended before its times are believed. */
-const SEEN_FOR_TIMES = 20
+/** Calls that must have ended before a server's times are believed: for a guess, and for giving a call up. */
+const SEEN_FOR_TIMES = 6
+const SEEN_TO_GIVE_UP = 20
 const SEEN_FOR_TAIL = 50
-/** The last rows of a step are sent a second time when they take so many times what is usual. */
-const DRAIN_OF_EXPECTED = 1.5
-/** …and never sooner: less is not worth a call. */
+/**
+ * The last rows of a step are sent a second time when what is left of their call takes so many times a new one elsewhere.
+ * Last are those of which nothing waits any more, and those that would outlast what waits.
+ */
+const LEFT_OF_NEW = 1.5
+/** So many times what is usual, and a call is overdue. */
+const OVERDUE_OF_EXPECTED = 1.5
+/** …and no call is sent twice sooner: less is not worth it. */
 const DRAIN_MS = 250
 /** A single call is sent a second time when it takes longer than 95 of 100. */
 const TAIL_QUANTILE = 0.95
@@ -92,8 +98,8 @@ export class PoolWatch {
     if (oldest === null) return
     const silentMs = nowMs - Math.max(server.progressAtMs, oldest.startedAtMs)
     if (silentMs < SILENT_MS) return
-    const expected = this.expectedMs(server, oldest.row.tokens)
-    if (expected === null || silentMs < SILENT_OF_EXPECTED * expected) return
+    const expected = this.#overdue(server, silentMs, nowMs)
+    if (expected === null) return
     // Others that are as silent: not this server's fault.
     if (
       !this.#pool.servers.some(
@@ -116,6 +122,17 @@ export class PoolWatch {
     if (mayCopy) this.#copyAll(server)
   }
 
+  /** What a call of its should have taken that has had twice that, and heard nothing in that time; null where none is. */
+  #overdue(server: PoolServer, silentMs: number, nowMs: number): number | null {
+    for (let flight = server.oldest; flight !== null; flight = flight.newer) {
+      const expected = this.expectedMs(server, flight.tokens)
+      if (expected === null) return null
+      const ageMs = nowMs - flight.startedAtMs
+      if (ageMs >= SILENT_OF_EXPECTED * expected && silentMs >= expected) return expected
+    }
+    return null
+  }
+
   /** A silent server's rows do not wait to see what becomes of it; the copies are as many as it had in flight, no more. */
   #copyAll(server: PoolServer): void {
     for (let flight = server.oldest; flight !== null; flight = flight.newer) {
@@ -126,10 +143,11 @@ export class PoolWatch {
   #lookAtFlights(server: PoolServer, nowMs: number, mayCopy: boolean): void {
     const pool = this.#pool
     const { rating } = server
-    const sure = rating.samples >= SEEN_FOR_TIMES
+    const sure = rating.samples >= SEEN_TO_GIVE_UP
     const least = pool.generative ? GIVE_UP_JUDGE_MS : GIVE_UP_MS
-    // Rows are few and servers idle: a second call costs nobody anything.
-    const drains = mayCopy && pool.waiting === 0 && this.#anyIdle(nowMs)
+    // With nothing waiting and servers idle a second call costs nobody anything.
+    const idle = mayCopy && pool.waiting === 0 && this.#anyIdle(nowMs)
+    const drainMs = pool.waiting === 0 ? 0 : pool.drainMs(nowMs)
     let next: Flight | null = null
     for (let flight = server.oldest; flight !== null; flight = next) {
       next = flight.newer
@@ -137,38 +155,56 @@ export class PoolWatch {
       if (ageMs < TAIL_MS) break
       const { row } = flight
       if (sure && ageMs > least && flight.call !== null) {
-        const p99 = rating.quantileMs(0.99, row.tokens)
+        const p99 = rating.quantileMs(0.99, flight.tokens)
         if (p99 !== null && ageMs > GIVE_UP_OF_P99 * p99) {
           this.#giveUp(flight, nowMs, `no answer within ${Math.round(ageMs)} ms`)
           continue
         }
       }
-      if (!drains || flight.copied || !row.copyable || row.copyWanted !== null) continue
+      if (!mayCopy || flight.copied || !row.copyable || row.copyWanted !== null) continue
       const tail = row.priorityClass === 'interactive'
-      if (!this.#isLate(server, flight, ageMs, tail, nowMs)) continue
+      if (tail ? !idle || !this.#isTail(server, flight, ageMs, nowMs) : ageMs < DRAIN_MS) continue
+      if (!tail && !this.#isStraggler(server, flight, ageMs, idle ? 0 : drainMs, nowMs)) continue
       if (!pool.copyBudget.allows(nowMs)) return
       pool.copyBudget.promised(nowMs)
       pool.wantCopy(row, tail ? 'tail' : 'drain')
     }
   }
 
-  #isLate(
+  /** A single call slower than nineteen of twenty, while the pool has room to spare. */
+  #isTail(server: PoolServer, flight: Flight, ageMs: number, nowMs: number): boolean {
+    if (server.rating.samples < SEEN_FOR_TAIL || this.#saturation(nowMs) > TAIL_SATURATION) {
+      return false
+    }
+    const p95 = server.rating.quantileMs(TAIL_QUANTILE, flight.tokens)
+    return p95 !== null && ageMs > p95
+  }
+
+  /** What is left of the call takes longer than a new one elsewhere, which itself outlasts what waits. */
+  #isStraggler(
     server: PoolServer,
     flight: Flight,
     ageMs: number,
-    tail: boolean,
+    drainMs: number,
     nowMs: number,
   ): boolean {
-    const { tokens } = flight.row
-    if (tail) {
-      if (server.rating.samples < SEEN_FOR_TAIL || this.#saturation(nowMs) > TAIL_SATURATION) {
-        return false
-      }
-      const p95 = server.rating.quantileMs(TAIL_QUANTILE, tokens)
-      return p95 !== null && ageMs > p95
+    const own = this.expectedMs(server, flight.tokens)
+    const elsewhere = this.#newCallMs(server, flight.row.tokens, nowMs)
+    if (own === null || elsewhere === null || drainMs > elsewhere) return false
+    if (ageMs < own) return own - ageMs > LEFT_OF_NEW * elsewhere
+    // Overdue: nobody knows what is left. Worth a call only where that costs nobody anything.
+    return drainMs === 0 && ageMs > OVERDUE_OF_EXPECTED * own
+  }
+
+  /** What a row takes on the fastest of the other servers that take work; null where none was seen. */
+  #newCallMs(server: PoolServer, tokens: number, nowMs: number): number | null {
+    let fastest: number | null = null
+    for (const peer of this.#pool.servers) {
+      if (peer === server || !peer.isUsable(nowMs)) continue
+      const ms = this.expectedMs(peer, tokens)
+      if (ms !== null && (fastest === null || ms < fastest)) fastest = ms
     }
-    const expected = this.expectedMs(server, tokens)
-    return expected !== null && ageMs > Math.max(DRAIN_MS, DRAIN_OF_EXPECTED * expected)
+    return fastest
   }
 
   #anyIdle(nowMs: number): boolean {

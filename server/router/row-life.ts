@@ -111,6 +111,7 @@ export class RowLife implements CallListener<Flight> {
     }
     row.pool.copyBudget.begun(nowMs, copy !== null)
     server.begin(flight, row.attemptsUsed > 1 && copy === null)
+    row.pool.began(row, flight.tokens)
     let request: EngineRequest | null
     try {
       request = row.build(server)

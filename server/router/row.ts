@@ -37,6 +37,8 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
 
   /** Estimated; its cost for queues, policies and expectations. */
   readonly tokens: number
+  /** Of these, the prompt's. */
+  readonly promptTokens: number
   readonly run: string
   readonly group: string | undefined
   readonly priorityClass: PriorityClass
@@ -74,10 +76,17 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   flight: Flight | null = null
   second: Flight | null = null
 
-  constructor(request: RouteRequest, pool: ModelPool, tokens: number, nowMs: number) {
+  constructor(
+    request: RouteRequest,
+    pool: ModelPool,
+    tokens: number,
+    promptTokens: number,
+    nowMs: number,
+  ) {
     this.request = request
     this.pool = pool
     this.tokens = tokens
+    this.promptTokens = promptTokens
     this.run = request.run ?? ''
     this.group = request.group
     this.priorityClass =

@@ -23,7 +23,10 @@ export class ScoreRow extends Row {
     resolve: (result: RouterResult) => void,
     nowMs: number,
   ) {
-    super(request, pool, pool.estimate.tokensOf(charsOf(request.input)), nowMs)
+    const prompt = promptCharsOf(request.input)
+    const chars = prompt + request.input.response.length
+    const tokens = pool.estimate.tokensOf(chars)
+    super(request, pool, tokens, chars === 0 ? 0 : (tokens * prompt) / chars, nowMs)
     this.#resolve = resolve
   }
 
@@ -89,9 +92,12 @@ export class ScoreRow extends Row {
 
 /** Characters of prompt and response together. */
 function charsOf(input: ScoreRequest['input']): number {
-  const { prompt, response } = input
-  if (typeof prompt === 'string') return prompt.length + response.length
-  let chars = response.length
+  return promptCharsOf(input) + input.response.length
+}
+
+function promptCharsOf({ prompt }: ScoreRequest['input']): number {
+  if (typeof prompt === 'string') return prompt.length
+  let chars = 0
   if (Array.isArray(prompt)) for (const turn of prompt) chars += turn.content?.length ?? 0
   return chars
 }

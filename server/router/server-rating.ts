@@ -17,9 +17,15 @@ const KEPT_ROWS = 256
 /**
  * What a call costs whatever its size, in tokens: connection, tokenizing, its place in a batch. By tokens alone a row of
  * 10 that took 12 ms would count 1,200 ms for 1,000, one of 2,000 on the same server 60, and a quantile would tell what
- * sizes came by, not how fast the server is. A constant, not a fit: rows of nearly one size determine none.
+ * sizes came by, not how fast the server is. So many until a line through the rows seen says otherwise; rows of nearly
+ * one size determine none.
  */
 const FIXED_TOKENS = 200
+const FIXED_TOKENS_MAX = 4_000
+/** The line is through some 64 rows, of which there must be 12, whose sizes differ by a quarter of their mean. */
+const LINE_STEP = 1 / 64
+const LINE_ROWS = 12
+const LINE_SPREAD = 0.25
 /** The least an attempt is given, and how many times the slowest hundredth of its like. */
 const ATTEMPT_LEAST_MS = 5_000
 const ATTEMPT_OF_P99 = 3
@@ -45,9 +51,19 @@ export class ServerRating {
   #peakAtMs = Number.NEGATIVE_INFINITY
   #meanTokens = 0
 
-  /** Times for 1,000 tokens of the last rows, in ms, as they came; and sorted, as of a moment ago. */
+  // Means of size and time, and of their products, the newest weighing most.
+  #lineRows = 0
+  #x = 0
+  #y = 0
+  #xx = 0
+  #xy = 0
+
+  /** Sizes and times of the last rows, as they came; and times for 1,000 tokens sorted, as of a moment ago. */
+  readonly #sizes = new Float64Array(KEPT_ROWS)
   readonly #times = new Float64Array(KEPT_ROWS)
   readonly #sorted = new Float64Array(KEPT_ROWS)
+  /** What the sorted ones were made with. */
+  #sortedFixed = FIXED_TOKENS
   #next = 0
   #samples = 0
   #sortedSamples = 0
@@ -75,8 +91,10 @@ export class ServerRating {
     const ms = elapsedMs > 0 && elapsedMs < Number.POSITIVE_INFINITY ? elapsedMs : 0
     this.#calls.add(nowMs)
     this.#meanTokens += (size - this.#meanTokens) * (this.#samples === 0 ? 1 : NEWEST_SHARE)
-    const normalised = (ms / (size + FIXED_TOKENS)) * 1_000
-    this.#times[this.#next] = normalised
+    this.#fit(size, ms)
+    const normalised = (ms / (size + this.#fixedTokens)) * 1_000
+    this.#sizes[this.#next] = size
+    this.#times[this.#next] = ms
     this.#next = (this.#next + 1) % KEPT_ROWS
     if (this.#samples < KEPT_ROWS) this.#samples++
     this.#unsorted++
@@ -101,7 +119,7 @@ export class ServerRating {
     this.#faults.add(nowMs)
     const ms = Math.max(elapsedMs > 0 ? elapsedMs : 0, timeoutMs > 0 ? timeoutMs : 0)
     if (ms < Number.POSITIVE_INFINITY) {
-      this.#raisePeak(nowMs, (ms / ((tokens > 0 ? tokens : 0) + FIXED_TOKENS)) * 1_000)
+      this.#raisePeak(nowMs, (ms / ((tokens > 0 ? tokens : 0) + this.#fixedTokens)) * 1_000)
     }
   }
 
@@ -145,14 +163,18 @@ export class ServerRating {
 
   /**
    * The time for 1,000 tokens that a share `q` (0–1) of the last 256 rows did not exceed, in ms, the fixed cost of a call
-   * taken for 200 tokens; null without any. Sorted anew when an eighth of the rows is: a row costs 0.4 µs so.
+   * taken for so many tokens as it costs; null without any. Sorted anew when an eighth of the rows is: a row costs 0.4 µs so.
    */
   normalisedMs(q: number): number | null {
     const samples = this.#samples
     if (samples === 0) return null
     if (this.#unsorted * 8 >= samples || this.#sortedSamples === 0) {
       const sorted = this.#sorted.subarray(0, samples)
-      sorted.set(this.#times.subarray(0, samples))
+      this.#sortedFixed = this.#fixedTokens
+      for (let i = 0; i < samples; i++) {
+        const size = (this.#sizes[i] as number) + this.#sortedFixed
+        sorted[i] = ((this.#times[i] as number) / size) * 1_000
+      }
       sorted.sort()
       this.#sortedSamples = samples
       this.#unsorted = 0
@@ -164,7 +186,7 @@ export class ServerRating {
   /** The time that a share `q` of rows of so many tokens would not exceed, in ms; null without any row. */
   quantileMs(q: number, tokens: number): number | null {
     const normalised = this.normalisedMs(q)
-    return normalised === null ? null : (normalised * (tokens + FIXED_TOKENS)) / 1_000
+    return normalised === null ? null : (normalised * (tokens + this.#sortedFixed)) / 1_000
   }
 
   /** What a row of so many tokens takes, by the median, in ms; null without any row. */
@@ -184,6 +206,8 @@ export class ServerRating {
     this.#rateAtMs = Number.NEGATIVE_INFINITY
     this.#peakAtMs = Number.NEGATIVE_INFINITY
     this.#meanTokens = 0
+    this.#lineRows = 0
+    this.#sortedFixed = FIXED_TOKENS
     this.#next = 0
     this.#samples = 0
     this.#sortedSamples = 0
@@ -191,6 +215,24 @@ export class ServerRating {
     this.#calls.clear()
     this.#faults.clear()
     this.#corrupt.clear()
+  }
+
+  #fit(size: number, ms: number): void {
+    const step = Math.max(LINE_STEP, 1 / ++this.#lineRows)
+    this.#x += step * (size - this.#x)
+    this.#y += step * (ms - this.#y)
+    this.#xx += step * (size * size - this.#xx)
+    this.#xy += step * (size * ms - this.#xy)
+  }
+
+  /** Where the line through the rows says that a call without any tokens would be. */
+  get #fixedTokens(): number {
+    const x = this.#x
+    const variance = this.#xx - x * x
+    if (this.#lineRows < LINE_ROWS || variance < (LINE_SPREAD * x) ** 2) return FIXED_TOKENS
+    const slope = (this.#xy - x * this.#y) / variance
+    if (!(slope > 0)) return FIXED_TOKENS_MAX
+    return Math.min(FIXED_TOKENS_MAX, Math.max(0, this.#y / slope - x))
   }
 
   #attemptMs(tokens: number): number {

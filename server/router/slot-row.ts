@@ -29,6 +29,7 @@ export class SlotRow extends Row {
       { ...request, timeoutMs: request.deadlineMs ?? WITHOUT_SERVER_MS, maxAttempts: 1 },
       pool,
       Math.max(1, request.tokens),
+      0,
       nowMs,
     )
     this.slotRequest = request
