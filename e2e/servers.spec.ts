@@ -274,3 +274,22 @@ test('a server that is not there, and one that cannot be read', async ({ page })
   await page.getByRole('button', { name: 'Try again' }).click()
   await expect(pageHeader(page).getByText('ready')).toBeVisible()
 })
+
+test('what is refused says why, in the window that asked and beside the row', async ({ page }) => {
+  await service.api.servers.register.mutate({ name: 'going', url: addressOf(0) })
+  await page.goto(`${service.url}/servers`)
+  const row = page.locator('[data-server="going"]')
+  await expect(row).toContainText('ready')
+  // The page stands still, so that it does not know what somebody else has done.
+  await page.locator('[data-live]').first().click()
+  await service.api.servers.remove.mutate({ name: 'going' })
+  await act(page, 'going', /Drain/)
+  await page.getByRole('button', { name: 'Drain it' }).click()
+  const asked = page.getByRole('alertdialog')
+  await expect(asked.getByRole('alert')).toContainText('There is no such server')
+  await expectAccessible(page)
+  await asked.getByRole('button', { name: 'Not now' }).click()
+  await expect(page.locator('[data-notes="going"]')).toContainText(
+    'servers.list shows those that exist',
+  )
+})

@@ -178,7 +178,8 @@ function usePool(
     trpc.servers.get.queryOptions(
       { id: first?.id ?? '' },
       {
-        enabled: first !== undefined,
+        // Alone it has all of the calls and of the capacity: nothing to ask.
+        enabled: servers.length > 1,
         meta: { topics: ['servers'] },
         placeholderData: keepPreviousData,
       },

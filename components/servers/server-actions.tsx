@@ -65,15 +65,15 @@ export function useServerActions(
   const [awakeForMs, setAwakeForMs] = useState<number>(AWAKE_FOR[0][0])
   const ref = { id: server.id }
   const read = () => void queryClient.invalidateQueries(trpc.servers.pathFilter())
+  // After a refusal nothing is read again: a row that is gone would take the reason along.
   const done = {
     onSuccess: () => {
       ask(null)
       read()
     },
-    onError: read,
   }
-  const probe = useMutation(trpc.servers.probe.mutationOptions({ onSettled: read }))
-  const resume = useMutation(trpc.servers.resume.mutationOptions({ onSettled: read }))
+  const probe = useMutation(trpc.servers.probe.mutationOptions({ onSuccess: read }))
+  const resume = useMutation(trpc.servers.resume.mutationOptions({ onSuccess: read }))
   const drain = useMutation(trpc.servers.drain.mutationOptions(done))
   const sleep = useMutation(trpc.servers.sleep.mutationOptions(done))
   const wake = useMutation(trpc.servers.wake.mutationOptions(done))

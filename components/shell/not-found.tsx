@@ -22,7 +22,8 @@ export function NotFound() {
         ))}
       >
         A batch lives at <code className="font-mono text-xs">/batches/b12</code>, a sample at{' '}
-        <code className="font-mono text-xs">/samples?sample=b12-3</code>.
+        <code className="font-mono text-xs">/samples?sample=b12-3</code>, a server at{' '}
+        <code className="font-mono text-xs">/servers/rm-1</code>.
       </Empty>
     </>
   )
