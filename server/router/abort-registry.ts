@@ -1,9 +1,11 @@
+import { SwapList } from './swap-list.ts'
+
 /**
  * Which rows an AbortSignal ends. A batch's signal serves thousands of rows: a listener each would cost a walk over all
- * of them at every add and remove, so there is one listener a signal and a set behind it.
+ * of them at every add and remove, so there is one listener a signal and a list behind it.
  */
-export class AbortRegistry<T> {
-  readonly #groups = new WeakMap<AbortSignal, Set<T>>()
+export class AbortRegistry<T extends { abortIndex: number }> {
+  readonly #groups = new WeakMap<AbortSignal, SwapList<T>>()
   readonly #onAbort: (member: T) => void
 
   constructor(onAbort: (member: T) => void) {
@@ -14,14 +16,19 @@ export class AbortRegistry<T> {
   add(signal: AbortSignal, member: T): void {
     let group = this.#groups.get(signal)
     if (group === undefined) {
-      const members = new Set<T>()
+      const members = new SwapList<T>(
+        (member) => member.abortIndex,
+        (member, index) => {
+          member.abortIndex = index
+        },
+      )
       group = members
       this.#groups.set(signal, members)
       // Stays for the signal's life: one small closure, gone with the signal.
       signal.addEventListener(
         'abort',
         () => {
-          for (const each of [...members]) this.#onAbort(each)
+          for (const each of members.all()) this.#onAbort(each)
         },
         { once: true },
       )

@@ -10,6 +10,7 @@ import { backoffMs } from './retry.ts'
 import type { CopyKind, SlotEnd } from './router-types.ts'
 import type { Row } from './row.ts'
 import { SharedRows } from './shared-rows.ts'
+import { SwapList } from './swap-list.ts'
 import { TimerWheel } from './timer-wheel.ts'
 import { type CallListener, HttpCall } from './transport.ts'
 
@@ -41,7 +42,12 @@ export class RowLife implements CallListener<Flight> {
   readonly #wheel = new TimerWheel<Row>((row) => this.#timeIsUp(row))
   readonly #aborts = new AbortRegistry<Row>((row) => this.#fail(row, 'cancelled', 'aborted'))
   /** Every row that is not done. */
-  readonly #rows = new Set<Row>()
+  readonly #rows = new SwapList<Row>(
+    (row) => row.lifeIndex,
+    (row, index) => {
+      row.lifeIndex = index
+    },
+  )
   readonly #shared = new SharedRows((row) => row.pool.admit(row, performance.now()))
 
   constructor(owner: RowLifeOwner) {
@@ -59,7 +65,7 @@ export class RowLife implements CallListener<Flight> {
 
   /** Ends every row as `cancelled`. */
   cancelAll(detail: string): void {
-    for (const row of [...this.#rows]) this.#fail(row, 'cancelled', detail)
+    for (const row of this.#rows.all()) this.#fail(row, 'cancelled', detail)
   }
 
   /** A call's end, told from inside the HTTP parser: no call may begin in here. */

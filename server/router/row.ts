@@ -71,6 +71,9 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   raced = false
   /** Counts against the retries in flight at once. */
   isRetry = false
+  /** Its places among the rows that are not done, and among those of its signal; −1: in neither. */
+  lifeIndex = -1
+  abortIndex = -1
 
   /** The call in flight, and the second one while there are two. */
   flight: Flight | null = null

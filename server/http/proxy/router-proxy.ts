@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
 import type { RewardRouter } from '../../router/router-types.ts'
+import { SwapList } from '../../router/swap-list.ts'
 import type { Access } from '../access.ts'
 import { Exchange, type ExchangeContext } from './exchange.ts'
 import { type KnownServer, ModelDirectory } from './model-directory.ts'
@@ -52,19 +53,18 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
     onAsleep: options.onAsleep ?? (() => {}),
   })
   const context: ExchangeContext = { router, upstreams, directory, log }
-  const active: Exchange[] = []
-  const remove = (exchange: Exchange) => {
-    const last = active.pop() as Exchange
-    if (last === exchange) return
-    active[exchange.index] = last
-    last.index = exchange.index
-  }
+  const active = new SwapList<Exchange>(
+    (exchange) => exchange.index,
+    (exchange, index) => {
+      exchange.index = index
+    },
+  )
   let idle: (() => void) | null = null
   const startedAt = Math.floor(Date.now() / 1_000)
 
   const timer = setInterval(() => {
     const nowMs = performance.now()
-    for (const exchange of [...active]) exchange.tick(nowMs)
+    for (const exchange of active.all()) exchange.tick(nowMs)
     upstreams.sweep(nowMs)
   }, TICK_MS)
   timer.unref()
@@ -114,19 +114,19 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
         return
       }
       const exchange = new Exchange(context, req, res, requestId, path)
-      exchange.index = active.push(exchange) - 1
+      active.add(exchange)
       await exchange.run()
-      remove(exchange)
-      if (active.length === 0) idle?.()
+      active.delete(exchange)
+      if (active.size === 0) idle?.()
     },
 
     counts() {
       const { active: calls, connections } = upstreams.counts()
-      return { requests: active.length, calls, connections }
+      return { requests: active.size, calls, connections }
     },
 
     async close(ms) {
-      if (active.length > 0) {
+      if (active.size > 0) {
         await new Promise<void>((resolve) => {
           const last = setTimeout(resolve, ms)
           idle = () => {
@@ -136,7 +136,7 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
         })
       }
       clearInterval(timer)
-      for (const exchange of [...active]) exchange.cut()
+      for (const exchange of active.all()) exchange.cut()
       await upstreams.close()
     },
   }
