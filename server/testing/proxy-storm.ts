@@ -39,7 +39,8 @@ export async function startMoodyServer(model: string, seed: number): Promise<Moo
   }
   const server = createServer((req, res) => {
     if (req.method === 'GET') {
-      answer(res, 200, factsOf(model, req.url ?? ''))
+      const [status, facts] = factsOf(model, req.url ?? '')
+      answer(res, status, facts)
       return
     }
     moody.active++
@@ -94,11 +95,19 @@ function scored(id: string) {
   }
 }
 
-function factsOf(model: string, url: string): unknown {
-  if (url.startsWith('/v1/models')) {
-    return { object: 'list', data: [{ id: model, owned_by: 'vllm', max_model_len: 4096 }] }
+function factsOf(model: string, url: string): [status: number, facts: object] {
+  switch (url) {
+    case '/v1/models':
+      return [200, { object: 'list', data: [{ id: model, owned_by: 'vllm', max_model_len: 4096 }] }]
+    case '/version':
+      return [200, { version: '0.17.0' }]
+    case '/health':
+      return [200, {}]
+    case '/v1/chat/completions':
+      return [405, { detail: 'Method Not Allowed' }]
+    default:
+      return [404, { detail: 'Not Found' }]
   }
-  return url.startsWith('/version') ? { version: '0.17.0' } : {}
 }
 
 function answer(res: ServerResponse, status: number, value: unknown, headers = {}): void {
