@@ -174,7 +174,7 @@ describe('a server whose scores cannot be trained with', () => {
 })
 
 describe('a judge', () => {
-  it('is registered by its kind, and gives no scores to a batch', async () => {
+  it('is registered by its kind, and gives a batch no scores unless told how to judge', async () => {
     const rm = await simulated({ dialect: 'chat', model: 'judge' })
     expect(await register('judge', rm.url, { kind: 'generative' })).toMatchObject({
       state: 'ready',
@@ -184,10 +184,10 @@ describe('a judge', () => {
     })
     const batch = { run: 'r', step: 1, samples: [sample()], reward: { model: 'judge' } }
     expectRefusal(await service.post('batches.submit', JSON.stringify(batch)), {
-      status: 422,
-      reason: 'unsupported_setting',
+      status: 400,
+      reason: 'invalid_input',
       message: /"judge" is generative/,
-      hint: /router address/,
+      hint: /rating-1-10/,
     })
   })
 

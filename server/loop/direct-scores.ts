@@ -84,6 +84,7 @@ export class DirectScores {
             response,
             groundTruth: sample.groundTruth ?? null,
             extraInfo: sample.extraInfo ?? {},
+            responseLength: sample.responseLength ?? null,
           },
           acceptedAtMs,
         },

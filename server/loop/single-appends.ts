@@ -98,6 +98,7 @@ export class SingleAppends {
         ground_truth: groundTruth,
         extra_info: extraInfo,
         encoding,
+        response_length: sample.responseLength ?? null,
       })
     })
     if (inline.length === 0) return []

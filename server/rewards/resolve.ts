@@ -1,8 +1,11 @@
 import { isAbsolute, relative, resolve as resolvePath } from 'node:path'
 import { RewardOpsError } from '../errors.ts'
+import { describeIssues } from '../wire/describe-issues.ts'
 import type { ResolvedReward } from '../wire/resolved-reward.ts'
 import type { RewardSpec } from '../wire/trainer.ts'
-import { MANAGER_ALIASES, managerNames } from './managers/registry.ts'
+import { BUILTIN_JUDGES } from './judge/builtin-templates.ts'
+import { JudgeTemplate } from './judge/judge-template.ts'
+import { MANAGER_ALIASES, managerNames, takeManagerKwargs } from './managers/registry.ts'
 import { nearestName } from './nearest-name.ts'
 import {
   checkRuleKwargs,
@@ -17,7 +20,7 @@ export interface ResolveContext {
   functionsDir: string
   /** Discriminative reward models with a registered server. */
   models: readonly string[]
-  /** Generative ones: judges, whose replies are no scores yet. */
+  /** Generative ones: judges, which need a template. */
   judges?: readonly string[]
   /** Models none of whose servers can be put to sleep. */
   sleepless?: readonly string[]
@@ -90,18 +93,18 @@ export function resolveReward(
     maxConcurrency: spec.maxConcurrency,
     onFailure: spec.onFailure as ResolvedReward['onFailure'],
   }
+  const taken = takeManagerKwargs(manager, spec.kwargs)
+  if (!taken.ok) throw new RewardOpsError('invalid_kwargs', taken.message, { hint: taken.hint })
+  const { rest } = taken
+  if (spec.judge !== null && spec.model === null) {
+    throw new RewardOpsError('invalid_input', 'reward.judge: needs reward.model, a generative one.')
+  }
   if (spec.model !== null) {
-    if (!context.models.includes(spec.model) && context.judges?.includes(spec.model)) {
-      throw new RewardOpsError(
-        'unsupported_setting',
-        `reward.model: "${spec.model}" is generative: its replies are no scores.`,
-        { hint: 'Call it through the router address, or from a reward function.' },
-      )
-    }
-    if (!context.models.includes(spec.model)) {
+    const judge = resolveJudge(spec, context)
+    if (judge === null && !context.models.includes(spec.model)) {
       throw new RewardOpsError(
         'unknown_model',
-        `reward.model "${spec.model}" has no registered server. ${suggest(spec.model, context.models)}`,
+        `reward.model "${spec.model}" has no registered server. ${suggest(spec.model, [...context.models, ...(context.judges ?? [])])}`,
       )
     }
     if (spec.sleepAfter && context.sleepless?.includes(spec.model)) {
@@ -113,32 +116,65 @@ export function resolveReward(
         },
       )
     }
-    const keys = Object.keys(spec.kwargs)
+    const keys = Object.keys(rest)
     if (keys.length > 0) {
       throw new RewardOpsError(
         'invalid_kwargs',
-        `reward.kwargs.${keys[0]}: a discriminative reward model takes no kwargs.`,
+        `reward.kwargs.${keys[0]}: a reward model takes no kwargs of its own.`,
       )
     }
     return {
       reward: {
         kind: 'model',
         model: spec.model,
-        kwargs: {},
+        kwargs: spec.kwargs,
         ...common,
+        ...(judge === null ? {} : { judge }),
         ...(spec.sleepAfter ? { sleepAfter: true } : {}),
       },
       rewardName: spec.model,
     }
   }
   const rules = rulesFor(dataSources)
-  if (rules.length > 0) refuseKwargs(checkRuleKwargs(rules, spec.kwargs))
-  else refuseKwargsOfNoRule(spec.kwargs)
+  if (rules.length > 0) refuseKwargs(checkRuleKwargs(rules, rest))
+  else refuseKwargsOfNoRule(rest)
   const names = [...new Set(rules.map((rule) => rule.name))]
   return {
     reward: { kind: 'rule', model: null, kwargs: spec.kwargs, ...common },
     rewardName: names.length > 0 ? names.join(' + ') : 'rule by data source',
   }
+}
+
+/** How a generative model judges; null for a discriminative one. */
+function resolveJudge(spec: RewardSpec, context: ResolveContext): JudgeTemplate | null {
+  const { judge } = spec
+  const model = spec.model as string
+  const isJudge = !context.models.includes(model) && context.judges?.includes(model) === true
+  const names = [...BUILTIN_JUDGES.keys()]
+  if (!isJudge) {
+    if (judge === null || !context.models.includes(model)) return null
+    throw new RewardOpsError('invalid_input', `reward.judge: "${model}" gives scores by itself.`, {
+      hint: 'Leave reward.judge out, or name a generative model.',
+    })
+  }
+  if (judge === null) {
+    throw new RewardOpsError(
+      'invalid_input',
+      `reward.judge: "${model}" is generative, and how it judges was not said.`,
+      { hint: `Give reward.judge: a template, or one of ${names.join(', ')}.` },
+    )
+  }
+  if (typeof judge === 'string') {
+    const known = BUILTIN_JUDGES.get(judge)
+    if (known) return known
+    throw new RewardOpsError(
+      'invalid_input',
+      `reward.judge: there is no template "${judge}". ${suggest(judge, names)}`,
+    )
+  }
+  const parsed = JudgeTemplate.safeParse(judge)
+  if (parsed.success) return parsed.data
+  throw new RewardOpsError('invalid_input', `reward.judge.${describeIssues(parsed.error)}`)
 }
 
 function refuseKwargs(checked: ReturnType<typeof checkRuleKwargs>): void {

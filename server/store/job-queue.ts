@@ -26,6 +26,8 @@ export interface InlineSample {
   ground_truth: string | null
   extra_info: string | null
   encoding: number
+  /** In tokens, where the trainer told. */
+  response_length?: number | null
 }
 
 /** A job as a worker holds it: `retryCount` fences its completion to this very delivery. */

@@ -14,6 +14,7 @@ export interface DirectScoreMessage {
     response: string
     groundTruth: unknown
     extraInfo: Record<string, unknown>
+    responseLength: number | null
   }
   /** When it came, on the database's clock, epoch ms. */
   acceptedAtMs: number

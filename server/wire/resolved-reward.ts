@@ -5,6 +5,8 @@ export interface ResolvedReward {
   /** The reward model whose servers score; null for rules. */
   model: string | null
   kwargs: Record<string, unknown>
+  /** A generative model's template, checked and with its defaults filled in; absent: the model scores by itself. */
+  judge?: Record<string, unknown>
   timeoutMs: number
   maxAttempts: number
   /** Most samples of the batch in flight at once over all workers; null: no limit of its own. */

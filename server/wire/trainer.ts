@@ -65,6 +65,11 @@ export const RewardSpec = z.strictObject({
     .nullable()
     .default(null),
   model: name(256).nullable().default(null),
+  /** For a generative model: how it judges. A template's name, or a template (docs/rewards.md). */
+  judge: z
+    .union([name(128), z.record(z.string(), z.json())])
+    .nullable()
+    .default(null),
   combine: z.array(z.json()).nullable().default(null),
   kwargs: z.record(z.string(), z.json()).default({}),
   maxConcurrency: z.int().min(1).max(1_000_000).nullable().default(null),

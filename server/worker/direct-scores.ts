@@ -73,6 +73,7 @@ export class DirectScores {
       solutionStr: sample.response,
       groundTruth: sample.groundTruth ?? null,
       extraInfo: sample.extraInfo,
+      responseLength: sample.responseLength,
     }
     const outcome: RewardOutcome =
       reward.kind === 'rule'

@@ -403,5 +403,6 @@ function toRewardSample(row: PendingSample): RewardSample {
     solutionStr: response,
     groundTruth,
     extraInfo,
+    responseLength: row.response_length ?? null,
   }
 }

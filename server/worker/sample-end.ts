@@ -18,7 +18,7 @@ export function sampleEndOf(
   const last = log?.[log.length - 1]
   return {
     score: outcome.ok ? outcome.score : substituted ? onFailure.value : null,
-    rawScore: outcome.ok ? outcome.score : null,
+    rawScore: outcome.ok ? (outcome.rawScore ?? outcome.score) : null,
     reason: outcome.ok ? null : outcome.reason,
     substituted,
     extra: outcome.ok ? outcome.extra : null,

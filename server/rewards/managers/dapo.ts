@@ -3,14 +3,6 @@ import type { RewardManager, RewardOutcome, RewardSample } from './manager.ts'
 import { naiveManager } from './naive.ts'
 import { type OverlongBufferRead, penaltyOf, readOverlongBuffer } from './overlong-buffer.ts'
 
-/** A rollout whose length in tokens may be known: the penalty needs it. */
-export interface DapoSample extends RewardSample {
-  responseLength?: number | null
-}
-
-/** What became of it, with the score before the penalty. */
-export type DapoOutcome = RewardOutcome & { rawScore?: number }
-
 /** Of each batch's kwargs, read once: they are one object for all samples of a batch. */
 const buffers = new WeakMap<object, OverlongBufferRead>()
 
@@ -22,14 +14,14 @@ const buffers = new WeakMap<object, OverlongBufferRead>()
 export const dapoManager: RewardManager = {
   name: 'dapo',
 
-  runRule(sample, reward): DapoOutcome {
+  runRule(sample, reward): RewardOutcome {
     const asked = penaltyFor(sample, reward)
     return 'refused' in asked
       ? asked.refused
       : withPenalty(naiveManager.runRule(sample, reward), asked)
   },
 
-  async runModel(sample, context): Promise<DapoOutcome> {
+  async runModel(sample, context): Promise<RewardOutcome> {
     const asked = penaltyFor(sample, context.reward)
     return 'refused' in asked
       ? asked.refused
@@ -41,7 +33,7 @@ type Penalty = ReturnType<typeof penaltyOf>
 
 /** Known before anything is asked of a server. */
 function penaltyFor(
-  sample: DapoSample,
+  sample: RewardSample,
   { kwargs }: ResolvedReward,
 ): { refused: RewardOutcome } | { penalty: Penalty | null } {
   let read = buffers.get(kwargs)
@@ -62,7 +54,7 @@ function penaltyFor(
 function withPenalty(
   outcome: RewardOutcome,
   { penalty: asked }: { penalty: Penalty | null },
-): DapoOutcome {
+): RewardOutcome {
   if (!outcome.ok || asked === null) return outcome
   const { score: rawScore, attempts } = outcome
   const score = rawScore + asked.penalty

@@ -9,6 +9,8 @@ export interface RewardSample {
   solutionStr: string
   groundTruth: unknown
   extraInfo: Record<string, unknown>
+  /** Tokens of the response, where the trainer told. */
+  responseLength?: number | null
 }
 
 /** What became of it: a score with its extra info, or a typed reason; never a score that stands for a failure. */
@@ -16,6 +18,8 @@ export type RewardOutcome =
   | {
       ok: true
       score: number
+      /** Before what a manager added to it (an overlong penalty); absent: the score itself. */
+      rawScore?: number
       extra: Record<string, unknown> | null
       attempts: AttemptRecord[] | null
     }

@@ -1,3 +1,6 @@
+import type { RouteRequest } from '../../router/router-types.ts'
+import { judgeSample, rewardOutcomeOf } from '../judge/judge-sample.ts'
+import type { JudgeTemplate } from '../judge/judge-template.ts'
 import { ruleForDataSource } from '../rules/registry.ts'
 import type { RewardManager, RewardOutcome } from './manager.ts'
 
@@ -57,9 +60,8 @@ export const naiveManager: RewardManager = {
   async runModel(sample, context): Promise<RewardOutcome> {
     const { reward, router, signal, deadlineMs, group } = context
     const { prompt, solutionStr, dataSource, groundTruth, extraInfo } = sample
-    const result = await router.score({
+    const route: RouteRequest = {
       model: reward.model as string,
-      input: { prompt, response: solutionStr, dataSource, groundTruth, extraInfo },
       timeoutMs: reward.timeoutMs,
       maxAttempts: reward.maxAttempts,
       urgent: context.urgent,
@@ -69,7 +71,13 @@ export const naiveManager: RewardManager = {
       ...(group === undefined ? {} : { group }),
       ...(signal ? { signal } : {}),
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
-    })
+    }
+    if (reward.judge !== undefined) {
+      const template = reward.judge as unknown as JudgeTemplate
+      return rewardOutcomeOf(await judgeSample(router, { ...route, template, sample }))
+    }
+    const input = { prompt, response: solutionStr, dataSource, groundTruth, extraInfo }
+    const result = await router.score({ ...route, input })
     return result.ok
       ? {
           ok: true,

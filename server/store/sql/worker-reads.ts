@@ -52,9 +52,14 @@ export async function pendingSamples(
   for (let k = 0; k < ranges.length; k += 2) {
     const [from, to] = [ranges[k], ranges[k + 1]]
     const [pending, texts] = await Promise.all([
-      db.rows<{ idx: number; data_source: string; group_no: number }>(
+      db.rows<{
+        idx: number
+        data_source: string
+        group_no: number
+        response_length: number | null
+      }>(
         'pending-samples',
-        `select idx, data_source, group_no from sample where batch_id = $1 and idx between $2 and $3 and status < 2
+        `select idx, data_source, group_no, response_length from sample where batch_id = $1 and idx between $2 and $3 and status < 2
          order by batch_id, idx`,
         [batch.id, from, to],
       ),
@@ -66,9 +71,9 @@ export async function pendingSamples(
       ),
     ])
     const byIndex = new Map(texts.map((t) => [t.idx, t]))
-    for (const { idx, data_source, group_no } of pending) {
+    for (const { idx, ...rest } of pending) {
       const text = byIndex.get(idx)
-      if (text) out.push({ ...text, data_source, group_no })
+      if (text) out.push({ ...text, ...rest })
     }
   }
   return out
