@@ -60,6 +60,8 @@ const WORDS: Record<string, string> = {
   half_open: 'half open',
   slow_start: 'slow start',
   server: 'the server process',
+  call: 'a call of servers.launch',
+  file: 'the servers file',
 }
 
 // Words for machines, said in words by what stands beside them.

@@ -80,7 +80,6 @@ function Verdict({ server, onDone }: { server: ServerDto; onDone(server: ServerD
       </div>
       <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
         <Button
-          variant="danger"
           busy={trust.isPending}
           onClick={() => trust.mutate({ id: server.id, selfTestOverride: true })}
         >

@@ -13,6 +13,7 @@ import { useLive, useNow } from '../live/live-provider.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { ActionMenu } from '../ui/action-menu.tsx'
+import { Ago } from '../ui/ago.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { CopyText } from '../ui/copy-text.tsx'
 import { Empty } from '../ui/empty.tsx'
@@ -176,6 +177,9 @@ function Identity({ server }: { server: ServerDetailDto }) {
           </span>
         </Fact>
       )}
+      <Fact label="Asked">
+        <Ago at={server.lastProbeAt} />
+      </Fact>
       <Fact label="Weight">
         <span className="num">{server.weight}</span>
       </Fact>
