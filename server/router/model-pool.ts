@@ -47,8 +47,8 @@ export class ModelPool {
   readonly retryBudget = new RetryBudget()
   /** Rows of the model that are not done, wherever they are. */
   rowCount = 0
-  /** Judges: never sent twice, never shared. */
-  generative = false
+  /** Judges, and scorers of one's own, which may ask one: never sent twice, never shared. */
+  asksOnce = false
   readonly #copies = new RowQueue()
   readonly #retries = new RowQueue()
   readonly #fresh: FairQueue<Row>
@@ -126,7 +126,9 @@ export class ModelPool {
 
   add(server: PoolServer): void {
     this.servers.push(server)
-    this.generative = this.servers.some((each) => each.kind === 'generative')
+    this.asksOnce = this.servers.some(
+      ({ kind, engine }) => kind === 'generative' || engine.name === 'http',
+    )
   }
 
   remove(server: PoolServer): void {

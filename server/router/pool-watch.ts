@@ -57,7 +57,7 @@ export class PoolWatch {
   /** One look. `copies`: second calls are allowed. */
   look(nowMs: number, copies: boolean): void {
     const { servers } = this.#pool
-    const mayCopy = copies && !this.#pool.generative && servers.length > 1
+    const mayCopy = copies && !this.#pool.asksOnce && servers.length > 1
     for (const server of servers) {
       if (server.inFlight === 0) {
         // All it had was given up or answered elsewhere: its silence was no slow call.
@@ -144,7 +144,7 @@ export class PoolWatch {
     const pool = this.#pool
     const { rating } = server
     const sure = rating.samples >= SEEN_TO_GIVE_UP
-    const least = pool.generative ? GIVE_UP_JUDGE_MS : GIVE_UP_MS
+    const least = pool.asksOnce ? GIVE_UP_JUDGE_MS : GIVE_UP_MS
     // With nothing waiting and servers idle a second call costs nobody anything.
     const idle = mayCopy && pool.waiting === 0 && this.#anyIdle(nowMs)
     const drainMs = pool.waiting === 0 ? 0 : pool.drainMs(nowMs)

@@ -210,7 +210,9 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
       .filter((pool) => pool.servers.length > 0)
       .map((pool) => ({
         model: pool.model,
-        kind: pool.generative ? 'generative' : 'discriminative',
+        kind: pool.servers.some(({ kind }) => kind === 'generative')
+          ? 'generative'
+          : 'discriminative',
         servers: pool.servers.length,
       }))
   }

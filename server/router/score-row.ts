@@ -35,7 +35,7 @@ export class ScoreRow extends Row {
   }
 
   get copyable(): boolean {
-    return !this.pool.generative
+    return !this.pool.asksOnce
   }
 
   build(server: PoolServer): EngineRequest {
