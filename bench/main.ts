@@ -3,6 +3,7 @@ import { measureGroups } from './groups.ts'
 import type { Emit } from './harness.ts'
 import { measureMemory } from './memory.ts'
 import { measurePageLoad } from './page-load.ts'
+import { measureProxy } from './proxy.ts'
 import { measureRate } from './rate.ts'
 import { measureSingle } from './single.ts'
 
@@ -13,9 +14,10 @@ const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
   memory: measureMemory,
   single: measureSingle,
   groups: measureGroups,
+  proxy: measureProxy,
 }
 
-/** All of them together take about four minutes on two cores; what hangs is not waited for. */
+/** All of them together take about seven minutes on two cores; what hangs is not waited for. */
 const LIMIT_MS = 10 * 60_000
 
 const names = process.argv.slice(2)

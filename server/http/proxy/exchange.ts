@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
@@ -28,7 +27,7 @@ const RETRY_AFTER_MAX_MS = 30_000
 const BYTES_PER_TOKEN = 3.6
 const REPLY_TOKENS = 256
 /** Bytes of a body that its key is made of. */
-const KEY_BYTES = 1_024
+const KEY_BYTES = 512
 
 const HEADER_TEXT = /^[\x20-\x7e]*$/
 
@@ -408,11 +407,15 @@ export class Exchange implements CallOwner {
 }
 
 /**
- * What the `deterministic` policy hangs the choice on: the same body goes to the same server. Its end tells bodies apart as well
- * as all of it, and costs a third: the rollout is at the end.
+ * What the `deterministic` policy hangs the choice on: the same body goes to the same server. Of its length and its end, where
+ * the rollout is (FNV-1a, 0.5 µs; a digest of it all costs ten times as much): two bodies with one key do no harm.
  */
 function keyOf(body: Buffer): string {
-  return `${body.length}:${hash('sha1', body.subarray(-KEY_BYTES), 'base64')}`
+  let key = 0x811c9dc5
+  for (let at = Math.max(0, body.length - KEY_BYTES); at < body.length; at++) {
+    key = Math.imul(key ^ (body[at] as number), 0x01000193)
+  }
+  return `${body.length}:${key >>> 0}`
 }
 
 function tenths(ms: number): string {

@@ -1,0 +1,207 @@
+import { Pool } from 'undici'
+import { startSimulatedServers } from '../examples/simulated-rm/process.ts'
+import { type Bench, type Emit, withBench } from './harness.ts'
+import { classifyBodies } from './rate.ts'
+import { median, quantile, rounded } from './statistics.ts'
+import { makeSamples, USUAL_SHAPE } from './texts.ts'
+
+const CONNECTIONS = 64
+const ROUND_MS = 10_000
+const ROUNDS = 3
+const WARM_UP_MS = 4_000
+/** A call of a reward model that is not for free; drawn, so that 64 callers do not march in step. */
+const SERVICE = 'uniform:20,40'
+const STREAMS = 8
+const REPLIES = 6
+const TOKEN_DELAY_MS = 10
+const REPLY_TOKENS = 60
+
+/** What the router address costs over calling the server itself: at full rate, in time a call, and between two tokens. */
+export async function measureProxy(emit: Emit): Promise<void> {
+  await withBench({}, async (bench) => {
+    const bodies = classifyBodies(bench, makeSamples({ ...USUAL_SHAPE, samples: 4_096 }, 1))
+    const ways = { direct: bench.rm.url, proxied: bench.service.url }
+    await calls(ways.direct, bodies, WARM_UP_MS)
+    await calls(ways.proxied, bodies, WARM_UP_MS)
+
+    const full = await inTurn(ways, bodies)
+    emit({ name: 'proxy.rate', ...told(full), ratio: rounded(ratioOf(full), 3) })
+
+    await bench.setRm({ delay: SERVICE, delayBy: 'arrival' })
+    const timed = await inTurn(ways, bodies)
+    const over = (q: 'p50Ms' | 'p99Ms') =>
+      rounded(
+        median(timed.map(({ proxied }) => proxied[q])) -
+          median(timed.map(({ direct }) => direct[q])),
+        2,
+      )
+    emit({
+      name: 'proxy.overhead',
+      serviceMs: SERVICE,
+      ...told(timed),
+      p50OverDirectMs: over('p50Ms'),
+      p99OverDirectMs: over('p99Ms'),
+    })
+    await measureStream(bench, emit)
+  })
+}
+
+interface Round {
+  perSecond: number
+  p50Ms: number
+  p99Ms: number
+}
+
+interface Pair {
+  direct: Round
+  proxied: Round
+}
+
+/** Direct and proxied one after the other, again and again: a slow minute of the machine hits both. */
+async function inTurn(
+  ways: { direct: string; proxied: string },
+  bodies: readonly string[],
+): Promise<Pair[]> {
+  const pairs: Pair[] = []
+  for (let i = 0; i < ROUNDS; i++) {
+    const direct = await calls(ways.direct, bodies, ROUND_MS)
+    const proxied = await calls(ways.proxied, bodies, ROUND_MS)
+    pairs.push({ direct, proxied })
+  }
+  return pairs
+}
+
+/** As many calls as 64 callers make in that time. @throws when one is not answered with a score. */
+async function calls(url: string, bodies: readonly string[], forMs: number): Promise<Round> {
+  const pool = new Pool(url, { connections: CONNECTIONS, pipelining: 1 })
+  const headers = { 'content-type': 'application/json' }
+  const times: number[] = []
+  const startedAt = performance.now()
+  let next = 0
+  try {
+    await Promise.all(
+      Array.from({ length: CONNECTIONS }, async () => {
+        while (performance.now() - startedAt < forMs) {
+          const body = bodies[next++ % bodies.length] as string
+          const sentAt = performance.now()
+          const answer = await pool.request({ path: '/classify', method: 'POST', headers, body })
+          const text = await answer.body.text()
+          times.push(performance.now() - sentAt)
+          if (answer.statusCode !== 200 || !text.includes('"probs"')) {
+            throw new Error(`${url} answered ${answer.statusCode}: ${text.slice(0, 200)}`)
+          }
+        }
+      }),
+    )
+  } finally {
+    await pool.destroy()
+  }
+  return {
+    perSecond: (times.length / (performance.now() - startedAt)) * 1_000,
+    p50Ms: quantile(times, 0.5),
+    p99Ms: quantile(times, 0.99),
+  }
+}
+
+function ratioOf(pairs: readonly Pair[]): number {
+  return median(pairs.map(({ direct, proxied }) => proxied.perSecond / direct.perSecond))
+}
+
+function told(pairs: readonly Pair[]): Record<string, unknown> {
+  const of = (way: keyof Pair) => {
+    const middle = (what: keyof Round) => median(pairs.map((pair) => pair[way][what]))
+    return {
+      perSecond: rounded(middle('perSecond')),
+      p50Ms: rounded(middle('p50Ms'), 2),
+      p99Ms: rounded(middle('p99Ms'), 2),
+      perSecondRuns: pairs.map((pair) => rounded(pair[way].perSecond)),
+    }
+  }
+  return {
+    connections: CONNECTIONS,
+    roundMs: ROUND_MS,
+    rounds: pairs.length,
+    direct: of('direct'),
+    proxied: of('proxied'),
+  }
+}
+
+/** The time between two tokens of a judge's reply, and how many arrive alone. */
+async function measureStream(bench: Bench, emit: Emit): Promise<void> {
+  const judge = await startSimulatedServers([
+    '--serves',
+    'generate',
+    '--model',
+    'bench-judge',
+    '--token-delay-ms',
+    String(TOKEN_DELAY_MS),
+    '--reply-tokens',
+    String(REPLY_TOKENS),
+  ])
+  try {
+    const url = judge.urls[0] as string
+    const fields = { name: 'bench-judge', url, engine: 'vllm', kind: 'generative' }
+    await bench.call('servers.register', JSON.stringify({ ...fields, maxInFlight: 128 }))
+    await streams(url)
+    await streams(bench.service.url)
+    const direct = await streams(url)
+    const proxied = await streams(bench.service.url)
+    emit({
+      name: 'proxy.stream',
+      streams: STREAMS,
+      replies: STREAMS * REPLIES,
+      tokenDelayMs: TOKEN_DELAY_MS,
+      direct,
+      proxied,
+      gapP50OverDirectMs: rounded(proxied.gapP50Ms - direct.gapP50Ms, 2),
+      gapP99OverDirectMs: rounded(proxied.gapP99Ms - direct.gapP99Ms, 2),
+    })
+  } finally {
+    await judge.stop()
+  }
+}
+
+/** Reads replies as they stream. */
+async function streams(url: string) {
+  const pool = new Pool(url, { connections: STREAMS, pipelining: 1 })
+  const headers = { 'content-type': 'application/json' }
+  const gaps: number[] = []
+  let pieces = 0
+  let tokens = 0
+  try {
+    await Promise.all(
+      Array.from({ length: STREAMS }, async (_, stream) => {
+        for (let i = 0; i < REPLIES; i++) {
+          const answer = await pool.request({
+            path: '/v1/chat/completions',
+            method: 'POST',
+            headers,
+            body: JSON.stringify({
+              model: 'bench-judge',
+              stream: true,
+              messages: [{ role: 'user', content: `Rate reply ${i} of ${stream}.` }],
+            }),
+          })
+          let lastAt: number | null = null
+          for await (const piece of answer.body) {
+            const now = performance.now()
+            const inIt = String(piece).split('"content":"').length - 1
+            if (inIt === 0) continue
+            pieces++
+            tokens += inIt
+            if (lastAt !== null) gaps.push(now - lastAt)
+            lastAt = now
+          }
+        }
+      }),
+    )
+  } finally {
+    await pool.destroy()
+  }
+  return {
+    gapP50Ms: rounded(quantile(gaps, 0.5), 2),
+    gapP99Ms: rounded(quantile(gaps, 0.99), 2),
+    tokens,
+    tokensAPiece: rounded(tokens / pieces, 3),
+  }
+}
