@@ -195,6 +195,10 @@ async function main(): Promise<void> {
       if (kind === 'b') {
         signals.notify(Number(payload.slice(1)))
         live.touch('overview', 'batches', 'samples', `batch:${payload}`)
+      } else if (kind === 'f') {
+        manager
+          .endFailed(Number(payload.slice(1)))
+          .catch((error: Error) => log.warn({ err: error.message }, 'a failed batch was not ended'))
       } else if (kind === 'w') live.touch('workers', 'overview')
       else if (kind === 's') {
         void member.reload()

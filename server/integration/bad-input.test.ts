@@ -154,7 +154,6 @@ describe('batches.submit', () => {
         ['reward.function', { function: { path: 'mine.py', name: 'compute_score' } }],
         ['reward.combine', { combine: [{ name: 'a', weight: 1, reward: {} }] }],
         ['reward.sleepAfter', { sleepAfter: true }],
-        ['reward.onFailure.policy', { onFailure: { policy: 'group_mean' } }],
       ] as const
     ).map(([field, reward]): [string, unknown, Refusal] => [
       `${field}, which this version does not honour`,

@@ -133,7 +133,7 @@ export class BatchReader {
     return groups.map((group) => {
       const members = byGroup.get(group.no) ?? []
       const { mean, std } = meanAndStd(
-        members.filter((m) => m.status === 2).map((m) => m.score as number),
+        members.flatMap((m) => (m.status === 2 && m.score !== null ? [m.score] : [])),
       )
       return {
         uid: group.uid,

@@ -1,5 +1,6 @@
 import { RewardOpsError } from '../errors.ts'
 import { type Database, throughOutage } from '../store/database.ts'
+import { endWhatIsOpen } from '../store/sql/end-batch.ts'
 import type { DirectEndMessage } from '../wire/direct-score.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
 import type {
@@ -24,6 +25,7 @@ import { SingleScores } from './single-scores.ts'
  *   submit ─▶ running ──────────────all samples ended──▶ completed
  *   submit(open) ─▶ open ──close──▶ running ─▶ …         ↘
  *   open, running ──cancel──▶ cancelled (its pending samples end as `cancelled`)
+ *   open, running ──a sample failed, onFailure fail_batch──▶ failed (likewise)
  */
 export class RewardLoopManager {
   readonly #db: Database
@@ -70,8 +72,8 @@ export class RewardLoopManager {
   /** No more samples follow. Closing a closed batch changes nothing; a cancelled one cannot be closed. */
   async close(batchId: string): Promise<BatchSummary> {
     const row = await this.reader.row(batchId)
-    if (row.status === 'cancelled') {
-      throw new RewardOpsError('batch_closed', `${batchId} is cancelled.`, {
+    if (row.status === 'cancelled' || row.status === 'failed') {
+      throw new RewardOpsError('batch_closed', `${batchId} is ${row.status}.`, {
         hint: 'Submit a new batch.',
       })
     }
@@ -97,6 +99,11 @@ export class RewardLoopManager {
     })
   }
 
+  /** A batch failed (`fail_batch`): what it still has open ends. Should this fail, the sweep does it. */
+  async endFailed(id: number): Promise<void> {
+    await throughOutage(() => endWhatIsOpen(this.#db, id), { forMs: 5_000 })
+  }
+
   /** What has not been scored ends as `cancelled`. Cancelling an ended batch changes nothing. */
   async cancel(batchId: string): Promise<BatchSummary> {
     const row = await this.reader.row(batchId)
@@ -108,23 +115,7 @@ export class RewardLoopManager {
         [row.id],
       )
     })
-    await throughOutage(
-      async () => {
-        await this.#db.rows(
-          'cancel-pending',
-          `select end_pending(id, 'cancelled') from batch where id = $1 and status = 'cancelled'`,
-          [row.id],
-        )
-        await this.#db.rows('settle-batch', 'select settle_batch($1)', [row.id])
-        await this.#db.adhoc(
-          `update batch set completed_at = clock_timestamp()
-           where id = $1 and status = 'cancelled' and completed_at is null and scored + failed = samples`,
-          [row.id],
-        )
-        await this.#db.adhoc("select pg_notify('rewardops', $1)", [`b${row.id}`])
-      },
-      { forMs: 5_000 },
-    )
+    await throughOutage(() => endWhatIsOpen(this.#db, row.id), { forMs: 5_000 })
     return this.reader.summary(batchId)
   }
 }

@@ -2,6 +2,7 @@ import type { Logger } from '../log.ts'
 import { type Database, isConnectionLoss } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
 import { rollUpEnded } from '../store/sql/batches.ts'
+import { batchesToEnd, endWhatIsOpen } from '../store/sql/end-batch.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 import { sweepDeadWorkers } from './worker-supervisor.ts'
 
@@ -88,20 +89,9 @@ export class Sweeps {
     for (const { id } of silent) await this.#closeBatch(id)
   }
 
-  /** Closings and cancellations that a crash cut in two: the batch is marked, its groups are not settled. */
+  /** Closings, cancellations and failures that a crash cut in two: the batch is marked, its groups are not settled. */
   async settleHalfDone(): Promise<void> {
-    const cancelled = await this.#db.rows<{ id: number }>(
-      'batches-half-cancelled',
-      `select id from batch where status = 'cancelled' and completed_at is null`,
-    )
-    for (const { id } of cancelled) {
-      await this.#db.rows('end-pending', 'select end_pending($1, $2)', [id, 'cancelled'])
-      await this.#db.rows('settle-batch', 'select settle_batch($1)', [id])
-      await this.#db.adhoc(
-        'update batch set completed_at = clock_timestamp() where id = $1 and completed_at is null and scored + failed = samples',
-        [id],
-      )
-    }
+    for (const id of await batchesToEnd(this.#db)) await endWhatIsOpen(this.#db, id)
     const closed = await this.#db.rows<{ id: number }>(
       'batches-half-closed',
       `select id from batch where status = 'running' and closed and

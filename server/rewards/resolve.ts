@@ -60,12 +60,6 @@ function refuseUnsupported(spec: RewardSpec): void {
     refuse('reward.combine', 'weighted sums of rewards are not part of this version.')
   if (spec.sleepAfter && spec.model === null)
     refuse('reward.sleepAfter', 'only servers of a reward model can be put to sleep.')
-  if (spec.onFailure.policy !== 'null' && spec.onFailure.policy !== 'constant') {
-    refuse(
-      'reward.onFailure.policy',
-      `"${spec.onFailure.policy}" is not part of this version; "null" and "constant" are.`,
-    )
-  }
 }
 
 /**
@@ -91,7 +85,7 @@ export function resolveReward(
     timeoutMs: spec.timeoutMs,
     maxAttempts: spec.maxAttempts,
     maxConcurrency: spec.maxConcurrency,
-    onFailure: spec.onFailure as ResolvedReward['onFailure'],
+    onFailure: spec.onFailure,
   }
   const taken = takeManagerKwargs(manager, spec.kwargs)
   if (!taken.ok) throw new RewardOpsError('invalid_kwargs', taken.message, { hint: taken.hint })

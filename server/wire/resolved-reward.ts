@@ -13,5 +13,8 @@ export interface ResolvedReward {
   maxConcurrency: number | null
   /** Its servers are woken for it and put to sleep when no batch needs them; absent in batches of before: false. */
   sleepAfter?: boolean
-  onFailure: { policy: 'null' } | { policy: 'constant'; value: number }
+  /** What happens to a failed sample's score, its group or its batch. */
+  onFailure:
+    | { policy: 'null' | 'group_mean' | 'drop_group' | 'fail_batch' }
+    | { policy: 'constant'; value: number }
 }

@@ -108,7 +108,10 @@ export async function rollUpEnded(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-roll-up',
     `update batch b set mean = s.mean, std = s.std, min = s.min, max = s.max
-     from (select id from batch where completed_at is not null and mean is null and scored > 0 limit 20) e,
+     from (select id from batch where completed_at is not null and mean is null and scored > 0
+             -- All its groups may have been dropped: then there is no mean to be made, however often it is tried.
+             and (reward -> 'onFailure' ->> 'policy' <> 'drop_group' or completed_at > now() - interval '10 seconds')
+           limit 20) e,
        lateral (select avg(score) as mean, stddev_samp(score) as std, min(score) as min, max(score) as max
                 from sample where batch_id = e.id and status = 2) s
      where b.id = e.id returning b.id`,
