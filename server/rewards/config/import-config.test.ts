@@ -1,0 +1,633 @@
+import { describe, expect, test } from 'vitest'
+import { LaunchServerInput } from '../../wire/servers.ts'
+import { RewardSpec } from '../../wire/trainer.ts'
+import { type ImportedConfig, importConfig } from './import-config.ts'
+import { nearestKey } from './nearest-key.ts'
+
+/** Upstream's reward section as it was until 2026-02: every key, with its default. */
+const legacy = `
+reward_model:
+  use_reward_loop: True
+  enable: False
+  enable_resource_pool: False
+  n_gpus_per_node: 8
+  nnodes: 0
+  strategy: ???
+  num_workers: 1
+  reward_manager: naive
+  reward_loop_source: register
+  reward_loop_module_path: null
+  reward_loop_class_name: null
+  launch_reward_fn_async: False
+  micro_batch_size_per_gpu: null
+  use_dynamic_bsz: \${critic.use_dynamic_bsz}
+  model:
+    input_tokenizer: \${actor_rollout_ref.model.path}
+    path: ~/models/FsfairX-LLaMA3-RM-v0.1
+    external_lib: \${actor_rollout_ref.model.external_lib}
+    trust_remote_code: False
+    override_config: {}
+  rollout:
+    _target_: verl.workers.config.RolloutConfig
+    name: ???
+    dtype: bfloat16
+    gpu_memory_utilization: 0.5
+    enforce_eager: true
+    cudagraph_capture_sizes: null
+    free_cache_engine: true
+    data_parallel_size: 1
+    expert_parallel_size: 1
+    tensor_model_parallel_size: 2
+    max_num_batched_tokens: 8192
+    max_model_len: null
+    max_num_seqs: 1024
+    load_format: auto
+    engine_kwargs: {}
+    limit_images: null
+    enable_chunked_prefill: true
+    enable_prefix_caching: true
+    disable_log_stats: true
+    skip_tokenizer_init: false
+    prompt_length: 2048
+    response_length: 2048
+  sandbox_fusion:
+    url: null
+    max_concurrent: 64
+    memory_limit_mb: 1024
+reward_manager:
+  _target_: verl.trainer.config.config.RewardManagerConfig
+  source: register
+  name: \${oc.select:reward_model.reward_manager,naive}
+  module:
+    path: null
+    name: custom_reward_manager
+custom_reward_function:
+  path: null
+  name: compute_score
+`
+
+/** And as it is since: every key, with its default. */
+const current = `
+reward:
+  _target_: verl.workers.config.RewardConfig
+  num_workers: 8
+  custom_reward_function:
+    path: null
+    name: compute_score
+  reward_manager:
+    _target_: verl.workers.config.reward.RewardManagerConfig
+    source: register
+    name: naive
+    module:
+      _target_: verl.trainer.config.config.ModuleConfig
+      path: null
+      name: custom_reward_manager
+  reward_model:
+    _target_: verl.workers.config.RewardModelConfig
+    enable: False
+    enable_resource_pool: False
+    n_gpus_per_node: 8
+    nnodes: 0
+    model_path: null
+    rollout:
+      _target_: verl.workers.config.RolloutConfig
+      name: ???
+      dtype: bfloat16
+      gpu_memory_utilization: 0.5
+      enforce_eager: true
+      cudagraph_capture_sizes: null
+      free_cache_engine: true
+      data_parallel_size: 1
+      expert_parallel_size: 1
+      tensor_model_parallel_size: 2
+      pipeline_model_parallel_size: 1
+      max_num_batched_tokens: 8192
+      max_model_len: null
+      max_num_seqs: 1024
+      load_format: auto
+      layered_summon: false
+      scheduling_policy: fcfs
+      full_determinism: false
+      seed: 42
+      multi_stage_wake_up: false
+      engine_kwargs: {}
+      limit_images: null
+      enable_chunked_prefill: true
+      enable_prefix_caching: true
+      disable_log_stats: true
+      skip_tokenizer_init: false
+      ignore_eos: false
+      temperature: 1.0
+      top_k: -1
+      top_p: 1
+      do_sample: true
+      n: 1
+      prompt_length: 2048
+      response_length: 2048
+      quantization: null
+      quantization_config_file: null
+      mtp: null
+      disaggregation:
+        enabled: false
+        prefill_replicas: 1
+  sandbox_fusion:
+    _target_: verl.workers.config.SandboxFusionConfig
+    url: null
+    max_concurrent: 64
+    memory_limit_mb: 1024
+`
+
+/** The text without its first level, as upstream keeps it in a file of its own. */
+const fileOf = (text: string, section: string) =>
+  text
+    .slice(text.indexOf(`${section}:\n`) + section.length + 2)
+    .split(/\n(?=\S)/)[0]!
+    .replace(/^ {2}/gm, '')
+
+const statusOf = (config: ImportedConfig, key: string) =>
+  config.keys.find((report) => report.key === key)?.status
+const messages = (config: ImportedConfig) =>
+  config.problems.map(({ message }) => message).join('\n')
+
+const STATUSES = ['honoured', 'not_applicable', 'unknown', 'unresolved']
+
+/** What holds for every text: nothing is left out, and what comes of it is valid. */
+function expectWhole(config: ImportedConfig): void {
+  expect(
+    config.keys.filter(({ note, status }) => note === '' || !STATUSES.includes(status)),
+  ).toEqual([])
+  expect(RewardSpec.safeParse(config.reward).success).toBe(true)
+  for (const server of config.servers) {
+    expect(LaunchServerInput.safeParse(server).error?.issues ?? []).toEqual([])
+  }
+}
+
+describe('upstream’s own configuration', () => {
+  test.each([
+    ['old shape', legacy, 'legacy', 1],
+    ['new shape', current, 'current', 8],
+    ['old, a file of its own', fileOf(legacy, 'reward_model'), 'legacy', 1],
+    ['new, a file of its own', fileOf(current, 'reward'), 'current', 8],
+  ])('%s: imports without a word', (_, text, shape, workers) => {
+    const config = importConfig(text)
+    expectWhole(config)
+    expect(config.problems).toEqual([])
+    expect(config).toMatchObject({ shape, workers, reward: {}, servers: [], sandbox: null })
+    const settings = text.split('\n').filter((line) => /^\s*\w+: \S/.test(line))
+    expect(config.keys).toHaveLength(settings.length)
+  })
+
+  test('a reward model in the trainer’s GPUs: servers, woken up and put to sleep', () => {
+    const text = `${legacy
+      .replace('enable: False', 'enable: True')
+      .replace('name: ???', 'name: vllm')
+      .replace('~/models/FsfairX-LLaMA3-RM-v0.1', 'Skywork/Skywork-Reward-V2-Llama-3.2-3B')}
+trainer:
+  n_gpus_per_node: 8
+  nnodes: 1
+`
+    const config = importConfig(text)
+    expectWhole(config)
+    expect(config.problems).toEqual([])
+    expect(config.reward).toEqual({
+      model: 'Skywork/Skywork-Reward-V2-Llama-3.2-3B',
+      sleepAfter: true,
+    })
+    expect(config.servers).toHaveLength(4)
+    expect(config.servers[1]).toMatchObject({
+      name: 'rm-1',
+      engine: 'vllm',
+      kind: 'discriminative',
+      port: 8102,
+      env: { CUDA_VISIBLE_DEVICES: '2,3', VLLM_SERVER_DEV_MODE: '1' },
+    })
+    const command = config.servers[1]?.command.join(' ')
+    expect(command).toContain('vllm serve Skywork/Skywork-Reward-V2-Llama-3.2-3B')
+    expect(command).toContain('--tensor-parallel-size 2')
+    expect(command).toContain('--enable-sleep-mode')
+    expect(command).toContain('--gpu-memory-utilization 0.5')
+  })
+
+  test('a reward model in a pool of its own, with an engine’s own arguments', () => {
+    const config = importConfig(`
+reward:
+  reward_model:
+    enable: true
+    enable_resource_pool: true
+    n_gpus_per_node: 8
+    nnodes: 2
+    model_path: /models/rm
+    rollout:
+      name: sglang
+      tensor_model_parallel_size: 4
+      max_model_len: 16384
+      cudagraph_capture_sizes: [1, 2]
+      engine_kwargs:
+        sglang: {attention_backend: fa3, disable_overlap_schedule: true}
+        vllm: {max_loras: 2}
+`)
+    expectWhole(config)
+    expect(config.problems).toEqual([])
+    expect(config.reward).toEqual({ model: '/models/rm' })
+    expect(config.servers).toHaveLength(4)
+    expect(config.servers[0]?.env).toEqual({})
+    expect(config.servers[0]?.command.join(' ')).toMatch(
+      /^python3 -m sglang\.launch_server --model-path \/models\/rm .*--is-embedding .*--tp-size 4 .*--context-length 16384 .*--attention-backend fa3 --disable-overlap-schedule --port 8101$/,
+    )
+    const key = 'reward.reward_model.rollout.'
+    expect(statusOf(config, `${key}cudagraph_capture_sizes`)).toBe('not_applicable')
+    expect(statusOf(config, `${key}engine_kwargs.vllm.max_loras`)).toBe('not_applicable')
+    expect(statusOf(config, `${key}engine_kwargs.sglang.attention_backend`)).toBe('honoured')
+  })
+
+  test.each([
+    ['name: trtllm', /"trtllm" serves no reward models: vllm or sglang/],
+    ['dtype: bfloat16', /the engine must be named/],
+    ['name: vllm\n      skip_tokenizer_init: true', /cannot do without its tokenizer/],
+  ])('a server that cannot be: %s', (rollout, message) => {
+    const config = importConfig(`
+reward:
+  reward_model:
+    enable: true
+    model_path: rm
+    rollout:
+      ${rollout}
+`)
+    expectWhole(config)
+    expect(messages(config)).toMatch(message)
+  })
+
+  test('a pool without nodes makes no servers, and says so', () => {
+    const config = importConfig(`
+reward.reward_model.enable=True reward.reward_model.enable_resource_pool=True \\
+reward.reward_model.model_path=rm reward.reward_model.rollout.name=vllm \\
+reward.reward_model.n_gpus_per_node=8 reward.reward_model.nnodes=0`)
+    expectWhole(config)
+    expect(config.problems).toMatchObject([
+      { key: 'reward.reward_model.nnodes', message: '0 GPUs make 0 servers of 2 GPUs each' },
+    ])
+  })
+})
+
+describe('what scores', () => {
+  test('dapo with its buffer', () => {
+    const config = importConfig(`
+data: {max_response_length: 20480}
+reward_model:
+  reward_manager: dapo
+  reward_kwargs:
+    overlong_buffer_cfg: {enable: True, len: 4096, penalty_factor: 1.0, log: False}
+    max_resp_len: \${data.max_response_length}
+`)
+    expectWhole(config)
+    expect(config.problems).toEqual([])
+    expect(config.reward).toEqual({
+      manager: 'dapo',
+      kwargs: {
+        max_resp_len: 20480,
+        overlong_buffer_cfg: { enable: true, len: 4096, penalty_factor: 1, log: false },
+      },
+    })
+    expect(statusOf(config, 'reward_model.reward_kwargs.max_resp_len')).toBe('honoured')
+  })
+
+  test.each(['rate_limited', 'limited', 'limit'])(
+    '%s with its limits, over all workers',
+    (name) => {
+      const config = importConfig(`
+reward:
+  reward_manager: {name: ${name}}
+  max_concurrent: 8
+  max_rpm: 500
+  max_tpm: 100000
+  estimated_tokens_per_request: 1500
+  timeout: 60
+`)
+      expectWhole(config)
+      expect(config.problems).toEqual([])
+      expect(config.reward).toEqual({
+        manager: 'rate_limited',
+        kwargs: {
+          max_concurrent: 8,
+          max_rpm: 500,
+          max_tpm: 100_000,
+          estimated_tokens_per_request: 1500,
+        },
+        timeoutMs: 60_000,
+      })
+    },
+  )
+
+  test('limits that nothing reads are told', () => {
+    const config = importConfig('reward: {max_rpm: 60}')
+    expect(statusOf(config, 'reward.max_rpm')).toBe('not_applicable')
+    expect(config.reward).toEqual({})
+  })
+
+  test('a Python function is served beside us, a JavaScript one is loaded', () => {
+    const python = importConfig(`
+custom_reward_function:
+  path: recipes/my_reward.py
+  name: compute
+  reward_kwargs: {weights: {format: 0.1}, strict: yes}
+`)
+    expectWhole(python)
+    expect(python.reward).toEqual({ model: 'my_reward:compute' })
+    expect(python.functionServer).toEqual({
+      path: 'recipes/my_reward.py',
+      name: 'compute',
+      kwargs: { weights: { format: 0.1 }, strict: true },
+      model: 'my_reward:compute',
+      command: ['rewardops', 'serve-reward', 'recipes/my_reward.py:compute'],
+    })
+    const script = importConfig(
+      'reward: {custom_reward_function: {path: score.ts, reward_kwargs: {strict: true}}}',
+    )
+    expect(script.reward).toEqual({
+      function: { path: 'score.ts', name: 'compute_score', kwargs: { strict: true } },
+    })
+    expect(script.problems).toEqual([])
+  })
+
+  test('a judge: a function, and the model it asks', () => {
+    const config = importConfig(`
+reward:
+  custom_reward_function: {path: judge.py}
+  reward_model:
+    enable: true
+    model_path: Qwen/Qwen3-4B
+    rollout: {name: vllm, tensor_model_parallel_size: 1}
+`)
+    expectWhole(config)
+    expect(config.reward).toEqual({ model: 'judge:compute_score' })
+    expect(config.servers).toMatchObject([{ kind: 'generative', model: 'Qwen/Qwen3-4B' }])
+  })
+
+  test('Q27: a class loaded from a module is told of, under the name it has', () => {
+    const config = importConfig(`
+reward_model:
+  reward_loop_source: importlib
+  reward_loop_module_path: my/manager.py
+  reward_loop_class_name: MyRewardManager
+`)
+    expectWhole(config)
+    expect(messages(config)).toContain('MyRewardManager of my/manager.py is Python')
+    expect(config.keys.map(({ status }) => status)).toEqual(Array(3).fill('not_applicable'))
+  })
+
+  test('what else a submit needs', () => {
+    const config = importConfig(`
+actor_rollout_ref: {rollout: {n: 16}}
+algorithm: {norm_adv_by_std_in_grpo: False, adv_estimator: grpo}
+data: {reward_fn_key: source}
+max_concurrency: 64
+mini_batch_pipeline: True
+sandbox_fusion: {url: 'http://localhost:8080/run_code', max_concurrent: 32}
+`)
+    expectWhole(config)
+    expect(config).toMatchObject({
+      groupSize: 16,
+      normAdvByStd: false,
+      dataSourceColumn: 'source',
+      reward: { maxConcurrency: 64 },
+      sandbox: { url: 'http://localhost:8080/run_code', maxConcurrent: 32, memoryLimitMb: 1024 },
+      problems: [],
+    })
+  })
+
+  test('gdpo with its dimensions', () => {
+    const config = importConfig(`
+reward: {reward_manager: {name: gdpo}}
+algorithm: {gdpo_reward_keys: [acc, format], gdpo_reward_weights: [1, 0.5]}
+`)
+    expect(config.reward).toEqual({
+      manager: 'gdpo',
+      kwargs: { gdpo_reward_keys: ['acc', 'format'], gdpo_reward_weights: [1, 0.5] },
+    })
+    expect(config.problems).toEqual([])
+  })
+})
+
+describe('both shapes at once', () => {
+  test('an old key that is set rules, one that is null does not', () => {
+    const config = importConfig(`
+reward_model: {num_workers: 4, reward_manager: null, enable: null}
+reward: {num_workers: 8, reward_manager: {name: dapo}}
+`)
+    expectWhole(config)
+    expect(config).toMatchObject({ shape: 'both', workers: 4, reward: { manager: 'dapo' } })
+    expect(config.keys).toMatchObject([
+      { key: 'reward_model.num_workers', status: 'honoured' },
+      { key: 'reward_model.reward_manager', status: 'not_applicable' },
+      { key: 'reward_model.enable', status: 'not_applicable' },
+      {
+        key: 'reward.num_workers',
+        status: 'not_applicable',
+        note: 'reward_model.num_workers says it',
+      },
+      { key: 'reward.reward_manager.name', status: 'honoured' },
+    ])
+  })
+})
+
+describe('a typo names the key meant', () => {
+  test.each([
+    ['reward_model.reward_manger', 'reward_model.reward_manager'],
+    ['reward_modle.enable', 'reward_model.enable'],
+    [
+      'reward.reward_model.rollout.tensor_parallel_size',
+      'reward.reward_model.rollout.tensor_model_parallel_size',
+    ],
+    ['reward.reward_model.modle_path', 'reward.reward_model.model_path'],
+    ['reward.model_path', 'reward.reward_model.model_path'],
+    ['reward.max_rmp', 'reward.max_rpm'],
+    ['reward_model.rollout.gpu_memory_utilisation', 'reward_model.rollout.gpu_memory_utilization'],
+    ['custom_reward_function.pth', 'custom_reward_function.path'],
+    ['custom_reward_func.path', 'custom_reward_function.path'],
+    [
+      'reward_model.reward_kwargs.overlong_buffer_cfg.penalty_facor',
+      'reward_model.reward_kwargs.overlong_buffer_cfg.penalty_factor',
+    ],
+    ['reward.zzzzzzzz', undefined],
+  ])('%s → %s', (typo, meant) => {
+    expect(nearestKey(typo)).toBe(meant)
+    const config = importConfig(`${typo}=1`)
+    expect(config.keys).toMatchObject([{ key: typo, status: 'unknown' }])
+    expect(config.keys[0]?.nearest).toBe(meant)
+    expect(messages(config)).toContain(meant ?? 'no such key')
+  })
+
+  test('of a kwarg, a manager, a value', () => {
+    const kwarg = importConfig('reward: {reward_kwargs: {max_resp_lne: 20480}}')
+    expect(kwarg.keys).toMatchObject([
+      { status: 'unknown', nearest: 'reward.reward_kwargs.max_resp_len' },
+    ])
+    const manager = importConfig('reward_model: {reward_manager: dap}')
+    expect(messages(manager)).toContain('did you mean "dapo"?')
+    const value = importConfig('reward_model:\n  enable: maybe\n  num_workers: many\n')
+    expect(value.problems).toEqual([
+      { key: 'reward_model.enable', line: 2, message: 'is to be True or False, not "maybe"' },
+      {
+        key: 'reward_model.num_workers',
+        line: 3,
+        message: 'is to be a number from 1 on, not "many"',
+      },
+    ])
+  })
+
+  test('a kwarg of dapo that is wrong is told with what it may be', () => {
+    const config = importConfig(
+      'reward: {reward_manager: {name: dapo}, reward_kwargs: {overlong_buffer_cfg: {enable: true, len: 4096}}}',
+    )
+    expect(messages(config)).toMatch(/"max_resp_len" is missing/)
+    expect(config.reward.kwargs).toBeUndefined()
+  })
+})
+
+describe('references', () => {
+  const read = (text: string) => {
+    const config = importConfig(text)
+    expectWhole(config)
+    return config
+  }
+
+  test('are put in: from the text, relative, with a default', () => {
+    const config = read(`
+base: {workers: 6}
+reward:
+  num_workers: \${base.workers}
+  max_rpm: 60
+  max_tpm: \${.max_rpm}
+  reward_manager: {name: "\${oc.select:nothing.here,rate_limited}"}
+  timeout: \${oc.env:REWARD_TIMEOUT,30}
+  custom_reward_function: {path: "\${oc.env:HOME,/root}/fn\${base.workers}.ts"}
+`)
+    expect(config).toMatchObject({
+      workers: 6,
+      reward: {
+        manager: 'rate_limited',
+        kwargs: { max_rpm: 60, max_tpm: 60 },
+        timeoutMs: 30_000,
+        function: { path: '/root/fn6.ts' },
+      },
+    })
+  })
+
+  test.each([
+    ['{data.max_response_length}', '{data.max_response_length}'],
+    ['{oc.env:WORKERS}', '{oc.env:WORKERS}'],
+    ['{mine:1}', '{mine:1}'],
+    ['{reward.num_workers}', '{reward.num_workers}'],
+    ['{a.$' + '{b}}', '{b}'],
+  ])('are told when they lead nowhere: $%s', (inside, named) => {
+    const reference = `$${inside}`
+    const config = read(`reward:\n  num_workers: '${reference}'\n`)
+    expect(config.workers).toBeNull()
+    expect(config.keys).toMatchObject([{ status: 'unresolved' }])
+    expect(config.problems).toMatchObject([{ key: 'reward.num_workers', line: 2 }])
+    expect(messages(config)).toContain(`$${named}`)
+  })
+})
+
+describe('a command line', () => {
+  test('in a script, with its variables', () => {
+    const config = importConfig(`#!/usr/bin/env bash
+set -x
+max_response_length=$((1024 * 20))
+buffer=$((1024 * 4))  # tokens
+name="dapo"
+RM=\${RM:-Skywork/rm}
+if [ -n "$X" ]; then
+    workers=4
+fi
+NCCL_DEBUG=WARN python3 -m verl.trainer.main_ppo \\
+    data.train_files="['a.parquet','b.parquet']" \\
+    reward_model.reward_manager=\${name} \\
+    reward_model.num_workers=$workers \\
+    +reward_model.reward_kwargs.overlong_buffer_cfg.enable=True \\
+    +reward_model.reward_kwargs.overlong_buffer_cfg.len=\${buffer} \\
+    +reward_model.reward_kwargs.overlong_buffer_cfg.penalty_factor=1.0 \\
+    ++reward_model.reward_kwargs.max_resp_len=\${max_response_length} \\
+    reward_model.model.path="\${RM}" \\
+    trainer.nnodes=1 $@
+`)
+    expectWhole(config)
+    expect(config.problems).toEqual([])
+    expect(config).toMatchObject({
+      shape: 'legacy',
+      workers: 4,
+      reward: {
+        manager: 'dapo',
+        kwargs: { max_resp_len: 20480, overlong_buffer_cfg: { enable: true, len: 4096 } },
+      },
+    })
+    expect(config.keys.find(({ key }) => key === 'reward_model.model.path')).toMatchObject({
+      value: 'Skywork/rm',
+      line: 18,
+    })
+  })
+
+  test('the last setting of a key counts, and nothing is run', () => {
+    const config = importConfig('reward.num_workers=2 reward.num_workers=$(nproc)\n')
+    expect(config.workers).toBeNull()
+    expect(importConfig('reward.num_workers=2 reward.num_workers=3').workers).toBe(3)
+    expect(importConfig('max_concurrency=8').reward.maxConcurrency).toBe(8)
+  })
+})
+
+describe('a text that is none', () => {
+  test.each([
+    ['reward: [1, 2', /./],
+    ['- a\n- b', /not a map/],
+    ['reward:\n  num_workers: 1\n  num_workers: 2\n', /unique/i],
+    ['a: 1\n---\nb: 2', /several documents/],
+    ['x'.repeat(1_000_001), /longer than/],
+  ])('%#: is a problem', (text, message) => {
+    const config = importConfig(text)
+    expect(config.keys).toEqual([])
+    expect(messages(config)).toMatch(message)
+  })
+
+  test('empty, and of other things', () => {
+    expect(importConfig('')).toMatchObject({ shape: 'none', keys: [], problems: [] })
+    expect(importConfig('# nothing\n')).toMatchObject({ shape: 'none', problems: [] })
+    expect(importConfig('trainer: {total_epochs: 15}')).toMatchObject({
+      shape: 'none',
+      keys: [{ status: 'not_applicable' }],
+      problems: [],
+    })
+  })
+
+  test('aliases that blow up and keys of a prototype do no harm', () => {
+    const bomb = `a: &a {k: 1}\n${'bcdefghijklmn'
+      .split('')
+      .map(
+        (name, at) => `${name}: &${name} {p: *${'abcdefghijklm'[at]}, q: *${'abcdefghijklm'[at]}}`,
+      )
+      .join('\n')}`
+    expect(importConfig(bomb).keys.length).toBeLessThan(20_001)
+    importConfig('custom_reward_function: {path: f.ts, reward_kwargs: {__proto__: {polluted: 1}}}')
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined()
+  })
+
+  test('two thousand mangled texts: never an exception, every key accounted for', () => {
+    let state = 42
+    const next = (below: number) => {
+      state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
+      return (state >>> 8) % below
+    }
+    const lines = `${legacy}${current}`.split('\n')
+    const junk = ['${', '}', ': ', '- ', '&a', '*a', '<<: *a', "'", '"', '=', '$((', '\t', '\u0000']
+    for (let at = 0; at < 2_000; at++) {
+      const start = next(lines.length)
+      const some = lines.slice(start, start + next(20))
+      for (let n = next(4); n > 0; n--) {
+        const line = next(some.length + 1)
+        const text = some[line] ?? ''
+        const cut = next(text.length + 1)
+        some[line] = text.slice(0, cut) + junk[next(junk.length)] + text.slice(cut)
+      }
+      expectWhole(importConfig(some.join('\n')))
+    }
+  })
+})

@@ -1,0 +1,88 @@
+import type { ConfigLeaf } from './config-text.ts'
+
+/** A leaf with what it refers to put in, or what could not be. */
+export type ResolvedLeaf = ConfigLeaf & { unresolved: string | null }
+
+/** References of references; OmegaConf stops at a cycle, this at some depth. */
+const DEEPEST = 16
+
+/**
+ * Puts in what `${…}` refers to: keys of the same text (`${data.max_response_length}`, relative `${.len}` too) and
+ * `${oc.select:key,default}`. `${oc.env:…}` and what is not in the text cannot be known here and is told; a default is
+ * taken where one is given.
+ */
+export function resolveInterpolations(leaves: readonly ConfigLeaf[]): ResolvedLeaf[] {
+  const byKey = new Map(leaves.map((leaf) => [leaf.key, leaf.value]))
+  return leaves.map((leaf) => {
+    const state = { unresolved: null as string | null }
+    const value = resolveValue(leaf.value, leaf.key, byKey, state, 0)
+    return { ...leaf, value: state.unresolved === null ? value : leaf.value, ...state }
+  })
+}
+
+type Known = ReadonlyMap<string, unknown>
+interface State {
+  unresolved: string | null
+}
+
+function resolveValue(
+  value: unknown,
+  at: string,
+  known: Known,
+  state: State,
+  depth: number,
+): unknown {
+  if (Array.isArray(value)) return value.map((v) => resolveValue(v, at, known, state, depth))
+  if (typeof value !== 'string' || !value.includes('${')) return value
+  const whole = /^\$\{([^${}]*)\}$/.exec(value)
+  // A value of its own keeps its type; inside of other text it becomes text.
+  if (whole) return lookUp(whole[1] ?? '', at, known, state, depth)
+  const text = value.replace(/\$\{([^${}]*)\}/g, (_, inner: string) =>
+    String(lookUp(inner, at, known, state, depth)),
+  )
+  if (text.includes('${') && state.unresolved === null) state.unresolved = value
+  return text
+}
+
+function lookUp(inner: string, at: string, known: Known, state: State, depth: number): unknown {
+  const fail = () => {
+    state.unresolved ??= `\${${inner}}`
+    return null
+  }
+  if (depth >= DEEPEST) return fail()
+  const call = /^\s*([\w.]+)\s*:(.*)$/s.exec(inner)
+  if (call === null) {
+    const key = absolute(inner.trim(), at)
+    if (!known.has(key)) return fail()
+    return resolveValue(known.get(key), key, known, state, depth + 1)
+  }
+  const [, resolver, given = ''] = call
+  const [key = '', ...rest] = given.split(',')
+  const fallback = rest.length > 0 ? plain(rest.join(',').trim()) : undefined
+  if (resolver === 'oc.select') {
+    const selected = absolute(key.trim(), at)
+    if (known.has(selected)) {
+      return resolveValue(known.get(selected), selected, known, state, depth + 1)
+    }
+    return fallback === undefined ? fail() : fallback
+  }
+  // The environment is the trainer's, not ours.
+  if (resolver === 'oc.env' && fallback !== undefined) return fallback
+  return fail()
+}
+
+/** `.x` is a sibling of the key it stands at, `..x` one of its parent. */
+function absolute(reference: string, at: string): string {
+  const dots = /^\.+/.exec(reference)?.[0].length ?? 0
+  if (dots === 0) return reference.replace(/\[(\w+)\]/g, '.$1')
+  const parents = at.split('.').slice(0, -dots)
+  return [...parents, reference.slice(dots)].join('.')
+}
+
+function plain(text: string): unknown {
+  if (/^(null|~|)$/i.test(text)) return null
+  if (/^(true|false)$/i.test(text)) return text.toLowerCase() === 'true'
+  if (text !== '' && Number.isFinite(Number(text))) return Number(text)
+  if (text === '{}') return {}
+  return text.replace(/^(["'])(.*)\1$/, '$2')
+}

@@ -1,0 +1,68 @@
+import { nearestName } from '../nearest-name.ts'
+import { writableKeys } from './upstream-keys.ts'
+
+type Tree = Map<string, Tree>
+
+let cached: Tree | null = null
+
+function treeOfKeys(): Tree {
+  if (cached) return cached
+  const root: Tree = new Map()
+  for (const key of writableKeys()) {
+    let at = root
+    for (const part of key.split('.').filter((name) => name !== '')) {
+      let next = at.get(part)
+      if (next === undefined) {
+        next = new Map()
+        at.set(part, next)
+      }
+      at = next
+    }
+  }
+  cached = root
+  return root
+}
+
+/**
+ * The key that an unknown one was most likely meant to be, segment by segment; else the one key elsewhere that ends as
+ * it does (`reward.model_path` is `reward.reward_model.model_path`). Undefined when nothing is near.
+ */
+export function nearestKey(key: string): string | undefined {
+  const parts = key.split('.')
+  const path: string[] = []
+  let at = treeOfKeys()
+  for (const part of parts) {
+    const name = at.has(part) ? part : (byWords(part, at.keys()) ?? nearestName(part, at.keys()))
+    if (name === undefined) return elsewhere(key)
+    path.push(name)
+    at = at.get(name) as Tree
+    // Beneath it is whatever a function or an engine knows.
+    if (at.size === 0) break
+  }
+  const found = [...path, ...parts.slice(path.length)].join('.')
+  return found === key ? elsewhere(key) : found
+}
+
+/** The shortest name that has all words of this one: `tensor_parallel_size` lacks one of `tensor_model_parallel_size`. */
+function byWords(part: string, names: Iterable<string>): string | undefined {
+  const words = part.toLowerCase().split('_')
+  // One word is in many names.
+  if (words.length < 2) return undefined
+  const having = [...names].filter((name) => {
+    const own = name.split('_')
+    return words.every((word) => own.includes(word))
+  })
+  return having.sort((a, b) => a.length - b.length)[0]
+}
+
+/** Among the keys about rewards: in the section that was written first, else the only one there is. */
+function elsewhere(key: string): string | undefined {
+  const last = key.slice(key.lastIndexOf('.') + 1)
+  const same = writableKeys().filter(
+    (known) => known !== key && (known === last || known.endsWith(`.${last}`)),
+  )
+  const [section = ''] = key.split('.')
+  const near = same.filter((known) => known.startsWith(`${section}.`))
+  if (near.length > 0) return near.length === 1 ? near[0] : undefined
+  return same.length === 1 ? same[0] : undefined
+}

@@ -1,0 +1,209 @@
+import type { ResolvedLeaf } from './interpolation.ts'
+import { nearestKey } from './nearest-key.ts'
+import { currentKey, isRead, isSection, whyElsewhere } from './upstream-keys.ts'
+
+/** What became of one key of the text. */
+export interface KeyReport {
+  /** As written. */
+  key: string
+  /** From 1. */
+  line: number
+  value: unknown
+  /**
+   * honoured: it is in the result, `note` says how · not_applicable: known, and `note` says why it has no use here ·
+   * unknown: no such key, `nearest` is the one that was most likely meant · unresolved: it refers to what is not here.
+   */
+  status: 'honoured' | 'not_applicable' | 'unknown' | 'unresolved'
+  note: string
+  nearest?: string
+}
+
+/** What stands in the way of using the text as it is. */
+export interface ConfigProblem {
+  key: string | null
+  line: number | null
+  message: string
+}
+
+interface Entry {
+  leaf: ResolvedLeaf
+  report: KeyReport | null
+}
+
+/** The settings of a text by their new key, each to be accounted for once. */
+export class Settings {
+  readonly problems: ConfigProblem[] = []
+  readonly #entries: Entry[] = []
+  readonly #byKey = new Map<string, Entry>()
+
+  constructor(leaves: readonly ResolvedLeaf[]) {
+    for (const leaf of leaves) {
+      const entry: Entry = { leaf, report: null }
+      this.#entries.push(entry)
+      const key = currentKey(leaf.key)
+      const other = this.#byKey.get(key)
+      const wins = other === undefined || rank(leaf) >= rank(other.leaf) ? entry : other
+      this.#byKey.set(key, wins)
+      const loses = wins === entry ? other : entry
+      if (loses) this.#note(loses, 'not_applicable', `${wins.leaf.key} says it`)
+    }
+  }
+
+  /** A key's value; undefined: not there, null, or not resolved. */
+  value(key: string): unknown {
+    const leaf = this.#byKey.get(key)?.leaf
+    return leaf === undefined || leaf.unresolved !== null ? undefined : (leaf.value ?? undefined)
+  }
+
+  /** The value as a string, a boolean or a number; a value of another type is a problem and counts as not there. */
+  text(key: string): string | undefined {
+    const value = this.value(key)
+    if (value === undefined || typeof value === 'string') return value
+    if (typeof value === 'number') return String(value)
+    return this.#wrong(key, 'text')
+  }
+
+  flag(key: string): boolean | undefined {
+    const value = this.value(key)
+    if (value === undefined || typeof value === 'boolean') return value
+    return this.#wrong(key, 'True or False')
+  }
+
+  number(key: string, least = 0): number | undefined {
+    const value = this.value(key)
+    if (value === undefined) return undefined
+    const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
+    if (typeof number === 'number' && Number.isFinite(number) && number >= least) return number
+    return this.#wrong(key, `a number from ${least} on`)
+  }
+
+  /** Everything under a key, as nested objects; null where nothing is. `honour` notes each of them. */
+  under(prefix: string, note: string | null): Record<string, unknown> | null {
+    let any = false
+    const root: Record<string, unknown> = {}
+    for (const [key, entry] of this.#byKey) {
+      if (!key.startsWith(prefix)) continue
+      const { leaf } = entry
+      if (leaf.unresolved !== null) continue
+      any = true
+      let at = root
+      const parts = key.slice(prefix.length).split('.')
+      for (const part of parts.slice(0, -1)) {
+        const inner = Object.hasOwn(at, part) ? at[part] : undefined
+        const next = typeof inner === 'object' && inner !== null ? inner : {}
+        define(at, part, next)
+        at = next as Record<string, unknown>
+      }
+      define(at, parts.at(-1) as string, leaf.value)
+      if (note !== null) this.#note(entry, 'honoured', note)
+    }
+    return any ? root : null
+  }
+
+  /** The key as it is written in the text, for messages. */
+  written(key: string): string {
+    return this.#byKey.get(key)?.leaf.key ?? key
+  }
+
+  /** Whether the key refers to what is not in the text; that is told of anyway. */
+  isUnresolved(key: string): boolean {
+    return (this.#byKey.get(key)?.leaf.unresolved ?? null) !== null
+  }
+
+  honour(key: string, note: string): void {
+    const entry = this.#byKey.get(key)
+    if (entry) this.#note(entry, 'honoured', note)
+  }
+
+  leave(key: string, why: string): void {
+    const entry = this.#byKey.get(key)
+    if (entry) this.#note(entry, 'not_applicable', why)
+  }
+
+  leaveUnder(prefix: string, why: string): void {
+    for (const [key, entry] of this.#byKey) {
+      if (key.startsWith(prefix) && isRead(key)) this.#note(entry, 'not_applicable', why)
+    }
+  }
+
+  /** Marks a key that nothing knows. */
+  unknown(key: string, nearest: string | undefined): void {
+    const entry = this.#byKey.get(key)
+    if (!entry || entry.report) return
+    this.#note(entry, 'unknown', 'no such key')
+    if (nearest !== undefined && entry.report) (entry.report as KeyReport).nearest = nearest
+  }
+
+  problem(key: string | null, message: string): void {
+    const leaf = key === null ? undefined : this.#byKey.get(key)?.leaf
+    this.problems.push({ key: leaf?.key ?? key, line: leaf?.line ?? null, message })
+  }
+
+  /** One report for every key of the text, in its order. */
+  account(): KeyReport[] {
+    for (const entry of this.#entries) {
+      if (entry.report) continue
+      const { leaf } = entry
+      const key = currentKey(leaf.key)
+      const why = whyElsewhere(leaf.key)
+      if (isRead(key)) {
+        this.#note(entry, 'honoured', leaf.value === null ? 'null: as without it' : 'read')
+      } else if (why !== null) this.#note(entry, 'not_applicable', why)
+      else if (isSection(leaf.key) && isEmpty(leaf.value)) {
+        this.#note(entry, 'honoured', 'nothing in it: as without it')
+      } else {
+        this.#note(entry, 'unknown', 'no such key')
+        const nearest = nearestKey(leaf.key)
+        if (nearest !== undefined && entry.report) (entry.report as KeyReport).nearest = nearest
+      }
+    }
+    const reports = this.#entries.map(({ report }) => report as KeyReport)
+    for (const { key, line, status, nearest } of reports) {
+      if (status !== 'unknown') continue
+      const message = nearest ? `no such key, did you mean ${nearest}?` : 'no such key'
+      this.problems.push({ key, line, message })
+    }
+    return reports
+  }
+
+  #note(entry: Entry, status: KeyReport['status'], note: string): void {
+    if (entry.report) return
+    const { key, line, value, unresolved } = entry.leaf
+    if (status === 'honoured' && unresolved !== null) {
+      const told = `${unresolved} is not in this text`
+      entry.report = { key, line, value, status: 'unresolved', note: told }
+      const message = `${told}: give the composed configuration`
+      this.problems.push({ key, line, message })
+      return
+    }
+    entry.report = { key, line, value, status, note }
+  }
+
+  #wrong(key: string, wanted: string): undefined {
+    const { leaf } = this.#byKey.get(key) as Entry
+    const got = leaf.value === '???' ? '??? (it must be set)' : JSON.stringify(leaf.value)
+    this.problem(key, `is to be ${wanted}, not ${got}`)
+    this.leave(key, `not ${wanted}`)
+    return undefined
+  }
+}
+
+/** Which of two keys for one setting counts: upstream moves an old key that is set over the new one. */
+function rank({ key, value }: ResolvedLeaf): number {
+  if (currentKey(key) === key) return 1
+  return value === null ? 0 : 2
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === null || (typeof value === 'object' && Object.keys(value).length === 0)
+}
+
+/** Not an assignment: `__proto__` is a key like any other here. */
+function define(object: Record<string, unknown>, key: string, value: unknown): void {
+  Object.defineProperty(object, key, {
+    value,
+    writable: true,
+    enumerable: true,
+    configurable: true,
+  })
+}

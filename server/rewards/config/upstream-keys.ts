@@ -1,0 +1,266 @@
+/**
+ * Upstream's keys about rewards, as of the configuration before 2026-02 (`reward_model.*`, `custom_reward_function`,
+ * `reward_manager`) and of the one after it (`reward.*`). Every key of either has a row here.
+ */
+
+/** What becomes of a key that is the trainer's or an engine's own affair. */
+type Elsewhere = string
+
+const FSDP = 'the reward model runs in a server of its own, with that server’s settings'
+const TRAINER = 'the trainer’s own'
+const SAMPLING = 'a judge’s sampling goes with each call: set it in the judge template'
+const COMPOSED = 'Hydra’s own; give the composed configuration for what it pulls in'
+
+/** Rollout keys, under `reward_model.rollout` before and `reward.reward_model.rollout` after. */
+export const ROLLOUT_KEYS = [
+  'name',
+  'dtype',
+  'gpu_memory_utilization',
+  'enforce_eager',
+  'cudagraph_capture_sizes',
+  'free_cache_engine',
+  'tensor_model_parallel_size',
+  'data_parallel_size',
+  'expert_parallel_size',
+  'pipeline_model_parallel_size',
+  'max_num_batched_tokens',
+  'max_model_len',
+  'max_num_seqs',
+  'load_format',
+  'limit_images',
+  'enable_chunked_prefill',
+  'enable_prefix_caching',
+  'disable_log_stats',
+  'skip_tokenizer_init',
+  'scheduling_policy',
+  'seed',
+  'quantization',
+] as const
+
+/** Rollout keys that servers which only score have no use for, and why. */
+export const ROLLOUT_ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
+  _target_: COMPOSED,
+  prompt_length: 'a server takes texts up to its max_model_len, however they divide',
+  response_length: 'a server takes texts up to its max_model_len, however they divide',
+  ignore_eos: SAMPLING,
+  temperature: SAMPLING,
+  top_k: SAMPLING,
+  top_p: SAMPLING,
+  do_sample: SAMPLING,
+  n: 'votes are a judge template’s (votes.k)',
+  layered_summon: 'about loading the policy’s weights',
+  multi_stage_wake_up: 'a server wakes up whole',
+  full_determinism: 'set the policy "deterministic" of the model’s pool',
+  quantization_config_file: 'give the quantised checkpoint itself as the model',
+  mtp: 'give it as an argument of the server',
+  disaggregation: 'give it as an argument of the server',
+  logprobs_mode: 'give it as an argument of the server',
+  mode: 'servers are asked over HTTP in either mode',
+  profiler: FSDP,
+  prometheus: 'servers are scraped where they are',
+}
+
+/** Old key → new key, for those that upstream moved. A trailing `.` moves what is under it. */
+export const MOVED: readonly (readonly [from: string, to: string])[] = [
+  ['reward_model.num_workers', 'reward.num_workers'],
+  ['reward_model.reward_manager', 'reward.reward_manager.name'],
+  ['reward_model.reward_loop_source', 'reward.reward_manager.source'],
+  ['reward_model.reward_loop_module_path', 'reward.reward_manager.module.path'],
+  ['reward_model.reward_loop_class_name', 'reward.reward_manager.class_name'],
+  ['reward_model.enable', 'reward.reward_model.enable'],
+  ['reward_model.enable_resource_pool', 'reward.reward_model.enable_resource_pool'],
+  ['reward_model.n_gpus_per_node', 'reward.reward_model.n_gpus_per_node'],
+  ['reward_model.nnodes', 'reward.reward_model.nnodes'],
+  ['reward_model.model.path', 'reward.reward_model.model_path'],
+  ['reward_model.model.trust_remote_code', 'reward.reward_model.trust_remote_code'],
+  ['reward_model.rollout.', 'reward.reward_model.rollout.'],
+  ['reward_model.reward_kwargs.', 'reward.reward_kwargs.'],
+  ['reward_model.sandbox_fusion.', 'reward.sandbox_fusion.'],
+  ['reward_model.max_concurrent', 'reward.max_concurrent'],
+  ['reward_model.max_rpm', 'reward.max_rpm'],
+  ['reward_model.max_tpm', 'reward.max_tpm'],
+  ['reward_model.estimated_tokens_per_request', 'reward.estimated_tokens_per_request'],
+  ['reward_model.timeout', 'reward.timeout'],
+  ['custom_reward_function.', 'reward.custom_reward_function.'],
+  ['reward_manager.', 'reward.reward_manager.'],
+  ['sandbox_fusion.', 'reward.sandbox_fusion.'],
+]
+
+/** Keys that are read, in the new shape. Those ending in `.` hold whatever a function or engine knows. */
+export const READ_KEYS: readonly string[] = [
+  'reward.num_workers',
+  'reward.reward_manager.source',
+  'reward.reward_manager.name',
+  'reward.reward_manager.class_name',
+  'reward.reward_manager.module.path',
+  'reward.reward_manager.module.name',
+  'reward.custom_reward_function.path',
+  'reward.custom_reward_function.name',
+  'reward.custom_reward_function.reward_kwargs.',
+  'reward.reward_kwargs.max_resp_len',
+  'reward.reward_kwargs.overlong_buffer_cfg.enable',
+  'reward.reward_kwargs.overlong_buffer_cfg.len',
+  'reward.reward_kwargs.overlong_buffer_cfg.penalty_factor',
+  'reward.reward_kwargs.overlong_buffer_cfg.log',
+  'reward.reward_kwargs.overlong_buffer_cfg.clamp',
+  'reward.max_concurrent',
+  'reward.max_rpm',
+  'reward.max_tpm',
+  'reward.estimated_tokens_per_request',
+  'reward.timeout',
+  'reward.reward_model.enable',
+  'reward.reward_model.enable_resource_pool',
+  'reward.reward_model.n_gpus_per_node',
+  'reward.reward_model.nnodes',
+  'reward.reward_model.model_path',
+  'reward.reward_model.trust_remote_code',
+  ...ROLLOUT_KEYS.map((key) => `reward.reward_model.rollout.${key}`),
+  'reward.reward_model.rollout.engine_kwargs.',
+  'reward.sandbox_fusion.url',
+  'reward.sandbox_fusion.max_concurrent',
+  'reward.sandbox_fusion.memory_limit_mb',
+  'actor_rollout_ref.rollout.n',
+  'data.reward_fn_key',
+  'algorithm.norm_adv_by_std_in_grpo',
+  'algorithm.gdpo_reward_keys',
+  'algorithm.gdpo_reward_weights',
+  'max_concurrency',
+]
+
+/**
+ * Keys that are known and not read, and why; in the shape they are written in. Those ending in `.` stand for all under
+ * them.
+ */
+export const ELSEWHERE: Readonly<Record<string, Elsewhere>> = {
+  'reward._target_': COMPOSED,
+  'reward.reward_manager._target_': COMPOSED,
+  'reward.reward_manager.module._target_': COMPOSED,
+  'reward.reward_model._target_': COMPOSED,
+  'reward.sandbox_fusion._target_': COMPOSED,
+  ...Object.fromEntries(
+    Object.entries(ROLLOUT_ELSEWHERE).flatMap(([key, why]) => [
+      [`reward.reward_model.rollout.${key}`, why],
+      [`reward.reward_model.rollout.${key}.`, why],
+    ]),
+  ),
+  'reward_model.use_reward_loop': 'there is no other loop here',
+  'reward_model.launch_reward_fn_async':
+    'scoring never holds the trainer up: submit, then batches.next',
+  'reward_model.model.input_tokenizer':
+    'text arrives as text: nothing has to be decoded with the policy’s tokenizer',
+  'reward_model.model.external_lib': FSDP,
+  'reward_model.model.use_shm': FSDP,
+  'reward_model.model.use_remove_padding': FSDP,
+  'reward_model.model.use_fused_kernels': FSDP,
+  'reward_model.model.override_config.': FSDP,
+  'reward_model.model.override_config': FSDP,
+  'reward_model.model.fsdp_config.': FSDP,
+  'reward_model.overlong_buffer.':
+    'upstream’s manager does not read it either: write reward_kwargs.overlong_buffer_cfg',
+  'reward_model.strategy': FSDP,
+  'reward_model.micro_batch_size': FSDP,
+  'reward_model.micro_batch_size_per_gpu': FSDP,
+  'reward_model.forward_micro_batch_size_per_gpu': FSDP,
+  'reward_model.max_length': FSDP,
+  'reward_model.use_dynamic_bsz': FSDP,
+  'reward_model.forward_max_token_len_per_gpu': FSDP,
+  'reward_model.ulysses_sequence_parallel_size': FSDP,
+  'reward_model.nccl_timeout': FSDP,
+  'reward_model.load_weight': FSDP,
+  'reward_model.megatron.': FSDP,
+  'reward_model.profiler.': FSDP,
+  'algorithm.filter_groups.':
+    'the trainer filters; groups that teach nothing are marked with the cause',
+  'data.return_raw_chat': 'the prompt comes with each sample, as messages or as text',
+  'data.max_response_length': `${TRAINER}; send each sample’s responseLength`,
+  'trainer.rollout_data_dir': 'rollouts and rewards are kept here, and exported as JSON lines',
+  'trainer.validation_data_dir': 'send validation batches with split "val"; they are kept here',
+  'trainer.log_val_generations': 'every sample can be looked at',
+  mini_batch_pipeline: 'batches.next hands out whole groups as they complete',
+  defaults: COMPOSED,
+  'hydra.': COMPOSED,
+  _target_: COMPOSED,
+  ...Object.fromEntries(
+    [
+      'actor_rollout_ref',
+      'critic',
+      'data',
+      'algorithm',
+      'trainer',
+      'ray_kwargs',
+      'ray_init',
+      'global_profiler',
+      'transfer_queue',
+      'distillation',
+      'skip',
+      'rollout',
+      'async_training',
+      'checkpoint',
+      'model_engine',
+      'env',
+    ].flatMap((section) => [
+      [section, TRAINER],
+      [`${section}.`, TRAINER],
+    ]),
+  ),
+}
+
+/** The key in the new shape; itself where it did not move. */
+export function currentKey(key: string): string {
+  for (const [from, to] of MOVED) {
+    if (from === key) return to
+    if (from.endsWith('.') && key.startsWith(from)) return to + key.slice(from.length)
+  }
+  return key
+}
+
+/** Whether the new-shape key is read. */
+export function isRead(key: string): boolean {
+  return READ_KEYS.some((known) => (known.endsWith('.') ? key.startsWith(known) : key === known))
+}
+
+/** Why a known key is not read; null: it is not known as such. Asked with the key as written, then as it is now. */
+export function whyElsewhere(key: string): string | null {
+  for (const asked of [key, currentKey(key)]) {
+    const exact = ELSEWHERE[asked]
+    if (exact !== undefined) return exact
+    for (let at = asked.lastIndexOf('.'); at > 0; at = asked.lastIndexOf('.', at - 1)) {
+      const under = ELSEWHERE[asked.slice(0, at + 1)]
+      if (under !== undefined) return under
+    }
+  }
+  return null
+}
+
+/** Every key that exists, in both shapes: what a typo is compared with. */
+export function writableKeys(): readonly string[] {
+  keysOnce ??= allKeys()
+  return keysOnce
+}
+
+let keysOnce: readonly string[] | null = null
+
+function allKeys(): string[] {
+  const keys = new Set<string>([...READ_KEYS, ...Object.keys(ELSEWHERE)])
+  for (const key of READ_KEYS) {
+    for (const [from, to] of MOVED) {
+      if (key === to) keys.add(from)
+      else if (to.endsWith('.') && key.startsWith(to)) keys.add(from + key.slice(to.length))
+    }
+  }
+  for (const key of Object.keys(ROLLOUT_ELSEWHERE)) keys.add(`reward_model.rollout.${key}`)
+  return [...keys]
+}
+
+/** Whether keys exist under this one. */
+export function isSection(key: string): boolean {
+  sectionsOnce ??= new Set(writableKeys().flatMap((known) => parentsOf(known)))
+  return sectionsOnce.has(key)
+}
+
+let sectionsOnce: ReadonlySet<string> | null = null
+
+function parentsOf(key: string): string[] {
+  const parts = key.split('.')
+  return parts.slice(0, -1).map((_, at) => parts.slice(0, at + 1).join('.'))
+}
