@@ -172,7 +172,7 @@ function EventRow({ event, nowMs }: { event: ServerEventDto; nowMs: number }) {
             <StateWord state={event.to} />
           </span>
         </td>
-        <td className="max-w-[72ch] min-w-64 py-1.5 whitespace-normal!">
+        <td className="max-w-[72ch] min-w-44 py-1.5 sm:min-w-64 whitespace-normal!">
           {evidence.length === 0 ? (
             event.cause
           ) : (
