@@ -19,8 +19,11 @@ export interface LeasedResource {
   limit: number
   demand(): number
   inFlight(): number
-  /** `untilMs`: on the clock of `performance.now()`; from then on they are somebody else's, whatever timers say. */
-  setSlots(slots: number, untilMs: number): void
+  /**
+   * `untilMs`: on the clock of `performance.now()`; from then on they are somebody else's, whatever timers say.
+   * `others`: what the other holders have, where that was asked just now.
+   */
+  setSlots(slots: number, untilMs: number, others?: number): void
 }
 
 interface Held {
@@ -137,14 +140,15 @@ export class LeaseHolder {
       const demand = Math.max(resource.demand(), atLeast)
       const inFlight = resource.inFlight()
       if (held.slots > inFlight) resource.setSlots(inFlight, held.untilMs)
-      const [row] = await this.#db.rows<{ slots: number }>(
+      const [row] = await this.#db.rows<{ slots: number; others: number }>(
         'renew-lease',
-        'select renew_lease($1, $2, $3, $4, $5, $6) as slots',
+        `select renew_lease($1, $2, $3, $4, $5, $6) as slots,
+                (select coalesce(sum(slots), 0)::int from lease where resource = $1 and worker_id <> $2) as others`,
         [resource.name, this.#holderId, demand, inFlight, resource.limit, TTL_MS],
       )
       held.short = row!.slots < demand
       held.againMs = row!.slots > 0 ? AGAIN_MS : Math.min(RENEW_MS, 2 * held.againMs)
-      if (this.#held.get(resource.name) === held) this.#grant(held, row!.slots, sentAt)
+      if (this.#held.get(resource.name) === held) this.#grant(held, row!, sentAt)
     } catch (error) {
       this.#log.debug({ err: (error as Error).message, lease: resource.name }, 'lease not renewed')
     } finally {
@@ -156,11 +160,11 @@ export class LeaseHolder {
     }
   }
 
-  #grant(held: Held, slots: number, sentAt: number): void {
+  #grant(held: Held, { slots, others }: { slots: number; others: number }, sentAt: number): void {
     clearTimeout(held.lapse)
     held.slots = slots
     held.untilMs = sentAt + TTL_MS - MARGIN_MS
-    held.resource.setSlots(slots, held.untilMs)
+    held.resource.setSlots(slots, held.untilMs, others)
     if (slots === 0) return
     held.lapse = setTimeout(
       () => {

@@ -186,8 +186,8 @@ export class ModelRegistry {
         return demand > 0 ? demand : usedLately() ? 1 : 0
       },
       inFlight: () => this.#router.inFlight(id),
-      setSlots: (granted, untilMs) => {
-        this.#router.setSlots(id, granted, untilMs)
+      setSlots: (granted, untilMs, others) => {
+        this.#router.setSlots(id, granted, untilMs, others)
         const more = granted > slots
         slots = granted
         const pool = this.#pools.get(model)

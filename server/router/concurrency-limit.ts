@@ -13,16 +13,18 @@ export interface LimitOptions {
 const EPOCH_ROWS = 16
 /** Share of an epoch's dispatches that must have filled the limit for the epoch to say something of it. */
 const FILLED_SHARE = 0.7
-/** Start-up: grow by this while each step brings so much goodput. */
+/** Start-up: grow by this while each step brings so much of what it adds in rows: 8 % for half as many again. */
 const STARTUP_STEP = 1.5
-const STARTUP_GAIN = 1.08
+const STARTUP_GAIN = 0.16
 /** Epochs between two probes. */
 const HOLD_EPOCHS = 2
-/** A probe upwards, and what it must bring to stay; one downwards, and what it may cost. */
+/** A probe upwards, and what it must bring to stay (6 % for a quarter more); one downwards, and what it may cost (3 %). */
 const UP_STEP = 1.25
-const UP_GAIN = 1.06
+const UP_GAIN = 0.24
 const DOWN_STEP = 0.85
-const DOWN_LOSS = 0.97
+const DOWN_LOSS = 0.2
+/** Less is noise, however few rows a step adds to those of the others. */
+const LEAST_GAIN = 0.02
 /** Share of the newest epoch in the remembered goodput. */
 const NEWEST_SHARE = 0.3
 /** What a busy answer leaves, at most once in so long. */
@@ -49,7 +51,8 @@ const NO_GROWTH_MS = 5_000
  * Goodput is rows in flight × tokens ÷ time in flight, over the rows an epoch saw end (Little's law). Tokens ended by
  * the clock would be the same in the long run, but over an epoch they differ by what was half done at its two ends: with
  * rows of usual sizes by 23 %, where 6 % decide. Epochs in which the limit was not filled say nothing of it and are
- * passed over.
+ * passed over. Rows in flight are those of all processes: one that counted its own alone would find that each more
+ * brings it more, as it does, out of the others' part, and all would grow to the largest limit there is.
  */
 export class AdaptiveLimit {
   readonly #min: number
@@ -61,6 +64,10 @@ export class AdaptiveLimit {
   #remembered: number
   /** Its goodput, in tokens/s; null: not measured. */
   #best: number | null = null
+  /** Rows in flight from all processes when it was measured. */
+  #bestRows = 0
+  /** Rows of other processes in flight. */
+  #others = 0
   #held = 0
   #nextProbe: 'up' | 'down' = 'up'
 
@@ -95,6 +102,11 @@ export class AdaptiveLimit {
     return this.#limit
   }
 
+  /** Rows that other processes have in flight to the server. */
+  set others(rows: number) {
+    this.#others = rows > 0 ? rows : 0
+  }
+
   /** A row was sent; `inFlight` counts it. */
   dispatched(nowMs: number, inFlight: number): void {
     if (this.#fixed !== null) {
@@ -122,10 +134,10 @@ export class AdaptiveLimit {
     if (tokens > 0) this.#tokens += tokens
     if (this.#rows < Math.max(EPOCH_ROWS, this.#limit)) return
     const filled = this.#dispatches > 0 && this.#filled >= FILLED_SHARE * this.#dispatches
-    const inFlight = this.#inFlightSum / this.#dispatches
+    const inFlight = this.#inFlightSum / this.#dispatches + this.#others
     const goodput = (inFlight * this.#tokens * 1_000) / this.#rowMs
     this.#beginEpoch()
-    if (filled && Number.isFinite(goodput)) this.#judge(goodput, nowMs)
+    if (filled && Number.isFinite(goodput)) this.#judge(goodput, inFlight, nowMs)
   }
 
   /** The server said that it has too much to do. */
@@ -168,13 +180,16 @@ export class AdaptiveLimit {
   }
 
   /** Decides by an epoch that filled the limit. */
-  #judge(goodput: number, nowMs: number): void {
+  #judge(goodput: number, rows: number, nowMs: number): void {
     const best = this.#best
+    const added = this.#bestRows > 0 ? rows / this.#bestRows - 1 : 0
+    const pays = (share: number) =>
+      best === null || goodput >= best * (1 + Math.max(LEAST_GAIN, added * share))
     const mayGrow = nowMs >= this.#noGrowthUntilMs
     switch (this.#phase) {
       case 'startup': {
-        const gained = best === null || goodput >= best * STARTUP_GAIN
-        if (gained) this.#remember(goodput)
+        const gained = pays(STARTUP_GAIN)
+        if (gained) this.#remember(goodput, rows)
         const next = this.#higher(STARTUP_STEP, nowMs)
         if (gained && mayGrow && next > this.#limit) {
           this.#set(next, nowMs)
@@ -186,19 +201,21 @@ export class AdaptiveLimit {
       }
       case 'hold': {
         this.#best = best === null ? goodput : best + (goodput - best) * NEWEST_SHARE
+        this.#bestRows = rows
         this.#held++
         if (this.#held < HOLD_EPOCHS) return
         this.#probe(mayGrow, nowMs)
         return
       }
       case 'up': {
-        if (mayGrow && goodput >= (best as number) * UP_GAIN) this.#remember(goodput)
+        if (mayGrow && pays(UP_GAIN)) this.#remember(goodput, rows)
         else this.#goBack(nowMs)
         this.#hold('down')
         return
       }
       case 'down': {
-        if (goodput >= (best as number) * DOWN_LOSS) this.#remember(goodput)
+        const allowed = Math.max(LEAST_GAIN, -added * DOWN_LOSS)
+        if (goodput >= (best as number) * (1 - allowed)) this.#remember(goodput, rows)
         else this.#goBack(nowMs)
         this.#hold('up')
         return
@@ -232,9 +249,10 @@ export class AdaptiveLimit {
     return Math.min(most, Math.max(this.#limit + 1, Math.round(this.#limit * step)))
   }
 
-  #remember(goodput: number): void {
+  #remember(goodput: number, rows: number): void {
     this.#remembered = this.#limit
     this.#best = goodput
+    this.#bestRows = rows
   }
 
   #goBack(nowMs: number): void {

@@ -104,11 +104,17 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
     this.#servers.get(serverId)?.setLoad(load)
   }
 
-  setSlots(serverId: number, slots: number, untilMs = Number.POSITIVE_INFINITY): void {
+  setSlots(
+    serverId: number,
+    slots: number,
+    untilMs = Number.POSITIVE_INFINITY,
+    others?: number,
+  ): void {
     const server = this.#servers.get(serverId)
     if (server === undefined) return
     const more = slots > server.slots
     server.setSlots(slots, untilMs)
+    if (others !== undefined) server.limit.search.others = others
     if (!more) return
     this.#demand.slotsGiven(server)
     this.#pools.get(server.model)?.pumpSoon()

@@ -255,9 +255,9 @@ export interface RewardRouter {
   setLoad(serverId: number, load: { running: number; waiting: number } | null): void
   /**
    * How many calls may be in flight to a server from this process: a lease. 0 until told; 0 stops dispatch. Over at
-   * `untilMs` on the clock of `performance.now()`; default: never.
+   * `untilMs` on the clock of `performance.now()`; default: never. `others`: what the other processes hold.
    */
-  setSlots(serverId: number, slots: number, untilMs?: number): void
+  setSlots(serverId: number, slots: number, untilMs?: number, others?: number): void
   /** Adds to what may still be sent of a server with a limit a minute, until `untilMs`. */
   setPermits(serverId: number, permits: RatePermits): void
   /** Calls a server with a limit a minute would get now, and their tokens; and what was used beyond the permits. */

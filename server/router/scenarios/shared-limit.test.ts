@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest'
+import { SimulatedServer } from '../../../examples/simulated-rm/server.ts'
+import { createRewardRouter } from '../reward-router.ts'
+import { config } from '../testing/harness.ts'
+
+/** Rows each process keeps waiting: more than any limit lets go. */
+const WAITING = 160
+
+test('two processes that find a server’s limit by measuring do not outbid each other', async () => {
+  const server = await SimulatedServer.start({
+    model: 'rm',
+    tokensPerSecond: 60_000,
+    saturation: 8,
+    running: 256,
+  })
+  const routers = [createRewardRouter({ processes: 2 }), createRewardRouter({ processes: 2 })]
+  for (const router of routers) router.setServers([config(1, server.url, { maxInFlight: null })])
+  const limitOf = (i: number) => routers[i]?.snapshot()[0]?.limit ?? 0
+  const inFlightOf = (i: number) => routers[i]?.inFlight(1) ?? 0
+  // What leases do: each is told what the other has.
+  const lease = () => {
+    routers.forEach((router, i) => {
+      router.setSlots(1, 96, undefined, inFlightOf(1 - i))
+    })
+  }
+  lease()
+  const leasing = setInterval(lease, 50)
+  let rows = 0
+  let stop = false
+  const load = routers.map((router) =>
+    Promise.all(
+      Array.from({ length: WAITING }, async () => {
+        while (!stop) {
+          const response = `${rows++} ${'word '.repeat(120)}`
+          const input = { prompt: 'Q', response }
+          await router.score({ model: 'rm', input, timeoutMs: 60_000, maxAttempts: 4 })
+        }
+      }),
+    ),
+  )
+  while (rows < 3_000) await new Promise((resolve) => setTimeout(resolve, 50))
+  const limits = [limitOf(0), limitOf(1)]
+  stop = true
+  clearInterval(leasing)
+  await Promise.all(routers.map((router) => router.close()))
+  await Promise.all(load)
+  await server.close()
+  // 8 rows saturate it, 4 a process to begin with. Each for itself they would have gone to 96.
+  expect(Math.max(...limits)).toBeLessThanOrEqual(24)
+}, 60_000)
