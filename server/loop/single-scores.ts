@@ -177,7 +177,8 @@ export class SingleScores {
     const samples = calls.map((call) => call.input.sample)
     if (spec.reward.kind === 'rule') {
       const toScore = samples.filter((s) => s.score == null)
-      checkRulesForMore([...new Set(toScore.map((s) => s.dataSource))], spec.reward.kwargs)
+      const { kwargs, rule } = spec.reward
+      checkRulesForMore([...new Set(toScore.map((s) => s.dataSource))], kwargs, rule)
     }
     const keys = calls.map((call) =>
       call.hash ? { key: call.input.idempotencyKey as string, hash: call.hash } : null,
@@ -240,7 +241,8 @@ export class SingleScores {
     // The sample itself is checked first, so that a refused call opens nothing.
     const { dataSource, score } = input.sample
     if (input.reward.model === null && score == null) {
-      checkRulesForMore([dataSource], input.reward.kwargs)
+      const { kwargs, function: named } = input.reward
+      checkRulesForMore([dataSource], kwargs, named?.name)
     }
     try {
       const { batchId } = await acceptBatch(

@@ -8,9 +8,12 @@ import { JudgeTemplate } from './judge/judge-template.ts'
 import { MANAGER_ALIASES, managerNames, takeManagerKwargs } from './managers/registry.ts'
 import { nearestName } from './nearest-name.ts'
 import {
+  asyncRuleForDataSource,
   checkRuleKwargs,
+  listAsyncRules,
   listRuleDataSources,
   listRules,
+  ruleByName,
   ruleForDataSource,
 } from './rules/registry.ts'
 import { ownKwargs, type Rule } from './rules/rule.ts'
@@ -54,8 +57,8 @@ function refuseUnsupported(spec: RewardSpec): void {
   const refuse = (field: string, why: string): never => {
     throw new RewardOpsError('unsupported_setting', `${field}: ${why}`)
   }
-  if (spec.function)
-    refuse('reward.function', 'reward functions of one’s own are not part of this version.')
+  if (spec.function && spec.function.path !== undefined)
+    refuse('reward.function.path', 'reward functions of one’s own are not part of this version.')
   if (spec.combine)
     refuse('reward.combine', 'weighted sums of rewards are not part of this version.')
   if (spec.sleepAfter && spec.model === null)
@@ -93,6 +96,12 @@ export function resolveReward(
   if (spec.judge !== null && spec.model === null) {
     throw new RewardOpsError('invalid_input', 'reward.judge: needs reward.model, a generative one.')
   }
+  if (spec.function !== null && spec.model !== null) {
+    throw new RewardOpsError(
+      'invalid_input',
+      'reward.function and reward.model are both given: one of them scores.',
+    )
+  }
   if (spec.model !== null) {
     const judge = resolveJudge(spec, context)
     if (judge === null && !context.models.includes(spec.model)) {
@@ -129,6 +138,23 @@ export function resolveReward(
       rewardName: spec.model,
     }
   }
+  if (spec.function) {
+    const rule = namedRule(spec.function.name)
+    const own = spec.function.kwargs ?? {}
+    for (const key of Object.keys(own)) {
+      if (!Object.hasOwn(spec.kwargs, key)) continue
+      throw new RewardOpsError(
+        'invalid_kwargs',
+        `kwarg "${key}" is in reward.kwargs and in reward.function.kwargs.`,
+      )
+    }
+    refuseKwargs(checkRuleKwargs([rule], { ...rest, ...own }))
+    const kwargs = { ...spec.kwargs, ...own }
+    return {
+      reward: { kind: 'rule', model: null, kwargs, rule: rule.name, ...common },
+      rewardName: rule.name,
+    }
+  }
   const rules = rulesFor(dataSources)
   if (rules.length > 0) refuseKwargs(checkRuleKwargs(rules, rest))
   else refuseKwargsOfNoRule(rest)
@@ -137,6 +163,29 @@ export function resolveReward(
     reward: { kind: 'rule', model: null, kwargs: spec.kwargs, ...common },
     rewardName: names.length > 0 ? names.join(' + ') : 'rule by data source',
   }
+}
+
+/** A registered rule. Throws `invalid_input` naming what is registered. */
+function namedRule(name: string | undefined): Rule {
+  const rule = name === undefined ? undefined : ruleByName(name)
+  if (rule) return rule
+  const known = listRules().map((one) => one.name)
+  if (name === undefined) {
+    throw new RewardOpsError('invalid_input', 'reward.function: give its name.', {
+      hint: `Registered: ${known.join(', ')}.`,
+    })
+  }
+  if (listAsyncRules().some((one) => one.name === name)) {
+    throw new RewardOpsError('unsupported_setting', `reward.function.name: ${noSandbox(name)}`)
+  }
+  throw new RewardOpsError(
+    'invalid_input',
+    `reward.function.name: "${name}" is not registered. ${suggest(name, known)}`,
+  )
+}
+
+function noSandbox(rule: string): string {
+  return `rule ${rule} asks a service, which batches of this version do not.`
 }
 
 /** How a generative model judges; null for a discriminative one. */
@@ -189,12 +238,15 @@ function refuseKwargsOfNoRule(kwargs: Record<string, unknown>): void {
 
 /**
  * Whether a batch that is there can take samples of these data sources: each has a rule, and what the rule knows of
- * the batch's kwargs is valid for it. Throws `unknown_data_source`, `invalid_kwargs`.
+ * the batch's kwargs is valid for it. Where `rule` names one, it takes them all, and its kwargs were checked before.
+ * Throws `unknown_data_source`, `invalid_kwargs`.
  */
 export function checkRulesForMore(
   dataSources: readonly string[],
   kwargs: Record<string, unknown>,
+  rule?: string,
 ): void {
+  if (rule !== undefined) return
   for (const rule of rulesFor(dataSources)) {
     refuseKwargs(checkRuleKwargs([rule], ownKwargs(rule.kwargs, kwargs)))
   }
@@ -206,6 +258,13 @@ export function rulesFor(dataSources: readonly string[]): Rule[] {
     const rule = ruleForDataSource(dataSource)
     if (!rule) {
       const known = listRuleDataSources()
+      const asking = asyncRuleForDataSource(dataSource)
+      if (asking) {
+        throw new RewardOpsError(
+          'unsupported_setting',
+          `dataSource "${dataSource}": ${noSandbox(asking.name)}`,
+        )
+      }
       throw new RewardOpsError(
         'unknown_data_source',
         `No rule scores dataSource "${dataSource}". ${suggest(dataSource, known)}`,

@@ -5,6 +5,8 @@ export interface ResolvedReward {
   /** The reward model whose servers score; null for rules. */
   model: string | null
   kwargs: Record<string, unknown>
+  /** A rule chosen by name, for every data source; absent: the one that a sample's data source selects. */
+  rule?: string
   /** A generative model's template, checked and with its defaults filled in; absent: the model scores by itself. */
   judge?: Record<string, unknown>
   timeoutMs: number

@@ -313,7 +313,8 @@ export async function appendToBatch(
       )
     }
     if (batch.reward.kind === 'rule') {
-      checkRulesForMore([...draft.dataSources.keys()], batch.reward.kwargs)
+      const { kwargs, rule } = batch.reward
+      checkRulesForMore([...draft.dataSources.keys()], kwargs, rule)
     }
     const groupNo = await appendGroups(client, batch, draft)
     await storeSamples(client, draft, {

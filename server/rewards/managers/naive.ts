@@ -1,7 +1,8 @@
 import type { RouteRequest } from '../../router/router-types.ts'
 import { judgeSample, rewardOutcomeOf } from '../judge/judge-sample.ts'
 import type { JudgeTemplate } from '../judge/judge-template.ts'
-import { ruleForDataSource } from '../rules/registry.ts'
+import { ruleByName, ruleForDataSource } from '../rules/registry.ts'
+import { RuleTimeoutError } from '../rules/rule.ts'
 import type { RewardManager, RewardOutcome } from './manager.ts'
 
 /** Milliseconds a built-in rule may take for one sample; they are linear, 1 MB takes a few. */
@@ -12,12 +13,16 @@ export const naiveManager: RewardManager = {
   name: 'naive',
 
   runRule(sample, reward): RewardOutcome {
-    const rule = ruleForDataSource(sample.dataSource)
+    const { rule: name } = reward
+    const rule = name === undefined ? ruleForDataSource(sample.dataSource) : ruleByName(name)
     if (!rule) {
       return {
         ok: false,
         reason: 'function_error',
-        detail: `no rule scores dataSource "${sample.dataSource}"`,
+        detail:
+          name === undefined
+            ? `no rule scores dataSource "${sample.dataSource}"`
+            : `there is no rule ${name}`,
         attempts: null,
       }
     }
@@ -50,7 +55,7 @@ export const naiveManager: RewardManager = {
     } catch (error) {
       return {
         ok: false,
-        reason: 'function_error',
+        reason: error instanceof RuleTimeoutError ? 'timeout' : 'function_error',
         detail: (error as Error).message,
         attempts: null,
       }

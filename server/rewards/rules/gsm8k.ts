@@ -53,6 +53,7 @@ export const gsm8kRule = defineRule({
     const answer = extractGsm8kAnswer(solutionStr, options.method)
     let score = 0
     if (answer !== null) score = answer === wanted ? options.score : options.format_score
-    return { score, extra: { acc: score } }
+    const reason = answer === null ? 'no answer' : answer === wanted ? 'equal' : 'different'
+    return { score, extra: { acc: score }, extracted: answer, reason }
   },
 })

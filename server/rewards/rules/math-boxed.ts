@@ -43,7 +43,9 @@ export const mathBoxedRule = defineRule({
     const wanted = groundTruthText('math_reward', groundTruth)
     const expression = lastBoxedExpression(solutionStr)
     const answer = expression === null ? null : boxedContent(expression)
-    const score = answer !== null && isMathEquivalent(answer, wanted) ? 1 : 0
-    return { score, extra: { acc: score } }
+    const isRight = answer !== null && isMathEquivalent(answer, wanted)
+    const score = isRight ? 1 : 0
+    const reason = isRight ? 'equal' : answer !== null ? 'different' : 'no boxed answer'
+    return { score, extra: { acc: score }, extracted: answer, reason }
   },
 })

@@ -83,6 +83,9 @@ export const mathDapoRule = defineRule({
       if (fallback.pred !== null) verdict = fallback
     }
     const score = verdict.correct ? 1 : -1
-    return { score, extra: { score, acc: verdict.correct, pred: verdict.pred } }
+    const { correct, pred } = verdict
+    const found = pred === null || pred === invalid ? null : pred
+    const reason = correct ? 'equal' : found === null ? 'no answer' : 'different'
+    return { score, extra: { score, acc: correct, pred }, extracted: found, reason }
   },
 })

@@ -1,6 +1,14 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { checkRuleKwargs, listRuleDataSources, listRules, ruleForDataSource } from './registry.ts'
+import {
+  asyncRuleForDataSource,
+  checkRuleKwargs,
+  listAsyncRules,
+  listRuleDataSources,
+  listRules,
+  ruleByName,
+  ruleForDataSource,
+} from './registry.ts'
 
 const named = (...sources: string[]) => sources.map((source) => ruleForDataSource(source)!)
 
@@ -17,6 +25,17 @@ test.for<[source: string, rule: string | undefined]>([
   ['aime_2025/I', 'math_dapo'],
   ['searchR1_nq', 'search_r1'],
   ['searchR1_bamboogle', 'search_r1'],
+  ['numina_aops_forum', 'prime_math'],
+  ['numina_synthetic_math', 'prime_math'],
+  ['numina_amc_aime', 'prime_math'],
+  ['numina_synthetic_amc', 'prime_math'],
+  ['numina_cn_k12', 'prime_math'],
+  ['numina_olympiads', 'prime_math'],
+  ['numina_', undefined],
+  ['hiyouga/geometry3k', 'geo3k'],
+  ['geometry3k', undefined],
+  ['codecontests', undefined],
+  ['math_verify', undefined],
   ['AIME24', undefined],
   ['gsm8k', undefined],
   ['openai/gsm8k ', undefined],
@@ -30,13 +49,27 @@ test.for<[source: string, rule: string | undefined]>([
   expect(ruleForDataSource(source)?.name).toBe(rule)
 })
 
+test.for(['codecontests', 'apps', 'codeforces', 'taco'])(
+  '%j selects code, which asks a sandbox',
+  (source) => {
+    expect(asyncRuleForDataSource(source)?.name).toBe('code')
+  },
+)
+
+test('a rule is found by its name, and math_verify by that alone', () => {
+  expect(ruleByName('math_verify')).toMatchObject({ dataSources: [] })
+  expect(ruleByName('gsm8k')).toBe(ruleForDataSource('openai/gsm8k'))
+  expect(ruleByName('code')).toBeUndefined()
+  expect(ruleByName('constructor')).toBeUndefined()
+})
+
 test('every rule has a name of its own, data sources that select it, and documented kwargs', () => {
   const rules = listRules()
   expect(new Set(rules.map((rule) => rule.name)).size).toBe(rules.length)
   for (const source of listRuleDataSources()) {
     expect(ruleForDataSource(source)?.dataSources).toContain(source)
   }
-  for (const rule of rules) {
+  for (const rule of [...rules, ...listAsyncRules()]) {
     const schema = z.toJSONSchema(rule.kwargs, { io: 'input' })
     expect(schema.additionalProperties, rule.name).toBe(false)
     for (const [key, option] of Object.entries(schema.properties!)) {

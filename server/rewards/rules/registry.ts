@@ -1,12 +1,28 @@
 import { nearestName } from '../nearest-name.ts'
+import type { AsyncRule } from './async-rule.ts'
+import { codeRule } from './code.ts'
+import { geo3kRule } from './geo3k.ts'
 import { gsm8kRule } from './gsm8k.ts'
 import { mathBoxedRule } from './math-boxed.ts'
 import { mathDapoRule } from './math-dapo.ts'
+import { mathVerifyRule } from './math-verify.ts'
+import { numinaRule } from './numina.ts'
 import { explainKwargsError, ownKwargs, type Rule } from './rule.ts'
 import { searchR1Rule } from './search-r1.ts'
 
-/** In the order in which upstream's `default_compute_score` asks. */
-const rules: readonly Rule[] = [gsm8kRule, mathBoxedRule, mathDapoRule, searchR1Rule]
+/** In the order in which upstream's `default_compute_score` asks; last what is chosen by name alone. */
+const rules: readonly Rule[] = [
+  gsm8kRule,
+  mathBoxedRule,
+  mathDapoRule,
+  numinaRule,
+  geo3kRule,
+  searchR1Rule,
+  mathVerifyRule,
+]
+
+/** Rules that ask a service. */
+const asyncRules: readonly AsyncRule[] = [codeRule]
 
 /** Data source → rule for exact names; the prefixes after them, in order. */
 const exact = new Map<string, Rule>()
@@ -21,6 +37,21 @@ for (const rule of rules) {
 /** The rule that a data source selects; undefined where there is none (upstream raises there). */
 export function ruleForDataSource(dataSource: string): Rule | undefined {
   return exact.get(dataSource) ?? prefixes.find(({ prefix }) => dataSource.startsWith(prefix))?.rule
+}
+
+/** The rule of that name, as `reward.function` names it: it scores whatever the data source is. */
+export function ruleByName(name: string): Rule | undefined {
+  return rules.find((rule) => rule.name === name)
+}
+
+/** The rule that asks a service and that a data source selects. */
+export function asyncRuleForDataSource(dataSource: string): AsyncRule | undefined {
+  return asyncRules.find((rule) => rule.dataSources.includes(dataSource))
+}
+
+/** The rules that ask a service. */
+export function listAsyncRules(): readonly AsyncRule[] {
+  return asyncRules
 }
 
 /** All built-in rules, in dispatch order. */
@@ -39,7 +70,7 @@ export function listRuleDataSources(): readonly string[] {
  * reward manager's own keys taken out before.
  */
 export function checkRuleKwargs(
-  forRules: readonly Rule[],
+  forRules: readonly Pick<Rule, 'name' | 'kwargs'>[],
   kwargs: Record<string, unknown>,
 ): { ok: true } | { ok: false; message: string; hint: string } {
   const known = [...new Set(forRules.flatMap((rule) => Object.keys(rule.kwargs.shape)))]

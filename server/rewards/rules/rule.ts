@@ -23,6 +23,10 @@ export interface RuleResult {
    * number gives `{acc: score}`, one that answers several values gives all of them, `score` too.
    */
   extra: Record<string, unknown>
+  /** The answer found in the response, as it is compared; null where there is none. */
+  extracted: string | null
+  /** Why this score, in a word or two: `equal`, `different`, `no answer`, … */
+  reason: string
 }
 
 /** A built-in scorer: pure, synchronous, and linear in the length of the response. */
@@ -37,7 +41,8 @@ export interface Rule {
   kwargs: z.ZodObject
   /**
    * Scores one rollout.
-   * @throws RuleInputError when the ground truth or a kwarg cannot be used; never a 0 instead
+   * @throws RuleInputError when the ground truth or a kwarg cannot be used, RuleTimeoutError when the rule's own
+   *   deadline is over; never a 0 instead
    */
   score(input: RuleInput): RuleResult
 }
@@ -52,6 +57,11 @@ export class RuleInputError extends Error {
     super(message)
     this.hint = hint
   }
+}
+
+/** A comparison that did not end within the rule's own deadline: the sample fails with `timeout`. */
+export class RuleTimeoutError extends Error {
+  override readonly name = 'RuleTimeoutError'
 }
 
 /**

@@ -37,7 +37,7 @@ describe('gsm8k', () => {
     ['#### ４２', '42', 0, 0],
     ['#### 7\u0000', '7', 1, 1],
   ])('%j against %j', ([solution, truth, strict, flexible]) => {
-    expect(score(gsm8k, solution, truth)).toEqual({ score: strict, extra: { acc: strict } })
+    expect(score(gsm8k, solution, truth)).toMatchObject({ score: strict, extra: { acc: strict } })
     expect(score(gsm8k, solution, truth, { method: 'flexible' }).score).toBe(flexible)
   })
 
@@ -50,7 +50,7 @@ describe('gsm8k', () => {
 
   test('a wrong answer gets the format score, no answer 0, the right one the score', () => {
     const kwargs = { format_score: 0.1, score: 5 }
-    expect(score(gsm8k, '#### 41', '42', kwargs)).toEqual({ score: 0.1, extra: { acc: 0.1 } })
+    expect(score(gsm8k, '#### 41', '42', kwargs)).toMatchObject({ score: 0.1, extra: { acc: 0.1 } })
     expect(score(gsm8k, 'forty-two', '42', kwargs).score).toBe(0)
     expect(score(gsm8k, '#### 42', '42', kwargs).score).toBe(5)
   })
@@ -91,7 +91,7 @@ describe('math_reward', () => {
     ['5', '5', 0],
     ['', '', 0],
   ])('%j against %j', ([solution, truth, wanted]) => {
-    expect(score(math, solution, truth)).toEqual({ score: wanted, extra: { acc: wanted } })
+    expect(score(math, solution, truth)).toMatchObject({ score: wanted, extra: { acc: wanted } })
   })
 })
 
@@ -121,7 +121,7 @@ describe('math_dapo', () => {
     ['no answer', '5', '[INVALID]', false],
   ])('%j against %j', ([solution, truth, pred, correct]) => {
     const wanted = correct ? 1 : -1
-    expect(score('math_dapo', solution, truth)).toEqual({
+    expect(score('math_dapo', solution, truth)).toMatchObject({
       score: wanted,
       extra: { score: wanted, acc: correct, pred },
     })
@@ -199,7 +199,7 @@ describe('search_r1', () => {
     ['<answer>x</answer>'.repeat(11), 'x', 0.25, 1],
     [`<answer>x</answer>${'</answer>'.repeat(10)}`, 'x', 0.25, 1],
   ])('%j against %j', ([solution, target, em, subem]) => {
-    expect(score(search, solution, { target })).toEqual({ score: em, extra: { acc: em } })
+    expect(score(search, solution, { target })).toMatchObject({ score: em, extra: { acc: em } })
     expect(score(search, solution, { target }, { method: 'subem' }).score).toBe(subem)
     expect(score(search, solution, { target }, { method: 'strict' }).score).toBe(em)
   })
@@ -257,4 +257,21 @@ test('a kwarg that was not checked before fails the sample with the reason', () 
   const wrong = () => score(gsm8k, '#### 1', '1', { method: 'loose' })
   expect(wrong).toThrow(RuleInputError)
   expect(wrong).toThrow(/kwarg "method" of rule gsm8k/)
+})
+
+test.for<[source: string, solution: string, truth: unknown, extracted: string | null, why: string]>(
+  [
+    [gsm8k, '#### 1,234', '1234', '1234', 'equal'],
+    [gsm8k, '#### 5', '6', '5', 'different'],
+    [gsm8k, 'five', '5', null, 'no answer'],
+    [math, '\\boxed{\\frac12}', '\\frac{1}{2}', '\\frac12', 'equal'],
+    [math, 'five', '5', null, 'no boxed answer'],
+    ['math_dapo', 'Answer: 5 dollars', '5', '5', 'equal'],
+    ['math_dapo', 'five', '5', null, 'no answer'],
+    [search, '<answer> Paris </answer>', { target: 'Paris' }, 'Paris', 'equal'],
+    [search, '<answer>Rome</answer>', { target: 'Paris' }, 'Rome', 'different'],
+    [search, '<answer>x</answer>'.repeat(11), { target: 'x' }, 'x', 'equal, too many answer tags'],
+  ],
+)('%s of %j against %j read %j: %s', ([source, solution, truth, extracted, reason]) => {
+  expect(score(source, solution, truth)).toMatchObject({ extracted, reason })
 })

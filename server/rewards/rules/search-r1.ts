@@ -108,6 +108,7 @@ export const searchR1Rule = defineRule({
     const targets = targetsOf(groundTruth)
     const answer = extractTaggedAnswer(solutionStr)
     let score = 0
+    let reason = 'no answer'
     if (answer !== null) {
       const given = normalizeQaAnswer(answer)
       const isPart = options.method === 'subem'
@@ -116,9 +117,13 @@ export const searchR1Rule = defineRule({
         return isPart ? given.includes(accepted) : given === accepted
       })
       score = isRight ? options.score : options.format_score
-      if (isRight && !isPart && hasTooManyTags(solutionStr)) score /= 4
+      reason = isRight ? (isPart ? 'contained' : 'equal') : 'different'
+      if (isRight && !isPart && hasTooManyTags(solutionStr)) {
+        score /= 4
+        reason = 'equal, too many answer tags'
+      }
     }
-    return { score, extra: { acc: score } }
+    return { score, extra: { acc: score }, extracted: answer, reason }
   },
 })
 

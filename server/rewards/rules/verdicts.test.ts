@@ -6,7 +6,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { extractGsm8kAnswer } from './gsm8k.ts'
 import { lastBoxedExpression } from './math-boxed.ts'
-import { normalizeMath } from './math-equivalence.ts'
+import { isMathEquivalent, normalizeMath } from './math-equivalence.ts'
 import { overlongPenalty } from './overlong-penalty.ts'
 import { ruleForDataSource } from './registry.ts'
 import type { RuleResult } from './rule.ts'
@@ -165,6 +165,16 @@ describe.skipIf(!hasData)('golden vectors', () => {
   test('math_reward strip_string', () => {
     const pairs = golden.math_reward_strip_string as unknown as { a: string; b: string }[]
     for (const { a, b } of pairs) expect(normalizeMath(a), a).toBe(b)
+  })
+
+  test("MATH's own tests of equivalence", () => {
+    const rows = readLines<{ id: string; a: string; b: string; verl_math_reward_is_equiv: number }>(
+      'answer-equivalence/hendrycks_math_is_equiv.jsonl',
+    )
+    expect(rows).toHaveLength(16)
+    for (const { id, a, b, verl_math_reward_is_equiv: wanted } of rows) {
+      expect(isMathEquivalent(a, b), id).toBe(wanted === 1)
+    }
   })
 
   test('DAPO overlong penalty', () => {

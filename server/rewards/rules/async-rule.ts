@@ -1,0 +1,77 @@
+import type { z } from 'zod'
+import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+import {
+  explainKwargsError,
+  ownKwargs,
+  type RuleInput,
+  RuleInputError,
+  type RuleResult,
+} from './rule.ts'
+
+/** What a rule that asks a service may use. */
+export interface AsyncRuleContext {
+  /** Ends the rule's calls; it then rejects with the signal's reason. */
+  signal?: AbortSignal
+  /** For tests; the global one otherwise. */
+  fetch?: typeof fetch
+  /** Waits before a retry, milliseconds; for tests. Rejects when the signal aborts. */
+  sleep?: (ms: number, signal?: AbortSignal) => Promise<void>
+}
+
+/**
+ * A built-in scorer that asks a service: as `Rule`, but it takes its time, so it is never run where rules are run in
+ * one go.
+ */
+export interface AsyncRule {
+  name: string
+  title: string
+  dataSources: readonly string[]
+  kwargs: z.ZodObject
+  /**
+   * Scores one rollout.
+   * @throws RuleInputError as `Rule.score`; RuleServiceError when the service could not say; never a 0 instead
+   */
+  score(input: RuleInput, context: AsyncRuleContext): Promise<RuleResult>
+}
+
+/** The service that a rule asks could not say: the sample fails with `reason`. */
+export class RuleServiceError extends Error {
+  override readonly name = 'RuleServiceError'
+  readonly reason: SampleFailureReason
+
+  constructor(reason: SampleFailureReason, message: string) {
+    super(message)
+    this.reason = reason
+  }
+}
+
+/** Makes an async rule whose `score` gets its own kwargs parsed, with the defaults filled in. */
+export function defineAsyncRule<Options extends z.ZodObject>(definition: {
+  name: string
+  title: string
+  dataSources: readonly string[]
+  kwargs: Options
+  score(
+    input: RuleInput,
+    options: z.output<Options>,
+    context: AsyncRuleContext,
+  ): Promise<RuleResult>
+}): AsyncRule {
+  const { name, kwargs, score } = definition
+  const parsed = new WeakMap<object, z.output<Options>>()
+  const optionsOf = (given: Record<string, unknown>): z.output<Options> => {
+    const known = parsed.get(given)
+    if (known !== undefined) return known
+    const result = kwargs.safeParse(ownKwargs(kwargs, given))
+    if (!result.success) {
+      const { message, hint } = explainKwargsError(name, kwargs, result.error)
+      throw new RuleInputError(message, hint)
+    }
+    parsed.set(given, result.data)
+    return result.data
+  }
+  return {
+    ...definition,
+    score: async (input, context) => score(input, optionsOf(input.kwargs), context),
+  }
+}

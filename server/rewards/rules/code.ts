@@ -1,0 +1,252 @@
+import { z } from 'zod'
+import { defineAsyncRule } from './async-rule.ts'
+import { isRecord, RuleInputError, typeInWords, versionOption } from './rule.ts'
+import { CallLimit, runInSandbox, type SandboxOutcome } from './sandbox-fusion.ts'
+
+/** Cases that count, as upstream scores its data sources (`continuous`). */
+const countedCases = 10
+
+/** Characters of a program that are kept with its score. */
+const longestExtract = 2_000
+
+const hint =
+  'Rule code wants groundTruth as {"inputs": ["1 2"], "outputs": ["3"]}, or that as JSON text.'
+
+interface TestCases {
+  inputs: unknown[]
+  outputs: unknown[]
+  functionName: string | null
+  asserts: string[] | null
+}
+
+/**
+ * The program in a response: the last ```` ```python ```` block, else the first block of any kind without its language,
+ * else the whole response.
+ */
+export function extractProgram(response: string): string {
+  const python = response.lastIndexOf('```python')
+  if (python >= 0) {
+    const start = python + '```python'.length
+    const end = response.indexOf('```', start)
+    return response.slice(start, end < 0 ? undefined : end)
+  }
+  const open = response.indexOf('```')
+  if (open < 0) return response
+  const end = response.indexOf('```', open + 3)
+  const block = response.slice(open + 3, end < 0 ? undefined : end)
+  const line = block.indexOf('\n')
+  const isLanguage = line >= 0 && /^\p{L}+$/u.test(block.slice(0, line).trim())
+  return isLanguage ? block.slice(line + 1) : block
+}
+
+function testCasesOf(groundTruth: unknown): TestCases {
+  let truth = groundTruth
+  if (typeof truth === 'string') {
+    try {
+      truth = JSON.parse(truth)
+    } catch {
+      throw new RuleInputError('groundTruth is text, but not JSON', hint)
+    }
+  }
+  if (!isRecord(truth)) {
+    throw new RuleInputError(
+      `groundTruth is ${typeInWords(truth)}, rule code wants test cases`,
+      hint,
+    )
+  }
+  const { inputs, outputs, fn_name: functionName, assert_case: asserts } = truth
+  if (!Array.isArray(inputs) || !Array.isArray(outputs)) {
+    throw new RuleInputError('groundTruth holds no lists "inputs" and "outputs"', hint)
+  }
+  if (inputs.length !== outputs.length) {
+    throw new RuleInputError(
+      `groundTruth has ${inputs.length} inputs and ${outputs.length} outputs`,
+      hint,
+    )
+  }
+  // Upstream gives 0 to every program here.
+  if (inputs.length === 0) throw new RuleInputError('groundTruth has no test case', hint)
+  const isName = typeof functionName === 'string' && /^[A-Za-z_]\w*$/.test(functionName)
+  if (functionName !== undefined && functionName !== null && !isName) {
+    throw new RuleInputError('groundTruth.fn_name is no name of a function', hint)
+  }
+  if (asserts !== undefined && asserts !== null) {
+    const isFit = Array.isArray(asserts) && asserts.length === inputs.length
+    if (!isFit || asserts.some((one) => typeof one !== 'string')) {
+      throw new RuleInputError('groundTruth.assert_case is not one text for each input', hint)
+    }
+  }
+  return {
+    inputs,
+    outputs,
+    functionName: isName ? functionName : null,
+    asserts: (asserts as string[] | null | undefined) ?? null,
+  }
+}
+
+/**
+ * Calls the function or the method of `Solution` with the arguments that stand on standard input, one as JSON a line,
+ * and prints what it returns.
+ */
+function callingProgram(program: string, functionName: string): string {
+  return `${program}
+
+def _reward_call(_name):
+    import json, sys
+    _lines = sys.stdin.read()
+    _args = [json.loads(_line) for _line in _lines.split("\\n")] if _lines.strip() else []
+    _scope = globals()
+    if _name in _scope:
+        _function = _scope[_name]
+    else:
+        _function = getattr(_scope["Solution"](), _name)
+    _result = _function(*_args)
+    if _result is None or isinstance(_result, (dict, list, tuple, bool)):
+        print(json.dumps(_result))
+    else:
+        print(_result)
+
+if __name__ == "__main__":
+    _reward_call("${functionName}")
+`
+}
+
+/** Calls at once are counted for a sandbox over all batches of this process. */
+const limits = new Map<string, { most: number; limit: CallLimit }>()
+
+function limitOf(url: string, most: number): CallLimit {
+  const known = limits.get(url)
+  if (known?.most === most) return known.limit
+  const limit = new CallLimit(most)
+  limits.set(url, { most, limit })
+  return limit
+}
+
+function pythonText(value: unknown): string {
+  if (value === true) return 'True'
+  if (value === false) return 'False'
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}
+
+function withoutLastLines(text: string): string {
+  let end = text.length
+  while (end > 0 && text[end - 1] === '\n') end--
+  return text.slice(0, end)
+}
+
+/**
+ * Programs as upstream's `sandbox_fusion`: the share of the first ten test cases that pass. A program that does not
+ * compile, crashes, or takes too long fails its case; a sandbox that gives no verdict fails the sample.
+ */
+export const codeRule = defineAsyncRule({
+  name: 'code',
+  title: 'Code (in a sandbox)',
+  dataSources: ['codecontests', 'apps', 'codeforces', 'taco'],
+  kwargs: z.strictObject({
+    sandbox_fusion_url: z
+      .url({ protocol: /^https?$/ })
+      .nullable()
+      .default(null)
+      .describe('Where the sandbox runs code: http://host:8080/run_code'),
+    max_concurrent: z
+      .int()
+      .min(1)
+      .max(4_096)
+      .default(64)
+      .describe('Calls to the sandbox at once, a process'),
+    memory_limit_mb: z
+      .int()
+      .min(1)
+      .max(1_048_576)
+      .default(1_024)
+      .describe('Memory of a program, in MB'),
+    timeout: z
+      .number()
+      .min(0.1)
+      .max(600)
+      .default(10)
+      .describe('Seconds a program may compile, and again run'),
+    continuous: z
+      .boolean()
+      .default(true)
+      .describe('Whether the first ten test cases count, or else all of them'),
+    language: z
+      .string()
+      .default('python')
+      .describe('Language of the programs, as the sandbox calls it'),
+    version: versionOption,
+  }),
+  async score({ solutionStr, groundTruth }, options, context) {
+    const { inputs, outputs, functionName, asserts } = testCasesOf(groundTruth)
+    const url = options.sandbox_fusion_url
+    if (url === null) {
+      throw new RuleInputError(
+        'rule code has no sandbox to ask',
+        'Give kwargs.sandbox_fusion_url: the address of a SandboxFusion service, with /run_code.',
+      )
+    }
+    const program = extractProgram(solutionStr)
+    const limit = limitOf(url, options.max_concurrent)
+    const count = options.continuous ? Math.min(countedCases, inputs.length) : inputs.length
+    const run = (at: number, signal: AbortSignal): Promise<SandboxOutcome> => {
+      const asserted = asserts === null ? program : `${program}\n\n${asserts[at]}`
+      const isCalled = functionName !== null && options.language === 'python'
+      const input = inputs[at]
+      const job = {
+        code: isCalled ? callingProgram(asserted, functionName) : asserted,
+        language: options.language,
+        stdin: input === null || input === undefined ? null : pythonText(input),
+        timeoutS: options.timeout,
+        memoryLimitMb: options.memory_limit_mb,
+      }
+      return limit.run(() => runInSandbox(url, job, { ...context, signal }), signal)
+    }
+    const statuses = await eachCase(count, run, context.signal, (outcome, at) => {
+      if (outcome.status !== 'finished') return outcome.status
+      const wanted = outputs[at]
+      const isRight =
+        wanted === null ||
+        wanted === undefined ||
+        withoutLastLines(outcome.stdout) === withoutLastLines(pythonText(wanted))
+      return isRight ? 'passed' : 'wrong_answer'
+    })
+    const passed = statuses.filter((status) => status === 'passed').length
+    const score = passed / count
+    const reason = `${passed} of ${count} passed`
+    const extracted = program.slice(0, longestExtract)
+    const extra = { acc: score, passed, cases: count, statuses, extracted, reason }
+    return { score, extra, extracted, reason }
+  },
+})
+
+/**
+ * All cases at once; the limit of the sandbox says how many run. The first that gets no verdict ends the others, and so
+ * does a program that does not compile: it does not in any case.
+ */
+async function eachCase(
+  count: number,
+  run: (at: number, signal: AbortSignal) => Promise<SandboxOutcome>,
+  signal: AbortSignal | undefined,
+  judge: (outcome: SandboxOutcome, at: number) => string,
+): Promise<string[]> {
+  const stop = new AbortController()
+  const either = signal ? AbortSignal.any([signal, stop.signal]) : stop.signal
+  let broken: string | null = null
+  const statuses = await Promise.all(
+    Array.from({ length: count }, async (_, at) => {
+      try {
+        const outcome = await run(at, either)
+        if (outcome.status === 'compile_error') {
+          broken ??= outcome.status
+          stop.abort()
+        }
+        return judge(outcome, at)
+      } catch (error) {
+        if (broken !== null && !signal?.aborted) return broken
+        stop.abort(error)
+        throw error
+      }
+    }),
+  )
+  return broken === null ? statuses : statuses.map(() => broken as string)
+}

@@ -1,0 +1,59 @@
+import { z } from 'zod'
+import { gradeAnswer, lastBoxedContent } from './grade-answer.ts'
+import { Budget, OutOfBudget } from './math-verify/verify.ts'
+import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './rule.ts'
+
+/** CPU milliseconds of one comparison. */
+const deadlineMs = 100
+
+/** What is graded where a response has no box: upstream's own, and no ground truth. */
+const noAnswer = 'None'
+
+/**
+ * Whether a response is `<think>…</think>` and then a box, from its first character on. A box may be closed by any
+ * later brace, as upstream's pattern has it.
+ */
+export function hasThoughtAndBox(response: string): boolean {
+  if (!response.startsWith('<think>')) return false
+  const thought = response.indexOf('</think>', '<think>'.length)
+  const box = thought < 0 ? -1 : response.indexOf('\\boxed{', thought)
+  return box >= 0 && response.indexOf('}', box) >= 0
+}
+
+/** Geometry3K as upstream's `geo3k`: nine tenths for the right answer in the last box, one for the form. */
+export const geo3kRule = defineRule({
+  name: 'geo3k',
+  title: 'Geometry3K (answer and form)',
+  dataSources: ['hiyouga/geometry3k'],
+  kwargs: z.strictObject({
+    use_boxed: z
+      .boolean()
+      .default(true)
+      .describe('Whether the answer is in the last \\boxed{}, or else the whole response'),
+    format_score: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.1)
+      .describe('Share of the score that is for <think>…</think> and a box after it'),
+    version: versionOption,
+  }),
+  score({ solutionStr, groundTruth }, options) {
+    const wanted = groundTruthText('geo3k', groundTruth)
+    const extracted = options.use_boxed ? lastBoxedContent(solutionStr) : solutionStr.trim()
+    const format = hasThoughtAndBox(solutionStr) ? 1 : 0
+    let isRight: boolean
+    try {
+      isRight = gradeAnswer(extracted ?? noAnswer, wanted, new Budget(deadlineMs))
+    } catch (error) {
+      if (!(error instanceof OutOfBudget)) throw error
+      throw new RuleTimeoutError(`geo3k: the comparison was given up: ${error.message}`)
+    }
+    const accuracy = isRight ? 1 : 0
+    const score = (1 - options.format_score) * accuracy + options.format_score * format
+    const form = format === 1 ? 'form kept' : 'form not kept'
+    const answer = extracted === null ? 'no boxed answer' : isRight ? 'equal' : 'different'
+    const reason = `${answer}, ${form}`
+    return { score, extra: { acc: score, accuracy, format, extracted, reason }, extracted, reason }
+  },
+})

@@ -1,0 +1,228 @@
+import type { Budget } from './budget.ts'
+import { isName } from './latex-parser.ts'
+import { constantFactor, numbersEqual } from './numbers-equal.ts'
+import { NoValue } from './numeric.ts'
+import { realSetsEqual, solutionsOf } from './real-sets.ts'
+import {
+  isCollection,
+  isRelation,
+  isSame,
+  type Node,
+  negated,
+  type Relation,
+  type RelationOp,
+} from './tree.ts'
+
+type Chain = Extract<Node, { kind: 'chain' }>
+type Collection = Extract<Node, { kind: 'set' | 'tuple' }>
+
+/** Elements of two sets that are compared each with each. */
+const mostElements = 64
+
+const flipped: Record<RelationOp, RelationOp> = {
+  '=': '=',
+  '≠': '≠',
+  '<': '>',
+  '>': '<',
+  '≤': '≥',
+  '≥': '≤',
+}
+
+/** What of Math-Verify's options there is. */
+export interface EqualOptions {
+  /** Whether -2 ≤ x ≤ 7 is right where x ∈ [-2, 7] is asked for; the other way round it always is. */
+  allowSetRelation: boolean
+}
+
+/**
+ * Whether an answer is the one asked for. Not symmetric, as Math-Verify's `verify`: of `x = 5` only the value counts
+ * where a value is asked for, and a set in any order where a set is.
+ * @throws TooLarge, OutOfBudget
+ */
+export function answersEqual(
+  goldAnswer: Node,
+  answer: Node,
+  budget: Budget,
+  options: EqualOptions,
+): boolean {
+  budget.step()
+  let gold = asAssignment(goldAnswer)
+  let given = asAssignment(answer)
+  if (isEquation(given) && !isEquation(gold)) given = lastRelation(given).right
+  else if (isAssignment(gold) && !isEquation(given)) gold = lastRelation(gold).right
+
+  if (isRelation(gold) && isCollection(given)) gold = solutionsOf(gold) ?? gold
+  if (options.allowSetRelation && isRelation(given) && isCollection(gold)) {
+    given = solutionsOf(given) ?? given
+  }
+  if (isSame(gold, given)) return true
+  if (isRelation(gold) && isRelation(given)) return relationsEqual(gold, given, budget, options)
+  if (isCollection(gold) || isCollection(given)) {
+    return collectionsEqual(gold, given, budget, options)
+  }
+  if (isRelation(gold) || isRelation(given)) return false
+  const wordGold = wordOf(gold)
+  const wordGiven = wordOf(given)
+  const isWord = gold.kind === 'symbol' || given.kind === 'symbol'
+  if (isWord && wordGold !== null && wordGiven !== null) return wordGold === wordGiven
+  return numbersEqual(gold, given, budget)
+}
+
+/** `x = 2 + 3 = 5` as x = 5. */
+function asAssignment(node: Node): Node {
+  if (node.kind !== 'chain' || !isAssignment(node)) return node
+  return {
+    kind: 'relation',
+    op: '=',
+    left: node.parts[0]!.left,
+    right: node.parts.at(-1)!.right,
+  }
+}
+
+function isEquation(node: Node): node is Relation | Chain {
+  if (node.kind === 'chain') return node.parts.every(({ op }) => op === '=')
+  return node.kind === 'relation' && node.op === '='
+}
+
+function isAssignment(node: Node): node is Relation | Chain {
+  if (!isEquation(node)) return false
+  return isName(node.kind === 'chain' ? node.parts[0]!.left : node.left)
+}
+
+function lastRelation(node: Relation | Chain): Relation {
+  return node.kind === 'chain' ? node.parts.at(-1)! : node
+}
+
+/**
+ * The letters of a product of letters, or of a name: `\text{Evelyn}` is the word that `Evelyn` is in LaTeX, where each
+ * letter stands for itself.
+ */
+function wordOf(node: Node): string | null {
+  if (node.kind === 'symbol') return node.name.replaceAll(/[{}]|\\/g, '')
+  if (node.kind === 'constant') return node.name
+  if (node.kind !== 'product') return null
+  let word = ''
+  for (const part of node.parts) {
+    const letters = part.kind === 'symbol' || part.kind === 'constant' ? part.name : null
+    if (letters === null) return null
+    word += letters
+  }
+  return word
+}
+
+function relationsEqual(
+  gold: Relation | Chain,
+  given: Relation | Chain,
+  budget: Budget,
+  options: EqualOptions,
+): boolean {
+  if (gold.kind === 'chain' || given.kind === 'chain') {
+    if (gold.kind !== 'chain' || given.kind !== 'chain') return false
+    if (gold.parts.length !== given.parts.length) return false
+    const isEqual = (parts: readonly Relation[]) =>
+      gold.parts.every((part, at) => relationsEqual(part, parts[at]!, budget, options))
+    return isEqual(given.parts) || isEqual(given.parts.toReversed().map(turned))
+  }
+  if (gold.op === given.op) {
+    if (sidesEqual(gold, given, budget, options)) return true
+  } else if (gold.op === flipped[given.op] && sidesEqual(gold, turned(given), budget, options)) {
+    return true
+  }
+  return differencesProportional(gold, given, budget)
+}
+
+function turned({ op, left, right }: Relation): Relation {
+  return { kind: 'relation', op: flipped[op], left: right, right: left }
+}
+
+function sidesEqual(a: Relation, b: Relation, budget: Budget, options: EqualOptions): boolean {
+  return (
+    answersEqual(a.left, b.left, budget, options) && answersEqual(a.right, b.right, budget, options)
+  )
+}
+
+/** Two relations say the same where what is left of them less what is right is the same, but for a factor. */
+function differencesProportional(gold: Relation, given: Relation, budget: Budget): boolean {
+  const sides = [gold.left, gold.right, given.left, given.right]
+  if (sides.some((side) => isCollection(side) || isRelation(side))) return false
+  let factor: number | null
+  try {
+    factor = constantFactor(difference(gold), difference(given), budget)
+  } catch (error) {
+    if (error instanceof NoValue) return false
+    throw error
+  }
+  if (factor === null) return false
+  if (gold.op === '=' || gold.op === '≠') return gold.op === given.op
+  return factor > 0 ? gold.op === given.op : gold.op === flipped[given.op]
+}
+
+function difference({ left, right }: Relation): Node {
+  return { kind: 'sum', parts: [left, negated(right)] }
+}
+
+function collectionsEqual(gold: Node, given: Node, budget: Budget, options: EqualOptions): boolean {
+  const left: Node = isCollection(gold) ? gold : { kind: 'set', parts: [gold] }
+  const right: Node = isCollection(given) ? given : { kind: 'set', parts: [given] }
+  if (left.kind === 'interval' && right.kind === 'interval') {
+    return (
+      openAt(left.low, left.lowOpen) === openAt(right.low, right.lowOpen) &&
+      openAt(left.high, left.highOpen) === openAt(right.high, right.highOpen) &&
+      answersEqual(left.low, right.low, budget, options) &&
+      answersEqual(left.high, right.high, budget, options)
+    )
+  }
+  if (left.kind !== 'tuple' && right.kind !== 'tuple' && realSetsEqual(left, right, budget)) {
+    return true
+  }
+  if (left.kind === 'setOperation' && right.kind === 'setOperation' && left.op === right.op) {
+    return (
+      collectionsEqual(left.left, right.left, budget, options) &&
+      collectionsEqual(left.right, right.right, budget, options)
+    )
+  }
+  // (1, 2) reads as an interval; where the other side is a list of two it is the pair.
+  const goldList = asList(left, right)
+  const givenList = asList(right, left)
+  if (goldList === null || givenList === null) return false
+  if (goldList.parts.length !== givenList.parts.length) return false
+  if (goldList.parts.length > mostElements) return false
+  if (goldList.kind === 'set') return setsEqual(goldList, givenList, budget, options)
+  return goldList.parts.every((part, at) =>
+    answersEqual(part, givenList.parts[at]!, budget, options),
+  )
+}
+
+/** An end at infinity is open however it is written. */
+function openAt(end: Node, isOpen: boolean): boolean {
+  const isInfinite =
+    (end.kind === 'constant' && end.name === 'infinity') ||
+    (end.kind === 'product' &&
+      end.parts.some((part) => part.kind === 'constant' && part.name === 'infinity'))
+  return isOpen || isInfinite
+}
+
+function asList(node: Node, other: Node): Collection | null {
+  if (node.kind === 'set' || node.kind === 'tuple') return node
+  const isPair =
+    node.kind === 'interval' &&
+    node.lowOpen &&
+    node.highOpen &&
+    (other.kind === 'set' || other.kind === 'tuple')
+  return isPair ? { kind: 'tuple', parts: [node.low, node.high] } : null
+}
+
+/** Each element of one has one of the other, whatever the order. */
+function setsEqual(
+  gold: Collection,
+  given: Collection,
+  budget: Budget,
+  options: EqualOptions,
+): boolean {
+  const left = [...given.parts]
+  return gold.parts.every((part) => {
+    const at = left.findIndex((other) => answersEqual(part, other, budget, options))
+    if (at >= 0) left.splice(at, 1)
+    return at >= 0
+  })
+}

@@ -1,0 +1,160 @@
+/**
+ * Exact fractions of bounded size. `9^{9^9}` has 369 million digits: whatever would pass the bound is
+ * refused before it is computed, with `TooLarge`.
+ */
+
+/** A fraction in lowest terms; the denominator is positive. */
+export interface Rational {
+  readonly n: bigint
+  readonly d: bigint
+}
+
+/** A number or an expression beyond what is computed. */
+export class TooLarge extends Error {
+  override readonly name = 'TooLarge'
+}
+
+/** Bits of a numerator or denominator: 1000! has 8,530, and a product of two such takes 20 µs. */
+const mostBits = 16_384
+
+/** Digits of a number as written; the decimal form of `mostBits`. */
+const mostDigits = 4_900
+
+export const ZERO: Rational = { n: 0n, d: 1n }
+export const ONE: Rational = { n: 1n, d: 1n }
+
+/** n/d in lowest terms. @throws RangeError when d is 0; TooLarge */
+export function ratio(n: bigint, d: bigint): Rational {
+  if (d === 0n) throw new RangeError('division by zero')
+  if (d < 0n) return ratio(-n, -d)
+  const divisor = gcd(n < 0n ? -n : n, d)
+  const reduced = divisor === 1n ? { n, d } : { n: n / divisor, d: d / divisor }
+  if (bits(reduced.n) > mostBits || bits(reduced.d) > mostBits) {
+    throw new TooLarge(`a number of more than ${mostBits} bits`)
+  }
+  return reduced
+}
+
+/** A whole number. */
+export function whole(value: number | bigint): Rational {
+  return { n: BigInt(value), d: 1n }
+}
+
+/** Decimal text without a sign or separators: `12`, `1.5`, `.5`, `5.`. @throws TooLarge */
+export function decimal(text: string): Rational {
+  if (text.length > mostDigits) throw new TooLarge(`a number of ${text.length} digits`)
+  const point = text.indexOf('.')
+  if (point < 0) return { n: BigInt(text), d: 1n }
+  const digits = text.slice(0, point) + text.slice(point + 1)
+  return ratio(BigInt(digits === '' ? '0' : digits), 10n ** BigInt(text.length - point - 1))
+}
+
+export function add(a: Rational, b: Rational): Rational {
+  if (a.d === 1n && b.d === 1n) return ratio(a.n + b.n, 1n)
+  return ratio(a.n * b.d + b.n * a.d, a.d * b.d)
+}
+
+export function multiply(a: Rational, b: Rational): Rational {
+  return ratio(a.n * b.n, a.d * b.d)
+}
+
+export function negate(a: Rational): Rational {
+  return { n: -a.n, d: a.d }
+}
+
+/** @throws RangeError when b is 0 */
+export function divide(a: Rational, b: Rational): Rational {
+  return ratio(a.n * b.d, a.d * b.n)
+}
+
+/** a to a whole power. @throws TooLarge before anything large is computed; RangeError for 0 to a negative power */
+export function power(a: Rational, exponent: bigint): Rational {
+  if (exponent < 0n) return power(divide(ONE, a), -exponent)
+  const size = Math.max(bits(a.n), bits(a.d))
+  if (size > 1 && exponent > BigInt(mostBits)) throw new TooLarge(`a power of ${exponent}`)
+  if (size > 1 && (size - 1) * Number(exponent) > mostBits) throw new TooLarge('a large power')
+  if (size <= 1) {
+    // 0, 1 and -1: the exponent's size does not matter.
+    if (exponent === 0n) return ONE
+    return a.n < 0n && exponent % 2n === 0n ? ONE : a
+  }
+  return { n: a.n ** exponent, d: a.d ** exponent }
+}
+
+export function compare(a: Rational, b: Rational): number {
+  const left = a.n * b.d
+  const right = b.n * a.d
+  return left < right ? -1 : left > right ? 1 : 0
+}
+
+export function isWhole(a: Rational): boolean {
+  return a.d === 1n
+}
+
+/** The nearest double; infinite where it has none. */
+export function toNumber(a: Rational): number {
+  const top = Number(a.n)
+  const bottom = Number(a.d)
+  if (Number.isFinite(top) && Number.isFinite(bottom)) return top / bottom
+  // Both may be beyond a double while their quotient is not.
+  const shift = BigInt(Math.max(bits(a.n), bits(a.d)) - 1000)
+  const scaled = Number(a.n >> shift) / Number(a.d >> shift)
+  return Number.isNaN(scaled) ? Number.POSITIVE_INFINITY : scaled
+}
+
+/** Rounded half to even at so many decimals, as a whole number of the last decimal's unit. */
+export function roundedUnits(a: Rational, decimals: number): bigint {
+  const scaled = a.n * 10n ** BigInt(decimals)
+  const down = floorDivide(scaled, a.d)
+  const rest = 2n * (scaled - down * a.d)
+  if (rest > a.d || (rest === a.d && down % 2n !== 0n)) return down + 1n
+  return down
+}
+
+/** The largest whole number not above it. */
+export function floor(a: Rational): bigint {
+  return floorDivide(a.n, a.d)
+}
+
+/** The root when it is a fraction: 9/4 → 3/2; null when it is not, or not real. */
+export function exactRoot(a: Rational, degree: number): Rational | null {
+  if (a.n < 0n) {
+    if (degree % 2 === 0) return null
+    const root = exactRoot(negate(a), degree)
+    return root === null ? null : negate(root)
+  }
+  const n = wholeRoot(a.n, degree)
+  const d = n === null ? null : wholeRoot(a.d, degree)
+  return n === null || d === null ? null : { n, d }
+}
+
+export function gcd(a: bigint, b: bigint): bigint {
+  let x = a < 0n ? -a : a
+  let y = b < 0n ? -b : b
+  while (y !== 0n) [x, y] = [y, x % y]
+  return x
+}
+
+function wholeRoot(value: bigint, degree: number): bigint | null {
+  if (value < 2n) return value
+  const power = BigInt(degree)
+  let guess = 1n << BigInt(Math.ceil(bits(value) / degree))
+  // Newton from above: it comes down and stops at the floor of the root.
+  for (;;) {
+    const next = ((power - 1n) * guess + value / guess ** (power - 1n)) / power
+    if (next >= guess) break
+    guess = next
+  }
+  return guess ** power === value ? guess : null
+}
+
+function floorDivide(a: bigint, b: bigint): bigint {
+  const quotient = a / b
+  return a % b !== 0n && a < 0n ? quotient - 1n : quotient
+}
+
+function bits(value: bigint): number {
+  if (value < 0n) return bits(-value)
+  if (value < 1n << 52n) return value === 0n ? 0 : Math.floor(Math.log2(Number(value))) + 1
+  return (value.toString(16).length - 1) * 4 + 4
+}

@@ -1,0 +1,209 @@
+import { parseArithmetic } from './arithmetic.ts'
+import { Budget, OutOfBudget } from './budget.ts'
+import { type AnswerKind, type Candidate, candidateGroups } from './candidates.ts'
+import type { EnvironmentRun } from './environments.ts'
+import { answersEqual, type EqualOptions } from './equal.ts'
+import { longestAnswer, parseLatex } from './latex-parser.ts'
+import { NotReadable } from './lexer.ts'
+import { normalizeLatex } from './normalize-latex.ts'
+import * as rational from './rational.ts'
+import type { Node } from './tree.ts'
+
+/** Characters at the end of a text that are looked at: some 16,000 tokens after which nothing stands but the answer. */
+const longestText = 65_536
+
+/** Places of a text that are tried; of 2,311 real ones 11 is the most that one needed. */
+const mostCandidates = 64
+
+/** What a text gives for an answer. */
+export interface Extracted {
+  /** As it stands, normalised; null where nothing was found. */
+  text: string | null
+  /** What it reads as; null where no place of the text reads as an answer. */
+  value: Node | null
+  /** The first place tried, as text: what counts where neither side can be read. */
+  fallback: string | null
+  /** Some place of the text was beyond the bounds. */
+  isTooLarge: boolean
+}
+
+/** What was compared, and what came of it. */
+export interface Verdict {
+  correct: boolean
+  /** The answer found in the response. */
+  extracted: string | null
+  reason: VerdictReason
+}
+
+/**
+ * `equal`, `different`; `same_text`: by text, one side or both could not be read; `no_answer`: the response has
+ * none; `not_readable`: it has one that is no mathematics; `too_large`: beyond the bounds, so not compared.
+ */
+export type VerdictReason =
+  | 'equal'
+  | 'different'
+  | 'same_text'
+  | 'no_answer'
+  | 'not_readable'
+  | 'too_large'
+
+/**
+ * Finds the answer of a text and reads it.
+ * @throws OutOfBudget
+ */
+export function extractAnswer(
+  text: string,
+  kinds: readonly AnswerKind[],
+  budget: Budget,
+): Extracted {
+  const end = text.length > longestText ? text.slice(-longestText) : text
+  const result: Extracted = { text: null, value: null, fallback: null, isTooLarge: false }
+  let tried = 0
+  for (const group of candidateGroups(end, kinds)) {
+    for (const candidate of group) {
+      budget.check()
+      if (++tried > mostCandidates) return result
+      const read = readCandidate(end, candidate, budget, result)
+      if (read.text !== '') result.fallback ??= read.text
+      if (read.value !== null) return { ...result, text: read.text, value: read.value }
+    }
+  }
+  return { ...result, text: result.fallback }
+}
+
+interface Read {
+  text: string
+  value: Node | null
+}
+
+function readCandidate(
+  text: string,
+  candidate: Candidate,
+  budget: Budget,
+  result: Extracted,
+): Read {
+  switch (candidate.kind) {
+    case 'latex':
+      return readRun(text, candidate.run, budget, result)
+    case 'box':
+      return readLatex(text.slice(candidate.start, candidate.end), 'last', false, budget, result)
+    default: {
+      const { number, arithmetic, isPercent } = candidate.match
+      if (arithmetic !== null) {
+        if (arithmetic.length > longestAnswer) return { text: '', value: null }
+        const value = attempt(() => parseArithmetic(arithmetic, budget), result)
+        return { text: arithmetic.trim(), value }
+      }
+      const digits = number!
+      const value = attempt(() => numberFrom(digits, isPercent), result)
+      return { text: digits, value }
+    }
+  }
+}
+
+function numberFrom(digits: string, isPercent: boolean): Node {
+  const isNegative = digits.startsWith('-')
+  const size = rational.decimal(isNegative ? digits.slice(1) : digits)
+  const value = isNegative ? rational.negate(size) : size
+  return {
+    kind: 'number',
+    value: isPercent ? rational.divide(value, rational.whole(100)) : value,
+    isDecimal: digits.includes('.'),
+  }
+}
+
+/** One environment; of several, the set of what they hold. */
+function readRun(text: string, run: EnvironmentRun, budget: Budget, result: Extracted): Read {
+  const reads = run.parts.map((part) =>
+    readLatex(text.slice(part.from, part.to), 'all', part.isPercent, budget, result),
+  )
+  const [first] = reads as [Read]
+  if (reads.length === 1 || reads.some((read) => read.value === null)) return first
+  const parts = reads.flatMap(({ value }) => (value!.kind === 'set' ? value!.parts : [value!]))
+  return { text: reads.map((read) => read.text).join(' and '), value: { kind: 'set', parts } }
+}
+
+function readLatex(
+  latex: string,
+  boxes: 'all' | 'last',
+  isPercent: boolean,
+  budget: Budget,
+  result: Extracted,
+): Read {
+  const text = normalizeLatex(latex, boxes)
+  if (text === null) {
+    result.isTooLarge = true
+    return { text: '', value: null }
+  }
+  const value = attempt(() => {
+    try {
+      return parseLatex(text, budget)
+    } catch (error) {
+      const last = error instanceof NotReadable ? lastSide(text) : null
+      if (last === null) throw error
+      return parseLatex(last, budget)
+    }
+  }, result)
+  if (value === null || !isPercent) return { text, value }
+  const hundredth: Node = { kind: 'number', value: rational.ratio(1n, 100n), isDecimal: false }
+  if (value.kind === 'number') {
+    const share = rational.divide(value.value, rational.whole(100))
+    return { text, value: { ...value, value: share } }
+  }
+  return { text, value: { kind: 'product', parts: [value, hundredth] } }
+}
+
+/** Of `a = b = 5`, where a or b cannot be read, the last side; null where there are not two signs. */
+function lastSide(latex: string): string | null {
+  if (latex.includes(',') || latex.includes(';')) return null
+  const sides = latex.split(/(?<![\\<!>])=/)
+  return sides.length > 2 ? sides.at(-1)! : null
+}
+
+function attempt(read: () => Node, result: Extracted): Node | null {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof NotReadable) return null
+    if (error instanceof rational.TooLarge) {
+      result.isTooLarge = true
+      return null
+    }
+    throw error
+  }
+}
+
+/**
+ * Compares what two texts give for an answer.
+ * @throws OutOfBudget
+ */
+export function compareAnswers(
+  gold: Extracted,
+  given: Extracted,
+  budget: Budget,
+  options: EqualOptions,
+): Verdict {
+  const extracted = given.text
+  if (given.value === null && given.fallback === null) {
+    const reason = given.isTooLarge ? 'too_large' : 'no_answer'
+    return { correct: false, extracted, reason }
+  }
+  let isTooLarge = given.value === null && given.isTooLarge
+  if (gold.value !== null && given.value !== null) {
+    try {
+      if (answersEqual(gold.value, given.value, budget, options)) {
+        return { correct: true, extracted, reason: 'equal' }
+      }
+    } catch (error) {
+      if (!(error instanceof rational.TooLarge)) throw error
+      isTooLarge = true
+    }
+  }
+  if (gold.fallback !== null && gold.fallback !== '' && gold.fallback === given.fallback) {
+    return { correct: true, extracted, reason: 'same_text' }
+  }
+  if (isTooLarge) return { correct: false, extracted, reason: 'too_large' }
+  return { correct: false, extracted, reason: given.value === null ? 'not_readable' : 'different' }
+}
+
+export { Budget, OutOfBudget }
