@@ -4,7 +4,8 @@
  * rule is caught at 64 KB, before it takes minutes.
  */
 import { expect, test } from 'vitest'
-import { ruleForDataSource } from './registry.ts'
+import { verifyMath } from './math-verify.ts'
+import { ruleByName, ruleForDataSource } from './registry.ts'
 
 const lengths = [16_384, 65_536, 262_144, 1_048_576]
 
@@ -16,6 +17,7 @@ const mostGrowth = 11
 
 interface Adversarial {
   title: string
+  /** A data source with a rule, or a rule's name. */
   dataSource: string
   kwargs?: Record<string, unknown>
   /** The repeated part. */
@@ -115,11 +117,68 @@ const cases: Adversarial[] = [
     truth: () => ({ target: 'x z' }),
     wanted: 0,
   })),
+  ...[
+    '$',
+    '$$',
+    '$\\$',
+    '$x$ ',
+    '$x$, ',
+    '\\[',
+    '\\(',
+    ' [',
+    '\\boxed{',
+    '\\boxed{x}',
+    '\\boxed{x} and ',
+    '\\frac{',
+    '{',
+    ' ',
+    '=',
+    '= ',
+    '1+',
+    '**',
+    'x %',
+    'answer',
+    'Answer: ',
+    'final answer is ',
+    'The final answer is $x$. ',
+    'x\n',
+  ].map((unit) => ({
+    title: `math_verify: ${JSON.stringify(unit)}`,
+    dataSource: 'math_verify',
+    unit,
+    truth: () => 'y',
+    wanted: 0,
+  })),
+  ...['x ', '(', '\\frac1', '9^', '{', 'x,', '\\text{', '|'].map((unit) => ({
+    title: `math_verify: a box full of ${JSON.stringify(unit)}`,
+    dataSource: 'math_verify',
+    unit,
+    wrap: (units: string) => `\\boxed{${units}}`,
+    truth: () => 'y',
+    wanted: 0,
+  })),
+  ...['answer is', 'is ', '= ', '. ', '\\boxed{', '\\boxed', '\n', '\\fbox{x}', 'İ is '].map(
+    (unit) => ({
+      title: `prime_math: ${JSON.stringify(unit)}`,
+      dataSource: 'numina_cn_k12',
+      unit,
+      truth: () => '7',
+      wanted: 0,
+    }),
+  ),
+  ...['<think>', '</think>', '<think></think>', '\\boxed{', '}', '\\boxed{x}'].map((unit) => ({
+    title: `geo3k: ${JSON.stringify(unit)}`,
+    dataSource: 'hiyouga/geometry3k',
+    unit,
+    wrap: (units: string) => `x${units}`,
+    truth: () => '7',
+    wanted: 0,
+  })),
 ]
 
 test.for(cases)('$title', { timeout: 60_000 }, (given) => {
   const { dataSource, kwargs = {}, unit, wrap, truth, wanted } = given
-  const rule = ruleForDataSource(dataSource)!
+  const rule = ruleForDataSource(dataSource) ?? ruleByName(dataSource)!
   let before = Number.POSITIVE_INFINITY
   for (const length of lengths) {
     const units = unit.repeat(Math.ceil(length / unit.length))
@@ -149,3 +208,96 @@ function cpuMs(work: () => void): number {
   }
   return least
 }
+
+/**
+ * Answers as long as are read at all, of what makes parsers slow. Nearly four times the length may take nearly eleven
+ * times as long, and no answer may take many steps of what it is allowed.
+ */
+test.for(
+  [
+    ...[
+      '(',
+      '[',
+      '{',
+      '|',
+      '{|',
+      '{|x',
+      '|x',
+      'a|b',
+      '\\left|',
+      '\\left(',
+      '\\frac{1}{',
+      '\\frac1',
+      '\\sqrt{',
+    ],
+    ...[
+      '-',
+      '1+',
+      'x',
+      'x+',
+      '9^',
+      '9^{',
+      '^',
+      '_',
+      'x_{',
+      '\\sin',
+      '\\log_',
+      'f(',
+      '1,',
+      '(1,2),',
+      '\\pm',
+      '1\\pm',
+    ],
+    ...[
+      '=',
+      '<',
+      'x=',
+      '1<',
+      '\\cup',
+      '[1,2]\\cup',
+      '\\{1\\},',
+      '\\begin{pmatrix}',
+      '1&',
+      '\\\\',
+      '!',
+      '5!',
+      '%',
+    ],
+    ...[
+      '\\text{',
+      '\\text{a}',
+      '\\binom{9}{',
+      '(a+b)',
+      '(a+b)^{40}',
+      '\\overline{',
+      '0.\\overline{3}',
+      '123 456 ',
+    ],
+    ...[
+      '1/7+',
+      '\\sqrt2+',
+      '\\lfloor',
+      '\\max(',
+      'and ',
+      'percent',
+      '\\ ',
+      ' sqrt(',
+      '^(',
+      '1:',
+      'cm ',
+      '\\circ',
+    ],
+  ].map((unit) => ({ unit })),
+)('math_verify: an answer of $unit against its like', { timeout: 60_000 }, ({ unit }) => {
+  let before = Number.POSITIVE_INFINITY
+  for (const length of [500, 1_900]) {
+    const answer = unit.repeat(Math.ceil(length / unit.length)).slice(0, length)
+    const spent = cpuMs(() => {
+      verifyMath(`\\boxed{1+${answer}}`, `1+${answer}+0`, { deadlineMs: 5_000 })
+    })
+    expect(spent, `${length} characters after ${before} ms`).toBeLessThan(
+      mostGrowth * Math.max(before, noiseMs),
+    )
+    before = spent
+  }
+})

@@ -1,0 +1,303 @@
+/** The code rule against a sandbox of the test's own, over HTTP. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { RuleServiceError } from './async-rule.ts'
+import { codeRule, extractProgram } from './code.ts'
+import { RuleInputError } from './rule.ts'
+
+interface Job {
+  code: string
+  stdin: string | null
+  compile_timeout: number
+  run_timeout: number
+  memory_limit_MB: number
+  language: string
+  files: object
+  fetch_files: unknown[]
+}
+
+const finished = (stdout: string) => ({
+  status: 'Success',
+  run_result: { status: 'Finished', stdout, stderr: '', return_code: 0, execution_time: 0.01 },
+})
+
+/** What the sandbox answers; it "runs" a program by looking at it. */
+let answer: (job: Job, response: ServerResponse) => unknown
+let jobs: Job[]
+let open: Set<ServerResponse>
+let mostOpen: number
+let sandbox: Server
+let url: string
+
+beforeAll(async () => {
+  sandbox = createServer(async (request: IncomingMessage, response: ServerResponse) => {
+    let body = ''
+    for await (const chunk of request) body += chunk
+    const job = JSON.parse(body) as Job
+    jobs.push(job)
+    open.add(response)
+    mostOpen = Math.max(mostOpen, open.size)
+    // Of this test: it may close in the next.
+    const mine = open
+    response.on('close', () => mine.delete(response))
+    const reply = await answer(job, response)
+    if (reply === undefined) return
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify(reply))
+  })
+  await new Promise<void>((resolve) => sandbox.listen(0, '127.0.0.1', resolve))
+  url = `http://127.0.0.1:${(sandbox.address() as AddressInfo).port}/run_code`
+})
+afterAll(() => {
+  sandbox.closeAllConnections()
+  sandbox.close()
+})
+beforeEach(() => {
+  jobs = []
+  open = new Set()
+  mostOpen = 0
+  answer = (job) => finished(`${job.stdin}!\n`)
+})
+
+const program = 'Here:\n```python\nprint(input() + "!")\n```\nDone.'
+const truth = { inputs: ['a', 'b', 'c', 'd'], outputs: ['a!', 'b!\n', 'c?', 'd!'] }
+/** Of one case, where calls of a test that ended must not reach the next. */
+const one = { inputs: ['a'], outputs: ['a!'] }
+const noWait = async () => {}
+
+function score(
+  solutionStr: string,
+  groundTruth: unknown,
+  kwargs: Record<string, unknown> = {},
+  signal?: AbortSignal,
+) {
+  const input = {
+    dataSource: 'apps',
+    solutionStr,
+    groundTruth,
+    extraInfo: {},
+    kwargs: { sandbox_fusion_url: url, ...kwargs },
+  }
+  return codeRule.score(input, { sleep: noWait, ...(signal ? { signal } : {}) })
+}
+
+describe('scores', () => {
+  test('the share of the cases that pass, and says which', async () => {
+    expect(await score(program, truth)).toEqual({
+      score: 0.75,
+      extra: {
+        acc: 0.75,
+        passed: 3,
+        cases: 4,
+        statuses: ['passed', 'passed', 'wrong_answer', 'passed'],
+        extracted: '\nprint(input() + "!")\n',
+        reason: '3 of 4 passed',
+      },
+      extracted: '\nprint(input() + "!")\n',
+      reason: '3 of 4 passed',
+    })
+    expect(jobs[0]).toEqual({
+      compile_timeout: 10,
+      run_timeout: 10,
+      code: '\nprint(input() + "!")\n',
+      stdin: expect.stringMatching(/^[abcd]$/),
+      memory_limit_MB: 1024,
+      language: 'python',
+      files: {},
+      fetch_files: [],
+    })
+  })
+
+  test('ten cases count, or all of them where that is asked for', async () => {
+    const many = {
+      inputs: Array.from({ length: 20 }, (_, at) => String(at)),
+      outputs: Array.from({ length: 20 }, (_, at) => (at < 10 ? `${at}!` : 'no')),
+    }
+    expect((await score(program, many)).score).toBe(1)
+    expect(jobs).toHaveLength(10)
+    expect((await score(program, many, { continuous: false })).score).toBe(0.5)
+  })
+
+  test('test cases as JSON text, limits and language from the kwargs', async () => {
+    const kwargs = { memory_limit_mb: 256, timeout: 3, language: 'cpp' }
+    expect((await score(program, JSON.stringify(truth), kwargs)).score).toBe(0.75)
+    expect(jobs[0]).toMatchObject({
+      memory_limit_MB: 256,
+      compile_timeout: 3,
+      run_timeout: 3,
+      language: 'cpp',
+    })
+  })
+
+  test('a function is called with the arguments that stand on the lines', async () => {
+    await score('def add(a, b): return a + b', { inputs: ['1\n2'], outputs: ['3'], fn_name: 'add' })
+    expect(jobs[0]?.code).toMatch(
+      /^def add\(a, b\): return a \+ b\n(?:.|\n)*_reward_call\("add"\)\n$/,
+    )
+    expect(jobs[0]?.stdin).toBe('1\n2')
+    await score('x = 1', { inputs: [null], outputs: [null], assert_case: ['assert x == 1'] })
+    expect(jobs[1]).toMatchObject({ code: 'x = 1\n\nassert x == 1', stdin: null })
+  })
+
+  test.for<[status: string, reply: object]>([
+    [
+      'runtime_error',
+      { status: 'Failed', run_result: { status: 'Finished', return_code: 1, stderr: 'boom' } },
+    ],
+    ['runtime_error', { status: 'Failed', run_result: { status: 'Error' } }],
+    ['timeout', { status: 'Failed', run_result: { status: 'TimeLimitExceeded' } }],
+    ['compile_error', { status: 'Failed', compile_result: { status: 'Finished', return_code: 1 } }],
+    ['compile_timeout', { status: 'Failed', compile_result: { status: 'TimeLimitExceeded' } }],
+  ])('%s is a case that fails', async ([status, reply]) => {
+    answer = () => reply
+    const { score: given, extra } = await score(program, truth)
+    expect(given).toBe(0)
+    expect(extra.statuses).toEqual([status, status, status, status])
+  })
+
+  test('a program that does not compile is not run on', async () => {
+    answer = () => ({ status: 'Failed', compile_result: { status: 'Error' } })
+    const many = { inputs: new Array(10).fill('1'), outputs: new Array(10).fill('1') }
+    expect((await score(program, many, { max_concurrent: 1 })).extra.statuses).toEqual(
+      new Array(10).fill('compile_error'),
+    )
+    expect(jobs).toHaveLength(1)
+  })
+})
+
+describe('a sandbox that gives no verdict fails the sample, never a 0', () => {
+  test('a 504 is tried three times', async () => {
+    let calls = 0
+    const waits: number[] = []
+    answer = (job, response) => {
+      if (++calls < 3) {
+        response.statusCode = 504
+        return { busy: true }
+      }
+      return finished(`${job.stdin}!`)
+    }
+    const input = {
+      dataSource: 'apps',
+      solutionStr: program,
+      groundTruth: one,
+      extraInfo: {},
+      kwargs: { sandbox_fusion_url: url },
+    }
+    const sleep = async (ms: number) => void waits.push(ms)
+    expect((await codeRule.score(input, { sleep })).score).toBe(1)
+    expect(waits).toEqual([1_000, 2_000])
+    calls = Number.NEGATIVE_INFINITY
+    await expect(codeRule.score(input, { sleep })).rejects.toMatchObject({ reason: 'timeout' })
+  })
+
+  test.for<[reason: string, status: number, reply: unknown]>([
+    ['transport', 500, { detail: 'out of order' }],
+    ['rejected', 422, { detail: 'no such language' }],
+    ['unparseable', 200, 'a page of HTML'],
+    ['unparseable', 200, { result: 'ok' }],
+    ['transport', 200, { status: 'SandboxError', message: 'no room' }],
+    ['transport', 200, { status: 'Success', run_result: { status: 'Running' } }],
+    ['transport', 200, { status: 'Failed' }],
+  ])('%s: %d %j', async ([reason, status, reply]) => {
+    answer = (_, response) => {
+      response.statusCode = status
+      return reply
+    }
+    const scored = score(program, one)
+    await expect(scored).rejects.toBeInstanceOf(RuleServiceError)
+    await expect(scored).rejects.toMatchObject({ reason })
+  })
+
+  test('one that is not there', async () => {
+    const scored = score(program, one, { sandbox_fusion_url: 'http://127.0.0.1:1/run_code' })
+    await expect(scored).rejects.toMatchObject({ reason: 'transport' })
+  })
+
+  test('one that breaks off', async () => {
+    answer = (_, response) => {
+      response.write('{"status":')
+      response.destroy()
+    }
+    await expect(score(program, one)).rejects.toMatchObject({ reason: 'transport' })
+  })
+})
+
+test('no more calls at once than the limit, over all samples', async () => {
+  let release: () => void = () => {}
+  const gate = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  let waiting = 0
+  const full = new Promise<void>((resolve) => {
+    answer = async (job) => {
+      if (++waiting === 3) resolve()
+      await gate
+      return finished(`${job.stdin}!`)
+    }
+  })
+  const scored = [1, 2, 3, 4].map(() => score(program, truth, { max_concurrent: 3 }))
+  await full
+  expect(open.size).toBe(3)
+  release()
+  for (const { score: given } of await Promise.all(scored)) expect(given).toBe(0.75)
+  expect(mostOpen).toBe(3)
+  expect(jobs).toHaveLength(16)
+})
+
+test('an abort ends the calls that run and those that wait', async () => {
+  const stop = new AbortController()
+  const started = new Promise<void>((resolve) => {
+    answer = () => {
+      resolve()
+      return new Promise(() => {})
+    }
+  })
+  const scored = score(program, truth, { max_concurrent: 1 }, stop.signal)
+  await started
+  stop.abort(new Error('the batch ended'))
+  await expect(scored).rejects.toThrow('the batch ended')
+  expect(jobs).toHaveLength(1)
+  // Its places are free again.
+  answer = (job) => finished(`${job.stdin}!`)
+  expect((await score(program, truth, { max_concurrent: 1 })).score).toBe(0.75)
+})
+
+test.for<[response: string, program: string]>([
+  ['```python\na\n```\n```python\nb\n```', '\nb\n'],
+  ['```python\nopen end', '\nopen end'],
+  ['```\na\n```', '\na\n'],
+  ['```cpp\nint a;\n```', 'int a;\n'],
+  ['```c++\nint a;\n```', 'c++\nint a;\n'],
+  ['``` one line ```', ' one line '],
+  ['print(1)', 'print(1)'],
+])('the program in %j is %j', ([response, wanted]) => {
+  expect(extractProgram(response)).toBe(wanted)
+})
+
+test('test cases that cannot be used are an error, never a 0', async () => {
+  const wrong = [
+    undefined,
+    null,
+    'no JSON',
+    [],
+    {},
+    { inputs: ['1'] },
+    { inputs: ['1'], outputs: [] },
+    { inputs: [], outputs: [] },
+    { inputs: ['1'], outputs: ['1'], fn_name: 'f"); import os; ("' },
+    { inputs: ['1'], outputs: ['1'], assert_case: [] },
+  ]
+  for (const groundTruth of wrong) {
+    await expect(score(program, groundTruth), JSON.stringify(groundTruth)).rejects.toThrow(
+      RuleInputError,
+    )
+  }
+  expect(jobs).toEqual([])
+  await expect(score(program, truth, { sandbox_fusion_url: null })).rejects.toThrow(
+    'has no sandbox to ask',
+  )
+  await expect(score(program, truth, { sandbox_fusion_url: 'file:///etc' })).rejects.toThrow(
+    RuleInputError,
+  )
+})
