@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { Pool } from 'undici'
 import { startSimulatedServers } from '../examples/simulated-rm/process.ts'
 import { type Bench, type Emit, withBench } from './harness.ts'
@@ -24,8 +25,19 @@ export async function measureProxy(emit: Emit): Promise<void> {
     await calls(ways.direct, bodies, WARM_UP_MS)
     await calls(ways.proxied, bodies, WARM_UP_MS)
 
+    const { pids } = await bench.service.health()
+    const cpu = cpuMs(pids.server)
     const full = await inTurn(ways, bodies)
-    emit({ name: 'proxy.rate', ...told(full), ratio: rounded(ratioOf(full), 3) })
+    const proxied = full.reduce(
+      (sum, { proxied }) => sum + proxied.perSecond * (ROUND_MS / 1_000),
+      0,
+    )
+    emit({
+      name: 'proxy.rate',
+      ...told(full),
+      ratio: rounded(ratioOf(full), 3),
+      serviceCpuUsACall: rounded(((cpuMs(pids.server) - cpu) * 1_000) / proxied, 1),
+    })
 
     await bench.setRm({ delay: SERVICE, delayBy: 'arrival' })
     const timed = await inTurn(ways, bodies)
@@ -44,6 +56,12 @@ export async function measureProxy(emit: Emit): Promise<void> {
     })
     await measureStream(bench, emit)
   })
+}
+
+/** CPU time a process has used, in ms; Linux counts it in hundredths of a second. */
+function cpuMs(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
+  return (Number(fields[11]) + Number(fields[12])) * 10
 }
 
 interface Round {

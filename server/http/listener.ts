@@ -34,8 +34,9 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
     const given = req.headers['x-request-id']
     const requestId =
       typeof given === 'string' && /^[\w.-]{1,64}$/.test(given) ? given : randomUUID()
-    res.setHeader('x-request-id', requestId)
     const path = (req.url ?? '/').split('?', 1)[0] as string
+    // The router address writes it with all the others at once: a head begun so costs twice as much.
+    if (!isRouterPath(path)) res.setHeader('x-request-id', requestId)
     void route(path, req, res, requestId).catch((error) => {
       if (isRouterPath(path)) refuseProxied(res, error, requestId)
       else refuse(res, error, requestId, null)
@@ -74,6 +75,13 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
       if (!routes.proxy)
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
       return routes.proxy(req, res, requestId)
+    }
+    // Pages are read; whoever posts elsewhere means a path that is not there, and wants no page.
+    if (req.method !== 'GET' && req.method !== 'HEAD') {
+      throw new RewardOpsError(
+        'not_found',
+        `There is nothing to ${req.method} at ${path.slice(0, 100)}.`,
+      )
     }
     if (!routes.pages) {
       throw new RewardOpsError(

@@ -6,8 +6,8 @@ import { classifyCallError } from '../../router/call-error.ts'
 import type { RewardRouter, RouterSlot, SlotEnd, SlotRefusal } from '../../router/router-types.ts'
 import { endOf, isAborted, isFailure, MAX_ATTEMPTS, withoutKey } from './answer-verdict.ts'
 import { type BodyFacts, readBodyFacts } from './body-facts.ts'
-import { findSlot } from './find-slot.ts'
-import { requestHeaders, setResponseHeaders } from './headers.ts'
+import { findSlot, type SlotSearch } from './find-slot.ts'
+import { requestHeaders, responseHeaders, soundHeaders } from './headers.ts'
 import type { ModelDirectory } from './model-directory.ts'
 import { ClientGone, readBody } from './read-body.ts'
 import { refuseProxied } from './refusal.ts'
@@ -28,6 +28,10 @@ const BYTES_PER_TOKEN = 3.6
 const REPLY_TOKENS = 256
 /** Bytes of a body that its key is made of. */
 const KEY_BYTES = 512
+
+/** Unused ones, for the next requests: making one, and the router's listener on it, costs 4 µs. */
+const STOPS: AbortController[] = []
+const STOPS_KEPT = 256
 
 const HEADER_TEXT = /^[\x20-\x7e]*$/
 
@@ -51,20 +55,23 @@ type Halt = 'gone' | 'expired' | 'idle'
  *
  * A client that goes away, a deadline and a silent server halt it at any point. Its slot is released once on every way.
  */
-export class Exchange implements CallOwner {
+export class Exchange implements CallOwner, SlotSearch {
   /** Its place among those under way. */
   index = -1
   readonly #context: ExchangeContext
   readonly #req: IncomingMessage
   readonly #res: ServerResponse
   readonly #requestId: string
-  readonly #path: ProxiedPath
+  readonly path: ProxiedPath
   readonly #startedAtMs = performance.now()
-  readonly #stop = new AbortController()
+  /** Gives up the wait for a slot. */
+  #stop = STOPS.pop() ?? new AbortController()
   #halt: Halt | null = null
   #deadlineAtMs = Number.POSITIVE_INFINITY
   #deadlineTimer: NodeJS.Timeout | undefined
   #facts: BodyFacts = { model: null, stream: false, maxTokens: null }
+  /** What the router is asked for; there once the body was read. */
+  request!: SlotSearch['request']
   #slot: RouterSlot | null = null
   #call: UpstreamCall | null = null
   /** Ends what the exchange waits for: a call, or a pause. */
@@ -76,8 +83,7 @@ export class Exchange implements CallOwner {
   /** The last call's failure, and its status: 0 where no answer came. */
   #failure: EngineFailure | null = null
   #failedStatus = 0
-  /** Servers that failed this request. */
-  readonly #failed: number[] = []
+  readonly failed: number[] = []
 
   constructor(
     context: ExchangeContext,
@@ -90,7 +96,7 @@ export class Exchange implements CallOwner {
     this.#req = req
     this.#res = res
     this.#requestId = requestId
-    this.#path = path
+    this.path = path
   }
 
   /** From request to answer. Never rejects. */
@@ -109,6 +115,8 @@ export class Exchange implements CallOwner {
     } finally {
       this.#release({ outcome: 'cancelled' })
       clearTimeout(this.#deadlineTimer)
+      // A router keeps a listener on it for its life: one that was not needed serves the next.
+      if (this.#halt === null && STOPS.length < STOPS_KEPT) STOPS.push(this.#stop)
       res.off('close', onClose)
       res.off('drain', onDrain)
     }
@@ -136,33 +144,28 @@ export class Exchange implements CallOwner {
     this.#facts = readBodyFacts(body)
     const header = this.#req.headers['x-model']
     const named = this.#facts.model ?? (typeof header === 'string' && header ? header : null)
-    const model = await directory.choose(named)
+    const chosen = directory.choose(named)
+    const model = typeof chosen === 'string' ? chosen : await chosen
     this.#startDeadline(options.deadlineMs)
     const { deadlineMs: _, ...wishes } = options
-    const reply = generates(this.#path) ? (this.#facts.maxTokens ?? REPLY_TOKENS) : 0
-    const search = {
-      path: this.#path,
-      request: {
-        model,
-        ...wishes,
-        tokens: body.length / BYTES_PER_TOKEN + reply,
-        key: keyOf(body),
-        signal: this.#stop.signal,
-      },
-      failed: this.#failed,
-      leftMs: () => this.#leftMs(),
-      pause: (ms: number) => this.#pause(ms),
+    const reply = generates(this.path) ? (this.#facts.maxTokens ?? REPLY_TOKENS) : 0
+    this.request = {
+      model,
+      ...wishes,
+      tokens: body.length / BYTES_PER_TOKEN + reply,
+      key: keyOf(body),
+      signal: this.#stop.signal,
     }
     for (;;) {
       this.#checkHalt()
-      const got = await findSlot(router, directory, search)
+      const got = await findSlot(router, directory, this)
       if (!got.ok) throw this.#withoutSlot(got, model)
       this.#slot = got.slot
       this.#queueMs += got.queueMs
       this.#checkHalt()
       if (await this.#attempt(body)) return
       if (this.#attempts >= MAX_ATTEMPTS) throw this.#exhausted()
-      if (this.#attempts === MAX_ATTEMPTS - 1) await this.#pause(Math.random() * BACKOFF_MS)
+      if (this.#attempts === MAX_ATTEMPTS - 1) await this.pause(Math.random() * BACKOFF_MS)
     }
   }
 
@@ -172,7 +175,7 @@ export class Exchange implements CallOwner {
     this.#attempts++
     this.#workerName = slot.serverName
     const headers = requestHeaders(this.#req, this.#requestId, slot.apiKey)
-    const leftMs = this.#leftMs()
+    const leftMs = this.leftMs
     if (leftMs !== undefined) headers.push('x-deadline-ms', String(Math.ceil(leftMs)))
     const call = new UpstreamCall(this.#res, this, performance.now())
     this.#call = call
@@ -180,7 +183,7 @@ export class Exchange implements CallOwner {
     await new Promise<void>((resolve) => {
       this.#wake = resolve
       const query = (this.#req.url as string).indexOf('?')
-      const path = query < 0 ? this.#path : `${this.#path}${(this.#req.url as string).slice(query)}`
+      const path = query < 0 ? this.path : `${this.path}${(this.#req.url as string).slice(query)}`
       upstreams.post(call, slot.url, path, headers, body)
     })
     this.#wake = null
@@ -196,7 +199,7 @@ export class Exchange implements CallOwner {
       const silent = this.#halt === 'idle' || (this.#halt === 'expired' && !this.#hasDeadline)
       this.#release({ outcome: silent ? 'stall' : 'cancelled' })
       if (call.passedOn) {
-        this.#breakOff()
+        this.#breakOff(call)
         return true
       }
       this.#checkHalt()
@@ -205,7 +208,7 @@ export class Exchange implements CallOwner {
       const failure = classifyCallError(call, serviceMs)
       if (call.passedOn) {
         this.#release({ outcome: 'fault', detail: failure.detail })
-        this.#breakOff()
+        this.#breakOff(call)
         return true
       }
       if (failure.class === 'conn_race') {
@@ -247,7 +250,7 @@ export class Exchange implements CallOwner {
     failure.detail = withoutKey(failure.detail, slot.apiKey)
     this.#failure = failure
     this.#failedStatus = status
-    if (!this.#failed.includes(slot.serverId)) this.#failed.push(slot.serverId)
+    if (!this.failed.includes(slot.serverId)) this.failed.push(slot.serverId)
     const { class: outcome, detail, retryAfterMs } = failure
     this.#release({ outcome, detail, ...(retryAfterMs === undefined ? {} : { retryAfterMs }) })
     return false
@@ -256,7 +259,7 @@ export class Exchange implements CallOwner {
   answerBegins(call: UpstreamCall): AnswerMode {
     const { status } = call
     if (isFailure(status, this.#attempts)) return 'collect'
-    if (status !== 200 || this.#facts.stream || !generates(this.#path)) return 'pass'
+    if (status !== 200 || this.#facts.stream || !generates(this.path)) return 'pass'
     const length = Number(call.headers['content-length'] ?? 0)
     const encoded = call.headers['content-encoding'] !== undefined
     const type = String(call.headers['content-type'] ?? '')
@@ -267,22 +270,32 @@ export class Exchange implements CallOwner {
 
   writeHead(call: UpstreamCall): void {
     clearTimeout(this.#deadlineTimer)
-    setResponseHeaders(this.#res, call.headers)
-    this.#ownHeaders()
-    this.#res.setHeader('x-upstream-ms', tenths(call.firstByteMs))
-    this.#res.writeHead(call.status, HEADER_TEXT.test(call.statusText) ? call.statusText : '')
+    const headers = responseHeaders(call.headers)
+    headers.push('x-request-id', this.#requestId)
+    for (const [name, value] of this.#ownHeaders()) headers.push(name, value)
+    headers.push('x-upstream-ms', tenths(call.firstByteMs))
+    const words = HEADER_TEXT.test(call.statusText) ? call.statusText : ''
+    try {
+      this.#res.writeHead(call.status, words, headers)
+    } catch {
+      // A character no header may have: the answer is worth more than that line of its head.
+      this.#res.writeHead(call.status, words, soundHeaders(headers))
+    }
   }
 
   onCallEnd(): void {
     this.#wake?.()
   }
 
-  #ownHeaders(): void {
-    const res = this.#res
-    if (this.#workerName !== '') res.setHeader('x-worker', headerText(this.#workerName))
-    res.setHeader('x-attempts', this.#attempts)
-    res.setHeader('x-hedged', 0)
-    res.setHeader('x-queue-ms', tenths(this.#queueMs))
+  /** What is told of the way a request went, with every answer. */
+  #ownHeaders(): [name: string, value: string][] {
+    const headers: [string, string][] = [
+      ['x-attempts', String(this.#attempts)],
+      ['x-hedged', '0'],
+      ['x-queue-ms', tenths(this.#queueMs)],
+    ]
+    if (this.#workerName !== '') headers.push(['x-worker', headerText(this.#workerName)])
+    return headers
   }
 
   #startDeadline(deadlineMs: number | undefined): void {
@@ -297,7 +310,7 @@ export class Exchange implements CallOwner {
     return this.#deadlineAtMs !== Number.POSITIVE_INFINITY
   }
 
-  #leftMs(): number | undefined {
+  get leftMs(): number | undefined {
     return this.#hasDeadline ? Math.max(1, this.#deadlineAtMs - performance.now()) : undefined
   }
 
@@ -337,7 +350,7 @@ export class Exchange implements CallOwner {
         })
       case 'no_server':
         // Meanwhile put to sleep, perhaps: that is told, and a wake asked for.
-        this.#context.directory.lacking(model, this.#path)
+        this.#context.directory.lacking(model, this.path)
         if (this.#failure !== null) return this.#exhausted()
         return new RewardOpsError(
           'no_server',
@@ -372,16 +385,20 @@ export class Exchange implements CallOwner {
       const { stack, message } = error as Error
       log.error({ requestId: this.#requestId, err: stack ?? message }, 'request failed')
     }
-    if (!this.#res.headersSent) this.#ownHeaders()
+    if (!this.#res.headersSent) {
+      for (const [name, value] of this.#ownHeaders()) this.#res.setHeader(name, value)
+    }
     const param = (error as { reason?: string }).reason?.startsWith('model_') ? 'model' : null
     refuseProxied(this.#res, error, this.#requestId, param)
   }
 
   /** The client must see that what it got is not all. */
-  #breakOff(): void {
+  #breakOff(call: UpstreamCall): void {
     const res = this.#res
     // Neither chunks nor a length: the end of the connection would be the end of the body.
-    if (!res.chunkedEncoding && !res.hasHeader('content-length')) res.socket?.resetAndDestroy()
+    if (!res.chunkedEncoding && call.headers['content-length'] === undefined) {
+      res.socket?.resetAndDestroy()
+    }
     res.destroy()
   }
 
@@ -393,7 +410,7 @@ export class Exchange implements CallOwner {
   }
 
   /** Waits; a halt ends it early, and throws. */
-  async #pause(ms: number): Promise<void> {
+  async pause(ms: number): Promise<void> {
     this.#checkHalt()
     let timer: NodeJS.Timeout | undefined
     await new Promise<void>((resolve) => {
@@ -407,12 +424,12 @@ export class Exchange implements CallOwner {
 }
 
 /**
- * What the `deterministic` policy hangs the choice on: the same body goes to the same server. Of its length and its end, where
- * the rollout is (FNV-1a, 0.5 µs; a digest of it all costs ten times as much): two bodies with one key do no harm.
+ * What the `deterministic` policy hangs the choice on: the same body goes to the same server. Of its length and every eighth
+ * byte of its end, where the rollout is (FNV-1a): two bodies with one key do no harm.
  */
 function keyOf(body: Buffer): string {
   let key = 0x811c9dc5
-  for (let at = Math.max(0, body.length - KEY_BYTES); at < body.length; at++) {
+  for (let at = Math.max(0, body.length - KEY_BYTES); at < body.length; at += 8) {
     key = Math.imul(key ^ (body[at] as number), 0x01000193)
   }
   return `${body.length}:${key >>> 0}`

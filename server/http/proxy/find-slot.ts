@@ -18,7 +18,7 @@ export interface SlotSearch {
   /** Servers that failed this request. */
   failed: readonly number[]
   /** Until the caller's deadline, ms; undefined: it gave none. */
-  leftMs(): number | undefined
+  readonly leftMs: number | undefined
   /** Waits; throws when the request is given up. */
   pause(ms: number): Promise<void>
 }
@@ -37,7 +37,7 @@ export async function findSlot(
   for (;;) {
     const lacking = directory.lacking(request.model, path)
     const avoid = lacking.length === 0 ? failed : [...failed, ...lacking]
-    const leftMs = search.leftMs()
+    const { leftMs } = search
     const got = await router.acquire({
       ...request,
       ...(leftMs === undefined ? {} : { deadlineMs: leftMs }),

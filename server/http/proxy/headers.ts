@@ -1,4 +1,9 @@
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http'
+import {
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  validateHeaderName,
+  validateHeaderValue,
+} from 'node:http'
 
 /** Of one connection, not of the request: never passed on, in either direction (RFC 9110, 7.6.1). */
 const HOP_BY_HOP = [
@@ -61,7 +66,7 @@ export function requestHeaders(
 
 /**
  * Response headers that are not passed on: those of the connection, and those that would speak for our own address and its
- * pages (a server must not set or clear our cookies). `x-request-id` is there already.
+ * pages (a server must not set or clear our cookies). `x-request-id` is ours.
  */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
@@ -72,19 +77,17 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   'x-request-id',
 ])
 
-/** Sets a server's response headers on ours. */
-export function setResponseHeaders(res: ServerResponse, headers: IncomingHttpHeaders): void {
-  const { connection } = headers
-  const named = namedByConnection(connection)
+/** A server's response headers as ours, names and values in turn. */
+export function responseHeaders(headers: IncomingHttpHeaders): string[] {
+  const named = namedByConnection(headers.connection)
+  const out: string[] = []
   for (const name in headers) {
     const value = headers[name]
     if (value === undefined || LEFT_OUT.has(name) || named?.has(name)) continue
-    try {
-      res.setHeader(name, value)
-    } catch {
-      // A character no header may have: the answer is worth more than this line of its head.
-    }
+    if (typeof value === 'string') out.push(name, value)
+    else for (const each of value) out.push(name, each)
   }
+  return out
 }
 
 /** The headers that `Connection` names as its own; null where there are none, which is the rule. */
@@ -93,4 +96,20 @@ function namedByConnection(connection: string | string[] | undefined): Set<strin
   if (connection === 'keep-alive' || connection === 'close') return null
   const text = Array.isArray(connection) ? connection.join(',') : connection
   return new Set(text.split(',').map((name) => name.trim().toLowerCase()))
+}
+
+/** Of headers, names and values in turn, those that Node writes. */
+export function soundHeaders(headers: readonly string[]): string[] {
+  const sound: string[] = []
+  for (let i = 0; i < headers.length; i += 2) {
+    const [name, value] = [headers[i] as string, headers[i + 1] as string]
+    try {
+      validateHeaderName(name)
+      validateHeaderValue(name, value)
+      sound.push(name, value)
+    } catch {
+      // Left out.
+    }
+  }
+  return sound
 }

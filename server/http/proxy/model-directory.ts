@@ -51,7 +51,13 @@ export class ModelDirectory {
    * The model a request is for: the one it names, or the only one there is.
    * @throws RewardOpsError `model_not_found`, `model_not_named`
    */
-  async choose(named: string | null): Promise<string> {
+  choose(named: string | null): string | Promise<string> {
+    const known = this.#known()
+    if (named !== null && known.has(named)) return named
+    return this.#find(named)
+  }
+
+  async #find(named: string | null): Promise<string> {
     let known = this.#known()
     if (named === null ? known.size === 0 : !known.has(named)) {
       await this.#sources.refresh()

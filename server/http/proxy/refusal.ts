@@ -33,5 +33,6 @@ export function refuseProxied(
       ...(data.retryAfterMs === undefined ? {} : { retryAfterMs: data.retryAfterMs }),
     },
   })
+  if (!res.headersSent) res.setHeader('x-request-id', requestId)
   sendRefusal(res, data.httpStatus, body, data.retryAfterMs)
 }

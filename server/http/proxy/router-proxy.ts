@@ -70,7 +70,7 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
   timer.unref()
 
   /** As OpenAI lists models, with what is ours beside it. */
-  function listModels(res: ServerResponse): void {
+  function listModels(res: ServerResponse, requestId: string): void {
     const data = directory.list().map(({ model, kind, servers }) => ({
       id: model,
       object: 'model',
@@ -84,6 +84,7 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
       'content-type': 'application/json',
       'content-length': Buffer.byteLength(body),
       'cache-control': 'no-store',
+      'x-request-id': requestId,
     })
     res.end(body)
   }
@@ -110,7 +111,7 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
         return
       }
       if (!isProxied(path)) {
-        listModels(res)
+        listModels(res, requestId)
         return
       }
       const exchange = new Exchange(context, req, res, requestId, path)
