@@ -156,7 +156,15 @@ function unreachable(
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') {
     return failure('dns', `is not a known host (${code})`)
   }
-  if (isTlsCode(code)) return failure('tls', `failed the TLS handshake (${code}: ${message})`)
+  if (code === 'ERR_SSL_WRONG_VERSION_NUMBER' || code === 'ERR_SSL_PACKET_LENGTH_TOO_LONG') {
+    const plain = failure('tls', `does not speak TLS (${code})`)
+    return { ...plain, hint: 'Begin its address with http://.' }
+  }
+  if (isTlsCode(code)) {
+    // OpenSSL's own messages name its source files.
+    const said = /^[0-9A-F]+:error:/.test(message) ? '' : `: ${message}`
+    return failure('tls', `failed the TLS handshake (${code}${said})`)
+  }
   return failure('connection', `cannot be reached (${code ?? name}: ${message})`)
 }
 

@@ -7,7 +7,13 @@ import type {
   ProbeContext,
   ProbeResult,
 } from './engine.ts'
-import { listModels, notRecognised, routeTakesPosts } from './probe-answers.ts'
+import {
+  listModels,
+  notRecognised,
+  ROUTER_ADDRESS_OWNER,
+  routerAddress,
+  routeTakesPosts,
+} from './probe-answers.ts'
 import { rootOf } from './server-url.ts'
 
 const NO_SCORES = 'a server of OpenAI’s protocol generates: it gives no scores'
@@ -25,6 +31,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   const base = rootOf(context.basePath)
   const models = await listModels(fetch, `${base}/v1/models`)
   if (!models.ok) return models
+  if (models.owner === ROUTER_ADDRESS_OWNER) return routerAddress()
   if (!(await routeTakesPosts(fetch, `${base}/v1/chat/completions`))) {
     return notRecognised(
       'the server has no /v1/chat/completions',

@@ -70,6 +70,17 @@ export function notReady(method: string, path: string, reply: EngineReply): Prob
   }
 }
 
+/** Who owns the models that a router address of ours lists. */
+export const ROUTER_ADDRESS_OWNER = 'rewardops'
+
+/** A router address is no reward-model server: its calls would come back to it. */
+export function routerAddress(): ProbeFailure {
+  return notRecognised(
+    'this is the router address of a rewardops service, not a reward-model server',
+    'Register the reward-model servers themselves.',
+  )
+}
+
 /** A server of another engine than the one named. */
 export function otherEngine(named: string, found: string, engine: string): ProbeFailure {
   return {

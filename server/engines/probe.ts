@@ -14,6 +14,8 @@ import {
   notRecognised,
   otherKind,
   positiveInt,
+  ROUTER_ADDRESS_OWNER,
+  routerAddress,
   textField,
 } from './probe-answers.ts'
 import { engineOf } from './registry.ts'
@@ -90,6 +92,7 @@ async function detect(fetch: EngineFetch, context: ProbeContext): Promise<ProbeR
   const models = await listModels(fetch, `${base}/v1/models`)
   // A server busy or still loading would fail every other question too: say so rather than "unknown".
   if (!models.ok && models.cause === 'not_ready') return models
+  if (models.ok && models.owner === ROUTER_ADDRESS_OWNER) return routerAddress()
   const listed = models.ok && models.ids.length > 0
   const found =
     (models.ok ? engineOfOwner(models.owner) : null) ?? (await engineOfRoutes(fetch, base, listed))

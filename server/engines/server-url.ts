@@ -25,7 +25,12 @@ export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
   try {
     url = new URL(text)
   } catch {
-    return refused('malformed', 'the address is not a URL; begin it with http:// or https://')
+    return refused(
+      'malformed',
+      /^https?:\/\//i.test(text)
+        ? 'the address is not a URL: its host or port is missing or wrong'
+        : 'the address is not a URL; begin it with http:// or https://',
+    )
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
     return refused('scheme', `"${url.protocol}" addresses are refused; use http:// or https://`)

@@ -207,6 +207,40 @@ describe('a judge', () => {
   })
 })
 
+describe('a pool', () => {
+  it('is of one kind: a judge does not come among servers that score, under whatever engine', async () => {
+    const [rm, judge] = await Promise.all([simulated({}), simulated({ serves: 'generate' })])
+    await register('rm', rm.url)
+    const kind = {
+      status: 400,
+      reason: 'invalid_input',
+      message: /discriminative on rm/,
+      hint: /another model name/,
+    } as const
+    await refused({ url: judge.url, kind: 'generative' }, kind)
+    await refused({ url: judge.url, kind: 'generative', engine: 'openai' }, kind)
+  })
+
+  it('says that a server is in it twice', async () => {
+    const rm = await simulated({})
+    await register('rm', rm.url)
+    const { warnings } = await register('again', `${rm.url}/`)
+    expect(warnings).toContainEqual(expect.stringMatching(/same address as rm/))
+  })
+
+  it('is not this service itself', async () => {
+    const rm = await simulated({})
+    await register('rm', rm.url)
+    const itself = {
+      status: 422,
+      reason: 'server_not_recognised',
+      message: /router address of a rewardops service/,
+    } as const
+    await refused({ url: service.url }, itself)
+    await refused({ url: service.url, kind: 'generative', engine: 'openai' }, itself)
+  })
+})
+
 describe('a server that cannot be used', () => {
   /** By what is wrong: where it is, what is said of it, and how it is refused. */
   async function unusable(): Promise<[string, object, Refusal][]> {

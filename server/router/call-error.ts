@@ -7,7 +7,7 @@ import { ANSWER_LIMIT_BYTES, type HttpCall } from './transport.ts'
  * Longest time between sending a call and its connection's end that still means that the server was closing an idle
  * connection at that moment; later, it had begun to work and died.
  */
-const RACE_MAX_MS = 1_000
+const RACE_MAX_MS = 50
 
 const CLOSED = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 

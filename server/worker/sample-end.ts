@@ -32,11 +32,11 @@ export function sampleEndOf(
   }
 }
 
-/** Calls made one after the other; what went out twice at one time was one attempt. */
+/** Calls made one after the other: what went out twice at one time, or was repeated after a connection race, was one. */
 function attemptsIn(log: AttemptRecord[]): number {
   let n = 0
-  for (const { copy } of log) if (copy === undefined) n++
-  return n
+  for (const { copy, outcome } of log) if (copy === undefined && outcome !== 'conn_race') n++
+  return Math.max(1, n)
 }
 
 /** The attempts that the sample's own row cannot tell: more than one, or a failure. */

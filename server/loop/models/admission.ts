@@ -6,6 +6,7 @@ import {
   type ProbeFailure,
 } from '../../router/server-admission.ts'
 import type { ProbedFacts, ServerWishes } from '../../store/server-registry.ts'
+import type { ServerRow } from '../../store/sql/servers.ts'
 import type { ErrorReason } from '../../wire/error-reasons.ts'
 import type { RegisterServerInput } from '../../wire/servers.ts'
 import { maskSecrets } from './secrets.ts'
@@ -54,6 +55,28 @@ export function checkKind(engine: EngineName, kind: RegisterServerInput['kind'])
       hint: 'Register it with "kind": "generative".',
     })
   }
+}
+
+/**
+ * A model's servers are of one kind: calls of a batch would else go to a server that only chats, and fail there at once.
+ * Throws `invalid_input`. Gives back what is worth a warning.
+ */
+export function checkPool(
+  name: string,
+  wishes: ServerWishes,
+  others: readonly Pick<ServerRow, 'name' | 'model' | 'kind' | 'url'>[],
+): string[] {
+  const peers = others.filter((row) => row.name !== name)
+  const other = peers.find((row) => row.model === wishes.model && row.kind !== wishes.kind)
+  if (other) {
+    throw new RewardOpsError(
+      'invalid_input',
+      `model: "${wishes.model}" is ${other.kind} on ${other.name}; one model cannot be both.`,
+      { hint: `Register it under another model name, or with "kind": "${other.kind}".` },
+    )
+  }
+  const twin = peers.find((row) => row.url === wishes.url)
+  return twin ? [`has the same address as ${twin.name}: each has its own limits`] : []
 }
 
 /** What was asked for, completed by what the server said. Throws `invalid_input` where nobody names the model. */

@@ -16,6 +16,7 @@ import type { ServerLogDto } from '../../wire/server-detail.ts'
 import type { LaunchServerInput, RegisterServerInput, ServerRef } from '../../wire/servers.ts'
 import {
   checkKind,
+  checkPool,
   factsOf,
   failureEvidence,
   keptWishes,
@@ -146,10 +147,12 @@ export class RewardModelManager {
     })
     const wishes = probe.ok ? wishesOf(input, probe) : keptWishes(input, url, probe)
     if (probe.ok) checkKind(probe.engine, input.kind)
+    const warnings = checkPool(input.name, wishes, await registry.active())
     const pool = poolOfModel(wishes.model)
     await queue.ensure(pool)
     if (!probe.ok) return this.#keep(input, wishes, probe, pool)
-    const facts = factsOf(probe, apiKey)
+    const told = factsOf(probe, apiKey)
+    const facts = { ...told, warnings: [...told.warnings, ...warnings] }
     // One that does not tell is remembered as asleep: what it is asked for now would end it.
     const remembered = known?.state === 'sleeping' && known.url === wishes.url && !probe.sleeping
     const asleep = probe.sleeping || (remembered && probe.engine === 'sglang')
@@ -320,7 +323,15 @@ export class RewardModelManager {
   /** Takes a server out; a launched one's process ends. */
   async remove(ref: ServerRef): Promise<ServerRow> {
     const row = await this.#row(ref)
-    await this.#o.registry.remove(row.id, 'removed')
+    // One that is being woken would be awake when nobody knows of it any more.
+    if (!(await this.#o.locks.takeWithin(row.id, REMOVE_WAIT_MS))) {
+      throw busy(await this.#row(ref), 'removed')
+    }
+    try {
+      await this.#o.registry.remove(row.id, 'removed')
+    } finally {
+      await this.#o.locks.release(row.id)
+    }
     await this.#launcher.end(row.name)
     return row
   }
@@ -345,6 +356,9 @@ function noScoreRoute(engine: string, detail: string): ProbeFailure {
     hint: 'Register it with "engine": "auto", or check which engine it is and that its model gives scores.',
   }
 }
+
+/** A probe or a self-test is over in that time; a wake or a drain may not be. */
+const REMOVE_WAIT_MS = 10_000
 
 function busy(row: ServerRow, what: string): RewardOpsError {
   return new RewardOpsError(

@@ -70,7 +70,11 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
 function limitOf(row: ServerRow, stats: readonly WorkerServerStats[]): number {
   if (row.max_in_flight !== null) return row.max_in_flight
   const most = mostInFlight(null, row.max_concurrent)
-  const found = stats.flatMap((s) => (s.limit === undefined ? [] : [s.limit]))
+  // A process that never called it has found nothing: its part of the first limit is nobody's.
+  const found = stats.flatMap((s) => {
+    const used = s.slots > 0 || s.inFlight > 0 || typeof s.tokensPerSecond === 'number'
+    return s.limit === undefined || !used ? [] : [s.limit]
+  })
   return Math.min(most, found.length > 0 ? Math.round(sum(found)) : FIRST_LIMIT[row.kind])
 }
 
