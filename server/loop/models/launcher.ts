@@ -269,7 +269,7 @@ export class ServerLauncher {
     }
     const { registry, log } = this.#o
     log.warn(
-      { server: supervised.input.name, code: end.code, signal: end.signal },
+      { server: supervised.input.name, command: supervised.input.command[0], how },
       'launched server ended',
     )
     const before = await registry.transition(supervised.id, { to: 'registering', cause, evidence })
@@ -282,6 +282,7 @@ export class ServerLauncher {
         evidence,
       } as const
       await registry.note(supervised.id, event)
+      await registry.explain(supervised.id, 'registering', cause)
     }
   }
 }

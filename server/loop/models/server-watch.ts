@@ -304,6 +304,8 @@ export class ServerWatch {
     }
     // A process that is coming up is not gone, and who cannot say that it sleeps must be remembered as asleep.
     if (row.state === 'registering') {
+      // How it ended says more than that it does not answer.
+      if (row.state_cause?.includes('; started again in ')) return
       const what = failure.reason === 'server_unreachable' ? 'does not answer yet' : 'is refused'
       const said = maskSecrets(failure.message, [row.api_key])
       return registry.explain(row.id, 'registering', `its process runs and ${what}: ${said}`)
