@@ -5,6 +5,7 @@ import { measureMemory } from './memory.ts'
 import { measurePageLoad } from './page-load.ts'
 import { measureProxy } from './proxy.ts'
 import { measureRate } from './rate.ts'
+import { measureRules } from './rules.ts'
 import { measureSingle } from './single.ts'
 
 /** By the name one selects them with: `npm run bench -- rate single`. */
@@ -14,6 +15,7 @@ const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
   memory: measureMemory,
   single: measureSingle,
   groups: measureGroups,
+  rules: measureRules,
   proxy: measureProxy,
 }
 

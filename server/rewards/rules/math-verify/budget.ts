@@ -3,8 +3,8 @@ export class OutOfBudget extends Error {
   override readonly name = 'OutOfBudget'
 }
 
-/** Steps of parsing and computing in one comparison; the costliest of 2,311 real ones takes 2,600. */
-const mostSteps = 200_000
+/** Steps of parsing and computing in one comparison; the costliest of 2,351 real ones takes 450. */
+const mostSteps = 100_000
 
 /** The clock is read once in so many steps: a reading costs about 1 µs, a step 0.05. */
 const stepsPerReading = 256

@@ -12,6 +12,9 @@ export type Candidate = { start: number; end: number } & (
 /** What an answer may be written as. */
 export type AnswerKind = 'latex' | 'plain'
 
+/** Places of a text that are tried; those that end last are, and one of them nearly always reads. */
+export const mostCandidates = 64
+
 /** Of places that follow the same words: a text that says `answer` ten thousand times is no better for it. */
 const mostAnchors = 64
 
@@ -170,16 +173,26 @@ function plainAfter(text: string, after: number, plain: PlainNumbers | null): Ca
 }
 
 function fromRuns(runs: Iterable<EnvironmentRun>): Candidate[] {
-  return Array.from(runs, (run) => ({ kind: 'latex', run, start: run.start, end: run.end }))
+  return lastOf(runs).map((run) => ({ kind: 'latex', run, start: run.start, end: run.end }))
 }
 
 function fromPlain(matches: Iterable<PlainMatch>): Candidate[] {
-  return Array.from(matches, (match) => ({
+  return lastOf(matches).map((match) => ({
     kind: 'plain',
     match,
     start: match.start,
     end: match.end,
   }))
+}
+
+/** No more are tried than these, and those that end last are tried first. */
+function lastOf<T>(found: Iterable<T>): T[] {
+  const last: T[] = []
+  for (const one of found) {
+    last.push(one)
+    if (last.length >= 4 * mostCandidates) last.splice(0, last.length - mostCandidates)
+  }
+  return last.slice(-mostCandidates)
 }
 
 function matchAt(pattern: RegExp, text: string, at: number): string | null {

@@ -111,7 +111,8 @@ export class PlainNumbers {
   }
 }
 
-const anchors = /[\s=]/g
+/** What neither letter nor space follows: most spaces of a text are before words. */
+const anchors = /[\s=](?=[^\sA-Za-z=])/g
 
 function isArithmetic(char: string): boolean {
   return (char >= '0' && char <= '9') || char === '.' || operators.includes(char) || isSpace(char)

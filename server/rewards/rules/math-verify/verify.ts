@@ -1,6 +1,6 @@
 import { parseArithmetic } from './arithmetic.ts'
 import { Budget, OutOfBudget } from './budget.ts'
-import { type AnswerKind, type Candidate, candidateGroups } from './candidates.ts'
+import { type AnswerKind, type Candidate, candidateGroups, mostCandidates } from './candidates.ts'
 import type { EnvironmentRun } from './environments.ts'
 import { answersEqual, type EqualOptions } from './equal.ts'
 import { longestAnswer, parseLatex } from './latex-parser.ts'
@@ -11,9 +11,6 @@ import type { Node } from './tree.ts'
 
 /** Characters at the end of a text that are looked at: some 16,000 tokens after which nothing stands but the answer. */
 const longestText = 65_536
-
-/** Places of a text that are tried; of 2,311 real ones 11 is the most that one needed. */
-const mostCandidates = 64
 
 /** What a text gives for an answer. */
 export interface Extracted {
