@@ -148,8 +148,8 @@ describe('scoring', () => {
   test('Q14: no rule and no manager changes a sample’s extra info', () => {
     const extraInfo = Object.freeze({ nested: Object.freeze({ a: 1 }), num_turns: 3 })
     for (const name of managerNames()) {
-      for (const { dataSources } of listRules()) {
-        const [dataSource = ''] = dataSources
+      for (const { name: rule, dataSources } of listRules()) {
+        const [dataSource = 'any'] = dataSources
         const outcome = managerNamed(name).runRule(
           {
             dataSource: dataSource.replace('*', ''),
@@ -158,10 +158,10 @@ describe('scoring', () => {
             groundTruth: dataSource.startsWith('searchR1') ? { target: '1' } : '1',
             extraInfo,
           },
-          reward,
+          { ...reward, rule },
         )
         // A write to a frozen object throws in a module, and would have failed the sample.
-        expect(outcome.ok, dataSource).toBe(true)
+        expect(outcome.ok, rule).toBe(true)
       }
     }
     expect(extraInfo).toEqual({ nested: { a: 1 }, num_turns: 3 })
