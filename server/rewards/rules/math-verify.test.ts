@@ -25,7 +25,15 @@ describe('the same answer, written in other ways', () => {
     ],
     [
       'functions',
-      ['\\log_2 8', '3', '\\sqrt[3]{27}', '\\lfloor 3.7 \\rfloor', '\\binom{3}{1}', '|-3|'],
+      [
+        '\\log_2 8',
+        '3',
+        '\\sqrt[3]{27}',
+        '\\lfloor 3.7 \\rfloor',
+        '\\binom{3}{1}',
+        '|-3|',
+        '\\gcd(6, 9)',
+      ],
     ],
     ['polynomials', ['x^2-1', '(x-1)(x+1)', '-1+x^2']],
     ['factorials', ['10!', '3628800', '3{,}628{,}800']],

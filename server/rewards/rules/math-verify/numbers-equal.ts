@@ -2,7 +2,7 @@ import type { Budget } from './budget.ts'
 import * as complex from './complex.ts'
 import { exactValue } from './exact.ts'
 import { evaluate, NoValue, type Numeric } from './numeric.ts'
-import { compare, roundedUnits } from './rational.ts'
+import { compare, type Rational, roundedUnits, toNumber } from './rational.ts'
 import { isSame, type Node, symbolsOf, within } from './tree.ts'
 
 /** How far a number written with a decimal point counts: Math-Verify's `float_rounding`. */
@@ -29,7 +29,7 @@ export function numbersEqual(a: Node, b: Node, budget: Budget): boolean {
   if (isSame(a, b)) return true
   const isRounded = isDecimal(a) || isDecimal(b)
   const exactA = exactValue(a, budget)
-  const exactB = exactA === null ? null : exactValue(b, budget)
+  const exactB = exactValue(b, budget)
   if (exactA !== null && exactB !== null) {
     if (compare(exactA, exactB) === 0) return true
     return isRounded && roundedUnits(exactA, decimals) === roundedUnits(exactB, decimals)
@@ -37,8 +37,10 @@ export function numbersEqual(a: Node, b: Node, budget: Budget): boolean {
   try {
     const symbols = new Set([...symbolsOf(a), ...symbolsOf(b)])
     if (symbols.size > 0) return equalAtPoints(a, b, symbols, budget)
-    const valueA = evaluate(a, new Map(), budget)
-    const valueB = evaluate(b, new Map(), budget)
+    const valueOf = (node: Node, exact: Rational | null) =>
+      exact === null ? evaluate(node, new Map(), budget) : complex.real(toNumber(exact))
+    const valueA = valueOf(a, exactA)
+    const valueB = valueOf(b, exactB)
     if (Array.isArray(valueA) || Array.isArray(valueB))
       return matricesEqual(a, b, valueA, valueB, budget)
     if (!Number.isFinite(valueA.re) || !Number.isFinite(valueB.re)) {
