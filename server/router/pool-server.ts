@@ -235,7 +235,10 @@ export class PoolServer implements PolicyServer {
     this.#newest = flight
     this.permits.use(flight.row.tokens)
     this.limit.search.dispatched(nowMs, this.#inFlight)
-    this.rating.began(this.#inFlight, Math.min(this.#slots, this.limit.most))
+    // Full is what its part of the limit fills: measured with the few slots it happens to have, it would seem slow, be
+    // given less, and have fewer.
+    const part = Math.ceil(this.limit.most / this.#processes)
+    this.rating.began(this.#inFlight, Math.min(this.limit.most, Math.max(this.#slots, part)))
     flight.period = this.health.begin()
   }
 

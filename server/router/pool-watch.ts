@@ -33,7 +33,7 @@ const TAIL_MS = 50
 const TAIL_SATURATION = 0.8
 /** A server so many times slower than the others' median, size for size, is out for a while. */
 const SLOW_TIMES = 6
-/** …and by so much for 1,000 tokens: 7 ms against 1 is noise. */
+/** …and by so much for a row of usual size: 7 ms against 1 is noise. */
 const SLOW_BY_MS = 200
 const OUTLIER_EVERY_MS = 1_000
 
@@ -227,14 +227,16 @@ export class PoolWatch {
     const { servers } = this.#pool
     const seen = servers.filter((server) => server.rating.samples >= SEEN_FOR_TIMES)
     if (seen.length < 2) return
+    // By one size for all: what a call costs whatever its size is each server's own guess.
+    const tokens = seen.reduce((sum, { rating }) => sum + rating.meanTokens, 0) / seen.length
     let softOut = servers.filter((server) => server.health.isSoftOut).length
     for (const server of seen) {
       if (server.health.state(nowMs) !== 'ok') continue
-      const own = server.rating.normalisedMs(0.5)
+      const own = server.rating.expectedMs(tokens)
       const peers = median(
         seen
           .filter((peer) => peer !== server && peer.isHealthy(nowMs))
-          .map((peer) => peer.rating.normalisedMs(0.5))
+          .map((peer) => peer.rating.expectedMs(tokens))
           .filter((ms) => ms !== null),
       )
       if (own === null || peers === null || peers === 0) continue

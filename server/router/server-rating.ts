@@ -156,9 +156,16 @@ export class ServerRating {
   peakMsPerKtok(nowMs: number): number | null {
     const sinceMs = nowMs - this.#peakAtMs
     if (sinceMs > STALE_MS) return null
-    if (sinceMs <= 0) return this.#peak
+    // A row of 1,000 tokens, fixed cost included: what is fixed differs from server to server.
+    const ofRow = (1_000 + this.#fixedTokens) / 1_000
+    if (sinceMs <= 0) return ofRow * this.#peak
     const usual = this.normalisedMs(0.5) ?? 0
-    return usual + (this.#peak - usual) * Math.exp(-sinceMs / PEAK_DECAY_MS)
+    return ofRow * (usual + (this.#peak - usual) * Math.exp(-sinceMs / PEAK_DECAY_MS))
+  }
+
+  /** Mean size of its rows, in tokens, the newest weighing most; 0 without any. */
+  get meanTokens(): number {
+    return this.#meanTokens
   }
 
   /**

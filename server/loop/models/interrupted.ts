@@ -49,7 +49,8 @@ async function mendWaking(
       to: 'sleeping',
       from: ['waking'],
       cause: 'its waking was cut off before it was told',
-      awakeForMs: null,
+      // It may have been told and be on its way: found awake, it is to be put to sleep again when that time is over.
+      awakeForMs: Math.max(1, row.awake_left_ms ?? 1),
     })
     return
   }
