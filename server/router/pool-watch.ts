@@ -9,10 +9,13 @@ const SILENT_MS = 1_000
 const SILENT_OF_EXPECTED = 2
 /** Silence means something only while others answer: at most so much of a pool may be suspect, one server always. */
 const SUSPECT_SHARE = 0.3
-/** A call is given up that took so many times the slowest hundredth of its like, and at least so long. */
-const GIVE_UP_OF_P99 = 3
-const GIVE_UP_MS = 5_000
-const GIVE_UP_JUDGE_MS = 30_000
+/**
+ * A judge's call is given up, for a server that has not tried, when it takes so many times the slowest hundredth of its
+ * like, and at least so long. A call that can be sent twice never is: one reward in 200 may well take ten times as long,
+ * and given up it would take as long again elsewhere.
+ */
+const GIVE_UP_OF_P99 = 10
+const GIVE_UP_MS = 30_000
 /** Calls that must have ended before a server's times are believed: for a guess, and for giving a call up. */
 const SEEN_FOR_TIMES = 6
 const SEEN_TO_GIVE_UP = 20
@@ -144,7 +147,6 @@ export class PoolWatch {
     const pool = this.#pool
     const { rating } = server
     const sure = rating.samples >= SEEN_TO_GIVE_UP
-    const least = pool.asksOnce ? GIVE_UP_JUDGE_MS : GIVE_UP_MS
     // With nothing waiting and servers idle a second call costs nobody anything.
     const idle = mayCopy && pool.waiting === 0 && this.#anyIdle(nowMs)
     const drainMs = pool.waiting === 0 ? 0 : pool.drainMs(nowMs)
@@ -154,9 +156,9 @@ export class PoolWatch {
       const ageMs = nowMs - flight.startedAtMs
       if (ageMs < TAIL_MS) break
       const { row } = flight
-      if (sure && ageMs > least && flight.call !== null) {
+      if (sure && pool.asksOnce && ageMs > GIVE_UP_MS && flight.call !== null) {
         const p99 = rating.quantileMs(0.99, flight.tokens)
-        if (p99 !== null && ageMs > GIVE_UP_OF_P99 * p99) {
+        if (p99 !== null && ageMs > GIVE_UP_OF_P99 * p99 && pool.anyUntried(row, nowMs)) {
           this.#giveUp(flight, nowMs, `no answer within ${Math.round(ageMs)} ms`)
           continue
         }
