@@ -10,7 +10,11 @@ interface VitestReport {
   numFailedTests: number
   numPendingTests: number
   numTodoTests?: number
-  testResults: { status: string; assertionResults: { status: string }[] }[]
+  testResults: {
+    name?: string
+    status: string
+    assertionResults: { status: string; fullName?: string }[]
+  }[]
 }
 
 /** Counts Vitest's JSON report. A file that could not be loaded holds no test, and counts as one that failed. */
@@ -31,6 +35,19 @@ export function countVitest(report: unknown): Counts {
     failed: numFailedTests + unloaded.length,
     skipped: numPendingTests + numTodoTests,
   }
+}
+
+/** What failed, by file and name, for the last lines of a log of which only the end is kept. */
+export function failedInVitest(report: unknown): string[] {
+  return (report as VitestReport).testResults
+    .filter((file) => file.status === 'failed')
+    .flatMap((file) => {
+      const failed = file.assertionResults.filter((test) => test.status === 'failed')
+      const path = file.name ?? 'a file without name'
+      return failed.length > 0
+        ? failed.map((test) => `${path}: ${test.fullName ?? ''}`)
+        : [`${path}: could not be loaded, or threw outside of its tests`]
+    })
 }
 
 interface PlaywrightReport {

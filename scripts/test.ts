@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { styleText } from 'node:util'
-import { type Counts, countPlaywright, countVitest } from './report-counts.ts'
+import { type Counts, countPlaywright, countVitest, failedInVitest } from './report-counts.ts'
 
 // Runs the checks and the tests, all of them whatever fails, and ends with one line:
 // `N passed, N failed`, and `, N skipped` where some were. A check counts as one test.
@@ -16,7 +16,7 @@ interface Step {
   name: string
   command: string[]
   /** Its report and how to count it; a check has none, and says nothing unless it fails. */
-  suite?: { report: string; count(report: unknown): Counts }
+  suite?: { report: string; count(report: unknown): Counts; failed?(report: unknown): string[] }
 }
 
 /** The file behind a package's command. */
@@ -40,7 +40,11 @@ const SUITES: Step[] = [
       ...['run', '--reporter=default', '--reporter=json'],
       `--outputFile.json=${join(REPORTS, 'vitest.json')}`,
     ],
-    suite: { report: join(REPORTS, 'vitest.json'), count: countVitest },
+    suite: {
+      report: join(REPORTS, 'vitest.json'),
+      count: countVitest,
+      failed: failedInVitest,
+    },
   },
   {
     name: 'playwright',
@@ -61,6 +65,11 @@ async function main(): Promise<void> {
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
     const detail = step.suite ? ` (${summary(counts)})` : ''
     console.log(`${step.name}: ${verdict} in ${seconds} s${detail}`)
+  }
+  for (const { suite } of SUITES) {
+    if (!suite?.failed || !existsSync(suite.report)) continue
+    const failed = suite.failed(JSON.parse(readFileSync(suite.report, 'utf8')))
+    for (const test of failed) console.log(`  ${test.replace(`${root}/`, '')}`)
   }
   if (failures.length > 0) console.log(`failed: ${failures.join(', ')}`)
   console.log(summary(total))

@@ -152,10 +152,10 @@ test('24 · in a full step a group of 8 lands on one or two servers', async () =
   )
 })
 
-test('identical rows in flight at one time share one call, each with its own end', async () => {
+test('identical rows of a group in flight at one time share one call, each with its own end', async () => {
   pool = await SimulatedPool.start([{ latency: 'constant:30' }])
   const input = { prompt: 'What is 6 × 7?', response: '42' }
-  const results = await pool.scoreAll(8, () => ({ input }))
+  const results = await pool.scoreAll(8, () => ({ input, group: 'g' }))
   expect(failuresOf(results)).toEqual([])
   expect(new Set(results.map((result) => result.ok && result.score)).size).toBe(1)
   expect(results.filter((result) => result.ok && result.shared === true)).toHaveLength(7)
@@ -166,8 +166,8 @@ test('the row that is cancelled leaves the call to those that share it', async (
   pool = await SimulatedPool.start([{ latency: 'constant:40' }])
   const input = { prompt: 'What is 6 × 7?', response: '42' }
   const abort = new AbortController()
-  const first = pool.score({ input, signal: abort.signal })
-  const others = pool.scoreAll(3, () => ({ input }))
+  const first = pool.score({ input, group: 'g', signal: abort.signal })
+  const others = pool.scoreAll(3, () => ({ input, group: 'g' }))
   await until(() => pool.stats(1).inFlight === 1)
   abort.abort()
   expect(await first).toMatchObject({ ok: false, reason: 'cancelled' })

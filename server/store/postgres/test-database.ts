@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { TEMPLATE } from './test-setup.ts'
@@ -25,7 +26,7 @@ export async function createTestDatabase(
   url.pathname = `/${name}`
   return {
     url: url.href,
-    drop: () => administer(adminUrl, `drop database if exists ${name} with (force)`),
+    drop: () => dropDatabase(adminUrl, name),
   }
 }
 
@@ -41,6 +42,28 @@ export function testDatabaseForFile(): { readonly url: string } {
       if (!database) throw new Error('the test database exists from beforeAll on')
       return database.url
     },
+  }
+}
+
+/**
+ * Waits up to 2 s for the connections that are being closed: a backend ended by `force` while its client says
+ * goodbye tells it so, and node-postgres throws that where nobody listens any more.
+ */
+async function dropDatabase(adminUrl: string, name: string): Promise<void> {
+  const client = new pg.Client({ connectionString: adminUrl })
+  await client.connect()
+  try {
+    for (const end = Date.now() + 2000; Date.now() < end; ) {
+      const { rows } = await client.query<{ n: number }>(
+        'select count(*)::int as n from pg_stat_activity where datname = $1',
+        [name],
+      )
+      if (rows[0]!.n === 0) break
+      await setTimeout(10)
+    }
+    await client.query(`drop database if exists ${name} with (force)`)
+  } finally {
+    await client.end()
   }
 }
 

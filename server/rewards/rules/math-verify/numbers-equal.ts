@@ -37,10 +37,10 @@ export function numbersEqual(a: Node, b: Node, budget: Budget): boolean {
   try {
     const symbols = new Set([...symbolsOf(a), ...symbolsOf(b)])
     if (symbols.size > 0) return equalAtPoints(a, b, symbols, budget)
-    const valueOf = (node: Node, exact: Rational | null) =>
+    const numberOf = (node: Node, exact: Rational | null) =>
       exact === null ? evaluate(node, new Map(), budget) : complex.real(toNumber(exact))
-    const valueA = valueOf(a, exactA)
-    const valueB = valueOf(b, exactB)
+    const valueA = numberOf(a, exactA)
+    const valueB = numberOf(b, exactB)
     if (Array.isArray(valueA) || Array.isArray(valueB))
       return matricesEqual(a, b, valueA, valueB, budget)
     if (!Number.isFinite(valueA.re) || !Number.isFinite(valueB.re)) {

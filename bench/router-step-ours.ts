@@ -1,0 +1,48 @@
+import { createRewardRouter } from '../server/router/reward-router.ts'
+import type { RouterServer } from '../server/router/router-types.ts'
+import type { Dispatcher } from './router-step-dispatcher.ts'
+
+/** Slots a server: more than the router's own limit ever lets go, so that it is the router that decides. */
+const SLOTS = 96
+/** Far beyond any cell's cap. */
+const TIMEOUT_MS = 600_000
+
+/** The project's router, as a worker uses it. */
+export const ours: Dispatcher = {
+  name: 'ours',
+  async run({ servers, rows, ended, signal }) {
+    const router = createRewardRouter()
+    router.setServers(
+      servers.map(
+        ({ id, url, model }): RouterServer => ({
+          id,
+          name: `s${id}`,
+          url,
+          engine: 'vllm',
+          model,
+          version: null,
+          weight: 1,
+          maxInFlight: null,
+          apiKey: null,
+          state: 'ready',
+        }),
+      ),
+    )
+    for (const { id } of servers) router.setSlots(id, SLOTS)
+    await Promise.all(
+      rows.map(async (row) => {
+        const result = await router.score({
+          model: servers[0]?.model as string,
+          input: { prompt: row.prompt, response: row.response },
+          timeoutMs: TIMEOUT_MS,
+          maxAttempts: 4,
+          signal,
+          run: 'bench',
+          group: `g${row.group}`,
+        })
+        ended(row, result.ok ? result.score : null)
+      }),
+    )
+    await router.close()
+  },
+}

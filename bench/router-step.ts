@@ -1,0 +1,232 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { ControlChangeInput } from '../examples/simulated-rm/options.ts'
+import { type SimulatedServers, startSimulatedServers } from '../examples/simulated-rm/process.ts'
+import { logitOf, textId } from '../examples/simulated-rm/text.ts'
+import type { Emit } from './harness.ts'
+import { BASELINES } from './router-step-baselines.ts'
+import type { Dispatcher } from './router-step-dispatcher.ts'
+import { ours } from './router-step-ours.ts'
+import { CHARS_PER_TOKEN, makeStep, type Step } from './router-step-rows.ts'
+import { type Cell, notBetter, tableOf } from './router-step-table.ts'
+import { rounded } from './statistics.ts'
+
+/** What a run of `router` may be told. */
+export interface RouterStepOptions {
+  groups: number
+  servers: number
+  /** The healthy lower bound, which sets the servers' speed. */
+  seconds: number
+  /** Rows from which on a server is fully used. */
+  saturation: number
+  seed: number
+  /** By name; all when empty. */
+  scenarios: readonly string[]
+  dispatchers: readonly string[]
+}
+
+/** 1,024 rows on eight servers, six seconds at best. */
+export const ROUTER_STEP_DEFAULTS: RouterStepOptions = {
+  groups: 128,
+  servers: 8,
+  seconds: 6,
+  saturation: 8,
+  seed: 1,
+  scenarios: [],
+  dispatchers: [],
+}
+
+const ROWS_PER_GROUP = 8
+const MODEL_TOKENS = 4096
+/** Most rows a server works on at once; the others wait inside. */
+const RUNNING = 64
+const PREFIX_GROUPS = 64
+const WEIGHTS = 1
+/** What takes longer than so many lower bounds is given up, and what is not done then counts as failed. */
+const CAP_BOUNDS = 6
+const HANG_FROM_ROW = 20
+const DIE_AT_SHARE = 0.4
+const SLOW_SPEED = 0.35
+
+/** What happens to the first of the servers, and the least time the step then takes, in ms. */
+interface Scenario {
+  name: string
+  change(boundMs: number): ControlChangeInput | null
+  boundMs(step: Step, servers: number, tokensPerMs: number): number
+}
+
+const SCENARIOS: readonly Scenario[] = [
+  {
+    name: 'healthy',
+    change: () => null,
+    boundMs: ({ workTokens }, servers, rate) => workTokens / (servers * rate),
+  },
+  {
+    name: 'slow',
+    change: () => ({ speed: SLOW_SPEED }),
+    boundMs: ({ workTokens }, servers, rate) => workTokens / ((servers - 1 + SLOW_SPEED) * rate),
+  },
+  {
+    name: 'hang',
+    change: () => ({ hangAfterRows: HANG_FROM_ROW }),
+    // At best the one that hangs has done the largest rows before.
+    boundMs({ rows, workTokens }, servers, rate) {
+      const largest = rows.map((row) => row.tokens).sort((a, b) => b - a)
+      const done = largest.slice(0, HANG_FROM_ROW - 1).reduce((sum, tokens) => sum + tokens, 0)
+      return Math.max(workTokens / (servers * rate), (workTokens - done) / ((servers - 1) * rate))
+    },
+  },
+  {
+    name: 'die',
+    change: (boundMs) => ({ die: { afterMs: DIE_AT_SHARE * boundMs } }),
+    boundMs({ workTokens }, servers, rate) {
+      const healthyMs = workTokens / (servers * rate)
+      const left = workTokens * (1 - DIE_AT_SHARE)
+      return DIE_AT_SHARE * healthyMs + left / ((servers - 1) * rate)
+    },
+  },
+  {
+    name: 'fail_fast',
+    change: () => ({ faults: { error500: { share: 1, delayMs: 1 } } }),
+    boundMs: ({ workTokens }, servers, rate) => workTokens / ((servers - 1) * rate),
+  },
+]
+
+/** One step scored by our router and by plain dispatchers, with every server well and with one that is not. */
+export async function measureRouterStep(
+  emit: Emit,
+  options: RouterStepOptions = ROUTER_STEP_DEFAULTS,
+): Promise<void> {
+  const step = makeStep({
+    groups: options.groups,
+    rowsPerGroup: ROWS_PER_GROUP,
+    modelTokens: MODEL_TOKENS,
+    seed: options.seed,
+  })
+  const tokensPerSecond = step.workTokens / (options.servers * options.seconds)
+  const healthyMs = options.seconds * 1000
+  const longestMs = (step.longestTokens / (tokensPerSecond / options.saturation)) * 1000
+  emit({
+    name: 'router.step',
+    rows: step.rows.length,
+    groups: step.groups,
+    servers: options.servers,
+    seed: options.seed,
+    lengths: step.lengths,
+    workTokens: step.workTokens,
+    tokensPerSecond: rounded(tokensPerSecond),
+    saturation: options.saturation,
+    running: RUNNING,
+    boundWorkMs: rounded(healthyMs),
+    boundLongestRowMs: rounded(longestMs),
+  })
+  const scenarios = chosen(SCENARIOS, options.scenarios)
+  const dispatchers = chosen([ours, ...BASELINES], options.dispatchers)
+  const cells: Cell[] = []
+  for (const scenario of scenarios) {
+    const workMs = scenario.boundMs(step, options.servers, tokensPerSecond / 1000)
+    const boundMs = Math.max(workMs, longestMs)
+    for (const dispatcher of dispatchers) {
+      const servers = await startSimulatedServers(serverArgs(options, tokensPerSecond))
+      try {
+        const change = scenario.change(healthyMs)
+        const cell = await runCell(step, servers, dispatcher, change, CAP_BOUNDS * boundMs)
+        cells.push({ scenario: scenario.name, dispatcher: dispatcher.name, boundMs, ...cell })
+      } finally {
+        await servers.stop()
+      }
+      emit({ name: 'router.step.cell', ...toldCell(cells, cells.at(-1) as Cell) })
+    }
+  }
+  console.error(tableOf(cells))
+  emit({ name: 'router.step.not_better', cases: notBetter(cells) })
+}
+
+function serverArgs(options: RouterStepOptions, tokensPerSecond: number): string[] {
+  const args: Record<string, number> = {
+    servers: options.servers,
+    'tokens-per-second': tokensPerSecond,
+    saturation: options.saturation,
+    running: RUNNING,
+    'prefix-groups': PREFIX_GROUPS,
+    'max-model-len': MODEL_TOKENS,
+    'chars-per-token': CHARS_PER_TOKEN,
+    weights: WEIGHTS,
+    seed: options.seed,
+  }
+  return Object.entries(args).flatMap(([name, value]) => [`--${name}`, String(value)])
+}
+
+async function runCell(
+  step: Step,
+  servers: SimulatedServers,
+  dispatcher: Dispatcher,
+  change: ControlChangeInput | null,
+  capMs: number,
+): Promise<Omit<Cell, 'scenario' | 'dispatcher' | 'boundMs'>> {
+  const leftInGroup = Array.from({ length: step.groups }, () => ROWS_PER_GROUP)
+  const groupMs: number[] = []
+  const open = new Set(step.rows.map((row) => row.index))
+  let failed = 0
+  let wrong = 0
+  let lastMs = 0
+  if (change !== null) await servers.control(change, 0)
+  const cap = new AbortController()
+  const timer = setTimeout(() => cap.abort(), capMs)
+  const startedAt = performance.now()
+  const run = dispatcher.run({
+    servers: servers.urls.map((url, i) => ({ id: i + 1, url, model: servers.model })),
+    rows: step.rows,
+    signal: cap.signal,
+    ended(row, score) {
+      if (cap.signal.aborted || !open.delete(row.index)) return
+      lastMs = performance.now() - startedAt
+      if (score === null) {
+        failed += 1
+        return
+      }
+      if (score !== logitOf(textId(row.prompt, row.response), WEIGHTS)) wrong += 1
+      const left = (leftInGroup[row.group] ?? 0) - 1
+      leftInGroup[row.group] = left
+      if (left === 0) groupMs.push(lastMs)
+    },
+  })
+  // Given up at the cap, whether the dispatcher comes back or not.
+  await Promise.race([run, new Promise((resolve) => cap.signal.addEventListener('abort', resolve))])
+  clearTimeout(timer)
+  const capped = open.size > 0
+  const stats = await servers.stats()
+  const sent = stats.reduce((sum, server) => sum + server.rowsTotal, 0)
+  await Promise.race([run, sleep(5000, undefined, { ref: false })])
+  return {
+    capped,
+    makespanMs: capped ? capMs : lastMs,
+    halfGroupsMs: groupMs[Math.ceil(step.groups / 2) - 1] ?? null,
+    failed: failed + open.size,
+    wrong,
+    extraRequests: sent - step.rows.length,
+  }
+}
+
+/** A cell as it is printed: in ms, and as ratios to the bound and to our own healthy time where that was measured. */
+function toldCell(cells: readonly Cell[], cell: Cell): Record<string, unknown> {
+  const healthy = cells.find((c) => c.scenario === 'healthy' && c.dispatcher === ours.name)
+  return {
+    ...cell,
+    boundMs: rounded(cell.boundMs),
+    makespanMs: rounded(cell.makespanMs),
+    halfGroupsMs: cell.halfGroupsMs === null ? null : rounded(cell.halfGroupsMs),
+    makespanToBound: rounded(cell.makespanMs / cell.boundMs, 2),
+    makespanToOursHealthy: healthy ? rounded(cell.makespanMs / healthy.makespanMs, 2) : null,
+    halfGroupsToBound:
+      cell.halfGroupsMs === null ? null : rounded(cell.halfGroupsMs / cell.boundMs, 2),
+  }
+}
+
+function chosen<T extends { name: string }>(all: readonly T[], names: readonly string[]): T[] {
+  const unknown = names.filter((name) => !all.some((one) => one.name === name))
+  if (unknown.length > 0) {
+    const known = all.map((one) => one.name).join(', ')
+    throw new Error(`there is no ${unknown.join(', ')}; known: ${known}`)
+  }
+  return all.filter((one) => names.length === 0 || names.includes(one.name))
+}
