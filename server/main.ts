@@ -29,7 +29,7 @@ import { takeOverDeadLocals, WorkerSupervisor } from './loop/worker-supervisor.t
 import { createServices, translateError } from './services.ts'
 import { clockOffsetMs } from './store/clock.ts'
 import { Database } from './store/database.ts'
-import { INTERACTIVE_POOL, JobQueue, RULES_POOL } from './store/job-queue.ts'
+import { FUNCTIONS_POOL, INTERACTIVE_POOL, JobQueue, RULES_POOL } from './store/job-queue.ts'
 import { Listener } from './store/listener.ts'
 import { openDatabase } from './store/postgres/connect.ts'
 import { ensureTextPartition, textBucket } from './store/text-partitions.ts'
@@ -113,7 +113,7 @@ async function main(): Promise<void> {
   })
   const queue = new JobQueue(db, log, { supervise: true })
   await queue.start()
-  for (const pool of [RULES_POOL, INTERACTIVE_POOL]) {
+  for (const pool of [RULES_POOL, FUNCTIONS_POOL, INTERACTIVE_POOL]) {
     await queue.ensure(pool)
     await db.adhoc('insert into pool (name) values ($1) on conflict do nothing', [pool])
   }

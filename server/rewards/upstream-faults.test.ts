@@ -7,6 +7,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { answer, hangs, scores } from '../engines/testing/fake-server.ts'
 import { Harness, until } from '../router/testing/harness.ts'
 import type { ResolvedReward } from '../wire/resolved-reward.ts'
+import { FunctionPool } from './functions/function-pool.ts'
 import { JudgeParser } from './judge/parser-spec.ts'
 import { readReply } from './judge/read-reply.ts'
 import { managerNamed, managerNames } from './managers/registry.ts'
@@ -69,9 +70,10 @@ describe('asking a server', () => {
         groundTruth: '72',
         extraInfo: {},
       }
-      const byModel = await manager.runModel(sample, {
+      const byModel = await manager.run(sample, {
         reward: { ...reward, kind: 'model', model: 'rm' },
         router: h.router,
+        functions: new FunctionPool(),
         signal: undefined,
         urgent: false,
         run: 'r',

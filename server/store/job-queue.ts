@@ -36,6 +36,8 @@ export type HeldJob = Job<ChunkJob> & { retryCount: number }
 /** Pools that exist without a reward model. */
 export const RULES_POOL = 'rules'
 export const INTERACTIVE_POOL = 'interactive'
+/** User functions, rules that ask a service, and sums without a model. */
+export const FUNCTIONS_POOL = 'functions'
 
 /** The pool of a reward model: its name shortened to what a queue may be called, and a hash to keep it unique. */
 export function poolOfModel(model: string): string {

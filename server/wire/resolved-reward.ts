@@ -1,10 +1,29 @@
+/** A version of a reward function: what scores a batch does not change while it runs. */
+export interface FunctionRef {
+  /** Names the source as it was when the batch was accepted, what it imports from its folder included. */
+  hash: string
+  /** Under the functions folder. */
+  path: string
+  /** The export; null: the module's default export, or `compute_score` or `computeScore`. */
+  name: string | null
+  kwargs: Record<string, unknown>
+}
+
 /** A batch's reward as it was resolved when the batch was accepted; stored with it, read by the workers. */
 export interface ResolvedReward {
-  kind: 'rule' | 'model'
+  /**
+   * rule: built-in rules, on the worker's loop · model: a reward model's servers · function: code of the user's own, in
+   * child processes · service: rules of which some ask a service · combine: a weighted sum of parts
+   */
+  kind: 'rule' | 'model' | 'function' | 'service' | 'combine'
   manager: string
   /** The reward model whose servers score; null for rules. */
   model: string | null
   kwargs: Record<string, unknown>
+  /** Of kind `function`. */
+  function?: FunctionRef
+  /** Of kind `combine`: the score is the sum of `weight × score` over them. */
+  parts?: { name: string; weight: number; reward: ResolvedReward }[]
   /** A rule chosen by name, for every data source; absent: the one that a sample's data source selects. */
   rule?: string
   /** A generative model's template, checked and with its defaults filled in; absent: the model scores by itself. */

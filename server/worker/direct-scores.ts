@@ -1,6 +1,5 @@
-import type { RewardOutcome, RewardSample } from '../rewards/managers/manager.ts'
+import type { RewardOutcome, RewardSample, RewardTools } from '../rewards/managers/manager.ts'
 import { managerNamed } from '../rewards/managers/registry.ts'
-import type { RewardRouter } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
 import type { DirectEnd, DirectEndMessage, DirectScoreMessage } from '../wire/direct-score.ts'
@@ -12,7 +11,7 @@ const REMEMBERED = 256
 /** Scores samples that the server hands over directly, before they are stored; holds nothing that could be lost. */
 export class DirectScores {
   readonly #db: Database
-  readonly #router: RewardRouter
+  readonly #tools: RewardTools
   readonly #workerId: number
   readonly #clockOffsetMs: number
   readonly #counters: { scored: number; failed: number }
@@ -22,7 +21,7 @@ export class DirectScores {
 
   constructor(options: {
     db: Database
-    router: RewardRouter
+    tools: RewardTools
     workerId: number
     /** Database clock minus ours. */
     clockOffsetMs: number
@@ -31,7 +30,7 @@ export class DirectScores {
     tell: (message: DirectEndMessage) => void
   }) {
     this.#db = options.db
-    this.#router = options.router
+    this.#tools = options.tools
     this.#workerId = options.workerId
     this.#clockOffsetMs = options.clockOffsetMs
     this.#counters = options.counters
@@ -78,9 +77,9 @@ export class DirectScores {
     const outcome: RewardOutcome =
       reward.kind === 'rule'
         ? manager.runRule(rewardSample, reward)
-        : await manager.runModel(rewardSample, {
+        : await manager.run(rewardSample, {
             reward,
-            router: this.#router,
+            ...this.#tools,
             signal,
             urgent: true,
             run: spec.run,

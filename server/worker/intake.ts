@@ -1,5 +1,11 @@
 import type { Logger } from '../log.ts'
-import { type HeldJob, INTERACTIVE_POOL, type JobQueue, RULES_POOL } from '../store/job-queue.ts'
+import {
+  FUNCTIONS_POOL,
+  type HeldJob,
+  INTERACTIVE_POOL,
+  type JobQueue,
+  RULES_POOL,
+} from '../store/job-queue.ts'
 
 /** Samples a worker takes of rules: they end within milliseconds, more would only wait here instead of there. */
 const RULES_ROOM = 256
@@ -26,7 +32,7 @@ const MAX_JOBS_PER_FETCH = 16
 /** One queue this worker serves. */
 interface PoolState {
   name: string
-  /** Null for rules and interactive. */
+  /** Null for rules, functions and interactive. */
   model: string | null
   held: number
   fetching: boolean
@@ -48,6 +54,8 @@ export interface IntakeHost {
   fairShareOf(model: string): number
   /** There is work for a model and no slot: ask for a lease. */
   wantSlots(model: string): void
+  /** Samples it may hold of functions now: as many as they take side by side, and some ahead. */
+  functionRoom(): number
   take(pool: string, job: HeldJob): void
 }
 
@@ -73,6 +81,7 @@ export class Intake {
     this.#rateTimer = setInterval(() => this.#measureRates(), RATE_EVERY_MS)
     this.add(INTERACTIVE_POOL, null)
     this.add(RULES_POOL, null)
+    this.add(FUNCTIONS_POOL, null)
   }
 
   /** Serves a pool from now on. */
@@ -170,7 +179,9 @@ export class Intake {
   }
 
   #roomOf(pool: PoolState): number {
-    if (pool.model === null) return pool.name === INTERACTIVE_POOL ? INTERACTIVE_ROOM : RULES_ROOM
+    if (pool.name === INTERACTIVE_POOL) return INTERACTIVE_ROOM
+    if (pool.name === FUNCTIONS_POOL) return Math.min(this.#host.functionRoom(), MAX_SAMPLES)
+    if (pool.model === null) return RULES_ROOM
     const share = this.#shareOf(pool.model)
     if (share === 0) return 0
     const ahead = Math.ceil(pool.rate * AHEAD_MS)

@@ -3,6 +3,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { loadConfig, loadWorkerHandover } from '../config.ts'
 import { FleetMember } from '../fleet/fleet-member.ts'
 import { createLogger } from '../log.ts'
+import { FunctionPool } from '../rewards/functions/function-pool.ts'
 import { clockOffsetMs } from '../store/clock.ts'
 import { Database, throughOutage } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
@@ -47,16 +48,19 @@ async function main(): Promise<void> {
   await queue.start()
   const fleet = new FleetMember({ holderId: id, process: `w${id}`, db, log })
   const { router, leases, models } = fleet
+  const functions = new FunctionPool()
+  const tools = { router, functions }
   const offsetMs = await clockOffsetMs(db)
   const worker = new RewardLoopWorker({
     id,
     db,
     queue,
-    router,
+    tools,
     leases,
     slotsOf: (model) => models.slotsOf(model),
     fairShareOf: (model) => models.fairShareOf(model),
     wantSlots: (model) => models.wantSlots(model),
+    functionRoom: () => functions.room,
     clockOffsetMs: offsetMs,
     onUrgentCommitted: process.send ? (samples) => tellServer(id, samples) : null,
     log,
@@ -86,7 +90,7 @@ async function main(): Promise<void> {
   await listener.start()
   const direct = new DirectScores({
     db,
-    router,
+    tools,
     workerId: id,
     clockOffsetMs: offsetMs,
     counters: worker.counters,

@@ -1,7 +1,6 @@
 import type { LeaseHolder } from '../fleet/lease-holder.ts'
 import type { Logger } from '../log.ts'
-import type { RewardOutcome, RewardSample } from '../rewards/managers/manager.ts'
-import type { RewardRouter } from '../router/router-types.ts'
+import type { RewardOutcome, RewardSample, RewardTools } from '../rewards/managers/manager.ts'
 import type { Database } from '../store/database.ts'
 import { type HeldJob, INTERACTIVE_POOL, indexesOf, type JobQueue } from '../store/job-queue.ts'
 import { type PendingSample, pendingSamples } from '../store/sql/worker-reads.ts'
@@ -42,7 +41,7 @@ export interface WorkerCounters {
  */
 export class RewardLoopWorker {
   readonly #db: Database
-  readonly #router: RewardRouter
+  readonly #tools: RewardTools
   readonly #log: Logger
   readonly #writer: ResultWriter
   /** For samples somebody waits for: never behind a flush of five hundred others. */
@@ -65,11 +64,12 @@ export class RewardLoopWorker {
     id: number
     db: Database
     queue: JobQueue
-    router: RewardRouter
+    tools: RewardTools
     leases: LeaseHolder
     slotsOf: (model: string) => number
     fairShareOf: (model: string) => number
     wantSlots: (model: string) => void
+    functionRoom: () => number
     /** Database clock minus ours. */
     clockOffsetMs: number
     /** Hears of committed samples that somebody waits for. */
@@ -77,7 +77,7 @@ export class RewardLoopWorker {
     log: Logger
   }) {
     this.#db = options.db
-    this.#router = options.router
+    this.#tools = options.tools
     this.#batches = new ActiveBatches(options.db, options.leases)
     this.#keeper = new JobKeeper(options.db, options.queue, options.id, options.log)
     this.#log = options.log
@@ -95,6 +95,7 @@ export class RewardLoopWorker {
         slotsOf: options.slotsOf,
         fairShareOf: options.fairShareOf,
         wantSlots: options.wantSlots,
+        functionRoom: options.functionRoom,
         take: (pool, job) => this.#take(pool, job),
       },
       options.log,
@@ -208,7 +209,7 @@ export class RewardLoopWorker {
         this.#running += rows.length
         this.#runRules()
       } else {
-        for (const row of rows) void this.#scoreByModel(job, entered, row)
+        for (const row of rows) void this.#score(job, entered, row)
       }
     } catch (error) {
       // Not read: the claim stays, and after missed heartbeats somebody takes it again. Giving it back is quicker.
@@ -251,7 +252,7 @@ export class RewardLoopWorker {
     setImmediate(slice)
   }
 
-  async #scoreByModel(job: JobInHand, batch: ActiveBatch, row: PendingSample): Promise<void> {
+  async #score(job: JobInHand, batch: ActiveBatch, row: PendingSample): Promise<void> {
     const { signal } = batch.abort
     if (batch.gate && (!(await this.#batches.enterGate(batch)) || this.#stopping)) {
       if (!this.#stopping) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
@@ -261,9 +262,9 @@ export class RewardLoopWorker {
     const startedAt = this.#now()
     const clock = performance.now()
     const { reward, deadline_at } = batch.spec
-    const outcome = await batch.manager.runModel(toRewardSample(row), {
+    const outcome = await batch.manager.run(toRewardSample(row), {
       reward,
-      router: this.#router,
+      ...this.#tools,
       signal,
       urgent: job.pool === INTERACTIVE_POOL,
       run: batch.spec.run,

@@ -2,7 +2,13 @@ import { RewardOpsError } from '../../errors.ts'
 import { checkRulesForMore, resolveReward } from '../../rewards/resolve.ts'
 import { copyIn } from '../../store/copy-in.ts'
 import type { Client, Database } from '../../store/database.ts'
-import { INTERACTIVE_POOL, type JobQueue, poolOfModel, RULES_POOL } from '../../store/job-queue.ts'
+import {
+  FUNCTIONS_POOL,
+  INTERACTIVE_POOL,
+  type JobQueue,
+  poolOfModel,
+  RULES_POOL,
+} from '../../store/job-queue.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../wire/trainer.ts'
@@ -49,7 +55,16 @@ async function runId(db: Database, name: string): Promise<number> {
 
 /** The pool whose queue takes a reward's jobs. */
 export function poolOf(reward: ResolvedReward): string {
-  return reward.kind === 'rule' ? RULES_POOL : poolOfModel(reward.model as string)
+  if (reward.kind === 'rule') return RULES_POOL
+  const models = modelsOf(reward)
+  // A sum waits for its slowest part, and that is a model if it has one.
+  return models.length > 0 ? poolOfModel(models[0] as string) : FUNCTIONS_POOL
+}
+
+/** The reward models that a reward asks, its parts' included. */
+export function modelsOf(reward: ResolvedReward): string[] {
+  const parts = (reward.parts ?? []).flatMap((part) => modelsOf(part.reward))
+  return reward.model === null ? parts : [reward.model, ...parts]
 }
 
 async function registeredModels(

@@ -79,7 +79,7 @@ describe('dapo, as upstream', () => {
         }),
       } as unknown as RewardRouter,
     } as RewardContext
-    expect(await dapoManager.runModel(sample(4), context)).toMatchObject({
+    expect(await dapoManager.run(sample(4), context)).toMatchObject({
       ok: true,
       score: -0.5,
       rawScore: 0.5,
@@ -92,7 +92,7 @@ describe('dapo, as upstream', () => {
     expect(run(kwargs, null)).toMatchObject({ ok: false, reason: 'function_error' })
     const router = { score: () => expect.unreachable() } as unknown as RewardRouter
     const context = { reward: reward(kwargs), router } as RewardContext
-    expect(await dapoManager.runModel(sample(), context)).toMatchObject({ ok: false })
+    expect(await dapoManager.run(sample(), context)).toMatchObject({ ok: false })
   })
 
   test('a sample that failed keeps its reason and gets no penalty', () => {

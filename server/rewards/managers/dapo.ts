@@ -21,11 +21,11 @@ export const dapoManager: RewardManager = {
       : withPenalty(naiveManager.runRule(sample, reward), asked)
   },
 
-  async runModel(sample, context): Promise<RewardOutcome> {
+  async run(sample, context): Promise<RewardOutcome> {
     const asked = penaltyFor(sample, context.reward)
     return 'refused' in asked
       ? asked.refused
-      : withPenalty(await naiveManager.runModel(sample, context), asked)
+      : withPenalty(await naiveManager.run(sample, context), asked)
   },
 }
 

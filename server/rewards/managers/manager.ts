@@ -1,6 +1,7 @@
 import type { AttemptRecord, RewardRouter } from '../../router/router-types.ts'
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+import type { FunctionCaller } from '../functions/function-caller.ts'
 
 /** One rollout as a reward manager sees it. */
 export interface RewardSample {
@@ -25,10 +26,15 @@ export type RewardOutcome =
     }
   | { ok: false; reason: SampleFailureReason; detail: string; attempts: AttemptRecord[] | null }
 
-/** What a manager may use while it scores. */
-export interface RewardContext {
-  reward: ResolvedReward
+/** What a process that scores has for it. */
+export interface RewardTools {
   router: RewardRouter
+  functions: FunctionCaller
+}
+
+/** What a manager may use while it scores. */
+export interface RewardContext extends RewardTools {
+  reward: ResolvedReward
   signal: AbortSignal | undefined
   /** Somebody waits for this sample alone. */
   urgent: boolean
@@ -45,10 +51,10 @@ export interface RewardContext {
 
 /**
  * Scores single samples (upstream: `RewardManagerBase.run_single`). `runRule` is the synchronous path of built-in
- * rules, without a promise a sample; `runModel` asks the servers of a reward model.
+ * rules (`reward.kind` is `rule`), without a promise a sample; `run` takes every kind.
  */
 export interface RewardManager {
   readonly name: string
   runRule(sample: RewardSample, reward: ResolvedReward): RewardOutcome
-  runModel(sample: RewardSample, context: RewardContext): Promise<RewardOutcome>
+  run(sample: RewardSample, context: RewardContext): Promise<RewardOutcome>
 }

@@ -47,7 +47,7 @@ export async function pendingSamples(
   batch: BatchSpec,
   ranges: readonly number[],
 ): Promise<PendingSample[]> {
-  const withPrompt = batch.reward.kind === 'model'
+  const withPrompt = batch.reward.kind !== 'rule'
   const out: PendingSample[] = []
   for (let k = 0; k < ranges.length; k += 2) {
     const [from, to] = [ranges[k], ranges[k + 1]]

@@ -1,0 +1,39 @@
+import type { RouteRequest } from '../../router/router-types.ts'
+import { judgeSample, rewardOutcomeOf } from '../judge/judge-sample.ts'
+import type { JudgeTemplate } from '../judge/judge-template.ts'
+import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
+
+/** Asks the servers of a reward model: for its score, or by a template for its judgement. */
+export async function scoreByModel(
+  sample: RewardSample,
+  context: RewardContext,
+): Promise<RewardOutcome> {
+  const { reward, router, signal, deadlineMs, group } = context
+  const { prompt, solutionStr, dataSource, groundTruth, extraInfo } = sample
+  const route: RouteRequest = {
+    model: reward.model as string,
+    timeoutMs: reward.timeoutMs,
+    maxAttempts: reward.maxAttempts,
+    urgent: context.urgent,
+    priority: context.priority,
+    run: context.run,
+    key: context.key,
+    ...(group === undefined ? {} : { group }),
+    ...(signal ? { signal } : {}),
+    ...(deadlineMs === undefined ? {} : { deadlineMs }),
+  }
+  if (reward.judge !== undefined) {
+    const template = reward.judge as unknown as JudgeTemplate
+    return rewardOutcomeOf(await judgeSample(router, { ...route, template, sample }))
+  }
+  const input = { prompt, response: solutionStr, dataSource, groundTruth, extraInfo }
+  const result = await router.score({ ...route, input })
+  return result.ok
+    ? {
+        ok: true,
+        score: result.score,
+        extra: result.extra ?? null,
+        attempts: result.attempts,
+      }
+    : { ok: false, reason: result.reason, detail: result.detail, attempts: result.attempts }
+}

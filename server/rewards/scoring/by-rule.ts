@@ -1,0 +1,58 @@
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
+import { ruleByName, ruleForDataSource } from '../rules/registry.ts'
+import { RuleTimeoutError } from '../rules/rule.ts'
+
+/** Milliseconds a built-in rule may take for one sample; they are linear, 1 MB takes a few. */
+const RULE_DEADLINE_MS = 5_000
+
+/** Scores by a built-in rule: the one the reward names, else the one that the sample's data source selects. */
+export function scoreByRule(sample: RewardSample, reward: ResolvedReward): RewardOutcome {
+  const { rule: name } = reward
+  const rule = name === undefined ? ruleForDataSource(sample.dataSource) : ruleByName(name)
+  if (!rule) {
+    return {
+      ok: false,
+      reason: 'function_error',
+      detail:
+        name === undefined
+          ? `no rule scores dataSource "${sample.dataSource}"`
+          : `there is no rule ${name}`,
+      attempts: null,
+    }
+  }
+  const startedAt = performance.now()
+  try {
+    const { score, extra } = rule.score({
+      dataSource: sample.dataSource,
+      solutionStr: sample.solutionStr,
+      groundTruth: sample.groundTruth,
+      extraInfo: sample.extraInfo,
+      kwargs: reward.kwargs,
+    })
+    if (performance.now() - startedAt > Math.min(RULE_DEADLINE_MS, reward.timeoutMs)) {
+      return {
+        ok: false,
+        reason: 'timeout',
+        detail: `rule ${rule.name} took longer than its deadline`,
+        attempts: null,
+      }
+    }
+    if (!Number.isFinite(score)) {
+      return {
+        ok: false,
+        reason: 'non_finite',
+        detail: `rule ${rule.name} gave ${score}`,
+        attempts: null,
+      }
+    }
+    return { ok: true, score, extra, attempts: null }
+  } catch (error) {
+    return {
+      ok: false,
+      reason: error instanceof RuleTimeoutError ? 'timeout' : 'function_error',
+      detail: (error as Error).message,
+      attempts: null,
+    }
+  }
+}

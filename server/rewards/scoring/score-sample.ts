@@ -1,0 +1,25 @@
+import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
+import { scoreByModel } from './by-model.ts'
+import { scoreByRule } from './by-rule.ts'
+
+/** Scores a sample by whatever kind of reward it has. Never rejects for what a sample or a server did. */
+export async function scoreSample(
+  sample: RewardSample,
+  context: RewardContext,
+): Promise<RewardOutcome> {
+  const { reward } = context
+  switch (reward.kind) {
+    case 'rule':
+      return scoreByRule(sample, reward)
+    case 'model':
+      return scoreByModel(sample, context)
+    default:
+      // Acceptance refuses these in this version.
+      return {
+        ok: false,
+        reason: 'function_error',
+        detail: `a reward of kind ${reward.kind} is not known to this worker`,
+        attempts: null,
+      }
+  }
+}
