@@ -17,6 +17,7 @@ import type {
   RouterResult,
   RouterServer,
   RouterServerStats,
+  ScoreInput,
   ScoreRequest,
   SlotRequest,
 } from './router-types.ts'
@@ -228,6 +229,13 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
     return [...this.#servers.values(), ...this.#leaving].map((server) =>
       server.stats(this.#pools.get(server.model)?.waiting ?? 0, nowMs),
     )
+  }
+
+  requestFor(serverId: number, input: ScoreInput): ReturnType<RewardRouter['requestFor']> {
+    const server = this.#servers.get(serverId)
+    if (server === undefined) return null
+    const { path, body } = server.engine.buildScoreRequest(input, server.target)
+    return { engine: server.engine.name, path, body: body.toString() }
   }
 
   async close(): Promise<void> {

@@ -281,6 +281,11 @@ export interface RewardRouter {
   /** Which server a call would be offered first is nobody's business; which models there are is. */
   models(): { model: string; kind: 'discriminative' | 'generative'; servers: number }[]
   snapshot(): RouterServerStats[]
+  /** The POST that a server is sent for a sample, as it would be sent now; null: no such server. */
+  requestFor(
+    serverId: number,
+    input: ScoreInput,
+  ): { engine: EngineName; path: string; body: string } | null
   /** Ends every sample as `cancelled` and closes the connections. */
   close(): Promise<void>
 }

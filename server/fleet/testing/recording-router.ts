@@ -71,6 +71,9 @@ export class RecordingRouter implements RewardRouter {
   snapshot(): RouterServerStats[] {
     return [...this.stats.values()].map((s) => ({ ...s, latency: [...s.latency] }))
   }
+  requestFor(): null {
+    return null
+  }
   async close(): Promise<void> {}
 
   /** So many samples wait for a server: its listeners hear of it. */

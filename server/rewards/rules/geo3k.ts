@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { gradeAnswer, lastBoxedContent } from './grade-answer.ts'
+import { gradeAnswer, gradedForms, lastBoxedContent } from './grade-answer.ts'
 import { Budget, OutOfBudget } from './math-verify/verify.ts'
 import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './rule.ts'
 
@@ -55,5 +55,18 @@ export const geo3kRule = defineRule({
     const answer = extracted === null ? 'no boxed answer' : isRight ? 'equal' : 'different'
     const reason = `${answer}, ${form}`
     return { score, extra: { acc: score, accuracy, format, extracted, reason }, extracted, reason }
+  },
+  explain({ solutionStr, groundTruth }, options) {
+    const wanted = groundTruthText('geo3k', groundTruth)
+    const found = options.use_boxed ? lastBoxedContent(solutionStr) : solutionStr.trim()
+    const keeps = hasThoughtAndBox(solutionStr)
+    return {
+      where: options.use_boxed ? 'the last \\boxed{…} of the response' : 'the whole response',
+      found,
+      forms: gradedForms(found, wanted),
+      comparison: `as text, once normalised, else by value (${1 - options.format_score} of the score); ${
+        keeps ? 'it is' : 'it is not'
+      } <think>…</think> and a box after it (${options.format_score} of the score)`,
+    }
   },
 })

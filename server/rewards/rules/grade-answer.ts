@@ -51,6 +51,26 @@ export function gradeAnswer(given: string, truth: string, budget: Budget): boole
   return !differs || equalByValue(given, truth, budget)
 }
 
+/** What `gradeAnswer` compares, for people; texts that are too long to be normalised stay as they are. */
+export function gradedForms(
+  given: string | null,
+  truth: string,
+): { step: string; response: string | null; groundTruth: string | null }[] {
+  const isLong = (given?.length ?? 0) > longestAnswer || truth.length > longestAnswer
+  return [
+    { step: 'as it stands', response: given, groundTruth: truth },
+    ...(isLong
+      ? []
+      : [
+          {
+            step: 'units, spaces and spellings of LaTeX removed',
+            response: given === null ? null : plainText(given),
+            groundTruth: plainText(truth),
+          },
+        ]),
+  ]
+}
+
 /** The content of the last `\boxed{…}`, trimmed; null where it is none or not closed. */
 export function lastBoxedContent(text: string): string | null {
   const start = text.lastIndexOf('\\boxed{')
@@ -95,7 +115,7 @@ function withoutText(answer: string): string {
     : answer
 }
 
-/** Upstream's `_normalize`. */
+/** An answer once units, spaces, grouping commas and LaTeX's spellings are gone: upstream's `_normalize`. */
 function plainText(answer: string): string {
   let text = withoutText(answer)
     .replaceAll('\\%', '%')

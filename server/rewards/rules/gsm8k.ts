@@ -56,4 +56,21 @@ export const gsm8kRule = defineRule({
     const reason = answer === null ? 'no answer' : answer === wanted ? 'equal' : 'different'
     return { score, extra: { acc: score }, extracted: answer, reason }
   },
+  explain({ solutionStr, groundTruth }, { method }) {
+    const wanted = groundTruthText('gsm8k', groundTruth)
+    const answer = extractGsm8kAnswer(solutionStr, method)
+    const isStrict = method === 'strict'
+    const found = isStrict
+      ? ([...lastCodePoints(solutionStr, clipCodePoints).matchAll(marked)].at(-1)?.[1] ?? null)
+      : answer
+    return {
+      where: `${isStrict ? 'the number after the last "#### "' : 'the last number'} in the last ${clipCodePoints} characters`,
+      found,
+      forms: [
+        { step: 'as it stands', response: found, groundTruth: wanted },
+        ...(isStrict ? [{ step: 'commas removed', response: answer, groundTruth: wanted }] : []),
+      ],
+      comparison: 'as text: 42.0 is not 42',
+    }
+  },
 })

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { isMathEquivalent } from './math-equivalence.ts'
+import { isMathEquivalent, mathForm } from './math-equivalence.ts'
 import { endOfBraceGroup } from './python-text.ts'
 import { defineRule, groundTruthText, versionOption } from './rule.ts'
 
@@ -47,5 +47,30 @@ export const mathBoxedRule = defineRule({
     const score = isRight ? 1 : 0
     const reason = isRight ? 'equal' : answer !== null ? 'different' : 'no boxed answer'
     return { score, extra: { acc: score }, extracted: answer, reason }
+  },
+  explain({ solutionStr, groundTruth }) {
+    const wanted = groundTruthText('math_reward', groundTruth)
+    const expression = lastBoxedExpression(solutionStr)
+    const answer = expression === null ? null : boxedContent(expression)
+    const given = answer === null ? null : mathForm(answer)
+    const truth = mathForm(wanted)
+    const isText = truth === null || (answer !== null && given === null)
+    return {
+      where: 'the last \\boxed{…} of the response',
+      found: expression,
+      forms: [
+        { step: 'content of the box', response: answer, groundTruth: wanted },
+        ...(isText
+          ? []
+          : [
+              {
+                step: 'units, spaces and spellings of LaTeX removed',
+                response: given,
+                groundTruth: truth,
+              },
+            ]),
+      ],
+      comparison: isText ? 'as text: one side cannot be normalised' : 'as text, once normalised',
+    }
   },
 })

@@ -20,14 +20,17 @@ const answerLine = new RegExp(`answer[${pythonSpaceClass}]*:[${pythonSpaceClass}
 interface Verdict {
   correct: boolean
   pred: string | null
+  /** The answer as it stands. */
+  raw: string | null
+  by: 'answer line' | 'box'
 }
 
 /** The last `Answer: …`, normalised, against the normalised ground truth. */
 function verifyMinerva(tail: string, groundTruth: string): Verdict {
-  let answer = invalid
-  for (const match of tail.matchAll(answerLine)) answer = match[1]!
-  const pred = normalizeFinalAnswer(answer)
-  return { correct: pred === normalizeFinalAnswer(groundTruth), pred }
+  let raw: string | null = null
+  for (const match of tail.matchAll(answerLine)) raw = match[1]!
+  const pred = normalizeFinalAnswer(raw ?? invalid)
+  return { correct: pred === normalizeFinalAnswer(groundTruth), pred, raw, by: 'answer line' }
 }
 
 /** The last `\boxed{…}` near the end, as it is, against the ground truth as it is. */
@@ -44,7 +47,24 @@ function verifyStrictBox(
   const start = near.lastIndexOf(boxed)
   const end = start < 0 ? -1 : endOfBraceGroup(near, start)
   const pred = end < 0 ? null : near.slice(start + boxed.length, end - 1)
-  return { correct: pred === groundTruth, pred }
+  return { correct: pred === groundTruth, pred, raw: pred, by: 'box' }
+}
+
+interface DapoOptions {
+  strict_box_verify: boolean
+  pause_tokens_index: readonly number[] | null
+  version: '2026-01' | '2026-08'
+}
+
+function verdictOf(solutionStr: string, wanted: string, options: DapoOptions): Verdict {
+  const tail = lastCodePoints(solutionStr, clipCodePoints)
+  const box = () => verifyStrictBox(tail, wanted, options.pause_tokens_index)
+  const verdict = options.strict_box_verify ? box() : verifyMinerva(tail, wanted)
+  if (options.version === '2026-08' && !options.strict_box_verify && verdict.pred === invalid) {
+    const fallback = box()
+    if (fallback.pred !== null) return fallback
+  }
+  return verdict
 }
 
 /**
@@ -74,18 +94,39 @@ export const mathDapoRule = defineRule({
     version: versionOption,
   }),
   score({ solutionStr, groundTruth }, options) {
-    const wanted = groundTruthText('math_dapo', groundTruth)
-    const tail = lastCodePoints(solutionStr, clipCodePoints)
-    const box = () => verifyStrictBox(tail, wanted, options.pause_tokens_index)
-    let verdict = options.strict_box_verify ? box() : verifyMinerva(tail, wanted)
-    if (options.version === '2026-08' && !options.strict_box_verify && verdict.pred === invalid) {
-      const fallback = box()
-      if (fallback.pred !== null) verdict = fallback
-    }
-    const score = verdict.correct ? 1 : -1
-    const { correct, pred } = verdict
+    const { correct, pred } = verdictOf(
+      solutionStr,
+      groundTruthText('math_dapo', groundTruth),
+      options,
+    )
+    const score = correct ? 1 : -1
     const found = pred === null || pred === invalid ? null : pred
     const reason = correct ? 'equal' : found === null ? 'no answer' : 'different'
     return { score, extra: { score, acc: correct, pred }, extracted: found, reason }
+  },
+  explain({ solutionStr, groundTruth }, options) {
+    const wanted = groundTruthText('math_dapo', groundTruth)
+    const { by, raw, pred } = verdictOf(solutionStr, wanted, options)
+    const isBox = by === 'box'
+    const box = `the last \\boxed{…} in the last ${boxCodePoints} characters`
+    const line = `the last "Answer: …" in the last ${clipCodePoints} characters`
+    const both = `${line}; there is none, so ${box}`
+    return {
+      where: !isBox ? line : options.strict_box_verify ? box : both,
+      found: raw,
+      forms: [
+        { step: 'as it stands', response: raw, groundTruth: wanted },
+        ...(isBox
+          ? []
+          : [
+              {
+                step: 'normalised as Minerva’s final answers',
+                response: raw === null ? null : pred,
+                groundTruth: normalizeFinalAnswer(wanted),
+              },
+            ]),
+      ],
+      comparison: isBox ? 'as text, exactly as they stand' : 'as text, once normalised',
+    }
   },
 })

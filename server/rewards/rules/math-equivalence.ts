@@ -30,6 +30,16 @@ const laterReplacements: readonly (readonly [from: string, to: string])[] = [
 /** A text that the normalisation gives up on; the two are then compared as they are. */
 class NotNormalisable extends Error {}
 
+/** What is compared of an answer; null where the normalisation gives up, and the texts themselves are compared. */
+export function mathForm(answer: string): string | null {
+  try {
+    return normalizeMath(answer)
+  } catch (error) {
+    if (error instanceof NotNormalisable) return null
+    throw error
+  }
+}
+
 /** Whether two MATH answers are the same to upstream's `is_equiv`. */
 export function isMathEquivalent(a: string, b: string): boolean {
   try {

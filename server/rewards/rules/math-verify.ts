@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { inWords } from './math-verify/in-words.ts'
 import {
   Budget,
   compareAnswers,
@@ -106,5 +107,39 @@ export const mathVerifyRule = defineRule({
     const { extracted, correct } = verdict
     const reason = verdict.reason.replaceAll('_', ' ')
     return { score, extra: { score, acc: correct, extracted, reason }, extracted, reason }
+  },
+  explain({ solutionStr, groundTruth }, options) {
+    const wanted = groundTruthText('math_verify', groundTruth)
+    let gold: Extracted
+    let given: Extracted
+    try {
+      const budget = new Budget(options.deadline_ms)
+      gold = goldAnswer(wanted, budget)
+      given = extractAnswer(solutionStr, ['plain', 'latex'], budget)
+    } catch (error) {
+      if (!(error instanceof OutOfBudget)) throw error
+      throw new RuleTimeoutError(`math_verify: reading was given up: ${error.message}`)
+    }
+    const isRead = gold.value !== null && given.value !== null
+    return {
+      where:
+        'after "final answer is", then in boxes, then after "answer", then anywhere, the last first',
+      found: given.text,
+      forms: [
+        {
+          step: 'normalised LaTeX or number',
+          response: given.text,
+          groundTruth: gold.text ?? wanted,
+        },
+        {
+          step: 'read as',
+          response: given.value === null ? null : inWords(given.value),
+          groundTruth: gold.value === null ? null : inWords(gold.value),
+        },
+      ],
+      comparison: isRead
+        ? 'by value: fractions exactly, decimals to six digits, sets in any order'
+        : 'as text: one side could not be read as mathematics',
+    }
   },
 })

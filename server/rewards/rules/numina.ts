@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { equalByValue, gradeAnswer, readAnswer } from './grade-answer.ts'
+import { equalByValue, gradeAnswer, gradedForms, readAnswer } from './grade-answer.ts'
 import { evaluate, NoValue } from './math-verify/numeric.ts'
 import { Budget, OutOfBudget } from './math-verify/verify.ts'
 import { endOfBraceGroup } from './python-text.ts'
@@ -212,5 +212,18 @@ export const numinaRule = defineRule({
     const extracted = answer.length <= longestPrediction ? answer : null
     if (score === 0 && !/\d/.test(answer)) reason = 'no answer with a digit'
     return { score, extra: { acc: score, extracted, reason }, extracted, reason }
+  },
+  explain({ solutionStr, groundTruth }) {
+    const wanted = groundTruthText('prime_math', groundTruth)
+    const answer = matchNuminaAnswer(solutionStr)
+    const isWhole = answer.length > longestPrediction
+    return {
+      where: isWhole
+        ? 'the whole response: nothing in it introduces an answer'
+        : 'after the last "answer is", in the last box there, after the last "is", "=" or ":"',
+      found: isWhole ? null : answer,
+      forms: isWhole ? [] : gradedForms(answer, wanted),
+      comparison: 'as text, once normalised, else by value, else as numbers to four digits',
+    }
   },
 })

@@ -29,6 +29,21 @@ export interface RuleResult {
   reason: string
 }
 
+/**
+ * How a rule came to its score, for people: computed for one sample on a page, never while a batch is scored. Each form is
+ * what the response's answer and the ground truth are at one step, the last of them what is compared.
+ */
+export interface RuleExplanation {
+  /** Where the answer is looked for, in words. */
+  where: string
+  /** The answer as it stands in the response; null where there is none. */
+  found: string | null
+  /** From what stands there to what is compared; null on a side: there is nothing. */
+  forms: { step: string; response: string | null; groundTruth: string | null }[]
+  /** How the last forms are compared, in words. */
+  comparison: string
+}
+
 /** A built-in scorer: pure, synchronous, and linear in the length of the response. */
 export interface Rule {
   /** Upstream's name of the scorer, e.g. `math_dapo`. */
@@ -45,6 +60,8 @@ export interface Rule {
    *   deadline is over; never a 0 instead
    */
   score(input: RuleInput): RuleResult
+  /** The steps of `score` for the same input. Throws as `score` does. */
+  explain(input: RuleInput): RuleExplanation
 }
 
 /** A rollout or a setting that a rule cannot score by: the sample fails, it does not score 0. */
@@ -83,8 +100,9 @@ export function defineRule<Options extends z.ZodObject>(definition: {
   dataSources: readonly string[]
   kwargs: Options
   score(input: RuleInput, options: z.output<Options>): RuleResult
+  explain(input: RuleInput, options: z.output<Options>): RuleExplanation
 }): Rule {
-  const { name, title, dataSources, kwargs, score } = definition
+  const { name, title, dataSources, kwargs, score, explain } = definition
   const parsed = new WeakMap<object, z.output<Options>>()
   const optionsOf = (given: Record<string, unknown>): z.output<Options> => {
     const known = parsed.get(given)
@@ -103,6 +121,7 @@ export function defineRule<Options extends z.ZodObject>(definition: {
     dataSources,
     kwargs,
     score: (input) => score(input, optionsOf(input.kwargs)),
+    explain: (input) => explain(input, optionsOf(input.kwargs)),
   }
 }
 

@@ -125,6 +125,33 @@ export const searchR1Rule = defineRule({
     }
     return { score, extra: { acc: score }, extracted: answer, reason }
   },
+  explain({ solutionStr, groundTruth }, options) {
+    const targets = targetsOf(groundTruth)
+    const found = extractTaggedAnswer(solutionStr)
+    const isPart = options.method === 'subem'
+    const given = found === null ? null : normalizeQaAnswer(found)
+    // Of several accepted ones, the one that agrees is the one to be seen.
+    const accepted = targets.find((target) => {
+      const one = normalizeQaAnswer(target)
+      return given !== null && (isPart ? given.includes(one) : given === one)
+    })
+    const shown = accepted === undefined ? targets : [accepted]
+    return {
+      where: 'the last <answer>…</answer> of the response',
+      found,
+      forms: [
+        { step: 'as it stands', response: found, groundTruth: shown.join(' | ') },
+        {
+          step: 'lower case, without punctuation and articles',
+          response: given,
+          groundTruth: shown.map(normalizeQaAnswer).join(' | '),
+        },
+      ],
+      comparison: isPart
+        ? 'an accepted answer occurs in the one given'
+        : `equal to one of the ${targets.length} accepted; a quarter of the score with more than ${tagLimit} answer tags`,
+    }
+  },
 })
 
 function hasTooManyTags(text: string): boolean {
