@@ -13,6 +13,7 @@ import { createRouterProxy } from './http/proxy/router-proxy.ts'
 import { createTrpcPlane } from './http/trpc-plane.ts'
 import { createLogger, type Logger } from './log.ts'
 import { IngestClient } from './loop/accept/ingest-client.ts'
+import { GroupRollUps } from './loop/group-roll-ups.ts'
 import { LiveHub } from './loop/live-hub.ts'
 import { readServersFile } from './loop/models/launch-file.ts'
 import { RewardModelManager } from './loop/models/reward-model-manager.ts'
@@ -217,6 +218,8 @@ async function main(): Promise<void> {
     log.warn({ samples: returned }, 'samples of workers that died with the last server given back')
   const sweeps = new Sweeps({ db, queue, log, closeBatch: (id) => manager.closeById(id) })
   sweeps.start()
+  const groupRollUps = new GroupRollUps(db, log)
+  groupRollUps.start()
   const supervisor = new WorkerSupervisor({
     count: config.workers,
     databaseUrl: database.url,
@@ -269,7 +272,12 @@ async function main(): Promise<void> {
     server.close()
     live.close()
     models.stop()
-    await Promise.allSettled([sweeps.stop(), supervisor.stop(), proxy.close(PROXY_DRAIN_MS)])
+    await Promise.allSettled([
+      sweeps.stop(),
+      groupRollUps.stop(),
+      supervisor.stop(),
+      proxy.close(PROXY_DRAIN_MS),
+    ])
     manager.stop()
     // Nobody calls the launched servers any more.
     const leftMs = STOP_MS - LAST_STEPS_MS - (performance.now() - begunAt)

@@ -34,6 +34,7 @@ import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
 import { batchDurationMs, isActive, RunName } from './batch-cells.tsx'
 import { BatchSide } from './batch-side.tsx'
+import { teachNothingText } from './group-signal-text.ts'
 import { GroupTable } from './group-table.tsx'
 
 /** One batch: how far it is, how its rewards lie, and which group came when and why then. */
@@ -155,11 +156,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           label="Groups done"
           value={formatCount(batch.groupsCompleted)}
           unit={`of ${formatCount(batch.groups)}`}
-          detail={
-            batch.groupsCompleted === 0
-              ? 'none yet'
-              : `${formatCount(batch.zeroVarianceGroups)} without variance, ${quantityText(formatPercent(batch.zeroVarianceGroups / batch.groupsCompleted))}`
-          }
+          detail={batch.groupsCompleted === 0 ? 'none yet' : teachNothingText(batch.groupSignals)}
         />
         <Figure
           label="Mean reward"

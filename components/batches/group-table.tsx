@@ -22,11 +22,12 @@ import { Section } from '../ui/section.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { isActive } from './batch-cells.tsx'
 import { GROUP_PAGE, pagesOfRows, seqOfRow } from './group-pages.ts'
+import { SignalCell } from './group-signals.tsx'
 
 const isFull = (page: { items: unknown[] } | undefined) => page?.items.length === GROUP_PAGE
 
 const ROW_PX = 36
-const COLUMNS = 'grid-cols-[40px_minmax(124px,1fr)_66px_178px_112px_minmax(196px,1.2fr)]'
+const COLUMNS = 'grid-cols-[40px_minmax(124px,1fr)_66px_178px_112px_88px_minmax(196px,1.2fr)]'
 
 /** Groups in the order in which they completed, with what each waited for. */
 export function GroupTable({ batch }: { batch: BatchViewDto }) {
@@ -124,7 +125,7 @@ function GroupRows({
           role="table"
           aria-label="Groups in completion order"
           aria-rowcount={total + 1}
-          className="min-w-[820px]"
+          className="min-w-[920px]"
         >
           <div role="rowgroup" className="sticky top-0 z-10 bg-surface">
             <div
@@ -146,6 +147,7 @@ function GroupRows({
               <span role="columnheader" className="text-right">
                 Mean ± std
               </span>
+              <span role="columnheader">Teaches</span>
               <span role="columnheader">Waited for</span>
             </div>
           </div>
@@ -194,7 +196,7 @@ function GroupRow({
         <span role="cell" className="num text-right text-ink-3">
           {formatCount(seq)}
         </span>
-        {[0, 1, 2, 3, 4].map((cell) => (
+        {[0, 1, 2, 3, 4, 5].map((cell) => (
           <span role="cell" key={cell}>
             <Skeleton height={10} className="w-3/5" />
           </span>
@@ -226,6 +228,9 @@ function GroupRow({
       <span role="cell" className="num text-right">
         {formatScore(group.mean)}
         {group.std !== null && <span className="unit">&nbsp;±&nbsp;{formatScore(group.std)}</span>}
+      </span>
+      <span role="cell">
+        <SignalCell signal={group.signal} />
       </span>
       <span role="cell" className="min-w-0">
         <Slowest group={group} batchId={batchId} />

@@ -3,6 +3,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { ChevronDown, ChevronUp, Link2, X } from 'lucide-react'
 import { type ReactNode, useEffect } from 'react'
+import { GROUP_SIGNAL_TEXT } from '../../server/wire/group-signal.ts'
 import type { SampleDetailDto as SampleDetail } from '../../server/wire/pages.ts'
 import { SAMPLE_FAILURE_TEXT } from '../../server/wire/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -120,6 +121,16 @@ function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: str
           </span>
           {sample.rawScore !== null && sample.rawScore !== sample.score && (
             <span className="text-ink-2">raw {formatScore(sample.rawScore)}</span>
+          )}
+          {sample.groupSignal !== null && (
+            <span
+              className="text-ink-2"
+              title={`Within its group, by GRPO. ${GROUP_SIGNAL_TEXT[sample.groupSignal]}`}
+            >
+              {sample.advantage === null
+                ? 'no advantage'
+                : `advantage ${formatScore(sample.advantage)}`}
+            </span>
           )}
         </p>
         {sample.reason !== null && (

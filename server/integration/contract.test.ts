@@ -7,6 +7,7 @@ import type {
   AppendResult,
   BatchSummary,
   GroupResult,
+  MemberResult,
   NextResult,
   Page,
   Result,
@@ -119,6 +120,7 @@ describe('a batch', () => {
         pred: [null, '72', null, '71'],
       },
       position: [210, null, null, 0],
+      advantage: [0.7071, 0.7071, -0.7071, -0.7071].map((a) => expect.closeTo(a, 4)),
     })
     const page = await service.query<ResultsColumns>('batches.results', {
       batchId,
@@ -215,8 +217,9 @@ describe('batches.next', () => {
       attempts: 1,
       serverName: null,
       workerId: expect.stringMatching(/^w\d+$/),
-    } satisfies Result)
-    expect(groups[0]).toMatchObject({ mean: 1, std: null })
+      advantage: expect.closeTo(1, 5),
+    } satisfies MemberResult)
+    expect(groups[0]).toMatchObject({ mean: 1, std: null, signal: 'single' })
   })
 
   it('times out with the cursor unchanged, and takes any waitMs', async () => {

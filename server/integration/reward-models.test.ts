@@ -8,6 +8,7 @@ import type { ServerDetailDto } from '../wire/server-detail.ts'
 import type { ServerDto } from '../wire/servers.ts'
 import type {
   BatchSummary,
+  MemberResult,
   NextResult,
   Result,
   ResultsColumns,
@@ -86,7 +87,7 @@ describe('a score', () => {
     const { batchId } = await submit([sample({ responseLength: 7 }), sample()], {})
     expect(await wait(batchId)).toMatchObject({ scored: 2, rewardName: LIMITED })
     const { groups } = await allGroups(batchId)
-    const [first, second] = groups[0]!.samples as [Result, Result]
+    const [first, second] = groups[0]!.samples as [MemberResult, MemberResult]
     expect(first).toMatchObject({
       status: 'scored',
       serverName: 'limited',

@@ -1,17 +1,23 @@
 import { RewardOpsError } from '../errors.ts'
+import { groupReport } from '../rewards/group-report.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchRow, batchById, scoreStatistics, toSummary } from '../store/sql/batches.ts'
+import { membersOfGroups } from '../store/sql/group-statistics.ts'
 import {
   completedGroups,
+  membersBefore,
   positionOf,
   type ResultRow,
+  type SampleColumnLists,
   sampleColumns,
   samplesDelivered,
   samplesOfGroups,
   toResult,
 } from '../store/sql/results.ts'
+import type { GroupSignalCounts } from '../wire/group-signal.ts'
 import type { BatchSummary, GroupResult, NextResult, ResultsColumns } from '../wire/trainer.ts'
 import { cursorAt, seqOf } from './cursor.ts'
+import { countSignals, memberOf, reportsOf } from './group-reports.ts'
 import { Memo } from './memo.ts'
 import type { BatchSignals } from './signals.ts'
 
@@ -28,6 +34,7 @@ export class BatchReader {
   readonly #db: Database
   readonly #signals: BatchSignals
   readonly #statistics = new Memo<Awaited<ReturnType<typeof scoreStatistics>>>(500)
+  readonly #signalCounts = new Memo<GroupSignalCounts>(2_000)
 
   constructor(db: Database, signals: BatchSignals) {
     this.#db = db
@@ -51,7 +58,16 @@ export class BatchReader {
         await this.#statistics.get(fresh, () => scoreStatistics(this.#db, row.id)),
       )
     }
+    if (row.completed_at !== null && row.group_signals === null)
+      summary.groupSignals = await this.signalCounts(row)
     return summary
+  }
+
+  /** How many of its completed groups are of each class. */
+  async signalCounts(row: BatchRow): Promise<GroupSignalCounts> {
+    const count = () => countSignals(this.#db, row.id)
+    if (row.completed_at === null) return count()
+    return row.group_signals ?? this.#signalCounts.get(`${row.id}`, count)
   }
 
   async summary(batchId: string): Promise<BatchSummary> {
@@ -91,7 +107,7 @@ export class BatchReader {
       const inHand = groups.reduce((n, g) => n + g.received, 0)
       const leftMs = until - performance.now()
       if (inHand >= input.samples || ended) {
-        const delivered = await this.#groupResults(id, groups)
+        const delivered = await this.#groupResults(batch, groups)
         const seq = groups.at(-1)?.seq ?? after
         const before = await samplesDelivered(this.#db, id, after)
         return {
@@ -119,11 +135,11 @@ export class BatchReader {
   }
 
   async #groupResults(
-    batchId: number,
+    batch: BatchRow,
     groups: { no: number; uid: string; seq: number; completed_at: Date }[],
   ): Promise<GroupResult[]> {
     if (groups.length === 0) return []
-    const rows = await samplesOfGroups(this.#db, batchId, groups)
+    const rows = await samplesOfGroups(this.#db, batch.id, groups)
     const byGroup = new Map<number, ResultRow[]>()
     for (const row of rows) {
       const list = byGroup.get(row.group_no)
@@ -132,16 +148,18 @@ export class BatchReader {
     }
     return groups.map((group) => {
       const members = byGroup.get(group.no) ?? []
-      const { mean, std } = meanAndStd(
-        members.flatMap((m) => (m.status === 2 && m.score !== null ? [m.score] : [])),
-      )
+      const { mean, std, signal, advantages } = groupReport(members.map(memberOf), batch.reward)
       return {
         uid: group.uid,
         seq: group.seq,
         completedAt: group.completed_at.toISOString(),
         mean,
         std,
-        samples: members.map(toResult),
+        signal,
+        samples: members.map((row, at) => ({
+          ...toResult(row),
+          advantage: advantages[at] as number | null,
+        })),
       }
     })
   }
@@ -177,16 +195,39 @@ export class BatchReader {
       rewardExtraKeys: keys,
       rewardExtraInfo: columns,
       position: rows.response_length.map(positionOf),
+      advantage: await this.#advantages(batch, input.offset, rows),
     }
   }
-}
 
-/** Mean, and standard deviation with n − 1; null where there is none. */
-export function meanAndStd(scores: number[]): { mean: number | null; std: number | null } {
-  const n = scores.length
-  if (n === 0) return { mean: null, std: null }
-  const mean = scores.reduce((sum, score) => sum + score, 0) / n
-  if (n === 1) return { mean, std: null }
-  const squares = scores.reduce((sum, score) => sum + (score - mean) ** 2, 0)
-  return { mean, std: Math.sqrt(squares / (n - 1)) }
+  /** The samples' advantages: from the roll-up of their groups, or, before it, from the scores of the groups that completed. */
+  async #advantages(
+    batch: BatchRow,
+    offset: number,
+    page: SampleColumnLists,
+  ): Promise<(number | null)[]> {
+    const done = [...page.groups.values()].filter((group) => group.seq !== null)
+    if (done.length === 0) return page.idx.map(() => null)
+    const unknown = done
+      .flatMap((group) => (group.advantages === null ? [group.no] : []))
+      .sort((a, b) => a - b)
+    // The usual case after a batch's end: all its samples are in hand.
+    const whole = offset === 0 && page.idx.length === batch.samples
+    const [place, members] = await Promise.all([
+      membersBefore(this.#db, batch.id, offset),
+      unknown.length === 0
+        ? { group_no: [], status: [], score: [], substituted: [] }
+        : whole
+          ? { ...page, status: page.stored_status }
+          : membersOfGroups(this.#db, batch.id, unknown[0] as number, unknown.at(-1) as number),
+    ])
+    const reports = reportsOf(members, batch.reward)
+    return page.group_no.map((no) => {
+      const at = place.get(no) ?? 0
+      place.set(no, at + 1)
+      const group = page.groups.get(no)
+      if (group === undefined || group.seq === null) return null
+      const advantages = group.advantages ?? reports.get(no)?.advantages
+      return advantages?.[at] ?? null
+    })
+  }
 }

@@ -1,3 +1,5 @@
+import type { GroupSignal } from '../wire/group-signal.ts'
+
 /** Numbers over the members of one group that have a score. */
 export interface GroupStatistics {
   /** Members, failed ones included. */
@@ -19,19 +21,6 @@ export interface AdvantageOptions {
   /** Added to the standard deviation. Default 1e-6, as upstream. */
   epsilon?: number
 }
-
-/**
- * What a group's scores teach a policy: `varied` something, every other word nothing, and why:
- * all members right · all wrong · all equal, and neither · all failed · only one with a score · no member at all.
- */
-export type GroupSignal =
-  | 'varied'
-  | 'all_right'
-  | 'all_wrong'
-  | 'all_equal'
-  | 'all_failed'
-  | 'single'
-  | 'empty'
 
 /** Statistics of a group; `null` (and what is not finite) is a failed member and counts nowhere but in `failed`. */
 export function groupStatistics(scores: readonly (number | null)[]): GroupStatistics {
@@ -88,16 +77,22 @@ export function grpoAdvantages(
  */
 export function groupSignal(
   scores: readonly (number | null)[],
+  limits?: { rightAt?: number; wrongAt?: number },
+): GroupSignal {
+  return signalOf(groupStatistics(scores), limits)
+}
+
+/** As {@link groupSignal}, where the statistics are there already. */
+export function signalOf(
+  { members, scored, min, max }: Pick<GroupStatistics, 'members' | 'scored' | 'min' | 'max'>,
   { rightAt = 1, wrongAt = 0 }: { rightAt?: number; wrongAt?: number } = {},
 ): GroupSignal {
-  if (scores.length === 0) return 'empty'
-  const valid = scores.filter(isScore)
-  const [first] = valid
-  if (first === undefined) return 'all_failed'
-  if (valid.length === 1) return 'single'
-  if (valid.some((score) => score !== first)) return 'varied'
-  if (first >= rightAt) return 'all_right'
-  return first <= wrongAt ? 'all_wrong' : 'all_equal'
+  if (members === 0) return 'empty'
+  if (min === null || max === null) return 'all_failed'
+  if (scored === 1) return 'single'
+  if (min !== max) return 'varied'
+  if (min >= rightAt) return 'all_right'
+  return max <= wrongAt ? 'all_wrong' : 'all_equal'
 }
 
 function isScore(score: number | null): score is number {

@@ -89,6 +89,7 @@ export function resolveReward(
     maxAttempts: spec.maxAttempts,
     maxConcurrency: spec.maxConcurrency,
     onFailure: spec.onFailure,
+    ...(spec.advantages?.normByStd === false ? { advantages: spec.advantages } : {}),
   }
   const taken = takeManagerKwargs(manager, spec.kwargs)
   if (!taken.ok) throw new RewardOpsError('invalid_kwargs', taken.message, { hint: taken.hint })

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { ERROR_REASONS } from './error-reasons.ts'
+import { GROUP_SIGNAL_TEXT } from './group-signal.ts'
 import { SAMPLE_FAILURE_TEXT } from './sample-reason.ts'
 
 const api = readFileSync(new URL('../../docs/api.md', import.meta.url), 'utf8')
@@ -14,4 +15,9 @@ it('docs/api.md prints the table of refusals', () => {
 it('docs/api.md prints why samples fail', () => {
   for (const [reason, text] of Object.entries(SAMPLE_FAILURE_TEXT))
     expect(api).toContain(`| \`${reason}\` | ${text} |`)
+})
+
+it('docs/api.md prints what groups teach', () => {
+  for (const [signal, text] of Object.entries(GROUP_SIGNAL_TEXT))
+    expect(api).toContain(`| \`${signal}\` | ${text} |`)
 })

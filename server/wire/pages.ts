@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
 import type { ServerDto } from './servers.ts'
 import { BatchId, type BatchSummary, FailureReason, type Result, SampleStatus } from './trainer.ts'
 
@@ -101,8 +102,8 @@ export interface BatchViewDto extends BatchProgressDto {
   }[]
   failures: { reason: string; count: number }[]
   distribution: Distribution
-  /** Groups whose scored members all have the same score, over completed groups with at least two scored. */
-  zeroVarianceGroups: number
+  /** Completed groups of each class, while the batch runs too. */
+  groupSignals: GroupSignalCounts
   queueMsP50: number | null
   queueMsP95: number | null
   scoreMsP50: number | null
@@ -133,6 +134,7 @@ export interface BatchGroupDto {
   std: number | null
   min: number | null
   max: number | null
+  signal: GroupSignal
   scores: (number | null)[]
   /** The sample that ended last. */
   slowestIndex: number | null
@@ -196,6 +198,10 @@ export interface SampleDetailDto extends SampleRowDto {
   submittedAt: string
   dispatchedAt: string | null
   attemptLog: AttemptDto[]
+  /** As its group was delivered; null while that is not complete, and for a sample that does not count. */
+  advantage: number | null
+  /** What its group's scores teach; null while it is not complete. */
+  groupSignal: GroupSignal | null
   siblings: { id: string; index: number; status: string; score: number | null }[]
 }
 

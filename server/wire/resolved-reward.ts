@@ -34,6 +34,8 @@ export interface ResolvedReward {
   maxConcurrency: number | null
   /** Its servers are woken for it and put to sleep when no batch needs them; absent in batches of before: false. */
   sleepAfter?: boolean
+  /** How advantages are normalised; absent: by the group's standard deviation. */
+  advantages?: { normByStd: boolean }
   /** What happens to a failed sample's score, its group or its batch. */
   onFailure:
     | { policy: 'null' | 'group_mean' | 'drop_group' | 'fail_batch' }

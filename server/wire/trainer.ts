@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
 import { SAMPLE_FAILURE_REASONS } from './sample-reason.ts'
 
 /**
@@ -77,6 +78,8 @@ export const RewardSpec = z.strictObject({
   timeoutMs: z.int().min(1).max(86_400_000).default(300_000),
   maxAttempts: z.int().min(1).max(100).default(4),
   sleepAfter: z.boolean().default(false),
+  /** How the groups' advantages are normalised; default: by the group's standard deviation, as upstream. */
+  advantages: z.strictObject({ normByStd: z.boolean() }).optional(),
 })
 export type RewardSpec = z.infer<typeof RewardSpec>
 
@@ -153,6 +156,8 @@ export interface BatchSummary {
   retries: number
   /** The reward: a reward model's name, or the rules the data sources selected. */
   rewardName: string
+  /** Groups of each class, by what they teach; null until the batch has ended. */
+  groupSignals: GroupSignalCounts | null
 }
 
 /** Where a sample stands. */
@@ -182,7 +187,13 @@ export interface Result {
   workerId: string | null
 }
 
-/** A completed group, delivered whole. */
+/** A sample's reward as it is delivered with its group. */
+export interface MemberResult extends Result {
+  /** GRPO's, over the members that were scored; null for one that does not count. */
+  advantage: number | null
+}
+
+/** A completed group, delivered whole. Its statistics leave out failed and substituted members. */
 export interface GroupResult {
   uid: string
   /** Completion number within the batch: 1, 2, 3 … without gaps. */
@@ -190,7 +201,9 @@ export interface GroupResult {
   completedAt: string
   mean: number | null
   std: number | null
-  samples: Result[]
+  /** What its scores teach, or why nothing. */
+  signal: GroupSignal
+  samples: MemberResult[]
 }
 
 /** Long polls wait at most this long; longer asks are clamped. */
@@ -240,6 +253,8 @@ export interface ResultsColumns {
   rewardExtraKeys: string[]
   rewardExtraInfo: Record<string, unknown[]>
   position: (number | null)[]
+  /** GRPO's; null while the sample's group is not complete, and for one that does not count. */
+  advantage: (number | null)[]
 }
 
 /** `samples.score`: one sample in, its reward out. */

@@ -1,3 +1,4 @@
+import { groupReport } from '../../rewards/group-report.ts'
 import type { Database } from '../../store/database.ts'
 import {
   batchBreakdown,
@@ -6,7 +7,6 @@ import {
   groupMembers,
   groupsPage,
   scoreHistogram,
-  zeroVarianceGroups,
 } from '../../store/sql/batch-view.ts'
 import { type BatchRow, listBatches, liveBatches } from '../../store/sql/batches.ts'
 import type {
@@ -16,7 +16,8 @@ import type {
   Distribution,
 } from '../../wire/pages.ts'
 import type { Page } from '../../wire/trainer.ts'
-import { type BatchReader, meanAndStd } from '../batch-reader.ts'
+import type { BatchReader } from '../batch-reader.ts'
+import { memberOf } from '../group-reports.ts'
 import { Memo } from '../memo.ts'
 import type { RateMeter } from './rate-meter.ts'
 
@@ -51,17 +52,17 @@ export class BatchViews {
   }
 
   async #compute(row: BatchRow): Promise<BatchViewDto> {
-    const [progress, breakdown, distribution, zeroVariance, curve] = await Promise.all([
+    const [progress, breakdown, distribution, groupSignals, curve] = await Promise.all([
       this.progress(row),
       batchBreakdown(this.#db, row.id),
       this.#distribution(row.id),
-      zeroVarianceGroups(this.#db, row.id),
+      this.#reader.signalCounts(row),
       completionCurve(this.#db, row.id, CURVE_POINTS),
     ])
     const submittedMs = row.submitted_at.getTime()
     return {
       ...progress,
-      reward: row.reward,
+      reward: { ...row.reward },
       groupSize: row.group_size,
       priority: row.priority,
       deadlineAt: row.deadline_at?.toISOString() ?? null,
@@ -69,7 +70,7 @@ export class BatchViews {
       dataSources: breakdown.data_sources ?? [],
       failures: breakdown.failures ?? [],
       distribution,
-      zeroVarianceGroups: zeroVariance,
+      groupSignals,
       queueMsP50: breakdown.queue_p50,
       queueMsP95: breakdown.queue_p95,
       scoreMsP50: breakdown.score_p50,
@@ -171,7 +172,7 @@ export class BatchViews {
     return {
       items: page.map((group) => {
         const list = byGroup.get(group.no) ?? []
-        const scored = list.filter((m) => m.status === 2).map((m) => m.score as number)
+        const { mean, std, min, max, signal } = groupReport(list.map(memberOf), batch.reward)
         const last = list.reduce<(typeof list)[number] | null>(
           (a, m) => (m.ended_at && (!a?.ended_at || m.ended_at >= a.ended_at) ? m : a),
           null,
@@ -183,9 +184,11 @@ export class BatchViews {
           completedMs: group.completed_at.getTime() - batch.submitted_at.getTime(),
           size: group.received,
           failed: group.failed,
-          ...meanAndStd(scored),
-          min: scored.length > 0 ? Math.min(...scored) : null,
-          max: scored.length > 0 ? Math.max(...scored) : null,
+          mean,
+          std,
+          min,
+          max,
+          signal,
           scores: list.map((m) => (m.status === 2 ? m.score : null)),
           slowestIndex: last?.idx ?? null,
           slowestQueueMs: last?.queue_ms ?? null,

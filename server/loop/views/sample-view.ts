@@ -1,4 +1,5 @@
 import { RewardOpsError } from '../../errors.ts'
+import { groupReport } from '../../rewards/group-report.ts'
 import type { Database } from '../../store/database.ts'
 import {
   attemptsOf,
@@ -18,6 +19,7 @@ import type {
 } from '../../wire/pages.ts'
 import type { Page } from '../../wire/trainer.ts'
 import { batchNumber } from '../batch-reader.ts'
+import { memberOf } from '../group-reports.ts'
 
 /** The Samples page's data: rows without texts, and one sample with everything. */
 export class SampleViews {
@@ -57,9 +59,13 @@ export class SampleViews {
       attemptsOf(this.#db, row.batch_id, row.idx),
       groupMembers(this.#db, row.batch_id, [row.group_no]),
     ])
+    const report = row.group_done ? groupReport(siblings.map(memberOf), row.reward) : null
+    const place = siblings.findIndex((s) => s.idx === row.idx)
     return {
       ...toRow(row),
       ...decodeTexts(row),
+      advantage: report?.advantages[place] ?? null,
+      groupSignal: report?.signal ?? null,
       rewardName: row.reward_name,
       submittedAt: row.submitted_at.toISOString(),
       dispatchedAt: row.dispatched_at?.toISOString() ?? null,

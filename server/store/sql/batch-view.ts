@@ -1,3 +1,4 @@
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { Database } from '../database.ts'
 import type { ResultRow } from './results.ts'
 
@@ -81,19 +82,6 @@ export async function scoreHistogram(
   )
 }
 
-/** Completed groups whose scored members (two or more) all have the same score. */
-export async function zeroVarianceGroups(db: Database, id: number): Promise<number> {
-  const [row] = await db.rows<{ n: number }>(
-    'zero-variance',
-    `select count(*)::int as n from (
-       select s.group_no from sample s join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
-       where s.batch_id = $1 and s.status = 2 and g.seq is not null
-       group by 1 having count(*) > 1 and min(s.score) = max(s.score)) t`,
-    [id],
-  )
-  return row!.n
-}
-
 /** When the groups completed, thinned to `points` by completion number, the last always among them. */
 export async function completionCurve(
   db: Database,
@@ -152,6 +140,7 @@ export async function groupMembers(
     idx: number
     status: number
     score: number | null
+    substituted: boolean
     queue_ms: number | null
     score_ms: number | null
     ended_at: Date | null
@@ -159,7 +148,7 @@ export async function groupMembers(
 > {
   return db.rows(
     'group-members',
-    `select group_no, idx, status, score, queue_ms, score_ms, ended_at from sample
+    `select group_no, idx, status, score, substituted, queue_ms, score_ms, ended_at from sample
      where batch_id = $1 and group_no = any($2::int[]) order by group_no, idx`,
     [id, groupNos],
   )
@@ -233,7 +222,12 @@ export async function samplesPage(db: Database, filter: SampleFilter): Promise<S
   if (filter.status === 'failed') where.push('s.status = 3')
   if (filter.status === 'queued' || filter.status === 'running') {
     const held = `exists (select 1 from claim c where c.batch_id = s.batch_id and s.idx between c.first_idx and c.last_idx)`
-    where.push(`s.status < 2 and ${filter.status === 'running' ? held : `not ${held}`}`)
+    // Status 1 waits for its group's post-processing.
+    where.push(
+      filter.status === 'running'
+        ? `s.status < 2 and (s.status = 1 or ${held})`
+        : `s.status = 0 and not ${held}`,
+    )
   }
   if (filter.reason !== undefined) where.push(`s.reason = ${arg(filter.reason)}`)
   if (filter.server !== undefined) where.push(`v.name = ${arg(filter.server)}`)
@@ -261,6 +255,8 @@ export async function samplesPage(db: Database, filter: SampleFilter): Promise<S
 /** A sample with its texts. */
 export interface SampleDetailRow extends SampleRow {
   group_no: number
+  group_done: boolean
+  reward: ResolvedReward
   reward_name: string
   submitted_at: Date
   dispatched_at: Date | null
@@ -279,7 +275,7 @@ export async function sampleDetail(
   const [row] = await db.rows<SampleDetailRow>(
     'sample-detail',
     `select ${RESULT_COLUMNS}, s.batch_id, s.group_no, r.name as run, b.step, s.data_source, s.ended_at,
-       null::float8 as sort_key, b.reward_name, b.submitted_at, s.dispatched_at, t.prompt, t.response,
+       null::float8 as sort_key, g.seq is not null as group_done, b.reward, b.reward_name, b.submitted_at, s.dispatched_at, t.prompt, t.response,
        t.ground_truth, t.extra_info, t.encoding
      from sample s join batch b on b.id = s.batch_id join run r on r.id = b.run_id ${RESULT_JOINS}
      left join sample_text t on t.bucket = b.text_bucket and t.batch_id = s.batch_id and t.idx = s.idx

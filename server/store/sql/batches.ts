@@ -1,3 +1,5 @@
+import type { GroupSignalCounts } from '../../wire/group-signal.ts'
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { BatchStatus, BatchSummary } from '../../wire/trainer.ts'
 import type { Database } from '../database.ts'
 
@@ -10,7 +12,7 @@ export interface BatchRow {
   status: BatchStatus
   closed: boolean
   group_size: number | null
-  reward: Record<string, unknown>
+  reward: ResolvedReward
   reward_name: string
   priority: number
   samples: number
@@ -27,12 +29,13 @@ export interface BatchRow {
   std: number | null
   min: number | null
   max: number | null
+  group_signals: GroupSignalCounts | null
   text_bucket: string
 }
 
 const COLUMNS = `batch.id, run.name as run, step, split, status, closed, group_size, reward, reward_name, priority,
   samples, scored, failed, groups, groups_completed, retries, submitted_at, started_at, completed_at,
-  deadline_at, mean, std, min, max, text_bucket::text as text_bucket`
+  deadline_at, mean, std, min, max, group_signals, text_bucket::text as text_bucket`
 
 /** One batch, or undefined. */
 export async function batchById(db: Database, id: number): Promise<BatchRow | undefined> {
@@ -141,6 +144,7 @@ export function toSummary(row: BatchRow): BatchSummary {
     max: row.max,
     retries: row.retries,
     rewardName: row.reward_name,
+    groupSignals: row.group_signals,
   }
 }
 

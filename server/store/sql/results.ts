@@ -39,7 +39,7 @@ export function positionOf(responseLength: number | null): number | null {
 export function statusOf(row: { status: number; held: boolean }): SampleStatus {
   if (row.status === 2) return 'scored'
   if (row.status === 3) return 'failed'
-  return row.held ? 'running' : 'queued'
+  return row.held || row.status === 1 ? 'running' : 'queued'
 }
 
 /** A row as the contract shows it. */
@@ -122,9 +122,22 @@ export async function samplesOfGroups(
   return complete(db, batchId, rows, uids)
 }
 
+/** What a group's roll-up left of it, or how far the group is. */
+export interface GroupOfPage {
+  no: number
+  uid: string
+  /** Null: it has not completed. */
+  seq: number | null
+  /** In order of its members; null: no roll-up yet. */
+  advantages: (number | null)[] | null
+}
+
 /** Samples of a batch in input order, a list a column. */
 export interface SampleColumnLists {
   idx: number[]
+  group_no: number[]
+  /** 2: scored. */
+  stored_status: number[]
   uid: string[]
   status: SampleStatus[]
   reason: (SampleFailureReason | null)[]
@@ -133,6 +146,8 @@ export interface SampleColumnLists {
   substituted: boolean[]
   reward_extra: (Record<string, unknown> | null)[]
   response_length: (number | null)[]
+  /** Of the groups that these samples are of, by number. */
+  groups: Map<number, GroupOfPage>
 }
 
 /** Postgres's largest integer. */
@@ -149,7 +164,7 @@ export async function sampleColumns(
   limit: number,
 ): Promise<SampleColumnLists> {
   const [row] = await db.rows<{
-    c: Omit<SampleColumnLists, 'uid' | 'status'> & { group_no: number[]; status: number[] }
+    c: Omit<SampleColumnLists, 'uid' | 'status' | 'stored_status' | 'groups'> & { status: number[] }
   }>(
     'sample-columns',
     `select json_build_object('idx', coalesce(json_agg(idx), '[]'), 'group_no', coalesce(json_agg(group_no), '[]'),
@@ -163,13 +178,16 @@ export async function sampleColumns(
     [batchId, Math.min(offset, MAX_INDEX), Math.min(offset + limit, MAX_INDEX)],
   )
   const { group_no, status, ...columns } = row!.c
-  const [uids, claims] = await Promise.all([
-    uidsOf(db, batchId, group_no),
+  const [groups, claims] = await Promise.all([
+    groupsOf(db, batchId, group_no),
     status.some((s) => s < 2) ? claimsOf(db, batchId) : [],
   ])
   return {
     ...columns,
-    uid: group_no.map((no) => uids.get(no) ?? ''),
+    group_no,
+    groups,
+    stored_status: status,
+    uid: group_no.map((no) => groups.get(no)?.uid ?? ''),
     status: status.map((s, i) =>
       statusOf({ status: s, held: s < 2 && isHeld(columns.idx[i] as number, claims) }),
     ),
@@ -191,7 +209,26 @@ export async function samplesByIndex(
   )
 }
 
-async function uidsOf(db: Database, batchId: number, nos: number[]): Promise<Map<number, string>> {
+/** How many members each group has before a sample of the batch. */
+export async function membersBefore(
+  db: Database,
+  batchId: number,
+  idx: number,
+): Promise<Map<number, number>> {
+  if (idx === 0) return new Map()
+  const rows = await db.rows<{ group_no: number; n: number }>(
+    'members-before',
+    `select group_no, count(*)::int as n from sample where batch_id = $1 and idx < $2 group by 1`,
+    [batchId, Math.min(idx, MAX_INDEX)],
+  )
+  return new Map(rows.map((row) => [row.group_no, row.n]))
+}
+
+async function groupsOf(
+  db: Database,
+  batchId: number,
+  nos: number[],
+): Promise<Map<number, GroupOfPage>> {
   if (nos.length === 0) return new Map()
   let lo = nos[0] as number
   let hi = lo
@@ -199,12 +236,33 @@ async function uidsOf(db: Database, batchId: number, nos: number[]): Promise<Map
     if (no < lo) lo = no
     if (no > hi) hi = no
   }
-  const groups = await db.rows<{ no: number; uid: string }>(
-    'uids-of-groups',
-    'select no, uid from sample_group where batch_id = $1 and no between $2 and $3',
+  const [row] = await db.rows<{
+    c: {
+      no: number[]
+      uid: string[]
+      seq: (number | null)[]
+      advantages: GroupOfPage['advantages'][]
+    }
+  }>(
+    'groups-of-page',
+    // As one JSON text: node-postgres reads an array element by element.
+    `select json_build_object('no', coalesce(json_agg(no), '[]'), 'uid', coalesce(json_agg(uid), '[]'),
+       'seq', coalesce(json_agg(seq), '[]'), 'advantages', coalesce(json_agg(advantages), '[]')) as c
+     from sample_group where batch_id = $1 and no between $2 and $3`,
     [batchId, lo, hi],
   )
-  return new Map(groups.map((g) => [g.no, g.uid]))
+  const { no, uid, seq, advantages } = row!.c
+  return new Map(
+    no.map((n, at) => [
+      n,
+      {
+        no: n,
+        uid: uid[at] as string,
+        seq: seq[at] as number | null,
+        advantages: advantages[at] as GroupOfPage['advantages'],
+      },
+    ]),
+  )
 }
 
 async function complete(

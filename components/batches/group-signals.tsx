@@ -1,0 +1,89 @@
+import {
+  GROUP_SIGNAL_TEXT,
+  GROUP_SIGNALS,
+  type GroupSignal,
+} from '../../server/wire/group-signal.ts'
+import type { BatchViewDto } from '../../server/wire/pages.ts'
+import { formatCount } from '../format/numbers.ts'
+import { Section } from '../ui/section.tsx'
+import { countsOf, SIGNAL_LABEL } from './group-signal-text.ts'
+
+/** A class has one colour everywhere: what teaches stands out, what failed is hatched, the rest is quiet. */
+const COLOUR: Record<GroupSignal, string> = {
+  varied: 'var(--data-1)',
+  all_right: 'var(--data-3)',
+  all_wrong: 'var(--data-2)',
+  all_equal: 'var(--data-7)',
+  single: 'var(--data-8)',
+  all_failed: '',
+  empty: 'var(--data-8)',
+}
+
+/** How many groups teach a policy something, and why the others do not. */
+export function GroupSignals({ batch }: { batch: BatchViewDto }) {
+  const counts = batch.groupSignals
+  const { groups, nothing } = countsOf(counts)
+  if (groups === 0) return null
+  const present = GROUP_SIGNALS.filter((signal) => counts[signal] > 0)
+  return (
+    <Section
+      title="What the groups teach"
+      note={
+        counts.single === groups
+          ? `${formatCount(groups)} of one scored member`
+          : `${formatCount(nothing)} of ${formatCount(groups)} teach nothing`
+      }
+    >
+      <div className="mx-5 mb-1 flex h-2 gap-px overflow-hidden rounded-full" aria-hidden>
+        {present.map((signal) => (
+          <span
+            key={signal}
+            className={swatch(signal)}
+            style={{ width: `${(counts[signal] / groups) * 100}%`, background: fill(signal) }}
+          />
+        ))}
+      </div>
+      <ul className="px-5 pt-1 pb-3">
+        {present.map((signal) => (
+          <li key={signal} className="flex items-baseline gap-2 py-0.5">
+            <span
+              className={`size-2 shrink-0 rounded-[2px] ${swatch(signal)}`}
+              style={{ background: fill(signal) }}
+              aria-hidden
+            />
+            <span className="min-w-0 flex-1">
+              {SIGNAL_LABEL[signal]}
+              <span className="block text-xs text-ink-3">{GROUP_SIGNAL_TEXT[signal]}</span>
+            </span>
+            <span className="num">{formatCount(counts[signal])}</span>
+          </li>
+        ))}
+      </ul>
+    </Section>
+  )
+}
+
+function swatch(signal: GroupSignal): string {
+  return COLOUR[signal] === '' ? 'hatch' : ''
+}
+
+function fill(signal: GroupSignal): string | undefined {
+  return COLOUR[signal] === '' ? undefined : COLOUR[signal]
+}
+
+/** A group's class in its row: quiet where it is as it should be. */
+export function SignalCell({ signal }: { signal: GroupSignal }) {
+  return (
+    <span
+      className="flex items-center gap-1.5 whitespace-nowrap text-xs text-ink-2"
+      title={GROUP_SIGNAL_TEXT[signal]}
+    >
+      <span
+        className={`size-2 shrink-0 rounded-[2px] ${swatch(signal)}`}
+        style={{ background: fill(signal) }}
+        aria-hidden
+      />
+      {SIGNAL_LABEL[signal]}
+    </span>
+  )
+}

@@ -1,0 +1,281 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Sample, type Submit, sample, shuffled } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import type { BatchGroupDto, BatchViewDto, SampleDetailDto } from '../wire/pages.ts'
+import type {
+  BatchSummary,
+  NextResult,
+  Page,
+  ResultsColumns,
+  SubmitResult,
+} from '../wire/trainer.ts'
+
+/** What is said of groups: statistics, advantages, and what they teach; before the roll-up and after it. */
+
+const GROUPS8 = join(
+  import.meta.dirname,
+  '../../../shared/data/gsm8k-groups8/groups.first200.jsonl',
+)
+
+let service: Service
+
+beforeAll(async () => {
+  service = await Service.start()
+})
+
+afterAll(async () => {
+  const problems = service?.log.problems()
+  await service?.stop().finally(() => service.destroy())
+  expect(problems).toEqual([])
+})
+
+function submit(samples: Sample[], fields: Partial<Submit> = {}) {
+  return service.mutate<SubmitResult>('batches.submit', {
+    run: 'groups',
+    step: 1,
+    samples,
+    ...fields,
+  })
+}
+const wait = (batchId: string) =>
+  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+const results = (batchId: string, page: object = {}) =>
+  service.query<ResultsColumns>('batches.results', { batchId, ...page })
+const delivered = async (batchId: string) =>
+  (await service.query<NextResult>('batches.next', { batchId, after: null, samples: 100_000 }))
+    .groups
+/** One whose score is given: it is stored as it is. */
+const given = (uid: string, score: number) => sample({ uid, score })
+/** One that fails: its ground truth is nothing the rule can read. */
+const broken = (uid: string) => sample({ uid, groundTruth: { not: 'text' } })
+
+interface StoredGroup {
+  uid: string
+  scored: number
+  substituted: number
+  mean: number | null
+  std: number | null
+  min: number | null
+  max: number | null
+  signal: string
+  advantages: (number | null)[]
+}
+
+/** The groups' rows, once the roll-up is there. */
+async function stored(batchId: string): Promise<StoredGroup[]> {
+  const id = Number(batchId.slice(1))
+  await expect
+    .poll(async () => (await service.sql('select group_signals from batch where id = $1', [id]))[0])
+    .toMatchObject({ group_signals: expect.anything() })
+  return service.sql<StoredGroup>(
+    `select uid, scored, substituted, mean, std, min, max, signal, advantages from sample_group
+     where batch_id = $1 order by no`,
+    [id],
+  )
+}
+
+function expectClose(got: readonly (number | null)[], wanted: readonly (number | null)[]): void {
+  expect(got.map((a) => a === null)).toEqual(wanted.map((a) => a === null))
+  const off = got.map((a, at) => Math.abs((a ?? 0) - (wanted[at] ?? 0)))
+  expect(Math.max(0, ...off)).toBeLessThanOrEqual(1e-6)
+}
+
+describe('advantages', () => {
+  it('leave a failed member out: in batches.next, batches.results, samples.get and in what is stored', async () => {
+    const { batchId } = await submit([given('a', 1), given('a', 3), given('a', 2), broken('a')])
+    await wait(batchId)
+    const wanted = [-1, 1, 0, null]
+    expectClose((await results(batchId)).advantage, wanted)
+    const [group] = await delivered(batchId)
+    expect(group).toMatchObject({ mean: 2, std: 1, signal: 'varied' })
+    expectClose(
+      group!.samples.map((s) => s.advantage),
+      wanted,
+    )
+    const [row] = await stored(batchId)
+    expect(row).toMatchObject({ scored: 3, substituted: 0, min: 1, max: 3, signal: 'varied' })
+    expectClose(row!.advantages, wanted)
+    expectClose((await results(batchId)).advantage, wanted)
+    const detail = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-0` })
+    expect(detail.groupSignal).toBe('varied')
+    expectClose([detail.advantage], [-1])
+  })
+
+  it.each([
+    ['group_mean', { policy: 'group_mean' }, [-1, 1, 0, 0]],
+    ['constant', { policy: 'constant', value: -5 }, [-1, 1, 0, null]],
+    ['drop_group', { policy: 'drop_group' }, [null, null, null, null]],
+  ] as const)('with %s', async (_, onFailure, wanted) => {
+    const { batchId } = await submit([given('a', 1), given('a', 3), given('a', 2), broken('a')], {
+      reward: { onFailure },
+    })
+    await wait(batchId)
+    expectClose((await results(batchId)).advantage, wanted)
+    expectClose((await stored(batchId))[0]!.advantages, wanted)
+  })
+
+  it('without the standard deviation, where the batch asks for that', async () => {
+    const { batchId } = await submit([given('a', 4), given('a', 8), given('b', 0.5)], {
+      reward: { advantages: { normByStd: false } },
+    })
+    await wait(batchId)
+    expect((await results(batchId)).advantage).toEqual([-2, 2, 0.5])
+  })
+
+  it('belong to their samples page by page, however the groups lie, and before a group is complete there are none', async () => {
+    const scores = Array.from({ length: 40 }, (_, i) => (i * 7) % 11)
+    const order = shuffled([...scores.keys()], 7)
+    const samples = order.map((i) => given(`g${i % 5}`, scores[i] as number))
+    const { batchId } = await submit(samples.slice(0, 25), { open: true })
+    await service.mutate('batches.append', { batchId, startIndex: 25, samples: samples.slice(25) })
+    expect((await results(batchId)).advantage).toEqual(samples.map(() => null))
+    await service.mutate('batches.close', { batchId })
+    await wait(batchId)
+    const wanted = advantagesOf(samples.map((s) => ({ uid: s.uid, score: s.score as number })))
+    const paged = async () => {
+      const pages = await Promise.all(
+        [0, 7, 14, 21, 28, 35].map((offset) => results(batchId, { offset, limit: 7 })),
+      )
+      return pages.flatMap((page) => page.advantage)
+    }
+    expectClose(await paged(), wanted)
+    await stored(batchId)
+    expectClose(await paged(), wanted)
+  })
+})
+
+describe('what groups teach', () => {
+  it('is counted by class in the summary, and said of every group', async () => {
+    const { batchId } = await submit([
+      ...[1, 0].map((s) => given('varied', s)),
+      ...[1, 1].map((s) => given('right', s)),
+      ...[-1, -1].map((s) => given('wrong', s)),
+      ...[0.5, 0.5].map((s) => given('equal', s)),
+      given('one', 1),
+      given('left', 1),
+      broken('left'),
+      broken('failed'),
+      broken('failed'),
+    ])
+    const wanted = {
+      varied: 1,
+      all_right: 1,
+      all_wrong: 1,
+      all_equal: 1,
+      single: 2,
+      all_failed: 1,
+      empty: 0,
+    }
+    expect((await wait(batchId)).groupSignals).toEqual(wanted)
+    const signals = Object.fromEntries((await delivered(batchId)).map((g) => [g.uid, g.signal]))
+    expect(signals).toEqual({
+      varied: 'varied',
+      right: 'all_right',
+      wrong: 'all_wrong',
+      equal: 'all_equal',
+      one: 'single',
+      left: 'single',
+      failed: 'all_failed',
+    })
+    const rows = await stored(batchId)
+    expect(Object.fromEntries(rows.map((row) => [row.uid, row.signal]))).toEqual(signals)
+    expect((await wait(batchId)).groupSignals).toEqual(wanted)
+    const view = await service.query<BatchViewDto>('batches.view', { batchId })
+    expect(view.groupSignals).toEqual(wanted)
+    const table = await service.query<Page<BatchGroupDto>>('batches.groups', { batchId })
+    expect(Object.fromEntries(table.items.map((g) => [g.uid, g.signal]))).toEqual(signals)
+    // A group of one has its score, the one left of two nothing to be compared with.
+    const { advantage, uid } = await results(batchId)
+    expect(advantage[uid.indexOf('one')]).toBeCloseTo(1, 5)
+    expect(advantage[uid.indexOf('left')]).toBe(0)
+  })
+
+  it('is null while the batch runs; a cancelled batch’s groups are counted too', async () => {
+    const { batchId } = await submit([given('a', 1), given('a', 0), given('b', 1)], {
+      open: true,
+      groupSize: 2,
+    })
+    const running = await service.query<BatchSummary>('batches.get', { batchId })
+    expect(running).toMatchObject({ groupsCompleted: 1, groupSignals: null })
+    const view = await service.query<BatchViewDto>('batches.view', { batchId })
+    expect(view.groupSignals).toMatchObject({ varied: 1, single: 0 })
+    await service.mutate('batches.cancel', { batchId })
+    expect((await wait(batchId)).groupSignals).toMatchObject({ varied: 1, single: 1 })
+    expect((await stored(batchId)).map((g) => g.signal)).toEqual(['varied', 'single'])
+  })
+})
+
+describe('1,600 GSM8K responses in groups of 8', () => {
+  it.skipIf(!existsSync(GROUPS8))('are as recomputed', async () => {
+    const lines = readFileSync(GROUPS8, 'utf8').trim().split('\n')
+    const samples = lines.flatMap((line, at) => {
+      const row = JSON.parse(line) as {
+        question: string
+        ground_truth: string
+        responses: { response: string }[]
+      }
+      return row.responses.map(({ response }) =>
+        sample({
+          uid: `q${at}`,
+          prompt: row.question,
+          response,
+          groundTruth: row.ground_truth,
+        }),
+      )
+    })
+    const { batchId } = await submit(samples, {
+      groupSize: 8,
+      reward: { function: { name: 'math_verify' } },
+    })
+    const summary = await wait(batchId)
+    const columns = await results(batchId)
+    const byUid = Map.groupBy(
+      columns.score.map((score, i) => ({ uid: columns.uid[i] as string, score: score as number })),
+      (m) => m.uid,
+    )
+    expect(byUid.size).toBe(200)
+    const wanted = advantagesOf(
+      columns.score.map((score, i) => ({ uid: columns.uid[i] as string, score: score as number })),
+    )
+    expectClose(columns.advantage, wanted)
+    const groups = await stored(batchId)
+    expectClose((await results(batchId)).advantage, wanted)
+    const signals: Record<string, number> = {}
+    for (const group of groups) {
+      const scores = byUid.get(group.uid)!.map((m) => m.score)
+      const right = scores.filter((s) => s === 1).length
+      const signal = right === 8 ? 'all_right' : right === 0 ? 'all_wrong' : 'varied'
+      signals[signal] = (signals[signal] ?? 0) + 1
+      expect(group.signal).toBe(signal)
+      // Of right and wrong, the deviation has a closed form.
+      const p = right / 8
+      expectClose(
+        [group.mean, group.std, group.min, group.max],
+        [p, Math.sqrt((8 * p * (1 - p)) / 7), Math.min(...scores), Math.max(...scores)],
+      )
+    }
+    expect(summary.groupSignals).toMatchObject(signals)
+    expect(Object.keys(signals).sort()).toEqual(['all_right', 'all_wrong', 'varied'])
+    for (const group of await delivered(batchId)) {
+      const row = groups.find((g) => g.uid === group.uid)!
+      expect([group.mean, group.std, group.signal]).toEqual([row.mean, row.std, row.signal])
+      expect(group.samples.map((s) => s.advantage)).toEqual(row.advantages)
+    }
+  })
+})
+
+/** GRPO as upstream writes it (`compute_grpo_outcome_advantage`), in the order given: by sums, not by our functions. */
+function advantagesOf(rows: readonly { uid: string; score: number }[]): number[] {
+  const byUid = Map.groupBy(rows, (row) => row.uid)
+  return rows.map(({ uid, score }) => {
+    const scores = byUid.get(uid)!.map((row) => row.score)
+    const n = scores.length
+    if (n === 1) return score / (1 + 1e-6)
+    const sum = scores.reduce((a, b) => a + b)
+    const squares = scores.reduce((a, b) => a + b * b, 0)
+    const std = Math.sqrt(Math.max(0, (squares - (sum * sum) / n) / (n - 1)))
+    return (score - sum / n) / (std + 1e-6)
+  })
+}

@@ -1,0 +1,102 @@
+import type { Logger } from '../log.ts'
+import { type Database, isConnectionLoss } from '../store/database.ts'
+import {
+  batchesWithoutGroupRollUp,
+  type GroupRollUp,
+  lastBatchId,
+  lastGroupOfPage,
+  membersOfGroups,
+  type RollUpCandidate,
+  storeGroupRollUps,
+  storeSignalCounts,
+} from '../store/sql/group-statistics.ts'
+import { type GroupSignalCounts, noSignals } from '../wire/group-signal.ts'
+import { reportsOf } from './group-reports.ts'
+
+/** How often ended batches are looked for. */
+const TICK_MS = 500
+/** Samples worked on at once: about 10 ms of the loop. */
+const PAGE_SAMPLES = 16_384
+/** Batches looked at in one tick. */
+const MOST_BATCHES = 64
+/** Batches behind the newest that are looked at again and again: a large body's id is taken long before it is there. */
+const KEEP_LOOKING = 1_000
+
+/**
+ * Statistics, classes and advantages of groups, stored when their batch has ended: what a flush does stays as short as it
+ * is, and until then whoever asks is answered from the scores. Safe to repeat, and to be done by two servers at once.
+ */
+export class GroupRollUps {
+  readonly #db: Database
+  readonly #log: Logger
+  /** No batch before it is without a roll-up. */
+  #fromId = 0
+  #timer: NodeJS.Timeout | undefined
+  #running: Promise<void> | null = null
+  #stopping = false
+
+  constructor(db: Database, log: Logger) {
+    this.#db = db
+    this.#log = log
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => {
+      this.#running ??= this.tick()
+        .catch((error: Error) => {
+          if (!isConnectionLoss(error))
+            this.#log.warn({ err: error.message }, 'groups were not rolled up')
+        })
+        .finally(() => {
+          this.#running = null
+        })
+    }, TICK_MS)
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true
+    clearInterval(this.#timer)
+    await this.#running
+  }
+
+  /** Rolls up what has ended. */
+  async tick(): Promise<void> {
+    // Asked first: a batch accepted in between is found by the next tick.
+    const last = await lastBatchId(this.#db)
+    let from = this.#fromId
+    let firstLeft: number | null = null
+    for (;;) {
+      const batches = await batchesWithoutGroupRollUp(this.#db, from, MOST_BATCHES)
+      for (const batch of batches) {
+        if (this.#stopping) return
+        if (batch.ended) await rollUpGroups(this.#db, batch)
+        else firstLeft ??= batch.id
+      }
+      if (batches.length < MOST_BATCHES) break
+      from = (batches.at(-1) as RollUpCandidate).id + 1
+    }
+    this.#fromId = Math.max(this.#fromId, Math.min(firstLeft ?? last + 1, last - KEEP_LOOKING))
+  }
+}
+
+/** Stores the roll-ups of an ended batch's groups, then how many are of each class; the latter says that it is done. */
+export async function rollUpGroups(
+  db: Database,
+  batch: Pick<RollUpCandidate, 'id' | 'reward'>,
+): Promise<GroupSignalCounts> {
+  const counts = noSignals()
+  for (let from = 0; ; ) {
+    const to = await lastGroupOfPage(db, batch.id, from - 1, PAGE_SAMPLES)
+    if (to === null) break
+    const reports = reportsOf(await membersOfGroups(db, batch.id, from, to), batch.reward)
+    const rollUps: GroupRollUp[] = []
+    for (const [no, report] of reports) {
+      counts[report.signal]++
+      rollUps.push({ no, ...report })
+    }
+    await storeGroupRollUps(db, batch.id, rollUps)
+    from = to + 1
+  }
+  await storeSignalCounts(db, batch.id, counts)
+  return counts
+}

@@ -1,0 +1,155 @@
+import type { GroupSignal, GroupSignalCounts } from '../../wire/group-signal.ts'
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import { plainArray, textArray } from '../array-literal.ts'
+import type { Database } from '../database.ts'
+
+/** A batch of which the groups' roll-up looks whether it is its turn. */
+export interface RollUpCandidate {
+  id: number
+  ended: boolean
+  done: boolean
+  reward: ResolvedReward
+}
+
+/** Batches from `fromId` on that have not ended or have no roll-up of their groups, oldest first. */
+export async function batchesWithoutGroupRollUp(
+  db: Database,
+  fromId: number,
+  limit: number,
+): Promise<RollUpCandidate[]> {
+  return db.rows(
+    'batches-without-group-roll-up',
+    `select id, completed_at is not null as ended, group_signals is not null as done, reward
+     from batch where id >= $1 and (completed_at is null or group_signals is null) order by id limit $2`,
+    [fromId, limit],
+  )
+}
+
+/** Where the ids of batches stand: the next one has a greater. */
+export async function lastBatchId(db: Database): Promise<number> {
+  const [row] = await db.rows<{ id: number }>(
+    'last-batch-id',
+    'select coalesce(max(id), 0)::int as id from batch',
+  )
+  return row!.id
+}
+
+/** The last of the groups after `afterNo` that have `samples` samples together; null: there are none after it. */
+export async function lastGroupOfPage(
+  db: Database,
+  batchId: number,
+  afterNo: number,
+  samples: number,
+): Promise<number | null> {
+  const [row] = await db.rows<{ no: number | null }>(
+    'last-group-of-page',
+    `select max(no) as no from (
+       select no, coalesce(sum(received) over (order by no rows between unbounded preceding and 1 preceding), 0) as before
+       from sample_group where batch_id = $1 and no > $2) t where before < $3`,
+    [batchId, afterNo, samples],
+  )
+  return row!.no
+}
+
+/** What the statistics of groups are made of, a list a column, in order of the samples' index. */
+export interface MemberColumns {
+  group_no: number[]
+  status: number[]
+  score: (number | null)[]
+  substituted: boolean[]
+}
+
+/** The members of groups `from` to `to` (both included) that have completed. One JSON text: see `sampleColumns`. */
+export async function membersOfGroups(
+  db: Database,
+  batchId: number,
+  from: number,
+  to: number,
+): Promise<MemberColumns> {
+  const [row] = await db.rows<{ c: MemberColumns }>(
+    'members-of-groups',
+    `select json_build_object('group_no', coalesce(json_agg(group_no), '[]'), 'status', coalesce(json_agg(status), '[]'),
+       'score', coalesce(json_agg(score), '[]'), 'substituted', coalesce(json_agg(substituted), '[]')) as c
+     from (select s.group_no, s.status, s.score, s.substituted from sample s
+           where batch_id = $1 and group_no between $2 and $3 order by batch_id, idx) s`,
+    [batchId, from, to],
+  )
+  return row!.c
+}
+
+/** A group's roll-up, as it is stored. */
+export interface GroupRollUp {
+  no: number
+  scored: number
+  substituted: number
+  mean: number | null
+  std: number | null
+  min: number | null
+  max: number | null
+  signal: GroupSignal
+  advantages: (number | null)[]
+}
+
+/** Stores roll-ups of completed groups. Repeating it changes nothing. */
+export async function storeGroupRollUps(
+  db: Database,
+  batchId: number,
+  groups: readonly GroupRollUp[],
+): Promise<void> {
+  await db.rows(
+    'store-group-roll-ups',
+    `update sample_group g set scored = t.scored, substituted = t.substituted, mean = t.mean, std = t.std, min = t.min,
+       max = t.max, signal = t.signal, advantages = t.advantages::float8[]
+     from unnest($2::int[], $3::int[], $4::int[], $5::float8[], $6::float8[], $7::float8[], $8::float8[], $9::text[],
+       $10::text[]) as t(no, scored, substituted, mean, std, min, max, signal, advantages)
+     where g.batch_id = $1 and g.no = t.no and g.seq is not null`,
+    [
+      batchId,
+      plainArray(groups.map((g) => g.no)),
+      plainArray(groups.map((g) => g.scored)),
+      plainArray(groups.map((g) => g.substituted)),
+      plainArray(groups.map((g) => g.mean)),
+      plainArray(groups.map((g) => g.std)),
+      plainArray(groups.map((g) => g.min)),
+      plainArray(groups.map((g) => g.max)),
+      textArray(groups.map((g) => g.signal)),
+      textArray(groups.map((g) => plainArray(g.advantages))),
+    ],
+  )
+}
+
+/** The roll-up of a batch's groups is there. */
+export async function storeSignalCounts(
+  db: Database,
+  batchId: number,
+  counts: GroupSignalCounts,
+): Promise<void> {
+  await db.rows('store-signal-counts', 'update batch set group_signals = $2 where id = $1', [
+    batchId,
+    JSON.stringify(counts),
+  ])
+}
+
+/** Completed groups that are alike in what their class depends on. */
+export interface AlikeGroups {
+  groups: number
+  /** Members that count: 0, 1, or 2 for more. */
+  scored: number
+  /** Their score where it is one and the same; null: it differs, or there is none. */
+  score: number | null
+}
+
+/** The completed groups of a batch, those counted together that are alike. One walk over its samples. */
+export async function alikeGroups(db: Database, batchId: number): Promise<AlikeGroups[]> {
+  return db.rows(
+    'alike-groups',
+    `select count(*)::int as groups, scored, case when min = max then min end as score
+     from (select least(count(*) filter (where s.status = 2 and not s.substituted), 2)::int as scored,
+                  min(s.score) filter (where s.status = 2 and not s.substituted) as min,
+                  max(s.score) filter (where s.status = 2 and not s.substituted) as max
+           from sample s join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
+           where s.batch_id = $1 and g.seq is not null group by s.group_no) t
+     group by 2, 3`,
+    [batchId],
+  )
+}

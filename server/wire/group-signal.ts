@@ -1,0 +1,33 @@
+/**
+ * What a group's scores teach a policy: `varied` something, every other word nothing, and why. The order is that in which
+ * pages list them.
+ */
+export const GROUP_SIGNALS = [
+  'varied',
+  'all_right',
+  'all_wrong',
+  'all_equal',
+  'single',
+  'all_failed',
+  'empty',
+] as const
+export type GroupSignal = (typeof GROUP_SIGNALS)[number]
+
+/** Groups of each class; classes that no group is of are 0. */
+export type GroupSignalCounts = Record<GroupSignal, number>
+
+/** What each word means; printed in docs/api.md. */
+export const GROUP_SIGNAL_TEXT: Record<GroupSignal, string> = {
+  varied: 'Scores differ: the group moves the policy.',
+  all_right: 'All scored members have the same score, 1 or more.',
+  all_wrong: 'All scored members have the same score, 0 or less.',
+  all_equal: 'All scored members have the same score, between 0 and 1.',
+  single: 'Only one member was scored.',
+  all_failed: 'No member has a score of its own: all failed, or the group was dropped.',
+  empty: 'The group has no members.',
+}
+
+/** Counts of zero. */
+export function noSignals(): GroupSignalCounts {
+  return Object.fromEntries(GROUP_SIGNALS.map((signal) => [signal, 0])) as GroupSignalCounts
+}
