@@ -5,12 +5,15 @@ import type { Services } from './api/services.ts'
 import { isRewardOpsError, RewardOpsError } from './errors.ts'
 import type { LiveHub } from './loop/live-hub.ts'
 import type { RewardModelManager, ServerChanges } from './loop/models/reward-model-manager.ts'
+import type { Playground } from './loop/playground.ts'
 import type { RewardLoopManager } from './loop/reward-loop-manager.ts'
 import type { BatchViews } from './loop/views/batch-view.ts'
 import type { FleetView } from './loop/views/fleet-view.ts'
 import type { OverviewView } from './loop/views/overview-view.ts'
+import type { RewardsView } from './loop/views/rewards-view.ts'
 import type { SampleViews } from './loop/views/sample-view.ts'
 import type { ServerView } from './loop/views/server-view.ts'
+import { importOffLoop } from './rewards/config/import-off-loop.ts'
 import { DEFAULT_POLICY } from './router/policies/registry.ts'
 import { type Database, isConnectionLoss } from './store/database.ts'
 import { runRows } from './store/sql/fleet.ts'
@@ -46,9 +49,23 @@ export function createServices(parts: {
   fleet: FleetView
   servers: ServerView
   overview: OverviewView
+  rewards: RewardsView
+  playground: Playground
   live: LiveHub
 }): Services {
-  const { db, manager, models, batches, samples, fleet, servers, overview, live } = parts
+  const {
+    db,
+    manager,
+    models,
+    batches,
+    samples,
+    fleet,
+    servers,
+    overview,
+    rewards,
+    playground,
+    live,
+  } = parts
   const asDto = async (row: ServerRow) => {
     // Shares are of the whole pool: described among all, then picked.
     const all = await fleet.describe(await activeServers(db))
@@ -100,6 +117,9 @@ export function createServices(parts: {
       const pool = (await poolRows(db)).find((row) => row.model === model)
       return toPool(pool ?? { model, policy, servers: 0, ready: 0, jobs_waiting: 0 })
     },
+    listRewards: () => rewards.get(),
+    tryReward: (input, signal) => playground.try(input, signal),
+    importConfig: (text) => importOffLoop(text),
     loadDemo: async () => manager.submit(await demoBatch()),
     live: (signal) => live.subscribe(signal),
   }

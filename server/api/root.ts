@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { RewardOpsError } from '../errors.ts'
 import { BatchGroupsInput, BatchViewInput, SampleListInput } from '../wire/pages.ts'
 import { UpdatePoolInput } from '../wire/pools.ts'
+import { ImportConfigInput, TryInput } from '../wire/rewards.ts'
 import {
   LaunchServerInput,
   RegisterServerInput,
@@ -112,6 +113,15 @@ export const appRouter = router({
     update: procedure
       .input(UpdatePoolInput)
       .mutation(({ ctx, input }) => ctx.services.updatePool(input)),
+  }),
+  rewards: router({
+    list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRewards()),
+    try: procedure
+      .input(TryInput)
+      .mutation(({ ctx, input, signal }) => ctx.services.tryReward(input, signal)),
+    importConfig: procedure
+      .input(ImportConfigInput)
+      .mutation(({ ctx, input }) => ctx.services.importConfig(input.text)),
   }),
   runs: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),

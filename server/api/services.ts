@@ -11,6 +11,7 @@ import type {
   WorkerDto,
 } from '../wire/pages.ts'
 import type { BalancingPolicyName, PoolDto } from '../wire/pools.ts'
+import type { ImportedConfigDto, RewardsDto, TriedDto, TryInput } from '../wire/rewards.ts'
 import type { ServerDetailDto, ServerLogDto, ServerMonitorDto } from '../wire/server-detail.ts'
 import type { LaunchServerInput, RegisterServerInput, ServerDto } from '../wire/servers.ts'
 import type {
@@ -79,6 +80,11 @@ export interface Services {
   removeServer(ref: ServerRefInput): Promise<ServerDto>
   listPools(): Promise<PoolDto[]>
   updatePool(input: { model: string; policy: BalancingPolicyName | null }): Promise<PoolDto>
+  listRewards(): Promise<RewardsDto>
+  /** Scores one sample by hand; nothing of it is stored. */
+  tryReward(input: TryInput, signal?: AbortSignal): Promise<TriedDto>
+  /** Translates upstream's configuration; a text that is none is told as a problem, not thrown. */
+  importConfig(text: string): Promise<ImportedConfigDto>
   /** Submits the bundled rollouts as a first batch, scored by rule. */
   loadDemo(): Promise<SubmitResult>
   live(signal: AbortSignal | undefined): AsyncIterable<LiveEvent>

@@ -17,7 +17,7 @@ const bufferOptions = z.strictObject({
 })
 
 /** The kwargs that the `dapo` manager knows itself; the others are the rule's. */
-const dapoOptions = z.strictObject({
+export const dapoOptions = z.strictObject({
   max_resp_len: z.int().min(1).nullish().describe('The longest response allowed, in tokens'),
   overlong_buffer_cfg: bufferOptions.nullish().describe('The penalty for overlong responses'),
 })

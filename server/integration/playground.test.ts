@@ -1,0 +1,315 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
+import { current, legacy } from '../rewards/config/testing/upstream-yaml.ts'
+import { Service } from '../testing/service.ts'
+import type { CallError } from '../testing/trpc-call.ts'
+import type {
+  ImportedConfigDto,
+  RewardsDto,
+  TriedDto,
+  TriedJudge,
+  TriedModel,
+  TriedRule,
+} from '../wire/rewards.ts'
+import type { BatchSummary, SampleInput, SubmitResult } from '../wire/trainer.ts'
+
+/** The Rewards page's calls: what is registered, one sample tried, a configuration imported. */
+
+let service: Service
+let scorer: SimulatedServer
+let judge: SimulatedServer
+const functions = mkdtempSync(join(tmpdir(), 'rewardops-functions-'))
+
+beforeAll(async () => {
+  mkdirSync(join(functions, 'math'))
+  writeFileSync(
+    join(functions, 'math', 'length.ts'),
+    'export function computeScore() {\n  return 1\n}\nexport default computeScore\n',
+  )
+  writeFileSync(join(functions, '.hidden.ts'), 'export const no = 1\n')
+  writeFileSync(join(functions, 'notes.md'), 'no source\n')
+  service = await Service.start({ env: { REWARDOPS_FUNCTIONS_DIR: functions } })
+  scorer = await SimulatedServer.start({ dialect: 'vllm', model: 'scorer' })
+  judge = await SimulatedServer.start({ dialect: 'chat', model: 'judge' })
+  await service.mutate('servers.register', { name: 'scorer-0', url: scorer.url })
+  await service.mutate('servers.register', {
+    name: 'judge-0',
+    url: judge.url,
+    engine: 'openai',
+    kind: 'generative',
+  })
+})
+
+afterAll(async () => {
+  await Promise.all([scorer?.close(), judge?.close()])
+  const problems = service?.log.problems()
+  await service?.stop().finally(() => service.destroy())
+  rmSync(functions, { recursive: true, force: true })
+  expect(problems).toEqual([])
+})
+
+const gsm8k = {
+  dataSource: 'openai/gsm8k',
+  prompt: 'What is 6 * 12?',
+  response: '6 * 12 is 1,072 less 1,000.\n#### 72',
+  groundTruth: '72',
+}
+const tried = (sample: object, reward: object = {}) =>
+  service.mutate<TriedDto>('rewards.try', { sample, reward })
+const refusalOf = async (call: Promise<unknown>) => {
+  const error = await call.then(
+    () => null,
+    (thrown: CallError) => thrown,
+  )
+  return { reason: error?.data.reason, message: error?.message }
+}
+
+describe('rewards.list', () => {
+  it('names everything that a batch’s reward can name, with its options', async () => {
+    const list = await service.query<RewardsDto>('rewards.list')
+    const gsm8kRule = list.rules.find(({ name }) => name === 'gsm8k')
+    expect(gsm8kRule).toMatchObject({ dataSources: ['openai/gsm8k'], asksService: false })
+    expect(gsm8kRule?.options).toContainEqual({
+      name: 'method',
+      type: 'one of',
+      choices: ['strict', 'flexible'],
+      defaultJson: '"strict"',
+      about: expect.stringContaining('the last number'),
+    })
+    expect(list.rules.find(({ name }) => name === 'code')?.asksService).toBe(true)
+    // Every option says what it is, and every manager what it does.
+    for (const { options } of [...list.rules, ...list.managers]) {
+      for (const option of options) expect(option.about, option.name).not.toBe('')
+    }
+    for (const { name, about } of list.managers) expect(about, name).not.toBe('')
+    const dapo = list.managers.find(({ name }) => name === 'dapo')
+    expect(dapo?.options.map(({ name }) => name)).toContain('overlong_buffer_cfg.penalty_factor')
+    expect(list.judges.map(({ name }) => name)).toContain('rating-1-10')
+    expect(list.models).toMatchObject([
+      { model: 'judge', kind: 'generative', servers: [{ name: 'judge-0', state: 'ready' }] },
+      { model: 'scorer', kind: 'discriminative', servers: [{ name: 'scorer-0' }] },
+    ])
+  })
+
+  it('lists the functions’ folder without running what lies in it', async () => {
+    const list = await service.query<RewardsDto>('rewards.list')
+    expect(list.functions).toMatchObject({ folder: functions, exists: true, more: false })
+    expect(list.functions.files).toMatchObject([
+      { path: 'math/length.ts', exports: ['default', 'computeScore'], bytes: 74 },
+    ])
+    expect(list.functions.files[0]?.hash).toMatch(/^[0-9a-f]{12}$/)
+  })
+})
+
+describe('rewards.try', () => {
+  it('shows how a rule came to its score', async () => {
+    const { steps, ...rest } = await tried(gsm8k, { kwargs: { score: 2 } })
+    expect(rest).toMatchObject({
+      rewardName: 'gsm8k',
+      end: { ok: true, score: 2 },
+      rewardExtraInfo: { acc: 2 },
+      resolved: { kind: 'rule', manager: 'naive', why: expect.stringContaining('openai/gsm8k') },
+      manager: { rawScore: 2, score: 2, added: 0 },
+    })
+    expect(steps).toHaveLength(1)
+    expect(steps[0] as TriedRule).toMatchObject({
+      kind: 'rule',
+      options: { method: 'strict', format_score: 0, score: 2, version: '2026-01' },
+      found: '72',
+      verdict: 'equal',
+      end: { ok: true, score: 2 },
+    })
+  })
+
+  it('gives what a batch with the same sample and reward gives', async () => {
+    const rewards = [
+      {},
+      { kwargs: { method: 'flexible', format_score: 0.1 } },
+      { function: { name: 'math_verify' } },
+      { model: 'scorer' },
+      { model: 'judge', judge: 'rating-1-10' },
+    ]
+    for (const reward of rewards) {
+      const sample: SampleInput = { uid: 'q1', ...gsm8k }
+      const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+        run: 'compared',
+        step: 1,
+        samples: [sample],
+        reward,
+      })
+      const batch = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+      const { end, rewardName } = await tried(gsm8k, reward)
+      expect(end).toEqual({ ok: true, score: batch.mean })
+      expect(rewardName).toBe(batch.rewardName)
+    }
+  })
+
+  it('tells the manager’s part: the penalty for an overlong response, and why', async () => {
+    const reward = {
+      manager: 'dapo',
+      kwargs: { max_resp_len: 100, overlong_buffer_cfg: { enable: true, len: 50 } },
+    }
+    const { manager, end } = await tried({ ...gsm8k, responseLength: 75 }, reward)
+    expect(end).toEqual({ ok: true, score: 0.5 })
+    expect(manager).toMatchObject({ name: 'dapo', rawScore: 1, score: 0.5, added: -0.5 })
+    expect(manager?.why).toBe('25 tokens over 50: −(25 ÷ 50) × 1.')
+    const unknown = await tried(gsm8k, reward)
+    expect(unknown.end).toMatchObject({ ok: false, reason: 'function_error' })
+    expect(unknown.manager).toBeNull()
+  })
+
+  it('shows what a reward model was sent, by whom it was answered, and how long that took', async () => {
+    const { steps, end } = await tried(gsm8k, { model: 'scorer' })
+    const [step] = steps as [TriedModel]
+    expect(step).toMatchObject({ kind: 'model', serverName: 'scorer-0', end })
+    expect(step.request).toMatchObject({ engine: 'vllm', path: '/classify', cut: false })
+    expect(JSON.parse(step.request?.body ?? '{}')).toMatchObject({
+      messages: [
+        { role: 'user', content: gsm8k.prompt },
+        { role: 'assistant', content: gsm8k.response },
+      ],
+    })
+    expect(step.attempts).toMatchObject([{ attempt: 1, outcome: 'ok', statusCode: 200 }])
+  })
+
+  it('shows what a judge was asked, replied, and what was read of it', async () => {
+    const { steps, end } = await tried(gsm8k, { model: 'judge', judge: 'rating-1-10' })
+    const [step] = steps as [TriedJudge]
+    expect(step).toMatchObject({ kind: 'judge', template: 'rating-1-10', parser: 'bracketed', end })
+    const [vote] = step.votes
+    expect(vote?.messages.at(-1)?.content).toContain(gsm8k.response)
+    expect(vote?.reply).toContain(vote?.read)
+    expect(vote?.read).toBe(`[[${vote?.value}]]`)
+    expect(end).toEqual({ ok: true, score: vote?.value })
+  })
+
+  it('asks a pair in both orders, once each', async () => {
+    const before = judge.stats().rows.length
+    const { steps } = await tried(gsm8k, { model: 'judge', judge: 'pair-against-reference' })
+    const [step] = steps as [TriedJudge]
+    expect(step.votes.map(({ swapped }) => swapped)).toEqual([false, true])
+    expect(judge.stats().rows.length - before).toBe(2)
+  })
+
+  it('tells a failure by its reason, with what the server said', async () => {
+    scorer.control({ faults: { error500: 1 } })
+    try {
+      const { steps, end } = await tried(gsm8k, { model: 'scorer', maxAttempts: 2 })
+      expect(end).toMatchObject({ ok: false, reason: 'transport' })
+      const [step] = steps as [TriedModel]
+      expect(step.attempts.map(({ statusCode }) => statusCode)).toEqual([500, 500])
+      expect(step.end).toEqual(end)
+    } finally {
+      scorer.control({ faults: null })
+    }
+    const wrong = await tried({ ...gsm8k, groundTruth: { ground_truth: '72' } })
+    expect(wrong.end).toMatchObject({
+      ok: false,
+      reason: 'function_error',
+      detail: expect.stringContaining('groundTruth is an object'),
+    })
+    expect(wrong.steps[0]?.end).toEqual(wrong.end)
+  })
+
+  it('ends by its deadline where no server answers in time', async () => {
+    scorer.control({ faults: { hang: 1 } })
+    try {
+      const { end } = await service.mutate<TriedDto>('rewards.try', {
+        sample: { ...gsm8k, response: 'a text of its own' },
+        reward: { model: 'scorer' },
+        deadlineMs: 300,
+      })
+      expect(end).toMatchObject({ ok: false, reason: 'deadline' })
+    } finally {
+      scorer.control({ faults: null })
+    }
+  })
+
+  it('refuses what a submit refuses, in the same words', async () => {
+    const samples = [{ uid: 'q1', ...gsm8k }]
+    for (const reward of [
+      { kwargs: { methd: 'strict' } },
+      { manager: 'dap' },
+      { model: 'scorr' },
+      { model: 'judge' },
+      { function: { name: 'math_verfy' } },
+    ]) {
+      const submit = service.mutate('batches.submit', { run: 'r', step: 1, samples, reward })
+      const { reason, message } = await refusalOf(submit)
+      expect(reason).toBeDefined()
+      const told = await refusalOf(tried(gsm8k, reward))
+      expect(told.reason).toBe(reason)
+      expect(told.message?.replace('rewards.try', 'batches.submit')).toBe(message)
+    }
+    const long = { ...gsm8k, response: 'x'.repeat(1_000_001) }
+    expect(await refusalOf(tried(long))).toMatchObject({ reason: 'invalid_input' })
+  })
+
+  it('stores nothing', async () => {
+    const count = async () =>
+      (await service.sql<{ n: number }>('select count(*)::int as n from sample'))[0]
+    const before = await count()
+    await tried(gsm8k)
+    await tried(gsm8k, { model: 'scorer' })
+    expect(await count()).toEqual(before)
+  })
+})
+
+describe('rewards.importConfig', () => {
+  const imported = (text: string) =>
+    service.mutate<ImportedConfigDto>('rewards.importConfig', { text })
+
+  it.each([
+    ['old', legacy, 'legacy'],
+    ['new', current, 'current'],
+  ])(
+    'takes upstream’s own YAML of the %s shape, each key accounted for',
+    async (_, text, shape) => {
+      const config = await imported(text)
+      expect(config).toMatchObject({ shape, problems: [] })
+      expect(config.keys.length).toBeGreaterThan(30)
+      for (const { note } of config.keys) expect(note).not.toBe('')
+    },
+  )
+
+  it('gives a reward that can be tried, and names the key that was meant', async () => {
+    const config = await imported(
+      'reward_model.reward_manager=dapo +reward_model.reward_kwargs.max_resp_len=100 reward_model.reward_manger=dapo',
+    )
+    expect(config.reward).toEqual({ manager: 'dapo', kwargs: { max_resp_len: 100 } })
+    expect(config.keys.find(({ status }) => status === 'unknown')).toMatchObject({
+      key: 'reward_model.reward_manger',
+      nearest: 'reward_model.reward_manager',
+    })
+    expect((await tried({ ...gsm8k, responseLength: 7 }, config.reward)).end).toEqual({
+      ok: true,
+      score: 1,
+    })
+  })
+
+  it('holds nobody up, whatever the text', async () => {
+    const names = [...'abcdefghijklmnopqrs']
+    const aliases = names.map(
+      (name, at) =>
+        `${name}: &${name} ${at === 0 ? '{k: 1}' : `{p: *${names[at - 1]}, q: *${names[at - 1]}}`}`,
+    )
+    let isDone = false
+    const importing = imported(aliases.join('\n')).finally(() => {
+      isDone = true
+    })
+    // It takes a second or two; read on the server's loop, this would be answered after it.
+    await service.query('rewards.list')
+    expect(isDone).toBe(false)
+    expect((await importing).keys.length).toBeLessThan(20_001)
+  })
+
+  it('tells of a text that is none', async () => {
+    expect((await imported('reward: [1, 2')).problems).toHaveLength(1)
+    expect(await refusalOf(imported('x'.repeat(400_001)))).toMatchObject({
+      reason: 'invalid_input',
+    })
+  })
+})

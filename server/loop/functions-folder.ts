@@ -1,0 +1,108 @@
+import { createHash } from 'node:crypto'
+import { type Dirent, existsSync } from 'node:fs'
+import { readdir, readFile, stat } from 'node:fs/promises'
+import { join, relative, sep } from 'node:path'
+import type { FunctionFileDto } from '../wire/rewards.ts'
+
+/** Files that are listed, and folders within each other that are looked into. */
+const MOST_FILES = 200
+const DEEPEST = 4
+/** Of a file that is longer, nothing is read but its size. */
+const LONGEST = 1 << 20
+
+const SOURCE = /\.[cm]?[jt]sx?$/
+
+interface Known {
+  key: string
+  file: FunctionFileDto
+}
+
+/** What lies in the folder of reward functions. Files are read again only when they have changed. */
+export class FunctionsFolder {
+  readonly folder: string
+  #known = new Map<string, Known>()
+
+  constructor(folder: string) {
+    this.folder = folder
+  }
+
+  /** The sources in it, by path. Never runs any of them. */
+  async list(): Promise<{ exists: boolean; files: FunctionFileDto[]; more: boolean }> {
+    if (!existsSync(this.folder)) return { exists: false, files: [], more: false }
+    const paths: string[] = []
+    await this.#walk(this.folder, 0, paths)
+    paths.sort()
+    const listed = paths.slice(0, MOST_FILES)
+    const known = new Map<string, Known>()
+    for (const path of listed) {
+      const entry = await this.#read(path)
+      if (entry) known.set(path, entry)
+    }
+    this.#known = known
+    return {
+      exists: true,
+      files: [...known.values()].map(({ file }) => file),
+      more: paths.length > MOST_FILES,
+    }
+  }
+
+  async #walk(folder: string, depth: number, paths: string[]): Promise<void> {
+    if (paths.length > MOST_FILES) return
+    let entries: Dirent[]
+    try {
+      entries = await readdir(folder, { withFileTypes: true })
+    } catch {
+      // Taken away in between, or not ours to read.
+      return
+    }
+    for (const entry of entries) {
+      const path = join(folder, entry.name)
+      if (entry.name.startsWith('.') || entry.name === 'node_modules') continue
+      if (entry.isDirectory() && depth < DEEPEST) await this.#walk(path, depth + 1, paths)
+      else if (entry.isFile() && SOURCE.test(entry.name) && !entry.name.endsWith('.d.ts')) {
+        paths.push(path)
+      }
+    }
+  }
+
+  async #read(path: string): Promise<Known | null> {
+    try {
+      const { size, mtimeMs } = await stat(path)
+      const key = `${size} ${mtimeMs}`
+      const known = this.#known.get(path)
+      if (known?.key === key) return known
+      const text = size > LONGEST ? null : await readFile(path, 'utf8')
+      const file: FunctionFileDto = {
+        path: relative(this.folder, path).split(sep).join('/'),
+        hash: text === null ? '' : createHash('sha256').update(text).digest('hex').slice(0, 12),
+        bytes: size,
+        changedAt: new Date(mtimeMs).toISOString(),
+        exports: text === null ? null : exportsOf(text),
+      }
+      return { key, file }
+    } catch {
+      return null
+    }
+  }
+}
+
+const DECLARED =
+  /^[ \t]*export\s+(?:async\s+)?(?:function\s*\*?|class|const|let|var)\s+([\p{L}$_][\p{L}\p{N}$_]*)/gmu
+const DEFAULT = /^[ \t]*export\s+default\b/m
+const LISTED = /^[ \t]*export\s*\{([^}]{0,4000})\}/gm
+const COMMON = /^[ \t]*(?:module\.)?exports\.([\p{L}$_][\p{L}\p{N}$_]*)\s*=/gmu
+
+/** The names a module exports, as its text says them: it is not run for that. */
+export function exportsOf(source: string): string[] {
+  const names = new Set<string>()
+  if (DEFAULT.test(source)) names.add('default')
+  for (const [, name = ''] of source.matchAll(DECLARED)) names.add(name)
+  for (const [, list = ''] of source.matchAll(LISTED)) {
+    for (const part of list.split(',')) {
+      const name = /(?:\bas\s+)?([\w$]+)\s*$/.exec(part.trim())?.[1]
+      if (name !== undefined && !part.trim().startsWith('type ')) names.add(name)
+    }
+  }
+  for (const [, name = ''] of source.matchAll(COMMON)) names.add(name)
+  return [...names]
+}

@@ -1,0 +1,93 @@
+import { RewardOpsError } from '../errors.ts'
+import type { RewardSample, RewardTools } from '../rewards/managers/manager.ts'
+import { resolveReward } from '../rewards/resolve.ts'
+import { trySample } from '../rewards/trace/try-sample.ts'
+import type { RouterServer } from '../router/router-types.ts'
+import type { ResolvedReward } from '../wire/resolved-reward.ts'
+import type { TriedDto, TryInput } from '../wire/rewards.ts'
+
+/** Samples tried at once; each is a click of somebody. */
+const AT_ONCE = 8
+
+/** Scores samples by hand, in the server process: by the managers, rules and router that workers have. Stores nothing. */
+export class Playground {
+  readonly #servers: () => readonly RouterServer[]
+  readonly #functionsDir: string
+  readonly #tools: RewardTools
+  readonly #onAsleep: (model: string) => void
+  #under = 0
+
+  constructor(options: {
+    /** The registered servers. */
+    servers: () => readonly RouterServer[]
+    functionsDir: string
+    tools: RewardTools
+    /** All servers of a model that is asked for sleep. */
+    onAsleep: (model: string) => void
+  }) {
+    this.#servers = options.servers
+    this.#functionsDir = options.functionsDir
+    this.#tools = options.tools
+    this.#onAsleep = options.onAsleep
+  }
+
+  /** Throws RewardOpsError as `batches.submit` does for a reward that cannot be; what fails after that is told. */
+  async try(input: TryInput, signal?: AbortSignal): Promise<TriedDto> {
+    if (this.#under >= AT_ONCE) {
+      throw new RewardOpsError('busy', `${AT_ONCE} samples are being tried already.`, {
+        retryAfterMs: 1_000,
+      })
+    }
+    this.#under++
+    try {
+      return await this.#try(input, signal)
+    } finally {
+      this.#under--
+    }
+  }
+
+  async #try(input: TryInput, signal: AbortSignal | undefined): Promise<TriedDto> {
+    const { sample, deadlineMs } = input
+    const servers = this.#servers()
+    const modelsOf = (wanted: RouterServer['kind']) => [
+      ...new Set(
+        servers
+          .filter(({ kind }) => (kind ?? 'discriminative') === wanted)
+          .map(({ model }) => model),
+      ),
+    ]
+    // Nothing is put to sleep after one sample, so whether it could be is no reason to refuse it.
+    const spec = { ...input.reward, sleepAfter: false }
+    const resolved = resolveReward(spec, [sample.dataSource], {
+      functionsDir: this.#functionsDir,
+      models: modelsOf('discriminative'),
+      judges: modelsOf('generative'),
+    })
+    for (const model of modelsAsked(resolved.reward)) {
+      const of = servers.filter((server) => server.model === model)
+      if (of.length > 0 && of.every(({ state }) => state === 'sleeping')) this.#onAsleep(model)
+    }
+    return trySample(toRewardSample(sample), resolved, this.#tools, { signal, deadlineMs })
+  }
+}
+
+function modelsAsked(reward: ResolvedReward): string[] {
+  const parts = (reward.parts ?? []).flatMap((part) => modelsAsked(part.reward))
+  return reward.model === null ? parts : [reward.model, ...parts]
+}
+
+function toRewardSample(sample: TryInput['sample']): RewardSample {
+  const { dataSource, prompt, response, groundTruth, extraInfo, responseLength } = sample
+  return {
+    dataSource,
+    // A turn without content has an empty one, as when it is read from the tables.
+    prompt:
+      typeof prompt === 'string'
+        ? prompt
+        : prompt.map(({ role, content }) => ({ role, content: content ?? '' })),
+    solutionStr: response,
+    groundTruth: groundTruth ?? null,
+    extraInfo: extraInfo ?? {},
+    responseLength: responseLength ?? null,
+  }
+}

@@ -1,0 +1,117 @@
+import { z } from 'zod'
+import type { JudgeDto, ManagerDto, OptionDto, RuleDto } from '../wire/rewards.ts'
+import { BUILTIN_JUDGES } from './judge/builtin-templates.ts'
+import { limitKwargs, RATE_LIMITED } from './limits/limit-settings.ts'
+import { dapoOptions } from './managers/overlong-buffer.ts'
+import { MANAGER_ALIASES, managerNames } from './managers/registry.ts'
+import { listAsyncRules, listRules } from './rules/registry.ts'
+
+/** What each manager does, and the kwargs that are its own. */
+const MANAGERS: Readonly<Record<string, { about: string; kwargs?: z.ZodObject }>> = {
+  naive: { about: 'Each sample by whatever scores the batch; the score is the reward.' },
+  dapo: {
+    about: 'As naive, and a penalty for overlong responses is added to the score.',
+    kwargs: dapoOptions,
+  },
+  [RATE_LIMITED]: {
+    about: 'As naive, within limits of calls, tokens and concurrency over all workers.',
+    kwargs: limitKwargs,
+  },
+  remote: { about: 'Reward functions in processes of their own, killed when they overrun.' },
+  gdpo: { about: 'Rewards of several dimensions, normalised one by one and then summed.' },
+  batch: { about: 'A whole group in one call of the reward function.' },
+}
+
+/** The rules that are built in, in the order in which a data source is looked up. */
+export function describeRules(): RuleDto[] {
+  const of = (asksService: boolean) => (rule: ReturnType<typeof listRules>[number] | Async) => ({
+    name: rule.name,
+    title: rule.title,
+    dataSources: [...rule.dataSources],
+    asksService,
+    options: describeOptions(rule.kwargs),
+  })
+  return [...listRules().map(of(false)), ...listAsyncRules().map(of(true))]
+}
+
+type Async = ReturnType<typeof listAsyncRules>[number]
+
+/** The managers that are registered, with their aliases. */
+export function describeManagers(): ManagerDto[] {
+  return managerNames().map((name) => ({
+    name,
+    aliases: Object.keys(MANAGER_ALIASES).filter((alias) => MANAGER_ALIASES[alias] === name),
+    about: MANAGERS[name]?.about ?? '',
+    options: MANAGERS[name]?.kwargs === undefined ? [] : describeOptions(MANAGERS[name].kwargs),
+  }))
+}
+
+/** The judge templates that are built in. */
+export function describeJudges(): JudgeDto[] {
+  return [...BUILTIN_JUDGES.values()].map(({ name, kind, turns, parser, votes, sampling }) => {
+    const { kind: parserKind, ...options } = parser
+    return {
+      name,
+      kind,
+      turns,
+      parser: { kind: parserKind, options },
+      votes: { ...votes },
+      temperature: sampling.temperature,
+      maxTokens: sampling.maxTokens,
+    }
+  })
+}
+
+interface Schema {
+  type?: string
+  enum?: unknown[]
+  const?: unknown
+  default?: unknown
+  description?: string
+  properties?: Record<string, Schema>
+  items?: Schema
+  anyOf?: Schema[]
+  minItems?: number
+  maxItems?: number
+}
+
+const TYPE_WORDS: Readonly<Record<string, string>> = {
+  integer: 'whole number',
+  number: 'number',
+  string: 'text',
+  boolean: 'true or false',
+  array: 'list',
+  object: 'object',
+  null: 'null',
+}
+
+/** The options of a strict zod object, flat: what lies within another has a dotted name. */
+export function describeOptions(options: z.ZodObject): OptionDto[] {
+  const schema = z.toJSONSchema(options, { io: 'input', unrepresentable: 'any' }) as Schema
+  return flat(schema, '')
+}
+
+function flat(schema: Schema, prefix: string): OptionDto[] {
+  return Object.entries(schema.properties ?? {}).flatMap(([key, option]) => {
+    const name = prefix + key
+    const inner = [option, ...(option.anyOf ?? [])].find((one) => one.properties !== undefined)
+    if (inner !== undefined) return flat(inner, `${name}.`)
+    return {
+      name,
+      type: typeOf(option),
+      choices: option.enum?.map(String) ?? null,
+      defaultJson: option.default === undefined ? null : JSON.stringify(option.default),
+      about: option.description ?? '',
+    }
+  })
+}
+
+function typeOf(schema: Schema): string {
+  if (schema.enum !== undefined) return 'one of'
+  if (schema.anyOf !== undefined) return schema.anyOf.map(typeOf).join(' or ')
+  if (schema.type === 'array' && schema.items !== undefined) {
+    const count = schema.minItems !== undefined && schema.minItems === schema.maxItems
+    return `list of ${count ? `${schema.minItems} ` : ''}${typeOf(schema.items)}s`
+  }
+  return TYPE_WORDS[schema.type ?? ''] ?? 'any'
+}

@@ -1,0 +1,64 @@
+import type { RouterChatResult } from '../../router/router-types.ts'
+import type { TriedJudge, TriedVote } from '../../wire/rewards.ts'
+import { type JudgeReply, judgeSample } from '../judge/judge-sample.ts'
+import type { JudgeTemplate } from '../judge/judge-template.ts'
+import { readReply } from '../judge/read-reply.ts'
+import type { RewardSample } from '../managers/manager.ts'
+import type { RecordedChat } from './recorded-tools.ts'
+import { attemptsOf, failedEnd } from './told.ts'
+
+/** Calls that a template makes for one sample: its votes, a swapped pair's twice. */
+export function repliesOf({ kind, votes, pair }: JudgeTemplate): number {
+  return votes.k * (kind === 'pair' && pair.swap ? 2 : 1)
+}
+
+/**
+ * What a judge was asked, replied, and was understood to say. The recorded replies are judged once more by the same
+ * code, which makes its calls in the same order: nobody is asked again.
+ */
+export async function judgeStep(
+  sample: RewardSample,
+  template: JudgeTemplate,
+  asked: readonly RecordedChat[],
+  startedAtMs: number,
+): Promise<TriedJudge> {
+  const [first] = asked as [RecordedChat]
+  let next = 0
+  const chat = (): Promise<RouterChatResult> =>
+    Promise.resolve(asked[next++]?.result ?? first.result)
+  const { model, timeoutMs, maxAttempts } = first.request
+  const judged = await judgeSample({ chat }, { model, timeoutMs, maxAttempts, template, sample })
+  return {
+    kind: 'judge',
+    model,
+    template: template.name,
+    parser: template.parser.kind,
+    votes: asked.map((call, at) => voteOf(call, judged.replies[at]!, template, startedAtMs)),
+    combine: template.votes.combine,
+    end: judged.ok ? { ok: true, score: judged.score } : failedEnd(judged),
+  }
+}
+
+function voteOf(
+  { request, result }: RecordedChat,
+  reply: JudgeReply,
+  template: JudgeTemplate,
+  startedAtMs: number,
+): TriedVote {
+  const verdict = result.ok ? readReply(result.reply, template.parser) : null
+  return {
+    vote: reply.vote,
+    swapped: reply.swapped,
+    serverName: result.attempts.at(-1)?.serverName ?? null,
+    messages: request.chat.messages,
+    reply: reply.content,
+    reasoning: reply.reasoning,
+    read: verdict?.ok ? verdict.found : null,
+    value: reply.value,
+    problem:
+      reply.problem === null || result.ok ? reply.problem : `${result.reason}: ${reply.problem}`,
+    promptTokens: reply.promptTokens,
+    completionTokens: reply.completionTokens,
+    attempts: attemptsOf(result.attempts, startedAtMs),
+  }
+}

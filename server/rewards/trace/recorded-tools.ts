@@ -1,0 +1,81 @@
+import type {
+  RouterChatRequest,
+  RouterChatResult,
+  RouterResult,
+  ScoreRequest,
+} from '../../router/router-types.ts'
+import type { FunctionRef } from '../../wire/resolved-reward.ts'
+import type { RewardOutcome, RewardTools } from '../managers/manager.ts'
+
+/** A call that a scorer made, and what came of it. */
+export interface RecordedScore {
+  request: ScoreRequest
+  result: RouterResult
+}
+export interface RecordedChat {
+  request: RouterChatRequest
+  result: RouterChatResult
+}
+export interface RecordedFunction {
+  ref: FunctionRef
+  kwargs: Record<string, unknown>
+  outcome: RewardOutcome
+  tookMs: number
+}
+
+/** What was called while a sample was scored, each list in the order of the calls. */
+export interface RecordedCalls {
+  scores: RecordedScore[]
+  chats: RecordedChat[]
+  functions: RecordedFunction[]
+}
+
+/** The same tools, with every call that scores written down. */
+export function recordTools(tools: RewardTools): { tools: RewardTools; calls: RecordedCalls } {
+  const calls: RecordedCalls = { scores: [], chats: [], functions: [] }
+  const { router, functions } = tools
+  // Places are kept at the call: answers come in any order.
+  const place = <T>(list: T[]): ((entry: T) => void) => {
+    const at = list.push(undefined as T) - 1
+    return (entry) => {
+      list[at] = entry
+    }
+  }
+  const recorded = {
+    router: withOwn(router, {
+      async score(request) {
+        const put = place(calls.scores)
+        const result = await router.score(request)
+        put({ request, result })
+        return result
+      },
+      async chat(request) {
+        const put = place(calls.chats)
+        const result = await router.chat(request)
+        put({ request, result })
+        return result
+      },
+    }),
+    functions: withOwn(functions, {
+      async score(ref, sample, kwargs, options) {
+        const put = place(calls.functions)
+        const startedAt = performance.now()
+        const outcome = await functions.score(ref, sample, kwargs, options)
+        put({ ref, kwargs, outcome, tookMs: performance.now() - startedAt })
+        return outcome
+      },
+    }),
+  }
+  return { tools: { ...tools, ...recorded }, calls }
+}
+
+/** The object with some methods replaced; the others run on the object itself, whose fields are private to it. */
+function withOwn<T extends object>(object: T, own: Partial<T>): T {
+  return new Proxy(object, {
+    get(target, name) {
+      if (Object.hasOwn(own, name)) return own[name as keyof T]
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+}

@@ -1,0 +1,91 @@
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { TriedRule } from '../../wire/rewards.ts'
+import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
+import type { AsyncRule } from '../rules/async-rule.ts'
+import {
+  asyncRuleForDataSource,
+  listAsyncRules,
+  ruleByName,
+  ruleForDataSource,
+} from '../rules/registry.ts'
+import { ownKwargs, type Rule, type RuleExplanation, type RuleResult } from '../rules/rule.ts'
+import { scoreByRule } from '../scoring/by-rule.ts'
+import { scorerEnd } from './told.ts'
+
+/** Characters of a form that are shown. */
+const LONGEST_FORM = 4_000
+
+/** What a rule did with a sample: worked out again where it is pure, else read off what it gave. */
+export function ruleStep(
+  sample: RewardSample,
+  reward: ResolvedReward,
+  outcome: RewardOutcome,
+): TriedRule {
+  const { rule: named } = reward
+  const rule = named === undefined ? ruleForDataSource(sample.dataSource) : ruleByName(named)
+  if (rule !== undefined) return pureStep(rule, sample, reward)
+  const asking =
+    named === undefined
+      ? asyncRuleForDataSource(sample.dataSource)
+      : listAsyncRules().find((one) => one.name === named)
+  const extra = outcome.ok ? outcome.extra : null
+  const text = (value: unknown) => (typeof value === 'string' ? value : null)
+  return {
+    kind: 'rule',
+    rule: asking?.name ?? named ?? 'none',
+    title: asking?.title ?? 'no rule',
+    options: asking === undefined ? {} : optionsOf(asking, reward.kwargs),
+    where: null,
+    found: text(extra?.extracted),
+    forms: [],
+    comparison: null,
+    verdict: text(extra?.reason),
+    end: scorerEnd(outcome),
+  }
+}
+
+function pureStep(rule: Rule, sample: RewardSample, reward: ResolvedReward): TriedRule {
+  const { kwargs } = reward
+  const input = { ...sample, kwargs }
+  const scored = scoreByRule(sample, reward)
+  const told = scored.ok ? attempt(() => rule.score(input)) : null
+  const explained = attempt(() => rule.explain(input))
+  return {
+    kind: 'rule',
+    rule: rule.name,
+    title: rule.title,
+    options: optionsOf(rule, kwargs),
+    where: explained?.where ?? null,
+    found: cut(explained?.found ?? null),
+    forms: (explained?.forms ?? []).map(({ step, response, groundTruth }) => ({
+      step,
+      response: cut(response),
+      groundTruth: cut(groundTruth),
+    })),
+    comparison: explained?.comparison ?? null,
+    verdict: told?.reason ?? null,
+    end: scorerEnd(scored),
+  }
+}
+
+function optionsOf(
+  { kwargs }: Pick<Rule | AsyncRule, 'kwargs'>,
+  given: Record<string, unknown>,
+): Record<string, unknown> {
+  const parsed = kwargs.safeParse(ownKwargs(kwargs, given))
+  return parsed.success ? (parsed.data as Record<string, unknown>) : ownKwargs(kwargs, given)
+}
+
+/** A rule that cannot score a sample throws; why is told by its end. */
+function attempt<T extends RuleResult | RuleExplanation>(work: () => T): T | null {
+  try {
+    return work()
+  } catch {
+    return null
+  }
+}
+
+function cut(text: string | null): string | null {
+  if (text === null || text.length <= LONGEST_FORM) return text
+  return `${text.slice(0, LONGEST_FORM)}… (${text.length} characters)`
+}

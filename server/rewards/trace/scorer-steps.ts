@@ -1,0 +1,131 @@
+import type { RewardRouter } from '../../router/router-types.ts'
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type {
+  TriedEnd,
+  TriedFunction,
+  TriedModel,
+  TriedPart,
+  TriedStep,
+} from '../../wire/rewards.ts'
+import type { JudgeTemplate } from '../judge/judge-template.ts'
+import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
+import { judgeStep, repliesOf } from './judge-step.ts'
+import type { RecordedCalls, RecordedFunction, RecordedScore } from './recorded-tools.ts'
+import { ruleStep } from './rule-step.ts'
+import { attemptsOf, failedEnd, scorerEnd } from './told.ts'
+
+/** What became of the sample, and what was called for it. */
+export interface Tried {
+  calls: RecordedCalls
+  startedAtMs: number
+  outcome: RewardOutcome
+  requestFor: RewardRouter['requestFor']
+}
+
+/** Characters of a request that are shown. */
+const LONGEST_BODY = 20_000
+
+/** The scorers' work for one sample, in its order. Takes the calls that it explains off the record. */
+export async function stepsOf(
+  sample: RewardSample,
+  reward: ResolvedReward,
+  tried: Tried,
+): Promise<TriedStep[]> {
+  const { calls } = tried
+  switch (reward.kind) {
+    case 'rule':
+    case 'service':
+      return [ruleStep(sample, reward, tried.outcome)]
+    case 'model':
+      if (reward.judge !== undefined) {
+        const template = reward.judge as unknown as JudgeTemplate
+        const asked = calls.chats.splice(0, repliesOf(template))
+        return asked.length === 0
+          ? []
+          : [await judgeStep(sample, template, asked, tried.startedAtMs)]
+      }
+      return calls.scores.splice(0, 1).map((call) => modelStep(call, tried))
+    case 'function':
+      return calls.functions.splice(0, 1).map(functionStep)
+    case 'combine':
+      return [await sumStep(sample, reward, tried)]
+  }
+}
+
+function modelStep({ request, result }: RecordedScore, tried: Tried): TriedModel {
+  const last = result.attempts.findLast((one) => one.outcome === 'ok') ?? result.attempts.at(-1)
+  const sent = last === undefined ? null : tried.requestFor(last.serverId, request.input)
+  return {
+    kind: 'model',
+    model: request.model,
+    serverName: last?.serverName ?? null,
+    request:
+      sent === null
+        ? null
+        : {
+            engine: sent.engine,
+            path: sent.path,
+            body: sent.body.slice(0, LONGEST_BODY),
+            cut: sent.body.length > LONGEST_BODY,
+          },
+    promptTokens: result.ok ? result.promptTokens : null,
+    tokenScores: (result.ok && result.tokenScores) || null,
+    attempts: attemptsOf(result.attempts, tried.startedAtMs),
+    end: result.ok ? { ok: true, score: result.score } : failedEnd(result),
+  }
+}
+
+function functionStep({ ref, kwargs, outcome, tookMs }: RecordedFunction): TriedFunction {
+  return {
+    kind: 'function',
+    path: ref.path,
+    name: ref.name,
+    hash: ref.hash.slice(0, 12),
+    kwargs: { ...kwargs, ...ref.kwargs },
+    tookMs,
+    extra: outcome.ok ? outcome.extra : null,
+    end: scorerEnd(outcome),
+  }
+}
+
+/**
+ * The parts of a sum. Each makes its calls in the parts' order, so that of one model's calls the first are the first
+ * part's.
+ */
+async function sumStep(
+  sample: RewardSample,
+  reward: ResolvedReward,
+  tried: Tried,
+): Promise<TriedStep> {
+  const { calls, outcome } = tried
+  const parts: TriedPart[] = []
+  for (const part of reward.parts ?? []) {
+    const own: RecordedCalls = {
+      scores: takeOf(calls.scores, (one) => one.request.model === part.reward.model),
+      chats: takeOf(calls.chats, (one) => one.request.model === part.reward.model),
+      functions: takeOf(
+        calls.functions,
+        (one) =>
+          one.ref.hash === part.reward.function?.hash && one.ref.name === part.reward.function.name,
+      ),
+    }
+    const steps = await stepsOf(sample, part.reward, { ...tried, calls: own })
+    calls.scores.push(...own.scores)
+    calls.chats.push(...own.chats)
+    calls.functions.push(...own.functions)
+    const end: TriedEnd = steps[0]?.end ?? {
+      ok: false,
+      reason: outcome.ok ? 'cancelled' : outcome.reason,
+      detail: 'not asked: another part had failed',
+    }
+    parts.push({ name: part.name, weight: part.weight, steps, end })
+  }
+  return { kind: 'sum', parts, end: scorerEnd(outcome) }
+}
+
+function takeOf<T>(list: T[], fits: (one: T) => boolean): T[] {
+  const taken = list.filter(fits)
+  const left = list.filter((one) => !fits(one))
+  list.splice(0, list.length, ...left)
+  return taken
+}

@@ -1,0 +1,72 @@
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { TriedDto } from '../../wire/rewards.ts'
+import type { RewardOutcome, RewardSample, RewardTools } from '../managers/manager.ts'
+import { managerNamed } from '../managers/registry.ts'
+import { recordTools } from './recorded-tools.ts'
+import { stepsOf } from './scorer-steps.ts'
+import { failedEnd } from './told.ts'
+import { whyManager, whyReward } from './why.ts'
+
+/**
+ * Scores one sample as a batch with this reward would, and tells how that came about. The score is the manager's, made
+ * with these tools once; the steps are read off the calls it made, and of rules, which are pure, worked out again.
+ */
+export async function trySample(
+  sample: RewardSample,
+  resolved: { reward: ResolvedReward; rewardName: string },
+  tools: RewardTools,
+  options: { signal: AbortSignal | undefined; deadlineMs: number },
+): Promise<TriedDto> {
+  const { reward, rewardName } = resolved
+  const manager = managerNamed(reward.manager)
+  const { tools: recorded, calls } = recordTools(tools)
+  const startedAt = performance.now()
+  const startedAtMs = Date.now()
+  const outcome =
+    reward.kind === 'rule'
+      ? manager.runRule(sample, reward)
+      : await manager.run(sample, {
+          reward,
+          ...recorded,
+          signal: options.signal,
+          urgent: true,
+          run: 'playground',
+          group: undefined,
+          key: 'try',
+          priority: 0,
+          deadlineMs: options.deadlineMs,
+        })
+  const tookMs = performance.now() - startedAt
+  const steps = await stepsOf(sample, reward, {
+    calls,
+    startedAtMs,
+    outcome,
+    requestFor: (id, input) => tools.router.requestFor(id, input),
+  })
+  return {
+    rewardName,
+    resolved: {
+      kind: reward.kind,
+      manager: reward.manager,
+      why: whyReward(reward, sample),
+      kwargs: reward.kwargs,
+    },
+    steps,
+    manager: managerOf(outcome, reward, sample),
+    rewardExtraInfo: outcome.ok ? outcome.extra : null,
+    end: outcome.ok ? { ok: true, score: outcome.score } : failedEnd(outcome),
+    tookMs,
+  }
+}
+
+function managerOf(
+  outcome: RewardOutcome,
+  reward: ResolvedReward,
+  sample: RewardSample,
+): TriedDto['manager'] {
+  if (!outcome.ok) return null
+  const { score } = outcome
+  const rawScore = outcome.rawScore ?? score
+  const why = whyManager(reward, sample)
+  return { name: reward.manager, rawScore, score, added: score - rawScore, why }
+}

@@ -1,0 +1,52 @@
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { RewardSample } from '../managers/manager.ts'
+import { readOverlongBuffer } from '../managers/overlong-buffer.ts'
+import { asyncRuleForDataSource, ruleForDataSource } from '../rules/registry.ts'
+
+/** Why this scores the sample, in a sentence. */
+export function whyReward(reward: ResolvedReward, sample: RewardSample): string {
+  switch (reward.kind) {
+    case 'model':
+      return reward.judge === undefined
+        ? `reward.model names ${reward.model}: one of its servers is asked for the score.`
+        : `reward.model names ${reward.model}, which is generative: the template ${String(reward.judge.name)} asks it, and its reply is read.`
+    case 'function':
+      return `reward.function.path names ${reward.function?.path ?? 'a module'}: its function scores every sample.`
+    case 'combine':
+      return 'reward.combine names the parts: the score is the sum of weight × score over them.'
+    default:
+      return whyRule(reward, sample.dataSource)
+  }
+}
+
+function whyRule({ rule: named }: ResolvedReward, dataSource: string): string {
+  if (named !== undefined) {
+    return `reward.function.name chose rule ${named}, whatever the data source.`
+  }
+  const rule = ruleForDataSource(dataSource) ?? asyncRuleForDataSource(dataSource)
+  if (rule === undefined) return `No rule scores data source "${dataSource}".`
+  const prefix = rule.dataSources.includes(dataSource)
+    ? undefined
+    : rule.dataSources.find((one) => one.endsWith('*') && dataSource.startsWith(one.slice(0, -1)))
+  return prefix === undefined
+    ? `Data source "${dataSource}" selects rule ${rule.name}.`
+    : `Data source "${dataSource}" begins as ${prefix} does, which selects rule ${rule.name}.`
+}
+
+/** What the manager does with the scorer's score, in a sentence. */
+export function whyManager(reward: ResolvedReward, sample: RewardSample): string {
+  if (reward.manager !== 'dapo') return 'The score is the scorer’s.'
+  const read = readOverlongBuffer(reward.kwargs)
+  if (!read.ok) return read.message
+  if (read.buffer === null) {
+    return 'overlong_buffer_cfg is not enabled: nothing is added for the length.'
+  }
+  const { maxResponseLength, bufferLength, penaltyFactor, clamp } = read.buffer
+  const from = maxResponseLength - bufferLength
+  const length = sample.responseLength ?? 0
+  if (length <= from) {
+    return `${length} tokens are no more than ${from} (max_resp_len ${maxResponseLength} − len ${bufferLength}): no penalty.`
+  }
+  const sum = `${length - from} tokens over ${from}: −(${length - from} ÷ ${bufferLength}) × ${penaltyFactor}`
+  return clamp && length > maxResponseLength ? `${sum}, held at −${penaltyFactor}.` : `${sum}.`
+}
