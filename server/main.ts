@@ -13,12 +13,10 @@ import { createRouterProxy } from './http/proxy/router-proxy.ts'
 import { createTrpcPlane } from './http/trpc-plane.ts'
 import { createLogger, type Logger } from './log.ts'
 import { IngestClient } from './loop/accept/ingest-client.ts'
-import { FunctionsFolder } from './loop/functions-folder.ts'
 import { GroupRollUps } from './loop/group-roll-ups.ts'
 import { LiveHub } from './loop/live-hub.ts'
 import { readServersFile } from './loop/models/launch-file.ts'
 import { RewardModelManager } from './loop/models/reward-model-manager.ts'
-import { Playground } from './loop/playground.ts'
 import { RewardLoopManager } from './loop/reward-loop-manager.ts'
 import { BatchSignals } from './loop/signals.ts'
 import { Sweeps } from './loop/sweeps.ts'
@@ -26,15 +24,19 @@ import { BatchViews } from './loop/views/batch-view.ts'
 import { FleetView } from './loop/views/fleet-view.ts'
 import { OverviewView } from './loop/views/overview-view.ts'
 import { RateMeter } from './loop/views/rate-meter.ts'
-import { RewardsView } from './loop/views/rewards-view.ts'
 import { SampleViews } from './loop/views/sample-view.ts'
 import { ServerView } from './loop/views/server-view.ts'
 import { takeOverDeadLocals, WorkerSupervisor } from './loop/worker-supervisor.ts'
-import { FunctionPool } from './rewards/functions/function-pool.ts'
 import { createServices, translateError } from './services.ts'
 import { clockOffsetMs } from './store/clock.ts'
 import { Database } from './store/database.ts'
-import { FUNCTIONS_POOL, INTERACTIVE_POOL, JobQueue, RULES_POOL } from './store/job-queue.ts'
+import {
+  FUNCTIONS_POOL,
+  INTERACTIVE_POOL,
+  JobQueue,
+  RULES_POOL,
+  SERVICES_POOL,
+} from './store/job-queue.ts'
 import { Listener } from './store/listener.ts'
 import { openDatabase } from './store/postgres/connect.ts'
 import { ensureTextPartition, textBucket } from './store/text-partitions.ts'
@@ -118,7 +120,7 @@ async function main(): Promise<void> {
   })
   const queue = new JobQueue(db, log, { supervise: true })
   await queue.start()
-  for (const pool of [RULES_POOL, FUNCTIONS_POOL, INTERACTIVE_POOL]) {
+  for (const pool of [RULES_POOL, FUNCTIONS_POOL, SERVICES_POOL, INTERACTIVE_POOL]) {
     await queue.ensure(pool)
     await db.adhoc('insert into pool (name) values ($1) on conflict do nothing', [pool])
   }
@@ -148,13 +150,6 @@ async function main(): Promise<void> {
   const rates = new RateMeter()
   const batches = new BatchViews(pagesDb, manager.readerOn(pagesDb), rates)
   const fleet = new FleetView(pagesDb)
-  const member = new FleetMember({ holderId: 0, process: 'server', db, log })
-  const playground = new Playground({
-    servers: () => member.models.servers,
-    functionsDir: config.functionsDir,
-    tools: { router: member.router, functions: new FunctionPool() },
-    onAsleep: (model) => models.wakeModel(model),
-  })
   const services = createServices({
     db: pagesDb,
     manager,
@@ -164,8 +159,6 @@ async function main(): Promise<void> {
     fleet,
     servers: new ServerView(pagesDb, fleet),
     overview: new OverviewView(pagesDb, fleet, batches, config.workers),
-    rewards: new RewardsView(fleet, new FunctionsFolder(config.functionsDir)),
-    playground,
     live,
   })
   const ingest = new IngestClient(
@@ -181,6 +174,7 @@ async function main(): Promise<void> {
     translate: translateError,
   })
 
+  const member = new FleetMember({ holderId: 0, process: 'server', db, log })
   await member.start()
   fleet.own = () => member.servers()
   const proxy = createRouterProxy({

@@ -58,7 +58,7 @@ export class DirectScores {
   /** The sample's end, or null: take the usual way. */
   async score(batch: BatchSpec, sample: SampleInput): Promise<DirectlyScored | null> {
     if (this.#waiting.size >= AT_ONCE || sample.score != null) return null
-    if (batch.reward.maxConcurrency !== null) return null
+    if (batch.reward.maxConcurrency !== null || batch.reward.limiter !== undefined) return null
     const tookMs = this.#scoreMs.get(batch.id)
     if (tookMs === undefined || tookMs > QUICK_MS) return null
     if (performance.now() < (this.#slowUntilMs.get(batch.id) ?? 0)) return null

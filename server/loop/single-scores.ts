@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { RewardOpsError } from '../errors.ts'
-import { checkRulesForMore } from '../rewards/resolve.ts'
+import { checkRulesForMore } from '../rewards/resolve-rules.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
 import type { DirectEndMessage } from '../wire/direct-score.ts'
@@ -175,11 +175,8 @@ export class SingleScores {
       : await this.#implicitBatch(key, first)
     const spec = await this.#spec(batchId)
     const samples = calls.map((call) => call.input.sample)
-    if (spec.reward.kind === 'rule') {
-      const toScore = samples.filter((s) => s.score == null)
-      const { kwargs, rule } = spec.reward
-      checkRulesForMore([...new Set(toScore.map((s) => s.dataSource))], kwargs, rule)
-    }
+    const toScore = samples.filter((s) => s.score == null)
+    checkRulesForMore([...new Set(toScore.map((s) => s.dataSource))], spec.reward)
     const keys = calls.map((call) =>
       call.hash ? { key: call.input.idempotencyKey as string, hash: call.hash } : null,
     )
@@ -238,12 +235,7 @@ export class SingleScores {
     }
     const found = await find()
     if (found !== undefined) return found
-    // The sample itself is checked first, so that a refused call opens nothing.
     const { dataSource, score } = input.sample
-    if (input.reward.model === null && score == null) {
-      const { kwargs, function: named } = input.reward
-      checkRulesForMore([dataSource], kwargs, named?.name)
-    }
     try {
       const { batchId } = await acceptBatch(
         this.#accept,
@@ -258,7 +250,8 @@ export class SingleScores {
           deadlineMs: null,
         },
         new BatchDraft(),
-        { implicitKey: key },
+        // The sample itself is checked with it, so that a refused call opens nothing.
+        { implicitKey: key, ...(score == null ? { dataSources: [dataSource] } : {}) },
       )
       return batchNumber(batchId)
     } catch (error) {

@@ -66,3 +66,10 @@ function distanceWithin(a: string, b: string, allowed: number): number {
   const distance = previous[b.length]!
   return distance <= allowed ? distance : Number.POSITIVE_INFINITY
 }
+
+/** What an error says after naming what is not there: the nearest name, and the list. */
+export function suggest(name: string, known: readonly string[]): string {
+  const near = nearestName(name, known)
+  const list = known.length > 0 ? `Known: ${known.join(', ')}.` : 'None is known yet.'
+  return near ? `Did you mean "${near}"? ${list}` : list
+}

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { RewardSpec } from '../wire/trainer.ts'
 import { managerNamed } from './managers/registry.ts'
-import { checkRulesForMore, resolveReward } from './resolve.ts'
+import { resolveReward } from './resolve.ts'
+import { checkRulesForMore } from './resolve-rules.ts'
 
 const context = { functionsDir: '/functions', models: ['rm'] }
 
@@ -33,8 +34,8 @@ describe('a rule named in reward.function', () => {
       ok: false,
       reason: 'function_error',
     })
-    expect(() => checkRulesForMore(['another'], {}, 'math_verify')).not.toThrow()
-    expect(() => checkRulesForMore(['another'], {})).toThrow('No rule scores')
+    expect(() => checkRulesForMore(['another'], reward)).not.toThrow()
+    expect(() => checkRulesForMore(['another'], resolved({}).reward)).toThrow('No rule scores')
   })
 
   test('gets the kwargs of both places, each checked', () => {
@@ -68,9 +69,50 @@ describe('a rule named in reward.function', () => {
   })
 })
 
-test('code asks a sandbox, which is said of its data sources too', () => {
-  expect(() => resolved({ function: { name: 'code' } })).toThrow('asks a service')
-  expect(() => resolved({}, ['taco'])).toThrow('dataSource "taco": rule code asks a service')
+describe('code asks a sandbox', () => {
+  const url = 'http://sandbox.internal:8080/run_code'
+
+  test('by its name and by its data sources, others of the batch beside it', () => {
+    const kwargs = { sandbox_fusion_url: url, max_concurrent: 8 }
+    expect(resolved({ function: { name: 'code', kwargs } }).reward).toMatchObject({
+      kind: 'service',
+      rule: 'code',
+      kwargs,
+    })
+    const mixed = resolved({ kwargs }, ['taco', 'openai/gsm8k'])
+    expect(mixed).toMatchObject({ reward: { kind: 'service', kwargs }, rewardName: 'code + gsm8k' })
+  })
+
+  test('that has to be named, in an open batch before its first sample', () => {
+    expect(() => resolved({ function: { name: 'code' } })).toThrow(
+      'kwarg "sandbox_fusion_url" of rule code is missing',
+    )
+    expect(() => resolved({}, ['taco'])).toThrow('"sandbox_fusion_url" of rule code is missing')
+    const open = resolved({ kwargs: { sandbox_fusion_url: url } }, [])
+    expect(open.reward.kind).toBe('service')
+    expect(() => checkRulesForMore(['taco', 'math'], open.reward)).not.toThrow()
+    expect(() => checkRulesForMore(['taco'], resolved({}, []).reward)).toThrow('is missing')
+  })
+
+  test.each([
+    'http://169.254.169.254/run_code',
+    'http://metadata.google.internal/run_code',
+    'http://[::ffff:a9fe:a9fe]/run_code',
+    'http://2852039166/run_code',
+    'http://user:secret@sandbox/run_code',
+  ])('not at %s', (address) => {
+    const refused = expect.objectContaining({ reason: 'forbidden_url' })
+    expect(() => resolved({ kwargs: { sandbox_fusion_url: address } }, ['taco'])).toThrow(refused)
+    expect(() => resolved({ kwargs: { sandbox_fusion_url: address } })).toThrow(refused)
+    const part = { name: 'code', reward: { kwargs: { sandbox_fusion_url: address } } }
+    expect(() => resolved({ combine: [part] })).toThrow(refused)
+  })
+
+  test('with kwargs it knows', () => {
+    const kwargs = { sandbox_fusion_url: url, memory_limit: 512 }
+    expect(() => resolved({ kwargs }, ['taco'])).toThrow('did you mean "memory_limit_mb"?')
+    expect(() => resolved({ kwargs: { ...kwargs, memory_limit: 0 } }, ['taco'])).toThrow('memory')
+  })
 })
 
 test('without a name the data sources choose', () => {

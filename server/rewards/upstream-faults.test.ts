@@ -10,6 +10,7 @@ import type { ResolvedReward } from '../wire/resolved-reward.ts'
 import { FunctionPool } from './functions/function-pool.ts'
 import { JudgeParser } from './judge/parser-spec.ts'
 import { readReply } from './judge/read-reply.ts'
+import { localCallLimits } from './limits/call-limits.ts'
 import { managerNamed, managerNames } from './managers/registry.ts'
 import { listRules } from './rules/registry.ts'
 
@@ -74,6 +75,7 @@ describe('asking a server', () => {
         reward: { ...reward, kind: 'model', model: 'rm' },
         router: h.router,
         functions: new FunctionPool(),
+        limits: localCallLimits(),
         signal: undefined,
         urgent: false,
         run: 'r',

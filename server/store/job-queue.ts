@@ -36,13 +36,31 @@ export type HeldJob = Job<ChunkJob> & { retryCount: number }
 /** Pools that exist without a reward model. */
 export const RULES_POOL = 'rules'
 export const INTERACTIVE_POOL = 'interactive'
-/** User functions, rules that ask a service, and sums without a model. */
+/** User functions, and sums with one and without a model. */
 export const FUNCTIONS_POOL = 'functions'
+/** Rules that ask a service, and sums of rules. */
+export const SERVICES_POOL = 'services'
 
 /** The pool of a reward model: its name shortened to what a queue may be called, and a hash to keep it unique. */
 export function poolOfModel(model: string): string {
-  const slug = model.replace(/[^\w.-]+/g, '-').slice(0, 40)
-  return `rm-${slug}-${createHash('sha256').update(model).digest('hex').slice(0, 8)}`
+  return poolNamed('rm', model)
+}
+
+/** The pool of a limiter of manager `rate_limited`. */
+export function poolOfLimiter(limiter: string): string {
+  return poolNamed(LIMITERS, limiter)
+}
+
+/** Whether a pool is a limiter's. */
+export function isPoolOfLimiter(pool: string): boolean {
+  return pool.startsWith(`${LIMITERS}-`)
+}
+
+const LIMITERS = 'limit'
+
+function poolNamed(kind: string, name: string): string {
+  const slug = name.replace(/[^\w.-]+/g, '-').slice(0, 40)
+  return `${kind}-${slug}-${createHash('sha256').update(name).digest('hex').slice(0, 8)}`
 }
 
 /** Expands a job's ranges. */

@@ -13,7 +13,7 @@ export interface FunctionRef {
 export interface ResolvedReward {
   /**
    * rule: built-in rules, on the worker's loop · model: a reward model's servers · function: code of the user's own, in
-   * child processes · service: rules of which some ask a service · combine: a weighted sum of parts
+   * child processes · service: rules of which some ask a service, or that wait for their turn · combine: a weighted sum
    */
   kind: 'rule' | 'model' | 'function' | 'service' | 'combine'
   manager: string
@@ -34,10 +34,37 @@ export interface ResolvedReward {
   maxConcurrency: number | null
   /** Its servers are woken for it and put to sleep when no batch needs them; absent in batches of before: false. */
   sleepAfter?: boolean
+  /** Of manager `rate_limited`: the limiter that its samples share with all others of the same name. */
+  limiter?: { name: string; limits: RequestLimits }
+  /** Of manager `gdpo`: the dimensions, each a key of the extra info, and their weights. */
+  gdpo?: { keys: string[]; weights: number[] }
   /** How advantages are normalised; absent: by the group's standard deviation. */
   advantages?: { normByStd: boolean }
   /** What happens to a failed sample's score, its group or its batch. */
   onFailure:
     | { policy: 'null' | 'group_mean' | 'drop_group' | 'fail_batch' }
     | { policy: 'constant'; value: number }
+}
+
+/** Limits of calls to somebody else's service. */
+export interface RequestLimits {
+  maxConcurrent: number
+  /** null: not limited. */
+  maxRpm: number | null
+  maxTpm: number | null
+  estimatedTokens: number
+  /** Of a call itself; waiting for its turn does not count. */
+  timeoutMs: number
+  burstSeconds: number
+  /**
+   * `verl`: a bucket holds one second's worth and no more, so that below 60 requests a minute, or with calls of more
+   * than a second's tokens, the first one waits although nothing was sent yet. Default: at least one call goes at once.
+   */
+  compat?: 'verl'
+}
+
+/** The reward models that a reward asks, its parts' included, each once. */
+export function modelsOf(reward: Pick<ResolvedReward, 'model' | 'parts'>): string[] {
+  const parts = (reward.parts ?? []).flatMap((part) => modelsOf(part.reward))
+  return [...new Set(reward.model === null ? parts : [reward.model, ...parts])]
 }

@@ -54,29 +54,50 @@ export const OnFailure = z.discriminatedUnion('policy', [
   z.strictObject({ policy: z.literal('fail_batch') }),
 ])
 
+/** Code that scores: of the user's own by its path, or a rule by its name. */
+const RewardFunction = z.strictObject({
+  path: z.string().optional(),
+  name: z.string().optional(),
+  kwargs: z.record(z.string(), z.json()).optional(),
+})
+/** For a generative model: how it judges. A template's name, or a template (docs/judges.md). */
+const Judge = z.union([name(128), z.record(z.string(), z.json())])
+const timeoutMs = z.int().min(1).max(86_400_000)
+const maxAttempts = z.int().min(1).max(100)
+
+/** What scores a part of a sum: as a batch's reward, without what concerns the whole sample. */
+export const RewardPart = z.strictObject({
+  function: RewardFunction.nullable().default(null),
+  model: name(256).nullable().default(null),
+  judge: Judge.nullable().default(null),
+  kwargs: z.record(z.string(), z.json()).default({}),
+  /** Default: the reward's. */
+  timeoutMs: timeoutMs.optional(),
+  maxAttempts: maxAttempts.optional(),
+})
+export type RewardPart = z.infer<typeof RewardPart>
+
+/** One part of `reward.combine`; its score is stored in the extra info under its name. */
+export const CombinedPart = z.strictObject({
+  name: name(64).refine((s) => !s.includes('/'), 'must not hold "/"'),
+  weight: finite.default(1),
+  reward: RewardPart.prefault({}),
+})
+export type CombinedPart = z.infer<typeof CombinedPart>
+
 /** How a batch is scored. Defaults are those of the contract. */
 export const RewardSpec = z.strictObject({
   manager: z.string().default('naive'),
-  function: z
-    .strictObject({
-      path: z.string().optional(),
-      name: z.string().optional(),
-      kwargs: z.record(z.string(), z.json()).optional(),
-    })
-    .nullable()
-    .default(null),
+  function: RewardFunction.nullable().default(null),
   model: name(256).nullable().default(null),
-  /** For a generative model: how it judges. A template's name, or a template (docs/rewards.md). */
-  judge: z
-    .union([name(128), z.record(z.string(), z.json())])
-    .nullable()
-    .default(null),
-  combine: z.array(z.json()).nullable().default(null),
+  judge: Judge.nullable().default(null),
+  /** A weighted sum, instead of one scorer. */
+  combine: z.array(CombinedPart).min(1).max(32).nullable().default(null),
   kwargs: z.record(z.string(), z.json()).default({}),
   maxConcurrency: z.int().min(1).max(1_000_000).nullable().default(null),
   onFailure: OnFailure.default({ policy: 'null' }),
-  timeoutMs: z.int().min(1).max(86_400_000).default(300_000),
-  maxAttempts: z.int().min(1).max(100).default(4),
+  timeoutMs: timeoutMs.default(300_000),
+  maxAttempts: maxAttempts.default(4),
   sleepAfter: z.boolean().default(false),
   /** How the groups' advantages are normalised; default: by the group's standard deviation, as upstream. */
   advantages: z.strictObject({ normByStd: z.boolean() }).optional(),

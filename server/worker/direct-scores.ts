@@ -89,7 +89,9 @@ export class DirectScores {
             deadlineMs: spec.deadline_at ? spec.deadline_at.getTime() - startedAt : undefined,
           })
     const first = outcome.attempts?.[0]
-    const dispatchedAtMs = first ? first.startedAtMs + this.#clockOffsetMs : startedAt
+    const dispatchedAtMs = first
+      ? first.startedAtMs + this.#clockOffsetMs
+      : startedAt + (outcome.waitedMs ?? 0)
     const waitedMs = Math.max(0, dispatchedAtMs - startedAt)
     const scoreMs = Math.max(0, performance.now() - clock - waitedMs)
     return sampleEndOf(outcome, reward, { acceptedAtMs, dispatchedAtMs, scoreMs })

@@ -3,14 +3,20 @@ import {
   FUNCTIONS_POOL,
   type HeldJob,
   INTERACTIVE_POOL,
+  isPoolOfLimiter,
   type JobQueue,
   RULES_POOL,
+  SERVICES_POOL,
 } from '../store/job-queue.ts'
 
 /** Samples a worker takes of rules: they end within milliseconds, more would only wait here instead of there. */
 const RULES_ROOM = 256
 /** Samples somebody waits for one by one: they are few, and a slow model must not hold the others. */
 const INTERACTIVE_ROOM = 1_024
+/** Samples it takes of rules that ask a service: a sandbox takes 64 programs at once, a sample is up to ten. */
+const SERVICES_ROOM = 64
+/** Samples that may wait at one limit here: as many as may be in flight at once, where the limit lets them. */
+const LIMITED_ROOM = 1_024
 /** Most samples of a worker, whatever its share: 5,000 rewards of 40 s wait side by side on two workers. */
 const MAX_SAMPLES = 4_096
 /** Most text held, bytes of characters: a worker stays under 300 MB. */
@@ -32,7 +38,7 @@ const MAX_JOBS_PER_FETCH = 16
 /** One queue this worker serves. */
 interface PoolState {
   name: string
-  /** Null for rules, functions and interactive. */
+  /** Null for what no reward model scores. */
   model: string | null
   held: number
   fetching: boolean
@@ -82,6 +88,7 @@ export class Intake {
     this.add(INTERACTIVE_POOL, null)
     this.add(RULES_POOL, null)
     this.add(FUNCTIONS_POOL, null)
+    this.add(SERVICES_POOL, null)
   }
 
   /** Serves a pool from now on. */
@@ -181,6 +188,8 @@ export class Intake {
   #roomOf(pool: PoolState): number {
     if (pool.name === INTERACTIVE_POOL) return INTERACTIVE_ROOM
     if (pool.name === FUNCTIONS_POOL) return Math.min(this.#host.functionRoom(), MAX_SAMPLES)
+    if (pool.name === SERVICES_POOL) return SERVICES_ROOM
+    if (isPoolOfLimiter(pool.name)) return LIMITED_ROOM
     if (pool.model === null) return RULES_ROOM
     const share = this.#shareOf(pool.model)
     if (share === 0) return 0

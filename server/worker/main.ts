@@ -14,6 +14,7 @@ import type { EndedMessage } from '../wire/ended-message.ts'
 import { DirectScores } from './direct-scores.ts'
 import type { EndedSample } from './result-writer.ts'
 import { RewardLoopWorker } from './reward-loop-worker.ts'
+import { SharedLimits } from './shared-limits.ts'
 import { WorkerReport } from './worker-report.ts'
 
 /** A draining worker waits this long for what is in flight; the server waits 8 s for the worker. */
@@ -49,7 +50,8 @@ async function main(): Promise<void> {
   const fleet = new FleetMember({ holderId: id, process: `w${id}`, db, log })
   const { router, leases, models } = fleet
   const functions = new FunctionPool()
-  const tools = { router, functions }
+  const limits = new SharedLimits(db, leases, log)
+  const tools = { router, functions, limits }
   const offsetMs = await clockOffsetMs(db)
   const worker = new RewardLoopWorker({
     id,
@@ -112,6 +114,7 @@ async function main(): Promise<void> {
       log.info({ why }, 'worker stopping')
       await report.stopping()
       await worker.stop(DRAIN_MS)
+      limits.close()
       await report.ended()
       await listener.close()
       await fleet.close()

@@ -277,8 +277,10 @@ export class RewardLoopWorker {
     batch.gate?.leave()
     if (!outcome.ok && outcome.reason === 'cancelled' && this.#stopping) return
     const first = outcome.attempts?.[0]
-    const dispatchedAt = first ? first.startedAtMs + this.#clockOffsetMs : startedAt
-    const waitedMs = first ? first.startedAtMs + this.#clockOffsetMs - startedAt : 0
+    const dispatchedAt = first
+      ? first.startedAtMs + this.#clockOffsetMs
+      : startedAt + (outcome.waitedMs ?? 0)
+    const waitedMs = dispatchedAt - startedAt
     this.#end(
       job,
       batch,

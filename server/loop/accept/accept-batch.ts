@@ -1,16 +1,19 @@
 import { RewardOpsError } from '../../errors.ts'
-import { checkRulesForMore, resolveReward } from '../../rewards/resolve.ts'
+import { resolveReward } from '../../rewards/resolve.ts'
+import { checkRulesForMore } from '../../rewards/resolve-rules.ts'
 import { copyIn } from '../../store/copy-in.ts'
 import type { Client, Database } from '../../store/database.ts'
 import {
   FUNCTIONS_POOL,
   INTERACTIVE_POOL,
   type JobQueue,
+  poolOfLimiter,
   poolOfModel,
   RULES_POOL,
+  SERVICES_POOL,
 } from '../../store/job-queue.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import { modelsOf, type ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../wire/trainer.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
@@ -55,16 +58,22 @@ async function runId(db: Database, name: string): Promise<number> {
 
 /** The pool whose queue takes a reward's jobs. */
 export function poolOf(reward: ResolvedReward): string {
+  // What waits at a limit waits in a queue of its own: in another's it would stand before what could go.
+  if (reward.limiter !== undefined) return poolOfLimiter(reward.limiter.name)
   if (reward.kind === 'rule') return RULES_POOL
   const models = modelsOf(reward)
   // A sum waits for its slowest part, and that is a model if it has one.
-  return models.length > 0 ? poolOfModel(models[0] as string) : FUNCTIONS_POOL
+  if (models.length > 0) return poolOfModel(models[0] as string)
+  return callsFunctions(reward) ? FUNCTIONS_POOL : SERVICES_POOL
 }
 
-/** The reward models that a reward asks, its parts' included. */
-export function modelsOf(reward: ResolvedReward): string[] {
-  const parts = (reward.parts ?? []).flatMap((part) => modelsOf(part.reward))
-  return reward.model === null ? parts : [reward.model, ...parts]
+function callsFunctions({ kind, parts = [] }: ResolvedReward): boolean {
+  return kind === 'function' || parts.some((part) => callsFunctions(part.reward))
+}
+
+/** Whether a reward that was asked for names a reward model. */
+function asksModels({ model, combine }: SubmitEnvelope['reward']): boolean {
+  return model !== null || (combine ?? []).some((part) => part.reward.model !== null)
 }
 
 async function registeredModels(
@@ -110,7 +119,12 @@ export async function acceptBatch(
   context: AcceptContext,
   envelope: SubmitEnvelope,
   draft: BatchDraft,
-  options: { implicitKey?: string; early?: EarlyTexts } = {},
+  options: {
+    implicitKey?: string
+    early?: EarlyTexts
+    /** Of samples that will be appended: they are refused now. */
+    dataSources?: readonly string[]
+  } = {},
 ): Promise<SubmitResult> {
   const { db, queue } = context
   const { early } = options
@@ -120,9 +134,10 @@ export async function acceptBatch(
   }
   draft.checkIndexes(0)
   checkGroupSizes(draft, envelope.groupSize, () => 0)
-  const { reward, rewardName } = resolveReward(envelope.reward, [...draft.dataSources.keys()], {
+  const dataSources = [...new Set([...draft.dataSources.keys(), ...(options.dataSources ?? [])])]
+  const { reward, rewardName } = resolveReward(envelope.reward, dataSources, {
     functionsDir: context.functionsDir,
-    ...(envelope.reward.model === null ? { models: [] } : await registeredModels(db)),
+    ...(asksModels(envelope.reward) ? await registeredModels(db) : { models: [] }),
   })
   const { idempotencyKey, ...content } = envelope
   const hash = idempotencyKey ? draft.contentHash(content) : null
@@ -134,7 +149,7 @@ export async function acceptBatch(
   const bucket = early?.bucket ?? textBucket()
   if (!early) await ensureTextPartition(db, bucket)
   const pool = implicitKey === null ? poolOf(reward) : INTERACTIVE_POOL
-  await queue.ensure(pool)
+  await ensurePool(db, queue, pool, reward)
   try {
     return await within(db, early, draft, async (client) => {
       const { rows } = await client.query<{ id: number; now: Date }>({
@@ -186,7 +201,7 @@ export async function acceptBatch(
         (i) => draft.groupOf[i] as number,
         batchId,
         nowMs,
-        envelope.reward.model === null ? undefined : (i) => draft.charsOf[i] as number,
+        asksModels(envelope.reward) ? (i) => draft.charsOf[i] as number : undefined,
       )
       await queue.insert(pool, jobs, { run: envelope.run, priority: envelope.priority, client })
       if (draft.prescored > 0) await client.query('select settle_batch($1)', [batchId])
@@ -224,6 +239,18 @@ async function within<T>(
   if (!early) return db.transaction(work)
   await early.finish(draft)
   return work(early.client)
+}
+
+/** A limiter's pool is there from its first batch on; the workers find it when they hear of its jobs. */
+async function ensurePool(
+  db: Database,
+  queue: JobQueue,
+  pool: string,
+  reward: ResolvedReward,
+): Promise<void> {
+  await queue.ensure(pool)
+  if (reward.limiter === undefined || pool === INTERACTIVE_POOL) return
+  await db.rows('pool-insert', 'insert into pool (name) values ($1) on conflict do nothing', [pool])
 }
 
 async function duplicateOf(db: Database, key: string, hash: Buffer): Promise<SubmitResult | null> {
@@ -327,10 +354,7 @@ export async function appendToBatch(
         `${envelope.batchId} is ${batch.status} and takes no more samples.`,
       )
     }
-    if (batch.reward.kind === 'rule') {
-      const { kwargs, rule } = batch.reward
-      checkRulesForMore([...draft.dataSources.keys()], kwargs, rule)
-    }
+    checkRulesForMore([...draft.dataSources.keys()], batch.reward)
     const groupNo = await appendGroups(client, batch, draft)
     await storeSamples(client, draft, {
       batchId,

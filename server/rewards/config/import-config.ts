@@ -1,7 +1,7 @@
 import type { z } from 'zod'
 import { RewardSpec } from '../../wire/trainer.ts'
 import { RATE_LIMITED, RATE_LIMITED_ALIASES } from '../limits/limit-settings.ts'
-import { takeManagerKwargs } from '../managers/registry.ts'
+import { takeManagerKwargs } from '../managers/manager-kwargs.ts'
 import { nearestName } from '../nearest-name.ts'
 import { listRules } from '../rules/registry.ts'
 import { type ConfigLeaf, readConfigText } from './config-text.ts'

@@ -85,10 +85,12 @@ export async function judgeSample(
 
 /** A judged sample as a reward manager answers it. The replies are not in it: they are texts, to be stored as such. */
 export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
-  const { attempts } = outcome
+  const { attempts, usage } = outcome
+  const { promptTokens, completionTokens, complete } = usage
+  const spent = { attempts, ...(complete ? { tokens: promptTokens + completionTokens } : {}) }
   return outcome.ok
-    ? { ok: true, score: outcome.score, extra: outcome.extra, attempts }
-    : { ok: false, reason: outcome.reason, detail: outcome.detail, attempts }
+    ? { ok: true, score: outcome.score, extra: outcome.extra, ...spent }
+    : { ok: false, reason: outcome.reason, detail: outcome.detail, ...spent }
 }
 
 interface Order {

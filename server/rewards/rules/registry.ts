@@ -49,6 +49,11 @@ export function asyncRuleForDataSource(dataSource: string): AsyncRule | undefine
   return asyncRules.find((rule) => rule.dataSources.includes(dataSource))
 }
 
+/** The rule of that name that asks a service. */
+export function asyncRuleByName(name: string): AsyncRule | undefined {
+  return asyncRules.find((rule) => rule.name === name)
+}
+
 /** The rules that ask a service. */
 export function listAsyncRules(): readonly AsyncRule[] {
   return asyncRules

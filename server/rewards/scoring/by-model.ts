@@ -34,6 +34,7 @@ export async function scoreByModel(
         score: result.score,
         extra: result.extra ?? null,
         attempts: result.attempts,
+        ...(result.promptTokens === null ? {} : { tokens: result.promptTokens }),
       }
     : { ok: false, reason: result.reason, detail: result.detail, attempts: result.attempts }
 }

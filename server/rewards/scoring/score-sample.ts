@@ -1,6 +1,8 @@
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
 import { scoreByModel } from './by-model.ts'
+import { scoreByParts } from './by-parts.ts'
 import { scoreByRule } from './by-rule.ts'
+import { scoreByService } from './by-service.ts'
 
 /** Scores a sample by whatever kind of reward it has. Never rejects for what a sample or a server did. */
 export async function scoreSample(
@@ -13,6 +15,10 @@ export async function scoreSample(
       return scoreByRule(sample, reward)
     case 'model':
       return scoreByModel(sample, context)
+    case 'service':
+      return scoreByService(sample, context)
+    case 'combine':
+      return scoreByParts(sample, context, scoreSample)
     default:
       // Acceptance refuses these in this version.
       return {

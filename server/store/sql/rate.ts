@@ -88,3 +88,53 @@ export async function takeRate(
     tokensMissing: shortT ? t.least - (granted ? 0 : (tokens ?? 0)) : 0,
   }
 }
+
+/**
+ * Takes of a limit a minute at once, more than there is too, and gives the ms until it is covered; 0: now. Everybody
+ * waits for what they were told, so together they keep the limit. Below 0: gives back.
+ * @param capacity most that a pause saves up
+ */
+export async function reserveRate(
+  db: Database,
+  resource: string,
+  amount: number,
+  perMinute: number,
+  capacity: number,
+): Promise<number> {
+  const [row] = await db.rows<{ wait_ms: number }>(
+    'reserve-rate',
+    `insert into rate_bucket as b (resource, level, filled_at)
+     values ($1, $4::float8 - greatest(0, $2::float8), clock_timestamp())
+     on conflict (resource) do update set
+       level = least($4, least($4, b.level + greatest(0, extract(epoch from clock_timestamp() - b.filled_at))
+                                             * $3::float8 / 60) - $2),
+       filled_at = clock_timestamp()
+     returning greatest(0, -level) * 60000 / $3 as wait_ms`,
+    [resource, amount, perMinute, capacity],
+  )
+  // Less than a microsecond is rounding.
+  return row!.wait_ms < 1e-3 ? 0 : row!.wait_ms
+}
+
+/**
+ * The limits in force of a limiter: those of whoever came first, until nobody has used it for `idleMs`. To be asked
+ * again well within that time while it is used.
+ */
+export async function agreeOnLimits<Limits extends object>(
+  db: Database,
+  limiter: string,
+  limits: Limits,
+  idleMs: number,
+): Promise<Limits> {
+  const [row] = await db.rows<{ limits: Limits }>(
+    'agree-on-limits',
+    `insert into call_limiter as l (name, limits, used_at) values ($1, $2::jsonb, clock_timestamp())
+     on conflict (name) do update set
+       limits = case when l.used_at < clock_timestamp() - $3 * interval '1 millisecond'
+                     then excluded.limits else l.limits end,
+       used_at = clock_timestamp()
+     returning limits`,
+    [limiter, JSON.stringify(limits), idleMs],
+  )
+  return row!.limits
+}

@@ -173,13 +173,15 @@ export interface SleepWish {
 export async function sleepWishes(db: Database, afterId: number): Promise<SleepWish[]> {
   return db.rows<SleepWish>(
     'sleep-wishes',
-    `select id, reward->>'model' as model, coalesce((reward->>'sleepAfter')::boolean, false) as sleep_after,
+    `select id, m.model, coalesce((reward->>'sleepAfter')::boolean, false) as sleep_after,
             status in ('open', 'running') as open
      from (select id, reward, status from batch where status in ('open', 'running')
            union all
            select id, reward, status from batch where id > $1 and status not in ('open', 'running')
-             and completed_at > clock_timestamp() - interval '1 minute') b
-     where reward->>'model' is not null`,
+             and completed_at > clock_timestamp() - interval '1 minute') b,
+     lateral (select reward->>'model' as model
+              union select part->'reward'->>'model' from jsonb_array_elements(reward->'parts') part) m
+     where m.model is not null`,
     [afterId],
   )
 }

@@ -1,0 +1,86 @@
+import type { z } from 'zod'
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import { limiterKwarg, limitKwargs, readLimits } from '../limits/limit-settings.ts'
+import { dapoManager } from './dapo.ts'
+import { gdpoManager, gdpoOptions, readDimensions } from './gdpo.ts'
+import { DAPO_KWARGS, readOverlongBuffer } from './overlong-buffer.ts'
+import { rateLimitedManager } from './rate-limited.ts'
+
+/** What a manager made of a batch's kwargs. */
+export type TakenKwargs<Value = unknown> =
+  | {
+      ok: true
+      /** For the rules or the reward function. */
+      rest: Record<string, Value>
+      /** The manager's, where it reads them itself while it scores. */
+      kept: Record<string, Value>
+      /** Names that the manager knows. */
+      own: readonly string[]
+      limiter?: { name: string | null; limits: NonNullable<ResolvedReward['limiter']>['limits'] }
+      gdpo?: NonNullable<ResolvedReward['gdpo']>
+    }
+  | { ok: false; message: string; hint: string }
+
+const LIMITER_KWARGS = Object.keys({ ...limitKwargs.shape, ...limiterKwarg.shape })
+const GDPO_KWARGS = Object.keys(gdpoOptions.shape)
+
+/**
+ * Checks the kwargs that a manager knows itself and gives back the others. To be called once a batch, with the manager's
+ * own name, not an alias.
+ */
+export function takeManagerKwargs<Value>(
+  manager: string,
+  kwargs: Record<string, Value>,
+): TakenKwargs<Value> {
+  switch (manager) {
+    case dapoManager.name: {
+      const read = readOverlongBuffer(kwargs)
+      if (!read.ok) return read
+      const { mine: kept, rest } = split(kwargs, DAPO_KWARGS)
+      return { ok: true, rest, kept, own: DAPO_KWARGS }
+    }
+    case gdpoManager.name: {
+      const { mine, rest } = split(kwargs, GDPO_KWARGS)
+      const read = reading(manager, gdpoOptions, () => readDimensions(mine))
+      return read.ok ? { ok: true, rest, kept: {}, own: GDPO_KWARGS, gdpo: read.value } : read
+    }
+    case rateLimitedManager.name: {
+      const { mine, rest } = split(kwargs, LIMITER_KWARGS)
+      const { limiter, ...limits } = mine
+      const options = limitKwargs.extend(limiterKwarg.shape)
+      const read = reading(manager, options, () => ({
+        name: limiterKwarg.parse({ limiter }).limiter,
+        limits: readLimits(limits),
+      }))
+      return read.ok ? { ok: true, rest, kept: {}, own: LIMITER_KWARGS, limiter: read.value } : read
+    }
+    default:
+      return { ok: true, rest: kwargs, kept: {}, own: [] }
+  }
+}
+
+function split<Value>(kwargs: Record<string, Value>, own: readonly string[]) {
+  const of = (mine: boolean) =>
+    Object.fromEntries(Object.entries(kwargs).filter(([key]) => own.includes(key) === mine))
+  return { mine: of(true), rest: of(false) }
+}
+
+/** What is read, or which kwarg of the manager is wrong and what it may be. */
+function reading<Value>(
+  manager: string,
+  options: z.ZodObject,
+  read: () => Value,
+): { ok: true; value: Value } | { ok: false; message: string; hint: string } {
+  try {
+    return { ok: true, value: read() }
+  } catch (error) {
+    const issue = (error as z.ZodError).issues[0]!
+    const path = issue.path.join('.')
+    const option = options.shape[String(issue.path[0])] as z.ZodType | undefined
+    return {
+      ok: false,
+      message: `kwarg "${path}" of manager ${manager} is not valid: ${issue.message}`,
+      hint: `${option?.description ?? path}.`,
+    }
+  }
+}

@@ -1,0 +1,86 @@
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import { callsOfJudge } from '../judge/judge-calls.ts'
+import { RATE_LIMITED } from '../limits/limit-settings.ts'
+import { type LimitedOutcome, runLimited } from '../limits/limited-run.ts'
+import type { RequestGate } from '../limits/request-gate.ts'
+import type { RewardManager, RewardOutcome } from './manager.ts'
+import { naiveManager } from './naive.ts'
+
+/**
+ * Upstream's `rate_limited` manager: whatever scores, within limits of calls at once, requests and tokens a minute, that
+ * hold over all workers. Its failures are failures: upstream gives 0.0 for an error and for a call out of time. What was
+ * waited for is in the extra info, `rate_limit`, and in the sample's time in the queue, not in its time to score.
+ */
+export const rateLimitedManager: RewardManager = {
+  name: RATE_LIMITED,
+  /** Rules of a limited batch are of kind `service`: nothing waits in here. */
+  runRule(sample, reward): RewardOutcome {
+    if (reward.limiter === undefined) return naiveManager.runRule(sample, reward)
+    const detail = 'a limited rule was run where nothing can wait'
+    return { ok: false, reason: 'function_error', detail, attempts: null }
+  },
+  async run(sample, context): Promise<RewardOutcome> {
+    const { limiter } = context.reward
+    if (limiter === undefined) return naiveManager.run(sample, context)
+    const { signal, limits: all, deadlineMs } = context
+    const { clock } = all
+    const cameMs = clock.nowMs()
+    let gate: RequestGate
+    try {
+      gate = await all.gate(limiter)
+    } catch (error) {
+      const detail = `limiter "${limiter.name}": ${(error as Error).message}`
+      return { ok: false, reason: 'function_error', detail, attempts: null }
+    }
+    const requests = requestsOf(context.reward)
+    let scoring: Promise<RewardOutcome> | undefined
+    const score = (within: AbortSignal): Promise<RewardOutcome> => {
+      const left = deadlineMs === undefined ? undefined : deadlineMs - (clock.nowMs() - cameMs)
+      scoring = naiveManager.run(sample, { ...context, signal: within, deadlineMs: left })
+      return scoring
+    }
+    const limited = await runLimited(gate, clock, score, {
+      ...(signal ? { signal } : {}),
+      timeoutMs: limiter.limits.timeoutMs,
+      requests,
+      tokens: requests * limiter.limits.estimatedTokens,
+      usedRequests: ({ attempts }) => attempts?.length,
+      usedTokens: ({ attempts, tokens }) => (attempts?.length === 0 ? 0 : tokens),
+    })
+    if (limited.ok) return withWaits(limited.value, limited)
+    const { reason, detail } = limited
+    const attempts = await attemptsSoFar(scoring)
+    return { ok: false, reason, detail, attempts, waitedMs: waitedMs(limited) }
+  },
+}
+
+function withWaits(outcome: RewardOutcome, limited: LimitedOutcome<RewardOutcome>): RewardOutcome {
+  const waited = { ...outcome, waitedMs: waitedMs(limited) + (outcome.waitedMs ?? 0) }
+  if (!waited.ok) return waited
+  const { slotMs, rpmMs, tpmMs } = limited.waits
+  const whole = { slotMs: Math.round(slotMs), rpmMs: Math.round(rpmMs), tpmMs: Math.round(tpmMs) }
+  return { ...waited, extra: { ...waited.extra, rate_limit: whole } }
+}
+
+function waitedMs({ waits: { slotMs, rpmMs, tpmMs } }: LimitedOutcome<RewardOutcome>): number {
+  return slotMs + rpmMs + tpmMs
+}
+
+/** A call that was told to stop says within this turn of the loop what it did. */
+async function attemptsSoFar(
+  scoring: Promise<RewardOutcome> | undefined,
+): Promise<RewardOutcome['attempts']> {
+  if (scoring === undefined) return null
+  const turn = new Promise<null>((resolve) => setImmediate(() => resolve(null)))
+  const outcome = await Promise.race([scoring.catch(() => null), turn])
+  return outcome?.attempts ?? null
+}
+
+/** Requests that a sample is to the other side: a judge's votes, the models of a sum; one for anything else. */
+function requestsOf(reward: ResolvedReward): number {
+  const parts = reward.parts ?? []
+  if (parts.length === 0) return reward.judge === undefined ? 1 : callsOfJudge(reward.judge)
+  const asked = parts.filter(({ reward: { kind } }) => kind === 'model')
+  const calls = asked.reduce((sum, part) => sum + requestsOf(part.reward), 0)
+  return Math.max(1, calls)
+}

@@ -1,0 +1,93 @@
+import type { AttemptRecord } from '../../router/router-types.ts'
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
+import { scoreByRule } from './by-rule.ts'
+
+type Part = NonNullable<ResolvedReward['parts']>[number]
+type ScorePart = (sample: RewardSample, context: RewardContext) => Promise<RewardOutcome>
+
+/**
+ * A weighted sum: its parts are scored side by side, each within its own time, and `score = Σ weight × score`. The extra
+ * info has each part's score under the part's name and the part's own keys as `name/key`. A part that fails fails the
+ * sample with its reason and its name, and the others are called off: their calls are kept with the sample's.
+ * @param scorePart scores one part by its kind
+ */
+export async function scoreByParts(
+  sample: RewardSample,
+  context: RewardContext,
+  scorePart: ScorePart,
+): Promise<RewardOutcome> {
+  const { signal } = context
+  const parts = context.reward.parts ?? []
+  const outcomes = new Array<RewardOutcome>(parts.length)
+  // Rules first: where one of them fails, no server needs to be asked.
+  for (const [at, { reward }] of parts.entries()) {
+    if (reward.kind === 'rule') outcomes[at] = scoreByRule(sample, reward)
+  }
+  const failed = outcomes.some((outcome) => outcome && !outcome.ok)
+  if (!failed) {
+    const stop = new AbortController()
+    const cancel = () => stop.abort(signal?.reason)
+    signal?.addEventListener('abort', cancel, { once: true })
+    if (signal?.aborted) cancel()
+    await Promise.all(
+      parts.map(async ({ reward }, at) => {
+        if (outcomes[at] !== undefined) return
+        const outcome = await scorePart(sample, { ...context, reward, signal: stop.signal })
+        outcomes[at] =
+          !outcome.ok && outcome.reason === 'cancelled' && stop.signal.aborted && !signal?.aborted
+            ? { ...outcome, detail: CALLED_OFF }
+            : outcome
+        if (!outcome.ok) stop.abort(new Error(CALLED_OFF))
+      }),
+    )
+    signal?.removeEventListener('abort', cancel)
+  }
+  return sumOf(parts, outcomes)
+}
+
+const CALLED_OFF = 'another part failed'
+
+function sumOf(parts: readonly Part[], outcomes: readonly RewardOutcome[]): RewardOutcome {
+  const done = outcomes.filter((outcome) => outcome !== undefined)
+  const attempts = attemptsOf(done)
+  const waits = done.flatMap(({ waitedMs }) => (waitedMs === undefined ? [] : [waitedMs]))
+  const counted = done.flatMap(({ tokens }) => (tokens === undefined ? [] : [tokens]))
+  const spent = {
+    attempts,
+    // In the queue until the first of them began.
+    ...(waits.length === 0 || waits.length < done.length ? {} : { waitedMs: Math.min(...waits) }),
+    ...(counted.length === 0 ? {} : { tokens: counted.reduce((sum, n) => sum + n, 0) }),
+  }
+  const failures = parts.flatMap(({ name }, at) => {
+    const outcome = outcomes[at]
+    const is = outcome !== undefined && !outcome.ok && outcome.detail !== CALLED_OFF
+    return is ? [{ name, reason: outcome.reason, detail: outcome.detail }] : []
+  })
+  const [first] = failures
+  if (first !== undefined) {
+    const detail = failures.map((one) => `part "${one.name}": ${one.detail}`).join('; ')
+    return { ok: false, reason: first.reason, detail, ...spent }
+  }
+  let score = 0
+  const extra: Record<string, unknown> = {}
+  for (const [at, { name, weight }] of parts.entries()) {
+    const outcome = outcomes[at]
+    if (!outcome?.ok) continue
+    score += weight * outcome.score
+    extra[name] = outcome.score
+    for (const [key, value] of Object.entries(outcome.extra ?? {})) extra[`${name}/${key}`] = value
+  }
+  if (!Number.isFinite(score)) {
+    return { ok: false, reason: 'non_finite', detail: `the sum of the parts is ${score}`, ...spent }
+  }
+  return { ok: true, score, extra, ...spent }
+}
+
+/** All calls for the sample in the order they went out; null: no part makes any that are told. */
+function attemptsOf(outcomes: readonly RewardOutcome[]): AttemptRecord[] | null {
+  const told = outcomes.flatMap(({ attempts }) => (attempts === null ? [] : [attempts]))
+  return told.length === 0
+    ? null
+    : told.flat().sort((one, other) => one.startedAtMs - other.startedAtMs)
+}

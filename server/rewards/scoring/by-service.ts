@@ -1,0 +1,64 @@
+import { guardedFetch } from '../../router/guarded-fetch.ts'
+import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
+import { RuleServiceError } from '../rules/async-rule.ts'
+import { asyncRuleByName, asyncRuleForDataSource } from '../rules/registry.ts'
+import { scoreByRule } from './by-rule.ts'
+
+/**
+ * Scores by the rule that the reward names or the sample's data source selects, which may ask a service; the others of
+ * the batch are scored as ever. The time limit begins with the first call: what waits for a place at the service is in
+ * the queue.
+ */
+export async function scoreByService(
+  sample: RewardSample,
+  context: RewardContext,
+): Promise<RewardOutcome> {
+  const { reward, signal } = context
+  const { rule: name } = reward
+  const rule =
+    name === undefined ? asyncRuleForDataSource(sample.dataSource) : asyncRuleByName(name)
+  if (rule === undefined) return scoreByRule(sample, reward)
+  const cameMs = performance.now()
+  let startedMs: number | null = null
+  const stop = new AbortController()
+  const cancel = () => stop.abort(signal?.reason)
+  signal?.addEventListener('abort', cancel, { once: true })
+  if (signal?.aborted) cancel()
+  let timer: NodeJS.Timeout | undefined
+  let isLate = false
+  const ask: typeof fetch = (input, init) => {
+    if (startedMs === null) {
+      startedMs = performance.now()
+      timer = setTimeout(() => {
+        isLate = true
+        stop.abort(new Error('out of time'))
+      }, reward.timeoutMs)
+    }
+    return guardedFetch(input, init)
+  }
+  const { dataSource, solutionStr, groundTruth, extraInfo } = sample
+  const input = { dataSource, solutionStr, groundTruth, extraInfo, kwargs: reward.kwargs }
+  const waited = () => ({ waitedMs: (startedMs ?? performance.now()) - cameMs })
+  try {
+    const { score, extra } = await rule.score(input, { signal: stop.signal, fetch: ask })
+    if (Number.isFinite(score)) return { ok: true, score, extra, attempts: null, ...waited() }
+    const detail = `rule ${rule.name} gave ${score}`
+    return { ok: false, reason: 'non_finite', detail, attempts: null, ...waited() }
+  } catch (error) {
+    const failed = (reason: 'timeout' | 'cancelled', detail: string): RewardOutcome => ({
+      ok: false,
+      reason,
+      detail,
+      attempts: null,
+      ...waited(),
+    })
+    if (signal?.aborted) return failed('cancelled', 'cancelled while its service was asked')
+    if (isLate)
+      return failed('timeout', `rule ${rule.name} took longer than ${reward.timeoutMs} ms`)
+    const reason = error instanceof RuleServiceError ? error.reason : 'function_error'
+    return { ok: false, reason, detail: (error as Error).message, attempts: null, ...waited() }
+  } finally {
+    clearTimeout(timer)
+    signal?.removeEventListener('abort', cancel)
+  }
+}
