@@ -13,10 +13,12 @@ import { createRouterProxy } from './http/proxy/router-proxy.ts'
 import { createTrpcPlane } from './http/trpc-plane.ts'
 import { createLogger, type Logger } from './log.ts'
 import { IngestClient } from './loop/accept/ingest-client.ts'
+import { FunctionsFolder } from './loop/functions-folder.ts'
 import { GroupRollUps } from './loop/group-roll-ups.ts'
 import { LiveHub } from './loop/live-hub.ts'
 import { readServersFile } from './loop/models/launch-file.ts'
 import { RewardModelManager } from './loop/models/reward-model-manager.ts'
+import { Playground } from './loop/playground.ts'
 import { RewardLoopManager } from './loop/reward-loop-manager.ts'
 import { BatchSignals } from './loop/signals.ts'
 import { Sweeps } from './loop/sweeps.ts'
@@ -24,9 +26,11 @@ import { BatchViews } from './loop/views/batch-view.ts'
 import { FleetView } from './loop/views/fleet-view.ts'
 import { OverviewView } from './loop/views/overview-view.ts'
 import { RateMeter } from './loop/views/rate-meter.ts'
+import { RewardsView } from './loop/views/rewards-view.ts'
 import { SampleViews } from './loop/views/sample-view.ts'
 import { ServerView } from './loop/views/server-view.ts'
 import { takeOverDeadLocals, WorkerSupervisor } from './loop/worker-supervisor.ts'
+import { FunctionPool } from './rewards/functions/function-pool.ts'
 import { createServices, translateError } from './services.ts'
 import { clockOffsetMs } from './store/clock.ts'
 import { Database } from './store/database.ts'
@@ -40,6 +44,7 @@ import {
 import { Listener } from './store/listener.ts'
 import { openDatabase } from './store/postgres/connect.ts'
 import { ensureTextPartition, textBucket } from './store/text-partitions.ts'
+import { SharedLimits } from './worker/shared-limits.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
@@ -150,6 +155,17 @@ async function main(): Promise<void> {
   const rates = new RateMeter()
   const batches = new BatchViews(pagesDb, manager.readerOn(pagesDb), rates)
   const fleet = new FleetView(pagesDb)
+  const member = new FleetMember({ holderId: 0, process: 'server', db, log })
+  const playground = new Playground({
+    servers: () => member.models.servers,
+    functionsDir: config.functionsDir,
+    tools: {
+      router: member.router,
+      functions: new FunctionPool(),
+      limits: new SharedLimits(db, member.leases, log),
+    },
+    onAsleep: (model) => models.wakeModel(model),
+  })
   const services = createServices({
     db: pagesDb,
     manager,
@@ -159,6 +175,8 @@ async function main(): Promise<void> {
     fleet,
     servers: new ServerView(pagesDb, fleet),
     overview: new OverviewView(pagesDb, fleet, batches, config.workers),
+    rewards: new RewardsView(fleet, new FunctionsFolder(config.functionsDir)),
+    playground,
     live,
   })
   const ingest = new IngestClient(
@@ -174,7 +192,6 @@ async function main(): Promise<void> {
     translate: translateError,
   })
 
-  const member = new FleetMember({ holderId: 0, process: 'server', db, log })
   await member.start()
   fleet.own = () => member.servers()
   const proxy = createRouterProxy({
