@@ -4,11 +4,20 @@ import { scoreByParts } from './by-parts.ts'
 import { scoreByRule } from './by-rule.ts'
 import { scoreByService } from './by-service.ts'
 
-/** Scores a sample by whatever kind of reward it has. Never rejects for what a sample or a server did. */
+/** Scores a sample by whatever kind of reward it has. Never rejects: a mistake of ours too is that sample's failure alone. */
 export async function scoreSample(
   sample: RewardSample,
   context: RewardContext,
 ): Promise<RewardOutcome> {
+  try {
+    return await scoreByKind(sample, context)
+  } catch (error) {
+    const detail = (error as Error).message
+    return { ok: false, reason: 'function_error', detail, attempts: null }
+  }
+}
+
+async function scoreByKind(sample: RewardSample, context: RewardContext): Promise<RewardOutcome> {
   const { reward } = context
   switch (reward.kind) {
     case 'rule':

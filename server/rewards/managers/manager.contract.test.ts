@@ -1,0 +1,199 @@
+/** One suite for every reward manager: what each of them keeps to, whatever it adds. */
+import { describe, expect, test } from 'vitest'
+import type { RouterResult, ScoreRequest } from '../../router/router-types.ts'
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import { SAMPLE_FAILURE_REASONS } from '../../wire/sample-reason.ts'
+import { localCallLimits } from '../limits/call-limits.ts'
+import { readLimits } from '../limits/limit-settings.ts'
+import type { RewardContext, RewardSample } from './manager.ts'
+import { managerNamed, managerNames } from './registry.ts'
+
+/** What a batch of a manager has beside what scores it: as acceptance resolves it. */
+const OF_MANAGER: Record<string, Partial<ResolvedReward>> = {
+  dapo: {
+    kwargs: { max_resp_len: 100, overlong_buffer_cfg: { enable: true, len: 10, log: true } },
+  },
+  gdpo: { gdpo: { keys: ['acc'], weights: [1] } },
+  rate_limited: {
+    limiter: { name: 'contract', limits: readLimits({ max_concurrent: 4, timeout: 5 }) },
+  },
+}
+/** Extra info that is a manager's own. */
+const OWN_KEYS = ['overlong_reward', 'overlong', 'rate_limit']
+
+const attempt = {
+  serverId: 1,
+  serverName: 'rm-0',
+  attempt: 1,
+  startedAtMs: 1,
+  queueMs: 0,
+  backoffMs: 0,
+  serviceMs: 1,
+  outcome: 'ok' as const,
+  reason: null,
+  status: 200,
+  detail: null,
+}
+
+type Answer = (request: ScoreRequest) => Promise<RouterResult> | RouterResult
+
+const scored = (score: number, extra: Record<string, unknown> = { acc: score }): RouterResult => ({
+  ok: true,
+  score,
+  serverId: 1,
+  promptTokens: 7,
+  extra,
+  attempts: [attempt],
+})
+
+const sample = (fields: Partial<RewardSample> = {}): RewardSample => ({
+  dataSource: 'openai/gsm8k',
+  prompt: 'What is 6 × 12?',
+  solutionStr: '#### 72',
+  groundTruth: '72',
+  extraInfo: { index: 3 },
+  responseLength: 5,
+  ...fields,
+})
+
+const model: Partial<ResolvedReward> = { kind: 'model', model: 'rm' }
+const rule: Partial<ResolvedReward> = { kind: 'service' }
+
+describe.each(managerNames())('manager %s', (name) => {
+  const manager = managerNamed(name)
+  const rewardOf = (fields: Partial<ResolvedReward>): ResolvedReward => ({
+    kind: 'rule',
+    manager: name,
+    model: null,
+    kwargs: {},
+    timeoutMs: 5_000,
+    maxAttempts: 1,
+    maxConcurrency: null,
+    onFailure: { policy: 'null' },
+    ...OF_MANAGER[name],
+    ...fields,
+  })
+  const limits = localCallLimits()
+
+  function run(
+    fields: Partial<ResolvedReward>,
+    of: Partial<RewardSample> = {},
+    answer: Answer = () => expect.unreachable(),
+    signal?: AbortSignal,
+  ) {
+    const context: RewardContext = {
+      reward: rewardOf(fields),
+      router: { score: async (request: ScoreRequest) => answer(request) } as never,
+      functions: {} as never,
+      limits,
+      signal,
+      urgent: false,
+      run: 'contract',
+      group: undefined,
+      key: '0',
+      priority: 0,
+      deadlineMs: undefined,
+    }
+    return manager.run(sample(of), context)
+  }
+
+  test('gives what the scorer gave, its calls and its tokens', async () => {
+    const outcome = await run(model, {}, () => scored(0.25))
+    expect(outcome).toMatchObject({ ok: true, score: 0.25, attempts: [attempt], tokens: 7 })
+    expect(await run(rule)).toMatchObject({ ok: true, score: 1, attempts: null })
+  })
+
+  test('passes the extra info on, and adds none but its own', async () => {
+    const extra = { acc: 1, format: 0, nested: { a: [1, null] }, ключ: 'знач' }
+    const outcome = await run(model, {}, () => scored(1, extra))
+    expect(outcome).toMatchObject({ ok: true, extra })
+    const added = outcome.ok ? Object.keys(outcome.extra ?? {}) : []
+    expect(added.filter((key) => !OWN_KEYS.includes(key)).sort()).toEqual(Object.keys(extra).sort())
+  })
+
+  test('hands the scorer the sample as it came, and changes nothing of it', async () => {
+    const extraInfo = Object.freeze({ index: 3, nested: Object.freeze({ a: 1 }) })
+    let asked: ScoreRequest | undefined
+    await run(model, { extraInfo }, (request) => {
+      asked = request
+      return scored(1)
+    })
+    expect(asked).toMatchObject({ model: 'rm', maxAttempts: 1, timeoutMs: 5_000, run: 'contract' })
+    expect(asked?.input).toMatchObject({ response: '#### 72', groundTruth: '72', extraInfo })
+    expect(extraInfo).toEqual({ index: 3, nested: { a: 1 } })
+  })
+
+  test.each(SAMPLE_FAILURE_REASONS)('a failure is %s, and never a score', async (reason) => {
+    const outcome = await run(model, {}, () => ({
+      ok: false,
+      reason,
+      detail: 'why',
+      attempts: [{ ...attempt, outcome: 'fault', reason }],
+    }))
+    expect(outcome).toMatchObject({ ok: false, reason, detail: 'why', attempts: [{ reason }] })
+    expect(outcome).not.toHaveProperty('score')
+  })
+
+  test('a scorer that throws fails its sample alone', async () => {
+    const outcome = await run(model, {}, () => {
+      throw new Error('a mistake')
+    })
+    expect(outcome).toMatchObject({ ok: false, reason: 'function_error', detail: 'a mistake' })
+  })
+
+  test('a score that is not finite is non_finite', async () => {
+    const part = { name: 'acc', weight: 1e300, reward: rewardOf({ ...model, manager: 'naive' }) }
+    const outcome = await run({ kind: 'combine', parts: [part] }, {}, () => scored(1e300))
+    expect(outcome).toMatchObject({ ok: false, reason: 'non_finite' })
+  })
+
+  test('an abort ends the call and the sample, as cancelled', async () => {
+    const abort = new AbortController()
+    const ended: RouterResult = { ok: false, reason: 'cancelled', detail: 'told to', attempts: [] }
+    const outcome = run(
+      model,
+      {},
+      ({ signal }) =>
+        new Promise((resolve) => {
+          signal?.addEventListener('abort', () => resolve(ended))
+          setImmediate(() => abort.abort())
+        }),
+      abort.signal,
+    )
+    expect(await outcome).toMatchObject({ ok: false, reason: 'cancelled' })
+  })
+
+  test('a response of no length is scored', async () => {
+    const of = { solutionStr: '', responseLength: 0 }
+    expect(await run(rule, of)).toMatchObject({ ok: true, score: 0, extra: { acc: 0 } })
+    expect(await run(model, of, () => scored(-3))).toMatchObject({ ok: true, score: -3 })
+  })
+
+  test('samples of other data sources have other keys, each its own', async () => {
+    const gsm8k = await run(rule)
+    const dapo = await run(rule, { dataSource: 'math_dapo', solutionStr: 'Answer: 72' })
+    expect(gsm8k).toMatchObject({ ok: true, extra: { acc: 1 } })
+    expect(gsm8k.ok && gsm8k.extra).not.toHaveProperty('pred')
+    expect(dapo).toMatchObject({ ok: true, extra: { score: 1, acc: true, pred: '72' } })
+  })
+
+  test('a ground truth of null is a failure where the rule compares with it', async () => {
+    expect(await run(rule, { groundTruth: null })).toMatchObject({
+      ok: false,
+      reason: 'function_error',
+      detail: expect.stringContaining('groundTruth is missing'),
+    })
+    expect(await run(model, { groundTruth: null }, () => scored(1, { acc: 1 }))).toMatchObject({
+      ok: true,
+    })
+  })
+
+  test('rules in one go, where nothing waits, score as they do elsewhere', async () => {
+    const { limiter: _, ...fields } = rewardOf({ kind: 'rule' })
+    const reward = fields as ResolvedReward
+    const waiting = await run(rule)
+    expect(manager.runRule(sample(), reward)).toMatchObject({ ok: true, score: 1 })
+    expect(waiting).toMatchObject({ ok: true, score: 1 })
+    expect(manager.runRule(sample({ groundTruth: null }), reward).ok).toBe(false)
+  })
+})

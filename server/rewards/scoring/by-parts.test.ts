@@ -1,0 +1,191 @@
+import { describe, expect, test } from 'vitest'
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { RewardContext, RewardOutcome } from '../managers/manager.ts'
+import { scoreSample } from './score-sample.ts'
+
+const sample = {
+  dataSource: 'openai/gsm8k',
+  prompt: 'Q',
+  solutionStr: '#### 72',
+  groundTruth: '72' as unknown,
+  extraInfo: {},
+}
+
+const attempt = (serverId: number, startedAtMs: number) => ({ serverId, startedAtMs })
+const rewardOf = (fields: Partial<ResolvedReward>) =>
+  ({
+    manager: 'naive',
+    model: null,
+    kwargs: {},
+    timeoutMs: 1_000,
+    maxAttempts: 1,
+    ...fields,
+  }) as ResolvedReward
+const byRule = rewardOf({ kind: 'rule', rule: 'gsm8k' })
+const byModel = (model: string, fields: Partial<ResolvedReward> = {}) =>
+  rewardOf({ kind: 'model', model, ...fields })
+
+interface Asked {
+  model: string
+  timeoutMs: number
+  maxAttempts: number
+  signal: AbortSignal
+}
+
+function run(
+  parts: NonNullable<ResolvedReward['parts']>,
+  answers: Record<string, (asked: Asked) => Promise<object> | object>,
+  of: Partial<typeof sample> = {},
+  signal?: AbortSignal,
+): Promise<RewardOutcome> {
+  const router = { score: async (asked: Asked) => answers[asked.model]?.(asked) }
+  const reward = rewardOf({ kind: 'combine', parts })
+  const context = { reward, router, signal, key: '1' } as unknown as RewardContext
+  return scoreSample({ ...sample, ...of }, context)
+}
+
+const ok = (score: number, extra?: object, attempts = [attempt(1, 1)]) => ({
+  ok: true,
+  score,
+  promptTokens: 5,
+  attempts,
+  ...(extra === undefined ? {} : { extra }),
+})
+const failing = (reason: string, detail: string, attempts = [attempt(9, 2)]) => ({
+  ok: false,
+  reason,
+  detail,
+  attempts,
+})
+
+describe('a weighted sum of parts', () => {
+  test('is Σ weight · score, with each part under its name and its keys behind it', async () => {
+    const parts = [
+      { name: 'correct', weight: 1, reward: byRule },
+      { name: 'rm', weight: 0.5, reward: byModel('a') },
+      { name: 'style', weight: -2, reward: byModel('b') },
+    ]
+    const answers = {
+      a: () => ok(-3, { label: 'x' }, [attempt(1, 20)]),
+      b: () => ok(0.25, undefined, [attempt(2, 10)]),
+    }
+    expect(await run(parts, answers)).toEqual({
+      ok: true,
+      score: 1 - 1.5 - 0.5,
+      extra: { correct: 1, 'correct/acc': 1, rm: -3, 'rm/label': 'x', style: 0.25 },
+      // In the order in which they went out.
+      attempts: [attempt(2, 10), attempt(1, 20)],
+      tokens: 10,
+    })
+  })
+
+  test('gives each part its own time and attempts, and asks them side by side', async () => {
+    const asked: Asked[] = []
+    let open = 0
+    let mostOpen = 0
+    const answer = async (one: Asked) => {
+      asked.push(one)
+      mostOpen = Math.max(mostOpen, ++open)
+      await new Promise((resolve) => setImmediate(resolve))
+      open--
+      return ok(1)
+    }
+    const parts = [
+      { name: 'x', weight: 1, reward: byModel('a', { timeoutMs: 50, maxAttempts: 2 }) },
+      { name: 'y', weight: 1, reward: byModel('b', { timeoutMs: 70 }) },
+    ]
+    expect(await run(parts, { a: answer, b: answer })).toMatchObject({ ok: true, score: 2 })
+    expect(asked).toMatchObject([
+      { timeoutMs: 50, maxAttempts: 2 },
+      { timeoutMs: 70, maxAttempts: 1 },
+    ])
+    expect(mostOpen).toBe(2)
+  })
+
+  test('fails with its failed part’s reason and name; the others are called off, their calls kept', async () => {
+    let told = false
+    const parts = [
+      { name: 'correct', weight: 1, reward: byRule },
+      { name: 'slow', weight: 1, reward: byModel('slow') },
+      { name: 'rm', weight: 1, reward: byModel('bad') },
+    ]
+    const answers = {
+      slow: ({ signal }: Asked) =>
+        new Promise<object>((resolve) => {
+          signal.addEventListener('abort', () => {
+            told = true
+            resolve(failing('cancelled', 'the call was ended', [attempt(7, 1)]))
+          })
+        }),
+      bad: () => failing('rejected', 'server rm-0: 400 no'),
+    }
+    expect(await run(parts, answers)).toEqual({
+      ok: false,
+      reason: 'rejected',
+      detail: 'part "rm": server rm-0: 400 no',
+      attempts: [attempt(7, 1), attempt(9, 2)],
+    })
+    expect(told).toBe(true)
+  })
+
+  test('asks no server where a rule fails already', async () => {
+    const parts = [
+      { name: 'rm', weight: 1, reward: byModel('a') },
+      { name: 'correct', weight: 1, reward: byRule },
+    ]
+    const answers = { a: () => expect.unreachable() }
+    expect(await run(parts, answers, { groundTruth: null })).toMatchObject({
+      ok: false,
+      reason: 'function_error',
+      detail: expect.stringMatching(/^part "correct": groundTruth is missing/),
+      attempts: null,
+    })
+  })
+
+  test('names all that failed by themselves', async () => {
+    const parts = [
+      { name: 'x', weight: 1, reward: byModel('a') },
+      { name: 'y', weight: 1, reward: byModel('b') },
+    ]
+    const answers = { a: () => failing('timeout', 'late'), b: () => failing('transport', 'gone') }
+    expect(await run(parts, answers)).toMatchObject({
+      reason: 'timeout',
+      detail: 'part "x": late; part "y": gone',
+    })
+  })
+
+  test('is cancelled as a whole', async () => {
+    const abort = new AbortController()
+    const parts = [{ name: 'x', weight: 1, reward: byModel('a') }]
+    const answers = {
+      a: ({ signal }: Asked) =>
+        new Promise<object>((resolve) => {
+          signal.addEventListener('abort', () => resolve(failing('cancelled', 'ended', [])))
+          setImmediate(() => abort.abort())
+        }),
+    }
+    expect(await run(parts, answers, {}, abort.signal)).toMatchObject({
+      ok: false,
+      reason: 'cancelled',
+      detail: 'part "x": ended',
+    })
+  })
+
+  test('that is no number is non_finite', async () => {
+    const parts = [
+      { name: 'x', weight: 1e200, reward: byModel('a') },
+      { name: 'y', weight: -1e200, reward: byModel('a') },
+    ]
+    const outcome = await run(parts, { a: () => ok(1e200) })
+    expect(outcome).toMatchObject({ ok: false, reason: 'non_finite' })
+  })
+
+  test('keeps a part’s keys apart from every part’s name', async () => {
+    const parts = [
+      { name: 'x', weight: 1, reward: byModel('a') },
+      { name: 'y', weight: 1, reward: byModel('b') },
+    ]
+    const outcome = await run(parts, { a: () => ok(1, { y: 7, score: 2 }), b: () => ok(3) })
+    expect(outcome.ok && outcome.extra).toEqual({ x: 1, 'x/y': 7, 'x/score': 2, y: 3 })
+  })
+})
