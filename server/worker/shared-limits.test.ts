@@ -1,0 +1,177 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { LeaseHolder } from '../fleet/lease-holder.ts'
+import { createLogger, type Logger } from '../log.ts'
+import { readLimits } from '../rewards/limits/limit-settings.ts'
+import { runLimited } from '../rewards/limits/limited-run.ts'
+import { Database } from '../store/database.ts'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import { SharedLimits } from './shared-limits.ts'
+
+const database = testDatabaseForFile()
+const silent = createLogger('silent', 'test')
+
+let db: Database
+const workers: Worker[] = []
+
+beforeAll(() => {
+  db = new Database(database.url, silent, { max: 2, name: 'test' })
+})
+afterAll(() => db.close())
+beforeEach(() => db.adhoc('truncate rate_bucket, lease, call_limiter'))
+afterEach(async () => {
+  for (const worker of workers.splice(0)) await worker.close()
+})
+
+/** What a worker has of it: connections, leases and limits of its own. */
+class Worker {
+  readonly db: Database
+  readonly leases: LeaseHolder
+  readonly limits: SharedLimits
+  readonly warnings: { ignored: string[] }[] = []
+  /** When each call went, on this process's clock. */
+  readonly sent: number[] = []
+  inFlight = 0
+
+  constructor() {
+    const log = {
+      ...silent,
+      debug: () => {},
+      warn: (what: { ignored: string[] }) => this.warnings.push(what),
+    } as unknown as Logger
+    this.db = new Database(database.url, silent, { max: 2, name: 'test' })
+    this.leases = new LeaseHolder(this.db, workers.length + 1, silent)
+    this.limits = new SharedLimits(this.db, this.leases, log)
+    workers.push(this)
+  }
+
+  /** `count` calls of so many ms; resolves with what became of them. */
+  async run(count: number, kwargs: Record<string, unknown>, forMs = 0, used?: number) {
+    const limits = readLimits(kwargs)
+    return Promise.all(
+      Array.from({ length: count }, async () => {
+        const gate = await this.limits.gate({ name: 'judge', limits })
+        const call = async () => {
+          this.sent.push(performance.now())
+          this.inFlight++
+          most = Math.max(most, inFlight())
+          await new Promise((resolve) => setTimeout(resolve, forMs))
+          this.inFlight--
+        }
+        return runLimited(gate, this.limits.clock, call, { usedTokens: () => used })
+      }),
+    )
+  }
+
+  /** As `kill -9` does: nothing is given back, nobody hears of it again. */
+  async kill(): Promise<void> {
+    this.limits.close()
+    await this.db.close()
+  }
+
+  async close(): Promise<void> {
+    this.limits.close()
+    await this.leases.close()
+    await this.db.close().catch(() => {})
+  }
+}
+
+let most = 0
+const inFlight = () => workers.reduce((sum, worker) => sum + worker.inFlight, 0)
+const allSent = () => workers.flatMap((worker) => worker.sent).sort((a, b) => a - b)
+
+/** Most within any stretch of that length. */
+function mostWithin(sorted: readonly number[], forMs: number): number {
+  let from = 0
+  return sorted.reduce((so, atMs, i) => {
+    while ((sorted[from] as number) <= atMs - forMs) from++
+    return Math.max(so, i - from + 1)
+  }, 0)
+}
+
+describe('Q16: one limit over all workers', () => {
+  it('of requests a minute: no window has more than the rate and the burst', async () => {
+    // 50 a second, 50 at once.
+    const kwargs = { max_rpm: 3_000, max_concurrent: 500 }
+    const all = Array.from({ length: 4 }, () => new Worker())
+    const ran = await Promise.all(all.map((worker) => worker.run(50, kwargs)))
+    expect(ran.flat().every((outcome) => outcome.ok)).toBe(true)
+    const sent = allSent()
+    expect(sent).toHaveLength(200)
+    for (const forMs of [200, 1_000, 2_000]) {
+      // A timer that is late brings one call nearer to the next: a few ms of the rate, one for each worker.
+      expect(mostWithin(sent, forMs), `${forMs} ms`).toBeLessThanOrEqual(54 + (50 * forMs) / 1_000)
+    }
+    // After the fifty of the burst: 150 in 3 s.
+    expect(sent.at(-1)! - sent[0]!).toBeGreaterThan(2_900)
+  })
+
+  it('of calls at once, also where there are fewer than workers; the dead one’s part is taken over', async () => {
+    const kwargs = { max_concurrent: 2 }
+    const all = Array.from({ length: 4 }, () => new Worker())
+    most = 0
+    const running = all.map((worker) => worker.run(30, kwargs, 5))
+    await waitFor('half of them', () => allSent().length > 40)
+    const holding = await waitFor('who holds a part', async () => {
+      const [row] = await db.adhoc<{ worker_id: number }>(
+        'select worker_id from lease where slots > 0 order by slots desc limit 1',
+      )
+      return row
+    })
+    const dead = all[holding.worker_id - 1] as Worker
+    dead.leases.forget('limit:judge')
+    await dead.kill()
+    const left = all.filter((worker) => worker !== dead)
+    await waitFor('the others’ end', () => left.every((worker) => worker.sent.length === 30))
+    expect(most).toBeLessThanOrEqual(2)
+    await Promise.all(running.filter((_, at) => all[at] !== dead))
+  })
+
+  it('of tokens a minute, corrected by what was used', async () => {
+    // Estimated at 1,000 of 10,000 a second, and 10 really: 120,000 tokens that are 1,200.
+    const kwargs = { max_tpm: 600_000, estimated_tokens_per_request: 1_000, max_concurrent: 4 }
+    const [a, b] = [new Worker(), new Worker()]
+    await Promise.all([a.run(60, kwargs, 1, 10), b.run(60, kwargs, 1, 10)])
+    expect(allSent()).toHaveLength(120)
+    // By the estimate each of the last hundred would have left nothing behind.
+    await waitFor('what was not used to be back', async () => {
+      const [row] = await db.adhoc<{ level: number }>('select level from rate_bucket')
+      return (row?.level ?? 0) > 5_000
+    })
+  })
+})
+
+describe('the limits in force', () => {
+  it('are those of whoever came first, in any process; others are told of, once', async () => {
+    const [a, b] = [new Worker(), new Worker()]
+    await a.run(1, { max_rpm: 6_000, max_concurrent: 3 })
+    await b.run(3, { max_rpm: 60, max_concurrent: 9, timeout: 5 })
+    const gate = await b.limits.gate({ name: 'judge', limits: readLimits({ max_rpm: 60 }) })
+    expect(gate.limits).toMatchObject({ maxRpm: 6_000, maxConcurrent: 3 })
+    expect(a.warnings).toEqual([])
+    expect(b.warnings.map(({ ignored }) => ignored)).toEqual([
+      ['maxConcurrent stays 3, 9 is ignored', 'maxRpm stays 6000, 60 is ignored'],
+      ['maxConcurrent stays 3, 1 is ignored', 'maxRpm stays 6000, 60 is ignored'],
+    ])
+  })
+
+  it('are set anew when nobody has used them for 30 s', async () => {
+    await new Worker().run(1, { max_rpm: 6_000 })
+    await db.adhoc("update call_limiter set used_at = used_at - interval '31 seconds'")
+    const gate = await new Worker().limits.gate({
+      name: 'judge',
+      limits: readLimits({ max_rpm: 600 }),
+    })
+    expect(gate.limits.maxRpm).toBe(600)
+  })
+
+  it('are of a name: another’s are its own', async () => {
+    const worker = new Worker()
+    const gateOf = (name: string, kwargs: object) =>
+      worker.limits.gate({ name, limits: readLimits({ ...kwargs }) })
+    const one = await gateOf('a', { max_rpm: 60 })
+    expect(await gateOf('a', { max_rpm: 60 })).toBe(one)
+    expect((await gateOf('b', { max_rpm: 120 })).limits.maxRpm).toBe(120)
+    expect(worker.warnings).toEqual([])
+  })
+})
