@@ -1,4 +1,4 @@
-import { Agent } from 'undici'
+import { Agent, fetch as undiciFetch } from 'undici'
 import { safeLookup } from '../engines/link-local.ts'
 
 /** Longest wait for a connection, in ms: as for the servers of reward models. */
@@ -18,6 +18,7 @@ export const guardedFetch: typeof fetch = (input, init) => {
     headersTimeout: 0,
     bodyTimeout: 0,
   })
-  // Node's fetch is of the undici that came with it; its dispatchers have one interface.
-  return fetch(input, { ...init, dispatcher: agent } as unknown as RequestInit)
+  // undici's own: Node's is of another version, whose dispatchers have another interface.
+  const options = { ...init, dispatcher: agent } as Parameters<typeof undiciFetch>[1]
+  return undiciFetch(input as string, options) as unknown as Promise<Response>
 }

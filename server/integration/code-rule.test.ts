@@ -1,0 +1,173 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Sample, sample } from '../testing/rollouts.ts'
+import { type Sandbox, startSandbox } from '../testing/sandbox/process.ts'
+import { Service } from '../testing/service.ts'
+import type { SampleDetailDto } from '../wire/pages.ts'
+import type { BatchSummary, Result, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+
+/** Programs scored by what they do, in a sandbox that runs them: a rule that asks a service, over two workers. */
+
+let service: Service
+let sandbox: Sandbox
+
+beforeAll(async () => {
+  ;[service, sandbox] = await Promise.all([Service.start(), startSandbox()])
+})
+afterAll(async () => {
+  const problems = service?.log.problems()
+  const end = await service?.stop().finally(() => service.destroy())
+  await sandbox?.stop()
+  expect(end?.code).toBe(0)
+  expect(problems).toEqual([])
+})
+
+const truth = { inputs: ['1 2', '10 -3'], outputs: ['3', '7'] }
+const RIGHT = 'a, b = map(int, input().split())\nprint(a + b)'
+
+const program = (code: string, fields: Partial<Sample> = {}): Sample =>
+  sample({
+    dataSource: 'taco',
+    prompt: 'Add two numbers.',
+    response: `It goes like this:\n\`\`\`python\n${code}\n\`\`\``,
+    groundTruth: truth,
+    ...fields,
+  })
+
+const kwargs = (more: object = {}) => ({ sandbox_fusion_url: sandbox.runUrl, ...more })
+const submit = (samples: Sample[], reward: object, fields: object = {}) =>
+  service.mutate<SubmitResult>('batches.submit', {
+    run: 'code',
+    step: 1,
+    samples,
+    reward,
+    ...fields,
+  })
+const wait = (batchId: string) =>
+  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
+
+describe('programs', () => {
+  it('score the share of cases they pass, beside samples that a rule scores at once', async () => {
+    const samples = [
+      program(RIGHT),
+      program('print(3)'),
+      program('raise SystemExit(1)'),
+      program('while True: pass'),
+      program('x = bytearray(1 << 30)\nprint(3)'),
+      program('print(3'),
+      program('def add(a, b):\n    return a + b', {
+        groundTruth: JSON.stringify({ fn_name: 'add', inputs: ['1\n2'], outputs: ['3'] }),
+      }),
+      sample(),
+      program(RIGHT, { groundTruth: null }),
+      program('', { response: '', responseLength: 0 }),
+    ]
+    const { batchId } = await submit(samples, {
+      kwargs: kwargs({ timeout: 3, memory_limit_mb: 256 }),
+    })
+    expect(await wait(batchId)).toMatchObject({
+      status: 'completed',
+      scored: 9,
+      failed: 1,
+      rewardName: 'code + gsm8k',
+    })
+    const { score, reason, rewardExtraKeys, rewardExtraInfo } = await results(batchId)
+    expect(score).toEqual([1, 0.5, 0, 0, 0, 0, 1, 1, null, 0])
+    expect(reason[8]).toBe('function_error')
+    expect(rewardExtraKeys).toEqual(expect.arrayContaining(['acc', 'passed', 'statuses']))
+    expect(rewardExtraInfo.statuses?.slice(0, 6)).toEqual([
+      ['passed', 'passed'],
+      ['passed', 'wrong_answer'],
+      ['runtime_error', 'runtime_error'],
+      ['timeout', 'timeout'],
+      ['runtime_error', 'runtime_error'],
+      ['runtime_error', 'runtime_error'],
+    ])
+    // One union of keys for both rules: the number's rule has no cases.
+    expect(rewardExtraInfo.passed?.slice(6)).toEqual([1, null, null, 0])
+    expect(rewardExtraInfo.acc?.[7]).toBe(1)
+  })
+
+  it('Q15: the sandbox gets the limits that were set: programs at once, memory, time', async () => {
+    const samples = Array.from({ length: 24 }, (_, i) => program(`${RIGHT}  # ${i}`))
+    const limits = { max_concurrent: 2, memory_limit_mb: 300, timeout: 7 }
+    const before = await sandbox.stats()
+    const { batchId } = await submit(samples, { kwargs: kwargs(limits) })
+    expect(await wait(batchId)).toMatchObject({ scored: 24, mean: 1 })
+    const { runs, memoryLimitsMb, timeoutsS } = await sandbox.stats()
+    expect(runs - before.runs).toBe(48)
+    expect(memoryLimitsMb).toContain(300)
+    expect(timeoutsS).toContain(7)
+    const fresh = await startSandbox()
+    const alone = await submit(samples, {
+      kwargs: { ...limits, sandbox_fusion_url: fresh.runUrl },
+    })
+    expect(await wait(alone.batchId)).toMatchObject({ scored: 24 })
+    // Two for each of the two workers.
+    expect((await fresh.stats()).mostAtOnce).toBeLessThanOrEqual(4)
+    await fresh.stop()
+  })
+
+  it('are scored by the rule’s name too, one by one, and appended to an open batch', async () => {
+    const named = { function: { name: 'code', kwargs: kwargs() } }
+    const one = await service.mutate<Result>('samples.score', {
+      run: 'code',
+      step: 2,
+      sample: program(RIGHT, { dataSource: 'a set of ours' }),
+      reward: named,
+    })
+    expect(one).toMatchObject({ status: 'scored', score: 1, rewardExtraInfo: { passed: 2 } })
+    const { batchId } = await submit([], { kwargs: kwargs() }, { open: true })
+    await service.mutate('batches.append', {
+      batchId,
+      startIndex: 0,
+      samples: [sample(), program(RIGHT)],
+    })
+    await service.mutate('batches.close', { batchId })
+    expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 2, mean: 1 })
+  })
+})
+
+describe('a sandbox that gives no verdict', () => {
+  it('fails its samples with why, never a 0, and no other', async () => {
+    const gone = await startSandbox()
+    await gone.stop()
+    const samples = [program(RIGHT), sample()]
+    const { batchId } = await submit(samples, { kwargs: { sandbox_fusion_url: gone.runUrl } })
+    expect(await wait(batchId)).toMatchObject({ scored: 1, failed: 1 })
+    expect(await results(batchId)).toMatchObject({
+      score: [null, 1],
+      reason: ['transport', null],
+    })
+    const refusing = { kwargs: kwargs({ language: 'cobol' }) }
+    const refused = await submit([program(RIGHT)], refusing)
+    expect(await wait(refused.batchId)).toMatchObject({ failed: 1 })
+    const detail = await service.query<SampleDetailDto>('samples.get', {
+      id: `${refused.batchId}-0`,
+    })
+    expect(detail).toMatchObject({ reason: 'rejected' })
+    expect(detail.attemptLog[0]?.detail).toContain('422')
+  })
+
+  it('is a time-out past the reward’s own time, and the program is stopped being waited for', async () => {
+    const reward = { kwargs: kwargs({ timeout: 30 }), timeoutMs: 400 }
+    const { batchId } = await submit([program('while True: pass')], reward)
+    expect(await wait(batchId)).toMatchObject({ failed: 1 })
+    expect(await results(batchId)).toMatchObject({ score: [null], reason: ['timeout'] })
+  })
+})
+
+it('what it may not be asked for is refused when the batch is submitted', async () => {
+  const refuse = (reward: object, reason: string) =>
+    expect(submit([program(RIGHT)], reward)).rejects.toMatchObject({ data: { reason } })
+  await refuse({}, 'invalid_kwargs')
+  await refuse({ kwargs: kwargs({ max_concurrent: 0 }) }, 'invalid_kwargs')
+  await refuse(
+    { kwargs: { sandbox_fusion_url: 'http://169.254.169.254/run_code' } },
+    'forbidden_url',
+  )
+  await refuse({ kwargs: { sandbox_fusion_url: 'file:///etc/passwd' } }, 'invalid_kwargs')
+  await expect(
+    service.mutate('samples.score', { run: 'code', step: 3, sample: program(RIGHT), reward: {} }),
+  ).rejects.toMatchObject({ data: { reason: 'invalid_kwargs' } })
+})

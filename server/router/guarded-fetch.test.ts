@@ -1,0 +1,46 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { guardedFetch } from './guarded-fetch.ts'
+
+// What a name resolves to is said by the test, as a resolver that changes its mind would.
+const resolved = vi.hoisted(() => ({ address: '127.0.0.1' }))
+vi.mock('node:dns', () => ({
+  lookup: (_name: string, _options: object, callback: (e: null, found: object[]) => void) =>
+    callback(null, [{ address: resolved.address, family: 4 }]),
+}))
+
+const server = createServer((request, response) => {
+  request.resume().on('end', () => response.end(`${request.method} ${request.headers.host}`))
+})
+let port: number
+beforeAll(async () => {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  port = (server.address() as AddressInfo).port
+})
+afterAll(() => {
+  server.closeAllConnections()
+  server.close()
+})
+
+test('calls a name that resolves to an ordinary address', async () => {
+  const response = await guardedFetch(`http://sandbox.test:${port}/run`, {
+    method: 'POST',
+    body: '{}',
+  })
+  expect(await response.text()).toBe(`POST sandbox.test:${port}`)
+})
+
+test('calls none that resolves to a metadata service by then', async () => {
+  resolved.address = '169.254.169.254'
+  const refused = guardedFetch(`http://other.test:${port}/run`, { method: 'POST', body: '{}' })
+  await expect(refused).rejects.toMatchObject({ cause: { code: 'ERR_FORBIDDEN_ADDRESS' } })
+})
+
+test('ends with its signal', async () => {
+  const abort = new AbortController()
+  abort.abort(new Error('told to'))
+  await expect(guardedFetch(`http://127.0.0.1:${port}/`, { signal: abort.signal })).rejects.toThrow(
+    'told to',
+  )
+})
