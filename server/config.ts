@@ -1,4 +1,5 @@
-import { resolve } from 'node:path'
+import { availableParallelism } from 'node:os'
+import { join, resolve } from 'node:path'
 import { z } from 'zod'
 
 /** An integer from the environment within bounds, or its default. */
@@ -18,6 +19,12 @@ const Settings = z.object({
   /** Keys, separated by commas. Unset: loopback only, no login. */
   REWARDOPS_API_KEYS: z.string().optional(),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
+  /** Child processes of a worker for reward functions, at most; 0: its part of the cores, at least 2. */
+  REWARDOPS_FUNCTION_PROCESSES: integer(0, 0, 256),
+  /** MiB that such a process may take above what it has when it is fresh. */
+  REWARDOPS_FUNCTION_MEMORY_MB: integer(1_024, 64, 1 << 20),
+  /** Names of variables, separated by commas, that reward functions may read. */
+  REWARDOPS_FUNCTION_ENV: z.string().optional(),
   /** A JSON file of servers to launch. */
   REWARDOPS_SERVERS_FILE: z.string().min(1).optional(),
   /** 1: servers.launch may start processes. */
@@ -36,6 +43,7 @@ export interface Config {
   workers: number
   apiKeys: string[]
   functionsDir: string
+  functions: FunctionConfig
   /** Absolute; the servers to launch. Null: none. */
   serversFile: string | null
   /** Whether servers.launch may start processes. */
@@ -44,6 +52,50 @@ export interface Config {
   dev: boolean
   /** The environment as it was read, for the processes this one starts. */
   inherited: NodeJS.ProcessEnv
+}
+
+/** How reward functions of the user's own run. Can be handed to a thread. */
+export interface FunctionConfig {
+  /** Absolute; where they lie. It need not exist. */
+  functionsDir: string
+  /** Absolute; where versions of them are unpacked. */
+  versionsDir: string
+  /** Processes of a worker, at most. */
+  maxProcesses: number
+  settings: {
+    /** All that such a process sees of the environment: nothing of the service's own. */
+    env: Record<string, string>
+    /** What it may take above what it has when it is fresh. */
+    memoryBytes: number
+  }
+}
+
+/** What every program may know of the machine. */
+const HARMLESS = [
+  'PATH',
+  'HOME',
+  'TMPDIR',
+  'LANG',
+  'LC_ALL',
+  'TZ',
+  'NODE_ENV',
+  'NODE_EXTRA_CA_CERTS',
+]
+
+function functionEnvironment(
+  env: NodeJS.ProcessEnv,
+  names: readonly string[],
+): Record<string, string> {
+  const secret = names.find((name) => /^(DATABASE_URL|REWARDOPS_.*|PG.*)$/.test(name))
+  if (secret !== undefined) {
+    throw new Error(`REWARDOPS_FUNCTION_ENV: ${secret} is the service's own and not for functions`)
+  }
+  return Object.fromEntries(
+    [...HARMLESS, ...names].flatMap((name) => {
+      const value = env[name]
+      return value === undefined ? [] : [[name, value]]
+    }),
+  )
 }
 
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|\[::1\]|localhost)$/i
@@ -74,10 +126,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     )
   }
   const s = parsed.data
-  const apiKeys = (s.REWARDOPS_API_KEYS ?? '')
-    .split(',')
-    .map((key) => key.trim())
-    .filter(Boolean)
+  const apiKeys = listed(s.REWARDOPS_API_KEYS)
   if (apiKeys.some((key) => key.length < 8)) {
     throw new Error('REWARDOPS_API_KEYS: every key needs at least 8 characters')
   }
@@ -86,14 +135,26 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
       `HOST=${s.HOST} can be reached from other machines and no keys are set. Set REWARDOPS_API_KEYS, or listen on 127.0.0.1.`,
     )
   }
+  const functionsDir = resolve(s.REWARDOPS_FUNCTIONS_DIR)
+  const dataDir = resolve(s.REWARDOPS_DATA_DIR)
+  const cores = Math.floor(availableParallelism() / Math.max(1, s.REWARDOPS_WORKERS))
   return {
     port: s.PORT,
     host: s.HOST,
     databaseUrl: s.DATABASE_URL ?? null,
-    dataDir: resolve(s.REWARDOPS_DATA_DIR),
+    dataDir,
     workers: s.REWARDOPS_WORKERS,
     apiKeys,
-    functionsDir: resolve(s.REWARDOPS_FUNCTIONS_DIR),
+    functionsDir,
+    functions: {
+      functionsDir,
+      versionsDir: join(dataDir, 'functions'),
+      maxProcesses: s.REWARDOPS_FUNCTION_PROCESSES || Math.max(2, cores),
+      settings: {
+        env: functionEnvironment(env, listed(s.REWARDOPS_FUNCTION_ENV)),
+        memoryBytes: s.REWARDOPS_FUNCTION_MEMORY_MB * 2 ** 20,
+      },
+    },
     serversFile: s.REWARDOPS_SERVERS_FILE === undefined ? null : resolve(s.REWARDOPS_SERVERS_FILE),
     allowLaunch: s.REWARDOPS_ALLOW_LAUNCH === '1',
     logLevel: s.LOG_LEVEL,
@@ -102,10 +163,30 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   }
 }
 
-/** What the server hands its own workers, and the test scripts use; not settings of the service. */
-const INTERNAL = new Set(['REWARDOPS_TEST_FULL', 'REWARDOPS_WORKER_LOCAL'])
+function listed(text: string | undefined): string[] {
+  return (text ?? '')
+    .split(',')
+    .map((one) => one.trim())
+    .filter(Boolean)
+}
 
-/** What a worker process is told beside the settings: its database, and whether this server started it. */
-export function loadWorkerHandover(env: NodeJS.ProcessEnv = process.env): { local: boolean } {
-  return { local: env.REWARDOPS_WORKER_LOCAL === '1' }
+/** What the server hands its own workers, and the test scripts use; not settings of the service. */
+const INTERNAL = new Set([
+  'REWARDOPS_TEST_FULL',
+  'REWARDOPS_WORKER_LOCAL',
+  'REWARDOPS_WORKER_ROUTER',
+])
+
+/**
+ * What a worker process is told beside the settings: whether this server started it, and then `host:port` of the router
+ * address, for functions that speak to a reward model themselves.
+ */
+export function loadWorkerHandover(env: NodeJS.ProcessEnv = process.env): {
+  local: boolean
+  routerAddress: string | null
+} {
+  return {
+    local: env.REWARDOPS_WORKER_LOCAL === '1',
+    routerAddress: env.REWARDOPS_WORKER_ROUTER ?? null,
+  }
 }

@@ -30,6 +30,7 @@ import { RewardsView } from './loop/views/rewards-view.ts'
 import { SampleViews } from './loop/views/sample-view.ts'
 import { ServerView } from './loop/views/server-view.ts'
 import { takeOverDeadLocals, WorkerSupervisor } from './loop/worker-supervisor.ts'
+import { AcceptedFunctions } from './rewards/functions/accepted-functions.ts'
 import { FunctionPool } from './rewards/functions/function-pool.ts'
 import { createServices, translateError } from './services.ts'
 import { clockOffsetMs } from './store/clock.ts'
@@ -43,6 +44,7 @@ import {
 } from './store/job-queue.ts'
 import { Listener } from './store/listener.ts'
 import { openDatabase } from './store/postgres/connect.ts'
+import { functionSource } from './store/sql/function-sources.ts'
 import { ensureTextPartition, textBucket } from './store/text-partitions.ts'
 import { SharedLimits } from './worker/shared-limits.ts'
 
@@ -135,9 +137,10 @@ async function main(): Promise<void> {
   const signals = new BatchSignals()
   const live = new LiveHub()
   let workers: WorkerSupervisor | null = null
+  const functions = new AcceptedFunctions(config.functions)
   const manager = new RewardLoopManager(
     db,
-    { db, queue, functionsDir: config.functionsDir, clockOffsetMs: () => offset },
+    { db, queue, functions, clockOffsetMs: () => offset },
     signals,
     { send: (message, turn) => workers?.send(message, turn) ?? false },
   )
@@ -156,12 +159,21 @@ async function main(): Promise<void> {
   const batches = new BatchViews(pagesDb, manager.readerOn(pagesDb), rates)
   const fleet = new FleetView(pagesDb)
   const member = new FleetMember({ holderId: 0, process: 'server', db, log })
+  const routerAddress = `${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
+  // What is tried need not be stored.
+  const playedFunctions = new FunctionPool({
+    ...config.functions,
+    sources: async (hash) => functions.source(hash) ?? functionSource(db, hash),
+    router: member.router,
+    rewardRouterAddress: routerAddress,
+    log,
+  })
   const playground = new Playground({
     servers: () => member.models.servers,
-    functionsDir: config.functionsDir,
+    functions,
     tools: {
       router: member.router,
-      functions: new FunctionPool(),
+      functions: playedFunctions,
       limits: new SharedLimits(db, member.leases, log),
     },
     onAsleep: (model) => models.wakeModel(model),
@@ -180,7 +192,7 @@ async function main(): Promise<void> {
     live,
   })
   const ingest = new IngestClient(
-    { databaseUrl: database.url, functionsDir: config.functionsDir, logLevel: config.logLevel },
+    { databaseUrl: database.url, functions: config.functions, logLevel: config.logLevel },
     log,
   )
   routes.trpc = createTrpcPlane({
@@ -247,6 +259,7 @@ async function main(): Promise<void> {
     count: config.workers,
     databaseUrl: database.url,
     env: config.inherited,
+    routerAddress,
     onMessage: (message) => manager.ended(message),
     db,
     queue,
@@ -299,6 +312,7 @@ async function main(): Promise<void> {
       sweeps.stop(),
       groupRollUps.stop(),
       supervisor.stop(),
+      playedFunctions.close(),
       proxy.close(PROXY_DRAIN_MS),
     ])
     manager.stop()

@@ -1,4 +1,5 @@
 import { RewardOpsError } from '../errors.ts'
+import type { AcceptedFunctions } from '../rewards/functions/accepted-functions.ts'
 import type { RewardSample, RewardTools } from '../rewards/managers/manager.ts'
 import { resolveReward } from '../rewards/resolve.ts'
 import { trySample } from '../rewards/trace/try-sample.ts'
@@ -12,7 +13,7 @@ const AT_ONCE = 8
 /** Scores samples by hand, in the server process: by the managers, rules and router that workers have. Stores nothing. */
 export class Playground {
   readonly #servers: () => readonly RouterServer[]
-  readonly #functionsDir: string
+  readonly #functions: AcceptedFunctions
   readonly #tools: RewardTools
   readonly #onAsleep: (model: string) => void
   #under = 0
@@ -20,13 +21,13 @@ export class Playground {
   constructor(options: {
     /** The registered servers. */
     servers: () => readonly RouterServer[]
-    functionsDir: string
+    functions: AcceptedFunctions
     tools: RewardTools
     /** All servers of a model that is asked for sleep. */
     onAsleep: (model: string) => void
   }) {
     this.#servers = options.servers
-    this.#functionsDir = options.functionsDir
+    this.#functions = options.functions
     this.#tools = options.tools
     this.#onAsleep = options.onAsleep
   }
@@ -58,8 +59,9 @@ export class Playground {
     ]
     // Nothing is put to sleep after one sample, so whether it could be is no reason to refuse it.
     const spec = { ...input.reward, sleepAfter: false }
+    const { versions } = await this.#functions.lookAt(spec)
     const resolved = resolveReward(spec, [sample.dataSource], {
-      functionsDir: this.#functionsDir,
+      functions: versions,
       models: modelsOf('discriminative'),
       judges: modelsOf('generative'),
     })

@@ -27,6 +27,8 @@ export interface SupervisorOptions {
   databaseUrl: string
   /** The environment the workers inherit. */
   env: NodeJS.ProcessEnv
+  /** `host:port` of the router address. */
+  routerAddress: string
   /** Hears what the workers tell over their channel. */
   onMessage: (message: EndedMessage | DirectEndMessage) => void
   db: Database
@@ -85,6 +87,7 @@ export class WorkerSupervisor implements WorkerChannel {
           ...this.#options.env,
           DATABASE_URL: this.#options.databaseUrl,
           REWARDOPS_WORKER_LOCAL: '1',
+          REWARDOPS_WORKER_ROUTER: this.#options.routerAddress,
         },
       },
     )

@@ -86,6 +86,7 @@ export function resolveRules(
  */
 export function checkRulesForMore(dataSources: readonly string[], reward: ResolvedReward): void {
   for (const part of reward.parts ?? []) checkRulesForMore(dataSources, part.reward)
+  if (reward.wraps !== undefined) checkRulesForMore(dataSources, reward.wraps)
   const byDataSource = reward.kind === 'rule' || reward.kind === 'service'
   if (!byDataSource || reward.rule !== undefined) return
   for (const rule of rulesFor(dataSources)) {

@@ -1,16 +1,18 @@
-import { isAbsolute, relative, resolve as resolvePath } from 'node:path'
 import { RewardOpsError } from '../errors.ts'
 import { describeIssues } from '../wire/describe-issues.ts'
 import type { ResolvedReward } from '../wire/resolved-reward.ts'
 import type { RewardPart } from '../wire/trainer.ts'
+import type { FunctionVersion } from './functions/accepted-functions.ts'
 import { BUILTIN_JUDGES } from './judge/builtin-templates.ts'
 import { JudgeTemplate } from './judge/judge-template.ts'
 import { suggest } from './nearest-name.ts'
+import { resolveOwnFunction } from './resolve-function.ts'
 import { resolveNamedRule, resolveRules } from './resolve-rules.ts'
 
 /** What acceptance needs to know beside the request. */
 export interface ResolveContext {
-  functionsDir: string
+  /** The functions of the user's own that the request names, as they are now (`AcceptedFunctions.lookAt`). */
+  functions?: ReadonlyMap<string, FunctionVersion>
   /** Discriminative reward models with a registered server. */
   models: readonly string[]
   /** Generative ones: judges, which need a template. */
@@ -43,13 +45,6 @@ export function resolveScorer(
   dataSources: readonly string[],
   context: ResolveContext,
 ): Scorer {
-  if (spec.function?.path !== undefined) {
-    checkFunctionPath(at, spec.function.path, context.functionsDir)
-    throw new RewardOpsError(
-      'unsupported_setting',
-      `${at}.function.path: reward functions of one’s own are not part of this version.`,
-    )
-  }
   if (spec.judge !== null && spec.model === null) {
     throw new RewardOpsError('invalid_input', `${at}.judge: needs ${at}.model, a generative one.`)
   }
@@ -60,6 +55,9 @@ export function resolveScorer(
     )
   }
   if (spec.model !== null) return resolveModel(at, spec, spec.model, context)
+  if (spec.function?.path !== undefined) {
+    return resolveOwnFunction(at, { ...spec.function, path: spec.function.path }, spec, context)
+  }
   const scored = spec.function
     ? resolveNamedRule(at, spec.function.name, spec.kwargs, spec.function.kwargs ?? {})
     : resolveRules(dataSources, spec.kwargs)
@@ -122,21 +120,4 @@ function resolveJudge(
   const parsed = JudgeTemplate.safeParse(judge)
   if (parsed.success) return parsed.data
   throw new RewardOpsError('invalid_input', `${at}.judge.${describeIssues(parsed.error)}`)
-}
-
-/** Refuses a function path that leaves the functions folder, by `..`, by a link's name or as an absolute path. */
-function checkFunctionPath(at: string, path: string, functionsDir: string): void {
-  const inside = relative(functionsDir, resolvePath(functionsDir, path))
-  if (
-    path.includes('\u0000') ||
-    isAbsolute(path) ||
-    inside === '' ||
-    inside.startsWith('..') ||
-    isAbsolute(inside)
-  ) {
-    throw new RewardOpsError(
-      'function_outside_folder',
-      `${at}.function.path "${path}" lies outside the functions folder.`,
-    )
-  }
 }

@@ -3,9 +3,11 @@ import { modelsOf, type ResolvedReward } from '../wire/resolved-reward.ts'
 import type { RewardSpec } from '../wire/trainer.ts'
 import { limiterNameOf } from './limits/limiter-name.ts'
 import { takeManagerKwargs } from './managers/manager-kwargs.ts'
+import { MODULE_MANAGER } from './managers/module.ts'
 import { MANAGER_ALIASES, managerNames } from './managers/registry.ts'
 import { nearestName, suggest } from './nearest-name.ts'
 import { resolveParts } from './resolve-combine.ts'
+import { resolveOwnManager } from './resolve-function.ts'
 import { type ResolveContext, resolveScorer, type Scorer } from './resolve-scorer.ts'
 import { listAsyncRules, listRules } from './rules/registry.ts'
 
@@ -20,6 +22,9 @@ export function resolveReward(
   dataSources: readonly string[],
   context: ResolveContext,
 ): { reward: ResolvedReward; rewardName: string } {
+  if (typeof spec.manager !== 'string') {
+    return resolveModuleManager(spec, spec.manager, dataSources, context)
+  }
   const manager = MANAGER_ALIASES[spec.manager] ?? spec.manager
   if (!managerNames().includes(manager)) {
     throw new RewardOpsError(
@@ -42,13 +47,44 @@ export function resolveReward(
     ...(spec.advantages?.normByStd === false ? { advantages: spec.advantages } : {}),
     ...(spec.sleepAfter ? { sleepAfter: true } : {}),
     ...(taken.gdpo === undefined ? {} : { gdpo: taken.gdpo }),
+    ...(taken.processes === undefined ? {} : { processes: taken.processes }),
   }
   if (spec.sleepAfter) checkSleepAfter(modelsOf(reward), context)
-  if (taken.limiter === undefined) return { reward, rewardName: title }
-  const limiter = { ...taken.limiter, name: taken.limiter.name ?? limiterNameOf(reward) }
-  // Who waits for its turn waits with others, not on the worker's loop where rules are run in one go.
+  if (taken.limiter === undefined && taken.processes === undefined) {
+    return { reward, rewardName: title }
+  }
+  // Who waits for its turn, or for a process, waits with others, not on the worker's loop where rules are run in one go.
   const kind = reward.kind === 'rule' ? 'service' : reward.kind
+  if (taken.limiter === undefined) return { reward: { ...reward, kind }, rewardName: title }
+  const limiter = { ...taken.limiter, name: taken.limiter.name ?? limiterNameOf(reward) }
   return { reward: { ...reward, kind, limiter }, rewardName: title }
+}
+
+/** A manager class of the user's own, around whatever scores by itself. */
+function resolveModuleManager(
+  spec: RewardSpec,
+  named: Exclude<RewardSpec['manager'], string>,
+  dataSources: readonly string[],
+  context: ResolveContext,
+): { reward: ResolvedReward; rewardName: string } {
+  const { reward: wraps, rewardName } = resolveReward(
+    { ...spec, manager: 'naive' },
+    dataSources,
+    context,
+  )
+  const { timeoutMs, maxAttempts, maxConcurrency, onFailure, advantages, sleepAfter } = wraps
+  const reward: ResolvedReward = {
+    kind: 'function',
+    manager: MODULE_MANAGER,
+    model: null,
+    kwargs: {},
+    function: resolveOwnManager(named, context),
+    wraps,
+    ...{ timeoutMs, maxAttempts, maxConcurrency, onFailure },
+    ...(advantages === undefined ? {} : { advantages }),
+    ...(sleepAfter === undefined ? {} : { sleepAfter }),
+  }
+  return { reward, rewardName }
 }
 
 function resolveScoring(

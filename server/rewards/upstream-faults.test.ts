@@ -7,7 +7,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { answer, hangs, scores } from '../engines/testing/fake-server.ts'
 import { Harness, until } from '../router/testing/harness.ts'
 import type { ResolvedReward } from '../wire/resolved-reward.ts'
-import { FunctionPool } from './functions/function-pool.ts'
+import type { FunctionCaller } from './functions/function-caller.ts'
 import { JudgeParser } from './judge/parser-spec.ts'
 import { readReply } from './judge/read-reply.ts'
 import { localCallLimits } from './limits/call-limits.ts'
@@ -74,7 +74,8 @@ describe('asking a server', () => {
       const byModel = await manager.run(sample, {
         reward: { ...reward, kind: 'model', model: 'rm' },
         router: h.router,
-        functions: new FunctionPool(),
+        // None is called: a model scores.
+        functions: {} as FunctionCaller,
         limits: localCallLimits(),
         signal: undefined,
         urgent: false,

@@ -38,6 +38,10 @@ export const ERROR_REASONS = {
     httpStatus: 400,
     hint: 'Put the file under the folder named by REWARDOPS_FUNCTIONS_DIR and give its path relative to it.',
   },
+  invalid_function: {
+    httpStatus: 422,
+    hint: 'Correct the file as the message says; docs/functions.md tells what a reward function is.',
+  },
   unsupported_setting: {
     httpStatus: 422,
     hint: 'Leave the named setting out: this version does not honour it, and ignoring it would be worse.',

@@ -20,8 +20,12 @@ export interface ResolvedReward {
   /** The reward model whose servers score; null for rules. */
   model: string | null
   kwargs: Record<string, unknown>
-  /** Of kind `function`. */
+  /** Of kind `function`; with manager `module` the manager's class. */
   function?: FunctionRef
+  /** Of manager `module`: what its class scores by. */
+  wraps?: ResolvedReward
+  /** Of manager `remote`: processes of its own on each worker, with one call at a time. */
+  processes?: number
   /** Of kind `combine`: the score is the sum of `weight × score` over them. */
   parts?: { name: string; weight: number; reward: ResolvedReward }[]
   /** A rule chosen by name, for every data source; absent: the one that a sample's data source selects. */
@@ -63,8 +67,26 @@ export interface RequestLimits {
   compat?: 'verl'
 }
 
+/**
+ * The versions of functions that score, its parts' included: the first twelve digits of the hash and the path; null
+ * where none is the user's own.
+ */
+export function rewardVersionOf(reward: ResolvedReward): string | null {
+  const versions = functionsOf(reward).map(({ hash, path }) => `${hash.slice(0, 12)} ${path}`)
+  return versions.length === 0 ? null : [...new Set(versions)].join(' + ')
+}
+
+function functionsOf(reward: ResolvedReward): FunctionRef[] {
+  const inner = [...(reward.parts ?? []).map((part) => part.reward), reward.wraps]
+  return [
+    ...(reward.function === undefined ? [] : [reward.function]),
+    ...inner.flatMap((one) => (one === undefined ? [] : functionsOf(one))),
+  ]
+}
+
 /** The reward models that a reward asks, its parts' included, each once. */
-export function modelsOf(reward: Pick<ResolvedReward, 'model' | 'parts'>): string[] {
-  const parts = (reward.parts ?? []).flatMap((part) => modelsOf(part.reward))
+export function modelsOf(reward: Pick<ResolvedReward, 'model' | 'parts' | 'wraps'>): string[] {
+  const inner = [...(reward.parts ?? []).map((part) => part.reward), reward.wraps]
+  const parts = inner.flatMap((one) => (one === undefined ? [] : modelsOf(one)))
   return [...new Set(reward.model === null ? parts : [reward.model, ...parts])]
 }

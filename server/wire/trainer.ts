@@ -85,9 +85,17 @@ export const CombinedPart = z.strictObject({
 })
 export type CombinedPart = z.infer<typeof CombinedPart>
 
+/** A manager class of the user's own, in a file of the functions folder. */
+const RewardManagerModule = z.strictObject({
+  path: z.string(),
+  name: z.string().optional(),
+  kwargs: z.record(z.string(), z.json()).optional(),
+})
+
 /** How a batch is scored. Defaults are those of the contract. */
 export const RewardSpec = z.strictObject({
-  manager: z.string().default('naive'),
+  /** A registered one's name, or a class. */
+  manager: z.union([z.string(), RewardManagerModule]).default('naive'),
   function: RewardFunction.nullable().default(null),
   model: name(256).nullable().default(null),
   judge: Judge.nullable().default(null),

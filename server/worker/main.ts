@@ -6,9 +6,10 @@ import { createLogger } from '../log.ts'
 import { FunctionPool } from '../rewards/functions/function-pool.ts'
 import { clockOffsetMs } from '../store/clock.ts'
 import { Database, throughOutage } from '../store/database.ts'
-import { JobQueue } from '../store/job-queue.ts'
+import { FUNCTIONS_POOL, JobQueue } from '../store/job-queue.ts'
 import { Listener } from '../store/listener.ts'
 import { durationAsStored } from '../store/sql/flush.ts'
+import { functionSource } from '../store/sql/function-sources.ts'
 import type { DirectScoreMessage, ForgetScoreMessage } from '../wire/direct-score.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
 import { DirectScores } from './direct-scores.ts'
@@ -26,7 +27,7 @@ const NOT_ITS_TURN_MS = 25
 /** A worker process: connects, registers, serves the queues until told to stop. */
 async function main(): Promise<void> {
   const config = loadConfig()
-  const { local } = loadWorkerHandover()
+  const { local, routerAddress } = loadWorkerHandover()
   const log = createLogger(config.logLevel, 'worker')
   if (!config.databaseUrl) {
     throw new Error('A worker needs DATABASE_URL: the address of the database its server uses.')
@@ -49,7 +50,14 @@ async function main(): Promise<void> {
   await queue.start()
   const fleet = new FleetMember({ holderId: id, process: `w${id}`, db, log })
   const { router, leases, models } = fleet
-  const functions = new FunctionPool()
+  const functions = new FunctionPool({
+    ...config.functions,
+    sources: (hash) => functionSource(db, hash),
+    router,
+    rewardRouterAddress: routerAddress,
+    onRoom: () => worker.intake.pump(FUNCTIONS_POOL),
+    log,
+  })
   const limits = new SharedLimits(db, leases, log)
   const tools = { router, functions, limits }
   const offsetMs = await clockOffsetMs(db)
@@ -114,6 +122,7 @@ async function main(): Promise<void> {
       log.info({ why }, 'worker stopping')
       await report.stopping()
       await worker.stop(DRAIN_MS)
+      await functions.close()
       limits.close()
       await report.ended()
       await listener.close()

@@ -1,4 +1,5 @@
 import { RewardOpsError } from '../../errors.ts'
+import type { AcceptedFunctions } from '../../rewards/functions/accepted-functions.ts'
 import { resolveReward } from '../../rewards/resolve.ts'
 import { checkRulesForMore } from '../../rewards/resolve-rules.ts'
 import { copyIn } from '../../store/copy-in.ts'
@@ -12,6 +13,7 @@ import {
   RULES_POOL,
   SERVICES_POOL,
 } from '../../store/job-queue.ts'
+import { storeFunctions } from '../../store/sql/function-sources.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
 import { modelsOf, type ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../wire/trainer.ts'
@@ -35,7 +37,7 @@ export const BATCH_LOCK = 72_707_371
 export interface AcceptContext {
   db: Database
   queue: JobQueue
-  functionsDir: string
+  functions: AcceptedFunctions
   /** Database clock minus ours, ms. */
   clockOffsetMs(): Promise<number>
 }
@@ -64,6 +66,8 @@ export function poolOf(reward: ResolvedReward): string {
   const models = modelsOf(reward)
   // A sum waits for its slowest part, and that is a model if it has one.
   if (models.length > 0) return poolOfModel(models[0] as string)
+  // What computes for long takes what it can do soon.
+  if (reward.processes !== undefined) return FUNCTIONS_POOL
   return callsFunctions(reward) ? FUNCTIONS_POOL : SERVICES_POOL
 }
 
@@ -135,8 +139,9 @@ export async function acceptBatch(
   draft.checkIndexes(0)
   checkGroupSizes(draft, envelope.groupSize, () => 0)
   const dataSources = [...new Set([...draft.dataSources.keys(), ...(options.dataSources ?? [])])]
+  const { versions, sources } = await context.functions.lookAt(envelope.reward)
   const { reward, rewardName } = resolveReward(envelope.reward, dataSources, {
-    functionsDir: context.functionsDir,
+    functions: versions,
     ...(asksModels(envelope.reward) ? await registeredModels(db) : { models: [] }),
   })
   const { idempotencyKey, ...content } = envelope
@@ -152,6 +157,7 @@ export async function acceptBatch(
   await ensurePool(db, queue, pool, reward)
   try {
     return await within(db, early, draft, async (client) => {
+      await storeFunctions(client, sources)
       const { rows } = await client.query<{ id: number; now: Date }>({
         name: 'batch-insert',
         text: `insert into batch (id, run_id, step, split, status, closed, group_size, reward, reward_name, priority,

@@ -1,6 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
+import type { AcceptedFunctionsOptions } from '../../rewards/functions/accepted-functions.ts'
 import type { ErrorReason } from '../../wire/error-reasons.ts'
 import type { AppendResult, SubmitResult } from '../../wire/trainer.ts'
 import type { IngestKind } from './ingest.ts'
@@ -14,6 +15,13 @@ const BLOCK_BYTES = 1 << 20
 /** The thread and its heap are let go after this long without a body. */
 const IDLE_MS = 20_000
 
+/** What the thread is given. */
+export interface IngestOptions {
+  databaseUrl: string
+  functions: AcceptedFunctionsOptions
+  logLevel: string
+}
+
 interface Body {
   behindBytes: number
   resume: (() => void) | null
@@ -22,17 +30,14 @@ interface Body {
 
 /** The server's side of the ingest thread: large bodies go over as bytes, and an answer comes back. */
 export class IngestClient {
-  readonly #options: { databaseUrl: string; functionsDir: string; logLevel: string }
+  readonly #options: IngestOptions
   readonly #log: Logger
   readonly #bodies = new Map<number, Body>()
   #thread: Worker | null = null
   #idle: NodeJS.Timeout | undefined
   #nextId = 1
 
-  constructor(
-    options: { databaseUrl: string; functionsDir: string; logLevel: string },
-    log: Logger,
-  ) {
+  constructor(options: IngestOptions, log: Logger) {
     this.#options = options
     this.#log = log
   }

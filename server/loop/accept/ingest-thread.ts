@@ -1,11 +1,13 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { isRewardOpsError } from '../../errors.ts'
 import { createLogger } from '../../log.ts'
+import { AcceptedFunctions } from '../../rewards/functions/accepted-functions.ts'
 import { clockOffsetMs } from '../../store/clock.ts'
 import { Database, isConnectionLoss } from '../../store/database.ts'
 import { JobQueue } from '../../store/job-queue.ts'
 import type { AcceptContext } from './accept-batch.ts'
 import { Ingest, type IngestKind } from './ingest.ts'
+import type { IngestOptions } from './ingest-client.ts'
 
 /** What the server tells the thread; `id` names one body. */
 export type ToThread =
@@ -29,16 +31,18 @@ export type FromThread =
   | { type: 'failed'; id: number; message: string; connectionLoss: boolean }
 
 const port = parentPort!
-const { databaseUrl, functionsDir, logLevel } = workerData as {
-  databaseUrl: string
-  functionsDir: string
-  logLevel: string
-}
+const { databaseUrl, functions, logLevel } = workerData as IngestOptions
 const log = createLogger(logLevel, 'ingest')
 const db = new Database(databaseUrl, log, { max: 6, name: 'rewardops ingest', keyed: true })
 const queue = new JobQueue(db, log, { supervise: false })
 const ready = queue.start()
-const context: AcceptContext = { db, queue, functionsDir, clockOffsetMs: () => clockOffsetMs(db) }
+const context: AcceptContext = {
+  db,
+  queue,
+  functions: new AcceptedFunctions(functions),
+  clockOffsetMs: () => clockOffsetMs(db),
+}
+
 /** A body and what is being done with it: its messages are dealt with one after the other. */
 interface Body {
   ingest: Ingest

@@ -1,4 +1,5 @@
-import type { FunctionRef } from '../../wire/resolved-reward.ts'
+import type { FunctionRef, ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { SampleFailureReason } from '../../wire/sample-reason.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 
 /** How a call of user code is bounded, and for whom it is. */
@@ -10,7 +11,30 @@ export interface FunctionCallOptions {
   run: string
   /** The sample's id, as `b12-3`: the culprit's, where one brings its process down. */
   sampleId: string
+  /** For what the function asks of the router, as of any call there. */
+  route?: {
+    urgent: boolean
+    priority: number
+    group: string | undefined
+    deadlineMs: number | undefined
+    maxAttempts: number
+  }
+  /** Processes that take one call at a time, so many (the manager `remote`); absent: shared ones, many side by side. */
+  processes?: number
 }
+
+/** Of a manager class: what it wraps. */
+export interface WrappedScorer {
+  /** A function of the user's own is called in the manager's process. */
+  function?: FunctionRef
+  /** Anything else is scored here. */
+  score(sample: RewardSample): Promise<RewardOutcome>
+}
+
+/** What a further method gave. */
+export type MethodOutcome =
+  | { ok: true; value: unknown }
+  | { ok: false; reason: SampleFailureReason; detail: string }
 
 /** Calls user code in child processes. Never rejects for what the code did. */
 export interface FunctionCaller {
@@ -19,6 +43,29 @@ export interface FunctionCaller {
     ref: FunctionRef,
     sample: RewardSample,
     kwargs: Record<string, unknown>,
+    options: FunctionCallOptions,
+  ): Promise<RewardOutcome>
+  /** One sample by a manager class of the user's own (`runSingle`). */
+  runSingle(
+    ref: FunctionRef,
+    sample: RewardSample,
+    wrapped: WrappedScorer,
+    options: FunctionCallOptions,
+  ): Promise<RewardOutcome>
+  /**
+   * Another method of the function's object, by the first of these names that it has: with these arguments, and the
+   * call's context after them. `sampleId` may name whatever it is for.
+   */
+  method(
+    ref: FunctionRef,
+    names: string[],
+    args: unknown[],
+    options: FunctionCallOptions,
+  ): Promise<MethodOutcome>
+  /** One sample by a built-in rule, in a process that can be killed. */
+  scoreByRule(
+    sample: RewardSample,
+    reward: ResolvedReward,
     options: FunctionCallOptions,
   ): Promise<RewardOutcome>
 }

@@ -1,15 +1,259 @@
-import type { RewardOutcome } from '../managers/manager.ts'
-import type { FunctionCaller } from './function-caller.ts'
+import type { Logger } from '../../log.ts'
+import type { RewardRouter, RouteRequest } from '../../router/router-types.ts'
+import type { FunctionRef, ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
+import { type FunctionCall, methodOutcomeOf, outcomeOf } from './function-call.ts'
+import type {
+  FunctionCaller,
+  FunctionCallOptions,
+  MethodOutcome,
+  WrappedScorer,
+} from './function-caller.ts'
+import { FunctionLane } from './function-lane.ts'
+import { FunctionVersions, type VersionFolders } from './function-versions.ts'
+import type { CallEnd, CallWork, FunctionTarget, RouterAnswer, RouterQuestion } from './protocol.ts'
+import type { HostSettings } from './start-host.ts'
 
-/** The child processes that run user code for one worker. */
+const TICK_MS = 100
+/** Samples held before anything is known of the functions: a job's. */
+const ROOM_UNKNOWN = 64
+const LEAST_ROOM = 16
+
+/** What a worker's pool is made of. */
+export interface FunctionPoolOptions extends VersionFolders {
+  settings: HostSettings
+  router: RewardRouter
+  /** Processes at most, unless there are more functions at once than that. */
+  maxProcesses: number
+  /** `host:port` of the router address; null: not known. */
+  rewardRouterAddress: string | null
+  /** More samples may be taken than before. */
+  onRoom?: () => void
+  log: Logger
+}
+
+/**
+ * The child processes that run user code for one worker: a lane of them for each version of a function, so that a
+ * function which brings its process down disturbs nobody else's.
+ */
 export class FunctionPool implements FunctionCaller {
-  /** Samples that may be held for them now. */
-  get room(): number {
-    return 0
+  readonly #options: FunctionPoolOptions
+  readonly #versions: FunctionVersions
+  readonly #lanes = new Map<string, FunctionLane>()
+  #timer: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(options: FunctionPoolOptions) {
+    this.#options = options
+    const { versionsDir, functionsDir, sources } = options
+    this.#versions = new FunctionVersions({ versionsDir, functionsDir, sources })
   }
 
-  async score(): Promise<RewardOutcome> {
-    const detail = 'reward functions of one’s own are not part of this version'
-    return { ok: false, reason: 'function_error', detail, attempts: null }
+  /** Samples that may be held for them now: thousands that wait, of those that compute what is done in a moment. */
+  get room(): number {
+    if (this.#lanes.size === 0) return ROOM_UNKNOWN
+    let room = 0
+    for (const lane of this.#lanes.values()) room += lane.room
+    return Math.max(LEAST_ROOM, room)
+  }
+
+  /** Process ids of the children. */
+  get pids(): number[] {
+    return [...this.#lanes.values()].flatMap((lane) => lane.pids)
+  }
+
+  async score(
+    ref: FunctionRef,
+    sample: RewardSample,
+    kwargs: Record<string, unknown>,
+    options: FunctionCallOptions,
+  ): Promise<RewardOutcome> {
+    // Those of the configuration win, as upstream's do.
+    const work: CallWork = { op: 'score', sample, kwargs: { ...kwargs, ...ref.kwargs } }
+    return outcomeOf(await this.#call(await this.#target(ref, 'function'), work, options, null))
+  }
+
+  async runSingle(
+    ref: FunctionRef,
+    sample: RewardSample,
+    wrapped: WrappedScorer,
+    options: FunctionCallOptions,
+  ): Promise<RewardOutcome> {
+    const work: CallWork = { op: 'score', sample, kwargs: ref.kwargs }
+    const target = await this.#target(ref, 'manager', wrapped.function)
+    return outcomeOf(await this.#call(target, work, options, wrapped.score))
+  }
+
+  async method(
+    ref: FunctionRef,
+    names: string[],
+    args: unknown[],
+    options: FunctionCallOptions,
+  ): Promise<MethodOutcome> {
+    const target = await this.#target(ref, 'function')
+    return methodOutcomeOf(await this.#call(target, { op: 'method', names, args }, options, null))
+  }
+
+  async scoreByRule(
+    sample: RewardSample,
+    reward: ResolvedReward,
+    options: FunctionCallOptions,
+  ): Promise<RewardOutcome> {
+    return outcomeOf(await this.#call(null, { op: 'rule', sample, reward }, options, null))
+  }
+
+  /** Ends the processes; what is in them is `cancelled`. */
+  async close(): Promise<void> {
+    this.#closed = true
+    clearInterval(this.#timer)
+    for (const lane of this.#lanes.values()) lane.end()
+    this.#lanes.clear()
+  }
+
+  /** The version, unpacked; or why there is none. */
+  async #target(
+    ref: FunctionRef,
+    role: FunctionTarget['role'],
+    wraps?: FunctionRef,
+  ): Promise<FunctionTarget | { message: string }> {
+    try {
+      const dir = await this.#versions.unpacked(ref.hash)
+      const inner = wraps === undefined ? null : await this.#target(wraps, 'function')
+      if (inner !== null && 'message' in inner) return inner
+      const { path, name, kwargs } = ref
+      const key = JSON.stringify([role, ref.hash, name, kwargs, inner?.key ?? null])
+      return { key, dir, path, name, kwargs, role, ...(inner === null ? {} : { wraps: inner }) }
+    } catch (error) {
+      return { message: `${ref.path}: ${(error as Error).message}` }
+    }
+  }
+
+  #call(
+    target: FunctionTarget | { message: string } | null,
+    work: CallWork,
+    options: FunctionCallOptions,
+    wrapped: FunctionCall['wrapped'],
+  ): Promise<CallEnd['end']> {
+    if (target !== null && 'message' in target) {
+      return Promise.resolve({ ok: false, reason: 'function_error', detail: target.message })
+    }
+    const { signal } = options
+    const cancelled = { ok: false, reason: 'cancelled', detail: 'the batch ended' } as const
+    if (signal?.aborted || this.#closed) return Promise.resolve(cancelled)
+    return new Promise((resolve) => {
+      const lane = this.#lane(target, options.processes ?? null)
+      const call: FunctionCall = {
+        work,
+        options,
+        wrapped,
+        incidents: 0,
+        settled: false,
+        settle: (end) => {
+          if (call.settled) return
+          call.settled = true
+          call.asked?.abort()
+          if (call.onAbort) signal?.removeEventListener('abort', call.onAbort)
+          resolve(end)
+        },
+        asked: null,
+        onAbort: null,
+      }
+      if (signal) {
+        call.onAbort = () => {
+          call.settle(cancelled)
+          lane.cancel(call)
+        }
+        signal.addEventListener('abort', call.onAbort, { once: true })
+      }
+      lane.add(call)
+    })
+  }
+
+  #lane(target: FunctionTarget | null, processes: number | null): FunctionLane {
+    const key = `${processes ?? ''} ${target?.key ?? 'rules'}`
+    let lane = this.#lanes.get(key)
+    if (lane === undefined) {
+      const { settings, rewardRouterAddress, log, maxProcesses, onRoom } = this.#options
+      const name = target === null ? 'built-in rules' : target.path
+      lane = new FunctionLane(
+        { name, target, processes },
+        {
+          settings,
+          rewardRouterAddress,
+          mayStart: () => this.#processes() < maxProcesses,
+          onRoom: () => onRoom?.(),
+          answer: (question, call) => this.#answer(question, call),
+          log: (level, fields, message) => log[level](fields, message),
+        },
+      )
+      this.#lanes.set(key, lane)
+      this.#timer ??= setInterval(() => this.#tick(), TICK_MS).unref()
+    }
+    return lane
+  }
+
+  #processes(): number {
+    let n = 0
+    for (const lane of this.#lanes.values()) n += lane.processes
+    return n
+  }
+
+  #tick(): void {
+    for (const [key, lane] of this.#lanes) {
+      lane.tick()
+      if (lane.isOver) this.#lanes.delete(key)
+    }
+    if (this.#lanes.size === 0) {
+      clearInterval(this.#timer)
+      this.#timer = undefined
+    }
+  }
+
+  /** What a function asks of the router, in its sample's name and within its sample's time. */
+  async #answer(question: RouterQuestion, call: FunctionCall): Promise<RouterAnswer> {
+    const { options } = call
+    if (question.op === 'wrapped') {
+      if (call.wrapped === null) {
+        return { ok: false, reason: 'function_error', detail: 'nothing is wrapped by it' }
+      }
+      const outcome = await call.wrapped(question.sample)
+      return outcome.ok
+        ? { ok: true, score: outcome.score, extra: outcome.extra }
+        : { ok: false, reason: outcome.reason, detail: outcome.detail }
+    }
+    const { route } = options
+    call.asked ??= new AbortController()
+    if (call.settled) call.asked.abort()
+    const request: RouteRequest = {
+      model: String(question.model),
+      timeoutMs: question.options.timeoutMs ?? options.timeoutMs,
+      maxAttempts: question.options.maxAttempts ?? route?.maxAttempts ?? 4,
+      run: options.run,
+      key: options.sampleId,
+      urgent: route?.urgent ?? false,
+      priority: route?.priority ?? 0,
+      ...(route?.group === undefined ? {} : { group: route.group }),
+      ...(route?.deadlineMs === undefined ? {} : { deadlineMs: route.deadlineMs }),
+      signal: call.asked.signal,
+    }
+    const { router } = this.#options
+    try {
+      if (!router.models().some(({ model }) => model === request.model)) {
+        const detail = `no server of the model "${request.model}" is registered`
+        return { ok: false, reason: 'no_server', detail }
+      }
+      if (question.op === 'score') {
+        const result = await router.score({ ...request, input: question.input })
+        return result.ok
+          ? { ok: true, score: result.score, extra: result.extra ?? null }
+          : { ok: false, reason: result.reason, detail: result.detail }
+      }
+      const result = await router.chat({ ...request, chat: question.chat })
+      return result.ok
+        ? { ok: true, reply: result.reply }
+        : { ok: false, reason: result.reason, detail: result.detail }
+    } catch (error) {
+      return { ok: false, reason: 'function_error', detail: (error as Error).message }
+    }
   }
 }

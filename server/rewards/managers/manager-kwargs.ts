@@ -5,6 +5,7 @@ import { dapoManager } from './dapo.ts'
 import { gdpoManager, gdpoOptions, readDimensions } from './gdpo.ts'
 import { DAPO_KWARGS, readOverlongBuffer } from './overlong-buffer.ts'
 import { rateLimitedManager } from './rate-limited.ts'
+import { remoteManager, remoteOptions } from './remote.ts'
 
 /** What a manager made of a batch's kwargs. */
 export type TakenKwargs<Value = unknown> =
@@ -18,6 +19,8 @@ export type TakenKwargs<Value = unknown> =
       own: readonly string[]
       limiter?: { name: string | null; limits: NonNullable<ResolvedReward['limiter']>['limits'] }
       gdpo?: NonNullable<ResolvedReward['gdpo']>
+      /** Of `remote`. */
+      processes?: number
     }
   | { ok: false; message: string; hint: string }
 
@@ -53,6 +56,12 @@ export function takeManagerKwargs<Value>(
         limits: readLimits(limits),
       }))
       return read.ok ? { ok: true, rest, kept: {}, own: LIMITER_KWARGS, limiter: read.value } : read
+    }
+    case remoteManager.name: {
+      const own = Object.keys(remoteOptions.shape)
+      const { mine, rest } = split(kwargs, own)
+      const read = reading(manager, remoteOptions, () => remoteOptions.parse(mine).num_workers)
+      return read.ok ? { ok: true, rest, kept: {}, own, processes: read.value } : read
     }
     default:
       return { ok: true, rest: kwargs, kept: {}, own: [] }

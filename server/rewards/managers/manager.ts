@@ -54,6 +54,8 @@ export interface RewardContext extends RewardTools {
   group: string | undefined
   /** Names the sample within its batch: what the `deterministic` policy goes by. */
   key: string
+  /** As `b12-3`, where it is stored already; the one to blame for what a function does. */
+  sampleId?: string
   priority: number
   /** What the batch's deadline leaves, ms; undefined without one. */
   deadlineMs: number | undefined

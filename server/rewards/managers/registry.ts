@@ -2,22 +2,23 @@ import { RATE_LIMITED_ALIASES } from '../limits/limit-settings.ts'
 import { dapoManager } from './dapo.ts'
 import { gdpoManager } from './gdpo.ts'
 import type { RewardManager } from './manager.ts'
+import { moduleManager } from './module.ts'
 import { naiveManager } from './naive.ts'
 import { rateLimitedManager } from './rate-limited.ts'
+import { remoteManager } from './remote.ts'
 
 const managers = new Map<string, RewardManager>(
-  [naiveManager, dapoManager, gdpoManager, rateLimitedManager].map((manager) => [
-    manager.name,
-    manager,
-  ]),
+  [naiveManager, dapoManager, gdpoManager, rateLimitedManager, remoteManager, moduleManager].map(
+    (manager) => [manager.name, manager],
+  ),
 )
 
 /** Other names for a manager, as upstream accepts them. */
 export const MANAGER_ALIASES: Readonly<Record<string, string>> = RATE_LIMITED_ALIASES
 
-/** The registered reward managers' names. */
+/** The registered reward managers' names; a class of the user's own is named by its path. */
 export function managerNames(): string[] {
-  return [...managers.keys()]
+  return [...managers.keys()].filter((name) => name !== moduleManager.name)
 }
 
 /** A registered manager. Throws for a name that acceptance should have refused. */

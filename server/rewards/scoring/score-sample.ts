@@ -1,4 +1,5 @@
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
+import { scoreByFunction } from './by-function.ts'
 import { scoreByModel } from './by-model.ts'
 import { scoreByParts } from './by-parts.ts'
 import { scoreByRule } from './by-rule.ts'
@@ -28,13 +29,7 @@ async function scoreByKind(sample: RewardSample, context: RewardContext): Promis
       return scoreByService(sample, context)
     case 'combine':
       return scoreByParts(sample, context, scoreSample)
-    default:
-      // Acceptance refuses these in this version.
-      return {
-        ok: false,
-        reason: 'function_error',
-        detail: `a reward of kind ${reward.kind} is not known to this worker`,
-        attempts: null,
-      }
+    case 'function':
+      return scoreByFunction(sample, context)
   }
 }

@@ -1,0 +1,134 @@
+import { RewardOpsError } from '../../errors.ts'
+import type { RewardSpec } from '../../wire/trainer.ts'
+import { suggest } from '../nearest-name.ts'
+import type { FunctionSource } from './function-source.ts'
+import { unpack, type VersionFolders } from './function-versions.ts'
+import { inspectFunction } from './inspect-function.ts'
+import type { FunctionForm, FunctionTarget } from './protocol.ts'
+import { readSource } from './read-source.ts'
+import type { HostSettings } from './start-host.ts'
+
+/** Versions whose exports are remembered, and whose source is. */
+const REMEMBERED = 256
+
+/** A function as it is now: the version that a batch accepted now is scored by. */
+export interface FunctionVersion {
+  hash: string
+  /** As it is stored: relative, with `/`. */
+  path: string
+  form: FunctionForm
+  /** Of a class or object, e.g. `post_process_scores`. */
+  methods: string[]
+}
+
+/** The functions that a reward names, looked at: by `versionKey`. */
+export interface LookedAt {
+  versions: ReadonlyMap<string, FunctionVersion>
+  /** To be stored with the batch. */
+  sources: FunctionSource[]
+}
+
+/** Where a reward's functions are looked for and tried. */
+export interface AcceptedFunctionsOptions
+  extends Pick<VersionFolders, 'versionsDir' | 'functionsDir'> {
+  settings: HostSettings
+}
+
+/** Names a function within a reward. */
+export function versionKey(
+  role: FunctionTarget['role'],
+  path: string,
+  name: string | undefined,
+): string {
+  return JSON.stringify([role, path, name ?? null])
+}
+
+/**
+ * What acceptance makes of the functions a reward names: each is read as it is at this moment, named by its content, and
+ * loaded once in a process of its own to see that it can be called. An edit makes another version, for the next batch.
+ */
+export class AcceptedFunctions {
+  readonly #options: AcceptedFunctionsOptions
+  readonly #inspected = new Map<string, Promise<FunctionVersion>>()
+  readonly #sources = new Map<string, FunctionSource>()
+
+  constructor(options: AcceptedFunctionsOptions) {
+    this.#options = options
+  }
+
+  /** Throws `function_outside_folder`, `invalid_function`. Looks at nothing where a reward names none. */
+  async lookAt(spec: RewardSpec): Promise<LookedAt> {
+    const versions = new Map<string, FunctionVersion>()
+    const sources = new Map<string, FunctionSource>()
+    for (const { at, role, path, name } of functionsIn(spec)) {
+      const key = versionKey(role, path, name)
+      if (versions.has(key)) continue
+      const source = await readSource(at, path, this.#options.functionsDir)
+      sources.set(source.hash, source)
+      versions.set(key, await this.#inspect(at, source, role, name))
+    }
+    return { versions, sources: [...sources.values()] }
+  }
+
+  /** A version that was looked at lately, stored or not. */
+  source(hash: string): FunctionSource | null {
+    return this.#sources.get(hash) ?? null
+  }
+
+  #inspect(
+    at: string,
+    source: FunctionSource,
+    role: FunctionTarget['role'],
+    name: string | undefined,
+  ): Promise<FunctionVersion> {
+    const key = JSON.stringify([source.hash, role, name ?? null])
+    const known = this.#inspected.get(key)
+    if (known) return known
+    const inspecting = this.#load(at, source, role, name)
+    if (this.#inspected.size >= REMEMBERED) this.#inspected.clear()
+    this.#inspected.set(key, inspecting)
+    // What it lacked may be there the next time.
+    inspecting.catch(() => this.#inspected.delete(key))
+    return inspecting
+  }
+
+  async #load(
+    at: string,
+    source: FunctionSource,
+    role: FunctionTarget['role'],
+    name: string | undefined,
+  ): Promise<FunctionVersion> {
+    const { hash, path } = source
+    if (this.#sources.size >= REMEMBERED) this.#sources.clear()
+    this.#sources.set(hash, source)
+    const dir = await unpack(source, this.#options)
+    const target = { key: '', dir, path, name: name ?? null, kwargs: {}, role }
+    const found = await inspectFunction(this.#options.settings, target)
+    if (found.ok) return { hash, path, form: found.form, methods: found.methods }
+    const { message, exports } = found
+    const near = name === undefined || exports.length === 0 ? '' : ` ${suggest(name, exports)}`
+    throw new RewardOpsError('invalid_function', `${at}.path "${path}": ${message}.${near}`, {
+      ...(exports.length > 0
+        ? { hint: `It exports ${exports.join(', ')}: give one of them as ${at}.name.` }
+        : {}),
+    })
+  }
+}
+
+/** Every function of the user's own that a reward names, its manager and the parts of a sum included. */
+function* functionsIn(
+  spec: RewardSpec,
+): Generator<{ at: string; role: FunctionTarget['role']; path: string; name: string | undefined }> {
+  if (typeof spec.manager !== 'string') {
+    const { path, name } = spec.manager
+    yield { at: 'reward.manager', role: 'manager', path, name }
+  }
+  const parts = (spec.combine ?? []).map((part, i) => ({
+    at: `reward.combine[${i}].reward.function`,
+    given: part.reward.function,
+  }))
+  for (const { at, given } of [{ at: 'reward.function', given: spec.function }, ...parts]) {
+    if (given?.path !== undefined)
+      yield { at, role: 'function', path: given.path, name: given.name }
+  }
+}

@@ -1,0 +1,406 @@
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import type { FunctionCall } from './function-call.ts'
+import {
+  type CallEnd,
+  type FromHost,
+  type FunctionTarget,
+  type Mark,
+  readMark,
+  type ToHost,
+} from './protocol.ts'
+import { type HostSettings, startHost } from './start-host.ts'
+
+/** A call in a process. */
+export interface DispatchedCall {
+  id: number
+  call: FunctionCall
+  /** On the clock of `performance.now()`; null: it waits inside. */
+  startedAtMs: number | null
+  /** How long others had held the process up when it began. */
+  heldUpAtStartMs: number
+}
+
+/** Why a process was ended, or ended itself, with calls in it. */
+export interface Incident {
+  reason: 'timeout' | 'function_error'
+  /** For the culprit's failure and the log. */
+  detail: string
+  /** The culprit, as far as one is named. */
+  culprit: DispatchedCall | null
+  /** Whether it is: otherwise it runs alone to be sure. */
+  certain: boolean
+  /** Those that had begun, without a certain culprit. */
+  started: DispatchedCall[]
+  /** Those that had not. */
+  waiting: DispatchedCall[]
+}
+
+/** What a process tells its lane. */
+export interface HostListener {
+  ready(): void
+  /** A call returned a promise. */
+  pending(): void
+  failedToLoad(message: string): void
+  ended(dispatched: DispatchedCall, end: CallEnd): void
+  asked(message: Extract<FromHost, { type: 'ask' }>, dispatched: DispatchedCall | undefined): void
+  said(
+    level: 'debug' | 'info' | 'warn' | 'error',
+    message: string,
+    fields: object | null,
+    sampleId: string | null,
+  ): void
+  /** It is gone. Not told of one that was ended while it had nothing to do. */
+  gone(incident: Incident): void
+}
+
+/**
+ * A call is over its time only so long after it: its end may be on its way, and that another call holds its process up,
+ * which is none of its doing, is known after a quarter of a second.
+ */
+const GRACE_MS = 300
+/** Time for a module to load and an object to be made, `init` included. */
+const LOAD_MS = 30_000
+/** What a cancelled call may go on holding its process up. */
+const ABANDONED_MS = 1_000
+/** Calls given up whose promises never settled, after which a process is not used further. */
+const MAX_ABANDONED = 256
+/** The watchdog writes nothing while all is well; a process whose calls are so long overdue is dead all the same. */
+const SILENT_MS = 30_000
+/** What was written just before the end may still be read for so long after it. */
+const LAST_WORDS_MS = 500
+const MAX_LINE_CHARS = 4_000
+
+/**
+ * One child process, seen from the worker: what is inside, since when, and who holds it up.
+ *
+ *   loading ──loaded──▶ ready ──nothing inside for long, or spent──▶ ended
+ *                         │ over time, over memory, or gone by itself: an incident, with a culprit or suspects
+ */
+export class FunctionHost {
+  readonly calls = new Map<number, DispatchedCall>()
+  /** 0 to 1: the part of its loop's time in which it is busy. */
+  busy = 0
+  idleSinceMs = performance.now()
+  /** Ready for calls. */
+  ready = false
+  /** Takes no more. */
+  retiring = false
+  readonly #child: ChildProcess
+  readonly #listener: HostListener
+  readonly #startedAtMs = performance.now()
+  /** Calls given up that have not come to an end: id → sample. */
+  readonly #abandoned = new Map<number, string>()
+  /** Since when the process has not answered, and the call that holds it up (0: nobody could be named). */
+  #heldUp: { sinceMs: number; id: number } | null = null
+  #heldUpTotalMs = 0
+  /** The call whose code is on the stack since it began. */
+  #onStack: number | null = null
+  #gone = false
+  /** Why we ended it: what the lane is told. */
+  #verdict: Pick<Incident, 'reason' | 'detail' | 'culprit' | 'certain'> | null = null
+  #exit: { code: number; id: number } | null = null
+  #lastError = ''
+  static #nextId = 1
+
+  constructor(settings: HostSettings, target: FunctionTarget | null, listener: HostListener) {
+    this.#listener = listener
+    const { child, marks } = startHost(settings)
+    this.#child = child
+    child.on('message', (message) => this.#onMessage(message as FromHost))
+    // A write to a process that just ended; its end is told by `exit`.
+    child.on('error', () => {})
+    const read = (stream: Readable, onLine: (line: string) => void) => {
+      createInterface({ input: stream }).on('line', onLine)
+      stream.on('error', () => {})
+    }
+    read(marks, (line) => {
+      const mark = readMark(line)
+      if (mark) this.#onMark(mark)
+    })
+    read(child.stdout as Readable, (line) => this.#said('info', line))
+    read(child.stderr as Readable, (line) => {
+      if (/^FATAL ERROR|heap out of memory/.test(line)) this.#lastError = line
+      this.#said('warn', line)
+    })
+    child.once('exit', (code, signal) => {
+      const said = once(child, 'close').catch(() => {})
+      // Something the function started may hold the pipes open.
+      const late = new Promise((resolve) => setTimeout(resolve, LAST_WORDS_MS).unref())
+      void Promise.race([said, late]).then(() => this.#onGone(code, signal))
+    })
+    if (target === null) {
+      this.ready = true
+      queueMicrotask(() => listener.ready())
+    } else this.#send({ type: 'load', target })
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid
+  }
+
+  /** A call holds it up, for so long by now, ms. */
+  get heldUpMs(): number {
+    return this.#heldUp === null ? 0 : performance.now() - this.#heldUp.sinceMs
+  }
+
+  /** What it is for was given to it. */
+  dispatch(call: FunctionCall, target: string | null, rewardRouterAddress: string | null): void {
+    const id = FunctionHost.#nextId++
+    this.calls.set(id, { id, call, startedAtMs: null, heldUpAtStartMs: 0 })
+    const { sampleId, run } = call.options
+    const about = { sampleId, run, rewardRouterAddress }
+    this.#send({ type: 'call', id, target, work: call.work, about })
+  }
+
+  answer(message: Extract<ToHost, { type: 'answer' }>): void {
+    this.#send(message)
+  }
+
+  /** Nobody waits for a call any more: it is told so, and its end is not heard. */
+  abandon(call: FunctionCall, why: string): void {
+    for (const dispatched of this.calls.values()) {
+      if (dispatched.call !== call) continue
+      this.#abandon(dispatched, why)
+      return
+    }
+  }
+
+  /** Those that wait inside a process that is held up; they are forgotten here, to be dispatched elsewhere. */
+  takeBackWaiting(): FunctionCall[] {
+    const back: FunctionCall[] = []
+    for (const { id, call, startedAtMs } of this.calls.values()) {
+      if (startedAtMs !== null) continue
+      this.calls.delete(id)
+      this.#send({ type: 'abort', id, why: 'scored elsewhere' })
+      back.push(call)
+    }
+    return back
+  }
+
+  /** Ends it, whatever is in it. */
+  end(): void {
+    this.retiring = true
+    this.#child.kill('SIGKILL')
+  }
+
+  /** Looks whether anything in it is over its time; to be called every tenth of a second. */
+  check(): void {
+    if (this.#gone || this.#verdict !== null) return
+    const now = performance.now()
+    if (!this.ready) {
+      if (now - this.#startedAtMs > LOAD_MS) {
+        this.#listener.failedToLoad(`it was not loaded within ${LOAD_MS / 1_000} s`)
+        this.end()
+      }
+      return
+    }
+    const holder = this.#holder()
+    if (holder !== null && this.#abandoned.has(holder)) {
+      // Its time is over already, or its batch.
+      if (this.heldUpMs > ABANDONED_MS) this.#endFor(null, true, 'timeout', this.#goesOn(holder))
+      return
+    }
+    let longestMs = 0
+    for (const dispatched of this.calls.values()) {
+      if (dispatched.startedAtMs === null) continue
+      const { timeoutMs } = dispatched.call.options
+      const holds = dispatched.id === holder
+      const tookMs = now - dispatched.startedAtMs - (holds ? 0 : this.#heldUpSince(dispatched, now))
+      longestMs = Math.max(longestMs, now - dispatched.startedAtMs - timeoutMs)
+      if (tookMs <= timeoutMs + GRACE_MS) continue
+      if (holds || dispatched.id === this.#onStack) {
+        this.#endFor(dispatched, true, 'timeout', over(dispatched))
+      } else if (this.#heldUp === null) {
+        const detail = `${dispatched.call.options.sampleId}: ${over(dispatched)}`
+        this.#abandon(dispatched, over(dispatched))
+        dispatched.call.settle({ ok: false, reason: 'timeout', detail })
+      }
+      if (this.#verdict !== null) return
+    }
+    if (holder === 0) {
+      let patienceMs = Number.POSITIVE_INFINITY
+      for (const { call } of this.calls.values()) {
+        patienceMs = Math.min(patienceMs, call.options.timeoutMs)
+      }
+      if (this.heldUpMs > patienceMs) {
+        this.#endFor(null, false, 'timeout', `its process was held up for ${patienceMs} ms`)
+      }
+    } else if (longestMs > SILENT_MS && this.#heldUp === null) {
+      this.#endFor(null, false, 'timeout', 'its process did not answer')
+    }
+  }
+
+  /** The call that holds the process up; 0: one that nobody could name; null: none does. */
+  #holder(): number | null {
+    return this.#heldUp === null ? null : this.#heldUp.id
+  }
+
+  /** How long others have held the process up since a call began. */
+  #heldUpSince(dispatched: DispatchedCall, now: number): number {
+    const nowHeld = this.#heldUp === null ? 0 : now - this.#heldUp.sinceMs
+    return Math.max(0, this.#heldUpTotalMs + nowHeld - dispatched.heldUpAtStartMs)
+  }
+
+  #abandon(dispatched: DispatchedCall, why: string): void {
+    const { id, call } = dispatched
+    this.calls.delete(id)
+    this.#abandoned.set(id, call.options.sampleId)
+    this.#send({ type: 'abort', id, why })
+    if (this.#abandoned.size > MAX_ABANDONED) this.retiring = true
+    if (this.calls.size === 0) this.idleSinceMs = performance.now()
+  }
+
+  #endFor(
+    culprit: DispatchedCall | null,
+    certain: boolean,
+    reason: Incident['reason'],
+    detail: string,
+  ): void {
+    this.#verdict = { culprit, certain, reason, detail }
+    this.end()
+  }
+
+  #goesOn(id: number): string {
+    return `${this.#abandoned.get(id)} went on computing after its end`
+  }
+
+  #send(message: ToHost): void {
+    if (!this.#gone && this.#child.connected) this.#child.send(message, () => {})
+  }
+
+  #said(level: 'info' | 'warn', line: string): void {
+    if (line.trim() === '') return
+    this.#listener.said(level, line.slice(0, MAX_LINE_CHARS), null, null)
+  }
+
+  #onMessage(message: FromHost): void {
+    switch (message.type) {
+      case 'loaded':
+        if (message.error === null) {
+          this.ready = true
+          this.idleSinceMs = performance.now()
+          this.#listener.ready()
+        } else {
+          this.#listener.failedToLoad(message.error)
+          this.end()
+        }
+        break
+      case 'end':
+        this.#onEnd(message)
+        break
+      case 'ask':
+        this.#listener.asked(message, this.calls.get(message.call))
+        break
+      case 'log': {
+        const { level, message: text, fields, call } = message
+        const sampleId = this.calls.get(call)?.call.options.sampleId ?? this.#abandoned.get(call)
+        this.#listener.said(level, text.slice(0, MAX_LINE_CHARS), fields, sampleId ?? null)
+        break
+      }
+      case 'load-average':
+        this.busy = message.busy
+        break
+      case 'spent':
+        this.retiring = true
+        this.#said('warn', message.why)
+        break
+      case 'inspected':
+        break
+    }
+  }
+
+  #onEnd(message: CallEnd): void {
+    this.#abandoned.delete(message.id)
+    if (this.#onStack === message.id) this.#onStack = null
+    const dispatched = this.calls.get(message.id)
+    if (dispatched === undefined) return
+    this.calls.delete(message.id)
+    if (this.calls.size === 0) {
+      this.idleSinceMs = performance.now()
+      this.busy = 0
+    }
+    this.#listener.ended(dispatched, message)
+  }
+
+  #onMark(mark: Mark): void {
+    const now = performance.now()
+    switch (mark.kind) {
+      case 'S': {
+        this.#onStack = mark.id
+        const dispatched = this.calls.get(mark.id)
+        if (dispatched === undefined) return
+        dispatched.startedAtMs = now
+        dispatched.heldUpAtStartMs = this.#heldUpTotalMs
+        return
+      }
+      case 'R': {
+        if (this.#onStack === mark.id) this.#onStack = null
+        const dispatched = this.calls.get(mark.id)
+        if (dispatched) this.#listener.pending()
+        return
+      }
+      case 'B':
+        // It is still the one that was seen first.
+        this.#heldUp = { sinceMs: this.#heldUp?.sinceMs ?? now - mark.ms, id: mark.id }
+        return
+      case 'U':
+        if (this.#heldUp !== null) this.#heldUpTotalMs += now - this.#heldUp.sinceMs
+        this.#heldUp = null
+        return
+      case 'M': {
+        if (this.#verdict !== null) return
+        const mb = Math.round(mark.bytes / 2 ** 20)
+        const detail = `its process took ${mb} MB, over its limit`
+        // Others may hold what this one was seen to add to, unless nobody else is there.
+        this.#endFor(this.calls.get(mark.id) ?? null, false, 'function_error', detail)
+        return
+      }
+      case 'X':
+        this.#exit = { code: mark.code, id: mark.id }
+        return
+    }
+  }
+
+  #onGone(code: number | null, signal: NodeJS.Signals | null): void {
+    if (this.#gone) return
+    this.#gone = true
+    const { culprit, certain, reason, detail } = this.#verdict ?? this.#byItself(code, signal)
+    const inside = [...this.calls.values()].filter((one) => one !== culprit || !certain)
+    this.calls.clear()
+    this.#listener.gone({
+      reason,
+      detail,
+      culprit,
+      certain,
+      started: inside.filter((one) => one.startedAtMs !== null),
+      waiting: inside.filter((one) => one.startedAtMs === null),
+    })
+  }
+
+  /** It ended without us. */
+  #byItself(
+    code: number | null,
+    signal: NodeJS.Signals | null,
+  ): Pick<Incident, 'reason' | 'detail' | 'culprit' | 'certain'> {
+    const reason = 'function_error'
+    if (this.#exit !== null) {
+      const culprit = this.calls.get(this.#exit.id) ?? null
+      const detail = `it ended its process with code ${this.#exit.code}`
+      // Of one that has its end already: nobody in it is at fault.
+      return { reason, detail, culprit, certain: this.#exit.id > 0 }
+    }
+    const how = signal === null ? `code ${code}` : signal
+    const heap = this.#lastError === '' ? '' : `: ${this.#lastError}`
+    const detail = `its process ended with ${how}${heap}`
+    // Its code was running at that moment; the memory it ran out of may be another's, though.
+    const culprit = this.calls.get(this.#onStack ?? 0) ?? null
+    return { reason, detail, culprit, certain: false }
+  }
+}
+
+function over({ call }: DispatchedCall): string {
+  return `not done within ${call.options.timeoutMs} ms`
+}

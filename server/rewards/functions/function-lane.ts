@@ -1,0 +1,348 @@
+import type { FunctionCall } from './function-call.ts'
+import {
+  type DispatchedCall,
+  FunctionHost,
+  type HostListener,
+  type Incident,
+} from './function-host.ts'
+import type { CallEnd, FunctionTarget, RouterAnswer, RouterQuestion } from './protocol.ts'
+import type { HostSettings } from './start-host.ts'
+
+/** Calls of a function that returns promises, side by side in one process. */
+export const ASYNC_CALLS = 4_096
+/** A process holds what it computes in this time, so that another worker takes the rest: late binding. */
+const AHEAD_MS = 150
+const SYNC_CALLS = 64
+/** A loop that is busy for so much of its time computes rather than waits. */
+const COMPUTING = 0.85
+/** A process held up for this long gives back what waits inside. */
+const TAKE_BACK_MS = 1_000
+/** With nothing to do, all processes but one end after this long, and the last one. */
+const IDLE_MS = 10_000
+const LAST_IDLE_MS = 60_000
+/** Suspects run alone in so many processes at once. */
+const ALONE_AT_ONCE = 2
+/** Beyond so many suspects they are halved rather than run one by one: sixteen groups at a time. */
+const GROUPS = 16
+const MAX_ALONE = 64
+/** A module that could not be loaded is tried again after this long: what it needs may be there by then. */
+const FAILED_FOR_MS = 5_000
+
+/** What a lane needs of its pool. */
+export interface LaneSurroundings {
+  settings: HostSettings
+  /** Whether one more process may be started beside those there are. */
+  mayStart(): boolean
+  /** It can make use of more calls than before. */
+  onRoom(): void
+  rewardRouterAddress: string | null
+  answer(question: RouterQuestion, call: FunctionCall): Promise<RouterAnswer>
+  log(level: 'debug' | 'info' | 'warn' | 'error', fields: object, message: string): void
+}
+
+/** What it runs. */
+export interface LaneOptions {
+  /** For the log. */
+  name: string
+  /** Null: built-in rules. */
+  target: FunctionTarget | null
+  /** Processes of its own that take one call at a time; null: shared ones, found out. */
+  processes: number | null
+}
+
+/**
+ * The calls of one version of a function, and the processes that run them. A process takes one call until it is known
+ * what the function does: one that returns promises gets thousands, one that computes what it can do in 150 ms, and more
+ * processes. What was in a process that had to be ended is called again elsewhere, all but the culprit; where that is not
+ * known for certain, suspects run alone.
+ */
+export class FunctionLane {
+  readonly #options: LaneOptions
+  readonly #around: LaneSurroundings
+  readonly #waiting: FunctionCall[] = []
+  readonly #hosts = new Set<FunctionHost>()
+  /** Suspects: each list runs in a process with nothing else. */
+  readonly #suspects: FunctionCall[][] = []
+  readonly #alone = new Set<FunctionHost>()
+  /** Null until a call has returned. */
+  #sync: boolean | null = null
+  /** Of the time until a call returns, smoothed. */
+  #busyMs = 0
+  #failed: { message: string; untilMs: number } | null = null
+  #usedAtMs = performance.now()
+
+  constructor(options: LaneOptions, around: LaneSurroundings) {
+    this.#options = options
+    this.#around = around
+  }
+
+  /** Shared processes that there are. */
+  get processes(): number {
+    return this.#hosts.size
+  }
+
+  /** Process ids, those of suspects included. */
+  get pids(): number[] {
+    return [...this.#hosts, ...this.#alone].flatMap(({ pid }) => (pid === undefined ? [] : [pid]))
+  }
+
+  /** Calls that wait or are inside. */
+  get held(): number {
+    let n = this.#waiting.length + this.#suspects.flat().length
+    for (const host of [...this.#hosts, ...this.#alone]) n += host.calls.size
+    return n
+  }
+
+  /** Calls it can make use of now. */
+  get room(): number {
+    if (this.#options.processes !== null) return 2 * this.#options.processes
+    return Math.max(1, this.#hosts.size) * this.#window(this.#busiest())
+  }
+
+  /** It was not used for so long that it may be forgotten. */
+  get isOver(): boolean {
+    return (
+      this.held === 0 &&
+      this.#hosts.size === 0 &&
+      this.#alone.size === 0 &&
+      performance.now() - this.#usedAtMs > FAILED_FOR_MS
+    )
+  }
+
+  add(call: FunctionCall): void {
+    this.#usedAtMs = performance.now()
+    this.#waiting.push(call)
+    this.dispatch()
+  }
+
+  /** Its caller has gone: it is not called, or what it does is of no use. */
+  cancel(call: FunctionCall): void {
+    const at = this.#waiting.indexOf(call)
+    if (at >= 0) this.#waiting.splice(at, 1)
+    for (const host of [...this.#hosts, ...this.#alone]) host.abandon(call, 'nobody waits for it')
+  }
+
+  /** Every tenth of a second. */
+  tick(): void {
+    for (const host of [...this.#hosts, ...this.#alone]) {
+      host.check()
+      if (host.heldUpMs > TAKE_BACK_MS && this.#hosts.has(host)) {
+        this.#waiting.unshift(...host.takeBackWaiting())
+      }
+      this.#endIfIdle(host)
+    }
+    this.dispatch()
+  }
+
+  end(): void {
+    for (const host of [...this.#hosts, ...this.#alone]) host.end()
+  }
+
+  /** Gives waiting calls to processes, and starts one where that helps. */
+  dispatch(): void {
+    this.#runSuspects()
+    if (this.#failed !== null) {
+      if (performance.now() < this.#failed.untilMs) {
+        const detail = this.#failed.message
+        for (const call of this.#waiting.splice(0)) {
+          call.settle({ ok: false, reason: 'function_error', detail })
+        }
+        return
+      }
+      this.#failed = null
+    }
+    while (this.#waiting.length > 0) {
+      const host = this.#freest()
+      if (host === null) break
+      const call = this.#waiting.shift() as FunctionCall
+      if (!call.settled) this.#give(host, call)
+    }
+    if (this.#waiting.length > 0 && this.#wantsAnother()) this.#start(this.#hosts)
+  }
+
+  #give(host: FunctionHost, call: FunctionCall): void {
+    host.dispatch(call, this.#options.target?.key ?? null, this.#around.rewardRouterAddress)
+  }
+
+  #freest(): FunctionHost | null {
+    let best: FunctionHost | null = null
+    for (const host of this.#hosts) {
+      if (!host.ready || host.retiring || host.heldUpMs > 0) continue
+      if (host.calls.size >= this.#window(host.busy)) continue
+      if (best === null || host.calls.size < best.calls.size) best = host
+    }
+    return best
+  }
+
+  /** Calls a process may hold now. */
+  #window(busy: number): number {
+    if (this.#options.processes !== null || this.#sync === null) return 1
+    const computed = Math.ceil(AHEAD_MS / Math.max(this.#busyMs, 0.01))
+    if (this.#sync) return Math.min(SYNC_CALLS, computed)
+    // What it does after its first `await` was not measured: a loop with no time left is.
+    return busy > COMPUTING ? Math.min(ASYNC_CALLS, Math.max(SYNC_CALLS, computed)) : ASYNC_CALLS
+  }
+
+  #busiest(): number {
+    let busy = 0
+    for (const host of this.#hosts) busy = Math.max(busy, host.busy)
+    return busy
+  }
+
+  #wantsAnother(): boolean {
+    const hosts = [...this.#hosts]
+    if (hosts.some((host) => !host.ready && !host.retiring)) return false
+    if (hosts.every((host) => host.retiring)) return true
+    const { processes } = this.#options
+    if (processes !== null) return hosts.length < processes
+    const usable = hosts.filter((host) => !host.retiring && host.heldUpMs === 0)
+    const computing = this.#sync === true || usable.every((host) => host.busy > COMPUTING)
+    // What is done in a moment is done before another process has started.
+    const backlogMs = this.#sync === true ? this.#waiting.length * this.#busyMs : AHEAD_MS
+    if (usable.length > 0 && (!computing || backlogMs < AHEAD_MS)) return false
+    return this.#around.mayStart()
+  }
+
+  #start(into: Set<FunctionHost>, onReady?: (host: FunctionHost) => void): void {
+    let told = false
+    const listener: HostListener = {
+      ready: () => (onReady ? onReady(host) : this.dispatch()),
+      failedToLoad: (message) => {
+        told = true
+        this.#onFailedToLoad(message)
+      },
+      pending: () => this.#learnt(),
+      ended: (dispatched, end) => this.#onEnded(host, dispatched, end),
+      asked: (message, dispatched) => {
+        if (dispatched === undefined) return
+        void this.#around
+          .answer(message.question, dispatched.call)
+          .then((answer) => host.answer({ type: 'answer', request: message.request, answer }))
+      },
+      said: (level, message, fields, sampleId) => {
+        const about = { function: this.#options.name, ...(sampleId === null ? {} : { sampleId }) }
+        this.#around.log(level, { ...fields, ...about }, message)
+      },
+      gone: (incident) => {
+        const alone = this.#alone.has(host)
+        into.delete(host)
+        if (!host.ready && !told) this.#onFailedToLoad(`while it was loaded, ${incident.detail}`)
+        this.#onGone(host, incident, alone)
+      },
+    }
+    const { settings } = this.#around
+    const host = new FunctionHost(settings, this.#options.target, listener)
+    into.add(host)
+  }
+
+  #onFailedToLoad(message: string): void {
+    const detail = `${this.#options.name} could not be loaded: ${message}`
+    this.#failed = { message: detail, untilMs: performance.now() + FAILED_FOR_MS }
+    this.#waiting.push(...this.#suspects.splice(0).flat())
+    this.dispatch()
+  }
+
+  #onEnded(host: FunctionHost, { call }: DispatchedCall, { sync, busyMs, end }: CallEnd): void {
+    // One in thirty counts: a function that seldom has to wait is not taken for one that never does.
+    this.#busyMs += (this.#sync === null ? 1 : 0.1) * (busyMs - this.#busyMs)
+    this.#sync = this.#sync === null ? sync : this.#sync && sync
+    this.#usedAtMs = performance.now()
+    call.settle(end)
+    if (this.#alone.has(host)) {
+      if (host.calls.size === 0) this.#nextAlone(host)
+    } else this.dispatch()
+  }
+
+  /** A call that was dispatched as the first of its function returned a promise: others need not wait for its end. */
+  #learnt(): void {
+    if (this.#sync !== null) return
+    this.#sync = false
+    this.#around.onRoom()
+    this.dispatch()
+  }
+
+  #endIfIdle(host: FunctionHost): void {
+    if (host.calls.size > 0 || !host.ready || this.#alone.has(host)) return
+    const idleMs = performance.now() - host.idleSinceMs
+    if (host.retiring || idleMs > (this.#hosts.size > 1 ? IDLE_MS : LAST_IDLE_MS)) {
+      this.#hosts.delete(host)
+      host.end()
+    }
+  }
+
+  #onGone(host: FunctionHost, incident: Incident, alone: boolean): void {
+    const { culprit, certain, detail, reason } = incident
+    const started = incident.started.map(({ call }) => call)
+    const waiting = incident.waiting.map(({ call }) => call)
+    if (culprit === null && started.length + waiting.length === 0) {
+      this.dispatch()
+      return
+    }
+    const suspect = culprit?.call ?? null
+    // In a process that others used before, it may be what they left behind.
+    const only = alone && started.length === 1 ? (started[0] as FunctionCall) : null
+    const guilty = certain ? suspect : only
+    this.#around.log(
+      'warn',
+      {
+        function: this.#options.name,
+        pid: host.pid,
+        sampleId: (guilty ?? suspect)?.options.sampleId,
+        again: started.length + waiting.length - (certain || only === null ? 0 : 1),
+      },
+      `a process of reward functions was ended: ${detail}`,
+    )
+    this.#waiting.unshift(...waiting)
+    if (guilty !== null) {
+      guilty.settle({ ok: false, reason, detail: `${guilty.options.sampleId}: ${detail}` })
+      if (guilty !== only) this.#waiting.unshift(...started)
+    } else if (certain) this.#waiting.unshift(...started)
+    else this.#divide(started, suspect)
+    this.dispatch()
+  }
+
+  /** Whose fault it was is not known: one that is suspected runs alone first, and all of them at the second time. */
+  #divide(started: FunctionCall[], suspect: FunctionCall | null): void {
+    for (const call of started) call.incidents++
+    if (suspect !== null && suspect.incidents === 1) {
+      this.#suspects.push([suspect])
+      const others = started.filter((call) => call !== suspect)
+      const again = others.filter((call) => call.incidents < 2)
+      this.#waiting.unshift(...again)
+      this.#suspects.push(...groupsOf(others.filter((call) => call.incidents >= 2)))
+      return
+    }
+    this.#suspects.push(...groupsOf(started))
+  }
+
+  #runSuspects(): void {
+    while (this.#suspects.length > 0 && this.#alone.size < ALONE_AT_ONCE) {
+      const before = this.#alone.size
+      this.#start(this.#alone, (host) => this.#nextAlone(host))
+      if (this.#alone.size === before) return
+      if (this.#alone.size >= this.#suspects.length) return
+    }
+  }
+
+  /** A process that the last suspects left as it was takes the next ones. */
+  #nextAlone(host: FunctionHost): void {
+    const next = host.retiring ? undefined : this.#suspects.shift()
+    if (next === undefined) {
+      this.#alone.delete(host)
+      host.end()
+      this.dispatch()
+      return
+    }
+    const calls = next.filter((call) => !call.settled)
+    if (calls.length === 0) this.#nextAlone(host)
+    else for (const call of calls) this.#give(host, call)
+  }
+}
+
+/** Few run one by one; of many, a sixteenth at a time. */
+function groupsOf(suspects: FunctionCall[]): FunctionCall[][] {
+  const size = suspects.length <= MAX_ALONE ? 1 : Math.ceil(suspects.length / GROUPS)
+  const groups: FunctionCall[][] = []
+  for (let at = 0; at < suspects.length; at += size) groups.push(suspects.slice(at, at + size))
+  return groups
+}

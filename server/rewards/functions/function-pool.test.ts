@@ -1,0 +1,272 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { waitFor } from '../../testing/wait-for.ts'
+import type { FunctionRef } from '../../wire/resolved-reward.ts'
+import type { RewardOutcome } from '../managers/manager.ts'
+import type { FunctionPoolOptions } from './function-pool.ts'
+import { lives, sampleOf, type TestPool, testPool } from './testing/test-pool.ts'
+
+let made: TestPool[] = []
+afterEach(async () => {
+  for (const one of made) await one.close()
+  made = []
+})
+
+function pool(given: Partial<FunctionPoolOptions> = {}): TestPool {
+  const one = testPool(given)
+  made.push(one)
+  return one
+}
+
+const options = (index: number, timeoutMs = 20_000) => ({
+  timeoutMs,
+  signal: undefined,
+  run: 'a run',
+  sampleId: `b1-${index}`,
+})
+
+function scoreAll(
+  { pool }: TestPool,
+  ref: FunctionRef,
+  solutions: string[],
+  timeoutMs?: number,
+): Promise<RewardOutcome[]> {
+  return Promise.all(
+    solutions.map((text, i) => pool.score(ref, sampleOf(text), {}, options(i, timeoutMs))),
+  )
+}
+
+const scoreOf = async (one: TestPool, text: string, fields: Partial<FunctionRef> = {}) =>
+  one.pool.score(one.ref(text, fields), sampleOf('four'), {}, options(0))
+
+describe('what a function may be', () => {
+  test.each([
+    ['a default export', 'export default ({ solutionStr }) => solutionStr.length', 4],
+    ['upstream’s name', 'export const compute_score = ({ solution_str: s }) => s.length', 4],
+    ['an async one', 'export const computeScore = async (i) => i.response_length', 3],
+    [
+      'types',
+      'interface In { ground_truth: string }\nexport default (i: In): number => Number(i.ground_truth)',
+      42,
+    ],
+    [
+      'an object with a method',
+      'export default { offset: 1, computeScore(i) { return i.solutionStr.length + this.offset } }',
+      5,
+    ],
+    [
+      'a class, made with its kwargs, and initialised',
+      `export default class {
+        constructor(kwargs) { this.by = kwargs.by }
+        async init() { this.more = 0.5 }
+        compute_score(i) { return i.solutionStr.length * this.by + this.more }
+      }`,
+      8.5,
+    ],
+    ['a thenable', 'export default () => ({ then: (done) => done(0.25) })', 0.25],
+    ['a boolean', 'export default () => true', 1],
+  ])('%s', async (_, text, score) => {
+    expect(await scoreOf(pool(), text, { kwargs: { by: 2 } })).toMatchObject({ ok: true, score })
+  })
+
+  test('by name, with kwargs beside the sample’s fields', async () => {
+    const one = pool()
+    const text = `export const first = () => 1
+      export async function second({ bonus, data_source, groundTruth }, { run, sampleId }) {
+        return { score: bonus, data_source, groundTruth, run, sampleId }
+      }`
+    const ref = one.ref(text, { name: 'second', kwargs: { bonus: 7 } })
+    expect(await one.pool.score(ref, sampleOf('x'), { bonus: 1 }, options(3))).toEqual({
+      ok: true,
+      score: 7,
+      extra: { score: 7, data_source: 'mine', groundTruth: '42', run: 'a run', sampleId: 'b1-3' },
+      attempts: null,
+    })
+  })
+
+  test('CommonJS, and what it requires from its folder', async () => {
+    const one = pool()
+    const ref = one.ref('module.exports = { compute_score: require("./lib/two.cjs").two }', {
+      path: 'reward.cjs',
+      files: { 'lib/two.cjs': 'exports.two = () => 2' },
+    })
+    expect(await one.pool.score(ref, sampleOf('x'), {}, options(0))).toMatchObject({ score: 2 })
+  })
+})
+
+describe('what a function may give', () => {
+  test.each([
+    ['0.5', { ok: true, score: 0.5, extra: { acc: 0.5 } }],
+    ['({ score: 1, pred: "4" })', { ok: true, score: 1, extra: { score: 1, pred: '4' } }],
+    [
+      '[0.5, "the prompt", "because"]',
+      { ok: true, score: 0.5, extra: { acc: 0.5, prompt: 'the prompt', explanation: 'because' } },
+    ],
+    ['({ reward_score: 2, reward_extra_info: { a: 1 } })', { ok: true, score: 2, extra: { a: 1 } }],
+    ['NaN', { ok: false, reason: 'non_finite' }],
+    ['({ score: Infinity })', { ok: false, reason: 'non_finite' }],
+    ['undefined', { ok: false, reason: 'function_error', detail: /returned nothing/ }],
+    ['"0.5"', { ok: false, reason: 'function_error', detail: /the text "0.5"/ }],
+    ['({ acc: 1 })', { ok: false, reason: 'function_error', detail: /an object with acc/ }],
+    ['[]', { ok: false, reason: 'function_error', detail: /a list of 0/ }],
+    ['({ score: 1, big: 10n })', { ok: false, reason: 'function_error', detail: /as JSON/ }],
+  ])('%s', async (value, expected) => {
+    const outcome = await scoreOf(pool(), `export default async () => ${value}`)
+    const { detail, ...rest } = expected as { detail?: RegExp }
+    expect(outcome).toMatchObject(rest)
+    if (detail) expect((outcome as { detail: string }).detail).toMatch(detail)
+  })
+
+  test('an error is its sample’s failure, with the place in the user’s file', async () => {
+    const text = `import { deep } from './lib/deep.ts'
+      export default (i) => (i.solutionStr === 'bad' ? deep(i) : 1)`
+    const one = pool()
+    const ref = one.ref(text, {
+      files: {
+        'lib/deep.ts': '\nexport const deep = (i: any) => { throw new Error("no such key") }',
+      },
+    })
+    const [good, bad] = await scoreAll(one, ref, ['good', 'bad'])
+    expect(good).toMatchObject({ ok: true, score: 1 })
+    expect(bad).toMatchObject({ ok: false, reason: 'function_error' })
+    expect((bad as { detail: string }).detail).toMatch(/no such key \(lib\/deep\.ts:2:\d+\)/)
+  })
+
+  test('a module that cannot be loaded fails its samples and says why', async () => {
+    const outcome = await scoreOf(pool(), 'export default () => {')
+    expect(outcome).toMatchObject({ ok: false, reason: 'function_error' })
+    expect((outcome as { detail: string }).detail).toContain('reward.ts could not be loaded')
+  })
+})
+
+describe('a function that brings its process down', () => {
+  /** What each sample says is done by it; the others take a moment, before and after an await. */
+  const TEXT = `
+    const sleep = (ms) => new Promise((done) => setTimeout(done, ms))
+    const hold = []
+    export default async ({ solutionStr: what }) => {
+      if (what === 'loop') for (;;) {}
+      await sleep(50)
+      if (what === 'async loop') for (;;) {}
+      if (what === 'regex') return /^(a+)+$/.test('a'.repeat(40) + 'b') ? 1 : 0
+      if (what === 'memory') for (;;) hold.push(Buffer.alloc(16 << 20, 1))
+      if (what === 'slow memory') for (;;) { hold.push(Buffer.alloc(16 << 20, 1)); await sleep(1) }
+      if (what === 'heap') for (const list = []; ; ) list.push({ a: list.length })
+      if (what === 'exit') process.exit(3)
+      if (what === 'abort') process.abort()
+      if (what === 'kill') process.kill(process.pid, 'SIGKILL')
+      if (what === 'throw') { setTimeout(() => { throw new Error('much later') }, 20); await sleep(60_000) }
+      if (what === 'never') await new Promise(() => {})
+      await sleep(100)
+      return what.length
+    }`
+
+  test.each([
+    ['loop', 'timeout', /not done within 1500 ms/],
+    ['async loop', 'timeout', /not done within 1500 ms/],
+    ['regex', 'timeout', /not done within 1500 ms/],
+    ['memory', 'function_error', /\d+ MB, over its limit/],
+    ['slow memory', 'function_error', /\d+ MB, over its limit/],
+    ['heap', 'function_error', /heap out of memory|over its limit/],
+    ['exit', 'function_error', /ended its process with code 3/],
+    ['abort', 'function_error', /ended its process with code 134/],
+    ['kill', 'function_error', /ended with SIGKILL/],
+    ['throw', 'function_error', /uncaught: much later/],
+  ])(
+    '%s: it alone fails, its siblings are scored, the process is gone',
+    async (what, reason, detail) => {
+      const one = pool()
+      const ref = one.ref(TEXT)
+      // A process that has scored before.
+      await scoreAll(one, ref, ['first'])
+      const [pid] = one.pool.pids as [number]
+      const outcomes = await scoreAll(
+        one,
+        ref,
+        Array.from({ length: 64 }, (_, i) => (i === 37 ? what : 'fine')),
+        what.includes('loop') || what === 'regex' ? 1_500 : 20_000,
+      )
+      const failed = outcomes.flatMap((outcome, i) => (outcome.ok ? [] : [{ i, ...outcome }]))
+      expect(failed).toMatchObject([{ i: 37, reason }])
+      expect(failed[0]?.detail).toMatch(detail)
+      expect(outcomes.filter((outcome) => outcome.ok && outcome.score === 4)).toHaveLength(63)
+      await waitFor('the process to be gone', () => !lives(pid))
+      if (what !== 'throw') {
+        expect(failed[0]?.detail).toContain('b1-37')
+        expect(one.lines.some(({ fields }) => fields.sampleId === 'b1-37')).toBe(true)
+      }
+    },
+  )
+
+  test('one that never settles is over its time alone; the process goes on', async () => {
+    const one = pool()
+    const ref = one.ref(TEXT)
+    await scoreAll(one, ref, ['first'])
+    const before = one.pool.pids
+    const outcomes = await scoreAll(one, ref, ['never', 'fine', 'fine'], 1_000)
+    expect(outcomes).toMatchObject([{ reason: 'timeout' }, { ok: true }, { ok: true }])
+    expect(one.pool.pids).toEqual(before)
+  })
+
+  test('another function’s samples are not touched', async () => {
+    const one = pool()
+    const bad = scoreAll(one, one.ref(TEXT), ['loop', 'fine'], 1_500)
+    const other = one.ref('export default async () => 9')
+    await scoreAll(one, other, ['x'])
+    const pids = new Set(one.pool.pids)
+    expect(await scoreAll(one, other, ['x', 'y'])).toMatchObject([{ score: 9 }, { score: 9 }])
+    expect(await bad).toMatchObject([{ reason: 'timeout' }, { ok: true }])
+    expect(one.pool.pids.some((pid) => pids.has(pid))).toBe(true)
+  })
+})
+
+describe('side by side', () => {
+  test('thousands of calls that wait are in one process at once', async () => {
+    const one = pool()
+    const text = `
+      let inside = 0, most = 0
+      export default async () => {
+        most = Math.max(most, ++inside)
+        await new Promise((done) => setTimeout(done, 1_500))
+        inside--
+        return most
+      }`
+    const outcomes = await scoreAll(one, one.ref(text), Array(3_000).fill('x'), 60_000)
+    expect(outcomes.every((outcome) => outcome.ok)).toBe(true)
+    expect(one.pool.pids).toHaveLength(1)
+    expect(Math.max(...outcomes.map((o) => (o.ok ? o.score : 0)))).toBeGreaterThan(2_500)
+    expect(one.pool.room).toBeGreaterThanOrEqual(4_096)
+  })
+
+  test('calls that compute get another process, and are not held in thousands', async () => {
+    const one = pool()
+    const text = `export default () => {
+      for (const until = performance.now() + 40; performance.now() < until; ) {}
+      return process.pid
+    }`
+    const outcomes = await scoreAll(one, one.ref(text), Array(40).fill('x'))
+    expect(new Set(outcomes.map((o) => (o.ok ? o.score : null))).size).toBe(2)
+    expect(one.pool.room).toBeLessThanOrEqual(64)
+  })
+
+  test('a batch that ended takes its calls along, and they are told', async () => {
+    const one = pool()
+    const ref = one.ref(`export default async (_, { signal, log }) => {
+      await new Promise((done) => signal.addEventListener('abort', done))
+      log.info('told', { why: signal.reason.message })
+      return 1
+    }`)
+    const abort = new AbortController()
+    const outcome = one.pool.score(ref, sampleOf('x'), {}, { ...options(5), signal: abort.signal })
+    await waitFor('the process', () => one.pool.pids.length > 0)
+    await new Promise((done) => setTimeout(done, 300))
+    abort.abort()
+    expect(await outcome).toMatchObject({ ok: false, reason: 'cancelled' })
+    await waitFor('the function to be told', () => one.lines.some((l) => l.message === 'told'))
+    expect(one.lines.find((l) => l.message === 'told')?.fields).toMatchObject({ sampleId: 'b1-5' })
+  })
+
+  test('a process knows nothing of the service’s environment', async () => {
+    const text = 'export default () => ({ score: 1, names: Object.keys(process.env) })'
+    expect(await scoreOf(pool(), text)).toMatchObject({ extra: { names: ['PATH'] } })
+  })
+})

@@ -1,0 +1,75 @@
+import { randomUUID } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import type { FunctionSource, FunctionSources } from './function-source.ts'
+
+/** Where versions of functions are unpacked, and where they come from. */
+export interface VersionFolders {
+  /** `functions` under the data folder: a folder for each version, by its hash. */
+  versionsDir: string
+  /** The user's folder, for its `node_modules`; it need not exist. */
+  functionsDir: string
+  sources: FunctionSources
+}
+
+/**
+ * Versions of functions as files. A version's folder appears at once and complete, and is never changed: whatever is
+ * imported from it stays what it was, however the user's file is edited meanwhile.
+ */
+export class FunctionVersions {
+  readonly #folders: VersionFolders
+  readonly #unpacking = new Map<string, Promise<string>>()
+
+  constructor(folders: VersionFolders) {
+    this.#folders = folders
+  }
+
+  /** The folder of a version. @throws Error where neither the disk nor the source has it */
+  unpacked(hash: string): Promise<string> {
+    let dir = this.#unpacking.get(hash)
+    if (dir === undefined) {
+      dir = this.#find(hash)
+      this.#unpacking.set(hash, dir)
+      dir.catch(() => this.#unpacking.delete(hash))
+    }
+    return dir
+  }
+
+  async #find(hash: string): Promise<string> {
+    const dir = join(this.#folders.versionsDir, hash)
+    if (existsSync(dir)) return dir
+    const source = await this.#folders.sources(hash)
+    if (source === null) throw new Error(`its version ${hash.slice(0, 12)} is stored nowhere`)
+    await unpack(source, this.#folders)
+    return dir
+  }
+}
+
+/** Writes a version's files beside its folder and moves them there in one step; does nothing where it is there. */
+export async function unpack(
+  source: FunctionSource,
+  { versionsDir, functionsDir }: Pick<VersionFolders, 'versionsDir' | 'functionsDir'>,
+): Promise<string> {
+  const dir = join(versionsDir, source.hash)
+  if (existsSync(dir)) return dir
+  const before = join(versionsDir, `.${source.hash}-${randomUUID()}`)
+  try {
+    // Else a package.json above would say what a module is.
+    const files: FunctionSource['files'] = { 'package.json': '{}\n', ...source.files }
+    for (const [path, content] of Object.entries(files)) {
+      const file = join(before, path)
+      await mkdir(dirname(file), { recursive: true })
+      const bytes = typeof content === 'string' ? content : Buffer.from(content.base64, 'base64')
+      await writeFile(file, bytes)
+    }
+    const modules = join(functionsDir, 'node_modules')
+    if (existsSync(modules)) await symlink(modules, join(before, 'node_modules'))
+    await rename(before, dir)
+  } catch (error) {
+    await rm(before, { recursive: true, force: true })
+    // Another process was quicker.
+    if (!existsSync(dir)) throw error
+  }
+  return dir
+}

@@ -1,0 +1,104 @@
+import type { ScoreInput } from '../../router/router-types.ts'
+import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+import type { RewardSample } from '../managers/manager.ts'
+import type {
+  FunctionContext,
+  FunctionInput,
+  FunctionRouter,
+  ScoredText,
+} from './function-context.ts'
+import type { CallAbout, LogLevel, RouterAnswer, RouterQuestion } from './protocol.ts'
+
+/** A question that the router could not answer: uncaught, it is the sample's own failure, with its reason. */
+export class RouterCallError extends Error {
+  readonly reason: SampleFailureReason
+
+  constructor(reason: SampleFailureReason, detail: string) {
+    super(`${reason}: ${detail}`)
+    this.name = 'RouterCallError'
+    this.reason = reason
+  }
+}
+
+/** What a call's context needs of its process. */
+export interface CallHost {
+  ask(question: RouterQuestion): Promise<RouterAnswer>
+  log(level: LogLevel, message: string, fields: object | undefined): void
+}
+
+/** A sample under both its names, the kwargs beside it. */
+export function inputOf(sample: RewardSample, kwargs: Record<string, unknown>): FunctionInput {
+  const { dataSource, solutionStr, groundTruth, extraInfo, prompt } = sample
+  const responseLength = sample.responseLength ?? null
+  return {
+    ...kwargs,
+    dataSource,
+    data_source: dataSource,
+    solutionStr,
+    solution_str: solutionStr,
+    groundTruth,
+    ground_truth: groundTruth,
+    extraInfo,
+    extra_info: extraInfo,
+    prompt,
+    responseLength,
+    response_length: responseLength,
+  }
+}
+
+/** The sample that an input was made from: what a manager hands on may have been changed by it. */
+export function sampleOf(input: FunctionInput): RewardSample {
+  const { dataSource, prompt, solutionStr, groundTruth, extraInfo, responseLength } = input
+  return { dataSource, prompt, solutionStr, groundTruth, extraInfo, responseLength }
+}
+
+/** What a function gets beside its sample. */
+export function contextOf(about: CallAbout, signal: AbortSignal, host: CallHost): FunctionContext {
+  const log =
+    (level: LogLevel) =>
+    (message: string, fields?: object): void =>
+      host.log(level, message, fields)
+  return {
+    router: routerOf(host),
+    rewardRouterAddress: about.rewardRouterAddress,
+    reward_router_address: about.rewardRouterAddress,
+    signal,
+    log: { debug: log('debug'), info: log('info'), warn: log('warn'), error: log('error') },
+    sampleId: about.sampleId,
+    run: about.run,
+  }
+}
+
+function routerOf({ ask }: CallHost): FunctionRouter {
+  const score: FunctionRouter['score'] = async (input, { model, ...options }) => {
+    const answer = await ask({ op: 'score', model, input: scoreInput(input), options })
+    if (!answer.ok) throw new RouterCallError(answer.reason, answer.detail)
+    return 'score' in answer ? answer.score : Number.NaN
+  }
+  const classify = (async (
+    input: ScoredText | ScoredText[],
+    options: Parameters<FunctionRouter['score']>[1],
+  ) =>
+    Array.isArray(input)
+      ? Promise.all(input.map((one) => score(one, options)))
+      : score(input, options)) as FunctionRouter['classify']
+  return {
+    score,
+    classify,
+    async chat({ model, timeoutMs, maxAttempts, ...chat }) {
+      const options = {
+        ...(timeoutMs === undefined ? {} : { timeoutMs }),
+        ...(maxAttempts === undefined ? {} : { maxAttempts }),
+      }
+      const answer = await ask({ op: 'chat', model, chat, options })
+      if (!answer.ok) throw new RouterCallError(answer.reason, answer.detail)
+      if (!('reply' in answer)) throw new Error('the router gave a score for a conversation')
+      return answer.reply
+    },
+  }
+}
+
+/** A text alone is scored as a response to nothing. */
+function scoreInput(input: ScoredText): ScoreInput {
+  return typeof input === 'string' ? { prompt: '', response: input } : input
+}

@@ -1,0 +1,337 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { performance } from 'node:perf_hooks'
+import { pathToFileURL } from 'node:url'
+import { MessageChannel, Worker } from 'node:worker_threads'
+import { scoreByRule } from '../scoring/by-rule.ts'
+import { findTarget, MANAGER_METHODS, methodOf, methodsOf, SCORE_METHODS } from './find-target.ts'
+import type { FunctionContext, FunctionInput } from './function-context.ts'
+import { contextOf, inputOf, RouterCallError, sampleOf } from './host-call.ts'
+import {
+  type CallEnd,
+  type FromHost,
+  type FunctionTarget,
+  MARKS_FD,
+  type RouterAnswer,
+  type RouterQuestion,
+  SHARED,
+  type ToHost,
+} from './protocol.ts'
+import { readResult } from './read-result.ts'
+
+/**
+ * The child process that runs user code. It calls whatever it is told to at once: what returns a promise waits side by
+ * side with thousands of others, what computes holds up this process and nobody else.
+ */
+
+/** What a target was made into. */
+interface Loaded {
+  dir: string
+  score: (input: FunctionInput, context: FunctionContext) => unknown
+  /** The constructed object, or the function; for its further methods. */
+  self: object
+}
+
+interface RunningCall {
+  abort: AbortController
+  told: boolean
+}
+
+const STATS_MS = 250
+const LOADED_FIRST = 'the function was called before it was loaded'
+
+const shared = new Int32Array(new SharedArrayBuffer(4 * SHARED.length))
+/** The call whose code runs, through every `await`, timer and callback of its own. */
+const current = new AsyncLocalStorage<number>()
+const targets = new Map<string, Promise<Loaded>>()
+const calls = new Map<number, RunningCall>()
+const questions = new Map<number, (answer: RouterAnswer) => void>()
+let questionNumber = 0
+let spent = false
+/** Whose lines of a stack are the user's. */
+let lastDir: string | null = null
+
+Object.defineProperty(globalThis, Symbol.for('rewardops.call'), {
+  value: () => current.getStore() ?? 0,
+})
+
+startWatchdog()
+const loop = performance.eventLoopUtilization
+let before = loop()
+setInterval(() => {
+  const now = loop()
+  if (calls.size > 0) tell({ type: 'load-average', busy: loop(now, before).utilization })
+  before = now
+}, STATS_MS).unref()
+
+/** Its argument: how much memory, in bytes, this process may take above what it has when it is fresh. */
+function startWatchdog(): void {
+  const { port1, port2 } = new MessageChannel()
+  port1.on('message', (ping: number) => Atomics.store(shared, SHARED.pong, ping))
+  port1.unref()
+  new Worker(new URL('./host-watchdog.ts', import.meta.url), {
+    workerData: { shared, port: port2, memoryBytes: Number(process.argv[2]) },
+    transferList: [port2],
+  }).unref()
+}
+
+function tell(message: FromHost): void {
+  process.send?.(message, () => {})
+}
+
+/** Synchronously: it must be there even if this process ends now. */
+function mark(line: string): void {
+  try {
+    writeSync(MARKS_FD, `${line}\n`)
+  } catch {
+    process.kill(process.pid, 'SIGKILL')
+  }
+}
+
+process.on('message', (message: ToHost) => {
+  switch (message.type) {
+    case 'load':
+      targets.set(message.target.key, load(message.target))
+      targets.get(message.target.key)?.then(
+        () => tell({ type: 'loaded', key: message.target.key, error: null }),
+        (error: unknown) => {
+          const why = tellingMessage(error, message.target.dir)
+          tell({ type: 'loaded', key: message.target.key, error: why })
+        },
+      )
+      break
+    case 'inspect':
+      void inspect(message.target)
+      break
+    case 'call':
+      void call(message)
+      break
+    case 'abort':
+      calls.get(message.id)?.abort.abort(new Error(message.why))
+      break
+    case 'answer':
+      questions.get(message.request)?.(message.answer)
+      questions.delete(message.request)
+      break
+  }
+})
+process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
+
+/** User code ended the process: whose it was is known as long as its code is what runs. */
+process.on('exit', (code) => mark(`X ${code} ${current.getStore() ?? 0}`))
+const abort = process.abort.bind(process)
+process.abort = () => {
+  mark(`X 134 ${current.getStore() ?? 0}`)
+  return abort()
+}
+
+process.on('uncaughtException', (error: unknown) => {
+  const id = current.getStore() ?? 0
+  const why = tellingMessage(error, null)
+  const call = calls.get(id)
+  if (call && !call.told) {
+    end(id, {
+      sync: false,
+      busyMs: 0,
+      end: { ok: false, reason: 'function_error', detail: `uncaught: ${why}` },
+    })
+  }
+  if (spent) return
+  spent = true
+  tell({ type: 'spent', why: `uncaught: ${why}` })
+})
+
+async function importModule({ dir, path }: FunctionTarget): Promise<Record<string, unknown>> {
+  lastDir = dir
+  return (await import(pathToFileURL(join(dir, path)).href)) as Record<string, unknown>
+}
+
+async function inspect(target: FunctionTarget): Promise<void> {
+  const methods = target.role === 'manager' ? MANAGER_METHODS : SCORE_METHODS
+  const result = await importModule(target).then(
+    (module) => {
+      const found = findTarget(module, target.name, methods)
+      if ('message' in found) return { ok: false as const, ...found }
+      const { form, value } = found
+      const self = form === 'class' ? (value as { prototype: object }).prototype : (value as object)
+      if (form !== 'function' && methodOf(self, methods) === null) {
+        const message = `it has none of the methods ${methods.join(', ')}`
+        return { ok: false as const, message, exports: [] }
+      }
+      return { ok: true as const, form, methods: form === 'function' ? [] : methodsOf(self) }
+    },
+    (error: unknown) => ({
+      ok: false as const,
+      message: tellingMessage(error, target.dir),
+      exports: [],
+    }),
+  )
+  tell({ type: 'inspected', result })
+}
+
+async function load(target: FunctionTarget): Promise<Loaded> {
+  const isManager = target.role === 'manager'
+  const methods = isManager ? MANAGER_METHODS : SCORE_METHODS
+  const found = findTarget(await importModule(target), target.name, methods)
+  if ('message' in found) throw new Error(found.message)
+  const { form, value } = found
+  const { dir } = target
+  if (form === 'function' && !isManager) {
+    return { dir, score: value as Loaded['score'], self: value as object }
+  }
+  const options = isManager
+    ? { kwargs: target.kwargs, computeScore: await wrappedBy(target) }
+    : target.kwargs
+  const self = (
+    form === 'class'
+      ? new (value as new (options: object) => object)(options)
+      : form === 'function'
+        ? // A factory of managers.
+          await (value as (options: object) => unknown)(options)
+        : value
+  ) as Record<string, (...args: unknown[]) => unknown>
+  const method = methodOf(self, methods)
+  if (method === null) throw new Error(`it has none of the methods ${methods.join(', ')}`)
+  await self.init?.(options)
+  return { dir, score: (input, context) => self[method]?.(input, context), self }
+}
+
+/** What a manager scores by: the function it wraps, in this very process, or whatever the worker has. */
+async function wrappedBy(
+  target: FunctionTarget,
+): Promise<(input: FunctionInput, context?: FunctionContext) => Promise<unknown>> {
+  const { wraps } = target
+  if (wraps) {
+    const inner = await load(wraps)
+    return async (input, context) =>
+      inner.score({ ...input, ...wraps.kwargs }, context as FunctionContext)
+  }
+  return async (input) => {
+    const answer = await ask({ op: 'wrapped', sample: sampleOf(input) })
+    if (!answer.ok) throw new RouterCallError(answer.reason, answer.detail)
+    if (!('score' in answer)) throw new Error('the worker gave no score')
+    return { ...answer.extra, score: answer.score }
+  }
+}
+
+async function call(message: Extract<ToHost, { type: 'call' }>): Promise<void> {
+  const { id, work } = message
+  const running: RunningCall = { abort: new AbortController(), told: false }
+  calls.set(id, running)
+  let loaded: Loaded | null = null
+  let startedAt = performance.now()
+  let sync = true
+  let busyMs = 0
+  const stopped = () => {
+    busyMs = performance.now() - startedAt
+    Atomics.store(shared, SHARED.running, 0)
+  }
+  try {
+    if (message.target !== null) {
+      const loading = targets.get(message.target)
+      if (loading === undefined) throw new Error(LOADED_FIRST)
+      loaded = await loading
+    }
+    mark(`S ${id}`)
+    Atomics.store(shared, SHARED.running, id)
+    startedAt = performance.now()
+    let value: unknown
+    try {
+      value = current.run(id, () => run(loaded, message, running))
+    } finally {
+      stopped()
+    }
+    if (isThenable(value)) {
+      sync = false
+      mark(`R ${id}`)
+      value = await value
+    }
+    if (work.op === 'method') end(id, { sync, busyMs, end: { ok: true, value } })
+    else if (work.op === 'rule') end(id, { sync, busyMs, end: value as CallEnd['end'] })
+    else end(id, { sync, busyMs, end: readResult(value) })
+  } catch (error) {
+    const reason = error instanceof RouterCallError ? error.reason : 'function_error'
+    const detail = tellingMessage(error, loaded?.dir ?? null)
+    end(id, { sync, busyMs, end: { ok: false, reason, detail } })
+  }
+}
+
+function run(
+  loaded: Loaded | null,
+  { id, work, about }: Extract<ToHost, { type: 'call' }>,
+  running: RunningCall,
+): unknown {
+  if (work.op === 'rule') {
+    const outcome = scoreByRule(work.sample, work.reward)
+    if (!outcome.ok) return { ok: false, reason: outcome.reason, detail: outcome.detail }
+    return { ok: true, score: outcome.score, extra: outcome.extra }
+  }
+  if (loaded === null) throw new Error(LOADED_FIRST)
+  const context = contextOf(about, running.abort.signal, {
+    ask,
+    log: (level, message, fields) =>
+      tell({ type: 'log', call: id, level, message: String(message), fields: plain(fields) }),
+  })
+  if (work.op === 'score') return loaded.score(inputOf(work.sample, work.kwargs), context)
+  const method = methodOf(loaded.self, work.names)
+  if (method === null) throw new Error(`it has none of the methods ${work.names.join(', ')}`)
+  return (loaded.self as Record<string, (...args: unknown[]) => unknown>)[method]?.(
+    ...work.args,
+    context,
+  )
+}
+
+function end(id: number, ended: Omit<CallEnd, 'type' | 'id'>): void {
+  const running = calls.get(id)
+  if (running === undefined || running.told) return
+  running.told = true
+  calls.delete(id)
+  try {
+    process.send?.({ type: 'end', id, ...ended } satisfies FromHost, () => {})
+  } catch (error) {
+    const detail = `its result cannot be handed over: ${(error as Error).message}`
+    tell({ type: 'end', id, ...ended, end: { ok: false, reason: 'function_error', detail } })
+  }
+}
+
+async function ask(question: RouterQuestion): Promise<RouterAnswer> {
+  const request = ++questionNumber
+  const answered = new Promise<RouterAnswer>((resolve) => questions.set(request, resolve))
+  tell({ type: 'ask', call: current.getStore() ?? 0, request, question })
+  return answered
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    typeof (value as { then?: unknown }).then === 'function'
+  )
+}
+
+/** What can be handed over of a logger's fields. */
+function plain(fields: object | undefined): object | null {
+  if (fields === undefined) return null
+  try {
+    return JSON.parse(JSON.stringify(fields)) as object
+  } catch {
+    return null
+  }
+}
+
+/** The message, and where in the user's own files it came from. */
+function tellingMessage(error: unknown, dir: string | null): string {
+  if (!(error instanceof Error)) return `it threw ${String(error)}`
+  const message = error.message === '' ? error.name : error.message
+  const base = dir ?? lastDir
+  if (base === null || typeof error.stack !== 'string') return message
+  const from = pathToFileURL(base).href
+  for (const line of error.stack.split('\n')) {
+    const at = line.indexOf(`${from}/`)
+    if (at < 0) continue
+    const place = line.slice(at + from.length + 1).replace(/\)$/, '')
+    return `${message} (${place})`
+  }
+  return message
+}

@@ -1,0 +1,45 @@
+import type { FromHost, FunctionTarget, Inspected } from './protocol.ts'
+import { type HostSettings, startHost } from './start-host.ts'
+
+/** Time for a module to load. */
+const INSPECT_MS = 15_000
+
+/**
+ * Loads a module in a process of its own and looks what can be called: the module's top level is user code too.
+ * Nothing is constructed. Never rejects for what the code did.
+ */
+export function inspectFunction(
+  settings: HostSettings,
+  target: FunctionTarget,
+): Promise<Inspected> {
+  const { child } = startHost(settings)
+  return new Promise((resolve) => {
+    const tail: string[] = []
+    const end = (result: Inspected) => {
+      clearTimeout(timer)
+      child.kill('SIGKILL')
+      resolve(result)
+    }
+    const failed = (message: string) => end({ ok: false, message, exports: [] })
+    const timer = setTimeout(
+      () => failed(`it was not loaded within ${INSPECT_MS / 1_000} s`),
+      INSPECT_MS,
+    )
+    child.stdout?.resume()
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      if (tail.length < 20) tail.push(text)
+    })
+    child.on('message', (message: FromHost) => {
+      if (message.type === 'inspected') end(message.result)
+      // An error that nobody caught, while it was loaded.
+      else if (message.type === 'spent') failed(message.why)
+    })
+    child.once('error', (error) => failed(`no process could be started for it: ${error.message}`))
+    child.once('exit', (code, signal) => {
+      const said = tail.join('').trim().split('\n').at(-1)
+      const how = signal === null ? `code ${code}` : signal
+      failed(`its process ended with ${how} while it was loaded${said ? `: ${said}` : ''}`)
+    })
+    child.send({ type: 'inspect', target }, () => {})
+  })
+}

@@ -1,0 +1,94 @@
+import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+
+/** A reward as a function gave it, or why it is none. */
+export type ReadResult =
+  | { ok: true; score: number; extra: Record<string, unknown> | null; rawScore?: number }
+  | { ok: false; reason: SampleFailureReason; detail: string }
+
+/** Extra info of a sample, in characters of JSON: it is delivered with the score. */
+const MAX_EXTRA_CHARS = 1 << 20
+
+/**
+ * Reads what a reward function returned, as upstream does: a number (or a boolean), `{score, …}` whose every key is
+ * extra info, or `[score, prompt, explanation]`, whose score may be either. A manager's own shape
+ * `{reward_score, reward_extra_info}`, also in camelCase, is read the same. Anything else is no reward.
+ */
+export function readResult(value: unknown): ReadResult {
+  if (Array.isArray(value)) {
+    const [score, prompt, explanation] = value
+    if (value.length === 0 || Array.isArray(score)) return noReward(value)
+    const read = readResult(score)
+    if (!read.ok) return read
+    const told = {
+      ...(prompt === undefined ? {} : { prompt }),
+      ...(explanation === undefined ? {} : { explanation }),
+    }
+    return withExtra(read.score, { ...read.extra, ...told }, read.rawScore)
+  }
+  // Upstream keeps a plain number as `acc`.
+  if (typeof value === 'number' || typeof value === 'boolean') {
+    const score = Number(value)
+    return withExtra(score, { acc: score })
+  }
+  if (typeof value !== 'object' || value === null) return noReward(value)
+  const given = value as Record<string, unknown>
+  const managed = 'reward_score' in given ? 'reward_score' : 'rewardScore'
+  if (managed in given) {
+    const extra = given.reward_extra_info ?? given.rewardExtraInfo ?? null
+    if (!isScore(given[managed]) || (extra !== null && typeof extra !== 'object')) {
+      return noReward(value)
+    }
+    const raw = given.rawScore
+    return withExtra(
+      Number(given[managed]),
+      extra as Record<string, unknown> | null,
+      typeof raw === 'number' ? raw : undefined,
+    )
+  }
+  if (!isScore(given.score)) return noReward(value)
+  return withExtra(Number(given.score), given)
+}
+
+function isScore(value: unknown): value is number | boolean {
+  return typeof value === 'number' || typeof value === 'boolean'
+}
+
+function withExtra(
+  score: number,
+  extra: Record<string, unknown> | null,
+  rawScore?: number,
+): ReadResult {
+  if (!Number.isFinite(score)) {
+    return { ok: false, reason: 'non_finite', detail: `the function gave ${score}` }
+  }
+  const raw = rawScore === undefined || !Number.isFinite(rawScore) ? {} : { rawScore }
+  if (extra === null) return { ok: true, score, extra, ...raw }
+  try {
+    const json = JSON.stringify(extra)
+    if (json.length > MAX_EXTRA_CHARS) {
+      return failed(`its extra info is ${json.length} characters of JSON, over ${MAX_EXTRA_CHARS}`)
+    }
+    return { ok: true, score, extra: JSON.parse(json) as Record<string, unknown>, ...raw }
+  } catch (error) {
+    return failed(`its extra info cannot be written as JSON: ${(error as Error).message}`)
+  }
+}
+
+function noReward(value: unknown): ReadResult {
+  return failed(`it returned ${describe(value)}, which is no number, {score} or [score, …]`)
+}
+
+function failed(detail: string): ReadResult {
+  return { ok: false, reason: 'function_error', detail }
+}
+
+function describe(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (value === null) return 'null'
+  if (typeof value === 'function') return 'a function'
+  if (typeof value === 'string') return `the text ${JSON.stringify(value.slice(0, 60))}`
+  if (typeof value !== 'object') return `a ${typeof value}`
+  if (Array.isArray(value)) return `a list of ${value.length}`
+  const keys = Object.keys(value)
+  return keys.length === 0 ? 'an empty object' : `an object with ${keys.slice(0, 8).join(', ')}`
+}

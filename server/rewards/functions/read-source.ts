@@ -1,0 +1,232 @@
+import { createHash } from 'node:crypto'
+import { readdir, readFile, realpath, stat } from 'node:fs/promises'
+import { dirname, isAbsolute, join, normalize, relative, resolve, sep } from 'node:path'
+import { RewardOpsError } from '../../errors.ts'
+import { suggest } from '../nearest-name.ts'
+import type { FunctionSource } from './function-source.ts'
+
+/** A version is stored in one row: files and bytes of one function, what it imports included. */
+const MAX_FILES = 200
+const MAX_BYTES = 4 << 20
+/** What Node runs as it is. */
+const RUNNABLE = /\.[cm]?[jt]s$/
+/** What `require` finds without being told the ending. */
+const ENDINGS = ['', '.js', '.cjs', '.json', '.ts', '.cts', '/index.js', '/index.cjs', '/index.ts']
+/** Files proposed where one is not there. */
+const MOST_PROPOSED = 100
+
+/**
+ * Reads a function's file and whatever it imports by a relative path, and gives them the name of their content. Files
+ * that are read through `new URL('./words.txt', import.meta.url)` belong to it too; packages do not.
+ * @param at where it was named, e.g. `reward.function`
+ * Throws `function_outside_folder`, also for what a link leads to; `invalid_function`.
+ */
+export async function readSource(
+  at: string,
+  path: string,
+  functionsDir: string,
+): Promise<FunctionSource> {
+  const entry = pathInside(at, path, functionsDir)
+  if (!RUNNABLE.test(entry)) {
+    throw new RewardOpsError(
+      'invalid_function',
+      `${at}.path "${path}" is neither TypeScript nor JavaScript.`,
+      entry.endsWith('.py')
+        ? {
+            hint: `Serve it: rewardops serve-reward ${path}:compute_score, and name it as a model.`,
+          }
+        : {},
+    )
+  }
+  const reading = new Reading(at, functionsDir, await rootOf(functionsDir))
+  await reading.read(entry, null)
+  if (await reading.exists('package.json')) await reading.read('package.json', null)
+  const sorted = [...reading.files].sort(([a], [b]) => (a < b ? -1 : 1))
+  const hash = createHash('sha256')
+    .update(JSON.stringify([entry, sorted]))
+    .digest('hex')
+  return { hash, path: entry, files: Object.fromEntries(sorted) }
+}
+
+/** A path under the folder, with `/`. Throws `function_outside_folder`. */
+function pathInside(at: string, path: string, functionsDir: string): string {
+  const inside = relative(functionsDir, resolve(functionsDir, path))
+  if (
+    path.includes('\u0000') ||
+    isAbsolute(path) ||
+    inside === '' ||
+    inside === '..' ||
+    inside.startsWith(`..${sep}`) ||
+    isAbsolute(inside)
+  ) {
+    throw outside(at, path)
+  }
+  return inside.split(sep).join('/')
+}
+
+function outside(at: string, path: string): RewardOpsError {
+  return new RewardOpsError(
+    'function_outside_folder',
+    `${at}.path "${path}" lies outside the functions folder.`,
+  )
+}
+
+async function rootOf(functionsDir: string): Promise<string> {
+  try {
+    return await realpath(functionsDir)
+  } catch {
+    throw new RewardOpsError('invalid_function', `There is no functions folder ${functionsDir}.`, {
+      hint: 'Make it, or name another with REWARDOPS_FUNCTIONS_DIR.',
+    })
+  }
+}
+
+/** One function being read. */
+class Reading {
+  readonly files = new Map<string, FunctionSource['files'][string]>()
+  readonly #at: string
+  readonly #dir: string
+  readonly #root: string
+  #bytes = 0
+
+  constructor(at: string, dir: string, root: string) {
+    this.#at = at
+    this.#dir = dir
+    this.#root = root
+  }
+
+  async exists(path: string): Promise<boolean> {
+    return stat(join(this.#dir, path)).then(
+      (found) => found.isFile(),
+      () => false,
+    )
+  }
+
+  /** @param from the file that imports it */
+  async read(path: string, from: string | null): Promise<void> {
+    if (this.files.has(path)) return
+    const bytes = await this.#bytesOf(path, from)
+    this.#bytes += bytes.length
+    if (this.files.size >= MAX_FILES || this.#bytes > MAX_BYTES) {
+      throw new RewardOpsError(
+        'invalid_function',
+        `${this.#at}.path: with what it imports it has more than ${MAX_FILES} files or ${MAX_BYTES >> 20} MiB.`,
+      )
+    }
+    const text = bytes.toString('utf8')
+    const isText = Buffer.from(text, 'utf8').equals(bytes)
+    this.files.set(path, isText ? text : { base64: bytes.toString('base64') })
+    if (!isText || !RUNNABLE.test(path)) return
+    for (const { specifier, kind } of await importsOf(path, text)) {
+      await this.#follow(path, specifier, kind)
+    }
+  }
+
+  async #follow(from: string, specifier: string, kind: ImportKind): Promise<void> {
+    if (!/^\.{1,2}(\/|$)/.test(specifier)) return
+    // A query makes another module of the same file.
+    const name = normalize(join(dirname(from), specifier.replace(/[?#].*$/, '')))
+      .split(sep)
+      .join('/')
+    const path = kind === 'import' ? decode(name) : name
+    if (path === '..' || path.startsWith('../')) throw outside(this.#at, `${from} → ${specifier}`)
+    for (const ending of kind === 'require' ? ENDINGS : ['']) {
+      if (await this.exists(path + ending)) return this.read(path + ending, from)
+    }
+    // What a program looks for while it runs may be made by then, and what it requires it may do without.
+    if (kind !== 'import') return
+    throw new RewardOpsError(
+      'invalid_function',
+      `${from} imports "${specifier}", which is not there.`,
+    )
+  }
+
+  async #bytesOf(path: string, from: string | null): Promise<Buffer> {
+    let real: string
+    try {
+      real = await realpath(join(this.#dir, path))
+    } catch {
+      const known = await this.#known()
+      throw new RewardOpsError(
+        'invalid_function',
+        `${this.#at}.path "${path}" is not in the functions folder. ${suggest(path, known)}`,
+      )
+    }
+    const inside = relative(this.#root, real)
+    if (inside.startsWith('..') || isAbsolute(inside)) {
+      throw outside(this.#at, from === null ? path : `${from} → ${path}`)
+    }
+    try {
+      return await readFile(real)
+    } catch (error) {
+      throw new RewardOpsError(
+        'invalid_function',
+        `${this.#at}.path "${path}" cannot be read: ${(error as Error).message}.`,
+      )
+    }
+  }
+
+  async #known(): Promise<string[]> {
+    const names = await readdir(this.#dir, { recursive: true }).catch(() => [])
+    return names
+      .filter((name) => RUNNABLE.test(name) && !name.includes('node_modules'))
+      .sort()
+      .slice(0, MOST_PROPOSED)
+  }
+}
+
+function decode(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
+  }
+}
+
+/** `import` must be there · `require` may leave the ending out, `url` is a file that is read: both may be missing. */
+type ImportKind = 'import' | 'require' | 'url'
+
+/** What a module names, by the parser that bundlers use; what is computed is not seen. Throws `invalid_function`. */
+async function importsOf(
+  path: string,
+  text: string,
+): Promise<{ specifier: string; kind: ImportKind }[]> {
+  // Loaded with the first function: it is a native library of some megabytes.
+  const { parseSync, Visitor } = await import('rolldown/utils')
+  const { module, program, errors } = parseSync(path, text)
+  const [wrong] = errors
+  if (wrong !== undefined) {
+    const label = wrong.labels?.[0]
+    const line = label === undefined ? '' : `:${text.slice(0, label.start).split('\n').length}`
+    throw new RewardOpsError('invalid_function', `${path}${line}: ${wrong.message}`)
+  }
+  const found: { specifier: string; kind: ImportKind }[] = []
+  for (const { moduleRequest, entries } of module.staticImports) {
+    // Gone when the types are stripped.
+    if (entries.length > 0 && entries.every((entry) => entry.isType)) continue
+    found.push({ specifier: moduleRequest.value, kind: 'import' })
+  }
+  for (const { entries } of module.staticExports) {
+    const request = entries.find((entry) => entry.moduleRequest && !entry.isType)?.moduleRequest
+    if (request) found.push({ specifier: request.value, kind: 'import' })
+  }
+  // Only these need the tree, which costs ten times the parse.
+  if (!/\bimport\s*\(|\brequire\b|\bURL\b/.test(text)) return found
+  new Visitor({
+    ImportExpression({ source }) {
+      if (source.type !== 'Literal' || typeof source.value !== 'string') return
+      found.push({ specifier: source.value, kind: 'import' })
+    },
+    CallExpression({ callee, arguments: [first] }) {
+      if (callee.type !== 'Identifier' || callee.name !== 'require') return
+      if (first?.type !== 'Literal' || typeof first.value !== 'string') return
+      found.push({ specifier: first.value, kind: 'require' })
+    },
+    NewExpression({ callee, arguments: [first, second] }) {
+      if (callee.type !== 'Identifier' || callee.name !== 'URL' || second === undefined) return
+      if (first?.type !== 'Literal' || typeof first.value !== 'string') return
+      found.push({ specifier: first.value, kind: 'url' })
+    },
+  }).visit(program)
+  return found
+}

@@ -1,0 +1,42 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import type { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { MARKS_FD } from './protocol.ts'
+
+const MAIN = fileURLToPath(new URL('./host-main.ts', import.meta.url))
+
+/** How child processes run. */
+export interface HostSettings {
+  /** The whole environment of a child: none of the service's own, which has its secrets. */
+  env: Record<string, string>
+  /** What a process may take above what it has when it is fresh. */
+  memoryBytes: number
+}
+
+/** A child process that runs user code, and the pipe of its marks. */
+export interface StartedHost {
+  child: ChildProcess
+  marks: Readable
+}
+
+/**
+ * Starts a process for user code. With Node's own `fork`, not over a pool library: workerpool gives each process one
+ * task at a time, and 5,000 rewards that wait 40 s would be 5,000 processes; tinypool runs several side by side but ends
+ * the process, and with it every task in it, to stop one, looks at the heap only, after a task, where buffers are
+ * not in it, and does not tell which task was at fault.
+ */
+export function startHost(settings: HostSettings): StartedHost {
+  const heapMb = Math.max(64, Math.round(settings.memoryBytes / 2 ** 20))
+  const child = fork(MAIN, [`${settings.memoryBytes}`], {
+    serialization: 'advanced',
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc', 'pipe'],
+    env: settings.env as NodeJS.ProcessEnv,
+    execArgv: [
+      `--max-old-space-size=${heapMb}`,
+      // What a module is, is found out from its text where no package.json says so.
+      '--disable-warning=MODULE_TYPELESS_PACKAGE_JSON',
+      '--disable-warning=ExperimentalWarning',
+    ],
+  })
+  return { child, marks: child.stdio[MARKS_FD] as Readable }
+}

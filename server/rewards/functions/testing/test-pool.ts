@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createLogger } from '../../../log.ts'
+import type { RewardRouter } from '../../../router/router-types.ts'
+import type { FunctionRef } from '../../../wire/resolved-reward.ts'
+import type { RewardSample } from '../../managers/manager.ts'
+import { FunctionPool, type FunctionPoolOptions } from '../function-pool.ts'
+import type { FunctionSource } from '../function-source.ts'
+
+/** A pool over child processes of its own, with functions that are given as text. */
+export interface TestPool {
+  pool: FunctionPool
+  /** Stores a module as a version. */
+  ref(text: string, fields?: Partial<FunctionRef> & { files?: Record<string, string> }): FunctionRef
+  /** Lines written to its log. */
+  lines: { level: string; message: string; fields: Record<string, unknown> }[]
+  close(): Promise<void>
+}
+
+/** Makes one; what is not given fits a test. */
+export function testPool(given: Partial<FunctionPoolOptions> = {}): TestPool {
+  const dir = mkdtempSync(join(tmpdir(), 'rewardops-functions-'))
+  const sources = new Map<string, FunctionSource>()
+  const lines: TestPool['lines'] = []
+  const log = createLogger('silent', 'test')
+  for (const level of ['debug', 'info', 'warn', 'error'] as const) {
+    log[level] = ((fields: Record<string, unknown>, message: string) => {
+      lines.push({ level, message, fields })
+    }) as never
+  }
+  const pool = new FunctionPool({
+    settings: { env: { PATH: '/usr/bin:/bin' }, memoryBytes: 256 << 20 },
+    versionsDir: join(dir, 'versions'),
+    functionsDir: join(dir, 'none'),
+    sources: async (hash) => sources.get(hash) ?? null,
+    router: { models: () => [] } as unknown as RewardRouter,
+    maxProcesses: 2,
+    rewardRouterAddress: '127.0.0.1:3000',
+    log,
+    ...given,
+  })
+  return {
+    pool,
+    lines,
+    ref(text, { files, ...fields } = {}) {
+      const path = fields.path ?? 'reward.ts'
+      const all = { ...files, [path]: text }
+      const hash = createHash('sha256').update(JSON.stringify(all)).digest('hex')
+      sources.set(hash, { hash, path, files: all })
+      return { hash, path, name: null, kwargs: {}, ...fields }
+    },
+    async close() {
+      await pool.close()
+      rmSync(dir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** A sample whose response tells a function what to do. */
+export function sampleOf(solutionStr: string, fields: Partial<RewardSample> = {}): RewardSample {
+  return {
+    dataSource: 'mine',
+    prompt: 'What is 6 × 7?',
+    solutionStr,
+    groundTruth: '42',
+    extraInfo: {},
+    responseLength: 3,
+    ...fields,
+  }
+}
+
+/** Whether a process is there. */
+export function lives(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}

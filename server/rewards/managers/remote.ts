@@ -1,0 +1,34 @@
+import { z } from 'zod'
+import { ruleByName, ruleForDataSource } from '../rules/registry.ts'
+import { callOptions } from '../scoring/by-function.ts'
+import type { RewardManager } from './manager.ts'
+import { naiveManager } from './naive.ts'
+
+/** The kwargs of `remote`. */
+export const remoteOptions = z.strictObject({
+  num_workers: z
+    .int()
+    .min(1)
+    .max(64)
+    .default(1)
+    .describe('processes on each worker, with one call at a time'),
+})
+
+/**
+ * Upstream's `remote` manager, for scorers that compute for long: functions and built-in rules run in processes of their
+ * own, one call at a time, and a process whose call is over its time is killed. Whatever else scores does so as ever.
+ */
+export const remoteManager: RewardManager = {
+  name: 'remote',
+  /** Its rules are of kind `service`: nothing is computed on the worker's loop. */
+  runRule: naiveManager.runRule,
+  async run(sample, context) {
+    const { reward, functions } = context
+    if (reward.kind !== 'service') return naiveManager.run(sample, context)
+    const rule =
+      reward.rule === undefined ? ruleForDataSource(sample.dataSource) : ruleByName(reward.rule)
+    // One that asks a service waits rather than computes.
+    if (rule === undefined) return naiveManager.run(sample, context)
+    return functions.scoreByRule(sample, { ...reward, kind: 'rule' }, callOptions(context))
+  },
+}

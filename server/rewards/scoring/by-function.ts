@@ -1,0 +1,26 @@
+import type { FunctionCallOptions } from '../functions/function-caller.ts'
+import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
+
+/** Calls a reward function of the user's own, in a child process. */
+export function scoreByFunction(
+  sample: RewardSample,
+  context: RewardContext,
+): Promise<RewardOutcome> {
+  const { reward, functions } = context
+  if (reward.function === undefined) throw new Error('its reward names no function')
+  return functions.score(reward.function, sample, {}, callOptions(context))
+}
+
+/** How a call of user code is bounded, from what the sample's manager has. */
+export function callOptions(context: RewardContext): FunctionCallOptions {
+  const { reward, signal, run, key, sampleId, urgent, priority, group, deadlineMs } = context
+  const { timeoutMs, maxAttempts, processes } = reward
+  return {
+    timeoutMs,
+    signal,
+    run,
+    sampleId: sampleId ?? key,
+    route: { urgent, priority, group, deadlineMs, maxAttempts },
+    ...(processes === undefined ? {} : { processes }),
+  }
+}
