@@ -1,0 +1,238 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
+import { rollouts, type Sample, sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { SampleDetailDto } from '../wire/pages.ts'
+import type { ServerDetailDto } from '../wire/server-detail.ts'
+import type {
+  BatchSummary,
+  NextResult,
+  Result,
+  ResultsColumns,
+  SubmitResult,
+} from '../wire/trainer.ts'
+
+/** Weighted sums of a rule and reward models, as a trainer meets them: scores, components, failures, sleep. */
+
+const RM = 'skywork'
+const JUDGE = 'judge'
+
+let service: Service
+let rm: SimulatedServer
+let judge: SimulatedServer
+
+beforeAll(async () => {
+  service = await Service.start()
+  rm = await SimulatedServer.start({ model: RM })
+  judge = await SimulatedServer.start({ dialect: 'chat', model: JUDGE })
+  await service.mutate('servers.register', { name: 'rm-0', url: rm.url, maxInFlight: 16 })
+  await service.mutate('servers.register', {
+    name: 'judge-0',
+    url: judge.url,
+    engine: 'openai',
+    kind: 'generative',
+  })
+})
+afterEach(() => {
+  rm.control({ latency: 'constant:0', faults: { html: 0 } })
+})
+afterAll(async () => {
+  const problems = service?.log.problems()
+  const end = await service?.stop().finally(() => service.destroy())
+  await rm?.close()
+  await judge?.close()
+  expect(end?.code).toBe(0)
+  expect(problems).toEqual([])
+})
+
+const correct = { name: 'correct', reward: { function: { name: 'gsm8k' } } }
+const preference = { name: 'rm', weight: 0.1, reward: { model: RM } }
+
+const submit = (samples: Sample[], reward: object, fields: object = {}) =>
+  service.mutate<SubmitResult>('batches.submit', {
+    run: 'sums',
+    step: 1,
+    samples,
+    reward,
+    ...fields,
+  })
+const wait = (batchId: string) =>
+  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
+const numbers = (column: unknown[] | undefined) => (column ?? []) as number[]
+
+describe('a rule and a reward model, added as upstream’s training loop adds them', () => {
+  it('give their sum, and each of them is told', async () => {
+    const samples = rollouts(37, 5)
+    const { batchId } = await submit(samples, { combine: [correct, preference] })
+    expect(await wait(batchId)).toMatchObject({
+      status: 'completed',
+      scored: 37,
+      failed: 0,
+      rewardName: 'correct + rm',
+    })
+    const { score, rawScore, rewardExtraKeys, rewardExtraInfo } = await results(batchId)
+    expect(rewardExtraKeys).toEqual(['correct', 'correct/acc', 'rm'])
+    const alone = await submit(samples, { model: RM })
+    await wait(alone.batchId)
+    const byModel = await results(alone.batchId)
+    const ruled = samples.map((_, i) => (i % 2 === 0 ? 1 : 0))
+    expect(rewardExtraInfo.correct).toEqual(ruled)
+    expect(rewardExtraInfo.rm).toEqual(byModel.score)
+    expect(rawScore).toEqual(score)
+    for (const [i, value] of score.entries()) {
+      expect(value).toBeCloseTo((ruled[i] as number) + 0.1 * (byModel.score[i] as number), 12)
+    }
+  })
+
+  it('and a judge, with its own keys and tokens; keys that some samples lack are null', async () => {
+    const judged = { name: 'taste', weight: 0.05, reward: { model: JUDGE, judge: 'rating-1-10' } }
+    const bySource = { name: 'correct' }
+    const samples = [sample(), sample({ dataSource: 'math_dapo', response: 'Answer: 72' })]
+    const { batchId } = await submit(samples, { combine: [bySource, judged, preference] })
+    expect(await wait(batchId)).toMatchObject({ scored: 2 })
+    const { rewardExtraKeys, rewardExtraInfo, score } = await results(batchId)
+    expect(rewardExtraKeys).toEqual(
+      expect.arrayContaining(['correct', 'correct/pred', 'taste', 'taste/judge', 'rm']),
+    )
+    expect(rewardExtraInfo['correct/pred']).toEqual([null, '72'])
+    expect(rewardExtraInfo['correct/acc']).toEqual([1, true])
+    const tastes = numbers(rewardExtraInfo.taste)
+    const scores = numbers(rewardExtraInfo.rm)
+    for (const at of [0, 1]) {
+      const sum = 1 + 0.05 * (tastes[at] as number) + 0.1 * (scores[at] as number)
+      expect(score[at]).toBeCloseTo(sum, 12)
+    }
+  })
+
+  it('one of 1,024 that fails leaves 1,023 scored, on any number of workers', async () => {
+    const samples = rollouts(1_024, 8)
+    samples[517] = { ...(samples[517] as Sample), groundTruth: null }
+    const { batchId } = await submit(samples, { combine: [correct, preference] })
+    expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 1_023, failed: 1 })
+    const { score, reason } = await results(batchId)
+    expect(score.flatMap((value, i) => (value === null ? [i] : []))).toEqual([517])
+    expect(reason[517]).toBe('function_error')
+    const detail = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-517` })
+    expect(detail.attemptLog[0]?.detail).toMatch(/^part "correct": groundTruth is missing/)
+    const { groups } = await service.query<NextResult>('batches.next', {
+      batchId,
+      samples: 1_000_000,
+    })
+    expect(groups).toHaveLength(128)
+  })
+
+  it('goes on with samples one by one, and an open batch that stays empty ends', async () => {
+    const reward = { combine: [correct, preference] }
+    const one = await service.mutate<Result>('samples.score', {
+      run: 'sums',
+      step: 2,
+      sample: sample(),
+      reward,
+    })
+    expect(one).toMatchObject({ status: 'scored', rewardExtraInfo: { correct: 1 } })
+    expect(one.score).toBeCloseTo(1 + 0.1 * (one.rewardExtraInfo.rm as number), 12)
+    const { batchId } = await submit([], reward, { open: true })
+    await service.mutate('batches.close', { batchId })
+    expect(await wait(batchId)).toMatchObject({ status: 'completed', samples: 0 })
+  })
+
+  it('takes the overlong penalty of dapo from the sum', async () => {
+    const buffer = { enable: true, len: 40, penalty_factor: 1 }
+    const kwargs = { max_resp_len: 100, overlong_buffer_cfg: buffer }
+    const reward = { manager: 'dapo', kwargs, combine: [correct, preference] }
+    const { batchId } = await submit([sample({ responseLength: 80 })], reward)
+    expect(await wait(batchId)).toMatchObject({ scored: 1 })
+    const { score, rawScore } = await results(batchId)
+    expect(score[0]).toBeCloseTo((rawScore[0] as number) - 0.5, 12)
+  })
+
+  it('of rules alone is a sum too', async () => {
+    const flexible = {
+      name: 'somewhere',
+      weight: 0.25,
+      reward: { function: { name: 'gsm8k' }, kwargs: { method: 'flexible' } },
+    }
+    const samples = [sample(), sample({ response: 'It is 72' }), sample({ response: 'No idea' })]
+    const { batchId } = await submit(samples, { combine: [correct, flexible] })
+    expect(await wait(batchId)).toMatchObject({ scored: 3 })
+    expect((await results(batchId)).score).toEqual([1.25, 0.25, 0])
+  })
+})
+
+describe('a part that fails', () => {
+  it('fails its sample with its reason and its name, the calls of the others beside it', async () => {
+    // Late enough for the judge to have answered.
+    rm.control({ latency: 'constant:300', faults: { html: 1 } })
+    const judged = { name: 'taste', reward: { model: JUDGE, judge: 'rating-1-10' } }
+    const reward = { combine: [judged, { ...preference, reward: { model: RM, maxAttempts: 1 } }] }
+    const { batchId } = await submit([sample(), sample()], reward)
+    expect(await wait(batchId)).toMatchObject({ scored: 0, failed: 2 })
+    expect((await results(batchId)).reason).toEqual(['unparseable', 'unparseable'])
+    const { attemptLog } = await service.query<SampleDetailDto>('samples.get', {
+      id: `${batchId}-0`,
+    })
+    expect(new Set(attemptLog.map(({ serverName }) => serverName))).toEqual(
+      new Set(['judge-0', 'rm-0']),
+    )
+  })
+
+  it('is what its group’s policy makes of it', async () => {
+    const samples = rollouts(8, 4)
+    samples[1] = { ...(samples[1] as Sample), groundTruth: null }
+    const reward = { combine: [correct], onFailure: { policy: 'group_mean' } }
+    const { batchId } = await submit(samples, reward)
+    expect(await wait(batchId)).toMatchObject({ scored: 7, failed: 1 })
+    const { score, substituted } = await results(batchId)
+    expect(substituted.indexOf(true)).toBe(1)
+    expect(score[1]).toBeCloseTo(2 / 3, 12)
+  })
+
+  it('has its own time', async () => {
+    rm.control({ latency: 'constant:2000' })
+    const late = { name: 'rm', reward: { model: RM, timeoutMs: 200, maxAttempts: 1 } }
+    const { batchId } = await submit([sample()], { combine: [correct, late] })
+    expect(await wait(batchId)).toMatchObject({ failed: 1 })
+    expect(await results(batchId)).toMatchObject({ score: [null], reason: ['timeout'] })
+  })
+})
+
+it('sleepAfter wakes the servers of every part’s model, and puts them back', async () => {
+  const names = ['sleepy-a', 'sleepy-b']
+  const servers = await Promise.all(
+    names.map((model) => SimulatedServer.start({ model, wakeMs: 50 })),
+  )
+  for (const [at, name] of names.entries()) {
+    await service.mutate('servers.register', { name, url: servers[at]?.url })
+    await service.mutate('servers.sleep', { name })
+  }
+  const combine = [correct, ...names.map((model) => ({ name: model, reward: { model } }))]
+  const { batchId } = await submit(rollouts(16), { combine, sleepAfter: true })
+  expect(await wait(batchId)).toMatchObject({ scored: 16, failed: 0 })
+  for (const name of names) {
+    await waitFor(`${name} to sleep`, async () => {
+      return (await service.query<ServerDetailDto>('servers.get', { name })).state === 'sleeping'
+    })
+  }
+  for (const server of servers) {
+    const routes = server.stats().lifecycle.map(({ route }) => route.replace(/\?.*/, ''))
+    expect(routes).toEqual(['POST /sleep', 'POST /wake_up', 'POST /sleep'])
+  }
+  for (const name of names) await service.mutate('servers.remove', { name })
+  await Promise.all(servers.map((server) => server.close()))
+})
+
+it('what no sum can be is refused when it is submitted', async () => {
+  const refuse = (reward: object, message: RegExp) =>
+    expect(submit([sample()], reward)).rejects.toMatchObject({
+      message: expect.stringMatching(message),
+      data: { httpStatus: 400 },
+    })
+  await refuse({ combine: [] }, /combine/)
+  await refuse({ combine: [correct, correct] }, /"correct" is the name of a part before/)
+  await refuse({ combine: [{ name: 'x', reward: { model: 'skywrok' } }] }, /mean "skywork"/)
+  await refuse({ combine: [{ name: 'x', weight: 'a' }] }, /combine\[0\]\.weight/)
+  await refuse({ combine: [{ name: 'x', reward: { combine: [] } }] }, /unknown field "combine"/)
+  await refuse({ combine: [correct], model: RM }, /reward\.combine and reward\.model/)
+})
