@@ -35,7 +35,7 @@ const Shown = memo(function Shown({ text }: { text: string }) {
 })
 
 /** A text with the characters that cannot be seen as small tags; nothing in it is taken as markup. */
-function Parts({ text }: { text: string }) {
+export function Parts({ text }: { text: string }) {
   return textParts(text).map((part, i) =>
     'text' in part ? (
       part.text

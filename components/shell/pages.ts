@@ -1,6 +1,6 @@
-import { Boxes, Cpu, Gauge, Layers, ListTree, type LucideIcon, Server } from 'lucide-react'
+import { Boxes, Cpu, Gauge, Layers, ListTree, type LucideIcon, Scale, Server } from 'lucide-react'
 
-/** A page of the navigation. Compare, Planner, Rewards and Settings join here when they exist. */
+/** A page of the navigation. Compare, Planner and Settings join here when they exist. */
 export interface PageLink {
   href: string
   label: string
@@ -11,11 +11,12 @@ export interface PageLink {
 export const NAVIGATION: readonly { title: string | null; pages: readonly PageLink[] }[] = [
   { title: null, pages: [{ href: '/', label: 'Overview', icon: Gauge }] },
   {
-    title: 'Rewards',
+    title: 'Training',
     pages: [
       { href: '/runs', label: 'Runs', icon: ListTree },
       { href: '/batches', label: 'Batches', icon: Layers },
       { href: '/samples', label: 'Samples', icon: Boxes },
+      { href: '/rewards', label: 'Rewards', icon: Scale },
     ],
   },
   {

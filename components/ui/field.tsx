@@ -1,5 +1,11 @@
 import { ChevronDown } from 'lucide-react'
-import { type InputHTMLAttributes, type ReactNode, type SelectHTMLAttributes, useId } from 'react'
+import {
+  type InputHTMLAttributes,
+  type ReactNode,
+  type SelectHTMLAttributes,
+  type TextareaHTMLAttributes,
+  useId,
+} from 'react'
 
 const BOX =
   'w-full rounded-md border border-line-strong bg-surface text-ink placeholder:text-ink-3 quick transition-[border-color] hover:border-ink-3 aria-invalid:border-bad'
@@ -31,6 +37,45 @@ export function TextField({
         aria-invalid={error ? true : undefined}
         aria-describedby={hint || error ? `${id}-about` : undefined}
         className={`${BOX} h-8 px-2.5 ${mono ? 'font-mono text-xs' : ''}`}
+      />
+      <FieldAbout id={`${id}-about`} hint={hint} error={error} />
+    </div>
+  )
+}
+
+/** A labelled text of several lines; grows by its handle. */
+export function TextArea({
+  label,
+  note,
+  hint,
+  error,
+  mono,
+  ...area
+}: TextareaHTMLAttributes<HTMLTextAreaElement> & {
+  label: string
+  /** In lighter type beside the label. */
+  note?: ReactNode
+  hint?: ReactNode
+  error?: ReactNode
+  mono?: boolean
+}) {
+  const id = useId()
+  return (
+    <div>
+      <div className="mb-1 flex items-baseline gap-2 text-xs">
+        <label htmlFor={id} className="font-medium text-ink-2">
+          {label}
+        </label>
+        {note && <span className="num text-ink-3">{note}</span>}
+      </div>
+      <textarea
+        id={id}
+        autoComplete="off"
+        spellCheck={false}
+        {...area}
+        aria-invalid={error ? true : undefined}
+        aria-describedby={hint || error ? `${id}-about` : undefined}
+        className={`${BOX} block resize-y px-2.5 py-1.5 ${mono ? 'font-mono text-xs leading-[19px]' : ''} ${area.className ?? ''}`}
       />
       <FieldAbout id={`${id}-about`} hint={hint} error={error} />
     </div>

@@ -42,11 +42,12 @@ export function whyManager(reward: ResolvedReward, sample: RewardSample): string
     return 'overlong_buffer_cfg is not enabled: nothing is added for the length.'
   }
   const { maxResponseLength, bufferLength, penaltyFactor, clamp } = read.buffer
+  const n = (count: number) => count.toLocaleString('en-US')
   const from = maxResponseLength - bufferLength
   const length = sample.responseLength ?? 0
   if (length <= from) {
-    return `${length} tokens are no more than ${from} (max_resp_len ${maxResponseLength} − len ${bufferLength}): no penalty.`
+    return `${n(length)} tokens are no more than ${n(from)} (max_resp_len ${n(maxResponseLength)} − len ${n(bufferLength)}): no penalty.`
   }
-  const sum = `${length - from} tokens over ${from}: −(${length - from} ÷ ${bufferLength}) × ${penaltyFactor}`
+  const sum = `${n(length - from)} tokens over ${n(from)}: −(${n(length - from)} ÷ ${n(bufferLength)}) × ${penaltyFactor}`
   return clamp && length > maxResponseLength ? `${sum}, held at −${penaltyFactor}.` : `${sum}.`
 }

@@ -1,0 +1,51 @@
+import type { ImportedConfigDto } from '../../server/wire/rewards.ts'
+
+/** What the snippets are made of. */
+type Imported = Pick<ImportedConfigDto, 'reward' | 'groupSize'>
+
+/** `batches.submit` with the imported reward, as a shell command; `keyed` adds the header that carries a key. */
+export function submitCurl(
+  { reward, groupSize }: Imported,
+  address: string,
+  keyed: boolean,
+): string {
+  const body = {
+    run: 'imported',
+    step: 1,
+    ...(groupSize === null ? {} : { groupSize }),
+    reward,
+    samples: [
+      {
+        uid: 'q1',
+        dataSource: 'openai/gsm8k',
+        prompt: 'What is 6 * 12?',
+        response: '6 * 12 = 72\n#### 72',
+        groundTruth: '72',
+        responseLength: 14,
+      },
+    ],
+  }
+  return curl('batches.submit', body, address, keyed)
+}
+
+/** `servers.launch` of one server, as a shell command. */
+export function launchCurl(server: object, address: string, keyed: boolean): string {
+  return curl('servers.launch', server, address, keyed)
+}
+
+function curl(procedure: string, body: object, address: string, keyed: boolean): string {
+  const json = JSON.stringify(body, null, 2).replaceAll("'", "'\\''")
+  return [
+    `curl -s ${address}/api/trpc/${procedure} \\`,
+    `  -H 'content-type: application/json' \\`,
+    ...(keyed ? [`  -H "authorization: Bearer $REWARDOPS_KEY" \\`] : []),
+    `  -d '${json}'`,
+  ].join('\n')
+}
+
+/** A command as a shell takes it. */
+export function shellWords(words: readonly string[]): string {
+  return words
+    .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`))
+    .join(' ')
+}

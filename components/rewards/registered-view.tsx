@@ -1,0 +1,282 @@
+'use client'
+
+import { FlaskConical } from 'lucide-react'
+import type { ReactNode } from 'react'
+import type {
+  FunctionFileDto,
+  JudgeDto,
+  ManagerDto,
+  RewardModelDto,
+  RewardsDto,
+  RuleDto,
+} from '../../server/wire/rewards.ts'
+import type { ServerState } from '../../server/wire/servers.ts'
+import { formatBytes, plural, quantityText } from '../format/numbers.ts'
+import { RolloutText } from '../samples/rollout-text.tsx'
+import { ServerName } from '../servers/server-cells.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { Ago } from '../ui/ago.tsx'
+import { buttonClass } from '../ui/button.tsx'
+import { CopyButton, CopyText } from '../ui/copy-text.tsx'
+import { Section } from '../ui/section.tsx'
+import { ServerStateView } from '../ui/status.tsx'
+import { OptionTable } from './option-table.tsx'
+import { RegisteredItem, RegisteredList } from './registered-item.tsx'
+import { tryHref } from './rewards-url.ts'
+
+interface Opening {
+  open: string | null
+  onOpen(open: string | null): void
+}
+
+/** Everything that a batch's `reward` can name, a section a kind; each entry opens to its options. */
+export function RegisteredView({ rewards, open, onOpen }: { rewards: RewardsDto } & Opening) {
+  const { rules, managers, judges, models, functions } = rewards
+  const item = (kind: string, name: string) => {
+    const id = `${kind}:${name}`
+    return { open: open === id, onToggle: () => onOpen(open === id ? null : id) }
+  }
+  return (
+    <div className="pb-10">
+      <Section
+        title="Rules"
+        note={`${rules.length}, the first that a data source selects scores it`}
+      >
+        <RegisteredList>
+          {rules.map((rule) => (
+            <Rule key={rule.name} rule={rule} {...item('rule', rule.name)} />
+          ))}
+        </RegisteredList>
+      </Section>
+      <Section title="Managers" note={`${managers.length}, around whatever scores`}>
+        <RegisteredList>
+          {managers.map((manager) => (
+            <Manager key={manager.name} manager={manager} {...item('manager', manager.name)} />
+          ))}
+        </RegisteredList>
+      </Section>
+      <Section title="Judge templates" note={`${judges.length}, for generative models`}>
+        <RegisteredList>
+          {judges.map((judge) => (
+            <Judge key={judge.name} judge={judge} {...item('judge', judge.name)} />
+          ))}
+        </RegisteredList>
+      </Section>
+      <Section title="Reward models" note={plural(models.length, 'model')}>
+        {models.length === 0 ? (
+          <Nothing>
+            No server is registered. A reward model is named by its servers:{' '}
+            <PageLink href="/servers?register=1" className="text-accent hover:underline">
+              register one
+            </PageLink>
+            , and batches name its model.
+          </Nothing>
+        ) : (
+          <RegisteredList>
+            {models.map((model) => (
+              <Model key={model.model} model={model} {...item('model', model.model)} />
+            ))}
+          </RegisteredList>
+        )}
+      </Section>
+      <Section title="Functions" note={plural(functions.files.length, 'file')}>
+        {functions.files.length === 0 ? (
+          <NoFunctions folder={functions.folder} exists={functions.exists} />
+        ) : (
+          <RegisteredList>
+            {functions.files.map((file) => (
+              <FunctionFile key={file.path} file={file} {...item('function', file.path)} />
+            ))}
+          </RegisteredList>
+        )}
+        {functions.more && (
+          <p className="px-5 py-2 text-xs text-ink-3">
+            There are more files; the first {functions.files.length} by path are shown.
+          </p>
+        )}
+      </Section>
+    </div>
+  )
+}
+
+interface Toggle {
+  open: boolean
+  onToggle(): void
+}
+
+function Rule({ rule, ...toggle }: { rule: RuleDto } & Toggle) {
+  const { name, title, dataSources, asksService, options } = rule
+  return (
+    <RegisteredItem
+      name={name}
+      title={title}
+      facts={
+        dataSources.length === 0 ? (
+          <span className="text-ink-3">by its name alone</span>
+        ) : (
+          <span className="font-mono break-words">{dataSources.join(', ')}</span>
+        )
+      }
+      end={asksService ? 'asks a service' : plural(options.length, 'option')}
+      {...toggle}
+    >
+      <OptionTable of={name} options={options} />
+      {!asksService && <Actions reward={{ function: { name } }} />}
+    </RegisteredItem>
+  )
+}
+
+function Manager({ manager, ...toggle }: { manager: ManagerDto } & Toggle) {
+  const { name, aliases, about, options } = manager
+  return (
+    <RegisteredItem
+      name={name}
+      title={aliases.length > 0 ? `also ${aliases.join(', ')}` : undefined}
+      facts={about}
+      end={plural(options.length, 'option')}
+      {...toggle}
+    >
+      <OptionTable of={name} options={options} />
+      <Actions reward={{ manager: name }} />
+    </RegisteredItem>
+  )
+}
+
+function Judge({ judge, ...toggle }: { judge: JudgeDto } & Toggle) {
+  const { name, kind, turns, parser, votes, temperature, maxTokens } = judge
+  const options = Object.entries(parser.options)
+  return (
+    <RegisteredItem
+      name={name}
+      title={kind === 'pair' ? 'compares two responses' : 'judges one response'}
+      facts={
+        <>
+          reads <span className="font-mono">{parser.kind}</span>
+          {options.length > 0 && (
+            <span className="font-mono text-ink-3">
+              {' '}
+              {options.map(([key, value]) => `${key} ${JSON.stringify(value)}`).join(', ')}
+            </span>
+          )}
+        </>
+      }
+      end={plural(votes.k, 'vote')}
+      {...toggle}
+    >
+      <ol className="space-y-2">
+        {turns.map((turn, at) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: turns of a template do not move
+          <li key={at}>
+            <p className="mb-0.5 text-2xs text-ink-3">{turn.role}</p>
+            <RolloutText text={turn.content} most={1_600} />
+          </li>
+        ))}
+      </ol>
+      <p className="num mt-2 text-xs text-ink-3">
+        temperature {temperature}, at most {maxTokens} tokens
+      </p>
+    </RegisteredItem>
+  )
+}
+
+function Model({ model, ...toggle }: { model: RewardModelDto } & Toggle) {
+  const { kind, servers } = model
+  const ready = servers.filter(({ state }) => state === 'ready').length
+  return (
+    <RegisteredItem
+      name={model.model}
+      title={kind === 'generative' ? 'generative: judges by a template' : 'gives scores by itself'}
+      facts={`${ready} of ${plural(servers.length, 'server')} ready`}
+      end={[...new Set(servers.map(({ engine }) => engine))].join(', ')}
+      {...toggle}
+    >
+      <ul className="space-y-1">
+        {servers.map((server) => (
+          <li key={server.name} className="flex flex-wrap items-center gap-x-4">
+            <ServerName name={server.name} />
+            <ServerStateView state={server.state as ServerState} />
+            <span className="text-xs text-ink-3">
+              {server.engine} {server.version}
+            </span>
+          </li>
+        ))}
+      </ul>
+      <Actions
+        reward={
+          kind === 'generative'
+            ? { model: model.model, judge: 'rating-1-10' }
+            : { model: model.model }
+        }
+      />
+    </RegisteredItem>
+  )
+}
+
+function FunctionFile({ file, ...toggle }: { file: FunctionFileDto } & Toggle) {
+  const { path, hash, bytes, changedAt, exports } = file
+  return (
+    <RegisteredItem
+      name={path}
+      title={
+        <>
+          changed <Ago at={changedAt} />
+        </>
+      }
+      facts={
+        exports === null ? (
+          'too large to look into'
+        ) : exports.length === 0 ? (
+          <span className="text-ink-3">exports nothing</span>
+        ) : (
+          <span className="font-mono break-words">{exports.join(', ')}</span>
+        )
+      }
+      end={quantityText(formatBytes(bytes))}
+      {...toggle}
+    >
+      {hash !== '' && (
+        <p className="text-xs text-ink-2">
+          version <CopyText text={hash} className="text-xs" />{' '}
+          <span className="text-ink-3">(of its text; what it imports has its own)</span>
+        </p>
+      )}
+      <Actions
+        reward={{
+          function: {
+            path,
+            ...(exports?.[0] === undefined || exports[0] === 'default' ? {} : { name: exports[0] }),
+          },
+        }}
+      />
+    </RegisteredItem>
+  )
+}
+
+/** What can be done with an entry: tried, or copied into a batch. */
+function Actions({ reward }: { reward: object }) {
+  return (
+    <div className="mt-3 flex flex-wrap items-center gap-2">
+      <PageLink href={tryHref(reward)} className={buttonClass('plain', true)}>
+        <FlaskConical size={13} aria-hidden />
+        Try it
+      </PageLink>
+      <CopyButton text={JSON.stringify(reward)} label="Copy as reward" />
+    </div>
+  )
+}
+
+function Nothing({ children }: { children: ReactNode }) {
+  return <p className="max-w-[70ch] border-y px-5 py-4 text-ink-2">{children}</p>
+}
+
+function NoFunctions({ folder, exists }: { folder: string; exists: boolean }) {
+  return (
+    <Nothing>
+      {exists ? 'There is no TypeScript or JavaScript file in ' : 'There is no folder '}
+      <CopyText text={folder} most={60} className="text-xs" /> (REWARDOPS_FUNCTIONS_DIR). Put a
+      module there, and <span className="font-mono text-xs">reward.function</span> names it by its
+      path. A Python function runs beside the service:{' '}
+      <span className="font-mono text-xs">rewardops serve-reward my_reward.py:compute_score</span>.
+    </Nothing>
+  )
+}

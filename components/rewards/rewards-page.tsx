@@ -1,0 +1,77 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import type { RewardsDto } from '../../server/wire/rewards.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { plural } from '../format/numbers.ts'
+import { PageHeader } from '../shell/page-header.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { useUrl } from '../url/use-url.ts'
+import { ImportView } from './import-view.tsx'
+import { RegisteredView } from './registered-view.tsx'
+import { type RewardView, rewardsUrl } from './rewards-url.ts'
+import { TryView } from './try-view.tsx'
+
+const VIEWS: readonly { value: RewardView; label: string }[] = [
+  { value: 'registered', label: 'Registered' },
+  { value: 'try', label: 'Try one sample' },
+  { value: 'import', label: 'Import' },
+]
+
+const ABOUT: Record<RewardView, string> = {
+  registered: 'What a batch’s reward can name, with its options.',
+  try: 'One sample, scored as in a batch, with every step shown. Nothing is stored.',
+  import: 'verl’s configuration in this service’s words, every key accounted for.',
+}
+
+/** What scores: registered rules, managers, judges, models and functions; a playground; configuration to import. */
+export function RewardsPage() {
+  const trpc = useTRPC()
+  const [view, setView] = useUrl(rewardsUrl)
+  const rewards = useQuery(
+    trpc.rewards.list.queryOptions(undefined, { meta: { topics: ['servers'] } }),
+  )
+  return (
+    <>
+      <PageHeader title="Rewards" state={rewards.data && <Counts rewards={rewards.data} />} />
+      <div className="flex min-h-11 flex-wrap items-center gap-x-4 gap-y-1 border-b px-5 py-2">
+        <Segmented
+          label="View"
+          value={view.view}
+          options={VIEWS}
+          onChange={(next) => setView({ view: next }, 'push')}
+        />
+        <p className="text-xs text-ink-3">{ABOUT[view.view]}</p>
+      </div>
+      {view.view === 'import' ? (
+        <ImportView />
+      ) : (
+        <QueryView query={rewards} skeleton={<TableSkeleton columns={4} rows={8} />}>
+          {(data) =>
+            view.view === 'try' ? (
+              <TryView rewards={data} sampleId={view.sample} reward={view.reward} />
+            ) : (
+              <RegisteredView
+                rewards={data}
+                open={view.open}
+                onOpen={(open) => setView({ open })}
+              />
+            )
+          }
+        </QueryView>
+      )}
+    </>
+  )
+}
+
+function Counts({ rewards }: { rewards: RewardsDto }) {
+  const { rules, models, functions } = rewards
+  const parts = [
+    plural(rules.length, 'rule'),
+    plural(models.length, 'model'),
+    plural(functions.files.length, 'function file'),
+  ]
+  return <span className="num truncate text-ink-3 max-sm:hidden">{parts.join(' · ')}</span>
+}

@@ -1,0 +1,76 @@
+import type { AttemptDto } from '../../server/wire/pages.ts'
+import { plural } from '../format/numbers.ts'
+import { AttemptWaterfall } from '../samples/attempt-waterfall.tsx'
+import { JsonValue } from '../samples/rollout-text.tsx'
+import { ServerName } from '../servers/server-cells.tsx'
+import { EndFailure, EndText, type Step, TraceItem } from './trace-item.tsx'
+
+type ModelStep = Extract<Step, { kind: 'model' }>
+/** A call, as the trace has it. */
+export type TriedCall = ModelStep['attempts'][number]
+
+/** A reward model: what one of its servers was sent, what it answered, and how long that took. */
+export function TriedModelStep({ step }: { step: ModelStep }) {
+  const { model, serverName, request, promptTokens, tokenScores, attempts, end } = step
+  return (
+    <>
+      <TraceItem title="Request" value={request?.path}>
+        {request === null ? (
+          <p className="text-ink-2">Nothing was sent.</p>
+        ) : (
+          <>
+            <p className="mb-1.5 flex flex-wrap items-center gap-x-2 text-ink-2">
+              {serverName === null ? 'Sent' : <ServerName name={serverName} />}
+              <span className="text-xs text-ink-3">{request.engine}</span>
+            </p>
+            <JsonValue value={asJson(request.body)} />
+            {request.cut && <p className="mt-1 text-xs text-ink-3">The beginning of it.</p>}
+          </>
+        )}
+      </TraceItem>
+      <TraceItem title={`Model ${model}`} value={<EndText end={end} />}>
+        {end.ok && (
+          <p className="num text-ink-2">
+            The score as the model gives it, raw
+            {promptTokens !== null && `, of ${plural(promptTokens, 'token')}`}
+            {tokenScores !== null && `; the last of ${plural(tokenScores.length, 'score')}`}.
+          </p>
+        )}
+        <EndFailure end={end} />
+        <Calls calls={attempts} />
+      </TraceItem>
+    </>
+  )
+}
+
+function asJson(body: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return body
+  }
+}
+
+/** Calls on one scale of time. */
+export function Calls({ calls }: { calls: readonly TriedCall[] }) {
+  if (calls.length === 0) return null
+  const attemptLog = calls.map(
+    ({ startedMs, ...call }): AttemptDto => ({
+      ...call,
+      workerId: null,
+      startedAt: new Date(startedMs).toISOString(),
+    }),
+  )
+  return (
+    <div className="mt-2.5">
+      <AttemptWaterfall
+        sample={{
+          submittedAt: new Date(0).toISOString(),
+          queueMs: null,
+          scoreMs: null,
+          attemptLog,
+        }}
+      />
+    </div>
+  )
+}

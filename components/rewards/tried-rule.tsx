@@ -1,0 +1,117 @@
+import { CircleCheck, CircleX } from 'lucide-react'
+import type { ReactNode } from 'react'
+import { formatCount } from '../format/numbers.ts'
+import { sentence } from '../format/text.ts'
+import { Parts, RolloutText } from '../samples/rollout-text.tsx'
+import { excerptAround } from './excerpt.prepare.ts'
+import { EndFailure, EndText, OptionsUsed, type Step, TraceItem } from './trace-item.tsx'
+
+type RuleStep = Extract<Step, { kind: 'rule' }>
+
+/** A rule: where it looked, what it found, and what it compared with what. */
+export function TriedRuleStep({ step, response }: { step: RuleStep; response: string }) {
+  const { where, found, forms, comparison, verdict, end } = step
+  return (
+    <>
+      {(where !== null || found !== null) && (
+        <TraceItem title="Answer" value={found === null ? 'none found' : undefined}>
+          {where !== null && <p className="text-ink-2">{sentence(where)}</p>}
+          <Found found={found} response={response} />
+        </TraceItem>
+      )}
+      {(forms.length > 0 || comparison !== null) && (
+        <TraceItem title="Compared">
+          {forms.length > 0 && <Forms forms={forms} />}
+          {comparison !== null && <p className="mt-2 text-xs text-ink-3">Compared {comparison}.</p>}
+        </TraceItem>
+      )}
+      <TraceItem title={`Rule ${step.rule}`} value={<EndText end={end} />}>
+        <p className="text-ink-2">{step.title}</p>
+        {verdict !== null && <Verdict verdict={verdict} />}
+        <EndFailure end={end} />
+        <OptionsUsed options={step.options} />
+      </TraceItem>
+    </>
+  )
+}
+
+function Verdict({ verdict }: { verdict: string }) {
+  const isRight = /^(equal|contained|same text)/.test(verdict)
+  const Icon = isRight ? CircleCheck : CircleX
+  return (
+    <p
+      className={`mt-1 inline-flex items-center gap-1.5 ${isRight ? 'text-ok' : 'text-ink-2'}`}
+      data-verdict={verdict}
+    >
+      <Icon size={14} aria-hidden />
+      {verdict}
+    </p>
+  )
+}
+
+/** The end of the response with the answer marked in it; an answer put together from several places stands alone. */
+function Found({ found, response }: { found: string | null; response: string }) {
+  if (found === null) return null
+  const excerpt = excerptAround(response, found)
+  if (excerpt === null) {
+    return (
+      <div className="mt-2">
+        <RolloutText text={found} most={800} />
+      </div>
+    )
+  }
+  const { before, after, cutBefore, cutAfter } = excerpt
+  return (
+    <div className="mt-2 rounded-md bg-sunken px-3 py-2 font-mono text-xs leading-[19px] break-words whitespace-pre-wrap text-ink-2 [overflow-wrap:anywhere]">
+      {cutBefore > 0 && <Cut n={cutBefore} />}
+      <Parts text={before} />
+      <mark className="rounded-[3px] bg-[color-mix(in_oklab,var(--accent)_20%,transparent)] px-0.5 font-medium text-ink">
+        <Parts text={found} />
+      </mark>
+      <Parts text={after} />
+      {cutAfter > 0 && <Cut n={cutAfter} />}
+    </div>
+  )
+}
+
+function Cut({ n }: { n: number }) {
+  return <span className="num font-sans text-ink-3">… {formatCount(n)} characters … </span>
+}
+
+/** From what stands there to what is compared, both sides beside each other. */
+function Forms({ forms }: { forms: RuleStep['forms'] }) {
+  return (
+    <div className="mt-1 overflow-hidden rounded-md border">
+      <div className="grid grid-cols-2 border-b text-xs text-ink-3">
+        <span className="px-3 py-1.5">Response</span>
+        <span className="border-l px-3 py-1.5">Ground truth</span>
+      </div>
+      {forms.map(({ step, response, groundTruth }, at) => {
+        const isLast = at === forms.length - 1
+        return (
+          <div key={step} className={`grid grid-cols-2 ${isLast ? '' : 'border-b'}`}>
+            <p className="col-span-2 px-3 pt-1.5 text-2xs text-ink-3">{step}</p>
+            <Side strong={isLast}>{response}</Side>
+            <Side strong={isLast}>{groundTruth}</Side>
+          </div>
+        )
+      })}
+    </div>
+  )
+}
+
+function Side({ strong, children }: { strong: boolean; children: string | null }): ReactNode {
+  return (
+    <span
+      className={`px-3 pb-1.5 font-mono text-xs leading-5 whitespace-pre-wrap [overflow-wrap:anywhere] ${strong ? 'font-medium' : 'text-ink-2'}`}
+    >
+      {children === null ? (
+        <span className="font-sans font-normal text-ink-3">nothing</span>
+      ) : children === '' ? (
+        <span className="font-sans font-normal text-ink-3">empty</span>
+      ) : (
+        <Parts text={children} />
+      )}
+    </span>
+  )
+}

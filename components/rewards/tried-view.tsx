@@ -1,0 +1,154 @@
+'use client'
+
+import { SAMPLE_FAILURE_TEXT } from '../../server/wire/sample-reason.ts'
+import { durationText, formatScore } from '../format/numbers.ts'
+import { CopyButton } from '../ui/copy-text.tsx'
+import { EndText, Pairs, type Step, TraceItem, type Tried } from './trace-item.tsx'
+import { TriedFunctionStep } from './tried-function.tsx'
+import { TriedJudgeStep } from './tried-judge.tsx'
+import { TriedModelStep } from './tried-model.tsx'
+import { TriedRuleStep } from './tried-rule.tsx'
+
+/** A sample's score, and the steps that led to it. */
+export function TriedView({ tried, response }: { tried: Tried; response: string }) {
+  const { resolved, steps, manager, rewardExtraInfo, end } = tried
+  const kwargs = Object.entries(resolved.kwargs)
+  return (
+    <div data-tried={end.ok ? 'scored' : 'failed'}>
+      <Summary tried={tried} />
+      <ol className="px-5 pb-6">
+        <TraceItem title="Which reward" value={tried.rewardName}>
+          <p className="text-ink-2">{resolved.why}</p>
+          {kwargs.length > 0 && <Pairs pairs={kwargs} />}
+        </TraceItem>
+        {steps.map((step, at) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: steps of a trace do not move
+          <TriedStep key={at} step={step} response={response} />
+        ))}
+        {manager && (
+          <TraceItem title={`Manager ${manager.name}`} value={formatScore(manager.score)}>
+            <p className="text-ink-2">{manager.why}</p>
+            {manager.added !== 0 && (
+              <p className="num mt-1.5 inline-flex flex-wrap items-baseline gap-x-2 rounded-md bg-sunken px-3 py-1.5 font-mono text-xs">
+                <span>{formatScore(manager.rawScore)}</span>
+                <span className="text-ink-3">{manager.added < 0 ? '−' : '+'}</span>
+                <span>{formatScore(Math.abs(manager.added))}</span>
+                <span className="text-ink-3">=</span>
+                <span className="font-medium">{formatScore(manager.score)}</span>
+              </p>
+            )}
+          </TraceItem>
+        )}
+        {rewardExtraInfo !== null && Object.keys(rewardExtraInfo).length > 0 && (
+          <TraceItem title="What a batch would store" value="rewardExtraInfo" quiet>
+            <Pairs pairs={Object.entries(rewardExtraInfo)} />
+          </TraceItem>
+        )}
+      </ol>
+    </div>
+  )
+}
+
+function Summary({ tried }: { tried: Tried }) {
+  const { end, tookMs, resolved, rewardName } = tried
+  return (
+    <header className="border-b px-5 py-4">
+      <div className="flex items-baseline gap-x-3">
+        <p className="text-xs text-ink-3">
+          {resolved.kind === 'rule' ? 'Rule' : 'Reward'} {rewardName}, manager {resolved.manager}
+        </p>
+        <span className="num ml-auto text-xs whitespace-nowrap text-ink-3">
+          {durationText(tookMs)}
+        </span>
+      </div>
+      <div className="mt-0.5 flex items-center gap-3">
+        <p className="num text-xl font-medium tracking-tight">
+          {end.ok ? (
+            formatScore(end.score)
+          ) : (
+            <span className="inline-flex items-center gap-2">
+              <span className="hatch size-3.5 rounded-[2px]" aria-hidden />
+              no score
+            </span>
+          )}
+        </p>
+        <span className="ml-auto">
+          <CopyButton text={JSON.stringify(tried, null, 2)} label="Copy as JSON" />
+        </span>
+      </div>
+      {!end.ok && (
+        <div className="mt-3 rounded-md bg-bad-soft px-3 py-2">
+          <p className="font-mono text-xs font-medium text-bad">{end.reason}</p>
+          <p>{SAMPLE_FAILURE_TEXT[end.reason]}</p>
+          {end.detail && <p className="mt-1 break-words text-ink-2">{end.detail}</p>}
+        </div>
+      )}
+    </header>
+  )
+}
+
+function TriedStep({ step, response }: { step: Step; response: string }) {
+  switch (step.kind) {
+    case 'rule':
+      return <TriedRuleStep step={step} response={response} />
+    case 'model':
+      return <TriedModelStep step={step} />
+    case 'judge':
+      return <TriedJudgeStep step={step} />
+    case 'function':
+      return <TriedFunctionStep step={step} />
+    case 'sum':
+      return (
+        <TraceItem title="Sum of its parts" value={<EndText end={step.end} />}>
+          <Parts parts={step.parts} />
+          {step.parts.map((part) => (
+            <div key={part.name} className="mt-3 rounded-md border pt-1">
+              <p className="px-4 pt-1 font-mono text-xs font-medium">{part.name}</p>
+              <ol className="px-4 pb-3">
+                {part.steps.map((one, at) => (
+                  // biome-ignore lint/suspicious/noArrayIndexKey: steps of a trace do not move
+                  <TriedStep key={at} step={one as Step} response={response} />
+                ))}
+                {part.steps.length === 0 && (
+                  <li className="py-1 text-xs text-ink-3">It was not asked.</li>
+                )}
+              </ol>
+            </div>
+          ))}
+        </TraceItem>
+      )
+  }
+}
+
+/** The parts as a sum, a line each. */
+function Parts({ parts }: { parts: Extract<Step, { kind: 'sum' }>['parts'] }) {
+  return (
+    <table className="num mt-1 text-xs">
+      <thead className="text-ink-3">
+        <tr>
+          {['Part', 'Weight', 'Score', 'Adds'].map((head, at) => (
+            <th
+              key={head}
+              scope="col"
+              className={`h-6 pr-6 font-[450] ${at === 0 ? 'text-left' : 'text-right'}`}
+            >
+              {head}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {parts.map(({ name, weight, end }) => (
+          <tr key={name} className="h-6">
+            <td className="pr-6 font-mono">{name}</td>
+            <td className="pr-6 text-right">{formatScore(weight)}</td>
+            <td className="pr-6 text-right">
+              <EndText end={end} />
+            </td>
+            <td className="pr-6 text-right">{end.ok ? formatScore(weight * end.score) : '–'}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}

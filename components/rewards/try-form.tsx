@@ -1,0 +1,296 @@
+'use client'
+
+import { type FormEvent, type KeyboardEvent, useId, useState } from 'react'
+import type { RewardsDto } from '../../server/wire/rewards.ts'
+import { describeFailure } from '../api/failure.ts'
+import { formatCount } from '../format/numbers.ts'
+import { useModifier } from '../shell/use-modifier.ts'
+import { Button } from '../ui/button.tsx'
+import { CopyButton } from '../ui/copy-text.tsx'
+import { FieldAbout, Select, TextArea, TextField } from '../ui/field.tsx'
+import { TRY_EXAMPLES, type TryExample } from './try-examples.ts'
+import { rewardOf, type TryDraft, type TryErrors } from './try-form.prepare.ts'
+
+/** One sample and the reward it is scored by. */
+export function TryForm({
+  rewards,
+  draft,
+  errors,
+  busy,
+  sampleId,
+  loading,
+  onChange,
+  onExample,
+  onLoad,
+  onScore,
+}: {
+  rewards: RewardsDto
+  draft: TryDraft
+  errors: TryErrors
+  busy: boolean
+  sampleId: string | null
+  loading: { busy: boolean; error: unknown }
+  onChange(part: Partial<TryDraft>): void
+  onExample(example: TryExample): void
+  onLoad(id: string | null): void
+  onScore(): void
+}) {
+  const modifier = useModifier()
+  const sources = useId()
+  const text = (name: keyof TryDraft) => ({
+    value: draft[name] ?? '',
+    error: errors[name],
+    onChange: (event: { target: { value: string } }) => onChange({ [name]: event.target.value }),
+  })
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    onScore()
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault()
+      onScore()
+    }
+  }
+  return (
+    <form onSubmit={submit} onKeyDown={onKeyDown} noValidate aria-label="Sample and reward">
+      <div className="space-y-4 px-5 py-4">
+        <Beginnings sampleId={sampleId} loading={loading} onExample={onExample} onLoad={onLoad} />
+        <TextField
+          label="Data source"
+          list={sources}
+          mono
+          hint={draft.reward === null && draft.scorer === '' ? 'It selects the rule.' : undefined}
+          {...text('dataSource')}
+        />
+        <datalist id={sources}>
+          {rewards.rules
+            .flatMap(({ dataSources }) => dataSources)
+            .map((source) => (
+              <option key={source} value={source.replace(/\*$/, '')} />
+            ))}
+        </datalist>
+        <TextArea label="Prompt" note="text, or messages as JSON" rows={3} {...text('prompt')} />
+        <TextArea
+          label="Response"
+          note={`${formatCount(draft.response.length)} characters`}
+          rows={6}
+          mono
+          {...text('response')}
+        />
+        <div className="grid gap-4 sm:grid-cols-[minmax(0,1fr)_132px]">
+          <TextArea
+            label="Ground truth"
+            note="text or JSON"
+            rows={1}
+            mono
+            {...text('groundTruth')}
+          />
+          <TextField
+            label="Response tokens"
+            inputMode="numeric"
+            placeholder="not told"
+            {...text('responseLength')}
+          />
+        </div>
+        <details className="group" open={draft.extraInfo !== '' || undefined}>
+          <summary className="text-xs text-ink-3 hover:text-ink">Extra info</summary>
+          <div className="mt-2">
+            <TextArea
+              label="Extra info"
+              note="a JSON object, as {extra.name} in a judge’s template"
+              rows={3}
+              mono
+              {...text('extraInfo')}
+            />
+          </div>
+        </details>
+      </div>
+      <RewardFields rewards={rewards} draft={draft} errors={errors} onChange={onChange} />
+      <footer className="sticky bottom-0 z-10 flex items-center gap-3 border-t bg-surface px-5 py-3">
+        <Button type="submit" variant="primary" busy={busy}>
+          Score it
+          <kbd aria-hidden className="font-mono text-2xs opacity-80">
+            {modifier}↵
+          </kbd>
+        </Button>
+        <span className="text-xs text-ink-3">Nothing is stored.</span>
+        {Object.keys(errors).length > 0 && (
+          <span className="ml-auto text-xs text-bad">Correct what is marked.</span>
+        )}
+      </footer>
+    </form>
+  )
+}
+
+/** Made-up samples, and any that is stored. */
+function Beginnings({
+  sampleId,
+  loading,
+  onExample,
+  onLoad,
+}: {
+  sampleId: string | null
+  loading: { busy: boolean; error: unknown }
+  onExample(example: TryExample): void
+  onLoad(id: string | null): void
+}) {
+  const [id, setId] = useState(sampleId ?? '')
+  const [wrong, setWrong] = useState(false)
+  const load = () => {
+    const wanted = id.trim()
+    const isId = /^b\d{1,18}-\d{1,9}$/.test(wanted)
+    setWrong(!isId)
+    if (isId) onLoad(wanted)
+  }
+  const error = wrong
+    ? 'A batch’s id, "-", an index: b12-3.'
+    : loading.error
+      ? describeFailure(loading.error).message
+      : null
+  return (
+    <div>
+      <p className="mb-1 text-xs font-medium text-ink-2">Begin with</p>
+      <div className="flex flex-wrap gap-1.5">
+        {TRY_EXAMPLES.map((example) => (
+          <Button key={example.name} small onClick={() => onExample(example)}>
+            {example.name}
+          </Button>
+        ))}
+        <span className="flex items-center gap-1.5">
+          <input
+            aria-label="Id of a stored sample"
+            aria-invalid={error ? true : undefined}
+            placeholder="or a sample, b12-3"
+            value={id}
+            onChange={(event) => setId(event.target.value)}
+            onKeyDown={(event) => {
+              if (event.key !== 'Enter' || event.ctrlKey || event.metaKey) return
+              event.preventDefault()
+              load()
+            }}
+            className="h-7 w-[148px] rounded-md border border-line-strong bg-surface px-2 font-mono text-xs placeholder:font-sans placeholder:text-ink-3 aria-invalid:border-bad"
+          />
+          <Button small busy={loading.busy} onClick={load}>
+            Load
+          </Button>
+        </span>
+      </div>
+      <FieldAbout error={error} />
+    </div>
+  )
+}
+
+/** How it is scored: in fields, or as the JSON that a batch has. */
+function RewardFields({
+  rewards,
+  draft,
+  errors,
+  onChange,
+}: {
+  rewards: RewardsDto
+  draft: TryDraft
+  errors: TryErrors
+  onChange(part: Partial<TryDraft>): void
+}) {
+  const asJson = draft.reward !== null
+  const spec = JSON.stringify(rewardOf(draft), null, 2)
+  return (
+    <fieldset className="min-w-0 border-t px-5 py-4">
+      <legend className="sr-only">Reward</legend>
+      <div className="mb-3 flex items-center gap-2">
+        <p className="text-sm font-semibold">Reward</p>
+        <span className="ml-auto flex items-center">
+          <CopyButton text={spec} label="Copy" />
+          <Button small variant="quiet" onClick={() => onChange({ reward: asJson ? null : spec })}>
+            {asJson ? 'Use the fields' : 'Write it as JSON'}
+          </Button>
+        </span>
+      </div>
+      {asJson ? (
+        <TextArea
+          label="Reward as JSON"
+          note="reward of batches.submit"
+          rows={8}
+          mono
+          value={draft.reward ?? ''}
+          error={errors.reward}
+          onChange={(event) => onChange({ reward: event.target.value })}
+        />
+      ) : (
+        <div className="space-y-4">
+          <div className="grid gap-4 sm:grid-cols-2">
+            <Select
+              label="Scored by"
+              value={draft.scorer}
+              onChange={(event) => onChange({ scorer: event.target.value })}
+            >
+              <option value="">the rule of the data source</option>
+              <optgroup label="Rule by name">
+                {rewards.rules.map(({ name }) => (
+                  <option key={name} value={`rule:${name}`}>
+                    {name}
+                  </option>
+                ))}
+              </optgroup>
+              {rewards.models.length > 0 && (
+                <optgroup label="Model">
+                  {rewards.models.map(({ model, kind }) => (
+                    <option
+                      key={model}
+                      value={`${kind === 'generative' ? 'judge' : 'model'}:${model}`}
+                    >
+                      {model}
+                      {kind === 'generative' && ' (judge)'}
+                    </option>
+                  ))}
+                </optgroup>
+              )}
+              <Unlisted scorer={draft.scorer} rewards={rewards} />
+            </Select>
+            <Select
+              label="Manager"
+              value={draft.manager}
+              onChange={(event) => onChange({ manager: event.target.value })}
+            >
+              {rewards.managers.map(({ name }) => (
+                <option key={name}>{name}</option>
+              ))}
+            </Select>
+            {draft.scorer.startsWith('judge:') && (
+              <Select
+                label="Judge template"
+                value={draft.judge}
+                onChange={(event) => onChange({ judge: event.target.value })}
+              >
+                {rewards.judges.map(({ name }) => (
+                  <option key={name}>{name}</option>
+                ))}
+              </Select>
+            )}
+          </div>
+          <TextArea
+            label="Options"
+            note="reward.kwargs, a JSON object"
+            rows={2}
+            mono
+            placeholder='{"method": "flexible"}'
+            value={draft.kwargs}
+            error={errors.kwargs}
+            onChange={(event) => onChange({ kwargs: event.target.value })}
+          />
+        </div>
+      )}
+    </fieldset>
+  )
+}
+
+/** A scorer that came with the address and is not registered stays what it is: trying it tells. */
+function Unlisted({ scorer, rewards }: { scorer: string; rewards: RewardsDto }) {
+  const name = scorer.slice(scorer.indexOf(':') + 1)
+  const isListed =
+    scorer === '' ||
+    rewards.rules.some((rule) => scorer === `rule:${rule.name}`) ||
+    rewards.models.some((model) => model.model === name)
+  return isListed ? null : <option value={scorer}>{name}, not registered</option>
+}
