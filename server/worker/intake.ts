@@ -31,6 +31,8 @@ const SOLE_MS = 200
  */
 const AHEAD_MS = 100
 const RATE_EVERY_MS = 125
+/** Halves what is remembered of a pool's rate in 4 s without samples. */
+const IDLE_WEIGHT = 0.02
 /** Jobs hold 16 to 64 samples; asking for room ÷ 48 of them overshoots by a chunk at most. */
 const SAMPLES_PER_JOB = 48
 const MAX_JOBS_PER_FETCH = 16
@@ -47,7 +49,7 @@ interface PoolState {
   served: string[]
   /** Until when there is known to be one run only, on the clock of `performance.now()`. */
   soleUntilMs: number
-  /** Samples ended a millisecond, smoothed over about half a second. */
+  /** Samples ended a millisecond, smoothed over about half a second of work. */
   rate: number
   ended: number
 }
@@ -166,8 +168,10 @@ export class Intake {
       return
     }
     const room = Math.min(this.#roomOf(pool), MAX_SAMPLES - this.held + pool.held)
-    // Fetching at every ended sample would be a query a sample: half the room is the least worth asking for.
-    if (room - pool.held < Math.max(1, Math.min(room / 2, SAMPLES_PER_JOB))) return
+    // Fetching at every ended sample would be a query a sample: half the room, or a quarter of a large one, is the
+    // least worth asking for.
+    const least = Math.min(room / 2, Math.max(SAMPLES_PER_JOB, room / 4))
+    if (room - pool.held < Math.max(1, least)) return
     if (this.#textChars > MAX_TEXT_CHARS && this.held > 0) return
     pool.fetching = true
     void this.#fetch(pool, room - pool.held).finally(() => {
@@ -204,7 +208,9 @@ export class Intake {
 
   #measureRates(): void {
     for (const pool of this.#pools.values()) {
-      pool.rate += 0.3 * (pool.ended / RATE_EVERY_MS - pool.rate)
+      // Between two batches it is remembered for some seconds: the next one is seldom slower.
+      const weight = pool.held === 0 && pool.ended === 0 ? IDLE_WEIGHT : 0.3
+      pool.rate += weight * (pool.ended / RATE_EVERY_MS - pool.rate)
       pool.ended = 0
     }
   }

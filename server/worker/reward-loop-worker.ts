@@ -3,10 +3,11 @@ import type { Logger } from '../log.ts'
 import type { RewardOutcome, RewardSample, RewardTools } from '../rewards/managers/manager.ts'
 import type { Database } from '../store/database.ts'
 import { type HeldJob, INTERACTIVE_POOL, indexesOf, type JobQueue } from '../store/job-queue.ts'
-import { type PendingSample, pendingSamples } from '../store/sql/worker-reads.ts'
+import type { PendingSample } from '../store/sql/worker-reads.ts'
 import { decodeTexts } from '../store/stored-texts.ts'
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
 import { type ActiveBatch, ActiveBatches } from './active-batches.ts'
+import { ChunkReader } from './chunk-reader.ts'
 import { JobInHand } from './held-job.ts'
 import { Intake } from './intake.ts'
 import { JobKeeper } from './job-keeper.ts'
@@ -15,8 +16,8 @@ import { sampleEndOf } from './sample-end.ts'
 
 /** A sample whose third worker died is given up. */
 const MAX_LOSSES = 3
-/** Most jobs are done before; a claim, and taking it back, would be two queries for nothing. */
-const CLAIM_AFTER_MS = 60
+/** Most jobs are done before, also those that wait behind others; a claim, and taking it back, would be for nothing. */
+const CLAIM_AFTER_MS = 250
 /** Rules run in slices of this length, so that heartbeats and interactive samples get in between. */
 const SLICE_MS = 8
 
@@ -40,7 +41,7 @@ export interface WorkerCounters {
  *                         │ died: heartbeats stop, the job is delivered again with one loss more
  */
 export class RewardLoopWorker {
-  readonly #db: Database
+  readonly #reader: ChunkReader
   readonly #tools: RewardTools
   readonly #log: Logger
   readonly #writer: ResultWriter
@@ -76,7 +77,7 @@ export class RewardLoopWorker {
     onUrgentCommitted: ((samples: EndedSample[]) => void) | null
     log: Logger
   }) {
-    this.#db = options.db
+    this.#reader = new ChunkReader(options.db)
     this.#tools = options.tools
     this.#batches = new ActiveBatches(options.db, options.leases)
     this.#keeper = new JobKeeper(options.db, options.queue, options.id, options.log)
@@ -226,7 +227,7 @@ export class RewardLoopWorker {
   /** What is to be scored: from the job where it brings its samples and this is its first delivery, else from the tables. */
   async #samplesOf(job: JobInHand, batch: ActiveBatch): Promise<PendingSample[]> {
     const inline = job.losses === 0 ? job.job.data.s : undefined
-    return inline ?? pendingSamples(this.#db, batch.spec, job.job.data.i)
+    return inline ?? this.#reader.read(batch.spec, job.job.data.i)
   }
 
   /** Built-in rules, on this loop, in slices; interactive ones go first. */
@@ -270,6 +271,7 @@ export class RewardLoopWorker {
       run: batch.spec.run,
       group: row.group_no == null ? undefined : `${batch.spec.id}:${row.group_no}`,
       key: `${row.idx}`,
+      sampleId: `b${batch.spec.id}-${row.idx}`,
       priority: batch.spec.priority,
       deadlineMs: deadline_at ? deadline_at.getTime() - startedAt : undefined,
     })
