@@ -300,6 +300,11 @@ describe('http', () => {
       reason: 'function_error',
       detail: 'deep',
     })
+    expect(read({ error: 'took longer than 3 s', reason: 'timeout' })).toMatchObject({
+      class: 'client',
+      reason: 'timeout',
+    })
+    expect(read({ error: 'x', reason: 'worker_lost' })).toMatchObject({ reason: 'function_error' })
     for (const odd of [0.5, null, [1], 'x', {}, { score: true }]) {
       expect(read(odd)).toMatchObject({ class: 'corrupt', reason: 'unparseable' })
     }

@@ -14,6 +14,9 @@ import type {
 import { isBusy, notReady, notRecognised } from './probe-answers.ts'
 import { wellFormed } from './sample-text.ts'
 
+/** What a scorer may say in `reason` beside its `error`; anything else, and nothing, is a fault of its function. */
+const ERROR_REASONS = ['function_error', 'timeout', 'non_finite', 'unparseable'] as const
+
 /** The address is the whole of it: the path it ends in is the route. */
 function scorePath(basePath: string | undefined): string {
   return basePath === undefined || basePath === '' ? '/' : basePath
@@ -53,7 +56,8 @@ function parseScoreResponse(
   }
   const { score: told, error, ...extra } = item as Record<string, unknown>
   if (error !== undefined && error !== null) {
-    return failure('client', 'function_error', errorMessage(JSON.stringify({ error })))
+    const reason = ERROR_REASONS.find((word) => word === extra.reason) ?? 'function_error'
+    return failure('client', reason, errorMessage(JSON.stringify({ error })))
   }
   const score = finiteScore(told, 'results[0].score')
   if (typeof score !== 'number') return score

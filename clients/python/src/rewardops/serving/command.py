@@ -1,0 +1,320 @@
+"""`rewardops serve-reward`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import signal
+import socket
+import threading
+from typing import Any
+
+from rewardops.service import ServiceClient, ServiceError
+from rewardops.serving.function import FunctionError, stem_of
+from rewardops.serving.http_server import RewardServer, is_loopback
+from rewardops.serving.log import EventLog
+from rewardops.serving.pool import FunctionPool
+from rewardops.serving.registration import register
+
+DONE = 0
+USAGE = 2
+NOT_LOADED = 3
+NOT_LISTENING = 4
+NOT_REGISTERED = 5
+
+#: More processes than this are rarely what is missing, and each loads the function's modules again.
+MOST_PROCESSES = 8
+ASYNC_PROCESSES = 2
+#: Calls of an asynchronous function that one process takes at once by default: they wait for others, mostly.
+ASYNC_PER_PROCESS = 64
+
+DESCRIPTION = """\
+Serves a reward function as verl loads it, unchanged, to rewardops. The function is called as verl calls it,
+
+    compute_score(data_source=, solution_str=, ground_truth=, extra_info=, **kwargs)
+
+with those of the four that it takes, and may be a function, an async function, a class (one object is made in each
+process, and its compute_score or the object itself is called) or any callable object. It gives a number, a dict with
+"score", or a tuple that begins with one of them. Calls run in processes of their own: one that hangs or dies is killed and
+replaced, and its sample alone fails. An exception, a time-out or NaN is an error with its reason, never a score of 0.
+"""
+
+EPILOG = """\
+examples:
+  rewardops serve-reward my_reward.py:compute_score --register http://127.0.0.1:3000
+      then in a batch: "reward": {"model": "my_reward"}
+  rewardops serve-reward my_pkg.rewards:Judge --kwargs '{"threshold": 0.5}' --max-in-flight 256
+
+environment: REWARDOPS_SERVE_KEY (as --api-key), REWARDOPS_API_KEY (as --service-key); in an option a key can be read by
+everybody on the machine.
+
+exit codes: 0 stopped by SIGTERM or Ctrl-C, 2 wrong options, 3 the function cannot be loaded, 4 the address cannot be
+listened on, 5 the service did not take the registration.
+"""
+
+
+def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command to the command line."""
+    parser = commands.add_parser(
+        "serve-reward",
+        help="serve a verl reward function, unchanged",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add(
+        "function",
+        help="path/to/file.py:name or package.module:name; name is compute_score if left out",
+    )
+    add(
+        "--host",
+        default="127.0.0.1",
+        help="to listen on; not loopback only with a key (default %(default)s)",
+    )
+    add("--port", type=_port, default=0, help="0: a free one (default)")
+    add(
+        "--register",
+        metavar="URL",
+        help="the service to register with, such as http://127.0.0.1:3000",
+    )
+    add(
+        "--advertise",
+        metavar="URL",
+        help="where the service reaches this scorer, if not at http://HOST:PORT/",
+    )
+    add("--name", type=_name, help="of this server in the service (default MODEL-HOSTNAME-PORT)")
+    add(
+        "--model",
+        help='what batches call it in "reward": {"model": …} (default: the file\'s name without .py)',
+    )
+    add(
+        "--keep-registered",
+        action="store_true",
+        help="do not remove the server from the service at the end",
+    )
+    add(
+        "--register-wait",
+        type=_seconds,
+        default=30.0,
+        metavar="S",
+        help="for a service that does not answer yet (default 30)",
+    )
+    add(
+        "--processes",
+        type=_count,
+        metavar="N",
+        help=f"default: one a CPU, at most {MOST_PROCESSES}; {ASYNC_PROCESSES} for an async function",
+    )
+    add(
+        "--max-in-flight",
+        type=_count,
+        metavar="N",
+        help=f"samples the service sends at once (default: 2 a process, at least 8; async {ASYNC_PER_PROCESS} a process)",
+    )
+    add(
+        "--timeout",
+        type=_seconds,
+        default=120.0,
+        metavar="S",
+        help="for a call, from when a process begins with it (default 120)",
+    )
+    add(
+        "--kwargs",
+        type=_object,
+        default={},
+        metavar="JSON",
+        help="further arguments of the function, as verl's reward_kwargs",
+    )
+    add(
+        "--init-kwargs",
+        type=_object,
+        default={},
+        metavar="JSON",
+        help="arguments of the class, if it is one",
+    )
+    add(
+        "--api-key",
+        default=os.environ.get("REWARDOPS_SERVE_KEY") or None,
+        help="callers must send it as a bearer token",
+    )
+    add(
+        "--service-key",
+        default=os.environ.get("REWARDOPS_API_KEY") or None,
+        help="the service's own key, for --register",
+    )
+    add("--json", action="store_true", help="log one JSON object a line on stdout")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serves until SIGTERM or Ctrl-C; gives the exit code."""
+    log = EventLog(arguments.json)
+    if not is_loopback(arguments.host) and arguments.api_key is None:
+        said = f"--host {arguments.host} is not loopback: give --api-key, or everybody there may run the function"
+        log.say("refused", {"detail": said})
+        return USAGE
+    try:
+        service = (
+            ServiceClient(arguments.register, arguments.service_key) if arguments.register else None
+        )
+        model = arguments.model or stem_of(arguments.function)
+    except (ValueError, FunctionError) as error:
+        log.say("refused", {"detail": str(error)})
+        return USAGE
+    stop = threading.Event()
+    pool = FunctionPool(
+        arguments.function, arguments.kwargs, arguments.init_kwargs, arguments.timeout, log.say
+    )
+    about: dict[str, Any] = {"function": arguments.function, "model": model}
+    try:
+        server = RewardServer(
+            arguments.host, arguments.port, pool, arguments.api_key, lambda: about
+        )
+    except OSError as error:
+        log.say(
+            "refused",
+            {
+                "detail": f"cannot listen on {arguments.host}:{arguments.port}: {error.strerror or error}"
+            },
+        )
+        return NOT_LISTENING
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: _ask_to_stop(stop))
+    try:
+        return _serve(arguments, log, service, pool, server, about, stop)
+    finally:
+        server.server_close()
+        pool.stop()
+
+
+def _ask_to_stop(stop: threading.Event) -> None:
+    if stop.is_set():
+        # Asked twice: whoever asks does not want to wait. The processes die with this one.
+        os._exit(130)
+    stop.set()
+
+
+def _serve(
+    arguments: argparse.Namespace,
+    log: EventLog,
+    service: ServiceClient | None,
+    pool: FunctionPool,
+    server: RewardServer,
+    about: dict[str, Any],
+    stop: threading.Event,
+) -> int:
+    sizes: dict[str, int] = {}
+
+    def size(is_async: bool) -> tuple[int, int]:
+        processes, in_flight = _sizes(is_async, arguments.processes, arguments.max_in_flight)
+        sizes["processes"], sizes["maxInFlight"] = processes, in_flight
+        return processes, -(-in_flight // processes) if is_async else 1
+
+    try:
+        pool.start(size)
+    except FunctionError as error:
+        log.say("not_loaded", {"detail": str(error)})
+        return NOT_LOADED
+    about.update(sizes)
+    about["async"] = pool.is_async
+    threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True, name="http").start()
+    url = arguments.advertise or _url(arguments.host, server.port)
+    log.say("ready", {"url": url, "port": server.port, "pid": os.getpid(), **about})
+    name = None
+    if service is not None and not stop.is_set():
+        name = arguments.name or _default_name(str(about["model"]), server.port)
+        try:
+            told = register(
+                service,
+                name=name,
+                url=url,
+                model=str(about["model"]),
+                max_in_flight=sizes["maxInFlight"],
+                api_key=arguments.api_key,
+                wait_s=arguments.register_wait,
+            )
+        except ServiceError as error:
+            log.say("not_registered", {"detail": str(error), "reason": error.reason})
+            return NOT_REGISTERED
+        log.say("registered", {"name": name, "id": told.get("id"), "state": told.get("state")})
+    while not stop.wait(60):
+        pass
+    if service is not None and name is not None and not arguments.keep_registered:
+        _leave(service, name, log)
+    finished = server.wait_idle(10)
+    server.shutdown()
+    log.say("stopped", {"samples": server.served, "failed": server.failed, "finished": finished})
+    return DONE
+
+
+def _leave(service: ServiceClient, name: str, log: EventLog) -> None:
+    try:
+        service.mutate("servers.remove", {"name": name})
+        log.say("removed", {"name": name})
+    except ServiceError as error:
+        # The service may have ended before us; it finds out by itself that nobody answers here.
+        log.say("not_removed", {"name": name, "detail": str(error)})
+
+
+def _sizes(is_async: bool, processes: int | None, in_flight: int | None) -> tuple[int, int]:
+    """Processes, and samples in flight over all of them."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if is_async:
+        count = processes or min(cpus, ASYNC_PROCESSES)
+        return count, in_flight or count * ASYNC_PER_PROCESS
+    count = processes or min(cpus, MOST_PROCESSES)
+    # Twice: the next sample is there when a process is done with one.
+    return count, in_flight or max(8, 2 * count)
+
+
+def _url(host: str, port: int) -> str:
+    if host in ("0.0.0.0", "::"):
+        host = socket.gethostname()
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def _default_name(model: str, port: int) -> str:
+    return re.sub(r"[^\w.:-]+", "-", f"{model}-{socket.gethostname()}-{port}", flags=re.ASCII)[
+        -128:
+    ]
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 65_535:
+        raise argparse.ArgumentTypeError("give 0 to 65535")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("give 1 or more")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError("give a number of seconds above 0")
+    return value
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[\w.:-]{1,128}", text, flags=re.ASCII):
+        raise argparse.ArgumentTypeError('use letters, digits, ".", "_", ":" and "-", at most 128')
+    return text
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise argparse.ArgumentTypeError('must be an object, such as {"threshold": 0.5}')
+    return value

@@ -1,0 +1,51 @@
+"""What the command says: lines for people on stderr, or one JSON object a line on stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+#: Of one kind of event, so many a minute are said in full; a function that always fails must not fill a disk.
+FULL_A_MINUTE = 60
+
+
+class EventLog:
+    """Says what happens, event by event. Safe from any thread."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._json = as_json
+        self._lock = threading.Lock()
+        self._minute = 0
+        self._said: dict[str, int] = {}
+
+    def say(self, event: str, told: dict[str, Any]) -> None:
+        """One event with what is to be known of it."""
+        with self._lock:
+            minute = int(time.monotonic() // 60)
+            if minute != self._minute:
+                for name, count in self._said.items():
+                    if count > FULL_A_MINUTE:
+                        self._write("left_out", {"of": name, "count": count - FULL_A_MINUTE})
+                self._minute = minute
+                self._said = {}
+            self._said[event] = self._said.get(event, 0) + 1
+            if self._said[event] <= FULL_A_MINUTE:
+                self._write(event, told)
+
+    def _write(self, event: str, told: dict[str, Any]) -> None:
+        try:
+            if self._json:
+                at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+                print(json.dumps({"event": event, "at": at, **told}), flush=True)
+            else:
+                words = " ".join(f"{key}={value}" for key, value in told.items() if key != "detail")
+                detail = f" — {told['detail']}" if "detail" in told else ""
+                text = f"{event.replace('_', ' ')}{': ' if words else ''}{words}{detail}"
+                print(
+                    text.encode("ascii", "backslashreplace").decode(), file=sys.stderr, flush=True
+                )
+        except (BrokenPipeError, OSError):
+            pass  # Whoever read along is gone; the samples are not.

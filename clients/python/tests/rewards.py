@@ -1,0 +1,135 @@
+"""Reward functions as verl's users write them: nothing of ours is imported. One rule, in every shape it comes in."""
+
+import asyncio
+import functools
+import os
+import re
+import sys
+import time
+
+ANSWER = re.compile(r"####\s*(-?[\d,.]+)")
+
+
+def compute_score(
+    data_source, solution_str, ground_truth, extra_info=None, format_score=0.0, score=1.0
+):
+    """GSM8K's strict rule: the number after the last ####."""
+    found = ANSWER.findall(solution_str)
+    if not found:
+        return 0.0
+    answer = found[-1].replace(",", "").rstrip(".")
+    return score if answer == str(ground_truth) else format_score
+
+
+async def compute_score_async(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
+    """The same with the answer shown, as one that asks a judge would be."""
+    await asyncio.sleep(0)
+    found = ANSWER.findall(solution_str)
+    value = compute_score(data_source, solution_str, ground_truth, extra_info)
+    return {"score": value, "acc": value == 1.0, "pred": found[-1] if found else None}
+
+
+class Scorer:
+    """The asynchronous reward agent's shape: an object's compute_score, a tuple back."""
+
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    def compute_score(self, data_source, response_str, ground_truth, extra_info):
+        value = compute_score(data_source, response_str, ground_truth, extra_info) * self.scale
+        return value, f"Is it {ground_truth}?", "by the number after ####"
+
+
+class AsyncCallable:
+    async def __call__(self, data_source, solution_str, ground_truth, extra_info):
+        await asyncio.sleep(0.001)
+        return compute_score(data_source, solution_str, ground_truth, extra_info)
+
+
+partial_score = functools.partial(compute_score, format_score=0.1)
+
+
+def returns_awaitable(data_source, solution_str, ground_truth, extra_info):
+    return compute_score_async(data_source, solution_str, ground_truth, extra_info)
+
+
+def returns_literal(data_source, solution_str, ground_truth, extra_info):
+    """What the solution says, as Python: for every kind of result."""
+    return eval(solution_str, {"inf": float("inf"), "nan": float("nan")})
+
+
+def tells_call(solution_str, extra_info, prompt=None):
+    return {"score": 1, "extra_info": extra_info, "prompt_": prompt, "pid": os.getpid()}
+
+
+def misbehaves(data_source, solution_str, ground_truth, extra_info):
+    _misbehave(solution_str)
+    return 1.0
+
+
+async def misbehaves_async(data_source, solution_str, ground_truth, extra_info):
+    _misbehave(solution_str)
+    if solution_str == "crash later":
+        asyncio.get_running_loop().call_later(0.05, os._exit, 9)
+        await asyncio.sleep(60)
+    if solution_str == "sleep":
+        await asyncio.sleep(3600)
+    if solution_str == "stubborn":
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                pass
+    if solution_str == "background":
+        # The loop is held up by a task that the call started.
+        await asyncio.gather(_spin(), asyncio.sleep(3600))
+    await asyncio.sleep(float(extra_info.get("seconds", 0.02)))
+    return 1.0
+
+
+async def _spin():
+    await asyncio.sleep(0)
+    while True:
+        pass
+
+
+def _misbehave(solution_str):
+    if solution_str == "loop":
+        while True:
+            pass
+    if solution_str == "regex":
+        # In C, with the interpreter's lock held.
+        re.match(r"(a+)+$", "a" * 60 + "b")
+    if solution_str == "exit":
+        os._exit(7)
+    if solution_str == "sys.exit":
+        sys.exit(3)
+    if solution_str == "raise":
+        raise KeyError("answer")
+    if solution_str == "print":
+        print("the function prints this")
+    if solution_str == "slow":
+        time.sleep(0.3)
+
+
+def needs_more(data_source, solution_str, ground_truth, extra_info, judge_url):
+    return 1.0
+
+
+def batch(data_sources, solution_strs, ground_truths, extra_infos):
+    return [1.0] * len(solution_strs)
+
+
+def two(answer, truth):
+    return 1.0
+
+
+not_callable = 7
+
+
+class Manager:
+    def __init__(self, config, tokenizer):
+        pass
+
+    async def run_single(self, data):
+        return {"reward_score": 1.0, "reward_extra_info": {}}

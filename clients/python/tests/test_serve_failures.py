@@ -1,0 +1,95 @@
+"""A call that hangs, dies or raises: its sample alone fails, with the reason, and nothing is left behind."""
+
+import http.client
+import json
+import os
+import signal
+import time
+import unittest
+
+from tests.serving import Served, sample
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+        return True
+    except ProcessLookupError:
+        return False
+
+
+class Failures(unittest.TestCase):
+    def test_sync(self):
+        bad = {
+            "loop": ("timeout", "took longer"),
+            "regex": ("timeout", "took longer"),
+            "exit": ("function_error", "exited with code 7"),
+            "sys.exit": ("function_error", "SystemExit: 3"),
+            "raise": ("function_error", "KeyError: 'answer'"),
+        }
+        with Served("misbehaves", "--timeout", "2.5", "--processes", "2") as served:
+            results = served.score_apart(*map(sample, [*bad, "print", *["fine"] * 20]))
+            for (text, (reason, said)), told in zip(bad.items(), results):
+                with self.subTest(text):
+                    self.assertEqual(told.get("reason"), reason, told)
+                    self.assertIn(said, told["error"])
+                    self.assertNotIn("score", told)
+            self.assertEqual([r.get("score") for r in results[len(bad) :]], [1.0] * 21)
+            gone = [e for e in served.events if e["event"] == "process_replaced"]
+            self.assertEqual(len(gone), 3)
+            self.assertFalse(any(alive(e["pid"]) for e in gone))
+            self.assertIn("'loop'", str(gone))
+
+    def test_async(self):
+        bad = {
+            "loop": "timeout",
+            "background": "timeout",
+            "stubborn": "timeout",
+            "exit": "function_error",
+            "crash later": "function_error",
+            "raise": "function_error",
+        }
+        with Served(
+            "misbehaves_async", "--timeout", "2.5", "--processes", "3", "--max-in-flight", "60"
+        ) as served:
+            fine = [sample("fine")] * 30
+            results = served.score_apart(*map(sample, bad), *fine)
+            for (text, wanted), told in zip(bad.items(), results):
+                with self.subTest(text):
+                    self.assertEqual(told.get("reason"), wanted, told)
+                    self.assertNotIn("score", told)
+            self.assertEqual([r.get("score") for r in results[len(bad) :]], [1.0] * 30, results)
+
+    def test_caller_that_goes_leaves_nothing_behind(self):
+        with Served("misbehaves_async", "--timeout", "60") as served:
+            connection = http.client.HTTPConnection("127.0.0.1", served.port)
+            connection.request("POST", "/", json.dumps({"samples": [sample("sleep")]}))
+            ends = time.monotonic() + 20
+            while self.about(served)["inFlight"] == 0 and time.monotonic() < ends:
+                time.sleep(0.02)
+            connection.close()
+            while self.about(served)["inFlight"] and time.monotonic() < ends:
+                time.sleep(0.05)
+            self.assertEqual(self.about(served)["inFlight"], 0)
+            self.assertEqual(served.score(sample("fine"))[0]["score"], 1.0)
+
+    def about(self, served):
+        connection = http.client.HTTPConnection("127.0.0.1", served.port)
+        connection.request("GET", "/")
+        value = json.loads(connection.getresponse().read())
+        connection.close()
+        return value
+
+    def test_processes_end_with_the_server(self):
+        with Served("tells_call") as served:
+            pid = served.score(sample("x"))[0]["pid"]
+            served.process.send_signal(signal.SIGKILL)
+            served.process.wait()
+            ends = time.monotonic() + 15
+            while alive(pid) and time.monotonic() < ends:
+                time.sleep(0.05)
+            self.assertFalse(alive(pid))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,39 @@
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+
+/** The Python client's own suite, on the standard library alone. */
+
+const CLIENT = join(import.meta.dirname, '../../clients/python')
+
+const python = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'])
+const missing = python.status !== 0
+if (missing) {
+  console.warn('python3 (3.9 or newer) is not there; tests of the Python client are skipped')
+}
+
+describe.skipIf(missing)('the Python client', () => {
+  const files = readdirSync(join(CLIENT, 'tests')).filter((file) => /^test_.*\.py$/.test(file))
+  // Side by side: in one file it is mostly waited for what hangs, in the other processes are started.
+  it.concurrent.each(files)(
+    'passes its own suite: %s',
+    async (file) => {
+      const args = ['-m', 'unittest', 'discover', '-t', '.', '-s', 'tests', '-p', file]
+      const child = spawn('python3', args, {
+        cwd: CLIENT,
+        env: { PATH: process.env.PATH, HOME: process.env.HOME, PYTHONPATH: join(CLIENT, 'src') },
+        stdio: ['ignore', 'ignore', 'pipe'],
+      })
+      let said = ''
+      child.stderr.setEncoding('utf8').on('data', (text: string) => {
+        said += text
+      })
+      const [code] = await once(child, 'close')
+      expect(code, said).toBe(0)
+      expect(said).toMatch(/^Ran [1-9]\d* tests/m)
+    },
+    180_000,
+  )
+})

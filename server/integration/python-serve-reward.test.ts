@@ -1,0 +1,203 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type Sample, sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { ServerDto } from '../wire/servers.ts'
+import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+
+/** verl reward functions in Python, unchanged: `rewardops serve-reward` registers them, and a batch is scored by them. */
+
+const CLIENT = join(import.meta.dirname, '../../clients/python')
+const REWARDS = join(CLIENT, 'tests/rewards.py')
+const SAMPLES = 2_000
+
+const python = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'])
+const missing = python.status !== 0
+if (missing) {
+  console.warn('python3 (3.9 or newer) is not there; tests of the Python client are skipped')
+}
+
+let service: Service
+const served: Served[] = []
+
+beforeAll(async () => {
+  if (!missing) service = await Service.start()
+})
+afterAll(async () => {
+  if (!service) return
+  for (const { child } of served) child.kill('SIGKILL')
+  const problems = service.log.problems()
+  const end = await service.stop().finally(() => service.destroy())
+  expect(end.code).toBe(0)
+  expect(problems).toEqual([])
+})
+
+interface Served {
+  child: ChildProcess
+  model: string
+  events: { event: string; [key: string]: unknown }[]
+}
+
+/** Starts the command and waits until the service has it. */
+async function serve(name: string, ...options: string[]): Promise<Served> {
+  const model = `py-${name}`
+  const child = spawn(
+    'python3',
+    [
+      ...['-m', 'rewardops', 'serve-reward', `${REWARDS}:${name}`, '--json'],
+      ...['--register', service.url, '--model', model, ...options],
+    ],
+    { env: environment(), stdio: ['ignore', 'pipe', 'pipe'] },
+  )
+  const it: Served = { child, model, events: [] }
+  served.push(it)
+  let said = ''
+  child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+    said += text
+  })
+  createInterface(child.stdout!).on('line', (line) => it.events.push(JSON.parse(line)))
+  const ended = once(child, 'exit').then(([code]) => code as number)
+  ended.catch(() => {})
+  await waitFor(`${name} to be registered`, () => {
+    if (child.exitCode !== null) throw new Error(`ended with ${child.exitCode}: ${said}`)
+    return it.events.some(({ event }) => event === 'registered')
+  })
+  return it
+}
+
+function environment(): NodeJS.ProcessEnv {
+  return { PATH: process.env.PATH, HOME: process.env.HOME, PYTHONPATH: join(CLIENT, 'src') }
+}
+
+/** What the function itself says, in a Python of its own without anything of ours. */
+function calledDirectly(name: string, samples: readonly Sample[]): number[] {
+  const lines = samples.map((s) => JSON.stringify({ extraInfo: {}, ...s })).join('\n')
+  const done = spawnSync('python3', [join(CLIENT, 'tests/direct.py'), name], { input: lines })
+  if (done.status !== 0) throw new Error(String(done.stderr))
+  return String(done.stdout).trim().split('\n').map(Number)
+}
+
+const submit = (model: string, samples: Sample[]) =>
+  service.mutate<SubmitResult>('batches.submit', {
+    run: 'python',
+    step: 1,
+    samples,
+    reward: { model },
+  })
+
+async function listed(model: string): Promise<ServerDto[]> {
+  const servers = await service.query<ServerDto[]>('servers.list')
+  return servers.filter((server) => server.model === model)
+}
+
+async function scoredBy(model: string, samples: Sample[]): Promise<ResultsColumns> {
+  const { batchId } = await submit(model, samples)
+  await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+  return service.query('batches.results', { batchId })
+}
+
+async function results(model: string, samples: Sample[]): Promise<NextResult> {
+  const { batchId } = await submit(model, samples)
+  const count = samples.length
+  return service.query('batches.next', { batchId, samples: count, waitMs: 60_000 })
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+/** Answers of every kind: right, wrong, none, with commas, long, and with what is not ASCII. */
+function answers(count: number): Sample[] {
+  const endings = [
+    '#### 72',
+    '#### 71',
+    'I do not know.',
+    '#### 7,2',
+    'é😀 ####72.',
+    '#### 72 #### 3',
+  ]
+  return Array.from({ length: count }, (_, i) =>
+    sample({
+      uid: `q-${i >> 3}`,
+      response: `${'So 48 + 24. '.repeat(i % 50)}${endings[i % endings.length]}`,
+      extraInfo: { index: i },
+    }),
+  )
+}
+
+describe.skipIf(missing)('a reward function of verl’s, unchanged', () => {
+  const shapes: [string, string[]][] = [
+    ['compute_score', ['acc']],
+    ['compute_score_async', ['acc', 'pred']],
+    ['Scorer', ['acc', 'explanation', 'prompt']],
+  ]
+  it.concurrent.each(shapes)(
+    `scores ${SAMPLES} samples as when it is called: %s`,
+    async (name, extraKeys) => {
+      const { model, child, events } = await serve(name, '--processes', '1')
+      expect(await listed(model)).toMatchObject([
+        { engine: 'http', kind: 'discriminative', state: 'ready' },
+      ])
+      const samples = answers(SAMPLES)
+      const results = await scoredBy(model, samples)
+      expect(results.score).toEqual(calledDirectly(name, samples))
+      expect(new Set(results.status)).toEqual(new Set(['scored']))
+      expect(new Set(results.score)).toEqual(new Set([0, 1]))
+      expect([...results.rewardExtraKeys].sort()).toEqual(extraKeys)
+
+      child.kill('SIGTERM')
+      await waitFor('it to be gone', () => child.exitCode !== null)
+      expect(child.exitCode).toBe(0)
+      expect(events.map(({ event }) => event)).toEqual([
+        'ready',
+        'registered',
+        'removed',
+        'stopped',
+      ])
+      expect(await listed(model)).toEqual([])
+    },
+  )
+
+  it('takes kwargs', async () => {
+    const kwargs = JSON.stringify({ score: 5, format_score: 0.25 })
+    const { model } = await serve('partial_score', '--kwargs', kwargs)
+    const { score } = await scoredBy(model, [
+      sample(),
+      sample({ response: '#### 71' }),
+      sample({ response: '' }),
+    ])
+    expect(score).toEqual([5, 0.25, 0])
+  })
+
+  it.concurrent.each(['misbehaves', 'misbehaves_async'])(
+    'that hangs, dies or raises fails that sample alone, with the reason: %s',
+    async (name) => {
+      const { model, events } = await serve(name, '--timeout', '3', '--processes', '2')
+      const bad = {
+        loop: 'timeout',
+        exit: 'function_error',
+        'sys.exit': 'function_error',
+        raise: 'function_error',
+      }
+      const fine = Array.from({ length: 60 }, () => 'fine')
+      const samples = [...Object.keys(bad), ...fine].map((response, i) =>
+        sample({ uid: `u-${i}`, response }),
+      )
+      const { groups } = await results(model, samples)
+      const told = groups.flatMap((g) => g.samples).sort((a, b) => a.index - b.index)
+      expect(told.map(({ score }) => score)).toEqual([...Array(4).fill(null), ...fine.map(() => 1)])
+      expect(told.slice(0, 4).map(({ reason }) => reason)).toEqual(Object.values(bad))
+      const replaced = events.filter(({ event }) => event === 'process_replaced')
+      expect(replaced.length).toBe(2)
+      for (const { pid } of replaced) await waitFor('its end', () => !isAlive(pid as number))
+    },
+  )
+})
