@@ -145,7 +145,13 @@ export class Exchange implements CallOwner, SlotSearch {
     const header = this.#req.headers['x-model']
     const named = this.#facts.model ?? (typeof header === 'string' && header ? header : null)
     const chosen = directory.choose(named)
-    const model = typeof chosen === 'string' ? chosen : await chosen
+    const model =
+      typeof chosen === 'string'
+        ? chosen
+        : await chosen.catch((error: unknown) => {
+            // Of what is no JSON nobody could tell which model it names.
+            throw named === null ? (notJson(body) ?? error) : error
+          })
     this.#startDeadline(options.deadlineMs)
     const { deadlineMs: _, ...wishes } = options
     const reply = generates(this.path) ? (this.#facts.maxTokens ?? REPLY_TOKENS) : 0
@@ -442,4 +448,15 @@ function tenths(ms: number): string {
 /** A server's name may be any text; a header's may not. */
 function headerText(name: string): string {
   return HEADER_TEXT.test(name) ? name : encodeURIComponent(name)
+}
+
+/** What to tell of a body that is not JSON; null: it is. */
+function notJson(body: Buffer): RewardOpsError | null {
+  try {
+    JSON.parse(body.toString('utf8'))
+    return null
+  } catch (error) {
+    const why = body.length === 0 ? 'it is empty' : (error as Error).message
+    return new RewardOpsError('malformed_json', `The body is not JSON: ${why}.`)
+  }
 }

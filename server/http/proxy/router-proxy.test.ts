@@ -741,6 +741,12 @@ describe('the model', () => {
     })
     expect(unnamed.error.message).toContain('a, b/7b')
     expect(unnamed.error.hint).toContain('x-model')
+    for (const body of ['', 'a', '[']) {
+      expect(await bed.send('/classify', { body }), body).toMatchObject({
+        status: 400,
+        error: { reason: 'malformed_json' },
+      })
+    }
     slots.servers.pop()
     expect((await send({ text: 'x' })).headers['x-worker']).toBe('rm-1')
     expect((await bed.send('/classify', { body: 'not JSON' })).status).toBe(200)
