@@ -14,6 +14,11 @@ if (missing) {
   console.warn('python3 (3.9 or newer) is not there; tests of the Python client are skipped')
 }
 
+function environment(): NodeJS.ProcessEnv {
+  const { PATH, HOME, NODE_ENV } = process.env
+  return { PATH, HOME, NODE_ENV, PYTHONPATH: join(CLIENT, 'src') }
+}
+
 describe.skipIf(missing)('the Python client', () => {
   const files = readdirSync(join(CLIENT, 'tests')).filter((file) => /^test_.*\.py$/.test(file))
   // Side by side: in one file it is mostly waited for what hangs, in the other processes are started.
@@ -23,7 +28,7 @@ describe.skipIf(missing)('the Python client', () => {
       const args = ['-m', 'unittest', 'discover', '-t', '.', '-s', 'tests', '-p', file]
       const child = spawn('python3', args, {
         cwd: CLIENT,
-        env: { PATH: process.env.PATH, HOME: process.env.HOME, PYTHONPATH: join(CLIENT, 'src') },
+        env: environment(),
         stdio: ['ignore', 'ignore', 'pipe'],
       })
       let said = ''

@@ -70,7 +70,8 @@ async function serve(name: string, ...options: string[]): Promise<Served> {
 }
 
 function environment(): NodeJS.ProcessEnv {
-  return { PATH: process.env.PATH, HOME: process.env.HOME, PYTHONPATH: join(CLIENT, 'src') }
+  const { PATH, HOME, NODE_ENV } = process.env
+  return { PATH, HOME, NODE_ENV, PYTHONPATH: join(CLIENT, 'src') }
 }
 
 /** What the function itself says, in a Python of its own without anything of ours. */
