@@ -114,7 +114,12 @@ function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: str
   return (
     <div data-panel={sample.id}>
       <div className="border-b px-5 py-4">
-        <p className="text-xs text-ink-3">Score by {sample.rewardName}</p>
+        <p className="text-xs text-ink-3">
+          Score by {sample.rewardName}
+          {sample.rewardVersion !== null && (
+            <span className="ml-2 font-mono">{sample.rewardVersion}</span>
+          )}
+        </p>
         <p className="num mt-0.5 flex items-baseline gap-3">
           <span className="text-xl font-medium tracking-tight">
             <ScoreCell row={sample} />

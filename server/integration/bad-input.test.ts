@@ -149,17 +149,28 @@ describe('batches.submit', () => {
         { status: 400, reason: 'function_outside_folder', message: 'reward.function.path' },
       ],
     ),
-    ...(
-      [
-        ['reward.function', { function: { path: 'mine.py', name: 'compute_score' } }],
-        ['reward.combine', { combine: [{ name: 'a', weight: 1, reward: {} }] }],
-        ['reward.sleepAfter', { sleepAfter: true }],
-      ] as const
-    ).map(([field, reward]): [string, unknown, Refusal] => [
-      `${field}, which this version does not honour`,
-      { ...valid, reward },
-      { status: 422, reason: 'unsupported_setting', message: field },
-    ]),
+    [
+      'a function in Python',
+      { ...valid, reward: { function: { path: 'mine.py', name: 'compute_score' } } },
+      { status: 422, reason: 'invalid_function', message: 'mine.py', hint: /serve-reward/ },
+    ],
+    [
+      'a function that is not there',
+      { ...valid, reward: { function: { path: 'mine.ts' } } },
+      { status: 422, reason: 'invalid_function', message: /functions folder/ },
+    ],
+    [
+      'a manager class that is not there',
+      { ...valid, reward: { manager: { path: '../mine.ts' } } },
+      { status: 400, reason: 'function_outside_folder', message: 'reward.manager.path' },
+    ],
+    ...([['reward.sleepAfter', { sleepAfter: true }]] as const).map(
+      ([field, reward]): [string, unknown, Refusal] => [
+        `${field}, which this version does not honour`,
+        { ...valid, reward },
+        { status: 422, reason: 'unsupported_setting', message: field },
+      ],
+    ),
     [
       'an integer past 2^53 in groundTruth',
       JSON.stringify(valid).replace('"groundTruth":"72"', '"groundTruth":9007199254740993'),

@@ -1,13 +1,23 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { rollouts, type Sample, type Submit } from '../testing/rollouts.ts'
-import { Service } from '../testing/service.ts'
+import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
+import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
+import { inspectProcess } from '../store/postgres/processes.ts'
+import { padding, rollouts, type Sample, type Submit } from '../testing/rollouts.ts'
+import { environment, Service } from '../testing/service.ts'
+import { ServiceLog } from '../testing/service-log.ts'
+import { waitFor } from '../testing/wait-for.ts'
 import type { SampleDetailDto } from '../wire/pages.ts'
-import type { BatchSummary, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type { BatchSummary, Result, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
 
 /** Reward functions of one's own, over a real service: its workers, their child processes, its tables. */
+
+const WORKER = fileURLToPath(new URL('../worker/main.ts', import.meta.url))
 
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-own-'))
 let service: Service
@@ -39,7 +49,7 @@ const results = (batchId: string) => service.query<ResultsColumns>('batches.resu
 const detail = (id: string) => service.query<SampleDetailDto>('samples.get', { id })
 
 describe('a reward function', () => {
-  it('scores a batch, by its path, name and kwargs', async () => {
+  it('scores a batch, by its path, name and kwargs, and the batch tells its version', async () => {
     const path = file(
       'lengths.ts',
       `import { countOf } from './lib/count.ts'
@@ -53,10 +63,270 @@ describe('a reward function', () => {
       { function: { path, name: 'byLength', kwargs: { per: 10 } } },
       samples,
     )
-    expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 16 })
+    expect(await wait(batchId)).toMatchObject({
+      status: 'completed',
+      scored: 16,
+      rewardName: 'lengths.ts:byLength',
+      rewardVersion: expect.stringMatching(/^[0-9a-f]{12} lengths\.ts$/),
+    })
     const { score, rewardExtraInfo } = await results(batchId)
     expect(score).toEqual(samples.map(({ response }) => response.length / 10))
     expect(rewardExtraInfo.data_source).toEqual(samples.map(() => 'openai/gsm8k'))
-    expect(await detail(`${batchId}-3`)).toMatchObject({ rewardName: 'lengths.ts:byLength' })
+  })
+
+  it('scores single samples', async () => {
+    const path = file('single.ts', 'export default ({ responseLength }) => responseLength')
+    const score = (responseLength: number) =>
+      service.mutate<Result>('samples.score', {
+        run: 'own',
+        step: 2,
+        reward: { function: { path } },
+        sample: { ...rollouts(1)[0], responseLength },
+      })
+    const answers = await Promise.all([1, 2, 3, 4, 5].map(score))
+    expect(answers.map((answer) => answer.score)).toEqual([1, 2, 3, 4, 5])
+  })
+
+  it('is a part of a sum, beside a rule', async () => {
+    const path = file('part.ts', 'export const compute_score = async () => 0.25')
+    const { batchId } = await submit({
+      combine: [
+        { name: 'right', reward: {} },
+        { name: 'mine', weight: 2, reward: { function: { path } } },
+      ],
+    })
+    expect(await wait(batchId)).toMatchObject({ scored: 16 })
+    expect((await results(batchId)).score).toEqual(
+      Array.from({ length: 16 }, (_, i) => (i % 2 === 0 ? 1.5 : 0.5)),
+    )
+  })
+
+  it('asks reward models and judges through the router of its worker', async () => {
+    const scorer = await SimulatedServer.start({ model: 'scorer' })
+    const judge = await SimulatedServer.start({ dialect: 'chat', model: 'judge' })
+    try {
+      await service.mutate('servers.register', { name: 'scorer-0', url: scorer.url })
+      await service.mutate('servers.register', {
+        name: 'judge-0',
+        url: judge.url,
+        engine: 'openai',
+        kind: 'generative',
+      })
+      const path = file(
+        'asking.ts',
+        `export default async ({ prompt, solutionStr }, { router, rewardRouterAddress }) => {
+           const score = await router.score({ prompt, response: solutionStr }, { model: 'scorer' })
+           const reply = await router.chat({
+             model: 'judge',
+             messages: [{ role: 'user', content: 'Rate it from 1 to 10 as [[n]]: ' + solutionStr }],
+           })
+           const models = await (await fetch('http://' + rewardRouterAddress + '/v1/models')).json()
+           return { score, said: reply.content, models: models.data.map((model) => model.id).sort() }
+         }`,
+      )
+      const { batchId } = await submit({ function: { path } })
+      expect(await wait(batchId)).toMatchObject({ scored: 16, failed: 0 })
+      const own = await submit({ model: 'scorer' })
+      await wait(own.batchId)
+      const { score, rewardExtraInfo } = await results(batchId)
+      expect(score).toEqual((await results(own.batchId)).score)
+      for (const said of rewardExtraInfo.said as string[]) expect(said).toMatch(/\[\[\d+\]\]/)
+      expect(rewardExtraInfo.models?.[0]).toEqual(['judge', 'scorer'])
+    } finally {
+      await scorer.close()
+      await judge.close()
+    }
+  })
+
+  it('is the version that it was when the batch was accepted', async () => {
+    const path = file('edited.ts', 'export default () => 1')
+    const open = { run: 'own', step: 3, open: true, reward: { function: { path } } }
+    const first = await service.mutate<SubmitResult>('batches.submit', {
+      ...open,
+      samples: rollouts(8),
+    })
+    file('edited.ts', 'export default () => 2')
+    const second = await submit({ function: { path } })
+    await wait(second.batchId)
+    file('edited.ts', 'export default () => {')
+    await service.mutate('batches.append', {
+      batchId: first.batchId,
+      startIndex: 8,
+      samples: rollouts(8, 8, 'later'),
+    })
+    await service.mutate('batches.close', { batchId: first.batchId })
+    const before = await wait(first.batchId)
+    expect((await results(first.batchId)).score).toEqual(Array(16).fill(1))
+    expect((await results(second.batchId)).score).toEqual(Array(16).fill(2))
+    const after = await service.query<BatchSummary>('batches.get', { batchId: second.batchId })
+    expect(before.rewardVersion).not.toBe(after.rewardVersion)
+    for (const { batchId, rewardVersion } of [before, after]) {
+      expect(await detail(`${batchId}-9`)).toMatchObject({ rewardVersion })
+    }
+    const [stored] = await service.sql<{ n: number }>(
+      "select count(*)::int as n from function_source where path = 'edited.ts'",
+    )
+    expect(stored?.n).toBe(2)
+  })
+
+  it('that cannot be is refused with the reason, and nothing is stored', async () => {
+    const counts = async () =>
+      service.sql(
+        'select (select count(*) from batch) as b, (select count(*) from function_source) as f',
+      )
+    const before = await counts()
+    const path = file('several.ts', 'export const one = () => 1\nexport const two = () => 2')
+    await expect(submit({ function: { path, name: 'tow' } })).rejects.toMatchObject({
+      status: 422,
+      data: { reason: 'invalid_function', hint: expect.stringContaining('one, two') },
+    })
+    const endless = file('endless.ts', 'await new Promise(() => {})\nexport default () => 1')
+    await expect(submit({ function: { path: endless } })).rejects.toMatchObject({
+      data: { reason: 'invalid_function' },
+    })
+    const named = { function: { path, name: 'one', kwargs: { ground_truth: 1 } } }
+    await expect(submit(named)).rejects.toMatchObject({ data: { reason: 'invalid_kwargs' } })
+    expect(await counts()).toEqual(before)
+  })
+
+  it('comes with a body that goes to the ingest thread', async () => {
+    const path = file('large.ts', 'export default ({ solutionStr }) => solutionStr.length')
+    const samples = rollouts(16).map((one) => ({ ...one, response: padding(200_000) }))
+    const { batchId } = await submit({ function: { path } }, samples)
+    expect(await wait(batchId)).toMatchObject({ scored: 16, mean: 200_000 })
+  })
+
+  it('is run by the manager remote in processes of its own', async () => {
+    const path = file(
+      'remote.ts',
+      `let inside = 0
+       export default async () => {
+         inside++
+         await new Promise((done) => setTimeout(done, 5))
+         return { score: inside--, pid: process.pid }
+       }`,
+    )
+    const { batchId } = await submit({
+      manager: 'remote',
+      function: { path },
+      kwargs: { num_workers: 2 },
+    })
+    expect(await wait(batchId)).toMatchObject({ scored: 16, mean: 1 })
+    const byRule = await submit({ manager: 'remote' })
+    expect(await wait(byRule.batchId)).toMatchObject({ scored: 16, mean: 0.5 })
+  })
+
+  it('can be a manager class around the rule of the data source', async () => {
+    const path = file(
+      'manager.ts',
+      `export class Halving {
+         constructor({ kwargs, computeScore }) { Object.assign(this, { kwargs, computeScore }) }
+         async run_single(sample) {
+           const { score, ...extra } = await this.computeScore(sample)
+           return { reward_score: score * this.kwargs.factor, reward_extra_info: { ...extra, raw: score } }
+         }
+       }`,
+    )
+    const manager = { path, name: 'Halving', kwargs: { factor: 0.5 } }
+    const { batchId } = await submit({ manager })
+    expect(await wait(batchId)).toMatchObject({ scored: 16, mean: 0.25 })
+    expect((await results(batchId)).rewardExtraInfo.raw).toEqual(
+      Array.from({ length: 16 }, (_, i) => (i % 2 === 0 ? 1 : 0)),
+    )
+    await expect(submit({ manager }, [{ ...rollouts(1)[0]!, dataSource: 'x' }])).rejects.toThrow(
+      'unknown_data_source',
+    )
+  })
+})
+
+describe('a function that brings its process down', () => {
+  const TEXT = `
+    const sleep = (ms) => new Promise((done) => setTimeout(done, ms))
+    const hold = []
+    export default async ({ solutionStr, extraInfo: { what } }, { log }) => {
+      if (what !== undefined) log.info('in process ' + process.pid)
+      if (what === 'endless loop') for (;;) {}
+      await sleep(20)
+      if (what === 'endless loop after an await') for (;;) {}
+      if (what === '4 GB of buffers') for (let i = 0; i < 256; i++) hold.push(Buffer.alloc(16 << 20, 1))
+      if (what === 'exit') process.exit(1)
+      if (what === 'uncaught error') {
+        setTimeout(() => { throw new Error('much later') }, 20)
+        await sleep(60_000)
+      }
+      return solutionStr.length
+    }`
+
+  it.each([
+    ['endless loop', 'timeout'],
+    ['endless loop after an await', 'timeout'],
+    ['4 GB of buffers', 'function_error'],
+    ['exit', 'function_error'],
+    ['uncaught error', 'function_error'],
+  ])(
+    '%s: that sample alone fails, another batch goes on, the process is gone',
+    async (what, reason) => {
+      const path = file(`${what.replaceAll(' ', '-')}.ts`, TEXT)
+      const samples = rollouts(64, 8, what)
+      samples[41] = { ...samples[41]!, extraInfo: { what } }
+      const timeoutMs = what.startsWith('endless') ? 2_000 : 30_000
+      const from = service.log.lines.length
+      const { batchId } = await submit({ function: { path }, timeoutMs }, samples)
+      const id = `${batchId}-41`
+      const inProcess = await waitFor('the culprit to begin', () =>
+        service.log.find('in process', from).find(({ raw }) => raw.includes(id)),
+      )
+      const pid = Number(/in process (\d+)/.exec(inProcess.msg)?.[1])
+      const byRule = await submit({}, rollouts(512))
+      expect(await wait(byRule.batchId)).toMatchObject({ scored: 512 })
+      expect(await wait(batchId)).toMatchObject({ status: 'completed', scored: 63, failed: 1 })
+      const { score, status } = await results(batchId)
+      expect(status.flatMap((one, i) => (one === 'failed' ? [i] : []))).toEqual([41])
+      expect(score).toEqual(samples.map(({ response }, i) => (i === 41 ? null : response.length)))
+      const culprit = await detail(id)
+      expect(culprit).toMatchObject({ reason, score: null })
+      const told = culprit.attemptLog.at(-1)?.detail
+      expect(told).toContain(what === 'uncaught error' ? 'uncaught: much later' : id)
+      await waitFor('the process to be gone', () => inspectProcess(pid)?.running !== true)
+      if (what !== 'uncaught error') {
+        expect(service.log.find('was ended', from).some(({ raw }) => raw.includes(id))).toBe(true)
+      }
+    },
+  )
+})
+
+describe('a worker elsewhere', () => {
+  it('has the source from the database alone', async () => {
+    const away = mkdtempSync(join(tmpdir(), 'rewardops-away-'))
+    const other = await Service.start({
+      env: { REWARDOPS_FUNCTIONS_DIR: folder, REWARDOPS_WORKERS: '0' },
+    })
+    const log = new ServiceLog()
+    const worker = spawn(process.execPath, [WORKER], {
+      cwd: away,
+      stdio: ['ignore', 'ignore', 'pipe'],
+      env: environment({ DATABASE_URL: runningEmbeddedUrl(other.dataDir) as string }),
+    })
+    log.read(worker.stderr)
+    try {
+      const path = file('away.ts', `import { n } from './away/n.ts'\nexport default async () => n`)
+      file('away/n.ts', 'export const n: number = 11')
+      const { batchId } = await other.mutate<SubmitResult>('batches.submit', {
+        run: 'own',
+        step: 1,
+        samples: rollouts(16),
+        reward: { function: { path } },
+      })
+      expect(
+        await other.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 }),
+      ).toMatchObject({ scored: 16, mean: 11 })
+      expect(readdirSync(join(away, '.data/functions'))).toHaveLength(1)
+    } finally {
+      worker.kill('SIGTERM')
+      if (worker.exitCode === null) await once(worker, 'exit')
+      await other.stop().finally(() => other.destroy())
+      rmSync(away, { recursive: true, force: true })
+    }
+    expect(log.problems()).toEqual([])
   })
 })

@@ -195,6 +195,8 @@ export interface SampleDetailDto extends SampleRowDto {
   groundTruth: unknown
   extraInfo: Record<string, unknown>
   rewardName: string
+  /** The source of the function that scored it, as `BatchSummary` has it; null: none of the user's own did. */
+  rewardVersion: string | null
   submittedAt: string
   dispatchedAt: string | null
   attemptLog: AttemptDto[]

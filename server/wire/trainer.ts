@@ -185,6 +185,8 @@ export interface BatchSummary {
   retries: number
   /** The reward: a reward model's name, or the rules the data sources selected. */
   rewardName: string
+  /** Of functions of one’s own: twelve digits of the hash of the source that scores it, and its path; else null. */
+  rewardVersion: string | null
   /** Groups of each class, by what they teach; null until the batch has ended. */
   groupSignals: GroupSignalCounts | null
 }

@@ -17,6 +17,7 @@ import type {
   SampleListInput,
   SampleRowDto,
 } from '../../wire/pages.ts'
+import { rewardVersionOf } from '../../wire/resolved-reward.ts'
 import type { Page } from '../../wire/trainer.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { memberOf } from '../group-reports.ts'
@@ -67,6 +68,7 @@ export class SampleViews {
       advantage: report?.advantages[place] ?? null,
       groupSignal: report?.signal ?? null,
       rewardName: row.reward_name,
+      rewardVersion: rewardVersionOf(row.reward),
       submittedAt: row.submitted_at.toISOString(),
       dispatchedAt: row.dispatched_at?.toISOString() ?? null,
       attemptLog: attempts.length > 0 ? attempts.map(toAttempt) : onlyAttempt(row),

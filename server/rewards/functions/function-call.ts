@@ -14,6 +14,8 @@ export interface FunctionCall {
   options: FunctionCallOptions
   /** What its manager wraps, scored by the worker. */
   wrapped: ((sample: RewardSample) => Promise<RewardOutcome>) | null
+  /** On the clock of `performance.now()`; null: it has not begun in any process. */
+  startedAtMs: number | null
   /** Processes that ended with it inside and without a culprit named. */
   incidents: number
   settled: boolean
@@ -24,18 +26,24 @@ export interface FunctionCall {
   onAbort: (() => void) | null
 }
 
+/** How a call ended, and how long it waited for a process before it began there. */
+export interface EndedCall {
+  end: CallEnd['end']
+  waitedMs: number
+}
+
 /** A sample's outcome of how its call ended. */
-export function outcomeOf(end: CallEnd['end']): RewardOutcome {
-  if (!end.ok) return { ok: false, reason: end.reason, detail: end.detail, attempts: null }
+export function outcomeOf({ end, waitedMs }: EndedCall): RewardOutcome {
+  const told = { attempts: null, waitedMs }
+  if (!end.ok) return { ok: false, reason: end.reason, detail: end.detail, ...told }
   if (!('score' in end)) {
-    const detail = 'the function was asked for no score'
-    return { ok: false, reason: 'function_error', detail, attempts: null }
+    return { ok: false, reason: 'function_error', detail: 'it was asked for no score', ...told }
   }
-  return { ...end, attempts: null }
+  return { ...end, ...told }
 }
 
 /** The same of a further method. */
-export function methodOutcomeOf(end: CallEnd['end']): MethodOutcome {
+export function methodOutcomeOf({ end }: EndedCall): MethodOutcome {
   if (!end.ok) return end
   return { ok: true, value: 'value' in end ? end.value : end.score }
 }

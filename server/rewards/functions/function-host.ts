@@ -333,6 +333,7 @@ export class FunctionHost {
         const dispatched = this.calls.get(mark.id)
         if (dispatched === undefined) return
         dispatched.startedAtMs = now
+        dispatched.call.startedAtMs = now
         dispatched.heldUpAtStartMs = this.#heldUpTotalMs
         return
       }

@@ -157,7 +157,7 @@ export class FunctionLane {
       const call = this.#waiting.shift() as FunctionCall
       if (!call.settled) this.#give(host, call)
     }
-    if (this.#waiting.length > 0 && this.#wantsAnother()) this.#start(this.#hosts)
+    while (this.#waiting.length > 0 && this.#wantsAnother()) this.#start(this.#hosts)
   }
 
   #give(host: FunctionHost, call: FunctionCall): void {
@@ -191,10 +191,11 @@ export class FunctionLane {
 
   #wantsAnother(): boolean {
     const hosts = [...this.#hosts]
-    if (hosts.some((host) => !host.ready && !host.retiring)) return false
-    if (hosts.every((host) => host.retiring)) return true
+    const coming = hosts.filter((host) => !host.ready && !host.retiring).length
     const { processes } = this.#options
-    if (processes !== null) return hosts.length < processes
+    if (processes !== null) return hosts.length < processes && coming < this.#waiting.length
+    if (coming > 0) return false
+    if (hosts.every((host) => host.retiring)) return true
     const usable = hosts.filter((host) => !host.retiring && host.heldUpMs === 0)
     const computing = this.#sync === true || usable.every((host) => host.busy > COMPUTING)
     // What is done in a moment is done before another process has started.

@@ -75,11 +75,13 @@ describe('what a function may be', () => {
         return { score: bonus, data_source, groundTruth, run, sampleId }
       }`
     const ref = one.ref(text, { name: 'second', kwargs: { bonus: 7 } })
-    expect(await one.pool.score(ref, sampleOf('x'), { bonus: 1 }, options(3))).toEqual({
+    const outcome = await one.pool.score(ref, sampleOf('x'), { bonus: 1 }, options(3))
+    expect(outcome).toEqual({
       ok: true,
       score: 7,
       extra: { score: 7, data_source: 'mine', groundTruth: '42', run: 'a run', sampleId: 'b1-3' },
       attempts: null,
+      waitedMs: expect.any(Number),
     })
   })
 
@@ -219,6 +221,140 @@ describe('a function that brings its process down', () => {
   })
 })
 
+describe('a manager class', () => {
+  const MANAGER = `export default class {
+    constructor({ kwargs, computeScore }) { Object.assign(this, { kwargs, computeScore }) }
+    async runSingle(sample, context) {
+      const { score, ...extra } = await this.computeScore(sample, context)
+      return { reward_score: score * this.kwargs.factor, reward_extra_info: { ...extra, raw: score } }
+    }
+  }`
+
+  test('scores by whatever the batch names', async () => {
+    const one = pool()
+    const manager = one.ref(MANAGER, { path: 'manager.ts', kwargs: { factor: 10 } })
+    const score = async ({ solutionStr }: { solutionStr: string }): Promise<RewardOutcome> =>
+      solutionStr === 'bad'
+        ? { ok: false, reason: 'no_server', detail: 'none', attempts: null }
+        : { ok: true, score: solutionStr.length, extra: { pred: 'x' }, attempts: null }
+    const run = (text: string) => one.pool.runSingle(manager, sampleOf(text), { score }, options(0))
+    expect(await run('four')).toMatchObject({ score: 40, extra: { pred: 'x', raw: 4 } })
+    expect(await run('bad')).toMatchObject({ ok: false, reason: 'no_server' })
+  })
+
+  test('calls a function of one’s own in its own process', async () => {
+    const one = pool()
+    const manager = one.ref(MANAGER, { path: 'manager.ts', kwargs: { factor: 2 } })
+    const text =
+      'export default (i, { sampleId }) => ({ score: i.bonus, pid: process.pid, sampleId })'
+    const wrapped = {
+      function: one.ref(text, { kwargs: { bonus: 3 } }),
+      score: () => Promise.reject(new Error('not asked')),
+    }
+    const outcome = await one.pool.runSingle(manager, sampleOf('x'), wrapped, options(4))
+    expect(outcome).toMatchObject({ score: 6, extra: { sampleId: 'b1-4', pid: one.pool.pids[0] } })
+  })
+})
+
+describe('further methods of an object', () => {
+  test('are called by the first name it has', async () => {
+    const one = pool()
+    const ref = one.ref(
+      `export default class {
+      constructor(kwargs) { this.by = kwargs.by }
+      computeScore() { return 1 }
+      post_process_scores(scores) { return scores.map((score) => score - this.by) }
+      broken() { throw new Error('no') }
+    }`,
+      { kwargs: { by: 1 } },
+    )
+    const names = ['postProcessScores', 'post_process_scores']
+    expect(await one.pool.method(ref, names, [[1, 2, 3]], options(0))).toEqual({
+      ok: true,
+      value: [0, 1, 2],
+    })
+    expect(await one.pool.method(ref, ['broken'], [], options(0))).toMatchObject({ ok: false })
+    expect(await one.pool.method(ref, ['gone'], [], options(0))).toMatchObject({ ok: false })
+  })
+})
+
+describe('processes that take one call at a time', () => {
+  test('are as many as were asked for', async () => {
+    const one = pool()
+    const ref = one.ref(`let inside = 0
+      export default async () => {
+        inside++
+        await new Promise((done) => setTimeout(done, 20))
+        return { score: inside--, pid: process.pid }
+      }`)
+    const outcomes = await Promise.all(
+      Array.from({ length: 30 }, (_, i) =>
+        one.pool.score(ref, sampleOf('x'), {}, { ...options(i), processes: 3 }),
+      ),
+    )
+    expect(outcomes.every((outcome) => outcome.ok && outcome.score === 1)).toBe(true)
+    const pids = new Set(outcomes.map((outcome) => outcome.ok && outcome.extra?.pid))
+    expect(pids.size).toBe(3)
+  })
+
+  test('run built-in rules too', async () => {
+    const one = pool()
+    const sample = sampleOf('so it is #### 42', { dataSource: 'openai/gsm8k' })
+    const reward = {
+      kind: 'rule' as const,
+      manager: 'remote',
+      model: null,
+      kwargs: {},
+      timeoutMs: 5_000,
+      maxAttempts: 1,
+      maxConcurrency: null,
+      onFailure: { policy: 'null' as const },
+    }
+    const outcome = await one.pool.scoreByRule(sample, reward, { ...options(0), processes: 1 })
+    expect(outcome).toMatchObject({ ok: true, score: 1 })
+  })
+})
+
+describe('the router of a function', () => {
+  const TEXT = `export default async ({ prompt, solutionStr, ask }, { router, rewardRouterAddress }) => {
+    if (ask === 'missing') return router.score('x', { model: 'gone' })
+    if (ask === 'caught') {
+      const error = await router.score('x', { model: 'gone' }).catch((e) => e)
+      return { score: 0, reason: error.reason }
+    }
+    const [a, b] = await router.classify([{ prompt, response: solutionStr }, 'text'], { model: 'rm' })
+    const { content } = await router.chat({ model: 'judge', messages: [{ role: 'user', content: 'so?' }] })
+    return { score: a + b, content, rewardRouterAddress }
+  }`
+  const router = {
+    models: () => [{ model: 'rm' }, { model: 'judge' }],
+    score: async ({ input }: { input: { prompt: string; response: string } }) => ({
+      ok: true,
+      score: input.prompt.length * 100 + input.response.length,
+      attempts: [],
+    }),
+    chat: async ({ chat }: { chat: { messages: { content: string }[] } }) => ({
+      ok: true,
+      reply: { ok: true, content: `You said ${chat.messages[0]?.content}` },
+      attempts: [],
+    }),
+  } as unknown as FunctionPoolOptions['router']
+
+  test('asks the worker’s', async () => {
+    const one = pool({ router })
+    const score = (ask: string) =>
+      one.pool.score(one.ref(TEXT), sampleOf('four'), { ask }, options(0))
+    expect(await score('')).toMatchObject({
+      ok: true,
+      // 14 characters of prompt and 4 of response, then a text alone.
+      score: 1_404 + 4,
+      extra: { content: 'You said so?', rewardRouterAddress: '127.0.0.1:3000' },
+    })
+    expect(await score('missing')).toMatchObject({ ok: false, reason: 'no_server' })
+    expect(await score('caught')).toMatchObject({ ok: true, extra: { reason: 'no_server' } })
+  })
+})
+
 describe('side by side', () => {
   test('thousands of calls that wait are in one process at once', async () => {
     const one = pool()
@@ -251,14 +387,14 @@ describe('side by side', () => {
   test('a batch that ended takes its calls along, and they are told', async () => {
     const one = pool()
     const ref = one.ref(`export default async (_, { signal, log }) => {
+      log.info('inside')
       await new Promise((done) => signal.addEventListener('abort', done))
       log.info('told', { why: signal.reason.message })
       return 1
     }`)
     const abort = new AbortController()
     const outcome = one.pool.score(ref, sampleOf('x'), {}, { ...options(5), signal: abort.signal })
-    await waitFor('the process', () => one.pool.pids.length > 0)
-    await new Promise((done) => setTimeout(done, 300))
+    await waitFor('the call', () => one.lines.some((line) => line.message === 'inside'))
     abort.abort()
     expect(await outcome).toMatchObject({ ok: false, reason: 'cancelled' })
     await waitFor('the function to be told', () => one.lines.some((l) => l.message === 'told'))

@@ -2,7 +2,7 @@ import type { Logger } from '../../log.ts'
 import type { RewardRouter, RouteRequest } from '../../router/router-types.ts'
 import type { FunctionRef, ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
-import { type FunctionCall, methodOutcomeOf, outcomeOf } from './function-call.ts'
+import { type EndedCall, type FunctionCall, methodOutcomeOf, outcomeOf } from './function-call.ts'
 import type {
   FunctionCaller,
   FunctionCallOptions,
@@ -11,7 +11,7 @@ import type {
 } from './function-caller.ts'
 import { FunctionLane } from './function-lane.ts'
 import { FunctionVersions, type VersionFolders } from './function-versions.ts'
-import type { CallEnd, CallWork, FunctionTarget, RouterAnswer, RouterQuestion } from './protocol.ts'
+import type { CallWork, FunctionTarget, RouterAnswer, RouterQuestion } from './protocol.ts'
 import type { HostSettings } from './start-host.ts'
 
 const TICK_MS = 100
@@ -133,19 +133,24 @@ export class FunctionPool implements FunctionCaller {
     work: CallWork,
     options: FunctionCallOptions,
     wrapped: FunctionCall['wrapped'],
-  ): Promise<CallEnd['end']> {
-    if (target !== null && 'message' in target) {
-      return Promise.resolve({ ok: false, reason: 'function_error', detail: target.message })
-    }
+  ): Promise<EndedCall> {
     const { signal } = options
     const cancelled = { ok: false, reason: 'cancelled', detail: 'the batch ended' } as const
-    if (signal?.aborted || this.#closed) return Promise.resolve(cancelled)
+    const unable =
+      target !== null && 'message' in target
+        ? ({ ok: false, reason: 'function_error', detail: target.message } as const)
+        : signal?.aborted || this.#closed
+          ? cancelled
+          : null
+    if (unable !== null) return Promise.resolve({ end: unable, waitedMs: 0 })
+    const cameMs = performance.now()
     return new Promise((resolve) => {
-      const lane = this.#lane(target, options.processes ?? null)
+      const lane = this.#lane(target as FunctionTarget | null, options.processes ?? null)
       const call: FunctionCall = {
         work,
         options,
         wrapped,
+        startedAtMs: null,
         incidents: 0,
         settled: false,
         settle: (end) => {
@@ -153,7 +158,7 @@ export class FunctionPool implements FunctionCaller {
           call.settled = true
           call.asked?.abort()
           if (call.onAbort) signal?.removeEventListener('abort', call.onAbort)
-          resolve(end)
+          resolve({ end, waitedMs: (call.startedAtMs ?? performance.now()) - cameMs })
         },
         asked: null,
         onAbort: null,

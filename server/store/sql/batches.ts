@@ -1,5 +1,5 @@
 import type { GroupSignalCounts } from '../../wire/group-signal.ts'
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import { type ResolvedReward, rewardVersionOf } from '../../wire/resolved-reward.ts'
 import type { BatchStatus, BatchSummary } from '../../wire/trainer.ts'
 import type { Database } from '../database.ts'
 
@@ -144,6 +144,7 @@ export function toSummary(row: BatchRow): BatchSummary {
     max: row.max,
     retries: row.retries,
     rewardName: row.reward_name,
+    rewardVersion: rewardVersionOf(row.reward),
     groupSignals: row.group_signals,
   }
 }
