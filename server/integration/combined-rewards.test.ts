@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
 import { rollouts, type Sample, sample } from '../testing/rollouts.ts'
@@ -18,12 +21,13 @@ import type {
 const RM = 'skywork'
 const JUDGE = 'judge'
 
+const folder = mkdtempSync(join(tmpdir(), 'rewardops-parts-'))
 let service: Service
 let rm: SimulatedServer
 let judge: SimulatedServer
 
 beforeAll(async () => {
-  service = await Service.start()
+  service = await Service.start({ env: { REWARDOPS_FUNCTIONS_DIR: folder } })
   rm = await SimulatedServer.start({ model: RM })
   judge = await SimulatedServer.start({ dialect: 'chat', model: JUDGE })
   await service.mutate('servers.register', { name: 'rm-0', url: rm.url, maxInFlight: 16 })
@@ -42,6 +46,7 @@ afterAll(async () => {
   const end = await service?.stop().finally(() => service.destroy())
   await rm?.close()
   await judge?.close()
+  rmSync(folder, { recursive: true, force: true })
   expect(end?.code).toBe(0)
   expect(problems).toEqual([])
 })
@@ -148,6 +153,36 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
     expect(score[0]).toBeCloseTo((rawScore[0] as number) - 0.5, 12)
   })
 
+  it('and a function of one’s own, whose failure names the part', async () => {
+    writeFileSync(
+      join(folder, 'shape.js'),
+      `export function shape({ solution_str, most }) {
+         if (solution_str.includes('poison')) throw new Error('no shape')
+         return { score: Math.min(solution_str.length, most) / most, chars: solution_str.length }
+       }`,
+    )
+    const own = {
+      name: 'shape',
+      weight: 2,
+      reward: { function: { path: 'shape.js', name: 'shape', kwargs: { most: 10 } } },
+    }
+    const samples = [sample(), sample({ response: '#### 72' }), sample({ response: 'poison' })]
+    const { batchId } = await submit(samples, { combine: [correct, preference, own] })
+    expect(await wait(batchId)).toMatchObject({ scored: 2, failed: 1 })
+    const { score, reason, rewardExtraInfo } = await results(batchId)
+    expect(rewardExtraInfo.shape).toEqual([1, 0.7, null])
+    expect(rewardExtraInfo['shape/chars']?.[1]).toBe(7)
+    const scores = numbers(rewardExtraInfo.rm)
+    expect(score[1]).toBeCloseTo(1 + 0.1 * (scores[1] as number) + 1.4, 12)
+    expect(reason[2]).toBe('function_error')
+    const detail = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-2` })
+    expect(JSON.stringify(detail.attemptLog)).toContain('no shape')
+    // Without a model it goes where functions are called.
+    const alone = await submit(samples.slice(0, 2), { combine: [correct, own] })
+    expect(await wait(alone.batchId)).toMatchObject({ scored: 2 })
+    expect((await results(alone.batchId)).score).toEqual([3, 2.4])
+  })
+
   it('of rules alone is a sum too', async () => {
     const flexible = {
       name: 'somewhere',
@@ -176,6 +211,8 @@ describe('a part that fails', () => {
     expect(new Set(attemptLog.map(({ serverName }) => serverName))).toEqual(
       new Set(['judge-0', 'rm-0']),
     )
+    const why = attemptLog.find(({ reason }) => reason === 'unparseable')
+    expect(why?.detail).toMatch(/^part "rm": /)
   })
 
   it('is what its group’s policy makes of it', async () => {

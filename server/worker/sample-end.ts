@@ -45,13 +45,15 @@ function attemptLogOf(
   dispatchedAtMs: number,
   scoreMs: number,
 ): SampleEnd['attemptLog'] {
-  const log = outcome.attempts
-  if (outcome.ok) return log && log.length > 1 ? log : null
-  if (log && log.length > 0) return log
+  const log = outcome.attempts ?? []
+  if (outcome.ok) return log.length > 1 ? log : null
+  // Every call was answered, and what was made of the answers failed: or one of them says it already.
+  if (log.some(({ reason }) => reason === outcome.reason)) return log
   return [
+    ...log,
     {
       serverId: null as unknown as number,
-      attempt: 1,
+      attempt: (log.at(-1)?.attempt ?? 0) + 1,
       startedAtMs: dispatchedAtMs,
       queueMs: 0,
       backoffMs: 0,

@@ -5,6 +5,7 @@ import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import { SAMPLE_FAILURE_REASONS } from '../../wire/sample-reason.ts'
 import { localCallLimits } from '../limits/call-limits.ts'
 import { readLimits } from '../limits/limit-settings.ts'
+import { scoreByRule } from '../scoring/by-rule.ts'
 import type { RewardContext, RewardSample } from './manager.ts'
 import { managerNamed, managerNames } from './registry.ts'
 
@@ -84,7 +85,10 @@ describe.each(managerNames())('manager %s', (name) => {
     const context: RewardContext = {
       reward: rewardOf(fields),
       router: { score: async (request: ScoreRequest) => answer(request) } as never,
-      functions: {} as never,
+      // A process of its own computes what a rule computes.
+      functions: {
+        scoreByRule: async (one: RewardSample, by: ResolvedReward) => scoreByRule(one, by),
+      } as never,
       limits,
       signal,
       urgent: false,

@@ -11,7 +11,17 @@ const sample = {
   extraInfo: {},
 }
 
-const attempt = (serverId: number, startedAtMs: number) => ({ serverId, startedAtMs })
+const attempt = (serverId: number, startedAtMs: number) => ({
+  serverId,
+  startedAtMs,
+  outcome: 'ok',
+})
+const failed = (serverId: number, startedAtMs: number, detail: string | null) => ({
+  serverId,
+  startedAtMs,
+  outcome: 'fault',
+  detail,
+})
 const rewardOf = (fields: Partial<ResolvedReward>) =>
   ({
     manager: 'naive',
@@ -51,7 +61,7 @@ const ok = (score: number, extra?: object, attempts = [attempt(1, 1)]) => ({
   attempts,
   ...(extra === undefined ? {} : { extra }),
 })
-const failing = (reason: string, detail: string, attempts = [attempt(9, 2)]) => ({
+const failing = (reason: string, detail: string, attempts = [failed(9, 2, detail)]) => ({
   ok: false,
   reason,
   detail,
@@ -114,7 +124,7 @@ describe('a weighted sum of parts', () => {
         new Promise<object>((resolve) => {
           signal.addEventListener('abort', () => {
             told = true
-            resolve(failing('cancelled', 'the call was ended', [attempt(7, 1)]))
+            resolve(failing('cancelled', 'the call was ended', [failed(7, 1, 'gone')]))
           })
         }),
       bad: () => failing('rejected', 'server rm-0: 400 no'),
@@ -123,7 +133,7 @@ describe('a weighted sum of parts', () => {
       ok: false,
       reason: 'rejected',
       detail: 'part "rm": server rm-0: 400 no',
-      attempts: [attempt(7, 1), attempt(9, 2)],
+      attempts: [failed(7, 1, 'part "slow": gone'), failed(9, 2, 'part "rm": server rm-0: 400 no')],
     })
     expect(told).toBe(true)
   })

@@ -50,7 +50,7 @@ const CALLED_OFF = 'another part failed'
 
 function sumOf(parts: readonly Part[], outcomes: readonly RewardOutcome[]): RewardOutcome {
   const done = outcomes.filter((outcome) => outcome !== undefined)
-  const attempts = attemptsOf(done)
+  const attempts = attemptsOf(parts, outcomes)
   const waits = done.flatMap(({ waitedMs }) => (waitedMs === undefined ? [] : [waitedMs]))
   const counted = done.flatMap(({ tokens }) => (tokens === undefined ? [] : [tokens]))
   const spent = {
@@ -84,9 +84,25 @@ function sumOf(parts: readonly Part[], outcomes: readonly RewardOutcome[]): Rewa
   return { ok: true, score, extra, ...spent }
 }
 
+/** A call that failed says whose it was. */
+function named(attempt: AttemptRecord, part: string): AttemptRecord {
+  return attempt.outcome === 'ok'
+    ? attempt
+    : {
+        ...attempt,
+        detail: `part "${part}"${attempt.detail === null ? '' : `: ${attempt.detail}`}`,
+      }
+}
+
 /** All calls for the sample in the order they went out; null: no part makes any that are told. */
-function attemptsOf(outcomes: readonly RewardOutcome[]): AttemptRecord[] | null {
-  const told = outcomes.flatMap(({ attempts }) => (attempts === null ? [] : [attempts]))
+function attemptsOf(
+  parts: readonly Part[],
+  outcomes: readonly RewardOutcome[],
+): AttemptRecord[] | null {
+  const told = parts.flatMap(({ name }, at) => {
+    const attempts = outcomes[at]?.attempts
+    return attempts ? [attempts.map((attempt) => named(attempt, name))] : []
+  })
   return told.length === 0
     ? null
     : told.flat().sort((one, other) => one.startedAtMs - other.startedAtMs)

@@ -179,8 +179,10 @@ export async function sleepWishes(db: Database, afterId: number): Promise<SleepW
            union all
            select id, reward, status from batch where id > $1 and status not in ('open', 'running')
              and completed_at > clock_timestamp() - interval '1 minute') b,
-     lateral (select reward->>'model' as model
-              union select part->'reward'->>'model' from jsonb_array_elements(reward->'parts') part) m
+     lateral (select whole->>'model' as model from (values (reward), (reward->'wraps')) as of (whole)
+              union
+              select part->'reward'->>'model'
+              from (values (reward), (reward->'wraps')) as of (whole), jsonb_array_elements(whole->'parts') part) m
      where m.model is not null`,
     [afterId],
   )

@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest'
+import type { RewardOutcome } from '../rewards/managers/manager.ts'
+import type { AttemptRecord } from '../router/router-types.ts'
+import type { ResolvedReward } from '../wire/resolved-reward.ts'
+import { sampleEndOf } from './sample-end.ts'
+
+const times = { acceptedAtMs: 1_000, dispatchedAtMs: 1_250, scoreMs: 40 }
+const reward = { onFailure: { policy: 'null' } } as ResolvedReward
+
+const attempt = (fields: Partial<AttemptRecord> = {}): AttemptRecord => ({
+  serverId: 3,
+  serverName: 'rm-0',
+  attempt: 1,
+  startedAtMs: 1_250,
+  queueMs: 0,
+  backoffMs: 0,
+  serviceMs: 5,
+  outcome: 'ok',
+  reason: null,
+  status: 200,
+  detail: null,
+  ...fields,
+})
+const endOf = (outcome: RewardOutcome) => sampleEndOf(outcome, reward, times)
+const failed = (attempts: AttemptRecord[] | null): RewardOutcome => ({
+  ok: false,
+  reason: 'unparseable',
+  detail: 'no [[n]] in the reply',
+  attempts,
+})
+
+describe('the log of a sample’s attempts', () => {
+  test('of a score is what its row cannot tell', () => {
+    const ok = (attempts: AttemptRecord[] | null) =>
+      endOf({ ok: true, score: 1, extra: null, attempts }).attemptLog
+    expect(ok(null)).toBeNull()
+    expect(ok([attempt()])).toBeNull()
+    expect(ok([attempt(), attempt()])).toHaveLength(2)
+  })
+
+  test('of a failure says why, also where every call was answered', () => {
+    const why = { serverId: null, reason: 'unparseable', detail: 'no [[n]] in the reply' }
+    expect(endOf(failed(null)).attemptLog).toMatchObject([{ ...why, attempt: 1 }])
+    const answered = endOf(failed([attempt()]))
+    expect(answered.attemptLog).toMatchObject([{ serverId: 3 }, { ...why, attempt: 2 }])
+    // No call more was made.
+    expect(answered).toMatchObject({ attempts: 1, serverName: 'rm-0' })
+  })
+
+  test('of a failure that a call tells is the calls', () => {
+    const told = attempt({ outcome: 'corrupt', reason: 'unparseable', detail: '<html>' })
+    expect(endOf(failed([attempt(), told])).attemptLog).toEqual([attempt(), told])
+  })
+})
