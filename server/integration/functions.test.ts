@@ -180,8 +180,8 @@ describe('a reward function', () => {
       status: 422,
       data: { reason: 'invalid_function', hint: expect.stringContaining('one, two') },
     })
-    const endless = file('endless.ts', 'await new Promise(() => {})\nexport default () => 1')
-    await expect(submit({ function: { path: endless } })).rejects.toMatchObject({
+    const broken = file('broken.ts', 'throw new Error("no data")')
+    await expect(submit({ function: { path: broken } })).rejects.toMatchObject({
       data: { reason: 'invalid_function' },
     })
     const named = { function: { path, name: 'one', kwargs: { ground_truth: 1 } } }
@@ -293,6 +293,38 @@ describe('a function that brings its process down', () => {
       }
     },
   )
+})
+
+describe('an endless loop with all the time it wants', () => {
+  it('ends with its worker, and with its batch', async () => {
+    const path = file(
+      'patient.ts',
+      `export default (_, { log }) => {
+         log.info('in process ' + process.pid)
+         for (;;) {}
+       }`,
+    )
+    const inProcess = async (from: number) => {
+      const line = await waitFor('a process', () => service.log.find('in process', from)[0])
+      return {
+        pid: Number(/in process (\d+)/.exec(line.msg)?.[1]),
+        worker: (JSON.parse(line.raw) as { pid: number }).pid,
+      }
+    }
+    const gone = (pid: number) => waitFor('its end', () => inspectProcess(pid)?.running !== true)
+    let from = service.log.lines.length
+    const { batchId } = await submit({ function: { path } }, rollouts(1))
+    const first = await inProcess(from)
+    from = service.log.lines.length
+    process.kill(first.worker, 'SIGKILL')
+    await gone(first.pid)
+    const second = await inProcess(from)
+    expect(second.pid).not.toBe(first.pid)
+    await service.mutate('batches.cancel', { batchId })
+    await gone(second.pid)
+    expect(await wait(batchId)).toMatchObject({ status: 'cancelled' })
+    await service.healthy()
+  })
 })
 
 describe('a worker elsewhere', () => {

@@ -32,6 +32,8 @@ export interface LookedAt {
 export interface AcceptedFunctionsOptions
   extends Pick<VersionFolders, 'versionsDir' | 'functionsDir'> {
   settings: HostSettings
+  /** Time for a module to load. */
+  loadMs?: number
 }
 
 /** Names a function within a reward. */
@@ -103,7 +105,8 @@ export class AcceptedFunctions {
     this.#sources.set(hash, source)
     const dir = await unpack(source, this.#options)
     const target = { key: '', dir, path, name: name ?? null, kwargs: {}, role }
-    const found = await inspectFunction(this.#options.settings, target)
+    const { settings, loadMs } = this.#options
+    const found = await inspectFunction(settings, target, loadMs)
     if (found.ok) return { hash, path, form: found.form, methods: found.methods }
     const { message, exports } = found
     const near = name === undefined || exports.length === 0 ? '' : ` ${suggest(name, exports)}`

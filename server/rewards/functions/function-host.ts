@@ -1,6 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import type { FunctionCall } from './function-call.ts'
 import {
@@ -11,7 +10,8 @@ import {
   readMark,
   type ToHost,
 } from './protocol.ts'
-import { type HostSettings, startHost } from './start-host.ts'
+import { readLines } from './read-lines.ts'
+import { endHost, type HostSettings, startHost } from './start-host.ts'
 
 /** A call in a process. */
 export interface DispatchedCall {
@@ -72,6 +72,8 @@ const SILENT_MS = 30_000
 /** What was written just before the end may still be read for so long after it. */
 const LAST_WORDS_MS = 500
 const MAX_LINE_CHARS = 4_000
+/** What functions print goes into the service's log. */
+const PRINTED = { maxChars: MAX_LINE_CHARS, perSecond: 50 }
 
 /**
  * One child process, seen from the worker: what is inside, since when, and who holds it up.
@@ -112,18 +114,16 @@ export class FunctionHost {
     child.on('message', (message) => this.#onMessage(message as FromHost))
     // A write to a process that just ended; its end is told by `exit`.
     child.on('error', () => {})
-    const read = (stream: Readable, onLine: (line: string) => void) => {
-      createInterface({ input: stream }).on('line', onLine)
-      stream.on('error', () => {})
-    }
-    read(marks, (line) => {
+    readLines(marks, { maxChars: 200, perSecond: Number.POSITIVE_INFINITY }, (line) => {
       const mark = readMark(line)
       if (mark) this.#onMark(mark)
     })
-    read(child.stdout as Readable, (line) => this.#said('info', line))
-    read(child.stderr as Readable, (line) => {
+    readLines(child.stdout as Readable, PRINTED, (line, leftOut) => {
+      this.#said('info', line, leftOut)
+    })
+    readLines(child.stderr as Readable, PRINTED, (line, leftOut) => {
       if (/^FATAL ERROR|heap out of memory/.test(line)) this.#lastError = line
-      this.#said('warn', line)
+      this.#said('warn', line, leftOut)
     })
     child.once('exit', (code, signal) => {
       const said = once(child, 'close').catch(() => {})
@@ -183,7 +183,7 @@ export class FunctionHost {
   /** Ends it, whatever is in it. */
   end(): void {
     this.retiring = true
-    this.#child.kill('SIGKILL')
+    endHost(this.#child)
   }
 
   /** Looks whether anything in it is over its time; to be called every tenth of a second. */
@@ -271,9 +271,9 @@ export class FunctionHost {
     if (!this.#gone && this.#child.connected) this.#child.send(message, () => {})
   }
 
-  #said(level: 'info' | 'warn', line: string): void {
+  #said(level: 'info' | 'warn', line: string, leftOut = 0): void {
     if (line.trim() === '') return
-    this.#listener.said(level, line.slice(0, MAX_LINE_CHARS), null, null)
+    this.#listener.said(level, line, leftOut === 0 ? null : { linesLeftOut: leftOut }, null)
   }
 
   #onMessage(message: FromHost): void {

@@ -88,7 +88,8 @@ export class FunctionLane {
 
   /** Calls that wait or are inside. */
   get held(): number {
-    let n = this.#waiting.length + this.#suspects.flat().length
+    let n = this.#waiting.length
+    for (const group of this.#suspects) n += group.length
     for (const host of [...this.#hosts, ...this.#alone]) n += host.calls.size
     return n
   }
@@ -111,7 +112,9 @@ export class FunctionLane {
 
   add(call: FunctionCall): void {
     this.#usedAtMs = performance.now()
+    const wasIdle = this.held === 0
     this.#waiting.push(call)
+    if (wasIdle) this.#around.onRoom()
     this.dispatch()
   }
 

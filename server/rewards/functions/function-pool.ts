@@ -15,9 +15,10 @@ import type { CallWork, FunctionTarget, RouterAnswer, RouterQuestion } from './p
 import type { HostSettings } from './start-host.ts'
 
 const TICK_MS = 100
-/** Samples held before anything is known of the functions: a job's. */
-const ROOM_UNKNOWN = 64
-const LEAST_ROOM = 16
+/** Samples held while no function has any: a job's. */
+const ROOM_IDLE = 64
+/** Beside those of the functions at work: a job of 16, and a start on the next, which is another run's if one waits. */
+const ROOM_SPARE = 32
 
 /** What a worker's pool is made of. */
 export interface FunctionPoolOptions extends VersionFolders {
@@ -51,10 +52,9 @@ export class FunctionPool implements FunctionCaller {
 
   /** Samples that may be held for them now: thousands that wait, of those that compute what is done in a moment. */
   get room(): number {
-    if (this.#lanes.size === 0) return ROOM_UNKNOWN
     let room = 0
-    for (const lane of this.#lanes.values()) room += lane.room
-    return Math.max(LEAST_ROOM, room)
+    for (const lane of this.#lanes.values()) if (lane.held > 0) room += lane.room
+    return room === 0 ? ROOM_IDLE : ROOM_SPARE + room
   }
 
   /** Process ids of the children. */

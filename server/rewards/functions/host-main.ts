@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import { pathToFileURL } from 'node:url'
 import { MessageChannel, Worker } from 'node:worker_threads'
-import { scoreByRule } from '../scoring/by-rule.ts'
+import type { scoreByRule } from '../scoring/by-rule.ts'
+import { endGroup } from './end-group.ts'
 import { findTarget, MANAGER_METHODS, methodOf, methodsOf, SCORE_METHODS } from './find-target.ts'
 import type { FunctionContext, FunctionInput } from './function-context.ts'
 import { contextOf, inputOf, RouterCallError, sampleOf } from './host-call.ts'
@@ -48,6 +49,8 @@ const targets = new Map<string, Promise<Loaded>>()
 const calls = new Map<number, RunningCall>()
 const questions = new Map<number, (answer: RouterAnswer) => void>()
 let questionNumber = 0
+/** Loaded where they are called: they are most of what there would be to load. */
+let ruleScorer: typeof scoreByRule | undefined
 let spent = false
 /** Whose lines of a stack are the user's. */
 let lastDir: string | null = null
@@ -85,7 +88,7 @@ function mark(line: string): void {
   try {
     writeSync(MARKS_FD, `${line}\n`)
   } catch {
-    process.kill(process.pid, 'SIGKILL')
+    endGroup()
   }
 }
 
@@ -116,7 +119,7 @@ process.on('message', (message: ToHost) => {
       break
   }
 })
-process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
+process.on('disconnect', endGroup)
 
 /** User code ended the process: whose it was is known as long as its code is what runs. */
 process.on('exit', (code) => mark(`X ${code} ${current.getStore() ?? 0}`))
@@ -233,6 +236,7 @@ async function call(message: Extract<ToHost, { type: 'call' }>): Promise<void> {
       if (loading === undefined) throw new Error(LOADED_FIRST)
       loaded = await loading
     }
+    if (work.op === 'rule') ruleScorer ??= (await import('../scoring/by-rule.ts')).scoreByRule
     mark(`S ${id}`)
     Atomics.store(shared, SHARED.running, id)
     startedAt = performance.now()
@@ -263,7 +267,8 @@ function run(
   running: RunningCall,
 ): unknown {
   if (work.op === 'rule') {
-    const outcome = scoreByRule(work.sample, work.reward)
+    if (ruleScorer === undefined) throw new Error(LOADED_FIRST)
+    const outcome = ruleScorer(work.sample, work.reward)
     if (!outcome.ok) return { ok: false, reason: outcome.reason, detail: outcome.detail }
     return { ok: true, score: outcome.score, extra: outcome.extra }
   }

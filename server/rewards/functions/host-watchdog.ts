@@ -1,6 +1,7 @@
 import { writeSync } from 'node:fs'
 import { type Debugger, Session } from 'node:inspector'
 import { type MessagePort, workerData } from 'node:worker_threads'
+import { endGroup } from './end-group.ts'
 import { MARKS_FD, SHARED } from './protocol.ts'
 
 /**
@@ -121,6 +122,7 @@ function mark(line: string): void {
   try {
     writeSync(MARKS_FD, `${line}\n`)
   } catch {
-    // The worker is gone, and this process follows.
+    // The worker is gone, and the main thread may never see that its channel was closed.
+    endGroup()
   }
 }

@@ -1,7 +1,7 @@
 import type { FromHost, FunctionTarget, Inspected } from './protocol.ts'
-import { type HostSettings, startHost } from './start-host.ts'
+import { endHost, type HostSettings, startHost } from './start-host.ts'
 
-/** Time for a module to load. */
+/** Time for a module to load: packages may be large, and the machine busy. */
 const INSPECT_MS = 15_000
 
 /**
@@ -11,20 +11,18 @@ const INSPECT_MS = 15_000
 export function inspectFunction(
   settings: HostSettings,
   target: FunctionTarget,
+  withinMs = INSPECT_MS,
 ): Promise<Inspected> {
   const { child } = startHost(settings)
   return new Promise((resolve) => {
     const tail: string[] = []
     const end = (result: Inspected) => {
       clearTimeout(timer)
-      child.kill('SIGKILL')
+      endHost(child)
       resolve(result)
     }
     const failed = (message: string) => end({ ok: false, message, exports: [] })
-    const timer = setTimeout(
-      () => failed(`it was not loaded within ${INSPECT_MS / 1_000} s`),
-      INSPECT_MS,
-    )
+    const timer = setTimeout(() => failed(`it was not loaded within ${withinMs} ms`), withinMs)
     child.stdout?.resume()
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       if (tail.length < 20) tail.push(text)

@@ -30,6 +30,8 @@ export function startHost(settings: HostSettings): StartedHost {
   const child = fork(MAIN, [`${settings.memoryBytes}`], {
     serialization: 'advanced',
     stdio: ['ignore', 'pipe', 'pipe', 'ipc', 'pipe'],
+    // A group of its own: what a function started is ended with it.
+    detached: true,
     env: settings.env as NodeJS.ProcessEnv,
     execArgv: [
       `--max-old-space-size=${heapMb}`,
@@ -39,4 +41,15 @@ export function startHost(settings: HostSettings): StartedHost {
     ],
   })
   return { child, marks: child.stdio[MARKS_FD] as Readable }
+}
+
+/** Ends a process and what it started, at once. */
+export function endHost({ pid, exitCode, signalCode }: ChildProcess): void {
+  // Nobody's any more, or soon another's.
+  if (pid === undefined || exitCode !== null || signalCode !== null) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // Gone already.
+  }
 }

@@ -1,0 +1,84 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { RewardSpec } from '../../wire/trainer.ts'
+import { AcceptedFunctions } from './accepted-functions.ts'
+
+let folder: string
+let functions: AcceptedFunctions
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'rewardops-accept-'))
+  functions = new AcceptedFunctions({
+    functionsDir: join(folder, 'mine'),
+    versionsDir: join(folder, 'versions'),
+    settings: { env: {}, memoryBytes: 256 << 20 },
+    loadMs: 8_000,
+  })
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+function write(path: string, text: string): void {
+  mkdirSync(dirname(join(folder, 'mine', path)), { recursive: true })
+  writeFileSync(join(folder, 'mine', path), text)
+}
+
+const lookAt = (reward: object) => functions.lookAt(RewardSpec.parse(reward))
+
+test('a reward without functions of one’s own needs nothing', async () => {
+  expect(await lookAt({ function: { name: 'gsm8k' } })).toEqual({
+    versions: new Map(),
+    sources: [],
+  })
+})
+
+test('every function that a reward names: scorer, parts of a sum, manager', async () => {
+  write(
+    'a.ts',
+    'export const first = () => 1\nexport class Second { computeScore() {} post_process_scores() {} }',
+  )
+  write('m.ts', 'export default class { async run_single() {} }')
+  const sum = await lookAt({
+    manager: { path: 'm.ts' },
+    combine: [
+      { name: 'x', reward: { function: { path: 'a.ts', name: 'first' } } },
+      { name: 'y', reward: { function: { path: './a.ts', name: 'Second' } } },
+      { name: 'z', reward: { function: { name: 'gsm8k' } } },
+    ],
+  })
+  expect(sum.sources.map(({ path }) => path)).toEqual(['m.ts', 'a.ts'])
+  expect([...sum.versions.values()]).toMatchObject([
+    { path: 'm.ts', form: 'class', methods: ['run_single'] },
+    { path: 'a.ts', form: 'function', methods: [] },
+    { path: 'a.ts', form: 'class', methods: ['computeScore', 'post_process_scores'] },
+  ])
+})
+
+test.each([
+  [
+    'an export that is not there, with those that are',
+    'export const compute_score = () => 1\nexport const other = () => 1\nexport const n = 1',
+    'compute_scores',
+    /no export "compute_scores"\. Did you mean "compute_score"\? Known: compute_score, other/,
+  ],
+  ['nothing to call', 'export const n = 1', undefined, /no default export that can be called/],
+  ['what cannot be called', 'export const n = 1', 'n', /"n" is neither a function, a class nor/],
+  ['a class without a method', 'export default class {}', undefined, /none of the methods comp/],
+  ['an error while it is loaded', '\nthrow new Error("no data")', undefined, /no data \(a\.ts:2/],
+  ['a process that is ended while it is loaded', 'process.exit(4)', undefined, /code 4 while/],
+  ['an endless loop', 'for (;;) {}', undefined, /not loaded within 8000 ms/],
+  ['a package that is not installed', `import 'no-such-package'`, undefined, /no-such-package/],
+])('refuses %s', async (_, text, name, message) => {
+  write('a.ts', text)
+  await expect(lookAt({ function: { path: 'a.ts', name } })).rejects.toMatchObject({
+    reason: 'invalid_function',
+    message: expect.stringMatching(message),
+  })
+})
+
+test('a package of the functions folder is found', async () => {
+  write('node_modules/ours/package.json', '{"main": "index.js"}')
+  write('node_modules/ours/index.js', 'exports.seven = 7')
+  write('a.ts', `import { seven } from 'ours'\nexport default () => seven`)
+  expect((await lookAt({ function: { path: 'a.ts' } })).versions.size).toBe(1)
+})
