@@ -1,9 +1,11 @@
 import { z } from 'zod'
 import type { JudgeDto, ManagerDto, OptionDto, RuleDto } from '../wire/rewards.ts'
 import { BUILTIN_JUDGES } from './judge/builtin-templates.ts'
-import { limitKwargs, RATE_LIMITED } from './limits/limit-settings.ts'
+import { RATE_LIMITED, rateLimitedOptions } from './limits/limit-settings.ts'
+import { gdpoOptions } from './managers/gdpo.ts'
 import { dapoOptions } from './managers/overlong-buffer.ts'
 import { MANAGER_ALIASES, managerNames } from './managers/registry.ts'
+import { remoteOptions } from './managers/remote.ts'
 import { listAsyncRules, listRules } from './rules/registry.ts'
 
 /** What each manager does, and the kwargs that are its own. */
@@ -15,10 +17,16 @@ const MANAGERS: Readonly<Record<string, { about: string; kwargs?: z.ZodObject }>
   },
   [RATE_LIMITED]: {
     about: 'As naive, within limits of calls, tokens and concurrency over all workers.',
-    kwargs: limitKwargs,
+    kwargs: rateLimitedOptions,
   },
-  remote: { about: 'Reward functions in processes of their own, killed when they overrun.' },
-  gdpo: { about: 'Rewards of several dimensions, normalised one by one and then summed.' },
+  remote: {
+    about: 'Reward functions and rules in processes of their own, killed when they overrun.',
+    kwargs: remoteOptions,
+  },
+  gdpo: {
+    about: 'As naive; each sample has all the dimensions that advantages are computed from.',
+    kwargs: gdpoOptions,
+  },
   batch: { about: 'A whole group in one call of the reward function.' },
 }
 

@@ -23,6 +23,8 @@ const MAX_SAMPLES = 4_096
 const MAX_TEXT_CHARS = 48 << 20
 /** A notification may be lost; a poll stands behind it. */
 const POLL_MS = 1_000
+/** A limiter without work for so long is polled as seldom: there may be hundreds, and a notification is the rule. */
+const QUIET_MS = 30_000
 /** A run that was alone is taken to be so for this long. */
 const SOLE_MS = 200
 /**
@@ -52,6 +54,9 @@ interface PoolState {
   /** Samples ended a millisecond, smoothed over about half a second of work. */
   rate: number
   ended: number
+  /** When it was last looked at, and when it last had work. */
+  lookedMs: number
+  hadWorkMs: number
 }
 
 /** What the intake asks of its worker. */
@@ -85,7 +90,7 @@ export class Intake {
     this.#queue = queue
     this.#host = host
     this.#log = log
-    this.#timer = setInterval(() => this.pumpAll(), POLL_MS)
+    this.#timer = setInterval(() => this.#poll(), POLL_MS)
     this.#rateTimer = setInterval(() => this.#measureRates(), RATE_EVERY_MS)
     this.add(INTERACTIVE_POOL, null)
     this.add(RULES_POOL, null)
@@ -106,6 +111,8 @@ export class Intake {
       soleUntilMs: 0,
       rate: 0,
       ended: 0,
+      lookedMs: Number.NEGATIVE_INFINITY,
+      hadWorkMs: Number.NEGATIVE_INFINITY,
     })
   }
 
@@ -149,6 +156,14 @@ export class Intake {
 
   /** Takes one job at a time: what was taken last lost two workers, and its like may follow. */
   oneByOne = false
+
+  #poll(): void {
+    const since = performance.now() - QUIET_MS
+    for (const { name, held, lookedMs, hadWorkMs } of this.#pools.values()) {
+      const quiet = isPoolOfLimiter(name) && held === 0 && hadWorkMs < since
+      if (!quiet || lookedMs < since) this.pump(name)
+    }
+  }
 
   pumpAll(): void {
     for (const name of this.#pools.keys()) this.pump(name)
@@ -216,6 +231,7 @@ export class Intake {
   }
 
   async #fetch(pool: PoolState, room: number): Promise<void> {
+    pool.lookedMs = performance.now()
     try {
       const most = this.oneByOne ? 1 : MAX_JOBS_PER_FETCH
       const count = Math.max(1, Math.min(most, Math.floor(room / SAMPLES_PER_JOB)))
@@ -227,6 +243,7 @@ export class Intake {
         pool.served = []
         jobs = await this.#queue.fetch(pool.name, count, [])
       }
+      if (jobs.length > 0) pool.hadWorkMs = performance.now()
       for (const job of jobs) {
         const run = (job as { groupId?: string | null }).groupId
         if (run && !pool.served.includes(run)) pool.served.push(run)

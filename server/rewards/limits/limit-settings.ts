@@ -34,8 +34,7 @@ export const limitKwargs = z.strictObject({
     .describe('verl: a pause saves up one second of the limit and no more, less than a call too'),
 })
 
-/** Which limiter; ours: upstream has one a process. */
-export const limiterKwarg = z.strictObject({
+const limiterKwarg = z.strictObject({
   limiter: z
     .string()
     .min(1)
@@ -44,6 +43,9 @@ export const limiterKwarg = z.strictObject({
     .transform((name) => name ?? null)
     .describe('Shares its limits with every batch that names the same; default: the model asked'),
 })
+
+/** All kwargs of the manager: its limits, and which limiter has them. The latter is ours: upstream has one a process. */
+export const rateLimitedOptions = limitKwargs.extend(limiterKwarg.shape)
 
 /** Reads upstream's keys; throws a ZodError naming the one that is wrong. */
 export function readLimits(kwargs: Record<string, unknown>): RequestLimits {

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
-import { limiterKwarg, limitKwargs, readLimits } from '../limits/limit-settings.ts'
+import { rateLimitedOptions, readLimits } from '../limits/limit-settings.ts'
 import { dapoManager } from './dapo.ts'
 import { gdpoManager, gdpoOptions, readDimensions } from './gdpo.ts'
 import { DAPO_KWARGS, readOverlongBuffer } from './overlong-buffer.ts'
@@ -24,7 +24,7 @@ export type TakenKwargs<Value = unknown> =
     }
   | { ok: false; message: string; hint: string }
 
-const LIMITER_KWARGS = Object.keys({ ...limitKwargs.shape, ...limiterKwarg.shape })
+const LIMITER_KWARGS = Object.keys(rateLimitedOptions.shape)
 const GDPO_KWARGS = Object.keys(gdpoOptions.shape)
 
 /**
@@ -49,10 +49,9 @@ export function takeManagerKwargs<Value>(
     }
     case rateLimitedManager.name: {
       const { mine, rest } = split(kwargs, LIMITER_KWARGS)
-      const { limiter, ...limits } = mine
-      const options = limitKwargs.extend(limiterKwarg.shape)
-      const read = reading(manager, options, () => ({
-        name: limiterKwarg.parse({ limiter }).limiter,
+      const { limiter: _, ...limits } = mine
+      const read = reading(manager, rateLimitedOptions, () => ({
+        name: rateLimitedOptions.parse(mine).limiter,
         limits: readLimits(limits),
       }))
       return read.ok ? { ok: true, rest, kept: {}, own: LIMITER_KWARGS, limiter: read.value } : read

@@ -35,6 +35,13 @@ function whyRule({ rule: named }: ResolvedReward, dataSource: string): string {
 
 /** What the manager does with the scorer's score, in a sentence. */
 export function whyManager(reward: ResolvedReward, sample: RewardSample): string {
+  const { limiter, gdpo } = reward
+  if (limiter !== undefined) {
+    return `The score is the scorer’s, which was asked within limiter “${limiter.name}”.`
+  }
+  if (gdpo !== undefined) {
+    return `The score is the scorer’s; its extra info has the dimensions ${gdpo.keys.join(', ')}.`
+  }
   if (reward.manager !== 'dapo') return 'The score is the scorer’s.'
   const read = readOverlongBuffer(reward.kwargs)
   if (!read.ok) return read.message
