@@ -243,6 +243,18 @@ reward_model:
     expect(config.keys.map(({ status }) => status)).toEqual(Array(3).fill('not_applicable'))
   })
 
+  test('a class that is not Python is a manager here', () => {
+    const config = importConfig(`
+reward:
+  reward_manager: {source: importlib, name: MyRewardManager, module: {path: managers/mine.ts}}
+`)
+    expectWhole(config)
+    expect(config.reward).toEqual({
+      manager: { path: 'managers/mine.ts', name: 'MyRewardManager' },
+    })
+    expect(config.problems).toEqual([])
+  })
+
   test('what else a submit needs', () => {
     const config = importConfig(`
 actor_rollout_ref: {rollout: {n: 16}}

@@ -73,7 +73,7 @@ export function importConfig(text: string): ImportedConfig {
   const leaves = withSection(read.leaves)
   result.shape = shapeOf(leaves)
   const settings = new Settings(resolveInterpolations(leaves))
-  const manager = readManager(settings)
+  const manager = readManager(settings, result)
   readFunction(settings, result)
   readModel(settings, result)
   readKwargs(settings, result, manager)
@@ -127,12 +127,20 @@ function shapeOf(leaves: readonly ConfigLeaf[]): ImportedConfig['shape'] {
 
 const MANAGER = 'reward.reward_manager.'
 
-function readManager(settings: Settings): string {
+function readManager(settings: Settings, result: ImportedConfig): string {
   const source = settings.text(`${MANAGER}source`) ?? 'register'
   const name = settings.text(`${MANAGER}name`) ?? 'naive'
   if (source === 'importlib') {
     const path = settings.text(`${MANAGER}module.path`)
     const className = settings.text(`${MANAGER}class_name`) ?? name
+    if (path !== undefined && /\.[cm]?[jt]s$/.test(path)) {
+      result.reward.manager = { path, name: className }
+      settings.honour(`${MANAGER}source`, 'reward.manager is a class in the functions folder')
+      for (const key of ['name', 'class_name', 'module.path', 'module.name']) {
+        settings.honour(MANAGER + key, `reward.manager ${className} of ${path}`)
+      }
+      return 'naive'
+    }
     settings.leave(`${MANAGER}source`, 'a Python class cannot run here')
     const why = `${className} of ${path ?? 'no path'} is Python: serve its compute_score instead`
     for (const key of ['name', 'class_name', 'module.path', 'module.name']) {

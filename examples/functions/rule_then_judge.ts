@@ -1,0 +1,56 @@
+/**
+ * A reward that asks a judge, but only where it has to: an answer that can be checked is checked, and a generative reward
+ * model decides about the rest. A class, made once a process with the batch's kwargs; its calls wait side by side,
+ * thousands in one process.
+ *
+ *   "reward": {"function": {"path": "rule_then_judge.ts", "kwargs": {"model": "my-judge"}}, "timeoutMs": 60000}
+ */
+interface Input {
+  solutionStr: string
+  groundTruth: unknown
+  prompt: string | { role: string; content: string }[]
+}
+
+interface Context {
+  router: {
+    chat(request: {
+      model: string
+      messages: { role: string; content: string }[]
+      maxTokens?: number
+    }): Promise<{ content: string }>
+  }
+  log: { info(message: string, fields?: object): void }
+}
+
+export default class RuleThenJudge {
+  readonly model: string
+
+  constructor({ model }: { model: string }) {
+    this.model = model
+  }
+
+  async computeScore({ solutionStr, groundTruth, prompt }: Input, { router, log }: Context) {
+    const answer = /\\boxed\{([^{}]*)\}/.exec(solutionStr)?.[1]?.trim()
+    if (answer !== undefined && answer === String(groundTruth)) {
+      return { score: 1, by: 'rule', answer }
+    }
+    const question = typeof prompt === 'string' ? prompt : (prompt.at(-1)?.content ?? '')
+    // What fails here fails the sample with the router's reason: `no_server`, `timeout`, never a score.
+    const { content } = await router.chat({
+      model: this.model,
+      maxTokens: 512,
+      messages: [
+        {
+          role: 'user',
+          content: `Question: ${question}\nReference: ${groundTruth}\nAnswer: ${solutionStr}\nDoes the answer mean the same as the reference? Rate it from 1 to 10 as [[n]].`,
+        },
+      ],
+    })
+    const rating = /\[\[(\d+)\]\]/.exec(content)?.[1]
+    // An error is the sample's failure, with this line in its detail.
+    if (rating === undefined)
+      throw new Error(`no rating in ${JSON.stringify(content.slice(0, 80))}`)
+    log.info('judged', { rating })
+    return { score: (Number(rating) - 1) / 9, by: 'judge', answer: answer ?? null, rating }
+  }
+}
