@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { type Config, loadConfig } from './config.ts'
 import { FleetMember } from './fleet/fleet-member.ts'
 import { Access } from './http/access.ts'
+import { createCompat } from './http/compat/compat.ts'
 import { createHealth } from './http/health.ts'
 import { createListener, type Routes } from './http/listener.ts'
 import { createMetrics } from './http/metrics.ts'
@@ -45,6 +46,7 @@ import {
 import { Listener } from './store/listener.ts'
 import { openDatabase } from './store/postgres/connect.ts'
 import { functionSource } from './store/sql/function-sources.ts'
+import { lastStep } from './store/sql/last-step.ts'
 import { ensureTextPartition, textBucket } from './store/text-partitions.ts'
 import { SharedLimits } from './worker/shared-limits.ts'
 
@@ -201,6 +203,13 @@ async function main(): Promise<void> {
     access,
     version,
     log,
+    translate: translateError,
+  })
+
+  routes.compat = createCompat({
+    access,
+    score: (input, signal) => services.score(input, signal),
+    lastStep: (run) => lastStep(db, run),
     translate: translateError,
   })
 

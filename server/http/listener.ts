@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import type { Access } from './access.ts'
+import { COMPAT_PATH } from './compat/compat.ts'
 import { refuseProxied } from './proxy/refusal.ts'
 import { isRouterPath } from './proxy/routes.ts'
 import { refuse } from './refuse.ts'
@@ -20,6 +21,8 @@ export interface Routes {
   trpc: Handler | null
   /** The router address: its paths stand at the root, where clients of reward models look for them. */
   proxy: Handler | null
+  /** The dialects of trainers that have a remote reward server already. */
+  compat?: Handler | null
   pages: Handler | null
   /** Set while the service stops: everything but /healthz is asked to come back. */
   stopping: boolean
@@ -70,6 +73,11 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
       if (!routes.trpc)
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
       return routes.trpc(req, res, requestId)
+    }
+    if (path.startsWith(COMPAT_PATH)) {
+      if (!routes.compat)
+        throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
+      return routes.compat(req, res, requestId)
     }
     if (isRouterPath(path)) {
       if (!routes.proxy)

@@ -163,6 +163,10 @@ export const ERROR_REASONS = {
     httpStatus: 429,
     hint: 'Too many requests wait for a server of this model. Send the same request again after Retry-After.',
   },
+  not_scored: {
+    httpStatus: 503,
+    hint: 'This protocol cannot carry a sample without a score. Add ?onFailure=<number> to the address to have that number instead, marked as substituted.',
+  },
   no_server: {
     httpStatus: 503,
     hint: 'No server of this model can be used now; servers.list says why. Send the same request again after Retry-After.',

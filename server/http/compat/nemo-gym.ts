@@ -1,0 +1,84 @@
+import { z } from 'zod'
+import type { ChatMessage } from '../../wire/trainer.ts'
+import type { Dialect } from './dialect.ts'
+import { numberOf } from './openrlhf.ts'
+import { parseBody } from './parse-body.ts'
+
+const Part = z.looseObject({ type: z.string().optional(), text: z.string().optional() })
+const Content = z.union([z.string(), z.array(Part)]).nullish()
+const Item = z.looseObject({
+  type: z.string().optional(),
+  role: z.string().optional(),
+  content: Content,
+})
+
+const Body = z.looseObject({
+  responses_create_params: z.looseObject({ input: z.union([z.string(), z.array(Item)]) }),
+  response: z.looseObject({ output: z.array(Item) }),
+  _ng_task_index: z.union([z.number(), z.string()]).nullish(),
+})
+
+/** Fields of a task that hold what is right, the first that is there. */
+const TRUTHS = ['expected_answer', 'ground_truth', 'answer', 'label']
+
+/**
+ * NeMo-Gym's resources server, `POST /verify`: the task with the model's response, answered by the same object and its
+ * `reward`. A sample that could not be scored is a row with a failure class, which Gym keeps apart and tries again.
+ * Source: nemo_gym/base_resources_server.py.
+ */
+export const nemoGym: Dialect = {
+  name: 'nemo-gym',
+  scorePath: '/verify',
+  carriesFailure: true,
+  // Nothing is kept of an earlier call: a stored response may be verified again.
+  others: { 'POST /seed_session': {}, 'GET /reverify_mode': 'stateless' },
+
+  read(body, options) {
+    const { responses_create_params, response, _ng_task_index, ...task } = parseBody(Body, body)
+    const { input } = responses_create_params
+    const field = options.groundTruth ?? TRUTHS.find((key) => task[key] !== undefined)
+    return [
+      {
+        uid: _ng_task_index == null ? null : `task-${_ng_task_index}`,
+        dataSource: typeof task.data_source === 'string' ? task.data_source : null,
+        prompt:
+          typeof input === 'string'
+            ? input
+            : input.flatMap((item): z.infer<typeof ChatMessage>[] =>
+                item.role === undefined ? [] : [{ role: item.role, content: textOf(item.content) }],
+              ),
+        response: response.output
+          .filter((item) => item.type === 'message' || item.role === 'assistant')
+          .map((item) => textOf(item.content))
+          .join('\n'),
+        groundTruth: field === undefined ? null : (task[field] ?? null),
+        extraInfo: task,
+      },
+    ]
+  },
+
+  answer(body, ends) {
+    const [end] = ends
+    if (end === undefined) return body
+    const { result, reward, failed } = end
+    if (failed) {
+      return {
+        ...(body as object),
+        reward,
+        _ng_failure_class: 'judge_failed',
+        _ng_failure_judge_error: `${result.reason}`,
+      }
+    }
+    const numbers = Object.entries(result.rewardExtraInfo ?? {}).flatMap(([key, value]) => {
+      const number = numberOf(value)
+      return number === null || key in (body as object) || key === 'reward' ? [] : [[key, number]]
+    })
+    // Gym aggregates numbers at the top level, and those alone.
+    return { ...(body as object), ...Object.fromEntries(numbers), reward }
+  },
+}
+
+function textOf(content: z.infer<typeof Content>): string {
+  if (typeof content === 'string') return content
+  return (content ?? []).map((part) => part.text ?? '').join('')
+}

@@ -1,0 +1,53 @@
+import { z } from 'zod'
+import type { Dialect } from './dialect.ts'
+import { parseBody } from './parse-body.ts'
+
+const many = <T extends z.ZodType>(of: T) => z.union([z.array(of), of.transform((one) => [one])])
+
+const Body = z.looseObject({
+  query: many(z.string()),
+  prompts: many(z.string()).nullish(),
+  labels: z.array(z.unknown()).nullish(),
+})
+
+/**
+ * OpenRLHF's `--reward.remote_url` (before: `--remote_rm_url`): lists of one text each with prompt and response in it,
+ * empty lists where several addresses share a sample, whole batches in older versions. Every sample has the same keys in
+ * `extra_logs`, since the trainer concatenates them.
+ * Source: openrlhf/utils/agent.py, openrlhf/cli/serve_rm.py.
+ */
+export const openrlhf: Dialect = {
+  name: 'openrlhf',
+  scorePath: '',
+  carriesFailure: false,
+  others: {},
+
+  read(body) {
+    const { query, prompts, labels } = parseBody(Body, body)
+    return query.map((whole, i) => {
+      const prompt = prompts?.[i] ?? ''
+      return {
+        uid: null,
+        dataSource: null,
+        prompt,
+        response: whole.startsWith(prompt) ? whole.slice(prompt.length) : whole,
+        groundTruth: labels?.[i] ?? null,
+      }
+    })
+  },
+
+  answer(_body, ends, { extra }) {
+    const rewards = ends.map((end) => end.reward)
+    const logs: Record<string, number[]> = { rm_failed: ends.map((end) => (end.failed ? 1 : 0)) }
+    for (const key of extra) {
+      logs[key] = ends.map(({ result }) => numberOf(result.rewardExtraInfo?.[key]) ?? 0)
+    }
+    return { rewards, scores: rewards, extra_logs: logs }
+  },
+}
+
+/** A number, or a truth as one; null for anything else. */
+export function numberOf(value: unknown): number | null {
+  if (typeof value === 'boolean') return value ? 1 : 0
+  return typeof value === 'number' && Number.isFinite(value) ? value : null
+}

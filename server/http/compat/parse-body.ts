@@ -1,0 +1,10 @@
+import type { z } from 'zod'
+import { RewardOpsError } from '../../errors.ts'
+import { describeIssues } from '../../wire/describe-issues.ts'
+
+/** A request's body by its schema. Throws `invalid_input` naming the field. */
+export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {
+  const parsed = schema.safeParse(body)
+  if (parsed.success) return parsed.data
+  throw new RewardOpsError('invalid_input', describeIssues(parsed.error))
+}

@@ -1,0 +1,298 @@
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { expectRefusal } from '../testing/refusals.ts'
+import { Service } from '../testing/service.ts'
+
+/** Trainers with a remote reward server: what each sends, as its own client does, and what it must be able to read. */
+
+const KEY = 'dialect-key-1'
+let open: Service
+let keyed: Service
+
+beforeAll(async () => {
+  ;[open, keyed] = await Promise.all([
+    Service.start({ env: { REWARDOPS_WORKERS: '1' } }),
+    Service.start({ env: { REWARDOPS_WORKERS: '0', REWARDOPS_API_KEYS: KEY } }),
+  ])
+})
+
+afterAll(async () => {
+  const problems = [open, keyed].map((service) => service?.log.problems())
+  await Promise.all([open, keyed].map((s) => s?.stop().finally(() => s.destroy())))
+  expect(problems).toEqual([[], []])
+})
+
+const post = (path: string, body: unknown, headers: Record<string, string> = {}, service = open) =>
+  service.raw(path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body),
+  })
+
+const PROMPT = '<|user|>48 + 24?<|assistant|>'
+const RIGHT = 'It is\n#### 72<|end|>'
+const gsm8k = '?dataSource=openai/gsm8k'
+
+/** One sample as each dialect asks for it, and how its reward is read. */
+const CASES = [
+  {
+    name: 'openrlhf',
+    path: (run: string) => `/compat/openrlhf/${run}`,
+    ask: (response: string, label: unknown) => ({
+      query: [`${PROMPT}${response}`],
+      prompts: [PROMPT],
+      labels: [label],
+    }),
+    reward: (answer: never) => (answer as { rewards: number[] }).rewards[0],
+  },
+  {
+    name: 'slime',
+    path: (run: string) => `/compat/slime/${run}`,
+    ask: (response: string, label: unknown) => ({ prompt: PROMPT, response, label }),
+    reward: (answer: never) => answer as number,
+  },
+  {
+    name: 'nemo-gym',
+    path: (run: string) => `/compat/nemo-gym/${run}/verify`,
+    ask: (response: string, label: unknown) => ({
+      responses_create_params: { input: [{ role: 'user', content: PROMPT, type: 'message' }] },
+      response: {
+        id: 'resp_1',
+        created_at: 1785485486,
+        model: 'm',
+        object: 'response',
+        parallel_tool_calls: true,
+        tool_choice: 'auto',
+        tools: [],
+        output: [
+          { type: 'reasoning', id: 'r', summary: [] },
+          {
+            type: 'message',
+            id: 'm',
+            role: 'assistant',
+            status: 'completed',
+            content: [{ type: 'output_text', text: response, annotations: [] }],
+          },
+        ],
+      },
+      expected_answer: label,
+    }),
+    reward: (answer: never) => (answer as { reward: number }).reward,
+  },
+]
+
+describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
+  it('scores right and wrong, and keeps the sample as any other', async () => {
+    const run = `${name}-usual`
+    for (const [response, score] of [
+      [RIGHT, 1],
+      ['#### 71', 0],
+    ] as const) {
+      const answer = await post(`${path(run)}${gsm8k}`, ask(response, '72'))
+      expect(answer.status, answer.text).toBe(200)
+      expect(answer.headers['content-type']).toBe('application/json')
+      expect(reward(JSON.parse(answer.text) as never)).toBe(score)
+    }
+    const { items } = await open.query<{ items: { batchId: string; step: number }[] }>(
+      'batches.list',
+      { run },
+    )
+    expect(items).toMatchObject([{ step: 1, samples: 2, groups: 1, scored: 2 }])
+    const results = await open.query<{ score: number[]; uid: string[] }>('batches.results', {
+      batchId: items[0]?.batchId,
+    })
+    expect(results.score).toEqual([1, 0])
+    expect(new Set(results.uid).size).toBe(1)
+    const sample = await open.query('samples.get', { id: `${items[0]?.batchId}-0` })
+    expect(JSON.stringify(sample)).toContain('48 + 24?')
+    expect(sample).toMatchObject({ response: RIGHT, groundTruth: '72' })
+  })
+
+  it('takes a packed body', async () => {
+    const packed = gzipSync(JSON.stringify(ask(RIGHT, '72')))
+    const answer = await post(`${path(`${name}-gzip`)}${gsm8k}`, packed, {
+      'content-encoding': 'gzip',
+    })
+    expect(reward(JSON.parse(answer.text) as never)).toBe(1)
+  })
+
+  it('never answers a failure by a score that looks like one', async () => {
+    // A rule that needs a ground truth, and none.
+    const body = ask(RIGHT, null)
+    const answer = await post(`${path(`${name}-failing`)}${gsm8k}`, body)
+    if (name === 'nemo-gym') {
+      expect(JSON.parse(answer.text)).toMatchObject({
+        reward: 0,
+        _ng_failure_class: 'judge_failed',
+        _ng_failure_judge_error: 'function_error',
+      })
+      return
+    }
+    expectRefusal(answer, {
+      status: 503,
+      reason: 'not_scored',
+      message: 'function_error',
+      hint: /onFailure/,
+    })
+    const instead = await post(
+      `${path(`${name}-instead`)}${gsm8k}&onFailure=-0.5&format=object`,
+      body,
+    )
+    expect(instead.status, instead.text).toBe(200)
+    expect(JSON.parse(instead.text)).toMatchObject(
+      name === 'slime'
+        ? { score: -0.5, rm_failed: 1 }
+        : { rewards: [-0.5], extra_logs: { rm_failed: [1] } },
+    )
+    const { items } = await open.query<{ items: { batchId: string }[] }>('batches.list', {
+      run: `${name}-instead`,
+    })
+    const { substituted } = await open.query<{ substituted: boolean[] }>('batches.results', {
+      batchId: items[0]?.batchId,
+    })
+    expect(substituted).toEqual([true])
+  })
+
+  it('says what is wrong with the address or the body', async () => {
+    const at = path(`${name}-wrong`)
+    const usual = ask(RIGHT, '72')
+    const asked = (query: string, body: unknown = usual) => post(`${at}${query}`, body)
+    expectRefusal(await asked(''), {
+      status: 400,
+      reason: 'invalid_input',
+      message: 'what scores',
+      hint: /\?model=/,
+    })
+    expectRefusal(await asked('?modell=x'), {
+      status: 400,
+      reason: 'invalid_input',
+      message: 'Did you mean model?',
+    })
+    expectRefusal(await asked('?model=a&rule=b'), {
+      status: 400,
+      reason: 'invalid_input',
+      message: 'one of them',
+    })
+    expectRefusal(await asked('?model=nobody'), {
+      status: 400,
+      reason: 'unknown_model',
+      message: 'nobody',
+    })
+    expectRefusal(await asked('?dataSource=nothing'), {
+      status: 400,
+      reason: 'unknown_data_source',
+      message: 'openai/gsm8k',
+    })
+    expectRefusal(await asked(gsm8k, '{'), {
+      status: 400,
+      reason: 'malformed_json',
+      message: 'body',
+    })
+    expectRefusal(await asked(gsm8k, {}), {
+      status: 400,
+      reason: 'invalid_input',
+      message: 'is missing',
+    })
+    expectRefusal(await asked(gsm8k, [1]), {
+      status: 400,
+      reason: 'invalid_input',
+      message: 'object',
+    })
+    expectRefusal(await open.raw(`${at}${gsm8k}`), {
+      status: 405,
+      reason: 'method_not_allowed',
+      message: 'POST',
+    })
+    expectRefusal(await post(`${at}/more${gsm8k}`, usual), {
+      status: 404,
+      reason: 'not_found',
+      message: '/more',
+    })
+  })
+
+  it('takes the key in the path, where the trainer can send no header', async () => {
+    const [, compat, dialect, run, ...rest] = path('keyed').split('/')
+    const at = (key: string) => `/${[compat, dialect, run, 'k', key, ...rest].join('/')}`
+    const usual = ask(RIGHT, '72')
+    const asked = (where: string, headers = {}) => post(`${where}?modell=x`, usual, headers, keyed)
+    const needs = { status: 401, reason: 'unauthorized', message: 'key', hint: /\/k\// } as const
+    expectRefusal(await asked(path('keyed')), needs)
+    expectRefusal(await asked(at(`${KEY}x`)), needs)
+    // Past the key: the address is what is wrong now.
+    expectRefusal(await asked(at(KEY)), { status: 400, reason: 'invalid_input', message: 'modell' })
+    expectRefusal(await asked(path('keyed'), { authorization: `Bearer ${KEY}` }), {
+      status: 400,
+      reason: 'invalid_input',
+      message: 'modell',
+    })
+  })
+})
+
+describe('openrlhf', () => {
+  const at = `/compat/openrlhf/lists${gsm8k}`
+
+  it('answers empty lists by empty lists: the trainer’s other addresses get them', async () => {
+    const answer = await post(at, { query: [], prompts: [], labels: [] })
+    expect(JSON.parse(answer.text)).toEqual({
+      rewards: [],
+      scores: [],
+      extra_logs: { rm_failed: [] },
+    })
+  })
+
+  it('answers whole batches in their order, with the same keys for every sample', async () => {
+    const n = 300
+    const query = Array.from({ length: n }, (_, i) => `${PROMPT}#### ${i % 3 === 0 ? 72 : i}`)
+    const answer = await post(`${at}&extra=acc;format_ok`, {
+      query,
+      prompts: query.map(() => PROMPT),
+      labels: query.map(() => '72'),
+    })
+    const { rewards, scores, extra_logs } = JSON.parse(answer.text)
+    expect(rewards).toEqual(query.map((_, i) => (i % 3 === 0 || i === 72 ? 1 : 0)))
+    expect(scores).toEqual(rewards)
+    expect(Object.keys(extra_logs)).toEqual(['rm_failed', 'acc', 'format_ok'])
+    for (const values of Object.values(extra_logs)) expect(values).toHaveLength(n)
+  })
+
+  it('takes the whole text where no prompt came with it', async () => {
+    const answer = await post(at, { query: [`${PROMPT}#### 72`], labels: ['72'] })
+    expect(JSON.parse(answer.text).rewards).toEqual([1])
+  })
+})
+
+describe('nemo-gym', () => {
+  const at = '/compat/nemo-gym/gym'
+
+  it('answers what is asked around a verification', async () => {
+    expect((await post(`${at}/seed_session`, {})).text).toBe('{}')
+    expect((await open.raw(`${at}/reverify_mode`)).text).toBe('"stateless"')
+  })
+
+  it('gives the request back with its reward, and groups by the task', async () => {
+    const { ask } = CASES[2] as (typeof CASES)[2]
+    const body = { ...ask(RIGHT, '72'), _ng_task_index: 4, _ng_rollout_index: 1, difficulty: 'low' }
+    const answer = JSON.parse((await post(`${at}/verify${gsm8k}`, body)).text)
+    expect(answer).toMatchObject({ ...body, reward: 1 })
+    const { items } = await open.query<{ items: { batchId: string }[] }>('batches.list', {
+      run: 'gym',
+    })
+    const sample = await open.query('samples.get', { id: `${items[0]?.batchId}-0` })
+    expect(sample).toMatchObject({ uid: 'task-4', extraInfo: { difficulty: 'low' } })
+  })
+})
+
+describe('a dialect', () => {
+  it('that is not known is named with the nearest', async () => {
+    expectRefusal(await post('/compat/openrhlf/x', {}), {
+      status: 404,
+      reason: 'not_found',
+      message: 'Did you mean openrlhf?',
+    })
+    expectRefusal(await post('/compat/slime', {}), {
+      status: 400,
+      reason: 'invalid_input',
+      message: 'run',
+    })
+  })
+})
