@@ -197,9 +197,8 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
 })
 
 describe('a part that fails', () => {
-  it('fails its sample with its reason and its name, the calls of the others beside it', async () => {
-    // Late enough for the judge to have answered.
-    rm.control({ latency: 'constant:300', faults: { html: 1 } })
+  it('fails its sample with its reason and its name', async () => {
+    rm.control({ faults: { html: 1 } })
     const judged = { name: 'taste', reward: { model: JUDGE, judge: 'rating-1-10' } }
     const reward = { combine: [judged, { ...preference, reward: { model: RM, maxAttempts: 1 } }] }
     const { batchId } = await submit([sample(), sample()], reward)
@@ -208,11 +207,8 @@ describe('a part that fails', () => {
     const { attemptLog } = await service.query<SampleDetailDto>('samples.get', {
       id: `${batchId}-0`,
     })
-    expect(new Set(attemptLog.map(({ serverName }) => serverName))).toEqual(
-      new Set(['judge-0', 'rm-0']),
-    )
     const why = attemptLog.find(({ reason }) => reason === 'unparseable')
-    expect(why?.detail).toMatch(/^part "rm": /)
+    expect(why).toMatchObject({ serverName: 'rm-0', detail: expect.stringMatching(/^part "rm": /) })
   })
 
   it('is what its group’s policy makes of it', async () => {

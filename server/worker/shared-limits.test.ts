@@ -103,7 +103,7 @@ describe('Q16: one limit over all workers', () => {
       expect(mostWithin(sent, forMs), `${forMs} ms`).toBeLessThanOrEqual(54 + (50 * forMs) / 1_000)
     }
     // After the fifty of the burst: 150 in 3 s.
-    expect(sent.at(-1)! - sent[0]!).toBeGreaterThan(2_900)
+    expect(sent.at(-1)! - sent[0]!).toBeGreaterThan(2_500)
   })
 
   it('of calls at once, also where there are fewer than workers; the dead one’s part is taken over', async () => {
