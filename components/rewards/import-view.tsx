@@ -74,7 +74,7 @@ export function ImportView() {
           disabled={text.trim() === ''}
         >
           Read it
-          <kbd aria-hidden className="font-mono text-2xs opacity-80">
+          <kbd aria-hidden className="font-mono text-2xs">
             {modifier}↵
           </kbd>
         </Button>

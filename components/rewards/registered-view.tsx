@@ -121,7 +121,7 @@ function Rule({ rule, ...toggle }: { rule: RuleDto } & Toggle) {
       {...toggle}
     >
       <OptionTable of={name} options={options} />
-      {!asksService && <Actions reward={{ function: { name } }} />}
+      <Actions reward={{ function: { name } }} />
     </RegisteredItem>
   )
 }
@@ -213,7 +213,7 @@ function Model({ model, ...toggle }: { model: RewardModelDto } & Toggle) {
 }
 
 function FunctionFile({ file, ...toggle }: { file: FunctionFileDto } & Toggle) {
-  const { path, hash, bytes, changedAt, exports } = file
+  const { path, hash, problem, bytes, changedAt, exports } = file
   return (
     <RegisteredItem
       name={path}
@@ -234,10 +234,13 @@ function FunctionFile({ file, ...toggle }: { file: FunctionFileDto } & Toggle) {
       end={quantityText(formatBytes(bytes))}
       {...toggle}
     >
-      {hash !== '' && (
+      {problem !== null && <p className="text-xs break-words text-bad">{problem}</p>}
+      {hash !== null && (
         <p className="text-xs text-ink-2">
-          version <CopyText text={hash} className="text-xs" />{' '}
-          <span className="text-ink-3">(of its text; what it imports has its own)</span>
+          version <CopyText text={hash} className="text-xs" />
+          <span className="text-ink-3">
+            : what it holds now, with what it imports. Samples remember theirs.
+          </span>
         </p>
       )}
       <Actions

@@ -4,9 +4,12 @@ import { EndFailure, EndText, OptionsUsed, Pairs, type Step, TraceItem } from '.
 
 /** A reward function: which version ran, with what, for how long, and what it gave. */
 export function TriedFunctionStep({ step }: { step: Extract<Step, { kind: 'function' }> }) {
-  const { path, name, hash, kwargs, tookMs, extra, end } = step
+  const { role, path, name, hash, kwargs, tookMs, extra, end } = step
   return (
-    <TraceItem title={`Function ${name ?? path}`} value={<EndText end={end} />}>
+    <TraceItem
+      title={`${role === 'manager' ? 'Class' : 'Function'} ${name ?? path}`}
+      value={<EndText end={end} />}
+    >
       <p className="num flex flex-wrap items-center gap-x-3 text-ink-2">
         <span className="font-mono text-xs">{path}</span>
         <span className="text-xs text-ink-3">

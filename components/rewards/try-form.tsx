@@ -110,7 +110,7 @@ export function TryForm({
       <footer className="sticky bottom-0 z-10 flex items-center gap-3 border-t bg-surface px-5 py-3">
         <Button type="submit" variant="primary" busy={busy}>
           Score it
-          <kbd aria-hidden className="font-mono text-2xs opacity-80">
+          <kbd aria-hidden className="font-mono text-2xs">
             {modifier}↵
           </kbd>
         </Button>

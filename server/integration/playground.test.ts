@@ -13,6 +13,7 @@ import type {
   TriedJudge,
   TriedModel,
   TriedRule,
+  TriedSum,
 } from '../wire/rewards.ts'
 import type { BatchSummary, SampleInput, SubmitResult } from '../wire/trainer.ts'
 
@@ -28,6 +29,22 @@ beforeAll(async () => {
   writeFileSync(
     join(functions, 'math', 'length.ts'),
     'export function computeScore() {\n  return 1\n}\nexport default computeScore\n',
+  )
+  writeFileSync(
+    join(functions, 'loop.ts'),
+    'export async function computeScore() {\n  await new Promise(() => setInterval(() => {}, 1_000))\n}\n',
+  )
+  writeFileSync(
+    join(functions, 'manager.ts'),
+    [
+      'export class Halving {',
+      '  constructor({ computeScore }) { this.computeScore = computeScore }',
+      '  async runSingle(sample) {',
+      '    const { score, ...extra } = await this.computeScore(sample)',
+      '    return { reward_score: score / 2, reward_extra_info: extra }',
+      '  }',
+      '}',
+    ].join('\n'),
   )
   writeFileSync(join(functions, '.hidden.ts'), 'export const no = 1\n')
   writeFileSync(join(functions, 'notes.md'), 'no source\n')
@@ -98,9 +115,11 @@ describe('rewards.list', () => {
     const list = await service.query<RewardsDto>('rewards.list')
     expect(list.functions).toMatchObject({ folder: functions, exists: true, more: false })
     expect(list.functions.files).toMatchObject([
-      { path: 'math/length.ts', exports: ['default', 'computeScore'], bytes: 74 },
+      { path: 'loop.ts', exports: ['computeScore'] },
+      { path: 'manager.ts', exports: ['Halving'] },
+      { path: 'math/length.ts', exports: ['default', 'computeScore'], bytes: 74, problem: null },
     ])
-    expect(list.functions.files[0]?.hash).toMatch(/^[0-9a-f]{12}$/)
+    for (const { hash } of list.functions.files) expect(hash).toMatch(/^[0-9a-f]{12}$/)
   })
 })
 
@@ -131,6 +150,16 @@ describe('rewards.try', () => {
       { function: { name: 'math_verify' } },
       { model: 'scorer' },
       { model: 'judge', judge: 'rating-1-10' },
+      { function: { path: 'math/length.ts', name: 'computeScore' } },
+      { manager: { path: 'manager.ts', name: 'Halving' } },
+      { manager: 'rate_limited', kwargs: { max_concurrent: 2 } },
+      { manager: 'remote', function: { name: 'math_verify' } },
+      {
+        combine: [
+          { name: 'right', weight: 1 },
+          { name: 'rm', weight: 0.5, reward: { model: 'scorer' } },
+        ],
+      },
     ]
     for (const reward of rewards) {
       const sample: SampleInput = { uid: 'q1', ...gsm8k }
@@ -186,6 +215,49 @@ describe('rewards.try', () => {
     expect(end).toEqual({ ok: true, score: vote?.value })
   })
 
+  it('shows the version of a function that ran, which is the one that is listed', async () => {
+    const { steps } = await tried(gsm8k, { function: { path: 'math/length.ts' } })
+    const { functions: listed } = await service.query<RewardsDto>('rewards.list')
+    const { hash } = listed.files.find(({ path }) => path === 'math/length.ts')!
+    expect(steps).toMatchObject([
+      { kind: 'function', role: 'function', hash, end: { ok: true, score: 1 } },
+    ])
+  })
+
+  it('shows what a manager’s class had scored, and what it made of it', async () => {
+    const { steps } = await tried(gsm8k, { manager: { path: 'manager.ts', name: 'Halving' } })
+    expect(steps).toMatchObject([
+      { kind: 'rule', rule: 'gsm8k', end: { ok: true, score: 1 } },
+      { kind: 'function', role: 'manager', name: 'Halving', end: { ok: true, score: 0.5 } },
+    ])
+  })
+
+  it('shows each part of a sum with its weight, the part that failed by its reason', async () => {
+    const combine = [
+      { name: 'right', weight: 1 },
+      { name: 'rm', weight: 0.5, reward: { model: 'scorer' } },
+      { name: 'grade', weight: 0.1, reward: { model: 'judge', judge: 'rating-1-10' } },
+    ]
+    const { steps, end } = await tried(gsm8k, { combine })
+    const [sum] = steps as [TriedSum]
+    expect(sum.parts.map(({ name, steps: of }) => [name, of[0]?.kind])).toEqual([
+      ['right', 'rule'],
+      ['rm', 'model'],
+      ['grade', 'judge'],
+    ])
+    const total = sum.parts.reduce((all, part) => {
+      expect(part.end.ok).toBe(true)
+      return all + (part.end.ok ? part.weight * part.end.score : Number.NaN)
+    }, 0)
+    expect(end).toEqual({ ok: true, score: total })
+
+    const failed = await tried({ ...gsm8k, groundTruth: null }, { combine: combine.slice(0, 2) })
+    expect(failed.end).toMatchObject({ ok: false, reason: 'function_error' })
+    const [failedSum] = failed.steps as [TriedSum]
+    expect(failedSum.parts[0]?.end).toMatchObject({ ok: false, reason: 'function_error' })
+    expect(failedSum.parts[1]).toMatchObject({ name: 'rm', steps: [], end: { ok: false } })
+  })
+
   it('asks a pair in both orders, once each', async () => {
     const before = judge.stats().rows.length
     const { steps } = await tried(gsm8k, { model: 'judge', judge: 'pair-against-reference' })
@@ -226,6 +298,15 @@ describe('rewards.try', () => {
     } finally {
       scorer.control({ faults: null })
     }
+  })
+
+  it('calls a function off by the deadline', async () => {
+    const { end } = await service.mutate<TriedDto>('rewards.try', {
+      sample: gsm8k,
+      reward: { function: { path: 'loop.ts' } },
+      deadlineMs: 1_500,
+    })
+    expect(end).toMatchObject({ ok: false, reason: 'deadline' })
   })
 
   it('refuses what a submit refuses, in the same words', async () => {

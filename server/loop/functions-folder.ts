@@ -1,8 +1,9 @@
-import { createHash } from 'node:crypto'
 import { type Dirent, existsSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join, relative, sep } from 'node:path'
+import { readSource } from '../rewards/functions/read-source.ts'
 import type { FunctionFileDto } from '../wire/rewards.ts'
+import { Memo } from './memo.ts'
 
 /** Files that are listed, and folders within each other that are looked into. */
 const MOST_FILES = 200
@@ -10,40 +11,42 @@ const DEEPEST = 4
 /** Of a file that is longer, nothing is read but its size. */
 const LONGEST = 1 << 20
 
-const SOURCE = /\.[cm]?[jt]sx?$/
+const SOURCE = /\.[cm]?[jt]s$/
 
-interface Known {
-  key: string
-  file: FunctionFileDto
+/** A file is read with what it imports, which may have changed without it: so long the answer is kept. */
+const TTL_MS = 2_000
+
+interface Listing {
+  exists: boolean
+  files: FunctionFileDto[]
+  more: boolean
 }
 
-/** What lies in the folder of reward functions. Files are read again only when they have changed. */
+/** What lies in the folder of reward functions, each with the version that a batch accepted now would have. */
 export class FunctionsFolder {
   readonly folder: string
-  #known = new Map<string, Known>()
+  readonly #memo = new Memo<Listing>(TTL_MS)
 
   constructor(folder: string) {
     this.folder = folder
   }
 
   /** The sources in it, by path. Never runs any of them. */
-  async list(): Promise<{ exists: boolean; files: FunctionFileDto[]; more: boolean }> {
+  list(): Promise<Listing> {
+    return this.#memo.get('', () => this.#list())
+  }
+
+  async #list(): Promise<Listing> {
     if (!existsSync(this.folder)) return { exists: false, files: [], more: false }
     const paths: string[] = []
     await this.#walk(this.folder, 0, paths)
     paths.sort()
-    const listed = paths.slice(0, MOST_FILES)
-    const known = new Map<string, Known>()
-    for (const path of listed) {
-      const entry = await this.#read(path)
-      if (entry) known.set(path, entry)
+    const files: FunctionFileDto[] = []
+    for (const path of paths.slice(0, MOST_FILES)) {
+      const file = await this.#read(path)
+      if (file) files.push(file)
     }
-    this.#known = known
-    return {
-      exists: true,
-      files: [...known.values()].map(({ file }) => file),
-      more: paths.length > MOST_FILES,
-    }
+    return { exists: true, files, more: paths.length > MOST_FILES }
   }
 
   async #walk(folder: string, depth: number, paths: string[]): Promise<void> {
@@ -65,23 +68,30 @@ export class FunctionsFolder {
     }
   }
 
-  async #read(path: string): Promise<Known | null> {
+  async #read(path: string): Promise<FunctionFileDto | null> {
     try {
       const { size, mtimeMs } = await stat(path)
-      const key = `${size} ${mtimeMs}`
-      const known = this.#known.get(path)
-      if (known?.key === key) return known
       const text = size > LONGEST ? null : await readFile(path, 'utf8')
-      const file: FunctionFileDto = {
-        path: relative(this.folder, path).split(sep).join('/'),
-        hash: text === null ? '' : createHash('sha256').update(text).digest('hex').slice(0, 12),
+      const inside = relative(this.folder, path).split(sep).join('/')
+      return {
+        path: inside,
+        ...(await this.#versionOf(inside)),
         bytes: size,
         changedAt: new Date(mtimeMs).toISOString(),
         exports: text === null ? null : exportsOf(text),
       }
-      return { key, file }
     } catch {
+      // Taken away in between, or not ours to read.
       return null
+    }
+  }
+
+  async #versionOf(path: string): Promise<Pick<FunctionFileDto, 'hash' | 'problem'>> {
+    try {
+      const { hash } = await readSource('the file', path, this.folder)
+      return { hash: hash.slice(0, 12), problem: null }
+    } catch (error) {
+      return { hash: null, problem: (error as Error).message }
     }
   }
 }

@@ -4,11 +4,13 @@ import type { RewardSample, RewardTools } from '../rewards/managers/manager.ts'
 import { resolveReward } from '../rewards/resolve.ts'
 import { trySample } from '../rewards/trace/try-sample.ts'
 import type { RouterServer } from '../router/router-types.ts'
-import type { ResolvedReward } from '../wire/resolved-reward.ts'
+import { modelsOf } from '../wire/resolved-reward.ts'
 import type { TriedDto, TryInput } from '../wire/rewards.ts'
 
 /** Samples tried at once; each is a click of somebody. */
 const AT_ONCE = 8
+/** For the router to end its calls by itself. */
+const GRACE_MS = 250
 
 /** Scores samples by hand, in the server process: by the managers, rules and router that workers have. Stores nothing. */
 export class Playground {
@@ -50,7 +52,7 @@ export class Playground {
   async #try(input: TryInput, signal: AbortSignal | undefined): Promise<TriedDto> {
     const { sample, deadlineMs } = input
     const servers = this.#servers()
-    const modelsOf = (wanted: RouterServer['kind']) => [
+    const registered = (wanted: RouterServer['kind']) => [
       ...new Set(
         servers
           .filter(({ kind }) => (kind ?? 'discriminative') === wanted)
@@ -62,20 +64,33 @@ export class Playground {
     const { versions } = await this.#functions.lookAt(spec)
     const resolved = resolveReward(spec, [sample.dataSource], {
       functions: versions,
-      models: modelsOf('discriminative'),
-      judges: modelsOf('generative'),
+      models: registered('discriminative'),
+      judges: registered('generative'),
     })
-    for (const model of modelsAsked(resolved.reward)) {
+    for (const model of modelsOf(resolved.reward)) {
       const of = servers.filter((server) => server.model === model)
       if (of.length > 0 && of.every(({ state }) => state === 'sleeping')) this.#onAsleep(model)
     }
-    return trySample(toRewardSample(sample), resolved, this.#tools, { signal, deadlineMs })
+    return within(deadlineMs, signal, (until) =>
+      trySample(toRewardSample(sample), resolved, this.#tools, { signal: until, deadlineMs }),
+    )
   }
 }
 
-function modelsAsked(reward: ResolvedReward): string[] {
-  const parts = (reward.parts ?? []).flatMap((part) => modelsAsked(part.reward))
-  return reward.model === null ? parts : [reward.model, ...parts]
+/**
+ * The router ends its calls by the deadline itself, and says which server had them. Functions and sandboxes know of no
+ * deadline: what is still at work a moment later is called off, and has ended as `deadline`.
+ */
+async function within(
+  deadlineMs: number,
+  signal: AbortSignal | undefined,
+  work: (signal: AbortSignal) => Promise<TriedDto>,
+): Promise<TriedDto> {
+  const late = AbortSignal.timeout(deadlineMs + GRACE_MS)
+  const tried = await work(signal === undefined ? late : AbortSignal.any([signal, late]))
+  if (tried.end.ok || tried.end.reason !== 'cancelled' || !late.aborted) return tried
+  const detail = `not scored within ${deadlineMs} ms`
+  return { ...tried, end: { ok: false, reason: 'deadline', detail } }
 }
 
 function toRewardSample(sample: TryInput['sample']): RewardSample {

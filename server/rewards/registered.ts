@@ -20,11 +20,13 @@ const MANAGERS: Readonly<Record<string, { about: string; kwargs?: z.ZodObject }>
     kwargs: rateLimitedOptions,
   },
   remote: {
-    about: 'Reward functions and rules in processes of their own, killed when they overrun.',
+    about:
+      'As naive, with functions and rules in processes of their own, one call at a time, killed when they overrun.',
     kwargs: remoteOptions,
   },
   gdpo: {
-    about: 'As naive; each sample has all the dimensions that advantages are computed from.',
+    about:
+      'As naive, with advantages of several dimensions, normalised one by one and then summed.',
     kwargs: gdpoOptions,
   },
   batch: { about: 'A whole group in one call of the reward function.' },

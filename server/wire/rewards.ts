@@ -97,8 +97,9 @@ export interface RewardModelDto {
 export interface FunctionFileDto {
   /** Under the folder. */
   path: string
-  /** Of its text, the first 12 hex digits of SHA-256. */
-  hash: string
+  /** Of it and what it imports, as samples remember it; null where it cannot be read, see `problem`. */
+  hash: string | null
+  problem: string | null
   bytes: number
   changedAt: string
   /** Names it exports, as its text says them; null: too large to look. */
@@ -203,9 +204,10 @@ export interface TriedJudge {
   end: TriedEnd
 }
 
-/** What a reward function gave. */
+/** What a reward function gave, or a manager class of the user's own. */
 export interface TriedFunction {
   kind: 'function'
+  role: 'function' | 'manager'
   path: string
   name: string | null
   hash: string

@@ -241,7 +241,8 @@ function readKwargs(settings: Settings, result: ImportedConfig, manager: string)
         if (Object.hasOwn(kwargs, key)) noteKwarg(settings, result, key, kwargs[key])
       }
     } else {
-      settings.problem(null, `${taken.message}. ${taken.hint}`)
+      const end = /[.?!]$/.test(taken.message) ? '' : '.'
+      settings.problem(null, `${taken.message}${end} ${taken.hint}`)
       settings.leaveUnder(KWARGS, 'not used: see the problems')
     }
   } else {

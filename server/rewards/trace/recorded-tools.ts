@@ -5,7 +5,7 @@ import type {
   ScoreRequest,
 } from '../../router/router-types.ts'
 import type { FunctionRef } from '../../wire/resolved-reward.ts'
-import type { RewardOutcome, RewardTools } from '../managers/manager.ts'
+import type { RewardOutcome, RewardSample, RewardTools } from '../managers/manager.ts'
 
 /** A call that a scorer made, and what came of it. */
 export interface RecordedScore {
@@ -17,10 +17,13 @@ export interface RecordedChat {
   result: RouterChatResult
 }
 export interface RecordedFunction {
+  role: 'function' | 'manager'
   ref: FunctionRef
   kwargs: Record<string, unknown>
   outcome: RewardOutcome
   tookMs: number
+  /** Of a manager's class: what it had scored by the scorer that it wraps. */
+  inner: { sample: RewardSample; outcome: RewardOutcome }[]
 }
 
 /** What was called while a sample was scored, each list in the order of the calls. */
@@ -61,7 +64,25 @@ export function recordTools(tools: RewardTools): { tools: RewardTools; calls: Re
         const put = place(calls.functions)
         const startedAt = performance.now()
         const outcome = await functions.score(ref, sample, kwargs, options)
-        put({ ref, kwargs, outcome, tookMs: performance.now() - startedAt })
+        const tookMs = performance.now() - startedAt
+        put({ role: 'function', ref, kwargs, outcome, tookMs, inner: [] })
+        return outcome
+      },
+      async runSingle(ref, sample, wrapped, options) {
+        const put = place(calls.functions)
+        const inner: RecordedFunction['inner'] = []
+        const startedAt = performance.now()
+        const recording = {
+          ...wrapped,
+          async score(asked: RewardSample) {
+            const outcome = await wrapped.score(asked)
+            inner.push({ sample: asked, outcome })
+            return outcome
+          },
+        }
+        const outcome = await functions.runSingle(ref, sample, recording, options)
+        const tookMs = performance.now() - startedAt
+        put({ role: 'manager', ref, kwargs: {}, outcome, tookMs, inner })
         return outcome
       },
     }),

@@ -45,8 +45,17 @@ export async function stepsOf(
           : [await judgeStep(sample, template, asked, tried.startedAtMs)]
       }
       return calls.scores.splice(0, 1).map((call) => modelStep(call, tried))
-    case 'function':
-      return calls.functions.splice(0, 1).map(functionStep)
+    case 'function': {
+      const [called] = calls.functions.splice(0, 1)
+      if (called === undefined) return []
+      const { wraps } = reward
+      const own = functionStep(called)
+      if (wraps === undefined) return [own]
+      const asked = called.inner.map(({ sample: inner, outcome }) =>
+        stepsOf(inner, wraps, { ...tried, outcome }),
+      )
+      return [...(await Promise.all(asked)).flat(), own]
+    }
     case 'combine':
       return [await sumStep(sample, reward, tried)]
   }
@@ -75,9 +84,10 @@ function modelStep({ request, result }: RecordedScore, tried: Tried): TriedModel
   }
 }
 
-function functionStep({ ref, kwargs, outcome, tookMs }: RecordedFunction): TriedFunction {
+function functionStep({ role, ref, kwargs, outcome, tookMs }: RecordedFunction): TriedFunction {
   return {
     kind: 'function',
+    role,
     path: ref.path,
     name: ref.name,
     hash: ref.hash.slice(0, 12),
@@ -109,7 +119,11 @@ async function sumStep(
           one.ref.hash === part.reward.function?.hash && one.ref.name === part.reward.function.name,
       ),
     }
-    const steps = await stepsOf(sample, part.reward, { ...tried, calls: own })
+    const steps = await stepsOf(sample, part.reward, {
+      ...tried,
+      outcome: partOutcome(outcome, part.name),
+      calls: own,
+    })
     calls.scores.push(...own.scores)
     calls.chats.push(...own.chats)
     calls.functions.push(...own.functions)
@@ -121,6 +135,21 @@ async function sumStep(
     parts.push({ name: part.name, weight: part.weight, steps, end })
   }
   return { kind: 'sum', parts, end: scorerEnd(outcome) }
+}
+
+/** What a part gave, read off the sum: its score is under its name in the extra info, its own keys behind that. */
+function partOutcome(sum: RewardOutcome, name: string): RewardOutcome {
+  if (!sum.ok) return sum
+  const extra = sum.extra ?? {}
+  const own = Object.entries(extra)
+    .filter(([key]) => key.startsWith(`${name}/`))
+    .map(([key, value]) => [key.slice(name.length + 1), value])
+  return {
+    ...sum,
+    score: Number(extra[name]),
+    rawScore: Number(extra[name]),
+    extra: Object.fromEntries(own),
+  }
 }
 
 function takeOf<T>(list: T[], fits: (one: T) => boolean): T[] {

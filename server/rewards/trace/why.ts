@@ -11,6 +11,9 @@ export function whyReward(reward: ResolvedReward, sample: RewardSample): string 
         ? `reward.model names ${reward.model}: one of its servers is asked for the score.`
         : `reward.model names ${reward.model}, which is generative: the template ${String(reward.judge.name)} asks it, and its reply is read.`
     case 'function':
+      if (reward.wraps !== undefined) {
+        return `reward.manager.path names ${reward.function?.path ?? 'a module'}: its class scores by what it wraps. ${whyReward(reward.wraps, sample)}`
+      }
       return `reward.function.path names ${reward.function?.path ?? 'a module'}: its function scores every sample.`
     case 'combine':
       return 'reward.combine names the parts: the score is the sum of weight × score over them.'
@@ -35,14 +38,23 @@ function whyRule({ rule: named }: ResolvedReward, dataSource: string): string {
 
 /** What the manager does with the scorer's score, in a sentence. */
 export function whyManager(reward: ResolvedReward, sample: RewardSample): string {
-  const { limiter, gdpo } = reward
-  if (limiter !== undefined) {
-    return `The score is the scorer’s, which was asked within limiter “${limiter.name}”.`
+  switch (reward.manager) {
+    case 'dapo':
+      return whyOverlong(reward, sample)
+    case 'gdpo':
+      return `The score is the scorer’s; the advantages of a group are computed from ${(reward.gdpo?.keys ?? []).join(', ')}.`
+    case 'rate_limited':
+      return `The score is the scorer’s, given within the limits of ${reward.limiter?.name ?? 'its limiter'}.`
+    case 'remote':
+      return 'The score is the scorer’s, computed in a process of its own where it is a function or a rule.'
+    case 'module':
+      return 'The score is what the class made of the scorer’s.'
+    default:
+      return 'The score is the scorer’s.'
   }
-  if (gdpo !== undefined) {
-    return `The score is the scorer’s; its extra info has the dimensions ${gdpo.keys.join(', ')}.`
-  }
-  if (reward.manager !== 'dapo') return 'The score is the scorer’s.'
+}
+
+function whyOverlong(reward: ResolvedReward, sample: RewardSample): string {
   const read = readOverlongBuffer(reward.kwargs)
   if (!read.ok) return read.message
   if (read.buffer === null) {

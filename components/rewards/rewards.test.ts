@@ -1,0 +1,147 @@
+import { describe, expect, test } from 'vitest'
+import { excerptAround } from './excerpt.prepare.ts'
+import { IMPORT_EXAMPLES } from './import-examples.ts'
+import { shellWords, submitCurl } from './import-snippets.ts'
+import { rewardsUrl, tryHref } from './rewards-url.ts'
+import { TRY_EXAMPLES } from './try-examples.ts'
+import { draftOfReward, draftOfSample, EMPTY_TRY, prepareTry } from './try-form.prepare.ts'
+
+const draft = { ...EMPTY_TRY, dataSource: 'openai/gsm8k', prompt: 'Q', response: '#### 72' }
+const call = (over: Partial<typeof draft>) => {
+  const prepared = prepareTry({ ...draft, ...over })
+  if ('errors' in prepared) throw new Error(JSON.stringify(prepared.errors))
+  return prepared.call
+}
+const errors = (over: Partial<typeof draft>) => {
+  const prepared = prepareTry({ ...draft, ...over })
+  return 'errors' in prepared ? prepared.errors : {}
+}
+
+describe('the playground’s form', () => {
+  test('sends what was typed, and nothing that was not', () => {
+    expect(call({ groundTruth: '72' })).toEqual({
+      sample: { dataSource: 'openai/gsm8k', prompt: 'Q', response: '#### 72', groundTruth: '72' },
+      reward: {},
+    })
+    expect(call({ responseLength: ' 12 ' }).sample.responseLength).toBe(12)
+    expect(call({}).sample).not.toHaveProperty('groundTruth')
+  })
+
+  test.each([
+    ['{"target": ["Paris"]}', { target: ['Paris'] }],
+    ['["1", "2"]', ['1', '2']],
+    ['[0, 1)', '[0, 1)'],
+    ['[1, 2]', '[1, 2]'],
+    ['{1, 2}', '{1, 2}'],
+    ['\\{1\\}', '\\{1\\}'],
+    ['"72"', '72'],
+  ])('takes the ground truth %s as what it is', (text, value) => {
+    expect(call({ groundTruth: text }).sample.groundTruth).toEqual(value)
+  })
+
+  test('takes messages as such, and any other prompt in brackets as text', () => {
+    expect(call({ prompt: '[{"role": "user", "content": "Q"}]' }).sample.prompt).toEqual([
+      { role: 'user', content: 'Q' },
+    ])
+    expect(call({ prompt: '[1, 2] has which sum?' }).sample.prompt).toBe('[1, 2] has which sum?')
+  })
+
+  test('says at its field what is wrong', () => {
+    expect(errors({ kwargs: '{"a": 1' }).kwargs).toMatch(/not JSON/)
+    expect(errors({ kwargs: '[1]' }).kwargs).toMatch(/a JSON object/)
+    expect(errors({ responseLength: '1.5' }).responseLength).toMatch(/whole number/)
+    expect(errors({ groundTruth: '{"a": }' }).groundTruth).toMatch(/not JSON/)
+    expect(errors({ reward: 'dapo' }).reward).toMatch(/not JSON/)
+  })
+
+  test.each([
+    [{}],
+    [{ manager: 'dapo', kwargs: { max_resp_len: 10 } }],
+    [{ function: { name: 'math_verify' } }],
+    [{ model: 'rm' }],
+    [{ model: 'judge', judge: 'yes-no' }],
+  ])('shows the reward %j in its fields, and gives it back', (reward) => {
+    const fields = draftOfReward(JSON.stringify(reward), (model) => model === 'judge')
+    expect(fields.reward).toBeNull()
+    expect(call({ ...fields }).reward).toEqual(reward)
+  })
+
+  test.each([
+    [{ combine: [{ name: 'x' }] }],
+    [{ function: { path: 'f.ts' } }],
+    [{ manager: { path: 'm.ts' } }],
+    [{ timeoutMs: 5 }],
+  ])('shows the reward %j, which its fields cannot say, as JSON', (reward) => {
+    const fields = draftOfReward(JSON.stringify(reward), () => false)
+    expect(JSON.parse(fields.reward ?? '')).toEqual(reward)
+    expect(call({ ...fields }).reward).toEqual(reward)
+  })
+
+  test('has a stored sample as it was sent', () => {
+    const sample = {
+      dataSource: 'x',
+      prompt: [{ role: 'user', content: 'Q' }],
+      response: 'A',
+      groundTruth: '{"not": "an object"}' as unknown,
+      extraInfo: { split: 'train' },
+      responseLength: 3,
+    }
+    expect(call(draftOfSample(sample)).sample).toEqual(sample)
+  })
+
+  test('every example is a call', () => {
+    for (const example of TRY_EXAMPLES) call({ ...EMPTY_TRY, ...example.draft })
+  })
+})
+
+describe('what was found in a text', () => {
+  test('is marked at its last place, with the ends of a long text left out', () => {
+    expect(excerptAround('7 and 7', '7')).toEqual({
+      before: '7 and ',
+      found: '7',
+      after: '',
+      cutBefore: 0,
+      cutAfter: 0,
+    })
+    const long = excerptAround(`${'a'.repeat(5_000)}42${'b'.repeat(5_000)}`, '42')
+    expect(long).toMatchObject({ cutBefore: 4_400, cutAfter: 4_700 })
+    expect(excerptAround('nothing', '42')).toBeNull()
+    expect(excerptAround('nothing', '')).toBeNull()
+  })
+
+  test('never cuts a character in two', () => {
+    const text = `${'😀'.repeat(400)}x`
+    const { before, cutBefore } = excerptAround(text, 'x')!
+    expect(before.isWellFormed()).toBe(true)
+    expect(before.length + cutBefore).toBe(800)
+  })
+})
+
+describe('links and snippets', () => {
+  test('a link to the playground holds the reward and the sample', () => {
+    const href = tryHref({ manager: 'dapo' }, 'b1-2')
+    const state = rewardsUrl.parse(new URL(href, 'http://x').searchParams)
+    expect(state).toEqual({ view: 'try', open: null, sample: 'b1-2', reward: '{"manager":"dapo"}' })
+    expect(tryHref({})).toBe('/rewards?view=try')
+    expect(`${rewardsUrl.write(rewardsUrl.parse(new URLSearchParams('')))}`).toBe('')
+  })
+
+  test('curl carries any text through the shell', () => {
+    const text = submitCurl(
+      { reward: { kwargs: { a: "it's" } }, groupSize: 16 },
+      'http://127.0.0.1:3000',
+      true,
+    )
+    const json = /-d '([\s\S]*)'$/.exec(text)?.[1]?.replaceAll("'\\''", "'") ?? ''
+    expect(JSON.parse(json)).toMatchObject({
+      groupSize: 16,
+      reward: { kwargs: { a: "it's" } },
+    })
+    expect(text).toContain('Bearer $REWARDOPS_KEY')
+    expect(shellWords(['vllm', 'serve', 'a b', "it's"])).toBe("vllm serve 'a b' 'it'\\''s'")
+  })
+
+  test('there is an example of each shape', () => {
+    expect(IMPORT_EXAMPLES.map(({ text }) => /^reward:/m.test(text))).toEqual([true, false, false])
+  })
+})

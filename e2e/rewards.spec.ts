@@ -1,0 +1,304 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, type Page, test } from '@playwright/test'
+import { type SimulatedServers, startSimulatedServers } from '../examples/simulated-rm/process.ts'
+import { current, legacy } from '../server/rewards/config/testing/upstream-yaml.ts'
+import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+let service: TestService
+let sims: SimulatedServers[] = []
+let sampleId = ''
+const functions = mkdtempSync(join(tmpdir(), 'rewardops-e2e-functions-'))
+
+test.beforeAll(async () => {
+  mkdirSync(join(functions, 'style'))
+  writeFileSync(
+    join(functions, 'style', 'length.ts'),
+    'export function computeScore({ solutionStr }) {\n  return { score: solutionStr.length / 100, words: solutionStr.split(" ").length }\n}\n',
+  )
+  ;[service, ...sims] = await Promise.all([
+    startTestService({ REWARDOPS_FUNCTIONS_DIR: functions }),
+    startSimulatedServers(['--model', 'scorer']),
+    startSimulatedServers(['--dialect', 'chat', '--model', 'judge']),
+  ])
+  const { api } = service
+  await api.servers.register.mutate({ name: 'scorer-0', url: sims[0]?.urls[0] as string })
+  await api.servers.register.mutate({
+    name: 'judge-0',
+    url: sims[1]?.urls[0] as string,
+    engine: 'openai',
+    kind: 'generative',
+  })
+  const { batchId } = await api.batches.submit.mutate({
+    run: 'stored',
+    step: 1,
+    samples: [
+      {
+        uid: 'q1',
+        dataSource: 'openai/gsm8k',
+        prompt: [{ role: 'user', content: 'What is 6 * 12?' }],
+        response: 'It is 74.\n#### 74',
+        groundTruth: '72',
+        responseLength: 9,
+      },
+    ],
+  })
+  sampleId = `${batchId}-0`
+  await api.batches.wait.query({ batchId, waitMs: 30_000 })
+})
+test.afterAll(async () => {
+  await Promise.all([service.stop(), ...sims.map((each) => each.stop())])
+  rmSync(functions, { recursive: true, force: true })
+})
+
+const tried = (page: Page, end: 'scored' | 'failed' = 'scored') =>
+  page.locator(`[data-tried="${end}"]`)
+const score = (page: Page) => page.getByRole('button', { name: 'Score it' }).click()
+
+/** Each view, and how it comes to show something. */
+const VIEWS: { name: string; path: string; make: (page: Page) => Promise<void> }[] = [
+  {
+    name: 'registered',
+    path: '/rewards?open=rule:gsm8k',
+    make: (page) => expect(page.getByText('strict | flexible').first()).toBeVisible(),
+  },
+  {
+    name: 'a rule tried',
+    path: '/rewards?view=try',
+    async make(page) {
+      await page.getByRole('button', { name: 'DAPO, overlong' }).click()
+      await score(page)
+      await expect(tried(page)).toContainText('2,048 tokens over 16,384')
+    },
+  },
+  {
+    name: 'a judge tried',
+    path: `/rewards?view=try&reward=${encodeURIComponent('{"model":"judge","judge":"rating-1-10"}')}`,
+    async make(page) {
+      await score(page)
+      await expect(tried(page)).toContainText('reply, read by bracketed')
+    },
+  },
+  {
+    name: 'nothing to score by',
+    path: '/rewards?view=try',
+    async make(page) {
+      await page.getByLabel('Ground truth', { exact: true }).fill('')
+      await score(page)
+      await expect(tried(page, 'failed')).toContainText('groundTruth is missing')
+    },
+  },
+  {
+    name: 'imported',
+    path: '/rewards?view=import',
+    async make(page) {
+      await page.getByRole('button', { name: 'YAML, old keys' }).click()
+      await expect(page.locator('[data-imported]')).toContainText('It can be used as it is.')
+    },
+  },
+]
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  for (const width of [1440, 390]) {
+    test.describe(`${colorScheme}, ${width} px`, () => {
+      test.use({ colorScheme, viewport: { width, height: 900 } })
+      // The dark phone has the colours of one and the shape of another, both looked at already.
+      const views = colorScheme === 'dark' && width === 390 ? VIEWS.slice(0, 1) : VIEWS
+      for (const { name, path, make } of views) {
+        test(name, async ({ page }) => {
+          const errors = watchErrors(page)
+          await page.goto(service.url + path)
+          await make(page)
+          await expect(page.locator('[data-live="live"]').first()).toBeAttached()
+          await expectFits(page)
+          await expectAccessible(page)
+          errors.expectNone()
+        })
+      }
+    })
+  }
+}
+
+test('what is registered opens to its options, and goes on to be tried', async ({ page }) => {
+  await page.goto(`${service.url}/rewards`)
+  await expectLive(page)
+  for (const section of ['Rules', 'Managers', 'Judge templates', 'Reward models', 'Functions']) {
+    await expect(page.getByRole('heading', { name: section, exact: true })).toBeVisible()
+  }
+  const entry = page.locator('[data-entry="math_verify"]')
+  await entry.getByRole('button').first().click()
+  await expect(entry).toContainText('deadline_ms')
+  await expect(page).toHaveURL(/open=rule%3Amath_verify/)
+  await entry.getByRole('link', { name: 'Try it' }).click()
+  await expect(page.getByLabel('Scored by')).toHaveValue('rule:math_verify')
+  await score(page)
+  await expect(tried(page)).toContainText('reward.function.name chose rule math_verify')
+
+  await page.goto(`${service.url}/rewards`)
+  const file = page.locator('[data-entry="style/length.ts"]')
+  await file.getByRole('button').first().click()
+  await file.getByRole('link', { name: 'Try it' }).click()
+  await score(page)
+  await expect(tried(page)).toContainText('Function computeScore')
+  await expect(tried(page)).toContainText('words')
+})
+
+test('each step of a rule’s score is there: why this one, the answer, both forms, the verdict', async ({
+  page,
+}) => {
+  await page.goto(`${service.url}/rewards?view=try`)
+  await page.getByRole('button', { name: 'MATH, boxed' }).click()
+  await score(page)
+  const trace = tried(page)
+  await expect(trace).toContainText('selects rule math_reward')
+  await expect(trace.locator('mark')).toHaveText('\\boxed{\\dfrac{1}{2}}')
+  await expect(trace).toContainText('\\frac{1}{2}')
+  await expect(trace.locator('[data-verdict="equal"]')).toBeVisible()
+  await expect(trace).toContainText('What a batch would store')
+})
+
+test('a model’s request, a judge’s reply and the parts of a sum are shown', async ({ page }) => {
+  await page.goto(`${service.url}/rewards?view=try`)
+  await page.getByLabel('Scored by').selectOption('model:scorer')
+  await score(page)
+  await expect(tried(page)).toContainText('/classify')
+  await expect(tried(page)).toContainText('scorer-0')
+  await expect(tried(page)).toContainText('attempt 1')
+
+  await page.getByLabel('Scored by').selectOption('judge:judge')
+  await page.getByLabel('Judge template').selectOption('pair-against-reference')
+  await score(page)
+  await expect(tried(page)).toContainText('the response second')
+
+  await page.getByRole('button', { name: 'Write it as JSON' }).click()
+  await page
+    .getByLabel('Reward as JSON')
+    .fill(
+      '{"combine": [{"name": "right"}, {"name": "rm", "weight": 0.5, "reward": {"model": "scorer"}}]}',
+    )
+  await score(page)
+  const sum = tried(page).getByRole('table')
+  await expect(sum.getByRole('row')).toHaveCount(3)
+  await expect(sum).toContainText('0.5')
+  await expectAccessible(page)
+})
+
+test('what is wrong is told where it is, and what is refused in the service’s words', async ({
+  page,
+}) => {
+  await page.goto(`${service.url}/rewards?view=try`)
+  await page.getByLabel('Options').fill('{"method": ')
+  await score(page)
+  await expect(page.getByRole('alert').filter({ hasText: 'not JSON' })).toBeVisible()
+  await page.getByLabel('Options').fill('{"methd": "strict"}')
+  await score(page)
+  await expect(page.getByRole('alert')).toContainText('did you mean "method"?')
+  await page.getByLabel('Options').fill('')
+  await page.getByLabel('Data source').fill('openai/gsm8')
+  await score(page)
+  await expect(page.getByRole('alert')).toContainText('openai/gsm8k')
+})
+
+test('a stored sample is loaded by its id, and scored by another reward', async ({ page }) => {
+  await page.goto(`${service.url}/rewards?view=try`)
+  const id = page.getByLabel('Id of a stored sample')
+  await id.fill('nonsense')
+  await page.getByRole('button', { name: 'Load', exact: true }).click()
+  await expect(page.getByText('A batch’s id, "-", an index')).toBeVisible()
+  await id.fill('b999999-0')
+  await id.press('Enter')
+  await expect(page.getByText('There is no sample b999999-0.')).toBeVisible()
+  await id.fill(sampleId)
+  await id.press('Enter')
+  await expect(page.getByLabel('Response', { exact: true })).toHaveValue('It is 74.\n#### 74')
+  await expect(page.getByLabel('Response tokens')).toHaveValue('9')
+  await page.getByLabel('Options').fill('{"format_score": 0.25}')
+  await score(page)
+  await expect(tried(page)).toContainText('0.250')
+  await expect(tried(page).locator('[data-verdict="different"]')).toBeVisible()
+  // The address has the sample: another reader finds the same texts.
+  await page.reload()
+  await expect(page.getByLabel('Response', { exact: true })).toHaveValue('It is 74.\n#### 74')
+})
+
+test('all of it goes by keys', async ({ page }) => {
+  await page.goto(`${service.url}/rewards?view=try`)
+  await page.getByLabel('Response', { exact: true }).focus()
+  await page.keyboard.press('Control+Enter')
+  await expect(tried(page)).toBeVisible()
+  await page.getByRole('button', { name: 'Registered', exact: true }).focus()
+  await page.keyboard.press('Enter')
+  const entry = page.locator('[data-entry="gsm8k"]').getByRole('button').first()
+  await entry.focus()
+  await page.keyboard.press('Enter')
+  await expect(entry).toHaveAttribute('aria-expanded', 'true')
+  await page.keyboard.press('Space')
+  await expect(entry).toHaveAttribute('aria-expanded', 'false')
+  await page.goBack()
+  await expect(page.getByRole('button', { name: 'Score it' })).toBeVisible()
+})
+
+test('verl’s own configuration, old keys and new, with every key accounted for', async ({
+  page,
+}) => {
+  await page.goto(`${service.url}/rewards?view=import`)
+  const text = page.getByLabel('Configuration', { exact: true })
+  const read = page.getByRole('button', { name: 'Read it' })
+  await expect(read).toBeDisabled()
+  for (const [yaml, shape] of [
+    [legacy, 'legacy'],
+    [current, 'current'],
+  ] as const) {
+    await text.fill(yaml)
+    await read.click()
+    const result = page.locator(`[data-imported="${shape}"]`)
+    await expect(result).toContainText('It can be used as it is.')
+    const settings = yaml.split('\n').filter((line) => /^\s*\w+: \S/.test(line))
+    await expect(result.locator('[data-key]')).toHaveCount(settings.length)
+    await expect(result.locator('[data-status="unknown"]')).toHaveCount(0)
+  }
+})
+
+test('a typo names the key that was meant; the reward is copied, and tried', async ({
+  page,
+  context,
+}) => {
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+  await page.goto(`${service.url}/rewards?view=import`)
+  await page
+    .getByLabel('Configuration', { exact: true })
+    .fill(
+      'reward_model.reward_manager=dapo reward_model.reward_manger=dapo +reward_model.reward_kwargs.max_resp_len=100',
+    )
+  await page.keyboard.press('Control+Enter')
+  const typo = page.locator('[data-key="reward_model.reward_manger"]')
+  await expect(typo).toContainText('unknown')
+  await expect(typo).toContainText('did you mean reward_model.reward_manager?')
+  await expect(page.getByRole('region', { name: 'What to look at' })).toContainText(
+    'reward_model.reward_manager?',
+  )
+  await page.getByRole('button', { name: 'unknown 1' }).click()
+  await expect(page.locator('[data-key]')).toHaveCount(1)
+
+  await page.getByRole('button', { name: 'Copy as JSON' }).click()
+  const copied = await page.evaluate(() => navigator.clipboard.readText())
+  expect(JSON.parse(copied)).toEqual({ manager: 'dapo', kwargs: { max_resp_len: 100 } })
+  await page.getByRole('button', { name: 'Copy as curl' }).first().click()
+  const curl = await page.evaluate(() => navigator.clipboard.readText())
+  expect(curl).toContain(`${service.url}/api/trpc/batches.submit`)
+
+  await page.getByRole('link', { name: 'Try it' }).click()
+  await expect(page.getByLabel('Manager')).toHaveValue('dapo')
+  await score(page)
+  await expect(tried(page)).toContainText('overlong_buffer_cfg is not enabled')
+})
+
+test('a text that is no configuration says so', async ({ page }) => {
+  await page.goto(`${service.url}/rewards?view=import`)
+  await page.getByLabel('Configuration', { exact: true }).fill('reward: [1, 2')
+  await page.getByRole('button', { name: 'Read it' }).click()
+  await expect(page.getByRole('region', { name: 'What to look at' })).toBeVisible()
+  await expectAccessible(page)
+})
