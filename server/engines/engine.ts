@@ -1,4 +1,5 @@
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
+import type { ChatTemplate } from './chat-template.ts'
 
 /** Backends whose protocol is spoken. */
 export type EngineName = 'vllm' | 'sglang' | 'tei' | 'llamacpp' | 'openai' | 'openrlhf' | 'http'
@@ -34,6 +35,8 @@ export interface EngineTarget {
   route?: ScoreRoute | null
   /** Ask for the activated score (sigmoid), not the raw one: only the self-test does. */
   activated?: boolean
+  /** The text to score is made with it; null or absent: sent as messages, or as prompt, newline, response. */
+  chatTemplate?: ChatTemplate | null
 }
 
 /** A POST to the server. `path` is complete, from the origin's root. */
@@ -230,8 +233,10 @@ export interface Engine {
   readonly chats: boolean
   /** The raw-score self-test applies: the engine has both a raw and an activated way to ask, or may squash unasked. */
   readonly selfTested: boolean
+  /** It scores whole texts, so a chat template makes them (on its route `pair` prompt and response stay apart). */
+  readonly templated: boolean
   readonly lifecycle: EngineLifecycle | null
-  /** The POST that scores one sample. */
+  /** The POST that scores one sample. @throws ChatTemplateError where the target's template does not take it */
   buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest
   /** Reads a complete answer. Never throws: whatever is not a finite score is a failure with a reason. */
   parseScoreResponse(

@@ -103,6 +103,7 @@ export const http: Engine = {
   scores: true,
   chats: false,
   selfTested: false,
+  templated: false,
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,

@@ -141,6 +141,7 @@ export const llamacpp: Engine = {
   chats: true,
   // Raw is all it has, and a reranker made of a yes/no model gives probabilities rightly.
   selfTested: false,
+  templated: false,
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,

@@ -56,6 +56,7 @@ export const openai: Engine = {
   scores: false,
   chats: true,
   selfTested: false,
+  templated: false,
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,

@@ -23,7 +23,8 @@ function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineReque
     path: scorePath(target.basePath),
     // serve_rm reads `query` alone; servers written for --reward.remote_url read the lists beside it.
     body: JSON.stringify({
-      query: [sampleText(input)],
+      // As its trainer sends it: special tokens kept, and the server adds none.
+      query: [target.chatTemplate?.renderSample(input) ?? sampleText(input, target)],
       prompts: [promptText(input)],
       labels: [null],
     }),
@@ -85,6 +86,7 @@ export const openrlhf: Engine = {
   scores: true,
   chats: false,
   selfTested: false,
+  templated: true,
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,

@@ -1,4 +1,4 @@
-import type { ScoreInput } from './engine.ts'
+import type { EngineTarget, ScoreInput } from './engine.ts'
 
 /** One turn of a conversation. */
 export interface ChatMessage {
@@ -33,7 +33,11 @@ export function promptText(input: ScoreInput): string {
   return wellFormed(prompt.map((turn) => turn.content ?? '').join('\n'))
 }
 
-/** The sample as one text: prompt, a newline, response. */
-export function sampleText(input: ScoreInput): string {
+/**
+ * The sample as one text: by the model's chat template, without the BOS that the server's tokenizer adds, else prompt, a
+ * newline, response. @throws ChatTemplateError
+ */
+export function sampleText(input: ScoreInput, target: EngineTarget): string {
+  if (target.chatTemplate != null) return target.chatTemplate.renderSampleWithoutBos(input)
   return `${promptText(input)}\n${wellFormed(input.response)}`
 }

@@ -162,8 +162,8 @@ async function askScore(
   target: EngineTarget,
   input: ScoreInput,
 ): Promise<Asked> {
-  const { path, body } = engine.buildScoreRequest(input, target)
   try {
+    const { path, body } = engine.buildScoreRequest(input, target)
     const reply = await fetch(path, { method: 'POST', body: String(body) })
     const answer = engine.parseScoreResponse(reply.status, reply.headers, reply.bodyText, target)
     return answer.ok ? answer : { ...answer, routeMissing: [404, 405].includes(reply.status) }

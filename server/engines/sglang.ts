@@ -30,7 +30,7 @@ function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineReque
   return {
     // Not /v1/classify: its softmax over one label makes every reward 1.0.
     path: `${rootOf(target.basePath)}/v1/embeddings`,
-    body: JSON.stringify({ model: target.model ?? 'default', input: sampleText(input) }),
+    body: JSON.stringify({ model: target.model ?? 'default', input: sampleText(input, target) }),
   }
 }
 
@@ -135,6 +135,7 @@ export const sglang: Engine = {
   scores: true,
   chats: true,
   selfTested: true,
+  templated: true,
   lifecycle,
   buildScoreRequest,
   parseScoreResponse,

@@ -39,7 +39,7 @@ function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineReque
   return {
     path: `${base}/predict`,
     // A list of lists: a flat list of two texts would be one pair.
-    body: JSON.stringify({ inputs: [[sampleText(input)]], ...how }),
+    body: JSON.stringify({ inputs: [[sampleText(input, target)]], ...how }),
   }
 }
 
@@ -178,6 +178,7 @@ export const tei: Engine = {
   scores: true,
   chats: false,
   selfTested: true,
+  templated: true,
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,

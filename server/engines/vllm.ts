@@ -60,9 +60,15 @@ function activation(target: EngineTarget): Record<string, boolean> {
 }
 
 function wholeText(input: ScoreInput, target: EngineTarget): Record<string, unknown> {
-  return before(target, MESSAGES_SINCE)
-    ? { input: sampleText(input) }
-    : { messages: sampleMessages(input) }
+  const { chatTemplate } = target
+  const older = before(target, MESSAGES_SINCE)
+  if (chatTemplate != null) {
+    // An older server puts a BOS before whatever it is sent; a newer one is told not to, and the template's own stays.
+    return {
+      input: older ? chatTemplate.renderSampleWithoutBos(input) : chatTemplate.renderSample(input),
+    }
+  }
+  return older ? { input: sampleText(input, target) } : { messages: sampleMessages(input) }
 }
 
 function pair(input: ScoreInput, target: EngineTarget): Record<string, unknown> {
@@ -217,6 +223,7 @@ export const vllm: Engine = {
   scores: true,
   chats: true,
   selfTested: true,
+  templated: true,
   lifecycle,
   buildScoreRequest,
   parseScoreResponse,

@@ -1,0 +1,173 @@
+import { type Program, readProgram, runProgram } from './chat-interpreter.ts'
+import type { ScoreInput } from './engine.ts'
+import { type ChatMessage, sampleMessages } from './sample-text.ts'
+
+/** Longest source, in characters: a tokenizer_config.json with its 256 added tokens has some 60,000. */
+export const CHAT_TEMPLATE_LIMIT = 512 * 1024
+/** Compiled templates kept: one a model, of which a service has a few. */
+const KEPT = 32
+/** Special tokens that the model libraries hand to a template, and that it may name. */
+const TOKEN = /\b(?:bos|eos|unk|sep|pad|cls|mask)_token\b/g
+
+/** A template that cannot be used, or a conversation that it does not take. */
+export class ChatTemplateError extends Error {
+  override name = 'ChatTemplateError'
+}
+
+/** How a conversation is written out. */
+export interface RenderOptions {
+  /** End with what begins the assistant's next turn. Default false, as for a conversation that is scored. */
+  addGenerationPrompt?: boolean
+  /** Further variables, as a trainer's `chat_template_kwargs`. */
+  variables?: Record<string, unknown>
+  /** For `strftime_now`. Default: the machine's clock. */
+  now?: () => Date
+}
+
+interface Source {
+  template: string
+  tokens: Record<string, string>
+  inputEosToken: string | null
+}
+
+/** A model's chat template, compiled. Rendering changes nothing in it. */
+export class ChatTemplate {
+  readonly #program: Program
+  readonly #source: Source
+
+  /** @throws ChatTemplateError where it cannot be read, or names a special token that is not given */
+  constructor(text: string) {
+    this.#source = readSource(text)
+    const { template, tokens } = this.#source
+    const missing = [...new Set(template.match(TOKEN))].filter((name) => tokens[name] === undefined)
+    if (missing.length > 0) {
+      throw new ChatTemplateError(
+        `it names ${missing.join(' and ')}, which is not given: paste the whole tokenizer_config.json, or {"chat_template": "…", "${missing[0]}": "…"}`,
+      )
+    }
+    try {
+      this.#program = readProgram(template)
+    } catch (error) {
+      throw new ChatTemplateError(`it cannot be read: ${(error as Error).message}`)
+    }
+  }
+
+  /** What begins a text, `''` where the model has no such token or it is not known. */
+  get bosToken(): string {
+    return this.#source.tokens.bos_token ?? ''
+  }
+
+  /** A conversation as the model reads it. @throws ChatTemplateError with what the template says of it */
+  render(messages: readonly ChatMessage[], options: RenderOptions = {}): string {
+    const variables = {
+      ...this.#source.tokens,
+      // Given as None where there are none: templates ask for both with and without `is defined`.
+      tools: null,
+      documents: null,
+      ...options.variables,
+      messages,
+      add_generation_prompt: options.addGenerationPrompt ?? false,
+    }
+    try {
+      return runProgram(this.#program, variables, options.now ?? (() => new Date()))
+    } catch (error) {
+      throw new ChatTemplateError((error as Error).message)
+    }
+  }
+
+  /**
+   * Prompt and response as the model reads them, the response as the assistant's turn without end-of-text tokens (upstream's
+   * `_preprocess_reward_inputs`). @throws ChatTemplateError
+   */
+  renderSample(input: ScoreInput): string {
+    const { tokens, inputEosToken } = this.#source
+    let { response } = input
+    for (const eos of [tokens.eos_token, inputEosToken]) {
+      if (eos) response = response.replaceAll(eos, '')
+    }
+    return this.render(sampleMessages({ ...input, response }))
+  }
+
+  /** The same without one leading BOS, for servers whose tokenizer puts it there. @throws ChatTemplateError */
+  renderSampleWithoutBos(input: ScoreInput): string {
+    const text = this.renderSample(input)
+    const { bosToken } = this
+    return bosToken !== '' && text.startsWith(bosToken) ? text.slice(bosToken.length) : text
+  }
+
+  /** What is worth keeping of its source: the template and its tokens, without the rest of a tokenizer_config.json. */
+  get normalized(): string {
+    const { template, tokens, inputEosToken } = this.#source
+    const input = inputEosToken === null ? {} : { input_eos_token: inputEosToken }
+    return JSON.stringify({ chat_template: template, ...tokens, ...input })
+  }
+}
+
+const compiled = new Map<string, ChatTemplate>()
+
+/** The template of that source, compiled once and kept. @throws ChatTemplateError */
+export function chatTemplateOf(text: string): ChatTemplate {
+  const known = compiled.get(text)
+  const template = known ?? new ChatTemplate(text)
+  // Last used, last in the map's order.
+  compiled.delete(text)
+  compiled.set(text, template)
+  if (compiled.size > KEPT) compiled.delete(compiled.keys().next().value as string)
+  return template
+}
+
+/** A pasted tokenizer_config.json or the template alone. */
+function readSource(text: string): Source {
+  if (text.length > CHAT_TEMPLATE_LIMIT) {
+    throw new ChatTemplateError(
+      `it has ${text.length} characters; ${CHAT_TEMPLATE_LIMIT} are taken`,
+    )
+  }
+  const config = jsonObject(text)
+  if (config === null) {
+    if (text.trim() === '') throw new ChatTemplateError('it is empty')
+    return { template: text, tokens: {}, inputEosToken: null }
+  }
+  const tokens: Record<string, string> = {}
+  for (const [key, value] of Object.entries(config)) {
+    if (!key.endsWith('_token') || key === 'input_eos_token') continue
+    // Null says that the model has none, which a template may ask for.
+    const token = value === null ? '' : tokenText(value)
+    if (token !== null) tokens[key] = token
+  }
+  return {
+    template: templateIn(config.chat_template),
+    tokens,
+    inputEosToken: tokenText(config.input_eos_token),
+  }
+}
+
+function jsonObject(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null
+  } catch {
+    return null
+  }
+}
+
+/** Some models have several templates by name; conversations are written by `default`. */
+function templateIn(value: unknown): string {
+  const named = Array.isArray(value) ? value.find((entry) => entry?.name === 'default') : undefined
+  const template = named === undefined ? value : named.template
+  if (typeof template === 'string' && template.trim() !== '') return template
+  throw new ChatTemplateError(
+    Array.isArray(value)
+      ? 'its chat_template has several templates, and none is named "default"'
+      : 'it has no chat_template: newer models keep it in chat_template.jinja, so give {"chat_template": "…", "bos_token": "…", "eos_token": "…"}',
+  )
+}
+
+/** A special token is a text, or an object with it as `content`. */
+function tokenText(value: unknown): string | null {
+  const text =
+    typeof value === 'object' && value !== null ? (value as { content?: unknown }).content : value
+  return typeof text === 'string' ? text : null
+}
