@@ -36,13 +36,13 @@ export function resolveOwnFunction(
       `kwarg "${key}" has the name of what a function is given of its sample.`,
     )
   }
-  const { hash, path } = versionOf(`${at}.function`, 'function', named, context)
+  const { hash, path, methods } = versionOf(`${at}.function`, 'function', named, context)
   const name = named.name ?? null
   return {
     kind: 'function',
     model: null,
     kwargs: {},
-    function: { hash, path, name, kwargs: all },
+    function: { hash, path, name, kwargs: all, ...(methods.length > 0 ? { methods } : {}) },
     title: name === null ? path : `${path}:${name}`,
   }
 }

@@ -7,6 +7,8 @@ export interface FunctionRef {
   /** The export; null: the module's default export, or `compute_score` or `computeScore`. */
   name: string | null
   kwargs: Record<string, unknown>
+  /** Of a class or an object: its methods, e.g. `post_process_scores`. */
+  methods?: string[]
 }
 
 /** A batch's reward as it was resolved when the batch was accepted; stored with it, read by the workers. */

@@ -14,7 +14,9 @@ export interface FunctionCall {
   options: FunctionCallOptions
   /** What its manager wraps, scored by the worker. */
   wrapped: ((sample: RewardSample) => Promise<RewardOutcome>) | null
-  /** On the clock of `performance.now()`; null: it has not begun in any process. */
+  /** On the clock of `performance.now()`. */
+  cameAtMs: number
+  /** The same; null: it has not begun in any process. */
   startedAtMs: number | null
   /** Processes that ended with it inside and without a culprit named. */
   incidents: number

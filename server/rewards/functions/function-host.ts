@@ -112,8 +112,11 @@ export class FunctionHost {
     const { child, marks } = startHost(settings)
     this.#child = child
     child.on('message', (message) => this.#onMessage(message as FromHost))
-    // A write to a process that just ended; its end is told by `exit`.
-    child.on('error', () => {})
+    child.on('error', (error) => {
+      // Else a write to a process that just ended, whose end is told by `exit`.
+      if (child.pid === undefined) this.#notStarted(error)
+    })
+    if (child.pid === undefined) return
     readLines(marks, { maxChars: 200, perSecond: Number.POSITIVE_INFINITY }, (line) => {
       const mark = readMark(line)
       if (mark) this.#onMark(mark)
@@ -363,6 +366,17 @@ export class FunctionHost {
         this.#exit = { code: mark.code, id: mark.id }
         return
     }
+  }
+
+  /** There are too many processes, or no memory for another. */
+  #notStarted(error: Error): void {
+    this.#verdict ??= {
+      reason: 'function_error',
+      detail: `no process could be started: ${error.message}`,
+      culprit: null,
+      certain: true,
+    }
+    this.#onGone(null, null)
   }
 
   #onGone(code: number | null, signal: NodeJS.Signals | null): void {

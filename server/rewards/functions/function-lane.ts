@@ -70,6 +70,7 @@ export class FunctionLane {
   #busyMs = 0
   #failed: { message: string; untilMs: number } | null = null
   #usedAtMs = performance.now()
+  #ended = false
 
   constructor(options: LaneOptions, around: LaneSurroundings) {
     this.#options = options
@@ -137,12 +138,21 @@ export class FunctionLane {
     this.dispatch()
   }
 
+  /** For good: what waits or is inside is `cancelled`. */
   end(): void {
-    for (const host of [...this.#hosts, ...this.#alone]) host.end()
+    this.#ended = true
+    const calls = [...this.#waiting.splice(0), ...this.#suspects.splice(0).flat()]
+    for (const host of [...this.#hosts, ...this.#alone]) {
+      for (const { call } of host.calls.values()) calls.push(call)
+      host.end()
+    }
+    const detail = 'the worker is stopping'
+    for (const call of calls) call.settle({ ok: false, reason: 'cancelled', detail })
   }
 
   /** Gives waiting calls to processes, and starts one where that helps. */
   dispatch(): void {
+    if (this.#ended) return
     this.#runSuspects()
     if (this.#failed !== null) {
       if (performance.now() < this.#failed.untilMs) {
@@ -235,7 +245,13 @@ export class FunctionLane {
       },
     }
     const { settings } = this.#around
-    const host = new FunctionHost(settings, this.#options.target, listener)
+    let host: FunctionHost
+    try {
+      host = new FunctionHost(settings, this.#options.target, listener)
+    } catch (error) {
+      this.#onFailedToLoad(`no process could be started: ${(error as Error).message}`)
+      return
+    }
     into.add(host)
   }
 
@@ -275,6 +291,7 @@ export class FunctionLane {
   }
 
   #onGone(host: FunctionHost, incident: Incident, alone: boolean): void {
+    if (this.#ended) return
     const { culprit, certain, detail, reason } = incident
     const started = incident.started.map(({ call }) => call)
     const waiting = incident.waiting.map(({ call }) => call)

@@ -150,8 +150,8 @@ describe('a function that brings its process down', () => {
       await sleep(50)
       if (what === 'async loop') for (;;) {}
       if (what === 'regex') return /^(a+)+$/.test('a'.repeat(40) + 'b') ? 1 : 0
-      if (what === 'memory') for (;;) hold.push(Buffer.alloc(16 << 20, 1))
-      if (what === 'slow memory') for (;;) { hold.push(Buffer.alloc(16 << 20, 1)); await sleep(1) }
+      if (what === 'memory') for (let i = 0; i < 256; i++) hold.push(Buffer.alloc(16 << 20, 1))
+      if (what === 'slow memory') for (let i = 0; i < 256; i++) { hold.push(Buffer.alloc(16 << 20, 1)); await sleep(1) }
       if (what === 'heap') for (const list = []; ; ) list.push({ a: list.length })
       if (what === 'exit') process.exit(3)
       if (what === 'abort') process.abort()

@@ -143,13 +143,14 @@ export class FunctionPool implements FunctionCaller {
           ? cancelled
           : null
     if (unable !== null) return Promise.resolve({ end: unable, waitedMs: 0 })
-    const cameMs = performance.now()
+    const cameAtMs = performance.now()
     return new Promise((resolve) => {
       const lane = this.#lane(target as FunctionTarget | null, options.processes ?? null)
       const call: FunctionCall = {
         work,
         options,
         wrapped,
+        cameAtMs,
         startedAtMs: null,
         incidents: 0,
         settled: false,
@@ -158,7 +159,7 @@ export class FunctionPool implements FunctionCaller {
           call.settled = true
           call.asked?.abort()
           if (call.onAbort) signal?.removeEventListener('abort', call.onAbort)
-          resolve({ end, waitedMs: (call.startedAtMs ?? performance.now()) - cameMs })
+          resolve({ end, waitedMs: (call.startedAtMs ?? performance.now()) - cameAtMs })
         },
         asked: null,
         onAbort: null,
@@ -238,7 +239,9 @@ export class FunctionPool implements FunctionCaller {
       urgent: route?.urgent ?? false,
       priority: route?.priority ?? 0,
       ...(route?.group === undefined ? {} : { group: route.group }),
-      ...(route?.deadlineMs === undefined ? {} : { deadlineMs: route.deadlineMs }),
+      ...(route?.deadlineMs === undefined
+        ? {}
+        : { deadlineMs: Math.max(1, route.deadlineMs - (performance.now() - call.cameAtMs)) }),
       signal: call.asked.signal,
     }
     const { router } = this.#options

@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest'
+import { loadConfig } from './config.ts'
+
+const env = { PATH: '/bin', NODE_ENV: 'test' } as const
+
+test('functions see nothing of the service’s environment but what is named', () => {
+  const { functions } = loadConfig({
+    ...env,
+    DATABASE_URL: 'postgresql://user:secret@host/db',
+    REWARDOPS_API_KEYS: 'a-secret-key',
+    REWARDOPS_DATA_DIR: '/data',
+    REWARDOPS_FUNCTION_ENV: 'OPENAI_API_KEY, UNSET',
+    OPENAI_API_KEY: 'theirs',
+    AWS_SECRET_ACCESS_KEY: 'not named',
+  })
+  expect(functions).toMatchObject({
+    versionsDir: '/data/functions',
+    settings: {
+      env: { PATH: '/bin', NODE_ENV: 'test', OPENAI_API_KEY: 'theirs' },
+      memoryBytes: 2 ** 30,
+    },
+  })
+  expect(Object.keys(functions.settings.env)).toEqual(['PATH', 'NODE_ENV', 'OPENAI_API_KEY'])
+  expect(functions.maxProcesses).toBeGreaterThanOrEqual(2)
+})
+
+test.each(['DATABASE_URL', 'REWARDOPS_API_KEYS', 'PGPASSWORD'])('%s is not for them', (name) => {
+  expect(() => loadConfig({ ...env, REWARDOPS_FUNCTION_ENV: `MINE,${name}` })).toThrow(name)
+})
