@@ -15,8 +15,6 @@ const RULES_ROOM = 256
 const INTERACTIVE_ROOM = 1_024
 /** Samples it takes of rules that ask a service: a sandbox takes 64 programs at once, a sample is up to ten. */
 const SERVICES_ROOM = 64
-/** Samples that may wait at one limit here: as many as may be in flight at once, where the limit lets them. */
-const LIMITED_ROOM = 1_024
 /** Most samples of a worker, whatever its share: 5,000 rewards of 40 s wait side by side on two workers. */
 const MAX_SAMPLES = 4_096
 /** Most text held, bytes of characters: a worker stays under 300 MB. */
@@ -69,6 +67,8 @@ export interface IntakeHost {
   wantSlots(model: string): void
   /** Samples it may hold of functions now: as many as they take side by side, and some ahead. */
   functionRoom(): number
+  /** Samples it may hold of a limiter's pool now. */
+  limiterRoom(pool: string): number
   take(pool: string, job: HeldJob): void
 }
 
@@ -208,7 +208,7 @@ export class Intake {
     if (pool.name === INTERACTIVE_POOL) return INTERACTIVE_ROOM
     if (pool.name === FUNCTIONS_POOL) return Math.min(this.#host.functionRoom(), MAX_SAMPLES)
     if (pool.name === SERVICES_POOL) return SERVICES_ROOM
-    if (isPoolOfLimiter(pool.name)) return LIMITED_ROOM
+    if (isPoolOfLimiter(pool.name)) return Math.min(this.#host.limiterRoom(pool.name), MAX_SAMPLES)
     if (pool.model === null) return RULES_ROOM
     const share = this.#shareOf(pool.model)
     if (share === 0) return 0

@@ -71,6 +71,7 @@ async function main(): Promise<void> {
     fairShareOf: (model) => models.fairShareOf(model),
     wantSlots: (model) => models.wantSlots(model),
     functionRoom: () => functions.room,
+    limiterRoom: (pool) => limits.roomOf(pool),
     clockOffsetMs: offsetMs,
     onUrgentCommitted: process.send ? (samples) => tellServer(id, samples) : null,
     log,

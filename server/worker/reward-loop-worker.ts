@@ -71,6 +71,7 @@ export class RewardLoopWorker {
     fairShareOf: (model: string) => number
     wantSlots: (model: string) => void
     functionRoom: () => number
+    limiterRoom: (pool: string) => number
     /** Database clock minus ours. */
     clockOffsetMs: number
     /** Hears of committed samples that somebody waits for. */
@@ -97,6 +98,7 @@ export class RewardLoopWorker {
         fairShareOf: options.fairShareOf,
         wantSlots: options.wantSlots,
         functionRoom: options.functionRoom,
+        limiterRoom: options.limiterRoom,
         take: (pool, job) => this.#take(pool, job),
       },
       options.log,

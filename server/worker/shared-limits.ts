@@ -7,6 +7,7 @@ import { bucketOf } from '../rewards/limits/limit-settings.ts'
 import { type GateSources, RequestGate } from '../rewards/limits/request-gate.ts'
 import type { Rate } from '../rewards/limits/token-bucket.ts'
 import { type Database, throughOutage } from '../store/database.ts'
+import { poolOfLimiter } from '../store/job-queue.ts'
 import { agreeOnLimits, reserveRate } from '../store/sql/rate.ts'
 import type { RequestLimits } from '../wire/resolved-reward.ts'
 
@@ -17,10 +18,15 @@ const SAY_EVERY_MS = 5_000
 /** A database that restarts is waited for; a sample that waits meanwhile has not failed. */
 const OUTAGE_MS = 60_000
 
+/** Samples that a worker holds of a limiter before it has any slot of it. */
+const LEAST_ROOM = 32
+
 interface Shared {
   name: string
   limits: RequestLimits
   gate: RequestGate
+  /** Calls that may be in flight from here now. */
+  slots: number
   lastUseMs: number
   /** Limits that were asked for and are not these, as told. */
   told: Set<string>
@@ -38,6 +44,8 @@ export class SharedLimits implements CallLimits {
   readonly #leases: LeaseHolder
   readonly #log: Logger
   readonly #shared = new Map<string, Promise<Shared>>()
+  /** Those that are agreed on, by the pool that their samples wait in. */
+  readonly #byPool = new Map<string, Shared>()
   readonly #timer: NodeJS.Timeout
 
   constructor(db: Database, leases: LeaseHolder, log: Logger) {
@@ -65,6 +73,11 @@ export class SharedLimits implements CallLimits {
     return shared.gate
   }
 
+  /** Samples that this worker may hold of a limiter's pool: twice its part, so that the others find theirs. */
+  roomOf(pool: string): number {
+    return Math.max(LEAST_ROOM, 2 * (this.#byPool.get(pool)?.slots ?? 0))
+  }
+
   /** Looks after them no more. */
   close(): void {
     clearInterval(this.#timer)
@@ -76,14 +89,26 @@ export class SharedLimits implements CallLimits {
       { forMs: OUTAGE_MS },
     )
     const gate = new RequestGate(limits, this.clock, this.#sourcesOf(name, limits))
+    const shared: Shared = {
+      name,
+      limits,
+      gate,
+      slots: 0,
+      lastUseMs: performance.now(),
+      told: new Set(),
+    }
     this.#leases.track({
       name: leaseOf(name),
       limit: limits.maxConcurrent,
       demand: () => gate.demand,
       inFlight: () => gate.slotsTaken,
-      setSlots: (slots) => gate.setSlots(slots),
+      setSlots: (slots) => {
+        shared.slots = slots
+        gate.setSlots(slots)
+      },
     })
-    return { name, limits, gate, lastUseMs: performance.now(), told: new Set() }
+    this.#byPool.set(poolOfLimiter(name), shared)
+    return shared
   }
 
   #sourcesOf(name: string, limits: RequestLimits): GateSources {
@@ -126,6 +151,7 @@ export class SharedLimits implements CallLimits {
       const isIdle = gate.demand === 0 && performance.now() - shared.lastUseMs > 2 * SAY_EVERY_MS
       if (isIdle) {
         this.#shared.delete(name)
+        this.#byPool.delete(poolOfLimiter(name))
         this.#leases.forget(leaseOf(name))
       } else {
         await agreeOnLimits(this.#db, name, limits, FORGET_AFTER_MS).catch((error: Error) =>
