@@ -1,9 +1,8 @@
+import { CHAT_TEMPLATE_LIMIT } from '../wire/servers.ts'
 import { type Program, readProgram, runProgram } from './chat-interpreter.ts'
-import type { ScoreInput } from './engine.ts'
+import type { SampleTemplate, ScoreInput } from './engine.ts'
 import { type ChatMessage, sampleMessages } from './sample-text.ts'
 
-/** Longest source, in characters: a tokenizer_config.json with its 256 added tokens has some 60,000. */
-export const CHAT_TEMPLATE_LIMIT = 512 * 1024
 /** Compiled templates kept: one a model, of which a service has a few. */
 const KEPT = 32
 /** Special tokens that the model libraries hand to a template, and that it may name. */
@@ -31,7 +30,7 @@ interface Source {
 }
 
 /** A model's chat template, compiled. Rendering changes nothing in it. */
-export class ChatTemplate {
+export class ChatTemplate implements SampleTemplate {
   readonly #program: Program
   readonly #source: Source
 

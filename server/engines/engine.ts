@@ -1,5 +1,4 @@
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
-import type { ChatTemplate } from './chat-template.ts'
 
 /** Backends whose protocol is spoken. */
 export type EngineName = 'vllm' | 'sglang' | 'tei' | 'llamacpp' | 'openai' | 'openrlhf' | 'http'
@@ -23,6 +22,13 @@ export interface ScoreInput {
   extraInfo?: Record<string, unknown>
 }
 
+/** Writes a sample out as its model reads it. Both throw an Error with what is wrong with the sample. */
+export interface SampleTemplate {
+  renderSample(input: ScoreInput): string
+  /** Without one leading BOS, for servers whose tokenizer puts it there. */
+  renderSampleWithoutBos(input: ScoreInput): string
+}
+
 /** What a request is built for. */
 export interface EngineTarget {
   /** The model's name on the server; null: the server has one and needs no name. */
@@ -36,7 +42,7 @@ export interface EngineTarget {
   /** Ask for the activated score (sigmoid), not the raw one: only the self-test does. */
   activated?: boolean
   /** The text to score is made with it; null or absent: sent as messages, or as prompt, newline, response. */
-  chatTemplate?: ChatTemplate | null
+  chatTemplate?: SampleTemplate | null
 }
 
 /** A POST to the server. `path` is complete, from the origin's root. */
@@ -236,7 +242,7 @@ export interface Engine {
   /** It scores whole texts, so a chat template makes them (on its route `pair` prompt and response stay apart). */
   readonly templated: boolean
   readonly lifecycle: EngineLifecycle | null
-  /** The POST that scores one sample. @throws ChatTemplateError where the target's template does not take it */
+  /** The POST that scores one sample. @throws Error where the target's template does not take it */
   buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest
   /** Reads a complete answer. Never throws: whatever is not a finite score is a failure with a reason. */
   parseScoreResponse(

@@ -221,6 +221,7 @@ function toRouterServer(row: ServerRow): RouterServer {
     model: row.model,
     version: row.version,
     route: row.route,
+    chatTemplate: row.chat_template,
     maxConcurrent: row.max_concurrent,
     weight: row.weight,
     maxInFlight: row.max_in_flight,

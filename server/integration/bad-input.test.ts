@@ -489,8 +489,11 @@ describe('servers.register', () => {
     await register({ url: rm.url, tags: ['\ud800'] }, invalid(/^tags\[0\]: .*surrogate/))
     await register({ url: rm.url, apiKey: 'a\nb' }, invalid(/^apiKey: /))
     await register({ url: rm.url, rpm: 0 }, invalid(/^rpm: /))
+    await register({ url: rm.url, chatTemplate: '{% for' }, invalid(/^chatTemplate: .*read/))
+    await register({ url: rm.url, chatTemplate: '{{ bos_token }}' }, invalid(/bos_token.*not given/))
+    await register({ url: rm.url, chatTemplate: 'Q' }, invalid(/^chatTemplate: .*leaves .*out/))
     await register(
-      { url: rm.url, chatTemplate: '{{ messages }}' },
+      { url: rm.url, chatTemplate: '{{ messages }}', engine: 'http' },
       { status: 422, reason: 'unsupported_setting', message: 'chatTemplate' },
     )
     // It scores and does not chat.

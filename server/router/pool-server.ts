@@ -2,6 +2,7 @@ import type { Engine, EngineTarget, FailureClass } from '../engines/engine.ts'
 import { engineOf } from '../engines/registry.ts'
 import type { ServerState } from '../wire/servers.ts'
 import { BusyPause } from './busy-pause.ts'
+import { storedChatTemplate } from './chat-template.ts'
 import type { Flight } from './flight.ts'
 import { LatencyHistogram } from './latency-histogram.ts'
 import { Permits } from './permits.ts'
@@ -126,7 +127,8 @@ export class PoolServer implements PolicyServer {
     }
     const basePath = new URL(config.url).pathname.replace(/\/+$/, '')
     const { version, route } = config
-    this.target = { model: config.model, version, basePath, route: route ?? null }
+    const chatTemplate = storedChatTemplate(config.chatTemplate)
+    this.target = { model: config.model, version, basePath, route: route ?? null, chatTemplate }
     this.state = config.state
   }
 

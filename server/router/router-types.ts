@@ -25,6 +25,8 @@ export interface RouterServer {
   version: string | null
   /** How its scores are asked for; null or absent: the engine's usual way. */
   route?: ScoreRoute | null
+  /** By which the text to score is made, as it is stored; null or absent: none. */
+  chatTemplate?: string | null
   /** Most inputs at once, where the server itself says so. */
   maxConcurrent?: number | null
   /** Share of its pool's calls relative to the other servers'. */

@@ -2,6 +2,7 @@ import type { EngineLoad, EngineName, ScoreRoute, SleepLevel } from '../engines/
 import { type OpenFetch, openFetch, ProbeStop } from '../engines/engine-fetch.ts'
 import { engineOf } from '../engines/registry.ts'
 import { calibrationScore, rawScoreSelfTest, type SelfTestResult } from '../engines/self-test.ts'
+import { storedChatTemplate } from './chat-template.ts'
 
 /**
  * What the registry of servers needs to do with a server beside routing to it: ask what it is, look at its scores, put
@@ -43,6 +44,7 @@ export interface ScoringServer extends ServerAddress {
   version: string | null
   route: ScoreRoute | null
   maxModelLen: number | null
+  chatTemplate: string | null
 }
 
 /** The raw-score self-test of a server that is awake. Its calls take at most `timeoutMs` each. */
@@ -59,8 +61,8 @@ export function calibrate(server: ScoringServer, timeoutMs: number): Promise<num
   )
 }
 
-function targetOf({ model, version, route, maxModelLen }: ScoringServer) {
-  return { model, version, route, maxModelLen }
+function targetOf({ model, version, route, maxModelLen, chatTemplate }: ScoringServer) {
+  return { model, version, route, maxModelLen, chatTemplate: storedChatTemplate(chatTemplate) }
 }
 
 /** What the server says it has to do; null where it does not tell. Never rejects. */

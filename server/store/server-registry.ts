@@ -24,6 +24,7 @@ export interface ServerWishes {
   tpm: number | null
   apiKey: string | null
   tags: string[]
+  chatTemplate: string | null
   selfTestOverride: boolean
 }
 

@@ -79,6 +79,8 @@ export interface ServerMonitorDto {
 
 /** `servers.get`: everything the server's page shows. */
 export interface ServerDetailDto extends ServerDto {
+  /** As it is used: JSON of the template and its special tokens. Null: the model's texts are not made here. */
+  chatTemplate: string | null
   /** The last 200, the newest first. */
   events: ServerEventDto[]
   /** The last 60 with a call, the oldest first. */

@@ -37,6 +37,12 @@ const name = z
   .max(128)
   .regex(/^[\w.:-]+$/, 'use letters, digits, ".", "_", ":" and "-"')
 
+/** Longest chat template, in characters: a whole tokenizer_config.json with its 256 added tokens has some 60,000. */
+export const CHAT_TEMPLATE_LIMIT = 512 * 1024
+
+/** Jinja, or the tokenizer_config.json that has it. */
+const chatTemplate = text(CHAT_TEMPLATE_LIMIT).min(1)
+
 /** `servers.register`. The same name again updates it. */
 export const RegisterServerInput = z.strictObject({
   name,
@@ -50,7 +56,8 @@ export const RegisterServerInput = z.strictObject({
   tpm: z.number().positive().nullish(),
   apiKey: apiKey.nullish(),
   tags: z.array(text(64)).max(32).default([]),
-  chatTemplate: z.string().nullish(),
+  /** How prompt and response are written out for the model; left out: as messages where the engine takes them. */
+  chatTemplate: chatTemplate.nullish(),
   /** Use it although its raw-score self-test failed. */
   selfTestOverride: z.boolean().default(false),
   ifUnreachable: z.enum(['refuse', 'keep']).default('refuse'),
@@ -82,6 +89,7 @@ export const UpdateServerInput = z.strictObject({
   tpm: z.number().positive().nullish(),
   apiKey: apiKey.nullish(),
   tags: z.array(text(64)).max(32).optional(),
+  chatTemplate: chatTemplate.nullish(),
   selfTestOverride: z.boolean().optional(),
 })
 export type UpdateServerInput = z.infer<typeof UpdateServerInput>
@@ -129,6 +137,7 @@ export const LaunchServerInput = z
     tpm: z.number().positive().nullish(),
     apiKey: apiKey.nullish(),
     tags: z.array(text(64)).max(32).default([]),
+    chatTemplate: chatTemplate.nullish(),
     selfTestOverride: z.boolean().default(false),
   })
   .refine((s) => s.url !== undefined || s.port !== undefined, 'give url or port')

@@ -1,5 +1,10 @@
 import { RewardOpsError } from '../../errors.ts'
 import {
+  ChatTemplateError,
+  takesChatTemplate,
+  tryChatTemplate,
+} from '../../router/chat-template.ts'
+import {
   abilitiesOf,
   type EngineName,
   type ProbedServer,
@@ -30,13 +35,37 @@ export function failureEvidence(
   }
 }
 
-/** What this version does not honour is refused by name; silence would be worse. */
-export function refuseUnsupported(input: RegisterServerInput): void {
-  if (input.chatTemplate != null) {
+/**
+ * A chat template as it is kept: without the rest of the tokenizer_config.json it came in. Null where none is given. Throws
+ * `unsupported_setting` where nothing would be made with it, `invalid_input` where it does not work.
+ */
+export function readTemplate(
+  input: Pick<RegisterServerInput, 'engine' | 'kind' | 'chatTemplate'>,
+  route: ServerRow['route'],
+): string | null {
+  const { engine, kind, chatTemplate } = input
+  if (chatTemplate == null) return null
+  if (kind === 'generative') {
     throw new RewardOpsError(
       'unsupported_setting',
-      'chatTemplate: chat templates are not part of this version.',
+      'chatTemplate: a judge is sent messages, which its server writes by its own template.',
+      { hint: 'Leave it out; a generative server takes its own with --chat-template.' },
     )
+  }
+  if (engine !== 'auto' && !takesChatTemplate(engine, route)) {
+    throw new RewardOpsError(
+      'unsupported_setting',
+      `chatTemplate: ${engine}${route === 'pair' ? ' by its route for pairs' : ''} is sent prompt and response apart.`,
+      { hint: 'Leave it out.' },
+    )
+  }
+  try {
+    return tryChatTemplate(chatTemplate).normalized
+  } catch (error) {
+    if (!(error instanceof ChatTemplateError)) throw error
+    throw new RewardOpsError('invalid_input', `chatTemplate: ${error.message}.`, {
+      hint: 'Paste the model’s tokenizer_config.json, or its chat template.',
+    })
   }
 }
 
@@ -89,7 +118,7 @@ export function wishesOf(input: RegisterServerInput, probe: ProbedServer): Serve
       { hint: 'Give the model’s name.' },
     )
   }
-  return wishes(input, probe.url, probe.engine, model)
+  return wishes(input, probe.url, probe.engine, model, probe.route ?? null)
 }
 
 /**
@@ -110,14 +139,15 @@ export function keptWishes(
       { hint: 'Add "engine" (not "auto") and "model".' },
     )
   }
-  return wishes(input, url, input.engine, input.model)
+  return wishes(input, url, input.engine, input.model, null)
 }
 
 function wishes(
   input: RegisterServerInput,
   url: string,
-  engine: string,
+  engine: EngineName,
   model: string,
+  route: ServerRow['route'],
 ): ServerWishes {
   return {
     url,
@@ -130,6 +160,7 @@ function wishes(
     tpm: input.tpm ?? null,
     apiKey: input.apiKey ?? null,
     tags: input.tags,
+    chatTemplate: readTemplate({ ...input, engine }, route),
     selfTestOverride: input.selfTestOverride,
   }
 }

@@ -21,7 +21,7 @@ export interface ModelsContext {
 export function scoringServer(
   row: Pick<
     ServerRow,
-    'url' | 'engine' | 'api_key' | 'model' | 'version' | 'route' | 'max_model_len'
+    'url' | 'engine' | 'api_key' | 'model' | 'version' | 'route' | 'max_model_len' | 'chat_template'
   >,
 ): ScoringServer {
   return {
@@ -32,5 +32,6 @@ export function scoringServer(
     version: row.version,
     route: row.route,
     maxModelLen: row.max_model_len,
+    chatTemplate: row.chat_template,
   }
 }

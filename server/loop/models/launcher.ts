@@ -4,7 +4,7 @@ import { poolOfModel } from '../../store/job-queue.ts'
 import type { ServerRow, StoredLaunch } from '../../store/sql/servers.ts'
 import type { ServerLogDto } from '../../wire/server-detail.ts'
 import type { LaunchServerInput } from '../../wire/servers.ts'
-import { checkKind, refusal } from './admission.ts'
+import { checkKind, readTemplate, refusal } from './admission.ts'
 import type { ModelsContext } from './context.ts'
 import { tailOf } from './launch-log.ts'
 import {
@@ -86,6 +86,7 @@ export class ServerLauncher {
       )
     }
     checkKind(input.engine, input.kind)
+    readTemplate(input, null)
     const url = checkServerUrl(urlOf(input))
     if (!url.ok) throw refusal(url)
     return this.#begin(input, 'call')
@@ -161,6 +162,7 @@ export class ServerLauncher {
           tpm: row.tpm,
           apiKey: row.api_key,
           tags: row.tags,
+          chatTemplate: row.chat_template,
           selfTestOverride: row.self_test_override,
         },
         'call',
@@ -205,6 +207,7 @@ export class ServerLauncher {
         tpm: input.tpm ?? null,
         apiKey: input.apiKey ?? null,
         tags: input.tags,
+        chatTemplate: readTemplate(input, null),
         selfTestOverride: input.selfTestOverride,
       },
       facts: null,

@@ -20,8 +20,8 @@ import {
   factsOf,
   failureEvidence,
   keptWishes,
+  readTemplate,
   refusal,
-  refuseUnsupported,
   wishesOf,
 } from './admission.ts'
 import type { ModelsContext } from './context.ts'
@@ -55,6 +55,7 @@ export type ServerChanges = Partial<
   rpm?: number | null | undefined
   tpm?: number | null | undefined
   apiKey?: string | null | undefined
+  chatTemplate?: string | null | undefined
 }
 
 /**
@@ -112,7 +113,7 @@ export class RewardModelManager {
    * Throws RewardOpsError when it is refused; then nothing changes.
    */
   async register(input: RegisterServerInput): Promise<ServerRow> {
-    refuseUnsupported(input)
+    readTemplate(input, null)
     if (input.engine !== 'auto') checkKind(input.engine, input.kind)
     const url = checkServerUrl(input.url)
     if (!url.ok) throw refusal(url)
@@ -207,16 +208,20 @@ export class RewardModelManager {
     return this.#launcher.log(await this.#row(ref), lines)
   }
 
-  /** Changes a server; a new address or key is asked first. */
+  /** Changes a server; a new address or key is asked first, and with a new chat template its scores are looked at anew. */
   async update(ref: ServerRef, changes: ServerChanges): Promise<ServerRow> {
     const row = await this.#row(ref)
     const pick = <T>(changed: T | undefined, before: T): T =>
       changed === undefined ? before : changed
-    if (changes.url !== undefined || changes.apiKey !== undefined) {
+    if (
+      changes.url !== undefined ||
+      changes.apiKey !== undefined ||
+      changes.chatTemplate !== undefined
+    ) {
       if (this.#launcher.runs(row.name)) {
         throw new RewardOpsError(
           'server_busy',
-          `${row.name} is launched by this service; its address and key are those of its launch.`,
+          `${row.name} is launched by this service; its address, key and chat template are those of its launch.`,
         )
       }
       return this.register({
@@ -231,6 +236,7 @@ export class RewardModelManager {
         tpm: pick(changes.tpm, row.tpm),
         apiKey: pick(changes.apiKey, row.api_key),
         tags: changes.tags ?? row.tags,
+        chatTemplate: pick(changes.chatTemplate, row.chat_template),
         selfTestOverride: changes.selfTestOverride ?? row.self_test_override,
         ifUnreachable: 'refuse',
       })
@@ -385,6 +391,7 @@ function subject(
     version: facts.version,
     route: facts.route as ServerRow['route'],
     max_model_len: facts.maxModelLen,
+    chat_template: wishes.chatTemplate,
     self_test_override: wishes.selfTestOverride,
     self_test: null,
     state: 'probing',

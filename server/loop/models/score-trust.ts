@@ -27,6 +27,7 @@ export type Subject = Pick<
   | 'version'
   | 'route'
   | 'max_model_len'
+  | 'chat_template'
   | 'self_test_override'
   | 'self_test'
   | 'state'

@@ -2,6 +2,7 @@ import { RewardOpsError } from '../../errors.ts'
 import { LatencyHistogram } from '../../router/latency-histogram.ts'
 import type { Database } from '../../store/database.ts'
 import {
+  chatTemplateOfServer,
   lastMinutes,
   retriesByServer,
   type ServerMinuteRow,
@@ -47,14 +48,16 @@ export class ServerView {
       )
     }
     const number = Number(server.id.slice(1))
-    const [events, minutes, retries] = await Promise.all([
+    const [events, minutes, retries, chatTemplate] = await Promise.all([
       serverEvents(this.#db, number, EVENTS),
       lastMinutes(this.#db, number, MINUTES),
       this.#retries.get('', () => retriesByServer(this.#db)),
+      chatTemplateOfServer(this.#db, number),
     ])
     const pool = poolOf(fleet, server.model)
     return {
       ...server,
+      chatTemplate,
       events: events.map((e) => ({ ...e, at: e.at.toISOString() })),
       minutes: minutes.map(toMinute),
       pool,

@@ -21,6 +21,16 @@ export function serverEvents(db: Database, id: number, limit: number): Promise<S
   )
 }
 
+/** A server's chat template as it is kept; null without one. */
+export async function chatTemplateOfServer(db: Database, id: number): Promise<string | null> {
+  const [row] = await db.rows<{ chat_template: string | null }>(
+    'server-chat-template',
+    'select chat_template from server where id = $1',
+    [id],
+  )
+  return row?.chat_template ?? null
+}
+
 /** A minute of a server's calls; latencies in the router's buckets. */
 export interface ServerMinuteRow {
   minute: Date

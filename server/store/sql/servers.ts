@@ -43,6 +43,7 @@ export interface ServerRow {
   rpm: number | null
   tpm: number | null
   route: 'classify' | 'token' | 'pair' | null
+  chat_template: string | null
   max_concurrent: number | null
   can_sleep: boolean
   warnings: string[]
@@ -63,7 +64,7 @@ export async function activeServers(db: Database): Promise<ServerRow[]> {
   return db.rows<ServerRow>(
     'servers-active',
     `select id, name, url, engine, kind, model, weight, max_in_flight, api_key, tags, version, max_model_len, state,
-            state_cause, state_since, last_probe_at, rpm, tpm, route, max_concurrent, can_sleep, warnings, self_test,
+            state_cause, state_since, last_probe_at, rpm, tpm, route, chat_template, max_concurrent, can_sleep, warnings, self_test,
             self_test_override, awake_until, launch, requests, errors, retries,
             (extract(epoch from clock_timestamp() - state_since) * 1000)::float8 as state_age_ms,
             (extract(epoch from awake_until - clock_timestamp()) * 1000)::float8 as awake_left_ms

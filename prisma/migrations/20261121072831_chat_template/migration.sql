@@ -1,0 +1,2 @@
+-- AlterTable
+ALTER TABLE "server" ADD COLUMN     "chat_template" TEXT;
