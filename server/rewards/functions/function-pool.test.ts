@@ -297,6 +297,23 @@ describe('processes that take one call at a time', () => {
     expect(pids.size).toBe(3)
   })
 
+  test('are killed when their call takes too long, the next one gets another', async () => {
+    const one = pool()
+    const ref = one.ref(`export default ({ solutionStr }) => {
+      if (solutionStr === 'loop') for (;;) {}
+      return solutionStr.length
+    }`)
+    const solutions = ['a', 'loop', 'b', 'loop', 'c', 'd']
+    const outcomes = await Promise.all(
+      solutions.map((text, i) =>
+        one.pool.score(ref, sampleOf(text), {}, { ...options(i, 1_000), processes: 2 }),
+      ),
+    )
+    expect(outcomes.map((outcome) => (outcome.ok ? outcome.score : outcome.reason))).toEqual(
+      solutions.map((text) => (text === 'loop' ? 'timeout' : 1)),
+    )
+  })
+
   test('run built-in rules too', async () => {
     const one = pool()
     const sample = sampleOf('so it is #### 42', { dataSource: 'openai/gsm8k' })

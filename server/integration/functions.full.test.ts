@@ -1,0 +1,51 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { rollouts } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import type { BatchSummary, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+
+/** A step of rewards that each wait for somebody: they wait side by side, over two workers. */
+
+const folder = mkdtempSync(join(tmpdir(), 'rewardops-waiting-'))
+const SAMPLES = 5_000
+const WAIT_MS = 40_000
+let service: Service
+
+beforeAll(async () => {
+  service = await Service.start({ env: { REWARDOPS_FUNCTIONS_DIR: folder } })
+})
+
+afterAll(async () => {
+  const problems = service?.log.problems()
+  await service?.stop().finally(() => service.destroy())
+  rmSync(folder, { recursive: true, force: true })
+  expect(problems).toEqual([])
+})
+
+it('5,000 rewards of 40 s are all waited for at one time', async () => {
+  writeFileSync(
+    join(folder, 'waiting.ts'),
+    `export default async () => {
+       const begun = Date.now()
+       await new Promise((done) => setTimeout(done, ${WAIT_MS}))
+       return { score: 1, begun, ended: Date.now() }
+     }`,
+  )
+  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+    run: 'waiting',
+    step: 1,
+    samples: rollouts(SAMPLES),
+    reward: { function: { path: 'waiting.ts' } },
+  })
+  let summary: BatchSummary
+  do {
+    summary = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+  } while (summary.status === 'running')
+  expect(summary).toMatchObject({ status: 'completed', scored: SAMPLES, failed: 0 })
+  const { rewardExtraInfo } = await service.query<ResultsColumns>('batches.results', { batchId })
+  const lastBegun = Math.max(...(rewardExtraInfo.begun as number[]))
+  const firstEnded = Math.min(...(rewardExtraInfo.ended as number[]))
+  expect(lastBegun).toBeLessThan(firstEnded)
+}, 300_000)
