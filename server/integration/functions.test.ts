@@ -13,6 +13,7 @@ import { environment, Service } from '../testing/service.ts'
 import { ServiceLog } from '../testing/service-log.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { SampleDetailDto } from '../wire/pages.ts'
+import type { TriedDto } from '../wire/rewards.ts'
 import type { BatchSummary, Result, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
 
 /** Reward functions of one's own, over a real service: its workers, their child processes, its tables. */
@@ -136,6 +137,20 @@ describe('a reward function', () => {
       await scorer.close()
       await judge.close()
     }
+  })
+
+  it('can be tried with one sample, and nothing is stored', async () => {
+    const path = file('tried.ts', 'export default async ({ bonus }) => ({ score: bonus, why: 3 })')
+    const sample = { dataSource: 'mine', prompt: 'Q', response: 'A' }
+    const reward = { function: { path, kwargs: { bonus: 2 } } }
+    expect(await service.mutate<TriedDto>('rewards.try', { sample, reward })).toMatchObject({
+      rewardName: 'tried.ts',
+      end: { ok: true, score: 2 },
+      steps: [{ kind: 'function', path: 'tried.ts', extra: { score: 2, why: 3 } }],
+    })
+    expect(await service.sql("select hash from function_source where path = 'tried.ts'")).toEqual(
+      [],
+    )
   })
 
   it('is the version that it was when the batch was accepted', async () => {
