@@ -46,6 +46,27 @@ test.beforeAll(async () => {
     ],
   })
   sampleId = `${batchId}-0`
+  for (const step of [1, 2, 3, 5]) {
+    const submitted = await api.batches.submit.mutate({
+      run: 'composed',
+      step,
+      samples: Array.from({ length: 16 }, (_, i) => ({
+        uid: `q${i >> 2}`,
+        dataSource: 'openai/gsm8k',
+        prompt: 'What is 6 * 12?',
+        response: i % 4 < step - 1 ? 'So it is\n#### 72' : `It is 7${i}`,
+        groundTruth: '72',
+      })),
+      reward: {
+        combine: [
+          { name: 'right' },
+          { name: 'length', weight: 0.5, reward: { function: { path: 'style/length.ts' } } },
+          { name: 'rm', weight: 0.1, reward: { model: 'scorer' } },
+        ],
+      },
+    })
+    await api.batches.wait.query({ batchId: submitted.batchId, waitMs: 60_000 })
+  }
   await api.batches.wait.query({ batchId, waitMs: 30_000 })
 })
 test.afterAll(async () => {
@@ -88,6 +109,14 @@ const VIEWS: { name: string; path: string; make: (page: Page) => Promise<void> }
       await page.getByLabel('Ground truth', { exact: true }).fill('')
       await score(page)
       await expect(tried(page, 'failed')).toContainText('groundTruth is missing')
+    },
+  },
+  {
+    name: 'components',
+    path: '/rewards?view=components',
+    async make(page) {
+      await expect(page.getByText('× 0.5').first()).toBeVisible()
+      await expect(page.locator('.recharts-surface').first()).toBeVisible()
     },
   },
   {
@@ -170,7 +199,7 @@ test('a model’s request, a judge’s reply and the parts of a sum are shown', 
   await page.getByLabel('Scored by').selectOption('judge:judge')
   await page.getByLabel('Judge template').selectOption('pair-against-reference')
   await score(page)
-  await expect(tried(page)).toContainText('the response second')
+  await expect(page.locator('[data-tried]')).toContainText('the response second')
 
   await page.getByRole('button', { name: 'Write it as JSON' }).click()
   await page
@@ -194,11 +223,11 @@ test('what is wrong is told where it is, and what is refused in the service’s 
   await expect(page.getByRole('alert').filter({ hasText: 'not JSON' })).toBeVisible()
   await page.getByLabel('Options').fill('{"methd": "strict"}')
   await score(page)
-  await expect(page.getByRole('alert')).toContainText('did you mean "method"?')
+  await expect(page.getByRole('alert').filter({ hasText: 'did you mean "method"?' })).toBeVisible()
   await page.getByLabel('Options').fill('')
   await page.getByLabel('Data source').fill('openai/gsm8')
   await score(page)
-  await expect(page.getByRole('alert')).toContainText('openai/gsm8k')
+  await expect(page.getByRole('alert').filter({ hasText: 'openai/gsm8k' })).toBeVisible()
 })
 
 test('a stored sample is loaded by its id, and scored by another reward', async ({ page }) => {
@@ -221,6 +250,20 @@ test('a stored sample is loaded by its id, and scored by another reward', async 
   // The address has the sample: another reader finds the same texts.
   await page.reload()
   await expect(page.getByLabel('Response', { exact: true })).toHaveValue('It is 74.\n#### 74')
+})
+
+test('components of a sum over steps, each as numbers too', async ({ page }) => {
+  await page.goto(`${service.url}/rewards?view=components&run=composed`)
+  for (const name of ['Reward', 'right', 'length', 'rm']) {
+    await expect(page.getByRole('heading', { name, exact: true })).toBeVisible()
+  }
+  await page.getByRole('button', { name: 'Show right as a table' }).click()
+  const table = page.getByRole('region', { name: 'right, table' })
+  await expect(table.getByRole('row')).toHaveCount(5)
+  await expect(table.getByRole('row').nth(1)).toContainText('5')
+  await expect(table.getByRole('row').last()).toContainText('16')
+  await page.goto(`${service.url}/rewards?view=components&run=stored`)
+  await expect(page.getByText('No step of this run has components')).toBeVisible()
 })
 
 test('all of it goes by keys', async ({ page }) => {

@@ -24,6 +24,7 @@ import { RewardLoopManager } from './loop/reward-loop-manager.ts'
 import { BatchSignals } from './loop/signals.ts'
 import { Sweeps } from './loop/sweeps.ts'
 import { BatchViews } from './loop/views/batch-view.ts'
+import { ComponentsView } from './loop/views/components-view.ts'
 import { FleetView } from './loop/views/fleet-view.ts'
 import { OverviewView } from './loop/views/overview-view.ts'
 import { RateMeter } from './loop/views/rate-meter.ts'
@@ -189,6 +190,7 @@ async function main(): Promise<void> {
     fleet,
     servers: new ServerView(pagesDb, fleet),
     overview: new OverviewView(pagesDb, fleet, batches, config.workers),
+    components: new ComponentsView(pagesDb),
     rewards: new RewardsView(fleet, new FunctionsFolder(config.functionsDir)),
     playground,
     live,

@@ -8,6 +8,7 @@ import type { RewardModelManager, ServerChanges } from './loop/models/reward-mod
 import type { Playground } from './loop/playground.ts'
 import type { RewardLoopManager } from './loop/reward-loop-manager.ts'
 import type { BatchViews } from './loop/views/batch-view.ts'
+import type { ComponentsView } from './loop/views/components-view.ts'
 import type { FleetView } from './loop/views/fleet-view.ts'
 import type { OverviewView } from './loop/views/overview-view.ts'
 import type { RewardsView } from './loop/views/rewards-view.ts'
@@ -50,6 +51,7 @@ export function createServices(parts: {
   servers: ServerView
   overview: OverviewView
   rewards: RewardsView
+  components: ComponentsView
   playground: Playground
   live: LiveHub
 }): Services {
@@ -63,6 +65,7 @@ export function createServices(parts: {
     servers,
     overview,
     rewards,
+    components,
     playground,
     live,
   } = parts
@@ -118,6 +121,7 @@ export function createServices(parts: {
       return toPool(pool ?? { model, policy, servers: 0, ready: 0, jobs_waiting: 0 })
     },
     listRewards: () => rewards.get(),
+    rewardComponents: (run) => components.get(run),
     tryReward: (input, signal) => playground.try(input, signal),
     importConfig: (text) => importOffLoop(text),
     loadDemo: async () => manager.submit(await demoBatch()),

@@ -3,7 +3,7 @@
  * A name's own hue comes from its letters; where another name of its kind has that hue already, the next
  * free one is taken and remembered, because four servers on three colours say nothing.
  */
-export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker'
+export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker' | 'component'
 
 const HUES = 8
 const KEY = 'rewardops-hues'

@@ -22,6 +22,10 @@ export const LatencyPlot = dynamic(
   () => import('./server-plots.tsx').then((plots) => plots.LatencyPlot),
   { ssr: false, loading },
 )
+export const ComponentPlot = dynamic(
+  () => import('./component-plot.tsx').then((plots) => plots.ComponentPlot),
+  { ssr: false, loading },
+)
 export const CallsPlot = dynamic(
   () => import('./server-plots.tsx').then((plots) => plots.CallsPlot),
   { ssr: false, loading },

@@ -37,7 +37,7 @@ export function ImportView() {
       <form
         onSubmit={submit}
         onKeyDown={onKeyDown}
-        aria-label="Configuration"
+        aria-label="Import a configuration"
         className="px-5 py-4 lg:sticky lg:top-12 lg:self-start"
       >
         <p className="mb-1 text-xs font-medium text-ink-2">Begin with</p>

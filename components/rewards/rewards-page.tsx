@@ -9,6 +9,7 @@ import { Segmented } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { useUrl } from '../url/use-url.ts'
+import { ComponentsView } from './components-view.tsx'
 import { ImportView } from './import-view.tsx'
 import { RegisteredView } from './registered-view.tsx'
 import { type RewardView, rewardsUrl } from './rewards-url.ts'
@@ -16,13 +17,15 @@ import { TryView } from './try-view.tsx'
 
 const VIEWS: readonly { value: RewardView; label: string }[] = [
   { value: 'registered', label: 'Registered' },
-  { value: 'try', label: 'Try one sample' },
+  { value: 'try', label: 'Try' },
+  { value: 'components', label: 'Components' },
   { value: 'import', label: 'Import' },
 ]
 
 const ABOUT: Record<RewardView, string> = {
   registered: 'What a batch’s reward can name, with its options.',
   try: 'One sample, scored as in a batch, with every step shown. Nothing is stored.',
+  components: 'What each part of a composite reward did over the steps of a run.',
   import: 'verl’s configuration in this service’s words, every key accounted for.',
 }
 
@@ -47,6 +50,8 @@ export function RewardsPage() {
       </div>
       {view.view === 'import' ? (
         <ImportView />
+      ) : view.view === 'components' ? (
+        <ComponentsView run={view.run} onRun={(run) => setView({ run })} />
       ) : (
         <QueryView query={rewards} skeleton={<TableSkeleton columns={4} rows={8} />}>
           {(data) =>

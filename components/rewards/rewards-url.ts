@@ -1,7 +1,7 @@
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The views of the Rewards page. */
-export const REWARD_VIEWS = ['registered', 'try', 'import'] as const
+export const REWARD_VIEWS = ['registered', 'try', 'components', 'import'] as const
 export type RewardView = (typeof REWARD_VIEWS)[number]
 
 /** What of the Rewards page can be linked to. */
@@ -13,6 +13,8 @@ export interface RewardsUrl {
   sample: string | null
   /** A reward the playground begins with, as JSON. */
   reward: string | null
+  /** Whose components are shown. */
+  run: string | null
 }
 
 export const rewardsUrl: UrlCodec<RewardsUrl> = {
@@ -23,14 +25,16 @@ export const rewardsUrl: UrlCodec<RewardsUrl> = {
       open: params.get('open'),
       sample: params.get('sample'),
       reward: params.get('reward'),
+      run: params.get('run'),
     }
   },
-  write({ view, open, sample, reward }) {
+  write({ view, open, sample, reward, run }) {
     const params = new URLSearchParams()
     if (view !== 'registered') params.set('view', view)
     if (view === 'registered' && open !== null) params.set('open', open)
     if (view === 'try' && sample !== null) params.set('sample', sample)
     if (view === 'try' && reward !== null) params.set('reward', reward)
+    if (view === 'components' && run !== null) params.set('run', run)
     return params
   },
 }
@@ -43,6 +47,7 @@ export function tryHref(reward: object, sample: string | null = null): string {
     open: null,
     sample,
     reward: json === '{}' ? null : json,
+    run: null,
   })
   return `/rewards?${query}`
 }

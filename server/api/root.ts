@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { RewardOpsError } from '../errors.ts'
 import { BatchGroupsInput, BatchViewInput, SampleListInput } from '../wire/pages.ts'
 import { UpdatePoolInput } from '../wire/pools.ts'
-import { ImportConfigInput, TryInput } from '../wire/rewards.ts'
+import { ComponentsInput, ImportConfigInput, TryInput } from '../wire/rewards.ts'
 import {
   LaunchServerInput,
   RegisterServerInput,
@@ -119,6 +119,9 @@ export const appRouter = router({
     try: procedure
       .input(TryInput)
       .mutation(({ ctx, input, signal }) => ctx.services.tryReward(input, signal)),
+    components: procedure
+      .input(ComponentsInput.prefault({}))
+      .query(({ ctx, input }) => ctx.services.rewardComponents(input.run)),
     importConfig: procedure
       .input(ImportConfigInput)
       .mutation(({ ctx, input }) => ctx.services.importConfig(input.text)),

@@ -11,7 +11,13 @@ import type {
   WorkerDto,
 } from '../wire/pages.ts'
 import type { BalancingPolicyName, PoolDto } from '../wire/pools.ts'
-import type { ImportedConfigDto, RewardsDto, TriedDto, TryInput } from '../wire/rewards.ts'
+import type {
+  ComponentsDto,
+  ImportedConfigDto,
+  RewardsDto,
+  TriedDto,
+  TryInput,
+} from '../wire/rewards.ts'
 import type { ServerDetailDto, ServerLogDto, ServerMonitorDto } from '../wire/server-detail.ts'
 import type { LaunchServerInput, RegisterServerInput, ServerDto } from '../wire/servers.ts'
 import type {
@@ -83,6 +89,8 @@ export interface Services {
   listRewards(): Promise<RewardsDto>
   /** Scores one sample by hand; nothing of it is stored. */
   tryReward(input: TryInput, signal?: AbortSignal): Promise<TriedDto>
+  /** Of the run that is named, else of the newest that has any. */
+  rewardComponents(run: string | undefined): Promise<ComponentsDto>
   /** Translates upstream's configuration; a text that is none is told as a problem, not thrown. */
   importConfig(text: string): Promise<ImportedConfigDto>
   /** Submits the bundled rollouts as a first batch, scored by rule. */

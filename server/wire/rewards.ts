@@ -42,6 +42,42 @@ export const ImportConfigInput = z.strictObject({
 })
 export type ImportConfigInput = z.infer<typeof ImportConfigInput>
 
+/** `rewards.components`: of this run, or of the newest that has any. */
+export const ComponentsInput = z.strictObject({ run: z.string().max(256).optional() })
+
+/** A component of a reward in one batch: over the scored samples that have it. */
+export interface ComponentPointDto {
+  batchId: string
+  step: number
+  n: number
+  mean: number
+  /** With n − 1; null of a single one. */
+  std: number | null
+}
+
+/** One component over the steps of a run, the oldest first. */
+export interface ComponentDto {
+  /** A part's name or a dimension's key; empty: the reward itself. */
+  name: string
+  /** In the newest batch; null: it has none. */
+  weight: number | null
+  points: ComponentPointDto[]
+}
+
+/** Components of a run's rewards over its steps. */
+export interface ComponentsDto {
+  /** Runs whose newest batches have components. */
+  runs: string[]
+  run: string | null
+  components: ComponentDto[]
+  /** Batches that have not ended, and are not in it. */
+  running: number
+  /** Batches that are not added up yet: ask again. */
+  pending: number
+  /** There are older batches. */
+  more: boolean
+}
+
 /** One option that a rule or manager takes in `reward.kwargs`. */
 export interface OptionDto {
   /** Dotted where it lies within another. */

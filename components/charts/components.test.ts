@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest'
+import { prepareComponents } from './components.prepare.ts'
+
+const point = (step: number, mean: number, n = 10, std: number | null = 1) => ({
+  batchId: `b${step}`,
+  step,
+  n,
+  mean,
+  std,
+})
+
+describe('components over steps', () => {
+  test('a gap stays a gap, and the scale holds the band', () => {
+    const [data] = prepareComponents([
+      { name: 'x', weight: 1, points: [point(1, 0), point(2, 1), point(5, 2)] },
+    ])
+    expect(data?.steps.map(({ step, mean }) => [step, mean])).toEqual([
+      [1, 0],
+      [2, 1],
+      [3, null],
+      [5, 2],
+    ])
+    const ticks = data!.valueTicks.map(({ at }) => at)
+    expect(ticks[0]).toBeLessThanOrEqual(-1)
+    expect(ticks.at(-1)).toBeGreaterThanOrEqual(3)
+    expect(data?.last).toMatchObject({ step: 5, n: 10 })
+  })
+
+  test('steps at an even distance have no gaps', () => {
+    const [data] = prepareComponents([
+      { name: 'x', weight: 1, points: [10, 20, 30].map((step) => point(step, 1)) },
+    ])
+    expect(data?.steps.map(({ step }) => step)).toEqual([10, 20, 30])
+  })
+
+  test('two batches of one step are all their samples', () => {
+    // 0, 0, 1, 1 and 1, 1: mean 2/3, deviation of the six.
+    const [data] = prepareComponents([
+      {
+        name: 'x',
+        weight: null,
+        points: [point(1, 0.5, 4, Math.sqrt(1 / 3)), point(1, 1, 2, 0)],
+      },
+    ])
+    expect(data?.steps).toHaveLength(1)
+    expect(data?.steps[0]?.n).toBe(6)
+    expect(data?.steps[0]?.mean).toBeCloseTo(2 / 3)
+    expect(data?.steps[0]?.std).toBeCloseTo(Math.sqrt(4 / 3 / 5))
+  })
+
+  test('one of a single sample has a mean and no band; all equal have ticks all the same', () => {
+    const [data] = prepareComponents([
+      { name: 'x', weight: 1, points: [point(1, 1, 1, null), point(2, 1, 1, null)] },
+    ])
+    expect(data?.steps[0]).toMatchObject({ mean: 1, band: null })
+    expect(data!.valueTicks.length).toBeGreaterThan(1)
+  })
+
+  test('a component that came later is a gap before', () => {
+    const [, late] = prepareComponents([
+      { name: 'x', weight: 1, points: [point(1, 1), point(2, 1)] },
+      { name: 'late', weight: 1, points: [point(2, 1)] },
+    ])
+    expect(late?.steps.map(({ mean }) => mean)).toEqual([null, 1])
+  })
+})

@@ -1,0 +1,76 @@
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { Database } from '../database.ts'
+
+/** Batches of a run, or of all, that are looked through for rewards of several components. */
+const LOOKED_AT = 2_000
+
+/** A batch whose reward has components. */
+export interface ComponentBatch {
+  id: number
+  step: number
+  ended: boolean
+  reward: Pick<ResolvedReward, 'parts' | 'gdpo'>
+}
+
+/** Runs of the newest batches that have components, the newest run first. */
+export async function runsWithComponents(db: Database): Promise<string[]> {
+  const rows = await db.rows<{ name: string }>(
+    'runs-with-components',
+    `select r.name from (select id, run_id, reward from batch order by id desc limit ${LOOKED_AT}) b
+     join run r on r.id = b.run_id where b.reward -> 'parts' is not null or b.reward -> 'gdpo' is not null
+     group by r.name order by max(b.id) desc limit 50`,
+  )
+  return rows.map(({ name }) => name)
+}
+
+/** The newest training batches of a run that have components, the newest first. */
+export async function componentBatches(
+  db: Database,
+  run: string,
+  limit: number,
+): Promise<ComponentBatch[]> {
+  return db.rows(
+    'component-batches',
+    `select id, step, completed_at is not null as ended,
+       json_build_object('parts', reward -> 'parts', 'gdpo', reward -> 'gdpo') as reward
+     from (select * from batch where run_id = (select id from run where name = $1) order by id desc limit ${LOOKED_AT}) b
+     where split = 'train' and status in ('open', 'running', 'completed')
+       and (reward -> 'parts' is not null or reward -> 'gdpo' is not null)
+     order by id desc limit $2`,
+    [run, limit],
+  )
+}
+
+/** One component over a batch's scored samples; n counts those that have it. */
+export interface ComponentStatsRow {
+  name: string
+  n: number
+  mean: number | null
+  std: number | null
+  min: number | null
+  max: number | null
+}
+
+/**
+ * Statistics of keys of the extra info over a batch’s scored samples, numbers and booleans as 0 and 1; `` is the score. An extra info
+ * that holds an escape which Postgres cannot decode (a NUL, half a surrogate pair) is left out, as n tells.
+ */
+export async function componentStats(
+  db: Database,
+  batchId: number,
+  names: readonly string[],
+): Promise<ComponentStatsRow[]> {
+  return db.rows(
+    'component-stats',
+    // `case` keeps the order: an operator on what cannot be decoded raises.
+    `select p.name, count(x.v)::int as n, avg(x.v) as mean, stddev_samp(x.v) as std, min(x.v) as min, max(x.v) as max
+     from unnest($2::text[]) as p(name) left join lateral (
+       select case when p.name = '' then s.score when s.reward_extra::text ~ '\\\\u(0000|[dD][89a-fA-F])' then null
+         else case json_typeof(s.reward_extra -> p.name)
+           when 'number' then (s.reward_extra ->> p.name)::float8
+           when 'boolean' then (s.reward_extra ->> p.name)::boolean::int::float8 end end as v
+       from sample s where s.batch_id = $1 and s.status = 2 and not s.substituted) x on true
+     group by p.name`,
+    [batchId, [...names]],
+  )
+}
