@@ -142,6 +142,26 @@ describe('flush_results', () => {
     expect((await batchRow(open)).groups_completed).toBe(3)
   })
 
+  it('does not end a batch before the groups that were complete while it was open have their numbers', async () => {
+    for (const [status, end] of [
+      ['running', 'completed'],
+      ['cancelled', 'cancelled'],
+    ]) {
+      const id = await makeBatch({ samples: 6, groups: 3, closed: false })
+      await flush(id, [0, 3, 1, 4])
+      await db.query('update batch set closed = true, status = $2 where id = $1', [id, status])
+      // The last flush comes between the two steps of closing, or of cancelling.
+      await flush(id, [2, 5])
+      expect(await seqs(id)).toEqual([1, null, null])
+      expect((await batchRow(id)).completed_at).toBeNull()
+      await db.query('select settle_batch($1)', [id])
+      expect(await seqs(id)).toEqual([1, 2, 3])
+      const row = await batchRow(id)
+      expect([row.status, row.groups_completed]).toEqual([end, 3])
+      expect(row.completed_at).not.toBeNull()
+    }
+  })
+
   it('numbers groups densely and never deadlocks when eight writers flush chunks that touch every group', async () => {
     const samples = 2_048
     const id = await makeBatch({ samples, groups: 64 })

@@ -1,0 +1,67 @@
+-- A batch ends with its last group, not with its last sample. Groups that were complete while it was open get their number
+-- by settle_batch, after it was marked as closed (or cancelled, or failed): a flush of the last sample in between ended the
+-- batch with groups still to be delivered, and who read it then was told that there were no more.
+-- Counts ended samples into their groups, gives completed groups their number, applies the batch's failure policy to
+-- them, and ends a batch whose samples have all ended. A batch that must not have a failed sample (fail_batch) is marked
+-- as failed with its first one; what is pending ends in a transaction of its own, since flushes lock groups before the batch.
+CREATE OR REPLACE FUNCTION settle_groups(
+    p_batch int[], p_group int[], p_ended int[], p_failed int[], p_retries int[], p_started timestamptz
+) RETURNS void LANGUAGE plpgsql
+AS $$
+DECLARE
+    b record;
+    completed int[];
+    done int;
+    policy text;
+BEGIN
+    PERFORM 1 FROM sample_group g
+        JOIN unnest(p_batch, p_group) AS t(batch_id, no) ON g.batch_id = t.batch_id AND g.no = t.no
+        ORDER BY g.batch_id, g.no FOR UPDATE OF g;
+    UPDATE sample_group g SET ended = g.ended + t.ended, failed = g.failed + t.failed
+        FROM unnest(p_batch, p_group, p_ended, p_failed) AS t(batch_id, no, ended, failed)
+        WHERE g.batch_id = t.batch_id AND g.no = t.no;
+    FOR b IN
+        SELECT t.batch_id, sum(t.ended)::int AS ended, sum(t.failed)::int AS failed, sum(t.retries)::int AS retries,
+               array_agg(t.no) AS groups
+        FROM unnest(p_batch, p_group, p_ended, p_failed, p_retries) AS t(batch_id, no, ended, failed, retries)
+        GROUP BY t.batch_id ORDER BY t.batch_id
+    LOOP
+        SELECT reward -> 'onFailure' ->> 'policy' INTO policy FROM batch WHERE id = b.batch_id FOR UPDATE;
+        WITH ready AS (
+            SELECT g.no, row_number() OVER (ORDER BY g.no) AS rank
+            FROM sample_group g JOIN batch ON batch.id = g.batch_id
+            WHERE g.batch_id = b.batch_id AND g.no = ANY (b.groups) AND g.seq IS NULL AND g.ended = g.received
+              AND (batch.closed OR g.received = batch.group_size)
+        ), numbered AS (
+            UPDATE sample_group g SET seq = batch.groups_completed + ready.rank, completed_at = clock_timestamp()
+            FROM ready, batch
+            WHERE batch.id = b.batch_id AND g.batch_id = b.batch_id AND g.no = ready.no
+            RETURNING g.no
+        )
+        SELECT array_agg(no) INTO completed FROM numbered;
+        IF completed IS NOT NULL AND policy IN ('group_mean', 'drop_group') THEN
+            PERFORM apply_failure_policy(b.batch_id, policy, completed);
+        END IF;
+        done := coalesce(array_length(completed, 1), 0);
+        UPDATE batch SET
+            scored = scored + b.ended - b.failed,
+            failed = failed + b.failed,
+            retries = retries + b.retries,
+            groups_completed = groups_completed + done,
+            started_at = coalesce(started_at, p_started),
+            closed = closed OR (policy = 'fail_batch' AND b.failed > 0),
+            status = CASE WHEN policy = 'fail_batch' AND b.failed > 0 AND status IN ('open', 'running') THEN 'failed'
+                          WHEN closed AND status IN ('open', 'running') AND scored + failed + b.ended = samples
+                               AND groups_completed + done = groups
+                          THEN 'completed' ELSE status END,
+            completed_at = CASE WHEN policy = 'fail_batch' AND b.failed > 0 THEN completed_at
+                                WHEN closed AND completed_at IS NULL AND scored + failed + b.ended = samples
+                                     AND groups_completed + done = groups
+                                THEN clock_timestamp() ELSE completed_at END
+        WHERE id = b.batch_id;
+        IF policy = 'fail_batch' AND b.failed > 0 THEN
+            PERFORM pg_notify('rewardops', 'f' || b.batch_id);
+        END IF;
+        PERFORM pg_notify('rewardops', 'b' || b.batch_id);
+    END LOOP;
+END $$;
