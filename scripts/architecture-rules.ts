@@ -19,6 +19,7 @@ const SERVER = [
   'loop',
   'worker',
   'rewards',
+  'planner',
   'fleet',
   'router',
   'engines',
@@ -52,7 +53,7 @@ export const LAYERS: Layer[] = [
   {
     name: 'api',
     files: /^server\/api\//,
-    imports: ['loop', 'rewards', 'router', 'store', 'shared', 'wire'],
+    imports: ['loop', 'rewards', 'planner', 'router', 'store', 'shared', 'wire'],
   },
   {
     name: 'loop',
@@ -73,6 +74,8 @@ export const LAYERS: Layer[] = [
   { name: 'generated', files: /^server\/store\/generated\//, imports: [] },
   { name: 'store', files: /^server\/store\//, imports: ['generated', 'shared', 'wire'] },
   { name: 'wire', files: /^server\/wire\//, imports: [] },
+  // What an arrangement of rewards and training would come to, on a virtual clock.
+  { name: 'planner', files: /^server\/planner\//, imports: [] },
   { name: 'shared', files: /^server\/[^/]+\.ts$/, imports: ['wire'] },
 ]
 
