@@ -34,7 +34,7 @@ import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
 import { batchDurationMs, isActive, RunName } from './batch-cells.tsx'
 import { BatchSide } from './batch-side.tsx'
-import { teachNothingText } from './group-signal-text.ts'
+import { teachNothingInShort } from './group-signal-text.ts'
 import { GroupTable } from './group-table.tsx'
 
 /** One batch: how far it is, how its rewards lie, and which group came when and why then. */
@@ -156,7 +156,9 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           label="Groups done"
           value={formatCount(batch.groupsCompleted)}
           unit={`of ${formatCount(batch.groups)}`}
-          detail={batch.groupsCompleted === 0 ? 'none yet' : teachNothingText(batch.groupSignals)}
+          detail={
+            batch.groupsCompleted === 0 ? 'none yet' : teachNothingInShort(batch.groupSignals)
+          }
         />
         <Figure
           label="Mean reward"

@@ -3,7 +3,7 @@ import {
   type GroupSignal,
   type GroupSignalCounts,
 } from '../../server/wire/group-signal.ts'
-import { formatCount } from '../format/numbers.ts'
+import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
 
 /** What a class is called where there is little room. */
 export const SIGNAL_LABEL: Record<GroupSignal, string> = {
@@ -20,6 +20,13 @@ export const SIGNAL_LABEL: Record<GroupSignal, string> = {
 export function countsOf(counts: GroupSignalCounts): { groups: number; nothing: number } {
   const groups = GROUP_SIGNALS.reduce((n, signal) => n + counts[signal], 0)
   return { groups, nothing: groups - counts.varied }
+}
+
+/** The same where there is room for one number: `18 teach nothing, 14 %`. */
+export function teachNothingInShort(counts: GroupSignalCounts): string {
+  const { groups, nothing } = countsOf(counts)
+  if (groups === 0 || nothing === 0 || counts.single === groups) return teachNothingText(counts)
+  return `${formatCount(nothing)} teach nothing, ${quantityText(formatPercent(nothing / groups))}`
 }
 
 /**

@@ -6,7 +6,7 @@ import {
 import type { BatchViewDto } from '../../server/wire/pages.ts'
 import { formatCount } from '../format/numbers.ts'
 import { Section } from '../ui/section.tsx'
-import { countsOf, SIGNAL_LABEL } from './group-signal-text.ts'
+import { countsOf, SIGNAL_LABEL, teachNothingText } from './group-signal-text.ts'
 
 /** A class has one colour everywhere: what teaches stands out, what failed is hatched, the rest is quiet. */
 const COLOUR: Record<GroupSignal, string> = {
@@ -22,18 +22,11 @@ const COLOUR: Record<GroupSignal, string> = {
 /** How many groups teach a policy something, and why the others do not. */
 export function GroupSignals({ batch }: { batch: BatchViewDto }) {
   const counts = batch.groupSignals
-  const { groups, nothing } = countsOf(counts)
+  const { groups } = countsOf(counts)
   if (groups === 0) return null
   const present = GROUP_SIGNALS.filter((signal) => counts[signal] > 0)
   return (
-    <Section
-      title="What the groups teach"
-      note={
-        counts.single === groups
-          ? `${formatCount(groups)} of one scored member`
-          : `${formatCount(nothing)} of ${formatCount(groups)} teach nothing`
-      }
-    >
+    <Section title="What the groups teach" note={teachNothingText(counts)}>
       <div className="mx-5 mb-1 flex h-2 gap-px overflow-hidden rounded-full" aria-hidden>
         {present.map((signal) => (
           <span

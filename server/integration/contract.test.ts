@@ -120,7 +120,7 @@ describe('a batch', () => {
         pred: [null, '72', null, '71'],
       },
       position: [210, null, null, 0],
-      advantage: [0.7071, 0.7071, -0.7071, -0.7071].map((a) => expect.closeTo(a, 4)),
+      advantage: [1, 1, -1, -1].map((a) => expect.closeTo(a * Math.SQRT1_2, 4)),
     })
     const page = await service.query<ResultsColumns>('batches.results', {
       batchId,

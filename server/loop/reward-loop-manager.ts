@@ -1,8 +1,10 @@
 import { RewardOpsError } from '../errors.ts'
-import { type Database, throughOutage } from '../store/database.ts'
+import { type Client, type Database, throughOutage } from '../store/database.ts'
 import { endWhatIsOpen } from '../store/sql/end-batch.ts'
+import { queuePostProcessing } from '../store/sql/post-process.ts'
 import type { DirectEndMessage } from '../wire/direct-score.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
+import type { ResolvedReward } from '../wire/resolved-reward.ts'
 import type {
   AppendInput,
   AppendResult,
@@ -12,12 +14,21 @@ import type {
   SubmitInput,
   SubmitResult,
 } from '../wire/trainer.ts'
-import { type AcceptContext, BATCH_LOCK } from './accept/accept-batch.ts'
+import { type AcceptContext, BATCH_LOCK, poolOf } from './accept/accept-batch.ts'
 import { appendParsed, submitParsed } from './accept/ingest.ts'
+import { queueUnfilledGroups, scoresWholeGroups } from './accept/whole-groups.ts'
 import { BatchReader } from './batch-reader.ts'
 import type { WorkerChannel } from './direct-scores.ts'
 import type { BatchSignals } from './signals.ts'
 import { SingleScores } from './single-scores.ts'
+
+interface ClosedBatch {
+  run: string
+  priority: number
+  group_size: number | null
+  reward: ResolvedReward
+  now: Date
+}
 
 /**
  * Accepts batches, forms groups, serves cursors. Everything it must remember is in Postgres.
@@ -88,15 +99,34 @@ export class RewardLoopManager {
   async closeById(id: number): Promise<void> {
     await this.#db.transaction(async (client) => {
       await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, id])
-      await client.query(
+      const { rows } = await client.query<ClosedBatch>(
         `update batch set closed = true, status = case when status = 'open' then 'running' else status end
-         where id = $1 and not closed`,
+         from run where batch.id = $1 and not closed and run.id = batch.run_id
+         returning run.name as run, priority, group_size, reward, clock_timestamp() as now`,
         [id],
       )
+      const [batch] = rows
+      if (batch !== undefined) await this.#queueWhatWaited(client, id, batch)
     })
     await throughOutage(() => this.#db.rows('settle-batch', 'select settle_batch($1)', [id]), {
       forMs: 5_000,
     })
+    // Groups may have waited for nothing but this. Should it fail, the sweep does it.
+    const { queue } = this.#accept
+    const [post] = await this.#db.rows<{ id: number }>(
+      'is-post-processed',
+      `select id from batch where id = $1 and reward ->> 'postProcess' is not null`,
+      [id],
+    )
+    if (post) await queuePostProcessing(this.#db, queue, id)
+  }
+
+  /** What scores whole groups has waited for those that no append filled. */
+  async #queueWhatWaited(client: Client, batchId: number, batch: ClosedBatch): Promise<void> {
+    const { run, priority, reward, group_size, now } = batch
+    if (!scoresWholeGroups(reward)) return
+    const to = { batchId, run, priority, pool: poolOf(reward), nowMs: now.getTime() }
+    await queueUnfilledGroups(client, this.#accept.queue, to, group_size)
   }
 
   /** A batch failed (`fail_batch`): what it still has open ends. Should this fail, the sweep does it. */

@@ -8,6 +8,7 @@ import type { EndedMessage } from '../wire/ended-message.ts'
 import type { Result, ScoreInput } from '../wire/trainer.ts'
 import { type AcceptContext, acceptBatch } from './accept/accept-batch.ts'
 import { BatchDraft } from './accept/batch-draft.ts'
+import { refuseSingles } from './accept/whole-groups.ts'
 import { batchNumber } from './batch-reader.ts'
 import { type DirectlyScored, DirectScores, type WorkerChannel } from './direct-scores.ts'
 import type { BatchSignals } from './signals.ts'
@@ -174,6 +175,7 @@ export class SingleScores {
       ? batchNumber(first.batchId)
       : await this.#implicitBatch(key, first)
     const spec = await this.#spec(batchId)
+    refuseSingles(spec.reward)
     const samples = calls.map((call) => call.input.sample)
     const toScore = samples.filter((s) => s.score == null)
     checkRulesForMore([...new Set(toScore.map((s) => s.dataSource))], spec.reward)

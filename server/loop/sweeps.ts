@@ -3,6 +3,7 @@ import { type Database, isConnectionLoss } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
 import { rollUpEnded } from '../store/sql/batches.ts'
 import { batchesToEnd, endWhatIsOpen } from '../store/sql/end-batch.ts'
+import { postProcessedBatches, queuePostProcessing } from '../store/sql/post-process.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 import { sweepDeadWorkers } from './worker-supervisor.ts'
 
@@ -61,6 +62,9 @@ export class Sweeps {
     if (tick % DEAD_WORKERS_EVERY === 0) {
       const samples = await sweepDeadWorkers(this.#db, this.#queue)
       if (samples > 0) this.#log.warn({ samples }, 'samples of dead workers given back')
+      for (const id of await postProcessedBatches(this.#db)) {
+        await queuePostProcessing(this.#db, this.#queue, id)
+      }
     }
     if (tick % UNSETTLED_EVERY === 0) await this.settleHalfDone()
     if (tick % PARTITIONS_EVERY === 0) {

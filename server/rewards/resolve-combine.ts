@@ -25,6 +25,13 @@ export function resolveParts(
     }
     names.add(name)
     const { title: _, ...scorer } = resolveScorer(`${where}.reward`, reward, dataSources, context)
+    if (scorer.postProcess !== undefined) {
+      throw new RewardOpsError(
+        'unsupported_setting',
+        `${where}.reward.function: its post_process_scores would be called with the scores of a part.`,
+        { hint: 'Name a function without it: only a whole reward is post-processed.' },
+      )
+    }
     const { timeoutMs = spec.timeoutMs, maxAttempts = spec.maxAttempts } = reward
     const bounds = { timeoutMs, maxAttempts, maxConcurrency: null, onFailure: spec.onFailure }
     return { name, weight, reward: { ...scorer, ...bounds, manager: 'naive' } }

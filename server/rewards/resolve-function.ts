@@ -1,6 +1,7 @@
 import { RewardOpsError } from '../errors.ts'
 import type { FunctionRef } from '../wire/resolved-reward.ts'
 import { type FunctionVersion, versionKey } from './functions/accepted-functions.ts'
+import { postProcesses } from './functions/group-calls.ts'
 import type { ResolveContext, Scorer, ScorerSpec } from './resolve-scorer.ts'
 
 /** What a function is called with beside its kwargs: a kwarg of such a name would not arrive. */
@@ -38,11 +39,13 @@ export function resolveOwnFunction(
   }
   const { hash, path, methods } = versionOf(`${at}.function`, 'function', named, context)
   const name = named.name ?? null
+  const ref = { hash, path, name, kwargs: all, ...(methods.length > 0 ? { methods } : {}) }
   return {
     kind: 'function',
     model: null,
     kwargs: {},
-    function: { hash, path, name, kwargs: all, ...(methods.length > 0 ? { methods } : {}) },
+    function: ref,
+    ...(postProcesses(methods) ? { postProcess: ref } : {}),
     title: name === null ? path : `${path}:${name}`,
   }
 }

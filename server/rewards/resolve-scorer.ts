@@ -24,7 +24,7 @@ export interface ResolveContext {
 /** What scores a sample, or a part of its reward: of a `ResolvedReward` what is not the manager's or the batch's. */
 export type Scorer = Pick<
   ResolvedReward,
-  'kind' | 'model' | 'kwargs' | 'rule' | 'judge' | 'function'
+  'kind' | 'model' | 'kwargs' | 'rule' | 'judge' | 'function' | 'postProcess'
 > & {
   /** What scores, for people. */
   title: string

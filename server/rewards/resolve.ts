@@ -2,6 +2,7 @@ import { RewardOpsError } from '../errors.ts'
 import { modelsOf, type ResolvedReward } from '../wire/resolved-reward.ts'
 import type { RewardSpec } from '../wire/trainer.ts'
 import { limiterNameOf } from './limits/limiter-name.ts'
+import { batchManager } from './managers/batch.ts'
 import { takeManagerKwargs } from './managers/manager-kwargs.ts'
 import { MODULE_MANAGER } from './managers/module.ts'
 import { MANAGER_ALIASES, managerNames } from './managers/registry.ts'
@@ -49,6 +50,12 @@ export function resolveReward(
     ...(taken.gdpo === undefined ? {} : { gdpo: taken.gdpo }),
     ...(taken.processes === undefined ? {} : { processes: taken.processes }),
   }
+  if (manager === batchManager.name && reward.function === undefined) {
+    throw new RewardOpsError(
+      'invalid_input',
+      'reward.manager "batch" calls a function once a group: name it in reward.function.path.',
+    )
+  }
   if (spec.sleepAfter) checkSleepAfter(modelsOf(reward), context)
   if (taken.limiter === undefined && taken.processes === undefined) {
     return { reward, rewardName: title }
@@ -73,6 +80,7 @@ function resolveModuleManager(
     context,
   )
   const { timeoutMs, maxAttempts, maxConcurrency, onFailure, advantages, sleepAfter } = wraps
+  const { postProcess } = wraps
   const reward: ResolvedReward = {
     kind: 'function',
     manager: MODULE_MANAGER,
@@ -81,6 +89,7 @@ function resolveModuleManager(
     function: resolveOwnManager(named, context),
     wraps,
     ...{ timeoutMs, maxAttempts, maxConcurrency, onFailure },
+    ...(postProcess === undefined ? {} : { postProcess }),
     ...(advantages === undefined ? {} : { advantages }),
     ...(sleepAfter === undefined ? {} : { sleepAfter }),
   }

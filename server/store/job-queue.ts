@@ -3,7 +3,7 @@ import { type Job, PgBoss } from 'pg-boss'
 import type { Logger } from '../log.ts'
 import type { Client, Database, Statement } from './database.ts'
 
-/** A chunk of samples to score: whole groups where they are known. */
+/** A chunk of samples to score: whole groups where they are known. Or scored groups, to be post-processed. */
 export interface ChunkJob {
   /** Batch. */
   b: number
@@ -13,6 +13,8 @@ export interface ChunkJob {
   t: number
   /** Workers lost while holding them, before this job was made. */
   l?: number
+  /** Groups to post-process, by number; then `i` is empty. */
+  g?: number[]
   /** The samples themselves, where they are few and somebody waits: as they are stored, in the order of `i`. */
   s?: InlineSample[]
 }

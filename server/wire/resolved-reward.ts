@@ -44,6 +44,8 @@ export interface ResolvedReward {
   limiter?: { name: string; limits: RequestLimits }
   /** Of manager `gdpo`: the dimensions, each a key of the extra info, and their weights. */
   gdpo?: { keys: string[]; weights: number[] }
+  /** The function whose object changes the scores of a group at its completion; absent: nothing does. */
+  postProcess?: FunctionRef
   /** How advantages are normalised; absent: by the group's standard deviation. */
   advantages?: { normByStd: boolean }
   /** What happens to a failed sample's score, its group or its batch. */

@@ -1,6 +1,12 @@
 import type { Database } from '../store/database.ts'
 import { toRanges } from '../store/job-queue.ts'
-import { type BatchSpec, type PendingSample, pendingSamples } from '../store/sql/worker-reads.ts'
+import {
+  type BatchSpec,
+  type PendingSample,
+  pendingSamples,
+  type WholeGroup,
+  wholeGroups,
+} from '../store/sql/worker-reads.ts'
 
 interface Wanted {
   /** Flattened, as in a job. */
@@ -37,6 +43,11 @@ export class ChunkReader {
         void this.#readAll(batch, all)
       })
     })
+  }
+
+  /** The groups that have pending samples in these ranges, with all their members. */
+  readGroups(batch: BatchSpec, ranges: readonly number[]): Promise<WholeGroup[]> {
+    return wholeGroups(this.#db, batch, ranges)
   }
 
   async #readAll(batch: BatchSpec, all: Wanted[]): Promise<void> {

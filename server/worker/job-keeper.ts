@@ -72,10 +72,13 @@ export class JobKeeper {
     }
   }
 
-  /** What has not ended goes back as a new job that counts no loss: stopping is not dying. */
+  /** What has not ended (indexes, or numbers of groups) goes back as a new job that counts no loss: stopping is not dying. */
   async giveBack(job: JobInHand, indexes: number[], forMs: number): Promise<void> {
-    const { b, t } = job.job.data
-    const rest: ChunkJob = { b, t, i: toRanges(indexes), l: job.losses }
+    const { b, t, g } = job.job.data
+    const rest: ChunkJob =
+      g === undefined
+        ? { b, t, i: toRanges(indexes), l: job.losses }
+        : { b, t, i: [], g: indexes, l: job.losses }
     await throughOutage(() => this.#requeue(job, [rest]), { forMs })
   }
 

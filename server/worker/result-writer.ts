@@ -24,6 +24,7 @@ export class ResultWriter {
   readonly #log: Logger
   /** Hears of a flush that counted whole: what is stored is what was flushed. */
   readonly #onCommitted: ((samples: EndedSample[]) => void) | null
+  readonly #statement: typeof flushStatement
   #waiting: EndedSample[] = []
   #timer: NodeJS.Timeout | undefined
   #flushes = 0
@@ -34,7 +35,9 @@ export class ResultWriter {
     workerId: number,
     log: Logger,
     onCommitted: ((samples: EndedSample[]) => void) | null = null,
+    statement = flushStatement,
   ) {
+    this.#statement = statement
     this.#onCommitted = onCommitted
     this.#db = db
     this.#workerId = workerId
@@ -93,7 +96,7 @@ export class ResultWriter {
   /** Gives how many samples counted. */
   async #write(samples: EndedSample[]): Promise<number> {
     const attempts = attemptsStatement(this.#workerId, samples)
-    const flush = flushStatement(this.#workerId, samples)
+    const flush = this.#statement(this.#workerId, samples)
     if (attempts === null) return (await this.#db.pool.query<{ n: number }>(flush)).rows[0]!.n
     return this.#db.transaction(async (client) => {
       await client.query(attempts)

@@ -1,16 +1,26 @@
 import type { LeaseHolder } from '../fleet/lease-holder.ts'
 import type { Logger } from '../log.ts'
-import type { RewardOutcome, RewardSample, RewardTools } from '../rewards/managers/manager.ts'
+import type {
+  RewardContext,
+  RewardManager,
+  RewardOutcome,
+  RewardSample,
+  RewardTools,
+} from '../rewards/managers/manager.ts'
 import type { Database } from '../store/database.ts'
 import { type HeldJob, INTERACTIVE_POOL, indexesOf, type JobQueue } from '../store/job-queue.ts'
-import type { PendingSample } from '../store/sql/worker-reads.ts'
+import { stageStatement } from '../store/sql/flush.ts'
+import type { StagedSample } from '../store/sql/post-process.ts'
+import type { PendingSample, WholeGroup } from '../store/sql/worker-reads.ts'
 import { decodeTexts } from '../store/stored-texts.ts'
+import type { PostProcessed } from '../wire/post-processed.ts'
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
 import { type ActiveBatch, ActiveBatches } from './active-batches.ts'
 import { ChunkReader } from './chunk-reader.ts'
 import { JobInHand } from './held-job.ts'
 import { Intake } from './intake.ts'
 import { JobKeeper } from './job-keeper.ts'
+import { PostProcessing } from './post-processing.ts'
 import { type EndedSample, ResultWriter } from './result-writer.ts'
 import { sampleEndOf } from './sample-end.ts'
 
@@ -47,6 +57,9 @@ export class RewardLoopWorker {
   readonly #writer: ResultWriter
   /** For samples somebody waits for: never behind a flush of five hundred others. */
   readonly #urgentWriter: ResultWriter
+  /** Of batches whose groups are post-processed: their scores wait for their group. */
+  readonly #stagedWriter: ResultWriter
+  readonly #post: PostProcessing
   readonly #clockOffsetMs: number
   readonly intake: Intake
   readonly counters: WorkerCounters = { scored: 0, failed: 0 }
@@ -91,6 +104,9 @@ export class RewardLoopWorker {
       options.log,
       options.onUrgentCommitted,
     )
+    this.#stagedWriter = new ResultWriter(options.db, options.id, options.log, null, stageStatement)
+    const { db, queue, tools, id: workerId, log } = options
+    this.#post = new PostProcessing({ db, queue, tools, workerId, log })
     this.intake = new Intake(
       options.queue,
       {
@@ -143,7 +159,8 @@ export class RewardLoopWorker {
       }),
       ...this.#alone.map((job) => this.#handBack(job, indexesOf(job.job.data))),
     ])
-    await Promise.all([this.#writer.drain(), this.#urgentWriter.drain()])
+    const writers = [this.#writer, this.#urgentWriter, this.#stagedWriter]
+    await Promise.all(writers.map((writer) => writer.drain()))
     await this.#keeper.flush()
   }
 
@@ -160,6 +177,10 @@ export class RewardLoopWorker {
 
   #take(pool: string, job: HeldJob): void {
     const inHand = new JobInHand(job, pool)
+    if (job.data.g !== undefined) {
+      void this.#startPost(inHand, job.data.g)
+      return
+    }
     if (inHand.losses >= MAX_LOSSES - 1) {
       this.#alone.push(inHand)
       this.#keeper.claim(inHand, indexesOf(job.data))
@@ -185,7 +206,14 @@ export class RewardLoopWorker {
         if (job.claim === null) this.#keeper.claim(job, indexes)
       } else job.claimTimer = setTimeout(() => this.#keeper.claim(job, indexes), CLAIM_AFTER_MS)
       batch = await this.#batches.enter(b)
-      const rows = batch ? await this.#samplesOf(job, batch) : []
+      const groups = batch?.manager.runGroup
+        ? await this.#reader.readGroups(batch.spec, job.job.data.i)
+        : null
+      const rows = groups
+        ? groups.flatMap(({ members, pending }) => members.filter(({ idx }) => pending.has(idx)))
+        : batch
+          ? await this.#samplesOf(job, batch)
+          : []
       for (const row of rows) {
         chars += row.response.length + (row.prompt?.length ?? 0)
         job.open.add(row.idx)
@@ -205,6 +233,8 @@ export class RewardLoopWorker {
             'worker_lost',
             `${job.losses} workers died while they held it`,
           )
+      } else if (groups) {
+        for (const group of groups) void this.#scoreGroup(job, entered, group)
       } else if (batch.spec.reward.kind === 'rule') {
         const tasks = rows.map((sample) => ({ job, batch: entered, sample }))
         if (job.pool === INTERACTIVE_POOL) this.#rules.unshift(...tasks)
@@ -224,6 +254,61 @@ export class RewardLoopWorker {
       if (batch) this.#batches.leave(batch)
       await this.#keeper.giveBack(job, indexes, 60_000).catch(() => {})
     }
+  }
+
+  /** Groups that wait for their post-processing; `open` holds their numbers. */
+  async #startPost(job: JobInHand, nos: readonly number[]): Promise<void> {
+    this.#jobs.add(job)
+    this.intake.count(job.pool, nos.length, 0)
+    // No sample of theirs is held any more: the claim names none.
+    job.claimTimer = setTimeout(() => this.#keeper.claim(job, [-1]), CLAIM_AFTER_MS)
+    let batch: ActiveBatch | null = null
+    try {
+      batch = await this.#batches.enter(job.job.data.b)
+      const groups = batch ? await this.#post.staged(batch.spec.id, nos) : new Map()
+      for (const no of groups.keys()) job.open.add(no)
+      this.intake.count(job.pool, job.open.size - nos.length, 0)
+      const entered = batch
+      await Promise.all(
+        [...groups].map(([no, members]) =>
+          this.#postProcess(job, entered as ActiveBatch, no, members),
+        ),
+      )
+      if (job.open.size === 0) this.#finishJob(job, batch ?? undefined)
+    } catch (error) {
+      this.#log.warn({ err: (error as Error).message }, 'groups could not be read')
+      this.#jobs.delete(job)
+      clearTimeout(job.claimTimer)
+      this.intake.count(job.pool, -nos.length, 0)
+      if (batch) this.#batches.leave(batch)
+      await this.#keeper.giveBack(job, [...nos], 60_000).catch(() => {})
+    }
+  }
+
+  async #postProcess(
+    job: JobInHand,
+    batch: ActiveBatch,
+    no: number,
+    members: StagedSample[],
+  ): Promise<void> {
+    this.#running++
+    const startedAt = this.#now()
+    const outcome: PostProcessed =
+      job.losses >= MAX_LOSSES
+        ? {
+            ok: false,
+            reason: 'worker_lost',
+            detail: `${job.losses} workers died while they post-processed its group`,
+          }
+        : await this.#post.process(batch, members, startedAt)
+    this.#running--
+    // Ended because this process stops: somebody else does it again.
+    if (this.#stopping && !outcome.ok && outcome.reason === 'cancelled') return
+    if (!job.open.has(no)) return
+    const written = await this.#post.finish(batch.spec.id, members, outcome, startedAt)
+    if (!written) job.unwritten = true
+    job.open.delete(no)
+    this.intake.count(job.pool, -1, 0)
   }
 
   /** What is to be scored: from the job where it brings its samples and this is its first delivery, else from the tables. */
@@ -255,8 +340,57 @@ export class RewardLoopWorker {
     setImmediate(slice)
   }
 
+  /** All members in one call; what has ended before is told, and stays as it is. A call takes one place at the gate. */
+  async #scoreGroup(job: JobInHand, batch: ActiveBatch, group: WholeGroup): Promise<void> {
+    const { members, pending } = group
+    const rows = members.filter(({ idx }) => pending.has(idx))
+    if (batch.gate && (!(await this.#batches.enterGate(batch)) || this.#stopping)) {
+      if (this.#stopping) return
+      for (const row of rows) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
+      return
+    }
+    this.#running += rows.length
+    const startedAt = this.#now()
+    const clock = performance.now()
+    const context = this.#contextOf(job, batch, members[0] as PendingSample, startedAt)
+    const outcomes = await (batch.manager.runGroup as NonNullable<RewardManager['runGroup']>)(
+      members.map(toRewardSample),
+      context,
+    )
+    this.#running -= rows.length
+    batch.gate?.leave()
+    const tookMs = performance.now() - clock
+    for (const [at, row] of members.entries()) {
+      const outcome = outcomes[at] as RewardOutcome
+      if (!pending.has(row.idx)) continue
+      if (!outcome.ok && outcome.reason === 'cancelled' && this.#stopping) continue
+      const waitedMs = outcome.waitedMs ?? 0
+      this.#end(job, batch, row, outcome, startedAt + waitedMs, Math.max(0, tookMs - waitedMs))
+    }
+  }
+
+  #contextOf(
+    job: JobInHand,
+    batch: ActiveBatch,
+    row: PendingSample,
+    startedAt: number,
+  ): RewardContext {
+    const { reward, deadline_at, id, run, priority } = batch.spec
+    return {
+      reward,
+      ...this.#tools,
+      signal: batch.abort.signal,
+      urgent: job.pool === INTERACTIVE_POOL,
+      run,
+      group: row.group_no == null ? undefined : `${id}:${row.group_no}`,
+      key: `${row.idx}`,
+      sampleId: `b${id}-${row.idx}`,
+      priority,
+      deadlineMs: deadline_at ? deadline_at.getTime() - startedAt : undefined,
+    }
+  }
+
   async #score(job: JobInHand, batch: ActiveBatch, row: PendingSample): Promise<void> {
-    const { signal } = batch.abort
     if (batch.gate && (!(await this.#batches.enterGate(batch)) || this.#stopping)) {
       if (!this.#stopping) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
       return
@@ -264,19 +398,8 @@ export class RewardLoopWorker {
     this.#running++
     const startedAt = this.#now()
     const clock = performance.now()
-    const { reward, deadline_at } = batch.spec
-    const outcome = await batch.manager.run(toRewardSample(row), {
-      reward,
-      ...this.#tools,
-      signal,
-      urgent: job.pool === INTERACTIVE_POOL,
-      run: batch.spec.run,
-      group: row.group_no == null ? undefined : `${batch.spec.id}:${row.group_no}`,
-      key: `${row.idx}`,
-      sampleId: `b${batch.spec.id}-${row.idx}`,
-      priority: batch.spec.priority,
-      deadlineMs: deadline_at ? deadline_at.getTime() - startedAt : undefined,
-    })
+    const context = this.#contextOf(job, batch, row, startedAt)
+    const outcome = await batch.manager.run(toRewardSample(row), context)
     this.#running--
     batch.gate?.leave()
     if (!outcome.ok && outcome.reason === 'cancelled' && this.#stopping) return
@@ -320,7 +443,9 @@ export class RewardLoopWorker {
     else this.counters.failed++
     const chars = row.response.length + (row.prompt?.length ?? 0)
     const urgent = job.pool === INTERACTIVE_POOL
-    const writer = urgent ? this.#urgentWriter : this.#writer
+    const isPost = batch.spec.reward.postProcess !== undefined
+    const writer =
+      isPost && outcome.ok ? this.#stagedWriter : urgent ? this.#urgentWriter : this.#writer
     const acceptedAtMs = job.job.data.t
     writer.add(
       {
@@ -330,6 +455,7 @@ export class RewardLoopWorker {
         settled: (written) => {
           job.uncommitted--
           if (!written) job.unwritten = true
+          if (isPost) this.#post.wake(batch.spec.id)
           if (job.done) this.#finishJob(job, batch)
         },
       },

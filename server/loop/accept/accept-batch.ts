@@ -20,6 +20,12 @@ import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../wire/trai
 import { batchNumber } from '../batch-reader.ts'
 import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 import { chunk } from './chunks.ts'
+import {
+  queueFilledGroups,
+  refuseSingles,
+  scoresWholeGroups,
+  wholeGroupJobs,
+} from './whole-groups.ts'
 
 /** Texts of a large body that were sent while it was still coming, in a transaction that is open. */
 export interface EarlyTexts {
@@ -144,6 +150,7 @@ export async function acceptBatch(
     functions: versions,
     ...(asksModels(envelope.reward) ? await registeredModels(db) : { models: [] }),
   })
+  if (implicitKey !== null) refuseSingles(reward)
   const { idempotencyKey, ...content } = envelope
   const hash = idempotencyKey ? draft.contentHash(content) : null
   if (idempotencyKey) {
@@ -202,13 +209,19 @@ export async function acceptBatch(
         { batchId, startIndex: 0, bucket, groupNo, nowMs },
         early !== undefined,
       )
-      const jobs = chunk(
-        draft.toScore(),
-        (i) => draft.groupOf[i] as number,
-        batchId,
-        nowMs,
-        asksModels(envelope.reward) ? (i) => draft.charsOf[i] as number : undefined,
-      )
+      const jobs = scoresWholeGroups(reward)
+        ? wholeGroupJobs(
+            draft.groupsToScore(envelope.open ? envelope.groupSize : 0),
+            batchId,
+            nowMs,
+          )
+        : chunk(
+            draft.toScore(),
+            (i) => draft.groupOf[i] as number,
+            batchId,
+            nowMs,
+            asksModels(envelope.reward) ? (i) => draft.charsOf[i] as number : undefined,
+          )
       await queue.insert(pool, jobs, { run: envelope.run, priority: envelope.priority, client })
       if (draft.prescored > 0) await client.query('select settle_batch($1)', [batchId])
       await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
@@ -380,14 +393,20 @@ export async function appendToBatch(
       ],
     )
     const pool = batch.implicit ? INTERACTIVE_POOL : poolOf(batch.reward)
-    const jobs = chunk(
-      draft.toScore().map((i) => i + startIndex),
-      (i) => draft.groupOf[i - startIndex] as number,
-      batchId,
-      batch.now.getTime(),
-      batch.reward.kind === 'rule' ? undefined : (i) => draft.charsOf[i - startIndex] as number,
-    )
-    await queue.insert(pool, jobs, { run: batch.run, priority: batch.priority, client })
+    if (scoresWholeGroups(batch.reward)) {
+      const { run, priority, now, group_size } = batch
+      const to = { batchId, run, priority, pool, nowMs: now.getTime() }
+      await queueFilledGroups(client, queue, to, groupNo, group_size)
+    } else {
+      const jobs = chunk(
+        draft.toScore().map((i) => i + startIndex),
+        (i) => draft.groupOf[i - startIndex] as number,
+        batchId,
+        batch.now.getTime(),
+        batch.reward.kind === 'rule' ? undefined : (i) => draft.charsOf[i - startIndex] as number,
+      )
+      await queue.insert(pool, jobs, { run: batch.run, priority: batch.priority, client })
+    }
     if (draft.prescored > 0) await client.query('select settle_batch($1)', [batchId])
     await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
     return {

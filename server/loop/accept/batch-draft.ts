@@ -229,6 +229,20 @@ export class BatchDraft {
     return rows.blocks()
   }
 
+  /** {@link toScore} by group, for groups of this size; 0: of all groups, null: of none. */
+  groupsToScore(size: number | null): number[][] {
+    const groups = new Map<number, number[]>()
+    if (size === null) return []
+    for (const index of this.toScore()) {
+      const group = this.groupOf[index] as number
+      if (size !== 0 && this.sizes[group] !== size) continue
+      const list = groups.get(group)
+      if (list) list.push(index)
+      else groups.set(group, [index])
+    }
+    return [...groups.values()]
+  }
+
   /** Local indexes that still need a score. */
   toScore(): number[] {
     const out: number[] = []

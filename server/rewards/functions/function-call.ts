@@ -44,8 +44,18 @@ export function outcomeOf({ end, waitedMs }: EndedCall): RewardOutcome {
   return { ...end, ...told }
 }
 
+/** The outcomes of a group's members: a failed call is the failure of them all. */
+export function groupOutcomesOf(ended: EndedCall, members: number): RewardOutcome[] {
+  const { end, waitedMs } = ended
+  if (end.ok && 'results' in end) {
+    return end.results.map((one) => ({ ...one, attempts: null, waitedMs }))
+  }
+  const failed = outcomeOf(ended)
+  return Array.from({ length: members }, () => failed)
+}
+
 /** The same of a further method. */
 export function methodOutcomeOf({ end }: EndedCall): MethodOutcome {
   if (!end.ok) return end
-  return { ok: true, value: 'value' in end ? end.value : end.score }
+  return { ok: true, value: 'value' in end ? end.value : 'score' in end ? end.score : end.results }
 }

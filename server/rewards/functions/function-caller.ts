@@ -45,6 +45,12 @@ export interface FunctionCaller {
     kwargs: Record<string, unknown>,
     options: FunctionCallOptions,
   ): Promise<RewardOutcome>
+  /** All members of a group in one call with lists; an outcome each, in their order. */
+  scoreGroup(
+    ref: FunctionRef,
+    samples: readonly RewardSample[],
+    options: FunctionCallOptions,
+  ): Promise<RewardOutcome[]>
   /** One sample by a manager class of the user's own (`runSingle`). */
   runSingle(
     ref: FunctionRef,

@@ -2,7 +2,13 @@ import type { Logger } from '../../log.ts'
 import type { RewardRouter, RouteRequest } from '../../router/router-types.ts'
 import type { FunctionRef, ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
-import { type EndedCall, type FunctionCall, methodOutcomeOf, outcomeOf } from './function-call.ts'
+import {
+  type EndedCall,
+  type FunctionCall,
+  groupOutcomesOf,
+  methodOutcomeOf,
+  outcomeOf,
+} from './function-call.ts'
 import type {
   FunctionCaller,
   FunctionCallOptions,
@@ -71,6 +77,16 @@ export class FunctionPool implements FunctionCaller {
     // Those of the configuration win, as upstream's do.
     const work: CallWork = { op: 'score', sample, kwargs: { ...kwargs, ...ref.kwargs } }
     return outcomeOf(await this.#call(await this.#target(ref, 'function'), work, options, null))
+  }
+
+  async scoreGroup(
+    ref: FunctionRef,
+    samples: readonly RewardSample[],
+    options: FunctionCallOptions,
+  ): Promise<RewardOutcome[]> {
+    const work: CallWork = { op: 'group', samples: [...samples], kwargs: ref.kwargs }
+    const end = await this.#call(await this.#target(ref, 'function'), work, options, null)
+    return groupOutcomesOf(end, samples.length)
   }
 
   async runSingle(

@@ -46,6 +46,32 @@ export function inputOf(sample: RewardSample, kwargs: Record<string, unknown>): 
   }
 }
 
+/** The members of a group as lists, under both their names (upstream's plural kwargs), the kwargs beside them. */
+export function groupInputOf(
+  samples: readonly RewardSample[],
+  kwargs: Record<string, unknown>,
+): Record<string, unknown> {
+  const dataSources = samples.map((sample) => sample.dataSource)
+  const solutionStrs = samples.map((sample) => sample.solutionStr)
+  const groundTruths = samples.map((sample) => sample.groundTruth)
+  const extraInfos = samples.map((sample) => sample.extraInfo)
+  const responseLengths = samples.map((sample) => sample.responseLength ?? null)
+  return {
+    ...kwargs,
+    dataSources,
+    data_sources: dataSources,
+    solutionStrs,
+    solution_strs: solutionStrs,
+    groundTruths,
+    ground_truths: groundTruths,
+    extraInfos,
+    extra_infos: extraInfos,
+    prompts: samples.map((sample) => sample.prompt),
+    responseLengths,
+    response_lengths: responseLengths,
+  }
+}
+
 /** The sample that an input was made from: what a manager hands on may have been changed by it. */
 export function sampleOf(input: FunctionInput): RewardSample {
   const { dataSource, prompt, solutionStr, groundTruth, extraInfo, responseLength } = input

@@ -8,7 +8,8 @@ import type { scoreByRule } from '../scoring/by-rule.ts'
 import { endGroup } from './end-group.ts'
 import { findTarget, MANAGER_METHODS, methodOf, methodsOf, SCORE_METHODS } from './find-target.ts'
 import type { FunctionContext, FunctionInput } from './function-context.ts'
-import { contextOf, inputOf, RouterCallError, sampleOf } from './host-call.ts'
+import { postProcesses } from './group-calls.ts'
+import { contextOf, groupInputOf, inputOf, RouterCallError, sampleOf } from './host-call.ts'
 import {
   type CallEnd,
   type FromHost,
@@ -19,7 +20,7 @@ import {
   SHARED,
   type ToHost,
 } from './protocol.ts'
-import { readResult } from './read-result.ts'
+import { readGroupResults, readResult } from './read-result.ts'
 
 /**
  * The child process that runs user code. It calls whatever it is told to at once: what returns a promise waits side by
@@ -30,7 +31,7 @@ import { readResult } from './read-result.ts'
 interface Loaded {
   dir: string
   score: (input: FunctionInput, context: FunctionContext) => unknown
-  /** The constructed object, or the function; for its further methods. */
+  /** The constructed object, for its further methods; of a function, what else its module exports. */
   self: object
 }
 
@@ -162,7 +163,8 @@ async function inspect(target: FunctionTarget): Promise<void> {
         const message = `it has none of the methods ${methods.join(', ')}`
         return { ok: false as const, message, exports: [] }
       }
-      return { ok: true as const, form, methods: form === 'function' ? [] : methodsOf(self) }
+      const among = form === 'function' ? beside(module) : self
+      return { ok: true as const, form, methods: methodsOf(among) }
     },
     (error: unknown) => ({
       ok: false as const,
@@ -173,15 +175,25 @@ async function inspect(target: FunctionTarget): Promise<void> {
   tell({ type: 'inspected', result })
 }
 
+/** What a function's module exports beside it for whole groups, as its object would have it as methods. */
+function beside(module: Record<string, unknown>): object {
+  const inner = typeof module.default === 'object' ? module.default : null
+  const all = Object.entries({ ...inner, ...module })
+  return Object.fromEntries(
+    all.filter(([name, value]) => postProcesses([name]) && typeof value === 'function'),
+  )
+}
+
 async function load(target: FunctionTarget): Promise<Loaded> {
   const isManager = target.role === 'manager'
   const methods = isManager ? MANAGER_METHODS : SCORE_METHODS
-  const found = findTarget(await importModule(target), target.name, methods)
+  const module = await importModule(target)
+  const found = findTarget(module, target.name, methods)
   if ('message' in found) throw new Error(found.message)
   const { form, value } = found
   const { dir } = target
   if (form === 'function' && !isManager) {
-    return { dir, score: value as Loaded['score'], self: value as object }
+    return { dir, score: value as Loaded['score'], self: beside(module) }
   }
   const options = isManager
     ? { kwargs: target.kwargs, computeScore: await wrappedBy(target) }
@@ -252,7 +264,9 @@ async function call(message: Extract<ToHost, { type: 'call' }>): Promise<void> {
       value = await value
     }
     if (work.op === 'method') end(id, { sync, busyMs, end: { ok: true, value } })
-    else if (work.op === 'rule') end(id, { sync, busyMs, end: value as CallEnd['end'] })
+    else if (work.op === 'group') {
+      end(id, { sync, busyMs, end: readGroupResults(value, work.samples.length) })
+    } else if (work.op === 'rule') end(id, { sync, busyMs, end: value as CallEnd['end'] })
     else end(id, { sync, busyMs, end: readResult(value) })
   } catch (error) {
     const reason = error instanceof RouterCallError ? error.reason : 'function_error'
@@ -279,6 +293,9 @@ function run(
       tell({ type: 'log', call: id, level, message: String(message), fields: plain(fields) }),
   })
   if (work.op === 'score') return loaded.score(inputOf(work.sample, work.kwargs), context)
+  if (work.op === 'group') {
+    return loaded.score(groupInputOf(work.samples, work.kwargs) as FunctionInput, context)
+  }
   const method = methodOf(loaded.self, work.names)
   if (method === null) throw new Error(`it has none of the methods ${work.names.join(', ')}`)
   return (loaded.self as Record<string, (...args: unknown[]) => unknown>)[method]?.(

@@ -2,6 +2,7 @@ import type { ChatReply, ChatRequest, ScoreInput } from '../../router/router-typ
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { SampleFailureReason } from '../../wire/sample-reason.ts'
 import type { RewardSample } from '../managers/manager.ts'
+import type { ReadResult } from './read-result.ts'
 
 /**
  * What a worker and a child process that runs user code say to each other. Over the channel of `fork`: calls, results,
@@ -36,6 +37,8 @@ export interface CallOfSample {
 /** What is to be done in one call. */
 export type CallWork =
   | ({ op: 'score' } & CallOfSample)
+  /** All members of a group, in one call with lists. */
+  | { op: 'group'; samples: RewardSample[]; kwargs: Record<string, unknown> }
   /** A built-in rule, in a process that can be killed. */
   | { op: 'rule'; sample: RewardSample; reward: ResolvedReward }
   /** One of the object's further methods, by the first name that it has. */
@@ -90,6 +93,7 @@ export interface CallEnd {
   end:
     | { ok: true; score: number; extra: Record<string, unknown> | null; rawScore?: number }
     | { ok: true; value: unknown }
+    | { ok: true; results: ReadResult[] }
     | { ok: false; reason: SampleFailureReason; detail: string }
 }
 

@@ -49,6 +49,22 @@ export function readResult(value: unknown): ReadResult {
   return withExtra(Number(given.score), given)
 }
 
+/** Reads what a function returned for a whole group: a list of one result a member, in their order. */
+export function readGroupResults(
+  value: unknown,
+  members: number,
+): { ok: true; results: ReadResult[] } | Extract<ReadResult, { ok: false }> {
+  if (!Array.isArray(value)) {
+    return failedGroup(`it returned ${describe(value)} for a group, which is no list of results`)
+  }
+  if (value.length === members) return { ok: true, results: value.map(readResult) }
+  return failedGroup(`it returned ${value.length} results for a group of ${members}`)
+}
+
+function failedGroup(detail: string): Extract<ReadResult, { ok: false }> {
+  return { ok: false, reason: 'function_error', detail }
+}
+
 function isScore(value: unknown): value is number | boolean {
   return typeof value === 'number' || typeof value === 'boolean'
 }

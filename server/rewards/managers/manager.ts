@@ -69,4 +69,6 @@ export interface RewardManager {
   readonly name: string
   runRule(sample: RewardSample, reward: ResolvedReward): RewardOutcome
   run(sample: RewardSample, context: RewardContext): Promise<RewardOutcome>
+  /** Of a manager that scores whole groups: all members in one call, an outcome each, in their order. */
+  runGroup?(samples: RewardSample[], context: RewardContext): Promise<RewardOutcome[]>
 }

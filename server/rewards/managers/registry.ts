@@ -1,4 +1,5 @@
 import { RATE_LIMITED_ALIASES } from '../limits/limit-settings.ts'
+import { batchManager } from './batch.ts'
 import { dapoManager } from './dapo.ts'
 import { gdpoManager } from './gdpo.ts'
 import type { RewardManager } from './manager.ts'
@@ -8,9 +9,15 @@ import { rateLimitedManager } from './rate-limited.ts'
 import { remoteManager } from './remote.ts'
 
 const managers = new Map<string, RewardManager>(
-  [naiveManager, dapoManager, gdpoManager, rateLimitedManager, remoteManager, moduleManager].map(
-    (manager) => [manager.name, manager],
-  ),
+  [
+    naiveManager,
+    dapoManager,
+    batchManager,
+    gdpoManager,
+    rateLimitedManager,
+    remoteManager,
+    moduleManager,
+  ].map((manager) => [manager.name, manager]),
 )
 
 /** Other names for a manager, as upstream accepts them. */

@@ -12,7 +12,9 @@ export function scoreByFunction(
 }
 
 /** How a call of user code is bounded, from what the sample's manager has. */
-export function callOptions(context: RewardContext): FunctionCallOptions {
+export function callOptions(
+  context: Omit<RewardContext, 'router' | 'functions' | 'limits'>,
+): FunctionCallOptions {
   const { reward, signal, run, key, sampleId, urgent, priority, group, deadlineMs } = context
   const { timeoutMs, maxAttempts, processes } = reward
   return {

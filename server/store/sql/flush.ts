@@ -70,10 +70,25 @@ export function flushStatement(workerId: number, samples: FlushedSample[]): Stat
 }
 
 /**
+ * As {@link flushStatement}, for scored samples whose group is to be post-processed: they stay pending with their score
+ * beside them.
+ */
+export function stageStatement(workerId: number, samples: FlushedSample[]): Statement {
+  return {
+    ...flushStatement(workerId, samples),
+    name: 'stage-results',
+    text: 'select stage_results($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14) as n',
+  }
+}
+
+/**
  * The statement that writes the samples' attempts, null where there are none to write; to be run before the flush of the
  * same transaction. Only for samples still pending: repeating it after a lost connection writes no attempt twice.
  */
-export function attemptsStatement(workerId: number, samples: FlushedSample[]): Statement | null {
+export function attemptsStatement(
+  workerId: number,
+  samples: readonly Pick<FlushedSample, 'batchId' | 'index' | 'attemptLog'>[],
+): Statement | null {
   const rows = samples.flatMap((s) => (s.attemptLog ?? []).map((a) => ({ s, a })))
   if (rows.length === 0) return null
   return {

@@ -59,7 +59,7 @@ export async function pendingSamples(
         response_length: number | null
       }>(
         'pending-samples',
-        `select idx, data_source, group_no, response_length from sample where batch_id = $1 and idx between $2 and $3 and status < 2
+        `select idx, data_source, group_no, response_length from sample where batch_id = $1 and idx between $2 and $3 and status = 0
          order by batch_id, idx`,
         [batch.id, from, to],
       ),
@@ -77,4 +77,60 @@ export async function pendingSamples(
     }
   }
   return out
+}
+
+/** A group whole, for what scores its members together. */
+export interface WholeGroup {
+  no: number
+  /** In order of their index, also those that have ended. */
+  members: PendingSample[]
+  /** Indexes of those that have not. */
+  pending: Set<number>
+}
+
+/**
+ * The groups that have pending samples in these ranges, each with all its members: who comes after a lost worker calls
+ * with the whole group again, whatever of it was written.
+ */
+export async function wholeGroups(
+  db: Database,
+  batch: BatchSpec,
+  ranges: readonly number[],
+): Promise<WholeGroup[]> {
+  const asked = await pendingSamples(db, batch, ranges)
+  const nos = [...new Set(asked.map((sample) => sample.group_no as number))]
+  if (nos.length === 0) return []
+  const members = await db.rows<{
+    idx: number
+    data_source: string
+    group_no: number
+    response_length: number | null
+  }>(
+    'members-of-whole-groups',
+    `select idx, data_source, group_no, response_length from sample where batch_id = $1 and group_no = any($2::int[])
+     order by batch_id, idx`,
+    [batch.id, nos],
+  )
+  const texts = new Map<number, TextRow>(asked.map((sample) => [sample.idx, sample]))
+  const others = members.flatMap(({ idx }) => (texts.has(idx) ? [] : [idx]))
+  if (others.length > 0) {
+    const rows = await db.rows<TextRow>(
+      'texts-by-index',
+      `select idx, prompt, response, ground_truth, extra_info, encoding from sample_text
+       where bucket = $3 and batch_id = $1 and idx = any($2::int[])`,
+      [batch.id, others, batch.bucket],
+    )
+    for (const row of rows) texts.set(row.idx, row)
+  }
+  const pending = new Set(asked.map((sample) => sample.idx))
+  const groups = new Map<number, WholeGroup>(
+    nos.map((no) => [no, { no, members: [], pending: new Set() }]),
+  )
+  for (const { idx, ...rest } of members) {
+    const group = groups.get(rest.group_no) as WholeGroup
+    const text = texts.get(idx)
+    if (text) group.members.push({ ...text, ...rest })
+    if (pending.has(idx)) group.pending.add(idx)
+  }
+  return [...groups.values()]
 }

@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createLogger } from '../log.ts'
+import { Database } from './database.ts'
+import { FUNCTIONS_POOL, JobQueue } from './job-queue.ts'
+import { testDatabaseForFile } from './postgres/test-database.ts'
+import { type FlushedSample, flushStatement, stageStatement } from './sql/flush.ts'
+import { finishStaged, queuePostProcessing, stagedSamples } from './sql/post-process.ts'
+
+/** Scores of groups that are post-processed: pending until their whole group was, then all at once. */
+
+const database = testDatabaseForFile()
+let db: Database
+let queue: JobQueue
+
+beforeAll(async () => {
+  const log = createLogger('error', 'test')
+  db = new Database(database.url, log, { max: 8, name: 'test' })
+  queue = new JobQueue(db, log, { supervise: true })
+  await queue.start()
+})
+afterAll(async () => {
+  await queue.stop()
+  await db.close()
+})
+
+/** A batch whose sample `i` is in group `i % groups`. */
+async function makeBatch(options: {
+  samples: number
+  groups: number
+  groupSize?: number
+  closed?: boolean
+  reward?: object
+}): Promise<number> {
+  const { samples, groups, closed = true } = options
+  await db.adhoc("insert into run (id, name) values (1, 'r') on conflict do nothing")
+  const [row] = await db.adhoc<{ id: number }>(
+    `insert into batch (run_id, step, split, status, closed, group_size, reward, reward_name, samples, groups, text_bucket)
+     values (1, 1, 'train', $1, $2, $3, $4, 'test', $5, $6, current_date) returning id`,
+    [
+      closed ? 'running' : 'open',
+      closed,
+      options.groupSize ?? null,
+      JSON.stringify({ postProcess: true, ...options.reward }),
+      samples,
+      groups,
+    ],
+  )
+  const id = row!.id
+  await db.adhoc(
+    `insert into sample_group (batch_id, no, uid, received)
+     select $1, g, 'q' || g, (select count(*) from generate_series(0, $2::int - 1) i where i % $3 = g)
+     from generate_series(0, $3::int - 1) g`,
+    [id, samples, groups],
+  )
+  await db.adhoc(
+    `insert into sample (batch_id, idx, group_no, data_source)
+     select $1, i, i % $3, 'test' from generate_series(0, $2::int - 1) i`,
+    [id, samples, groups],
+  )
+  return id
+}
+
+const ended = (batchId: number, index: number, failed = false): FlushedSample => ({
+  batchId,
+  index,
+  score: failed ? null : index,
+  rawScore: failed ? null : index,
+  reason: failed ? 'timeout' : null,
+  substituted: false,
+  extra: failed ? null : { acc: index },
+  attempts: 2,
+  queueMs: 1,
+  scoreMs: 2,
+  serverId: null,
+  serverName: null,
+  dispatchedAtMs: Date.now(),
+  attemptLog: null,
+})
+
+async function stage(batchId: number, indexes: number[]): Promise<number> {
+  const samples = indexes.map((i) => ended(batchId, i))
+  return (await db.pool.query(stageStatement(1, samples))).rows[0].n
+}
+async function fail(batchId: number, indexes: number[]): Promise<number> {
+  const samples = indexes.map((i) => ended(batchId, i, true))
+  return (await db.pool.query(flushStatement(1, samples))).rows[0].n
+}
+const batchRow = async (id: number) =>
+  (
+    await db.adhoc<{ status: string; scored: number; failed: number; groups_completed: number }>(
+      'select status, scored, failed, groups_completed, retries from batch where id = $1',
+      [id],
+    )
+  )[0]
+const samplesOf = (id: number) =>
+  db.adhoc<{ status: number; score: number | null; raw_score: number | null; reason: string }>(
+    'select status, score, raw_score, reason, substituted from sample where batch_id = $1 order by idx',
+    [id],
+  )
+async function jobs(batchId: number): Promise<number[][]> {
+  const rows = await db.adhoc<{ data: { g: number[] } }>(
+    "select data from pgboss.job where name = $1 and (data ->> 'b')::int = $2 order by id",
+    [FUNCTIONS_POOL, batchId],
+  )
+  return rows.map((row) => row.data.g)
+}
+const finish = async (id: number, group: number, change: (score: number) => number) => {
+  const staged = await stagedSamples(db, id, [group])
+  await finishStaged(
+    db,
+    1,
+    id,
+    staged.map((s) => s.idx),
+    { ok: true, scores: staged.map((s) => change(s.staged_score)) },
+    Date.now(),
+  )
+}
+
+describe('a staged sample', () => {
+  it('is pending to everybody, and staged once', async () => {
+    const id = await makeBatch({ samples: 2, groups: 1 })
+    expect(await stage(id, [0, 1])).toBe(2)
+    expect(await stage(id, [0, 1])).toBe(0)
+    expect(await samplesOf(id)).toMatchObject([
+      { status: 1, score: null, raw_score: 0 },
+      { status: 1, score: null, raw_score: 1 },
+    ])
+    expect(await batchRow(id)).toMatchObject({ status: 'running', scored: 0, groups_completed: 0 })
+  })
+
+  it('ends with the batch that is cancelled', async () => {
+    const id = await makeBatch({ samples: 4, groups: 2 })
+    await stage(id, [0, 1, 2])
+    await queuePostProcessing(db, queue, id)
+    await db.adhoc("update batch set status = 'cancelled' where id = $1", [id])
+    await db.adhoc("select end_pending($1, 'cancelled')", [id])
+    expect(await batchRow(id)).toMatchObject({ scored: 0, failed: 4, groups_completed: 2 })
+    // Its job comes too late, and changes nothing.
+    expect((await stagedSamples(db, id, [0])).length).toBe(0)
+    await finishStaged(db, 1, id, [0, 2], { ok: true, scores: [5, 5] }, Date.now())
+    expect((await samplesOf(id)).map((s) => s.score)).toEqual([null, null, null, null])
+    expect(await batchRow(id)).toMatchObject({ scored: 0, failed: 4, groups_completed: 2 })
+  })
+})
+
+describe('a group to post-process', () => {
+  it('is queued once, when its last sample is scored or failed, and by one of many who look', async () => {
+    const id = await makeBatch({ samples: 60, groups: 20 })
+    await stage(id, [0, 20, 1, 21])
+    expect(await queuePostProcessing(db, queue, id)).toBe(0)
+    await stage(id, [40])
+    await fail(id, [41])
+    const counts = await Promise.all(
+      Array.from({ length: 6 }, () => queuePostProcessing(db, queue, id)),
+    )
+    expect(counts.sort()).toEqual([0, 0, 0, 0, 0, 2])
+    expect(await jobs(id)).toEqual([[0, 1]])
+    await stage(
+      id,
+      Array.from({ length: 60 }, (_, i) => i),
+    )
+    await queuePostProcessing(db, queue, id)
+    expect((await jobs(id)).map((g) => g.length).sort()).toEqual([16, 2, 2])
+  })
+
+  it('of an open batch is ready when it is full, and another when the batch is closed', async () => {
+    const id = await makeBatch({ samples: 5, groups: 2, groupSize: 3, closed: false })
+    await stage(id, [0, 2, 4, 1, 3])
+    expect(await queuePostProcessing(db, queue, id)).toBe(1)
+    expect(await jobs(id)).toEqual([[0]])
+    await db.adhoc("update batch set closed = true, status = 'running' where id = $1", [id])
+    expect(await queuePostProcessing(db, queue, id)).toBe(1)
+  })
+
+  it('completes with its scores in one go; numbers are dense, repetition changes nothing', async () => {
+    const id = await makeBatch({ samples: 6, groups: 2 })
+    await stage(id, [0, 1, 2, 3, 4, 5])
+    await finish(id, 1, (score) => score * 10)
+    expect(await batchRow(id)).toMatchObject({ status: 'running', scored: 3, groups_completed: 1 })
+    await finish(id, 1, () => 99)
+    await finish(id, 0, (score) => -score)
+    expect((await samplesOf(id)).map((s) => s.score)).toEqual([0, 10, -2, 30, -4, 50])
+    expect((await samplesOf(id)).map((s) => s.raw_score)).toEqual([0, 1, 2, 3, 4, 5])
+    expect(await batchRow(id)).toMatchObject({
+      status: 'completed',
+      scored: 6,
+      failed: 0,
+      groups_completed: 2,
+      retries: 6,
+    })
+  })
+
+  it('that could not be post-processed fails with its reason, told in its attempts; the policy applies', async () => {
+    const id = await makeBatch({
+      samples: 2,
+      groups: 1,
+      reward: { onFailure: { policy: 'constant', value: -1 } },
+    })
+    await stage(id, [0, 1])
+    const outcome = { ok: false, reason: 'function_error', detail: 'it threw' } as const
+    await finishStaged(db, 1, id, [0, 1], outcome, Date.now())
+    await finishStaged(db, 1, id, [0, 1], outcome, Date.now())
+    expect(await samplesOf(id)).toMatchObject(
+      [0, 1].map((i) => ({
+        status: 3,
+        score: -1,
+        raw_score: i,
+        reason: 'function_error',
+        substituted: true,
+      })),
+    )
+    expect(await batchRow(id)).toMatchObject({ status: 'completed', failed: 2 })
+    const attempts = await db.adhoc('select idx, reason, detail from attempt where batch_id = $1', [
+      id,
+    ])
+    expect(attempts).toEqual([
+      { idx: 0, reason: 'function_error', detail: 'it threw' },
+      { idx: 1, reason: 'function_error', detail: 'it threw' },
+    ])
+  })
+})

@@ -1,0 +1,137 @@
+import type { Logger } from '../log.ts'
+import { postProcessGroup } from '../rewards/functions/group-calls.ts'
+import type { RewardTools } from '../rewards/managers/manager.ts'
+import { callOptions } from '../rewards/scoring/by-function.ts'
+import type { Database } from '../store/database.ts'
+import type { JobQueue } from '../store/job-queue.ts'
+import {
+  finishStaged,
+  queuePostProcessing,
+  type StagedSample,
+  stagedSamples,
+} from '../store/sql/post-process.ts'
+import type { PostProcessed } from '../wire/post-processed.ts'
+import type { ActiveBatch } from './active-batches.ts'
+
+/** Groups that became ready within this time are looked for together. */
+const WAKE_MS = 30
+/** Looking takes at most one part in so many of a worker's time: it walks the batch's samples. */
+const PAUSE = 10
+
+/**
+ * Post-processing of groups: looks for those that are ready when samples of their batch have ended, and processes those
+ * whose job this worker holds.
+ *
+ *   scored, staged ──whole group ended──▶ queued ──processed──▶ scored, group complete
+ *                                          │ the worker died: the job is delivered again
+ *                                          │ the batch ended: its samples with it
+ */
+export class PostProcessing {
+  readonly #db: Database
+  readonly #queue: JobQueue
+  readonly #tools: RewardTools
+  readonly #workerId: number
+  readonly #log: Logger
+  /** Batches to be looked at, or being so. */
+  readonly #awake = new Map<number, { again: boolean }>()
+
+  constructor(options: {
+    db: Database
+    queue: JobQueue
+    tools: RewardTools
+    workerId: number
+    log: Logger
+  }) {
+    this.#db = options.db
+    this.#queue = options.queue
+    this.#tools = options.tools
+    this.#workerId = options.workerId
+    this.#log = options.log
+  }
+
+  /** Samples of a batch have ended: groups may be ready. Should this fail, the server's sweep looks for them too. */
+  wake(batchId: number): void {
+    const looking = this.#awake.get(batchId)
+    if (looking) {
+      looking.again = true
+      return
+    }
+    this.#awake.set(batchId, { again: false })
+    setTimeout(() => void this.#look(batchId), WAKE_MS).unref()
+  }
+
+  async #look(batchId: number): Promise<void> {
+    const looking = this.#awake.get(batchId) as { again: boolean }
+    looking.again = false
+    const begun = performance.now()
+    await queuePostProcessing(this.#db, this.#queue, batchId).catch((error: Error) =>
+      this.#log.debug({ err: error.message }, 'groups to post-process were not looked for'),
+    )
+    const pauseMs = Math.max(WAKE_MS, PAUSE * (performance.now() - begun))
+    setTimeout(() => {
+      if (looking.again) void this.#look(batchId)
+      else this.#awake.delete(batchId)
+    }, pauseMs).unref()
+  }
+
+  /** What is staged of groups, by number; a group that has been finished is not among them. */
+  async staged(batchId: number, groups: readonly number[]): Promise<Map<number, StagedSample[]>> {
+    const rows = await stagedSamples(this.#db, batchId, groups)
+    return Map.groupBy(rows, (row) => row.group_no)
+  }
+
+  /** Calls the function for a group. `nowMs` is the database's clock. */
+  async process(
+    batch: ActiveBatch,
+    members: readonly StagedSample[],
+    nowMs: number,
+  ): Promise<PostProcessed> {
+    const { spec } = batch
+    const { reward } = spec
+    const [first] = members as [StagedSample]
+    if (reward.postProcess === undefined) {
+      return { ok: false, reason: 'function_error', detail: 'its function is not known' }
+    }
+    const options = callOptions({
+      reward,
+      signal: batch.abort.signal,
+      run: spec.run,
+      group: `${spec.id}:${first.group_no}`,
+      key: `${first.idx}`,
+      sampleId: `b${spec.id}-${first.idx}`,
+      priority: spec.priority,
+      deadlineMs: spec.deadline_at ? spec.deadline_at.getTime() - nowMs : undefined,
+      urgent: false,
+    })
+    const group = {
+      uid: first.uid,
+      members: members.map((m) => ({
+        index: m.idx,
+        dataSource: m.data_source,
+        score: m.staged_score,
+        rewardExtraInfo: m.reward_extra ?? {},
+      })),
+    }
+    return postProcessGroup(this.#tools.functions, reward.postProcess, group, options)
+  }
+
+  /** Ends the group's samples. False: the database refused. */
+  async finish(
+    batchId: number,
+    members: readonly StagedSample[],
+    outcome: PostProcessed,
+    startedAtMs: number,
+  ): Promise<boolean> {
+    const indexes = members.map((member) => member.idx)
+    try {
+      await finishStaged(this.#db, this.#workerId, batchId, indexes, outcome, startedAtMs)
+      return true
+    } catch (error) {
+      this.#log.error(
+        { err: (error as Error).message, batch: `b${batchId}` },
+        'a post-processed group could not be written',
+      )
+      return false
+    }
+  }
+}
