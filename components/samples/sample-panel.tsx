@@ -1,7 +1,7 @@
 'use client'
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { ChevronDown, ChevronUp, Link2, X } from 'lucide-react'
+import { ChevronDown, ChevronUp, FlaskConical, Link2, X } from 'lucide-react'
 import { type ReactNode, useEffect } from 'react'
 import { GROUP_SIGNAL_TEXT } from '../../server/wire/group-signal.ts'
 import type { SampleDetailDto as SampleDetail } from '../../server/wire/pages.ts'
@@ -10,6 +10,7 @@ import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'
+import { tryHref } from '../rewards/rewards-url.ts'
 import { ServerName } from '../servers/server-cells.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { IconButton } from '../ui/button.tsx'
@@ -81,6 +82,14 @@ export function SamplePanel({
           >
             <Link2 size={15} aria-hidden />
           </IconButton>
+          <PageLink
+            href={tryHref({}, id)}
+            aria-label="Try it with another reward"
+            title="Try it with another reward"
+            className="quick inline-flex size-7 shrink-0 items-center justify-center rounded-md text-ink-2 transition-colors hover:bg-hover hover:text-ink"
+          >
+            <FlaskConical size={15} aria-hidden />
+          </PageLink>
           <IconButton label="Previous sample (K)" onClick={() => onWalk(-1)}>
             <ChevronUp size={16} aria-hidden />
           </IconButton>

@@ -325,7 +325,10 @@ describe('rewards.try', () => {
       expect(told.reason).toBe(reason)
       expect(told.message?.replace('rewards.try', 'batches.submit')).toBe(message)
     }
-    const long = { ...gsm8k, response: 'x'.repeat(1_000_001) }
+    // Batches may have it; here it would hold up the server.
+    const slow = { function: { name: 'math_verify', kwargs: { deadline_ms: 1_000 } } }
+    expect(await refusalOf(tried(gsm8k, slow))).toMatchObject({ reason: 'unsupported_setting' })
+    const long = { ...gsm8k, response: 'x'.repeat(500_001) }
     expect(await refusalOf(tried(long))).toMatchObject({ reason: 'invalid_input' })
   })
 

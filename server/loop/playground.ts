@@ -4,11 +4,13 @@ import type { RewardSample, RewardTools } from '../rewards/managers/manager.ts'
 import { resolveReward } from '../rewards/resolve.ts'
 import { trySample } from '../rewards/trace/try-sample.ts'
 import type { RouterServer } from '../router/router-types.ts'
-import { modelsOf } from '../wire/resolved-reward.ts'
+import { modelsOf, type ResolvedReward } from '../wire/resolved-reward.ts'
 import type { TriedDto, TryInput } from '../wire/rewards.ts'
 
 /** Samples tried at once; each is a click of somebody. */
 const AT_ONCE = 8
+/** Of a comparison of math_verify, as by default. */
+const LONGEST_RULE_MS = 100
 /** For the router to end its calls by itself. */
 const GRACE_MS = 250
 
@@ -67,6 +69,7 @@ export class Playground {
       models: registered('discriminative'),
       judges: registered('generative'),
     })
+    refuseLongRules(resolved.reward)
     for (const model of modelsOf(resolved.reward)) {
       const of = servers.filter((server) => server.model === model)
       if (of.length > 0 && of.every(({ state }) => state === 'sleeping')) this.#onAsleep(model)
@@ -75,6 +78,22 @@ export class Playground {
       trySample(toRewardSample(sample), resolved, this.#tools, { signal: until, deadlineMs }),
     )
   }
+}
+
+/** Throws `unsupported_setting` for a rule that may take longer than the server's loop, which trainers wait for, can be held. */
+function refuseLongRules(reward: ResolvedReward): void {
+  const { deadline_ms: deadlineMs } = reward.kwargs
+  if (typeof deadlineMs === 'number' && deadlineMs > LONGEST_RULE_MS) {
+    throw new RewardOpsError(
+      'unsupported_setting',
+      `reward.kwargs.deadline_ms: ${deadlineMs} is more than the ${LONGEST_RULE_MS} that a rule may take while it is tried.`,
+      {
+        hint: 'Rules are tried in the server’s own process; batches are scored in workers, and take more.',
+      },
+    )
+  }
+  for (const part of reward.parts ?? []) refuseLongRules(part.reward)
+  if (reward.wraps !== undefined) refuseLongRules(reward.wraps)
 }
 
 /**

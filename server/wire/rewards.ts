@@ -6,7 +6,7 @@ import { Prompt, RewardSpec } from './trainer.ts'
 /** What the Rewards page asks and is told: what is registered, one sample tried, a configuration imported. */
 
 /** Characters of a sample that is tried, prompt and response together; a rule is linear in them. */
-const LONGEST_TRIED = 1_000_000
+const LONGEST_TRIED = 500_000
 /** Characters of a configuration; upstream's composed one has about 40,000. */
 const LONGEST_CONFIG = 400_000
 

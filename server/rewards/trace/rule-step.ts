@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { TriedRule } from '../../wire/rewards.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
@@ -16,11 +17,11 @@ import { scorerEnd } from './told.ts'
 const LONGEST_FORM = 4_000
 
 /** What a rule did with a sample: worked out again where it is pure, else read off what it gave. */
-export function ruleStep(
+export async function ruleStep(
   sample: RewardSample,
   reward: ResolvedReward,
   outcome: RewardOutcome,
-): TriedRule {
+): Promise<TriedRule> {
   const { rule: named } = reward
   const rule = named === undefined ? ruleForDataSource(sample.dataSource) : ruleByName(named)
   if (rule !== undefined) return pureStep(rule, sample, reward)
@@ -44,11 +45,19 @@ export function ruleStep(
   }
 }
 
-function pureStep(rule: Rule, sample: RewardSample, reward: ResolvedReward): TriedRule {
+async function pureStep(
+  rule: Rule,
+  sample: RewardSample,
+  reward: ResolvedReward,
+): Promise<TriedRule> {
   const { kwargs } = reward
   const input = { ...sample, kwargs }
+  // Each in a turn of its own: made to be slow, a sample takes a rule 100 ms, and trainers wait for the same loop.
+  await nextTurn()
   const scored = scoreByRule(sample, reward)
+  await nextTurn()
   const told = scored.ok ? attempt(() => rule.score(input)) : null
+  await nextTurn()
   const explained = attempt(() => rule.explain(input))
   return {
     kind: 'rule',

@@ -35,7 +35,7 @@ export async function stepsOf(
   switch (reward.kind) {
     case 'rule':
     case 'service':
-      return [ruleStep(sample, reward, tried.outcome)]
+      return [await ruleStep(sample, reward, tried.outcome)]
     case 'model':
       if (reward.judge !== undefined) {
         const template = reward.judge as unknown as JudgeTemplate
