@@ -59,8 +59,9 @@ export interface FunctionCaller {
     options: FunctionCallOptions,
   ): Promise<RewardOutcome>
   /**
-   * Another method of the function's object, by the first of these names that it has: with these arguments, and the
-   * call's context after them. `sampleId` may name whatever it is for.
+   * Another method of the function's object, by the first of these names that it has; without names what scores, called
+   * with something else than a sample (a whole group). It gets these arguments, and the call's context after them; what
+   * it returns is handed over as it is. `sampleId` may name whatever it is for.
    */
   method(
     ref: FunctionRef,

@@ -2,6 +2,8 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 import type { FunctionCall } from './function-call.ts'
+import { HeldUp } from './held-up.ts'
+import type { DispatchedCall, Incident } from './incident.ts'
 import {
   type CallEnd,
   type FromHost,
@@ -12,31 +14,6 @@ import {
 } from './protocol.ts'
 import { readLines } from './read-lines.ts'
 import { endHost, type HostSettings, startHost } from './start-host.ts'
-
-/** A call in a process. */
-export interface DispatchedCall {
-  id: number
-  call: FunctionCall
-  /** On the clock of `performance.now()`; null: it waits inside. */
-  startedAtMs: number | null
-  /** How long others had held the process up when it began. */
-  heldUpAtStartMs: number
-}
-
-/** Why a process was ended, or ended itself, with calls in it. */
-export interface Incident {
-  reason: 'timeout' | 'function_error'
-  /** For the culprit's failure and the log. */
-  detail: string
-  /** The culprit, as far as one is named. */
-  culprit: DispatchedCall | null
-  /** Whether it is: otherwise it runs alone to be sure. */
-  certain: boolean
-  /** Those that had begun, without a certain culprit. */
-  started: DispatchedCall[]
-  /** Those that had not. */
-  waiting: DispatchedCall[]
-}
 
 /** What a process tells its lane. */
 export interface HostListener {
@@ -95,9 +72,7 @@ export class FunctionHost {
   readonly #startedAtMs = performance.now()
   /** Calls given up that have not come to an end: id → sample. */
   readonly #abandoned = new Map<number, string>()
-  /** Since when the process has not answered, and the call that holds it up (0: nobody could be named). */
-  #heldUp: { sinceMs: number; id: number } | null = null
-  #heldUpTotalMs = 0
+  readonly #heldUp = new HeldUp()
   /** The call whose code is on the stack since it began. */
   #onStack: number | null = null
   #gone = false
@@ -146,7 +121,17 @@ export class FunctionHost {
 
   /** A call holds it up, for so long by now, ms. */
   get heldUpMs(): number {
-    return this.#heldUp === null ? 0 : performance.now() - this.#heldUp.sinceMs
+    return this.#heldUp.ms
+  }
+
+  /** It is as its calls found it: none was given up, and none left anything behind. */
+  get isClean(): boolean {
+    return !this.retiring && this.#abandoned.size === 0
+  }
+
+  /** It never ran. */
+  get isUnborn(): boolean {
+    return this.#child.pid === undefined
   }
 
   /** What it is for was given to it. */
@@ -200,7 +185,7 @@ export class FunctionHost {
       }
       return
     }
-    const holder = this.#holder()
+    const { holder, totalMs } = this.#heldUp
     if (holder !== null && this.#abandoned.has(holder)) {
       // Its time is over already, or its batch.
       if (this.heldUpMs > ABANDONED_MS) this.#endFor(null, true, 'timeout', this.#goesOn(holder))
@@ -211,12 +196,13 @@ export class FunctionHost {
       if (dispatched.startedAtMs === null) continue
       const { timeoutMs } = dispatched.call.options
       const holds = dispatched.id === holder
-      const tookMs = now - dispatched.startedAtMs - (holds ? 0 : this.#heldUpSince(dispatched, now))
+      const byOthersMs = holds ? 0 : Math.max(0, totalMs - dispatched.heldUpAtStartMs)
+      const tookMs = now - dispatched.startedAtMs - byOthersMs
       longestMs = Math.max(longestMs, now - dispatched.startedAtMs - timeoutMs)
       if (tookMs <= timeoutMs + GRACE_MS) continue
       if (holds || dispatched.id === this.#onStack) {
         this.#endFor(dispatched, true, 'timeout', over(dispatched))
-      } else if (this.#heldUp === null) {
+      } else if (holder === null) {
         const detail = `${dispatched.call.options.sampleId}: ${over(dispatched)}`
         this.#abandon(dispatched, over(dispatched))
         dispatched.call.settle({ ok: false, reason: 'timeout', detail })
@@ -231,20 +217,9 @@ export class FunctionHost {
       if (this.heldUpMs > patienceMs) {
         this.#endFor(null, false, 'timeout', `its process was held up for ${patienceMs} ms`)
       }
-    } else if (longestMs > SILENT_MS && this.#heldUp === null) {
+    } else if (longestMs > SILENT_MS && holder === null) {
       this.#endFor(null, false, 'timeout', 'its process did not answer')
     }
-  }
-
-  /** The call that holds the process up; 0: one that nobody could name; null: none does. */
-  #holder(): number | null {
-    return this.#heldUp === null ? null : this.#heldUp.id
-  }
-
-  /** How long others have held the process up since a call began. */
-  #heldUpSince(dispatched: DispatchedCall, now: number): number {
-    const nowHeld = this.#heldUp === null ? 0 : now - this.#heldUp.sinceMs
-    return Math.max(0, this.#heldUpTotalMs + nowHeld - dispatched.heldUpAtStartMs)
   }
 
   #abandon(dispatched: DispatchedCall, why: string): void {
@@ -337,7 +312,7 @@ export class FunctionHost {
         if (dispatched === undefined) return
         dispatched.startedAtMs = now
         dispatched.call.startedAtMs = now
-        dispatched.heldUpAtStartMs = this.#heldUpTotalMs
+        dispatched.heldUpAtStartMs = this.#heldUp.totalMs
         return
       }
       case 'R': {
@@ -347,12 +322,10 @@ export class FunctionHost {
         return
       }
       case 'B':
-        // It is still the one that was seen first.
-        this.#heldUp = { sinceMs: this.#heldUp?.sinceMs ?? now - mark.ms, id: mark.id }
+        this.#heldUp.seen(mark.id, mark.ms)
         return
       case 'U':
-        if (this.#heldUp !== null) this.#heldUpTotalMs += now - this.#heldUp.sinceMs
-        this.#heldUp = null
+        this.#heldUp.over()
         return
       case 'M': {
         if (this.#verdict !== null) return

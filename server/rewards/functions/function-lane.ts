@@ -1,15 +1,12 @@
 import type { FunctionCall } from './function-call.ts'
-import {
-  type DispatchedCall,
-  FunctionHost,
-  type HostListener,
-  type Incident,
-} from './function-host.ts'
+import { FunctionHost, type HostListener } from './function-host.ts'
+import type { DispatchedCall, Incident } from './incident.ts'
 import type { CallEnd, FunctionTarget, RouterAnswer, RouterQuestion } from './protocol.ts'
 import type { HostSettings } from './start-host.ts'
+import { Suspects } from './suspects.ts'
 
 /** Calls of a function that returns promises, side by side in one process. */
-export const ASYNC_CALLS = 4_096
+const ASYNC_CALLS = 4_096
 /** A process holds what it computes in this time, so that another worker takes the rest: late binding. */
 const AHEAD_MS = 150
 const SYNC_CALLS = 64
@@ -22,9 +19,11 @@ const IDLE_MS = 10_000
 const LAST_IDLE_MS = 60_000
 /** Suspects run alone in so many processes at once. */
 const ALONE_AT_ONCE = 2
-/** Beyond so many suspects they are halved rather than run one by one: sixteen groups at a time. */
-const GROUPS = 16
-const MAX_ALONE = 64
+/** Processes that take no more calls and wait for those inside: beyond so many, no other is started beside them. */
+const MAX_RETIRING = 4
+/** A process could not be started: there are too many, or there is no memory. It is tried again, so often. */
+const NOT_STARTED_MS = 1_000
+const MAX_NOT_STARTED = 20
 /** A module that could not be loaded is tried again after this long: what it needs may be there by then. */
 const FAILED_FOR_MS = 5_000
 
@@ -61,14 +60,16 @@ export class FunctionLane {
   readonly #around: LaneSurroundings
   readonly #waiting: FunctionCall[] = []
   readonly #hosts = new Set<FunctionHost>()
-  /** Suspects: each list runs in a process with nothing else. */
-  readonly #suspects: FunctionCall[][] = []
+  readonly #suspects = new Suspects()
+  /** Processes of suspects. */
   readonly #alone = new Set<FunctionHost>()
   /** Null until a call has returned. */
   #sync: boolean | null = null
   /** Of the time until a call returns, smoothed. */
   #busyMs = 0
   #failed: { message: string; untilMs: number } | null = null
+  #notStarted = 0
+  #startAgainAtMs = 0
   #usedAtMs = performance.now()
   #ended = false
 
@@ -89,8 +90,7 @@ export class FunctionLane {
 
   /** Calls that wait or are inside. */
   get held(): number {
-    let n = this.#waiting.length
-    for (const group of this.#suspects) n += group.length
+    let n = this.#waiting.length + this.#suspects.size
     for (const host of [...this.#hosts, ...this.#alone]) n += host.calls.size
     return n
   }
@@ -134,6 +134,8 @@ export class FunctionLane {
         this.#waiting.unshift(...host.takeBackWaiting())
       }
       this.#endIfIdle(host)
+      // Its calls may have been given up.
+      if (this.#alone.has(host) && host.ready && host.calls.size === 0) this.#nextAlone(host)
     }
     this.dispatch()
   }
@@ -141,7 +143,7 @@ export class FunctionLane {
   /** For good: what waits or is inside is `cancelled`. */
   end(): void {
     this.#ended = true
-    const calls = [...this.#waiting.splice(0), ...this.#suspects.splice(0).flat()]
+    const calls = [...this.#waiting.splice(0), ...this.#suspects.takeAll()]
     for (const host of [...this.#hosts, ...this.#alone]) {
       for (const { call } of host.calls.values()) calls.push(call)
       host.end()
@@ -153,16 +155,13 @@ export class FunctionLane {
   /** Gives waiting calls to processes, and starts one where that helps. */
   dispatch(): void {
     if (this.#ended) return
-    this.#runSuspects()
-    if (this.#failed !== null) {
-      if (performance.now() < this.#failed.untilMs) {
-        const detail = this.#failed.message
-        for (const call of this.#waiting.splice(0)) {
-          call.settle({ ok: false, reason: 'function_error', detail })
-        }
-        return
+    if (this.#failed !== null && performance.now() > this.#failed.untilMs) this.#failed = null
+    if (this.#failed === null) this.#runSuspects()
+    else if (![...this.#hosts].some((host) => host.ready)) {
+      const detail = this.#failed.message
+      for (const call of this.#waiting.splice(0)) {
+        call.settle({ ok: false, reason: 'function_error', detail })
       }
-      this.#failed = null
     }
     while (this.#waiting.length > 0) {
       const host = this.#freest()
@@ -203,12 +202,13 @@ export class FunctionLane {
   }
 
   #wantsAnother(): boolean {
+    if (this.#failed !== null || performance.now() < this.#startAgainAtMs) return false
     const hosts = [...this.#hosts]
     const coming = hosts.filter((host) => !host.ready && !host.retiring).length
     const { processes } = this.#options
     if (processes !== null) return hosts.length < processes && coming < this.#waiting.length
     if (coming > 0) return false
-    if (hosts.every((host) => host.retiring)) return true
+    if (hosts.every((host) => host.retiring)) return hosts.length < MAX_RETIRING
     const usable = hosts.filter((host) => !host.retiring && host.heldUpMs === 0)
     const computing = this.#sync === true || usable.every((host) => host.busy > COMPUTING)
     // What is done in a moment is done before another process has started.
@@ -240,6 +240,7 @@ export class FunctionLane {
       gone: (incident) => {
         const alone = this.#alone.has(host)
         into.delete(host)
+        if (host.isUnborn) return this.#onNotStarted(incident.detail)
         if (!host.ready && !told) this.#onFailedToLoad(`while it was loaded, ${incident.detail}`)
         this.#onGone(host, incident, alone)
       },
@@ -249,7 +250,7 @@ export class FunctionLane {
     try {
       host = new FunctionHost(settings, this.#options.target, listener)
     } catch (error) {
-      this.#onFailedToLoad(`no process could be started: ${(error as Error).message}`)
+      this.#onNotStarted((error as Error).message)
       return
     }
     into.add(host)
@@ -258,13 +259,21 @@ export class FunctionLane {
   #onFailedToLoad(message: string): void {
     const detail = `${this.#options.name} could not be loaded: ${message}`
     this.#failed = { message: detail, untilMs: performance.now() + FAILED_FOR_MS }
-    this.#waiting.push(...this.#suspects.splice(0).flat())
+    this.#waiting.push(...this.#suspects.takeAll())
     this.dispatch()
   }
 
+  #onNotStarted(message: string): void {
+    this.#startAgainAtMs = performance.now() + NOT_STARTED_MS
+    if (++this.#notStarted > MAX_NOT_STARTED) {
+      this.#onFailedToLoad(`no process could be started: ${message}`)
+    }
+  }
+
   #onEnded(host: FunctionHost, { call }: DispatchedCall, { sync, busyMs, end }: CallEnd): void {
-    // One in thirty counts: a function that seldom has to wait is not taken for one that never does.
+    this.#notStarted = 0
     this.#busyMs += (this.#sync === null ? 1 : 0.1) * (busyMs - this.#busyMs)
+    // A function that waits now and then is one that waits.
     this.#sync = this.#sync === null ? sync : this.#sync && sync
     this.#usedAtMs = performance.now()
     call.settle(end)
@@ -318,52 +327,30 @@ export class FunctionLane {
       guilty.settle({ ok: false, reason, detail: `${guilty.options.sampleId}: ${detail}` })
       if (guilty !== only) this.#waiting.unshift(...started)
     } else if (certain) this.#waiting.unshift(...started)
-    else this.#divide(started, suspect)
+    else this.#waiting.unshift(...this.#suspects.add(started, suspect))
     this.dispatch()
   }
 
-  /** Whose fault it was is not known: one that is suspected runs alone first, and all of them at the second time. */
-  #divide(started: FunctionCall[], suspect: FunctionCall | null): void {
-    for (const call of started) call.incidents++
-    if (suspect !== null && suspect.incidents === 1) {
-      this.#suspects.push([suspect])
-      const others = started.filter((call) => call !== suspect)
-      const again = others.filter((call) => call.incidents < 2)
-      this.#waiting.unshift(...again)
-      this.#suspects.push(...groupsOf(others.filter((call) => call.incidents >= 2)))
-      return
-    }
-    this.#suspects.push(...groupsOf(started))
-  }
-
   #runSuspects(): void {
-    while (this.#suspects.length > 0 && this.#alone.size < ALONE_AT_ONCE) {
-      const before = this.#alone.size
+    const coming = () => [...this.#alone].filter((host) => !host.ready).length
+    while (
+      this.#suspects.groups > coming() &&
+      this.#alone.size < ALONE_AT_ONCE &&
+      performance.now() >= this.#startAgainAtMs
+    ) {
       this.#start(this.#alone, (host) => this.#nextAlone(host))
-      if (this.#alone.size === before) return
-      if (this.#alone.size >= this.#suspects.length) return
     }
   }
 
   /** A process that the last suspects left as it was takes the next ones. */
   #nextAlone(host: FunctionHost): void {
-    const next = host.retiring ? undefined : this.#suspects.shift()
-    if (next === undefined) {
-      this.#alone.delete(host)
-      host.end()
-      this.dispatch()
+    const calls = host.isClean ? this.#suspects.next() : undefined
+    if (calls !== undefined) {
+      for (const call of calls) this.#give(host, call)
       return
     }
-    const calls = next.filter((call) => !call.settled)
-    if (calls.length === 0) this.#nextAlone(host)
-    else for (const call of calls) this.#give(host, call)
+    this.#alone.delete(host)
+    host.end()
+    this.dispatch()
   }
-}
-
-/** Few run one by one; of many, a sixteenth at a time. */
-function groupsOf(suspects: FunctionCall[]): FunctionCall[][] {
-  const size = suspects.length <= MAX_ALONE ? 1 : Math.ceil(suspects.length / GROUPS)
-  const groups: FunctionCall[][] = []
-  for (let at = 0; at < suspects.length; at += size) groups.push(suspects.slice(at, at + size))
-  return groups
 }

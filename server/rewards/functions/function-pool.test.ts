@@ -157,6 +157,7 @@ describe('a function that brings its process down', () => {
       if (what === 'abort') process.abort()
       if (what === 'kill') process.kill(process.pid, 'SIGKILL')
       if (what === 'throw') { setTimeout(() => { throw new Error('much later') }, 20); await sleep(60_000) }
+      if (what === 'reject') { void Promise.reject(new Error('nobody waits')); await sleep(60_000) }
       if (what === 'never') await new Promise(() => {})
       await sleep(100)
       return what.length
@@ -207,6 +208,31 @@ describe('a function that brings its process down', () => {
     const outcomes = await scoreAll(one, ref, ['never', 'fine', 'fine'], 1_000)
     expect(outcomes).toMatchObject([{ reason: 'timeout' }, { ok: true }, { ok: true }])
     expect(one.pool.pids).toEqual(before)
+  })
+
+  test('a rejection that nobody awaits is its sample’s failure; the process goes on', async () => {
+    const one = pool()
+    const ref = one.ref(TEXT)
+    await scoreAll(one, ref, ['first'])
+    const before = one.pool.pids
+    const [rejected, fine] = await scoreAll(one, ref, ['reject', 'fine'])
+    expect(rejected).toMatchObject({
+      reason: 'function_error',
+      detail: expect.stringContaining('uncaught: nobody waits'),
+    })
+    expect(fine).toMatchObject({ ok: true })
+    expect(one.pool.pids).toEqual(before)
+  })
+
+  test('suspects that never settle, or do it again, leave the others their processes', async () => {
+    const one = pool()
+    const ref = one.ref(TEXT)
+    const solutions = ['kill', 'never', 'fine', 'never', 'kill', 'fine']
+    const outcomes = await scoreAll(one, ref, solutions, 2_000)
+    const ends = { kill: 'function_error', never: 'timeout', fine: 4 }
+    expect(outcomes.map((outcome) => (outcome.ok ? outcome.score : outcome.reason))).toEqual(
+      solutions.map((what) => ends[what as keyof typeof ends]),
+    )
   })
 
   test('another function’s samples are not touched', async () => {
@@ -273,6 +299,11 @@ describe('further methods of an object', () => {
       ok: true,
       value: [0, 1, 2],
     })
+    const plural = one.ref(
+      'export const compute_score = ({ data_sources }) => data_sources.map(() => 0)',
+    )
+    const args = [{ data_sources: ['a', 'b'] }]
+    expect(await one.pool.method(plural, [], args, options(0))).toEqual({ ok: true, value: [0, 0] })
     expect(await one.pool.method(ref, ['broken'], [], options(0))).toMatchObject({ ok: false })
     expect(await one.pool.method(ref, ['gone'], [], options(0))).toMatchObject({ ok: false })
   })

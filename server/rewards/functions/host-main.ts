@@ -130,7 +130,7 @@ process.abort = () => {
   return abort()
 }
 
-process.on('uncaughtException', (error: unknown) => {
+process.on('uncaughtException', (error: unknown, origin) => {
   const id = current.getStore() ?? 0
   const why = tellingMessage(error, null)
   const call = calls.get(id)
@@ -141,7 +141,11 @@ process.on('uncaughtException', (error: unknown) => {
       end: { ok: false, reason: 'function_error', detail: `uncaught: ${why}` },
     })
   }
-  if (spent) return
+  // A rejection that nobody awaited leaves nothing half done.
+  if (spent || origin === 'unhandledRejection') {
+    console.error(`uncaught: ${why}`)
+    return
+  }
   spent = true
   tell({ type: 'spent', why: `uncaught: ${why}` })
 })
@@ -209,7 +213,7 @@ async function load(target: FunctionTarget): Promise<Loaded> {
   const method = methodOf(self, methods)
   if (method === null) throw new Error(`it has none of the methods ${methods.join(', ')}`)
   await self.init?.(options)
-  return { dir, score: (input, context) => self[method]?.(input, context), self }
+  return { dir, score: (...args) => self[method]?.(...args), self }
 }
 
 /** What a manager scores by: the function it wraps, in this very process, or whatever the worker has. */
@@ -295,6 +299,9 @@ function run(
   if (work.op === 'score') return loaded.score(inputOf(work.sample, work.kwargs), context)
   if (work.op === 'group') {
     return loaded.score(groupInputOf(work.samples, work.kwargs) as FunctionInput, context)
+  }
+  if (work.names.length === 0) {
+    return (loaded.score as (...args: unknown[]) => unknown)(...work.args, context)
   }
   const method = methodOf(loaded.self, work.names)
   if (method === null) throw new Error(`it has none of the methods ${work.names.join(', ')}`)

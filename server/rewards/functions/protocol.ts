@@ -41,7 +41,7 @@ export type CallWork =
   | { op: 'group'; samples: RewardSample[]; kwargs: Record<string, unknown> }
   /** A built-in rule, in a process that can be killed. */
   | { op: 'rule'; sample: RewardSample; reward: ResolvedReward }
-  /** One of the object's further methods, by the first name that it has. */
+  /** One of the object's further methods, by the first name that it has; without names what scores, as it is. */
   | { op: 'method'; names: string[]; args: unknown[] }
 
 /** From the worker to the child. */
