@@ -65,6 +65,14 @@ test('is named by its content: an edit of what it imports is another version, of
   expect(await read('main.ts')).toEqual(first)
 })
 
+test('a large file’s imports are found too', async () => {
+  const filling = Array.from({ length: 20_000 }, (_, i) => `const v${i} = [${i}]`).join('\n')
+  write('bundle.js', `import './a.ts'\n${filling}\nexport default () => import("./lazy.ts")`)
+  write('a.ts', '')
+  write('lazy.ts', '')
+  expect(await filesOf('bundle.js')).toEqual(['a.ts', 'bundle.js', 'lazy.ts'])
+})
+
 test('two files that import each other are read once', async () => {
   write('a.ts', `import './b.ts'`)
   write('b.ts', `import './a.ts'`)

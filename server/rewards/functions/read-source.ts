@@ -186,21 +186,42 @@ function decode(path: string): string {
 /** `import` must be there · `require` may leave the ending out, `url` is a file that is read: both may be missing. */
 type ImportKind = 'import' | 'require' | 'url'
 
-/** What a module names, by the parser that bundlers use; what is computed is not seen. Throws `invalid_function`. */
-async function importsOf(
-  path: string,
-  text: string,
-): Promise<{ specifier: string; kind: ImportKind }[]> {
+interface Imported {
+  specifier: string
+  kind: ImportKind
+}
+
+/** Files whose imports are remembered: those of a function are asked for at every batch. */
+const REMEMBERED = 1_000
+/** The tree of a larger file takes longer to make (1 ms a KiB) than the server's loop may be held up. */
+const MAX_TREE_CHARS = 100_000
+const known = new Map<string, Imported[]>()
+
+/** What a module names; what is computed is not seen. Throws `invalid_function`. */
+async function importsOf(path: string, text: string): Promise<Imported[]> {
+  const key = createHash('sha256').update(`${path}\n${text}`).digest('base64')
+  let found = known.get(key)
+  if (found === undefined) {
+    found = await parseImports(path, text)
+    if (known.size >= REMEMBERED) known.clear()
+    known.set(key, found)
+  }
+  return found
+}
+
+/** By the parser that bundlers use, in a thread of its own. */
+async function parseImports(path: string, text: string): Promise<Imported[]> {
   // Loaded with the first function: it is a native library of some megabytes.
-  const { parseSync, Visitor } = await import('rolldown/utils')
-  const { module, program, errors } = parseSync(path, text)
+  const { parse, Visitor } = await import('rolldown/utils')
+  const parsed = await parse(path, text)
+  const { module, errors } = parsed
   const [wrong] = errors
   if (wrong !== undefined) {
     const label = wrong.labels?.[0]
     const line = label === undefined ? '' : `:${text.slice(0, label.start).split('\n').length}`
     throw new RewardOpsError('invalid_function', `${path}${line}: ${wrong.message}`)
   }
-  const found: { specifier: string; kind: ImportKind }[] = []
+  const found: Imported[] = []
   for (const { moduleRequest, entries } of module.staticImports) {
     // Gone when the types are stripped.
     if (entries.length > 0 && entries.every((entry) => entry.isType)) continue
@@ -210,8 +231,8 @@ async function importsOf(
     const request = entries.find((entry) => entry.moduleRequest && !entry.isType)?.moduleRequest
     if (request) found.push({ specifier: request.value, kind: 'import' })
   }
-  // Only these need the tree, which costs ten times the parse.
   if (!/\bimport\s*\(|\brequire\b|\bURL\b/.test(text)) return found
+  if (text.length > MAX_TREE_CHARS) return [...found, ...namedInText(text)]
   new Visitor({
     ImportExpression({ source }) {
       if (source.type !== 'Literal' || typeof source.value !== 'string') return
@@ -227,6 +248,16 @@ async function importsOf(
       if (first?.type !== 'Literal' || typeof first.value !== 'string') return
       found.push({ specifier: first.value, kind: 'url' })
     },
-  }).visit(program)
+  }).visit(parsed.program)
   return found
+}
+
+const NAMED = /\b(?:import|require|URL)\s*\(\s*(["'])(\.{1,2}\/[^"'\n]{1,500})\1/g
+
+/** The same from the text of a large file, where a name in a comment or a text counts too: it need not exist. */
+function namedInText(text: string): Imported[] {
+  return [...text.matchAll(NAMED)].map((match) => ({
+    specifier: match[2] as string,
+    kind: 'require',
+  }))
 }
