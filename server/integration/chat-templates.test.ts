@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { LLAMA3, MISTRAL } from '../engines/testing/chat-templates.ts'
+import { FakeServer } from '../engines/testing/fake-server.ts'
+import { type Sample, sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import type { SampleDetailDto } from '../wire/pages.ts'
+import type { ServerDetailDto } from '../wire/server-detail.ts'
+import type { ServerDto } from '../wire/servers.ts'
+import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+
+/** A server registered with its model's chat template is sent texts made by it, and a sample that it does not take fails. */
+
+let service: Service
+let rm: FakeServer
+/** What was asked to be scored, in order. */
+const texts: string[] = []
+
+beforeAll(async () => {
+  service = await Service.start()
+  // SGLang with a reward model: the score is the text's length, less 100 where it is raw.
+  rm = await FakeServer.start(({ path, body }, res) => {
+    const told = {
+      '/v1/models': { data: [{ id: 'rm', owned_by: 'sglang', max_model_len: 8192 }] },
+      '/model_info': { model_path: 'rm', is_generation: false },
+    }[path]
+    if (told) return void res.end(JSON.stringify(told))
+    if (path !== '/v1/embeddings') return void res.writeHead(404).end('{}')
+    const { input } = JSON.parse(body)
+    texts.push(input)
+    res.end(JSON.stringify({ data: [{ embedding: [input.length - 100.5] }] }))
+  })
+})
+afterAll(async () => {
+  const problems = service?.log.problems()
+  const end = await service?.stop().finally(() => service.destroy())
+  await rm?.close()
+  expect(end?.code).toBe(0)
+  expect(problems).toEqual([])
+})
+
+async function submit(samples: Partial<Sample>[]): Promise<string> {
+  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+    run: 'templates',
+    step: 1,
+    samples: samples.map((fields) => sample(fields)),
+    reward: { model: 'rm' },
+  })
+  await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+  return batchId
+}
+
+const detailOf = (batchId: string, index: number) =>
+  service.query<SampleDetailDto>('samples.get', { id: `${batchId}-${index}` })
+
+it('writes every text as the model reads it, those of the self-test included', async () => {
+  // As it is pasted: the whole tokenizer_config.json.
+  const config = {
+    ...LLAMA3,
+    model_max_length: 8192,
+    added_tokens_decoder: { 1: { content: 'x' } },
+  }
+  const server = await service.mutate<ServerDto>('servers.register', {
+    name: 'rm',
+    url: rm.url,
+    engine: 'sglang',
+    chatTemplate: JSON.stringify(config),
+  })
+  expect(server).toMatchObject({ state: 'ready', selfTest: { verdict: 'raw' } })
+  expect(texts[0]).toMatch(/^<\|start_header_id\|>user<\|end_header_id\|>\n\nWhat is the capital/)
+  const detail = await service.query<ServerDetailDto>('servers.get', { name: 'rm' })
+  expect(JSON.parse(detail.chatTemplate as string)).toEqual({
+    chat_template: LLAMA3.chat_template,
+    bos_token: '<|begin_of_text|>',
+    eos_token: '<|eot_id|>',
+  })
+
+  texts.length = 0
+  await submit([{ prompt: '6 × 12?', response: '72<|eot_id|>' }])
+  expect(texts).toEqual([
+    '<|start_header_id|>user<|end_header_id|>\n\n6 × 12?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n72<|eot_id|>',
+  ])
+})
+
+it('changes with it; a conversation that it refuses fails with its words, its siblings are scored', async () => {
+  const changed = { name: 'rm', chatTemplate: JSON.stringify(MISTRAL) }
+  expect(await service.mutate<ServerDto>('servers.update', changed)).toMatchObject({
+    state: 'ready',
+  })
+  texts.length = 0
+  const system = { role: 'system', content: 'Be brief.' }
+  const batchId = await submit([
+    { uid: 'a', prompt: [system, { role: 'user', content: '6 × 12?' }], response: '72' },
+    { uid: 'b', prompt: '6 × 12?', response: '72' },
+  ])
+  const refused = await detailOf(batchId, 0)
+  expect(refused).toMatchObject({ status: 'failed', reason: 'rejected', score: null })
+  expect(refused.attemptLog[0]?.detail).toContain('Conversation roles must alternate')
+  expect(await detailOf(batchId, 1)).toMatchObject({ status: 'scored', attempts: 1 })
+  expect(texts).toEqual(['[INST] 6 × 12? [/INST]72</s>'])
+
+  const without = { name: 'rm', chatTemplate: null }
+  await service.mutate('servers.update', without)
+  texts.length = 0
+  await submit([{ prompt: '6 × 12?', response: '72' }])
+  expect(texts).toEqual(['6 × 12?\n72'])
+})
