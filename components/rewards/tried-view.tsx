@@ -3,7 +3,7 @@
 import { SAMPLE_FAILURE_TEXT } from '../../server/wire/sample-reason.ts'
 import { durationText, formatScore } from '../format/numbers.ts'
 import { CopyButton } from '../ui/copy-text.tsx'
-import { EndText, Pairs, type Step, TraceItem, type Tried } from './trace-item.tsx'
+import { EndFailure, EndText, Pairs, type Step, TraceItem, type Tried } from './trace-item.tsx'
 import { TriedFunctionStep } from './tried-function.tsx'
 import { TriedJudgeStep } from './tried-judge.tsx'
 import { TriedModelStep } from './tried-model.tsx'
@@ -37,6 +37,15 @@ export function TriedView({ tried, response }: { tried: Tried; response: string 
                 <span className="font-medium">{formatScore(manager.score)}</span>
               </p>
             )}
+          </TraceItem>
+        )}
+        {tried.group && (
+          <TraceItem title="Group post-processed" value={<EndText end={tried.group.end} />}>
+            <p className="text-ink-2">
+              post_process_scores of <span className="font-mono text-xs">{tried.group.path}</span>,
+              called with a group of one: {formatScore(tried.group.before)} before.
+            </p>
+            <EndFailure end={tried.group.end} />
           </TraceItem>
         )}
         {rewardExtraInfo !== null && Object.keys(rewardExtraInfo).length > 0 && (

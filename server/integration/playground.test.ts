@@ -46,6 +46,19 @@ beforeAll(async () => {
       '}',
     ].join('\n'),
   )
+  writeFileSync(
+    join(functions, 'whitened.ts'),
+    [
+      'export class Whitened {',
+      '  computeScore({ solutionStr }) { return solutionStr.length }',
+      '  postProcessScores(scores) { return scores.map((score) => score - 1) }',
+      '}',
+    ].join('\n'),
+  )
+  writeFileSync(
+    join(functions, 'group.ts'),
+    'export function computeScore({ solutionStrs }) {\n  return solutionStrs.map((text) => text.length)\n}\n',
+  )
   writeFileSync(join(functions, '.hidden.ts'), 'export const no = 1\n')
   writeFileSync(join(functions, 'notes.md'), 'no source\n')
   service = await Service.start({ env: { REWARDOPS_FUNCTIONS_DIR: functions } })
@@ -115,9 +128,11 @@ describe('rewards.list', () => {
     const list = await service.query<RewardsDto>('rewards.list')
     expect(list.functions).toMatchObject({ folder: functions, exists: true, more: false })
     expect(list.functions.files).toMatchObject([
+      { path: 'group.ts', exports: ['computeScore'] },
       { path: 'loop.ts', exports: ['computeScore'] },
       { path: 'manager.ts', exports: ['Halving'] },
       { path: 'math/length.ts', exports: ['default', 'computeScore'], bytes: 74, problem: null },
+      { path: 'whitened.ts', exports: ['Whitened'] },
     ])
     for (const { hash } of list.functions.files) expect(hash).toMatch(/^[0-9a-f]{12}$/)
   })
@@ -152,6 +167,8 @@ describe('rewards.try', () => {
       { model: 'judge', judge: 'rating-1-10' },
       { function: { path: 'math/length.ts', name: 'computeScore' } },
       { manager: { path: 'manager.ts', name: 'Halving' } },
+      { function: { path: 'whitened.ts', name: 'Whitened' } },
+      { manager: 'batch', function: { path: 'group.ts' } },
       { manager: 'rate_limited', kwargs: { max_concurrent: 2 } },
       { manager: 'remote', function: { name: 'math_verify' } },
       {
@@ -230,6 +247,16 @@ describe('rewards.try', () => {
       { kind: 'rule', rule: 'gsm8k', end: { ok: true, score: 1 } },
       { kind: 'function', role: 'manager', name: 'Halving', end: { ok: true, score: 0.5 } },
     ])
+  })
+
+  it('shows what a group’s post-processing made of it', async () => {
+    const { group, steps, end } = await tried(gsm8k, {
+      function: { path: 'whitened.ts', name: 'Whitened' },
+    })
+    const { length } = gsm8k.response
+    expect(steps[0]?.end).toEqual({ ok: true, score: length })
+    expect(group).toEqual({ path: 'whitened.ts', before: length, end })
+    expect(end).toEqual({ ok: true, score: length - 1 })
   })
 
   it('shows each part of a sum with its weight, the part that failed by its reason', async () => {

@@ -280,6 +280,8 @@ export interface TriedDto {
   steps: TriedStep[]
   /** What the manager made of the scorer's score. */
   manager: { name: string; rawScore: number; score: number; added: number; why: string } | null
+  /** What `post_process_scores` made of it, as a group of one; null: there is none, or no score to change. */
+  group: { path: string; before: number; end: TriedEnd } | null
   /** `rewardExtraInfo` of the sample, had it been in a batch. */
   rewardExtraInfo: Record<string, unknown> | null
   end: TriedEnd

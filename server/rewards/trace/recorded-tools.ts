@@ -26,6 +26,15 @@ export interface RecordedFunction {
   inner: { sample: RewardSample; outcome: RewardOutcome }[]
 }
 
+/** The calls that have been answered; one that was called off may still be on its way. */
+export function answered(calls: RecordedCalls): RecordedCalls {
+  return {
+    scores: calls.scores.filter((call) => call !== undefined),
+    chats: calls.chats.filter((call) => call !== undefined),
+    functions: calls.functions.filter((call) => call !== undefined),
+  }
+}
+
 /** What was called while a sample was scored, each list in the order of the calls. */
 export interface RecordedCalls {
   scores: RecordedScore[]
@@ -67,6 +76,15 @@ export function recordTools(tools: RewardTools): { tools: RewardTools; calls: Re
         const tookMs = performance.now() - startedAt
         put({ role: 'function', ref, kwargs, outcome, tookMs, inner: [] })
         return outcome
+      },
+      async scoreGroup(ref, samples, options) {
+        const put = place(calls.functions)
+        const startedAt = performance.now()
+        const outcomes = await functions.scoreGroup(ref, samples, options)
+        const tookMs = performance.now() - startedAt
+        const [outcome] = outcomes as [RewardOutcome]
+        put({ role: 'function', ref, kwargs: {}, outcome, tookMs, inner: [] })
+        return outcomes
       },
       async runSingle(ref, sample, wrapped, options) {
         const put = place(calls.functions)

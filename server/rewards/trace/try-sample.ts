@@ -1,8 +1,15 @@
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
-import type { TriedDto } from '../../wire/rewards.ts'
-import type { RewardOutcome, RewardSample, RewardTools } from '../managers/manager.ts'
+import type { TriedDto, TriedEnd } from '../../wire/rewards.ts'
+import { postProcessGroup } from '../functions/group-calls.ts'
+import type {
+  RewardContext,
+  RewardOutcome,
+  RewardSample,
+  RewardTools,
+} from '../managers/manager.ts'
 import { managerNamed } from '../managers/registry.ts'
-import { recordTools } from './recorded-tools.ts'
+import { callOptions } from '../scoring/by-function.ts'
+import { answered, recordTools } from './recorded-tools.ts'
 import { stepsOf } from './scorer-steps.ts'
 import { failedEnd } from './told.ts'
 import { whyManager, whyReward } from './why.ts'
@@ -22,23 +29,23 @@ export async function trySample(
   const { tools: recorded, calls } = recordTools(tools)
   const startedAt = performance.now()
   const startedAtMs = Date.now()
+  const context: RewardContext = {
+    reward,
+    ...recorded,
+    signal: options.signal,
+    urgent: true,
+    run: 'playground',
+    group: undefined,
+    key: 'try',
+    priority: 0,
+    deadlineMs: options.deadlineMs,
+  }
   const outcome =
-    reward.kind === 'rule'
-      ? manager.runRule(sample, reward)
-      : await manager.run(sample, {
-          reward,
-          ...recorded,
-          signal: options.signal,
-          urgent: true,
-          run: 'playground',
-          group: undefined,
-          key: 'try',
-          priority: 0,
-          deadlineMs: options.deadlineMs,
-        })
+    reward.kind === 'rule' ? manager.runRule(sample, reward) : await manager.run(sample, context)
+  const group = await postProcessed(outcome, sample, context)
   const tookMs = performance.now() - startedAt
   const steps = await stepsOf(sample, reward, {
-    calls,
+    calls: answered(calls),
     startedAtMs,
     outcome,
     requestFor: (id, input) => tools.router.requestFor(id, input),
@@ -53,10 +60,33 @@ export async function trySample(
     },
     steps,
     manager: managerOf(outcome, reward, sample),
+    group,
     rewardExtraInfo: outcome.ok ? outcome.extra : null,
-    end: outcome.ok ? { ok: true, score: outcome.score } : failedEnd(outcome),
+    end: group?.end ?? (outcome.ok ? { ok: true, score: outcome.score } : failedEnd(outcome)),
     tookMs,
   }
+}
+
+/** The group's post-processing, where the function has one: the sample is a group of one. */
+async function postProcessed(
+  outcome: RewardOutcome,
+  { dataSource }: RewardSample,
+  context: RewardContext,
+): Promise<TriedDto['group']> {
+  const { postProcess: ref } = context.reward
+  if (ref === undefined || !outcome.ok) return null
+  const { score: before, extra } = outcome
+  const member = { index: 0, dataSource, score: before, rewardExtraInfo: extra ?? {} }
+  const processed = await postProcessGroup(
+    context.functions,
+    ref,
+    { uid: 'try', members: [member] },
+    callOptions(context),
+  )
+  const end: TriedEnd = processed.ok
+    ? { ok: true, score: processed.scores[0] as number }
+    : failedEnd(processed)
+  return { path: ref.path, before, end }
 }
 
 function managerOf(

@@ -45,6 +45,8 @@ export function whyManager(reward: ResolvedReward, sample: RewardSample): string
       return `The score is the scorer’s; the advantages of a group are computed from ${(reward.gdpo?.keys ?? []).join(', ')}.`
     case 'rate_limited':
       return `The score is the scorer’s, given within the limits of ${reward.limiter?.name ?? 'its limiter'}.`
+    case 'batch':
+      return 'The score is the scorer’s, called once with the whole group: here, a group of one.'
     case 'remote':
       return 'The score is the scorer’s, computed in a process of its own where it is a function or a rule.'
     case 'module':
