@@ -24,7 +24,7 @@ export const SAMPLE_FAILURE_TEXT: Readonly<Record<SampleFailureReason, string>> 
   timeout: 'Not scored within timeoutMs of its first dispatch, retries included.',
   transport: 'No reward-model server could be reached, or the connection broke on every attempt.',
   rejected:
-    'The reward-model server refused the request (4xx, or a redirect, which is never followed).',
+    'The reward-model server refused the request (4xx, or a redirect, which is never followed), or its chat template does not take the conversation.',
   context_exceeded: 'The text is longer than the reward model’s context.',
   unparseable: 'The reward-model server answered something that is not a score.',
   non_finite: 'The reward model gave NaN or an infinity.',
