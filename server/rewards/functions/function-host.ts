@@ -42,6 +42,8 @@ const GRACE_MS = 300
 const LOAD_MS = 30_000
 /** What a cancelled call may go on holding its process up. */
 const ABANDONED_MS = 1_000
+/** A process that is held up by nobody may only be short of a core for a moment. */
+const NOBODY_MS = 1_000
 /** Calls given up whose promises never settled, after which a process is not used further. */
 const MAX_ABANDONED = 256
 /** The watchdog writes nothing while all is well; a process whose calls are so long overdue is dead all the same. */
@@ -210,10 +212,11 @@ export class FunctionHost {
       if (this.#verdict !== null) return
     }
     if (holder === 0) {
-      let patienceMs = Number.POSITIVE_INFINITY
+      let patienceMs = 86_400_000
       for (const { call } of this.calls.values()) {
         patienceMs = Math.min(patienceMs, call.options.timeoutMs)
       }
+      patienceMs = Math.max(NOBODY_MS, patienceMs)
       if (this.heldUpMs > patienceMs) {
         this.#endFor(null, false, 'timeout', `its process was held up for ${patienceMs} ms`)
       }

@@ -143,6 +143,7 @@ describe('what a function may give', () => {
 describe('a function that brings its process down', () => {
   /** What each sample says is done by it; the others take a moment, before and after an await. */
   const TEXT = `
+    import { execFileSync } from 'node:child_process'
     const sleep = (ms) => new Promise((done) => setTimeout(done, ms))
     const hold = []
     export default async ({ solutionStr: what }) => {
@@ -150,6 +151,7 @@ describe('a function that brings its process down', () => {
       await sleep(50)
       if (what === 'async loop') for (;;) {}
       if (what === 'regex') return /^(a+)+$/.test('a'.repeat(40) + 'b') ? 1 : 0
+      if (what === 'native') execFileSync('sleep', ['60'])
       if (what === 'memory') for (let i = 0; i < 256; i++) hold.push(Buffer.alloc(16 << 20, 1))
       if (what === 'slow memory') for (let i = 0; i < 256; i++) { hold.push(Buffer.alloc(16 << 20, 1)); await sleep(1) }
       if (what === 'heap') for (const list = []; ; ) list.push({ a: list.length })
@@ -167,6 +169,8 @@ describe('a function that brings its process down', () => {
     ['loop', 'timeout', /not done within 1500 ms/],
     ['async loop', 'timeout', /not done within 1500 ms/],
     ['regex', 'timeout', /not done within 1500 ms/],
+    // Inside a system call nobody can be asked who it is.
+    ['native', 'timeout', /held up for 1500 ms/],
     ['memory', 'function_error', /\d+ MB, over its limit/],
     ['slow memory', 'function_error', /\d+ MB, over its limit/],
     ['heap', 'function_error', /heap out of memory|over its limit/],
@@ -186,7 +190,7 @@ describe('a function that brings its process down', () => {
         one,
         ref,
         Array.from({ length: 64 }, (_, i) => (i === 37 ? what : 'fine')),
-        what.includes('loop') || what === 'regex' ? 1_500 : 20_000,
+        ['loop', 'async loop', 'regex', 'native'].includes(what) ? 1_500 : 20_000,
       )
       const failed = outcomes.flatMap((outcome, i) => (outcome.ok ? [] : [{ i, ...outcome }]))
       expect(failed).toMatchObject([{ i: 37, reason }])

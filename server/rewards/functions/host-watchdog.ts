@@ -56,10 +56,14 @@ function watchLoop(): void {
   }
   const ms = now - pingAt
   if (ms < BLOCKED_MS || asking || (saidAt > 0 && now - saidAt < LOOK_AGAIN_MS)) return
+  // Said at once, whoever it is: from now on no time of the others runs.
+  const id = Atomics.load(shared, SHARED.running)
+  if (id > 0 || saidAt === 0) mark(`B ${Math.round(ms)} ${id}`)
   saidAt = now
-  void whoRuns().then((id) => {
+  if (id > 0) return
+  void ask().then((named) => {
     if (Atomics.load(shared, SHARED.pong) !== ping) {
-      mark(`B ${Math.round(performance.now() - pingAt)} ${id}`)
+      mark(`B ${Math.round(performance.now() - pingAt)} ${named}`)
     }
   })
 }
@@ -72,11 +76,6 @@ function watchMemory(): void {
   const id = Atomics.load(shared, SHARED.running)
   if (id > 0) mark(`M ${bytes} ${id}`)
   else void ask().then((named) => mark(`M ${bytes} ${named}`))
-}
-
-async function whoRuns(): Promise<number> {
-  const id = Atomics.load(shared, SHARED.running)
-  return id > 0 ? id : ask()
 }
 
 /** The call in whose continuation the main thread is now; 0: nobody could be named. */
