@@ -97,7 +97,8 @@ async function listed(model: string): Promise<ServerDto[]> {
 
 async function scoredBy(model: string, samples: Sample[]): Promise<ResultsColumns> {
   const { batchId } = await submit(model, samples)
-  await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+  const ended = () => service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+  while ((await ended()).completedAt === null);
   return service.query('batches.results', { batchId })
 }
 
@@ -165,11 +166,12 @@ describe.skipIf(missing)('a reward function of verl’s, unchanged', () => {
       ])
       expect(await listed(model)).toEqual([])
     },
+    180_000,
   )
 
-  it('takes kwargs', async () => {
+  it('takes kwargs, and a key of its own', async () => {
     const kwargs = JSON.stringify({ score: 5, format_score: 0.25 })
-    const { model } = await serve('partial_score', '--kwargs', kwargs)
+    const { model } = await serve('partial_score', '--kwargs', kwargs, '--api-key', 'sk-reward')
     const { score } = await scoredBy(model, [
       sample(),
       sample({ response: '#### 71' }),
