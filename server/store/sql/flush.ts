@@ -83,16 +83,18 @@ export function stageStatement(workerId: number, samples: FlushedSample[]): Stat
 
 /**
  * The statement that writes the samples' attempts, null where there are none to write; to be run before the flush of the
- * same transaction. Only for samples still pending: repeating it after a lost connection writes no attempt twice.
+ * same transaction. Only for samples still pending (`staged`: that wait for their group's post-processing): repeating it after a
+ * lost connection writes no attempt twice.
  */
 export function attemptsStatement(
   workerId: number,
   samples: readonly Pick<FlushedSample, 'batchId' | 'index' | 'attemptLog'>[],
+  state: 'pending' | 'staged' = 'pending',
 ): Statement | null {
   const rows = samples.flatMap((s) => (s.attemptLog ?? []).map((a) => ({ s, a })))
   if (rows.length === 0) return null
   return {
-    name: 'insert-attempts',
+    name: `insert-attempts-${state}`,
     text: `insert into attempt (batch_id, idx, attempt, server_id, worker_id, started_at, queue_ms, backoff_ms,
              service_ms, outcome, reason, status_code, detail)
            select t.batch_id, t.idx, t.attempt, t.server, $1, to_timestamp(t.started / 1000), t.queue, t.backoff,
@@ -100,7 +102,7 @@ export function attemptsStatement(
            from unnest($2::int[], $3::int[], $4::smallint[], $5::int[], $6::float8[], $7::real[], $8::real[],
              $9::real[], $10::text[], $11::text[], $12::smallint[], $13::text[])
              as t(batch_id, idx, attempt, server, started, queue, backoff, service, outcome, reason, status, detail)
-           join sample on sample.batch_id = t.batch_id and sample.idx = t.idx and sample.status < 2`,
+           join sample on sample.batch_id = t.batch_id and sample.idx = t.idx and sample.status = ${state === 'pending' ? 0 : 1}`,
     values: [
       workerId,
       rows.map(({ s }) => s.batchId),

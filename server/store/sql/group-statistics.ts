@@ -3,26 +3,39 @@ import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Database } from '../database.ts'
 
-/** A batch of which the groups' roll-up looks whether it is its turn. */
+/** An ended batch whose groups have no roll-up. */
 export interface RollUpCandidate {
   id: number
-  ended: boolean
-  done: boolean
+  /** It ended so long ago that its roll-up waits for no quiet moment any more. */
+  due: boolean
   reward: ResolvedReward
 }
 
-/** Batches from `fromId` on that have not ended or have no roll-up of their groups, oldest first. */
+/** Batches from `fromId` on that have ended and have no roll-up of their groups, oldest first. */
 export async function batchesWithoutGroupRollUp(
   db: Database,
   fromId: number,
   limit: number,
+  dueAfterMs: number,
 ): Promise<RollUpCandidate[]> {
   return db.rows(
     'batches-without-group-roll-up',
-    `select id, completed_at is not null as ended, group_signals is not null as done, reward
-     from batch where id >= $1 and (completed_at is null or group_signals is null) order by id limit $2`,
-    [fromId, limit],
+    `select id, completed_at < clock_timestamp() - $3 * interval '1 millisecond' as due, reward
+     from batch where id >= $1 and completed_at is not null and group_signals is null order by id limit $2`,
+    [fromId, limit, dueAfterMs],
   )
+}
+
+/** Of the batches that have not ended: the first, and whether any has samples to score. */
+export async function batchesUnderWay(
+  db: Database,
+): Promise<{ first: number | null; busy: boolean }> {
+  const [row] = await db.rows<{ first: number | null; busy: boolean }>(
+    'batches-under-way',
+    `select min(id) as first, coalesce(bool_or(scored + failed < samples), false) as busy
+     from batch where status in ('open', 'running') or (status in ('cancelled', 'failed') and completed_at is null)`,
+  )
+  return row!
 }
 
 /** Where the ids of batches stand: the next one has a greater. */

@@ -121,6 +121,7 @@ export async function finishStaged(
             },
           ],
         })),
+        'staged',
       )
   const finish = {
     name: 'finish-staged',
