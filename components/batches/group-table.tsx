@@ -27,7 +27,7 @@ import { SignalCell } from './group-signals.tsx'
 const isFull = (page: { items: unknown[] } | undefined) => page?.items.length === GROUP_PAGE
 
 const ROW_PX = 36
-const COLUMNS = 'grid-cols-[40px_minmax(124px,1fr)_66px_178px_112px_88px_minmax(196px,1.2fr)]'
+const COLUMNS = 'grid-cols-[40px_minmax(116px,1fr)_62px_178px_108px_84px_minmax(184px,1.2fr)]'
 
 /** Groups in the order in which they completed, with what each waited for. */
 export function GroupTable({ batch }: { batch: BatchViewDto }) {
@@ -125,12 +125,12 @@ function GroupRows({
           role="table"
           aria-label="Groups in completion order"
           aria-rowcount={total + 1}
-          className="min-w-[920px]"
+          className="min-w-[872px]"
         >
           <div role="rowgroup" className="sticky top-0 z-10 bg-surface">
             <div
               role="row"
-              className={`grid ${COLUMNS} h-8 items-center gap-x-3 border-b px-5 text-xs text-ink-3`}
+              className={`grid ${COLUMNS} h-8 items-center gap-x-2.5 border-b px-5 text-xs text-ink-3`}
             >
               <span role="columnheader" className="text-right">
                 No.
@@ -159,7 +159,7 @@ function GroupRows({
                   key={seq}
                   role="row"
                   aria-rowindex={item.index + 2}
-                  className={`absolute inset-x-0 grid ${COLUMNS} items-center gap-x-3 border-b px-5 hover:bg-hover`}
+                  className={`absolute inset-x-0 grid ${COLUMNS} items-center gap-x-2.5 border-b px-5 hover:bg-hover`}
                   style={{ height: ROW_PX, transform: `translateY(${item.start}px)` }}
                 >
                   <GroupRow
