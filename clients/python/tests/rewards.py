@@ -80,6 +80,10 @@ async def misbehaves_async(data_source, solution_str, ground_truth, extra_info):
                 await asyncio.sleep(3600)
             except asyncio.CancelledError:
                 pass
+    if solution_str == "callback":
+        # The loop is held up by code that is no call's.
+        asyncio.get_running_loop().call_soon(_misbehave, "loop")
+        await asyncio.sleep(3600)
     if solution_str == "background":
         # The loop is held up by a task that the call started.
         await asyncio.gather(_spin(), asyncio.sleep(3600))

@@ -73,7 +73,7 @@ class Served:
             self.events.append({"event": "end of output"})
             self._changed.notify_all()
 
-    def event(self, name, timeout=30):
+    def event(self, name, timeout=60):
         """The first event of that name, waited for."""
 
         def first():
@@ -87,7 +87,7 @@ class Served:
             return first()
 
     def post(self, body, path="/", headers=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=150)
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         connection.request("POST", path, data, headers or {})
         answer = connection.getresponse()
@@ -111,7 +111,7 @@ class Served:
     def __exit__(self, *_):
         self.process.terminate()
         try:
-            self.process.wait(15)
+            self.process.wait(60)
         finally:
             self.process.kill()
             self.process.stdout.close()

@@ -138,7 +138,7 @@ class Protocol(unittest.TestCase):
         with Served("compute_score") as served:
             served.score(RIGHT)
             served.process.terminate()
-            self.assertEqual(served.process.wait(15), 0)
+            self.assertEqual(served.process.wait(60), 0)
             self.assertEqual(served.event("stopped")["samples"], 1)
 
 

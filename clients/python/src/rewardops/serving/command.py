@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import threading
+import time
 from typing import Any
 
 from rewardops.service import ServiceClient, ServiceError
@@ -165,7 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
     except (ValueError, FunctionError) as error:
         log.say("refused", {"detail": str(error)})
         return USAGE
-    stop = threading.Event()
+    stop = _Stop()
     pool = FunctionPool(
         arguments.function, arguments.kwargs, arguments.init_kwargs, arguments.timeout, log.say
     )
@@ -183,7 +184,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
         return NOT_LISTENING
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: _ask_to_stop(stop))
+        signal.signal(number, stop.ask)
     try:
         return _serve(arguments, log, service, pool, server, about, stop)
     finally:
@@ -191,11 +192,26 @@ def run(arguments: argparse.Namespace) -> int:
         pool.stop()
 
 
-def _ask_to_stop(stop: threading.Event) -> None:
-    if stop.is_set():
-        # Asked twice: whoever asks does not want to wait. The processes die with this one.
-        os._exit(130)
-    stop.set()
+class _Stop:
+    """
+    Whether somebody asked for the end. A plain flag that is looked at, no Event: its lock may be held by the very thread
+    that the handler runs in, and a signal that another thread takes wakes no waiter.
+    """
+
+    LOOK_S = 0.1
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def ask(self, *_: object) -> None:
+        if self.asked:
+            # Asked twice: whoever asks does not want to wait. The processes die with this one.
+            os._exit(130)
+        self.asked = True
+
+    def wait(self) -> None:
+        while not self.asked:
+            time.sleep(self.LOOK_S)
 
 
 def _serve(
@@ -205,7 +221,7 @@ def _serve(
     pool: FunctionPool,
     server: RewardServer,
     about: dict[str, Any],
-    stop: threading.Event,
+    stop: _Stop,
 ) -> int:
     sizes: dict[str, int] = {}
 
@@ -215,7 +231,8 @@ def _serve(
         return processes, -(-in_flight // processes) if is_async else 1
 
     try:
-        pool.start(size)
+        if not pool.start(size, lambda: stop.asked):
+            return DONE
     except FunctionError as error:
         log.say("not_loaded", {"detail": str(error)})
         return NOT_LOADED
@@ -225,7 +242,7 @@ def _serve(
     url = arguments.advertise or _url(arguments.host, server.port)
     log.say("ready", {"url": url, "port": server.port, "pid": os.getpid(), **about})
     name = None
-    if service is not None and not stop.is_set():
+    if service is not None and not stop.asked:
         name = arguments.name or _default_name(str(about["model"]), server.port)
         try:
             told = register(
@@ -236,13 +253,13 @@ def _serve(
                 max_in_flight=sizes["maxInFlight"],
                 api_key=arguments.api_key,
                 wait_s=arguments.register_wait,
+                stopped=lambda: stop.asked,
             )
         except ServiceError as error:
             log.say("not_registered", {"detail": str(error), "reason": error.reason})
             return NOT_REGISTERED
         log.say("registered", {"name": name, "id": told.get("id"), "state": told.get("state")})
-    while not stop.wait(60):
-        pass
+    stop.wait()
     if service is not None and name is not None and not arguments.keep_registered:
         _leave(service, name, log)
     finished = server.wait_idle(10)

@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -26,6 +26,8 @@ Log = Callable[[str, dict[str, Any]], None]
 
 #: A cancelled coroutine has so long to end before its process is looked at, in seconds.
 GRACE_S = 1.0
+#: A loop that does not turn and runs no call's code may be starved of CPU: it is looked at so often before it is given up.
+MOST_LOOKS = 3
 #: An event loop that has not turned for so long gets no new calls, in seconds.
 STALE_S = 1.0
 #: A module with torch in it takes 5 to 20 s to import on a busy disk.
@@ -49,6 +51,8 @@ class Call:
     #: time.monotonic() at which its time is over; its clock begins when it is given to a process.
     deadline: float = math.inf
     stopping: bool = False
+    #: How often it was looked for after it was told to stop.
+    looks: int = 0
     #: Nobody waits for it any more.
     unwanted: bool = False
     process: _Process | None = None
@@ -160,15 +164,23 @@ class FunctionPool:
 
     # ── from any thread ──
 
-    def start(self, size: Callable[[bool], tuple[int, int]]) -> None:
+    def start(
+        self, size: Callable[[bool], tuple[int, int]], stopped: Callable[[], bool] = lambda: False
+    ) -> bool:
         """
         Starts one process, and when it has loaded the function the others: `size` tells how many there are to be and
-        how many calls each takes at once, by whether the function is asynchronous. Raises FunctionError.
+        how many calls each takes at once, by whether the function is asynchronous. False: `stopped` said so before it
+        was loaded. Raises FunctionError.
         """
         self._thread.start()
+        while not self._first.done():
+            if stopped():
+                return False
+            wait([self._first], timeout=0.1)
         self.is_async = self._first.result()
         self._wanted, self._per_process = size(self.is_async)
         self.post("wake")
+        return True
 
     def submit(self, sample: Mapping[str, Any]) -> Call:
         """Its future ends with an entry of `results`, whatever happens; it is never an exception."""
@@ -312,6 +324,7 @@ class FunctionPool:
         # As often as it takes: each time another call was found to be the culprit, or this one then runs alone.
         call.process = None
         call.stopping = False
+        call.looks = 0
         self._waiting.appendleft(call)
 
     def _drop(self, process: _Process) -> None:
@@ -370,6 +383,9 @@ class FunctionPool:
             process.phase = "retiring"
             self._log("process_retired", {"pid": process.process.pid})
             self._retire(process)
+        elif call.looks < MOST_LOOKS and len(process.calls) > 1:
+            call.looks += 1
+            self._alarm(time.monotonic() + GRACE_S, call)
         else:
             why = "the event loop was held up by code of no known call"
             alone = len(process.calls) == 1

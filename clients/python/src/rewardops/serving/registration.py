@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Callable
 
 from rewardops.service import ServiceClient, ServiceError
 
@@ -20,10 +20,11 @@ def register(
     max_in_flight: int,
     api_key: str | None,
     wait_s: float,
+    stopped: Callable[[], bool],
 ) -> dict[str, Any]:
     """
     Registers a scorer; the same name again replaces what it was. A service that does not answer, or is starting, is
-    asked again for `wait_s` seconds; a refusal is final. Raises ServiceError.
+    asked again for `wait_s` seconds, unless `stopped`; a refusal is final. Raises ServiceError.
     """
     wanted: dict[str, Any] = {
         "name": name,
@@ -42,6 +43,6 @@ def register(
             return answer
         except ServiceError as error:
             # 503 before it takes work; what it says of this scorer (4xx) will not change.
-            if not error.may_pass or time.monotonic() + RETRY_S > ends:
+            if not error.may_pass or stopped() or time.monotonic() + RETRY_S > ends:
                 raise
         time.sleep(RETRY_S)
