@@ -156,12 +156,13 @@ export interface AlikeGroups {
 export async function alikeGroups(db: Database, batchId: number): Promise<AlikeGroups[]> {
   return db.rows(
     'alike-groups',
+    // A look at its group for each group, not a join: without statistics that walks all samples for each of them.
     `select count(*)::int as groups, scored, case when min = max then min end as score
-     from (select least(count(*) filter (where s.status = 2 and not s.substituted), 2)::int as scored,
+     from (select s.group_no, least(count(*) filter (where s.status = 2 and not s.substituted), 2)::int as scored,
                   min(s.score) filter (where s.status = 2 and not s.substituted) as min,
                   max(s.score) filter (where s.status = 2 and not s.substituted) as max
-           from sample s join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
-           where s.batch_id = $1 and g.seq is not null group by s.group_no) t
+           from sample s where s.batch_id = $1 group by s.group_no) t
+     where (select g.seq from sample_group g where g.batch_id = $1 and g.no = t.group_no) is not null
      group by 2, 3`,
     [batchId],
   )
