@@ -75,6 +75,7 @@ describe('what the router is told', () => {
         maxInFlight: 40,
         limited: { requests: true, tokens: false },
         apiKey: 'secret',
+        chatTemplate: null,
         state: 'draining',
       },
     ])

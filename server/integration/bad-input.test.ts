@@ -490,7 +490,10 @@ describe('servers.register', () => {
     await register({ url: rm.url, apiKey: 'a\nb' }, invalid(/^apiKey: /))
     await register({ url: rm.url, rpm: 0 }, invalid(/^rpm: /))
     await register({ url: rm.url, chatTemplate: '{% for' }, invalid(/^chatTemplate: .*read/))
-    await register({ url: rm.url, chatTemplate: '{{ bos_token }}' }, invalid(/bos_token.*not given/))
+    await register(
+      { url: rm.url, chatTemplate: '{{ bos_token }}' },
+      invalid(/bos_token.*not given/),
+    )
     await register({ url: rm.url, chatTemplate: 'Q' }, invalid(/^chatTemplate: .*leaves .*out/))
     await register(
       { url: rm.url, chatTemplate: '{{ messages }}', engine: 'http' },

@@ -49,6 +49,16 @@ async function submit(samples: Partial<Sample>[]): Promise<string> {
   return batchId
 }
 
+/** Workers hear of a change a moment after it was made. */
+const writes = (text: string) =>
+  expect
+    .poll(async () => {
+      texts.length = 0
+      await submit([{ prompt: '6 × 12?', response: '72' }])
+      return texts
+    })
+    .toEqual([text])
+
 const detailOf = (batchId: string, index: number) =>
   service.query<SampleDetailDto>('samples.get', { id: `${batchId}-${index}` })
 
@@ -86,6 +96,7 @@ it('changes with it; a conversation that it refuses fails with its words, its si
   expect(await service.mutate<ServerDto>('servers.update', changed)).toMatchObject({
     state: 'ready',
   })
+  await writes('[INST] 6 × 12? [/INST]72</s>')
   texts.length = 0
   const system = { role: 'system', content: 'Be brief.' }
   const batchId = await submit([
@@ -100,7 +111,5 @@ it('changes with it; a conversation that it refuses fails with its words, its si
 
   const without = { name: 'rm', chatTemplate: null }
   await service.mutate('servers.update', without)
-  texts.length = 0
-  await submit([{ prompt: '6 × 12?', response: '72' }])
-  expect(texts).toEqual(['6 × 12?\n72'])
+  await writes('6 × 12?\n72')
 })
