@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { configDefaults, defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 const full = process.env.REWARDOPS_TEST_FULL === '1'
 
@@ -9,6 +10,16 @@ const full = process.env.REWARDOPS_TEST_FULL === '1'
 const data = join(import.meta.dirname, '../shared/data')
 if (!existsSync(data)) {
   console.warn(`vitest: ${data} is not there; tests against real rollouts and verdicts are skipped`)
+}
+
+/** Suites with services of their own take up to a minute: begun last, one of them runs alone in the end. */
+const LONG = /\/server\/integration\/|function-pool|rate-permits|scenarios|embedded|demo\.test/
+
+class LongOnesFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const isShort = ({ moduleId }: TestSpecification) => (LONG.test(moduleId) ? 0 : 1)
+    return (await super.sort(files)).toSorted((a, b) => isShort(a) - isShort(b))
+  }
 }
 
 export default defineConfig({
@@ -24,8 +35,9 @@ export default defineConfig({
     ],
     globalSetup: ['server/store/postgres/test-setup.ts'],
     pool: 'forks',
-    // As many as the smallest machine has cores: the suites start services and databases of their own.
-    maxWorkers: 2,
+    // One more than the smallest machine has cores: suites with services of their own wait about a third of their time.
+    maxWorkers: 3,
+    sequence: { sequencer: LongOnesFirst },
     testTimeout: 60_000,
     hookTimeout: 60_000,
     passWithNoTests: true,
