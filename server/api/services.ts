@@ -26,9 +26,9 @@ import type {
   BatchSummary,
   NextResult,
   Page,
-  Result,
   ResultsColumns,
   ScoreInput,
+  ScoreResult,
   SubmitInput,
   SubmitResult,
 } from '../wire/trainer.ts'
@@ -63,7 +63,7 @@ export interface Services {
     limit: number
     order: 'completion' | 'latest'
   }): Promise<Page<BatchGroupDto>>
-  score(input: ScoreInput, signal?: AbortSignal): Promise<Result>
+  score(input: ScoreInput, signal?: AbortSignal): Promise<ScoreResult>
   listSamples(input: SampleListInput): Promise<Page<SampleRowDto>>
   getSample(id: string): Promise<SampleDetailDto>
   listRuns(): Promise<

@@ -10,8 +10,8 @@ import type {
   MemberResult,
   NextResult,
   Page,
-  Result,
   ResultsColumns,
+  ScoreResult,
   SubmitResult,
 } from '../wire/trainer.ts'
 
@@ -339,7 +339,7 @@ describe('idempotency keys', () => {
   it('make one sample of many calls at once', async () => {
     const call = { run: 'contract', step: 9, sample: right('k'), idempotencyKey: 'one-sample' }
     const answers = await Promise.all(
-      Array.from({ length: 12 }, () => service.mutate<Result>('samples.score', call)),
+      Array.from({ length: 12 }, () => service.mutate<ScoreResult>('samples.score', call)),
     )
     for (const answer of answers) expect(answer).toEqual(answers[0])
     const { items } = await service.query<Page<BatchSummary>>('batches.list', { run: 'contract' })
@@ -350,7 +350,12 @@ describe('idempotency keys', () => {
 
 describe('samples.score', () => {
   const score = (step: number, fields: Record<string, unknown> = {}) =>
-    service.mutate<Result>('samples.score', { run: 'single', step, sample: right('a'), ...fields })
+    service.mutate<ScoreResult>('samples.score', {
+      run: 'single',
+      step,
+      sample: right('a'),
+      ...fields,
+    })
   const batchesOf = async (step: number) => {
     const { items } = await service.query<Page<BatchSummary>>('batches.list', { run: 'single' })
     return items.filter((b) => b.step === step)
@@ -404,18 +409,21 @@ describe('samples.score', () => {
   })
 
   it('called one after the other, tells and keeps the same of each, whichever way it was scored', async () => {
-    const answers: Result[] = []
+    const answers: ScoreResult[] = []
     for (const s of rollouts(60, 4, 'inturn')) answers.push(await score(8, { sample: s }))
     expect(answers.map((a) => a.score)).toEqual(answers.map((_, i) => (i % 2 === 0 ? 1 : 0)))
     const [batch] = await batchesOf(8)
     expect(batch).toMatchObject({ samples: 60, scored: 60, failed: 0, groups: 15 })
     for (const i of [0, 59]) {
       const stored = await service.query('samples.get', { id: `${batch?.batchId}-${i}` })
-      expect(stored).toMatchObject({ ...answers[i] })
+      const { detail, ...kept } = answers[i] as ScoreResult
+      expect(stored).toMatchObject(kept)
+      expect(detail).toBeNull()
       expect(stored).toMatchObject({ attemptLog: [{ attempt: 1, outcome: 'ok' }] })
     }
     const failed = await score(8, { sample: sample({ groundTruth: { not: 'text' } }) })
     expect(failed).toMatchObject({ status: 'failed', reason: 'function_error', score: null })
+    expect(failed.detail).toContain('groundTruth')
     const kept = await service.query('samples.get', { id: `${batch?.batchId}-60` })
     expect(kept).toMatchObject({ reason: 'function_error', attemptLog: [{ outcome: 'fault' }] })
     expect(await batchesOf(8)).toMatchObject([{ samples: 61, scored: 60, failed: 1 }])

@@ -124,7 +124,7 @@ describe.each(CASES)('$name', ({ name, path, ask, reward }) => {
       expect(JSON.parse(answer.text)).toMatchObject({
         reward: 0,
         _ng_failure_class: 'judge_failed',
-        _ng_failure_judge_error: 'function_error',
+        _ng_failure_judge_error: expect.stringMatching(/^function_error: groundTruth is missing/),
       })
       return
     }

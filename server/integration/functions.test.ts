@@ -14,7 +14,13 @@ import { ServiceLog } from '../testing/service-log.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { SampleDetailDto } from '../wire/pages.ts'
 import type { TriedDto } from '../wire/rewards.ts'
-import type { BatchSummary, Result, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type {
+  BatchSummary,
+  Result,
+  ResultsColumns,
+  ScoreResult,
+  SubmitResult,
+} from '../wire/trainer.ts'
 
 /** Reward functions of one's own, over a real service: its workers, their child processes, its tables. */
 
@@ -86,6 +92,27 @@ describe('a reward function', () => {
       })
     const answers = await Promise.all([1, 2, 3, 4, 5].map(score))
     expect(answers.map((answer) => answer.score)).toEqual([1, 2, 3, 4, 5])
+  })
+
+  it('tells who asked for a single sample why it failed, which version scored it, and where it is', async () => {
+    const path = file('single-fails.ts', 'export default () => { throw { code: 7 } }')
+    const answer = await service.mutate<ScoreResult>('samples.score', {
+      run: 'own',
+      step: 3,
+      reward: { function: { path } },
+      sample: rollouts(1)[0],
+    })
+    expect(answer).toMatchObject({
+      status: 'failed',
+      reason: 'function_error',
+      score: null,
+      detail: expect.stringContaining('it threw {"code":7}'),
+      rewardVersion: expect.stringMatching(/^[0-9a-f]{12} single-fails\.ts$/),
+    })
+    expect(await service.query('samples.get', { id: answer.id })).toMatchObject({
+      batchId: answer.batchId,
+      reason: 'function_error',
+    })
   })
 
   it('is a part of a sum, beside a rule', async () => {

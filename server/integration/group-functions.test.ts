@@ -262,6 +262,24 @@ describe('the manager batch', () => {
     expect(new Set([calls[1], calls[3], calls[5]]).size).toBe(1)
   })
 
+  it('takes a promise for each member, and the failure of one for its own', async () => {
+    const path = file(
+      'promises.ts',
+      `export const compute_score = ({ solution_strs }) => solution_strs.map(async (text) => {
+        if (text === '9') throw new Error('not this one')
+        return { score: Number(text), seen: new Set([text]) }
+      })`,
+    )
+    const { batchId } = await submit(batch(path), [of('a', 3), of('a', 9), of('a', 1)])
+    expect(await wait(batchId)).toMatchObject({ scored: 2, failed: 1 })
+    const { score, reason, rewardExtraInfo } = await results(batchId)
+    expect(score).toEqual([3, null, 1])
+    expect(reason[1]).toBe('function_error')
+    expect(rewardExtraInfo.seen?.[0]).toEqual(['3'])
+    const failed = await service.query<SampleDetailDto>('samples.get', { id: `${batchId}-1` })
+    expect(failed.attemptLog[0]?.detail).toContain('not this one')
+  })
+
   it('never cuts a group, however large, and calls with members that came with a score too', async () => {
     const path = file('ranks.ts', RANKS)
     const samples = [

@@ -9,8 +9,8 @@ import type {
   AppendInput,
   AppendResult,
   BatchSummary,
-  Result,
   ScoreInput,
+  ScoreResult,
   SubmitInput,
   SubmitResult,
 } from '../wire/trainer.ts'
@@ -66,7 +66,7 @@ export class RewardLoopManager {
     return appendParsed(this.#accept, input)
   }
 
-  score(input: ScoreInput, signal?: AbortSignal): Promise<Result> {
+  score(input: ScoreInput, signal?: AbortSignal): Promise<ScoreResult> {
     return this.#singles.score(input, signal)
   }
 

@@ -2,10 +2,12 @@ import { createHash } from 'node:crypto'
 import { RewardOpsError } from '../errors.ts'
 import { checkRulesForMore } from '../rewards/resolve-rules.ts'
 import type { Database } from '../store/database.ts'
+import { lastDetail } from '../store/sql/results.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
 import type { DirectEndMessage } from '../wire/direct-score.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
-import type { Result, ScoreInput } from '../wire/trainer.ts'
+import { rewardVersionOf } from '../wire/resolved-reward.ts'
+import type { Result, ScoreInput, ScoreResult } from '../wire/trainer.ts'
 import { type AcceptContext, acceptBatch } from './accept/accept-batch.ts'
 import { BatchDraft } from './accept/batch-draft.ts'
 import { refuseSingles } from './accept/whole-groups.ts'
@@ -60,7 +62,7 @@ export class SingleScores {
   }
 
   /** Resolves with the sample's end. Abandoning the call leaves the sample to be scored. */
-  async score(input: ScoreInput, signal?: AbortSignal): Promise<Result> {
+  async score(input: ScoreInput, signal?: AbortSignal): Promise<ScoreResult> {
     const { sample, idempotencyKey } = input
     const hash = idempotencyKey
       ? createHash('sha256')
@@ -69,7 +71,10 @@ export class SingleScores {
       : null
     if (idempotencyKey) {
       const known = await this.#known(idempotencyKey, hash as Buffer)
-      if (known) return this.#results.wait(known.batchId, known.index, null, signal)
+      if (known) {
+        const { batchId, index } = known
+        return this.#told(batchId, await this.#results.wait(batchId, index, null, signal))
+      }
     }
     const key = input.batchId ?? implicitKeyOf(input)
     const batch = this.#open.get(key)
@@ -87,9 +92,22 @@ export class SingleScores {
     })
     if (scored !== null && at.stored) {
       this.#direct.timed(at.batchId, scored.end.scoreMs)
-      return resultOf(sample, { ...scored.end, ...at }, scored.workerId)
+      return this.#told(at.batchId, resultOf(sample, { ...scored.end, ...at }, scored.workerId))
     }
-    return this.#results.wait(at.batchId, at.index, sample, signal)
+    return this.#told(at.batchId, await this.#results.wait(at.batchId, at.index, sample, signal))
+  }
+
+  /** A result with what is needed to ask further. Only a failed sample's costs a question. */
+  async #told(batchId: number, result: Result): Promise<ScoreResult> {
+    const { reward } = this.#specs.get(batchId) ?? (await this.#spec(batchId))
+    const id = `b${batchId}`
+    return {
+      ...result,
+      id: `${id}-${result.index}`,
+      batchId: id,
+      detail: result.reason === null ? null : await lastDetail(this.#db, batchId, result.index),
+      rewardVersion: rewardVersionOf(reward),
+    }
   }
 
   /** Asks those who still wait to come back: their samples are stored, and are scored after the restart. */

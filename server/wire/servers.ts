@@ -41,7 +41,13 @@ const name = z
 export const CHAT_TEMPLATE_LIMIT = 512 * 1024
 
 /** Jinja, or the tokenizer_config.json that has it. */
-const chatTemplate = text(CHAT_TEMPLATE_LIMIT).min(1)
+const chatTemplate = z
+  .union(
+    [z.string(), z.record(z.string(), z.json())],
+    'must be a template, or a tokenizer_config.json',
+  )
+  .transform((given) => (typeof given === 'string' ? given : JSON.stringify(given)))
+  .pipe(text(CHAT_TEMPLATE_LIMIT).min(1))
 
 /** `servers.register`. The same name again updates it. */
 export const RegisterServerInput = z.strictObject({

@@ -79,7 +79,9 @@ export type RewardPart = z.infer<typeof RewardPart>
 
 /** One part of `reward.combine`; its score is stored in the extra info under its name. */
 export const CombinedPart = z.strictObject({
-  name: name(64).refine((s) => !s.includes('/'), 'must not hold "/"'),
+  name: name(64)
+    .refine((s) => !s.includes('/'), 'must not hold "/"')
+    .refine((s) => s !== '__proto__', 'is not a name that extra info can have'),
   weight: finite.default(1),
   reward: RewardPart.prefault({}),
 })
@@ -216,6 +218,18 @@ export interface Result {
   attempts: number
   serverName: string | null
   workerId: string | null
+}
+
+/** What `samples.score` answers: the reward, and where the sample is kept. */
+export interface ScoreResult extends Result {
+  /** For `samples.get`, as `b12-3`. */
+  id: string
+  /** The batch it joined; the implicit one takes samples until 60 s of silence, or `batches.close`. */
+  batchId: string
+  /** Why it failed, in words; null for a scored one. */
+  detail: string | null
+  /** Of functions of one’s own: which version scored it, as in the batch's summary; else null. */
+  rewardVersion: string | null
 }
 
 /** A sample's reward as it is delivered with its group. */

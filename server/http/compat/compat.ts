@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { RewardOpsError } from '../../errors.ts'
 import { parseJsonText, utf8 } from '../../loop/accept/body-splitter.ts'
 import { nearestName } from '../../rewards/nearest-name.ts'
-import { type Result, ScoreInput } from '../../wire/trainer.ts'
+import { ScoreInput, type ScoreResult } from '../../wire/trainer.ts'
 import type { Access } from '../access.ts'
 import { MAX_PLAIN_BYTES, unpacked } from '../body.ts'
 import { type CompatOptions, readCompatOptions, rewardOf } from './compat-options.ts'
@@ -29,7 +29,7 @@ const NO_REWARD = 0
 export interface CompatSources {
   access: Access
   /** `samples.score`. */
-  score(input: ScoreInput, signal: AbortSignal): Promise<Result>
+  score(input: ScoreInput, signal: AbortSignal): Promise<ScoreResult>
   /** The highest step a run has; null: it has none. */
   lastStep(run: string): Promise<number | null>
   /** Answers refusals of the loop that are not RewardOpsErrors, such as a lost database. */
@@ -131,7 +131,7 @@ function scoreInput(
 /** Throws `not_scored` where a sample failed, the protocol cannot say so, and nobody named a value for it. */
 function endsOf(
   dialect: Dialect,
-  results: readonly Result[],
+  results: readonly ScoreResult[],
   { onFailure }: CompatOptions,
 ): DialectEnd[] {
   return results.map((result) => {
@@ -139,10 +139,15 @@ function endsOf(
     if (!failed) return { result, reward: result.score as number, failed }
     if (dialect.carriesFailure) return { result, reward: NO_REWARD, failed }
     if (onFailure === 'error') {
-      throw new RewardOpsError('not_scored', `The sample has no score: ${result.reason}.`)
+      throw new RewardOpsError('not_scored', `Sample ${result.id} has no score: ${told(result)}.`)
     }
     return { result, reward: onFailure, failed }
   })
+}
+
+/** Why it failed; the words of user code are not cut by ours. */
+function told({ reason, detail }: ScoreResult): string {
+  return detail === null ? `${reason}` : `${reason}, ${detail.slice(0, 500)}`
 }
 
 function targetOf(pathname: string): Target {

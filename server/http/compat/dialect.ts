@@ -1,4 +1,4 @@
-import type { Result, SampleInput } from '../../wire/trainer.ts'
+import type { SampleInput, ScoreResult } from '../../wire/trainer.ts'
 import type { CompatOptions } from './compat-options.ts'
 
 /** A rollout as a dialect's request has it. */
@@ -12,7 +12,7 @@ export interface DialectSample
 
 /** How one of them ended, as the protocol is told: with a number, the failure's reason beside it where it is none. */
 export interface DialectEnd {
-  result: Result
+  result: ScoreResult
   /** The score, or what the address puts in a failed one's place. */
   reward: number
   failed: boolean

@@ -66,7 +66,8 @@ export const nemoGym: Dialect = {
         ...(body as object),
         reward,
         _ng_failure_class: 'judge_failed',
-        _ng_failure_judge_error: `${result.reason}`,
+        _ng_failure_judge_error:
+          result.detail === null ? `${result.reason}` : `${result.reason}: ${result.detail}`,
       }
     }
     const numbers = Object.entries(result.rewardExtraInfo ?? {}).flatMap(([key, value]) => {

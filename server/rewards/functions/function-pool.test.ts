@@ -284,6 +284,23 @@ describe('a manager class', () => {
     const outcome = await one.pool.runSingle(manager, sampleOf('x'), wrapped, options(4))
     expect(outcome).toMatchObject({ score: 6, extra: { sampleId: 'b1-4', pid: one.pool.pids[0] } })
   })
+
+  test.each([
+    ['a number', '3', { score: 6, extra: { raw: 3, acc: 3 } }],
+    ['a list', "[3, 'asked', 'why']", { score: 6, extra: { explanation: 'why' } }],
+    ['NaN', 'Number.NaN', { ok: false, reason: 'non_finite', detail: /mine\.ts: .*gave NaN/ }],
+  ])('is told a score whatever its function returned: %s', async (_, returned, expected) => {
+    const one = pool()
+    const manager = one.ref(MANAGER, { path: 'manager.ts', kwargs: { factor: 2 } })
+    const wrapped = {
+      function: one.ref(`export default () => (${returned})`, { path: 'mine.ts' }),
+      score: () => Promise.reject(new Error('not asked')),
+    }
+    const outcome = await one.pool.runSingle(manager, sampleOf('x'), wrapped, options(4))
+    const { detail, ...others } = expected as { detail?: RegExp }
+    expect(outcome).toMatchObject(others)
+    if (detail) expect((outcome as { detail: string }).detail).toMatch(detail)
+  })
 })
 
 describe('further methods of an object', () => {

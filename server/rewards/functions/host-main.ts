@@ -223,8 +223,13 @@ async function wrappedBy(
   const { wraps } = target
   if (wraps) {
     const inner = await load(wraps)
-    return async (input, context) =>
-      inner.score({ ...input, ...wraps.kwargs }, context as FunctionContext)
+    // As rules and models give theirs: whatever the function returned, a manager is told `{score, …extra}`.
+    return async (input, context) => {
+      const given = await inner.score({ ...input, ...wraps.kwargs }, context as FunctionContext)
+      const read = readResult(given)
+      if (!read.ok) throw new RouterCallError(read.reason, `${wraps.path}: ${read.detail}`)
+      return { ...read.extra, score: read.score }
+    }
   }
   return async (input) => {
     const answer = await ask({ op: 'wrapped', sample: sampleOf(input) })
@@ -267,9 +272,20 @@ async function call(message: Extract<ToHost, { type: 'call' }>): Promise<void> {
       mark(`R ${id}`)
       value = await value
     }
+    const thrown = new Map<number, string>()
+    // `solution_strs.map(async …)`: each member's own promise, and its own failure.
+    if (work.op === 'group' && Array.isArray(value) && value.some(isThenable)) {
+      if (sync) mark(`R ${id}`)
+      sync = false
+      value = (await Promise.allSettled(value)).map((entry, at) => {
+        if (entry.status === 'fulfilled') return entry.value
+        thrown.set(at, tellingMessage(entry.reason, loaded?.dir ?? null))
+        return null
+      })
+    }
     if (work.op === 'method') end(id, { sync, busyMs, end: { ok: true, value } })
     else if (work.op === 'group') {
-      end(id, { sync, busyMs, end: readGroupResults(value, work.samples.length) })
+      end(id, { sync, busyMs, end: readGroupResults(value, work.samples.length, thrown) })
     } else if (work.op === 'rule') end(id, { sync, busyMs, end: value as CallEnd['end'] })
     else end(id, { sync, busyMs, end: readResult(value) })
   } catch (error) {
@@ -351,7 +367,10 @@ function plain(fields: object | undefined): object | null {
 
 /** The message, and where in the user's own files it came from. */
 function tellingMessage(error: unknown, dir: string | null): string {
-  if (!(error instanceof Error)) return `it threw ${String(error)}`
+  if (!(error instanceof Error)) {
+    const fields = typeof error === 'object' && error !== null ? plain(error) : null
+    return `it threw ${fields === null ? String(error) : JSON.stringify(fields).slice(0, 500)}`
+  }
   const message = error.message === '' ? error.name : error.message
   const base = dir ?? lastDir
   if (base === null || typeof error.stack !== 'string') return message

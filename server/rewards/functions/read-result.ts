@@ -53,11 +53,19 @@ export function readResult(value: unknown): ReadResult {
 export function readGroupResults(
   value: unknown,
   members: number,
+  /** Entries that threw, by their place: those members alone have none. */
+  thrown: ReadonlyMap<number, string> = new Map(),
 ): { ok: true; results: ReadResult[] } | Extract<ReadResult, { ok: false }> {
   if (!Array.isArray(value)) {
     return failedGroup(`it returned ${describe(value)} for a group, which is no list of results`)
   }
-  if (value.length === members) return { ok: true, results: value.map(readResult) }
+  if (value.length === members) {
+    const read = (entry: unknown, at: number) => {
+      const detail = thrown.get(at)
+      return detail === undefined ? readResult(entry) : failed(detail)
+    }
+    return { ok: true, results: value.map(read) }
+  }
   return failedGroup(`it returned ${value.length} results for a group of ${members}`)
 }
 
@@ -80,7 +88,7 @@ function withExtra(
   const raw = rawScore === undefined || !Number.isFinite(rawScore) ? {} : { rawScore }
   if (extra === null) return { ok: true, score, extra, ...raw }
   try {
-    const json = JSON.stringify(extra)
+    const json = JSON.stringify(extra, asJson)
     if (json.length > MAX_EXTRA_CHARS) {
       return failed(`its extra info is ${json.length} characters of JSON, over ${MAX_EXTRA_CHARS}`)
     }
@@ -88,6 +96,16 @@ function withExtra(
   } catch (error) {
     return failed(`its extra info cannot be written as JSON: ${(error as Error).message}`)
   }
+}
+
+/** Maps, sets and typed arrays as what they hold; JSON has no word for them and leaves them empty. */
+function asJson(_key: string, value: unknown): unknown {
+  if (value instanceof Map) return Object.fromEntries(value)
+  if (value instanceof Set) return [...value]
+  if (ArrayBuffer.isView(value) && !(value instanceof DataView)) {
+    return Array.from(value as unknown as ArrayLike<number | bigint>, Number)
+  }
+  return value
 }
 
 function noReward(value: unknown): ReadResult {

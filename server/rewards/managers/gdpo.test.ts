@@ -47,7 +47,7 @@ describe('gdpo, as upstream', () => {
       'function_error',
       'dimension "format" is missing: the extra info has accuracy',
     ],
-    [{ accuracy: 1, format: null }, 'function_error', 'dimension "format" is missing'],
+    [{ accuracy: 1, format: null }, 'non_finite', 'dimension "format" is null'],
     [null, 'function_error', 'dimension "accuracy" is missing: the extra info has no keys'],
     [{ accuracy: '1', format: 1 }, 'function_error', 'dimension "accuracy" is no number: "1"'],
     [{ accuracy: Number.NaN, format: 1 }, 'non_finite', 'dimension "accuracy" is NaN'],

@@ -58,9 +58,14 @@ function withDimensions(outcome: RewardOutcome, { gdpo }: ResolvedReward): Rewar
     // Upstream takes True for 1.
     if (typeof value === 'boolean') continue
     if (typeof value !== 'number') {
+      // What is written as JSON knows neither NaN nor infinities.
+      if (value === null) {
+        const detail = `dimension "${key}" is null: there was none, or it was NaN or infinite`
+        return { ok: false, reason: 'non_finite', detail, attempts }
+      }
       const there = Object.keys(extra).join(', ')
       const detail =
-        value === undefined || value === null
+        value === undefined
           ? `dimension "${key}" is missing: the extra info has ${there === '' ? 'no keys' : there}`
           : `dimension "${key}" is no number: ${JSON.stringify(value).slice(0, 100)}`
       return { ok: false, reason: 'function_error', detail, attempts }

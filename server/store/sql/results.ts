@@ -303,3 +303,18 @@ async function claimsOf(
     batchId,
   ])
 }
+
+/** What the last attempt of a sample said, in words; null: none was written down. */
+export async function lastDetail(
+  db: Database,
+  batchId: number,
+  index: number,
+): Promise<string | null> {
+  const [row] = await db.rows<{ detail: string | null }>(
+    'last-detail',
+    `select detail from attempt where batch_id = $1 and idx = $2 and detail is not null
+     order by attempt desc, id desc limit 1`,
+    [batchId, index],
+  )
+  return row?.detail ?? null
+}

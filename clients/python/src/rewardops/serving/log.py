@@ -42,7 +42,7 @@ class EventLog:
                 print(json.dumps({"event": event, "at": at, **told}), flush=True)
             else:
                 words = " ".join(f"{key}={value}" for key, value in told.items() if key != "detail")
-                detail = f" — {told['detail']}" if "detail" in told else ""
+                detail = f": {told['detail']}" if "detail" in told else ""
                 text = f"{event.replace('_', ' ')}{': ' if words else ''}{words}{detail}"
                 print(
                     text.encode("ascii", "backslashreplace").decode(), file=sys.stderr, flush=True
