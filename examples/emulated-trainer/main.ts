@@ -26,6 +26,14 @@ async function main(): Promise<void> {
     ...['--delay', `uniform:${rewards.fromMs},${rewards.toMs}`],
   ])
   let service: ServiceProcess | undefined
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    // What was started for this must not outlive it.
+    process.once(signal, () => {
+      void Promise.all([service?.stop(), rm.stop()])
+        .then(() => remove(folder, { recursive: true, force: true }))
+        .finally(() => process.exit(1))
+    })
+  }
   try {
     if (options.url === null) {
       service = await startService({
