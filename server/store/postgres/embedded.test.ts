@@ -129,7 +129,14 @@ function childrenOf(pid: number): number[] {
 }
 
 async function kill(victims: Service, ...pids: number[]): Promise<void> {
-  for (const pid of pids) process.kill(pid, 'SIGKILL')
+  for (const pid of pids) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch (error) {
+      // One of them may have ended because the one before did: a keeper goes with its Postgres.
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    }
+  }
   if (pids.includes(victims.node.pid!)) await once(victims.node, 'exit')
 }
 
