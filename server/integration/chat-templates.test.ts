@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { LLAMA3, MISTRAL } from '../engines/testing/chat-templates.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
@@ -6,17 +9,18 @@ import { Service } from '../testing/service.ts'
 import type { SampleDetailDto } from '../wire/pages.ts'
 import type { ServerDetailDto } from '../wire/server-detail.ts'
 import type { ServerDto } from '../wire/servers.ts'
-import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+import type { BatchSummary, ScoreResult, SubmitResult } from '../wire/trainer.ts'
 
 /** A server registered with its model's chat template is sent texts made by it, and a sample that it does not take fails. */
 
+const folder = mkdtempSync(join(tmpdir(), 'rewardops-templates-'))
 let service: Service
 let rm: FakeServer
 /** What was asked to be scored, in order. */
 const texts: string[] = []
 
 beforeAll(async () => {
-  service = await Service.start()
+  service = await Service.start({ env: { REWARDOPS_FUNCTIONS_DIR: folder } })
   // SGLang with a reward model: the score is the text's length, less 100 where it is raw.
   rm = await FakeServer.start(({ path, body }, res) => {
     const told = {
@@ -34,6 +38,7 @@ afterAll(async () => {
   const problems = service?.log.problems()
   const end = await service?.stop().finally(() => service.destroy())
   await rm?.close()
+  rmSync(folder, { recursive: true, force: true })
   expect(end?.code).toBe(0)
   expect(problems).toEqual([])
 })
@@ -91,6 +96,36 @@ it('writes every text as the model reads it, those of the self-test included', a
   ])
 })
 
+it('is there for reward functions, as the model it was registered for reads it', async () => {
+  const path = 'by-template.ts'
+  writeFileSync(
+    join(folder, path),
+    `export async function compute_score({ prompt, solution_str, model }, { router }) {
+       const template = await router.chatTemplate(model)
+       const turns = [{ role: 'user', content: prompt }]
+       return {
+         score: 1,
+         begun: template.render(turns, { addGenerationPrompt: true }),
+         written: template.renderSample({ prompt, response: solution_str }),
+       }
+     }`,
+  )
+  const scored = (model: string) =>
+    service.mutate<ScoreResult>('samples.score', {
+      run: 'templates',
+      step: 2,
+      sample: sample({ prompt: '6 × 12?', response: '72' }),
+      reward: { function: { path, kwargs: { model } } },
+    })
+  const begun =
+    '<|begin_of_text|><|start_header_id|>user<|end_header_id|>\n\n6 × 12?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n'
+  expect(await scored('rm')).toMatchObject({
+    score: 1,
+    rewardExtraInfo: { begun, written: `${begun}72<|eot_id|>` },
+  })
+  expect(await scored('other')).toMatchObject({ status: 'failed', reason: 'no_server' })
+})
+
 it('changes with it; a conversation that it refuses fails with its words, its siblings are scored', async () => {
   const changed = { name: 'rm', chatTemplate: JSON.stringify(MISTRAL) }
   expect(await service.mutate<ServerDto>('servers.update', changed)).toMatchObject({
@@ -112,4 +147,12 @@ it('changes with it; a conversation that it refuses fails with its words, its si
   const without = { name: 'rm', chatTemplate: null }
   await service.mutate('servers.update', without)
   await writes('6 × 12?\n72')
+  const refusedTo = await service.mutate<ScoreResult>('samples.score', {
+    run: 'templates',
+    step: 3,
+    sample: sample({ prompt: '6 × 12?', response: '72' }),
+    reward: { function: { path: 'by-template.ts', kwargs: { model: 'rm' } } },
+  })
+  expect(refusedTo).toMatchObject({ status: 'failed', reason: 'function_error', score: null })
+  expect(refusedTo.detail).toContain('no server of "rm" is registered with a chat template')
 })

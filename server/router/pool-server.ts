@@ -58,6 +58,8 @@ export class PoolServer implements PolicyServer {
   state: ServerState | 'removed' = 'registering'
   engine: Engine = engineOf('vllm')
   target: EngineTarget = { model: null, version: null }
+  /** Its chat template as it is stored. */
+  templateText: string | null = null
   headers: string[] = []
   transport: Transport
   /** The key, to keep it out of what is told of a failure. */
@@ -127,7 +129,8 @@ export class PoolServer implements PolicyServer {
     }
     const basePath = new URL(config.url).pathname.replace(/\/+$/, '')
     const { version, route } = config
-    const chatTemplate = storedChatTemplate(config.chatTemplate)
+    this.templateText = config.chatTemplate ?? null
+    const chatTemplate = storedChatTemplate(this.templateText)
     this.target = { model: config.model, version, basePath, route: route ?? null, chatTemplate }
     this.state = config.state
   }

@@ -224,6 +224,11 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
       }))
   }
 
+  chatTemplate(model: string): string | null {
+    const servers = this.#pools.get(model)?.servers ?? []
+    return servers.find((server) => server.templateText !== null)?.templateText ?? null
+  }
+
   snapshot(): RouterServerStats[] {
     const nowMs = performance.now()
     return [...this.#servers.values(), ...this.#leaving].map((server) =>

@@ -282,6 +282,8 @@ export interface RewardRouter {
   acquire(request: SlotRequest): Promise<{ ok: true; slot: RouterSlot } | SlotRefusal>
   /** Which server a call would be offered first is nobody's business; which models there are is. */
   models(): { model: string; kind: 'discriminative' | 'generative'; servers: number }[]
+  /** The chat template that a server of the model was registered with, as it is stored; null: none has one. */
+  chatTemplate(model: string): string | null
   snapshot(): RouterServerStats[]
   /** The POST that a server is sent for a sample, as it would be sent now; null: no such server. */
   requestFor(

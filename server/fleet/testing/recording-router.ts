@@ -68,6 +68,9 @@ export class RecordingRouter implements RewardRouter {
   models() {
     return []
   }
+  chatTemplate(): null {
+    return null
+  }
   snapshot(): RouterServerStats[] {
     return [...this.stats.values()].map((s) => ({ ...s, latency: [...s.latency] }))
   }

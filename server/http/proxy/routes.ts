@@ -14,6 +14,8 @@ export const PROXIED_PATHS = [
   '/v1/rerank',
   '/v1/chat/completions',
   '/v1/completions',
+  '/tokenize',
+  '/detokenize',
 ] as const
 
 /** A path that is passed on to a server of the model. */
@@ -62,6 +64,8 @@ const ENGINE_PATHS: Readonly<Partial<Record<EngineName, ReadonlySet<ProxiedPath>
     '/v1/rerank',
     '/v1/chat/completions',
     '/v1/completions',
+    '/tokenize',
+    '/detokenize',
   ]),
   sglang: new Set([
     '/classify',
@@ -72,14 +76,19 @@ const ENGINE_PATHS: Readonly<Partial<Record<EngineName, ReadonlySet<ProxiedPath>
     '/v1/rerank',
     '/v1/chat/completions',
     '/v1/completions',
+    '/tokenize',
+    '/detokenize',
   ]),
-  tei: new Set(['/predict', '/rerank', '/v1/embeddings']),
+  // Its way back is /decode.
+  tei: new Set(['/predict', '/rerank', '/v1/embeddings', '/tokenize']),
   llamacpp: new Set([
     '/rerank',
     '/v1/rerank',
     '/v1/embeddings',
     '/v1/chat/completions',
     '/v1/completions',
+    '/tokenize',
+    '/detokenize',
   ]),
   // Whatever stands behind an address of this kind: gateways of the engines above have all of /v1.
   openai: new Set([

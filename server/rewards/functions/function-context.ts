@@ -28,6 +28,19 @@ export interface FunctionInput {
 /** What is scored by a reward model: a prompt with its response, or a text as it is. */
 export type ScoredText = string | ScoreInput
 
+/** A model's chat template. Both throw an Error with what the template says of a conversation that it does not take. */
+export interface FunctionChatTemplate {
+  /** `''` where the model has none, or it is not known. */
+  readonly bosToken: string
+  /** A conversation as the model reads it. `addGenerationPrompt`: end with what begins the assistant's turn; default false. */
+  render(
+    messages: readonly { role: string; content: string }[],
+    options?: { addGenerationPrompt?: boolean; variables?: Record<string, unknown> },
+  ): string
+  /** Prompt and response, the response as the assistant's turn without end-of-text tokens: what a reward model is sent. */
+  renderSample(input: ScoreInput): string
+}
+
 /** The reward router, as a function sees it. A call that fails throws an Error with the `reason` a sample would have. */
 export interface FunctionRouter {
   /** The score that a discriminative model gives. */
@@ -37,6 +50,8 @@ export interface FunctionRouter {
   classify(inputs: ScoredText[], options: { model: string } & RouterCallOptions): Promise<number[]>
   /** A generative model's reply. */
   chat(request: ChatRequest & { model: string } & RouterCallOptions): Promise<ChatReply>
+  /** The chat template that the model was registered with. */
+  chatTemplate(model: string): Promise<FunctionChatTemplate>
 }
 
 /** Writes into the service's log, with the sample's id. */

@@ -231,6 +231,23 @@ export class FunctionPool implements FunctionCaller {
     }
   }
 
+  #templateOf(model: string): RouterAnswer {
+    const { router } = this.#options
+    const template = router.chatTemplate(model)
+    if (template !== null) return { ok: true, template }
+    return router.models().some((known) => known.model === model)
+      ? {
+          ok: false,
+          reason: 'function_error',
+          detail: `no server of "${model}" is registered with a chat template: give it as chatTemplate`,
+        }
+      : {
+          ok: false,
+          reason: 'no_server',
+          detail: `no server of the model "${model}" is registered`,
+        }
+  }
+
   /** What a function asks of the router, in its sample's name and within its sample's time. */
   async #answer(question: RouterQuestion, call: FunctionCall): Promise<RouterAnswer> {
     const { options } = call
@@ -243,6 +260,7 @@ export class FunctionPool implements FunctionCaller {
         ? { ok: true, score: outcome.score, extra: outcome.extra }
         : { ok: false, reason: outcome.reason, detail: outcome.detail }
     }
+    if (question.op === 'template') return this.#templateOf(String(question.model))
     const { route } = options
     call.asked ??= new AbortController()
     if (call.settled) call.asked.abort()

@@ -121,6 +121,14 @@ function routerOf({ ask }: CallHost): FunctionRouter {
       if (!('reply' in answer)) throw new Error('the router gave a score for a conversation')
       return answer.reply
     },
+    async chatTemplate(model) {
+      const answer = await ask({ op: 'template', model })
+      if (!answer.ok) throw new RouterCallError(answer.reason, answer.detail)
+      if (!('template' in answer)) throw new Error('the router gave no template')
+      // Loaded where one is asked for: the template library is most of what there would be to load.
+      const { chatTemplateOf } = await import('../../router/chat-template.ts')
+      return chatTemplateOf(answer.template)
+    },
   }
 }
 

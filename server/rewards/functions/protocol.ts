@@ -67,6 +67,8 @@ export interface CallAbout {
 export type RouterQuestion =
   | { op: 'score'; model: string; input: ScoreInput; options: RouterCallOptions }
   | { op: 'chat'; model: string; chat: ChatRequest; options: RouterCallOptions }
+  /** The chat template that the model was registered with. */
+  | { op: 'template'; model: string }
   /** What a manager class wraps, where it is not a function of the user's own. */
   | { op: 'wrapped'; sample: RewardSample }
 
@@ -82,6 +84,7 @@ export interface RouterCallOptions {
 export type RouterAnswer =
   | { ok: true; score: number; extra: Record<string, unknown> | null }
   | { ok: true; reply: ChatReply }
+  | { ok: true; template: string }
   | { ok: false; reason: SampleFailureReason; detail: string }
 
 /** How one call ended. `sync`: its function returned a value, not a promise. `busyMs`: until it returned. */
