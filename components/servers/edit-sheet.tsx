@@ -1,6 +1,6 @@
 'use client'
 
-import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import type { ServerDto } from '../../server/wire/servers.ts'
 import { describeFailure } from '../api/failure.ts'
@@ -17,6 +17,7 @@ import {
   prepareUpdate,
 } from './register-form.prepare.ts'
 import { ENGINE_WORDS, KIND_WORDS } from './server-words.ts'
+import { TemplateField } from './template-field.tsx'
 
 /** Changes what may be changed of a server; a new address or key has it asked and tested again first. */
 export function EditSheet({ server, onClose }: { server: ServerDto | null; onClose(): void }) {
@@ -34,6 +35,14 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
   const [before] = useState(server)
   const [draft, setDraft] = useState<EditDraft>(() => editDraft(before))
   const [errors, setErrors] = useState<FieldErrors>({})
+  const isScorer = before.kind === 'discriminative'
+  const detail = useQuery(
+    trpc.servers.get.queryOptions(
+      { id: before.id },
+      { enabled: isScorer, staleTime: Number.POSITIVE_INFINITY },
+    ),
+  )
+  const templateBefore = detail.data?.chatTemplate ?? null
   const update = useMutation(
     trpc.servers.update.mutationOptions({
       onError: (error) => setErrors(placeFailure(describeFailure(error))),
@@ -51,7 +60,7 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
   }
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    const prepared = prepareUpdate(before, draft)
+    const prepared = prepareUpdate(before, draft, templateBefore)
     if ('errors' in prepared) setErrors(prepared.errors)
     else if (prepared.input === null) onClose()
     else {
@@ -59,7 +68,11 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
       update.mutate(prepared.input)
     }
   }
-  const asks = draft.url.trim() !== before.url || draft.apiKey !== '' || draft.removeKey
+  const asks =
+    draft.url.trim() !== before.url ||
+    draft.apiKey !== '' ||
+    draft.removeKey ||
+    draft.chatTemplate !== null
   return (
     <form onSubmit={submit} noValidate className="flex min-h-full flex-col">
       <div className="flex-1 space-y-4 px-5 py-4">
@@ -77,6 +90,14 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
           error={errors.url ?? errors.model ?? errors.engine}
           onChange={(event) => change({ url: event.target.value })}
         />
+        {isScorer && (
+          <TemplateField
+            value={draft.chatTemplate ?? templateBefore ?? ''}
+            error={errors.chatTemplate}
+            disabled={detail.data === undefined}
+            onChange={(chatTemplate) => change({ chatTemplate })}
+          />
+        )}
         <LimitFields
           draft={draft}
           errors={errors}

@@ -24,6 +24,8 @@ export interface RegisterDraft extends LimitsDraft {
   engine: RegisterServerInput['engine']
   kind: RegisterServerInput['kind']
   model: string
+  /** Jinja, or the tokenizer_config.json that has it. */
+  chatTemplate: string
   ifUnreachable: 'refuse' | 'keep'
 }
 
@@ -31,6 +33,8 @@ export interface RegisterDraft extends LimitsDraft {
 export interface EditDraft extends LimitsDraft {
   url: string
   removeKey: boolean
+  /** As the service keeps it; null until that is known. */
+  chatTemplate: string | null
 }
 
 const NO_LIMITS: LimitsDraft = {
@@ -49,6 +53,7 @@ export const EMPTY_DRAFT: RegisterDraft = {
   engine: 'auto',
   kind: 'discriminative',
   model: '',
+  chatTemplate: '',
   ifUnreachable: 'refuse',
 }
 
@@ -87,6 +92,9 @@ export function prepareRegister(
       ...(limits.tpm === null ? {} : { tpm: limits.tpm }),
       ...(draft.apiKey === '' ? {} : { apiKey: draft.apiKey }),
       ...(limits.tags.length === 0 ? {} : { tags: limits.tags }),
+      ...(draft.kind === 'generative' || draft.chatTemplate.trim() === ''
+        ? {}
+        : { chatTemplate: draft.chatTemplate }),
     },
   }
 }
@@ -102,6 +110,7 @@ export function editDraft(server: ServerDto): EditDraft {
     tpm: text(server.tpm),
     apiKey: '',
     removeKey: false,
+    chatTemplate: null,
     tags: server.tags.join(', '),
   }
 }
@@ -113,6 +122,7 @@ export function editDraft(server: ServerDto): EditDraft {
 export function prepareUpdate(
   server: ServerDto,
   draft: EditDraft,
+  templateBefore: string | null = null,
 ): { input: z.input<typeof UpdateServerInput> | null } | { errors: FieldErrors } {
   const errors: FieldErrors = {}
   const url = draft.url.trim()
@@ -130,6 +140,9 @@ export function prepareUpdate(
     ),
     ...(draft.removeKey ? { apiKey: null } : draft.apiKey === '' ? {} : { apiKey: draft.apiKey }),
     ...(tags.join('\n') === server.tags.join('\n') ? {} : { tags }),
+    ...(draft.chatTemplate === null || draft.chatTemplate.trim() === (templateBefore ?? '').trim()
+      ? {}
+      : { chatTemplate: draft.chatTemplate.trim() === '' ? null : draft.chatTemplate }),
   }
   return { input: Object.keys(changes).length === 0 ? null : { id: server.id, ...changes } }
 }

@@ -15,6 +15,25 @@ const refusal = (reason: string, message: string, hint = '') =>
     describeFailure(Object.assign(new Error(message), { data: { reason, hint, httpStatus: 422 } })),
   )
 
+describe('a chat template', () => {
+  test('goes with what gives scores, as it was pasted', () => {
+    const draft = { ...EMPTY_DRAFT, name: 'rm', url: 'u', chatTemplate: '{{ messages }}\n' }
+    expect(prepareRegister(draft)).toMatchObject({ input: { chatTemplate: '{{ messages }}\n' } })
+    expect(prepareRegister({ ...draft, kind: 'generative' })).toEqual({
+      input: expect.not.objectContaining({ chatTemplate: expect.anything() }),
+    })
+    expect(prepareRegister({ ...draft, chatTemplate: ' ' })).toEqual({
+      input: expect.not.objectContaining({ chatTemplate: expect.anything() }),
+    })
+  })
+
+  test('that is refused is told at its field', () => {
+    expect(refusal('invalid_input', 'chatTemplate: it cannot be read: unclosed.')).toEqual({
+      chatTemplate: 'It cannot be read: unclosed.',
+    })
+  })
+})
+
 describe('the registration form', () => {
   test('says what is missing before anything is sent', () => {
     expect(prepareRegister(EMPTY_DRAFT)).toEqual({
@@ -99,6 +118,15 @@ describe('the form that changes a server', () => {
     expect(update({ url: ' http://h:2 ', apiKey: 'k' })).toEqual({
       input: { id: 's3', url: 'http://h:2', apiKey: 'k' },
     })
+  })
+
+  test('changes a template, or takes it away; one that was only looked at stays', () => {
+    const template = (chatTemplate: string | null) =>
+      prepareUpdate(server, { ...editDraft(server), chatTemplate }, 'before')
+    expect(template(null)).toEqual({ input: null })
+    expect(template('before\n')).toEqual({ input: null })
+    expect(template('after')).toEqual({ input: { id: 's3', chatTemplate: 'after' } })
+    expect(template('')).toEqual({ input: { id: 's3', chatTemplate: null } })
   })
 
   test('a measured limit is not taken for a given one, and a given one can be taken away', () => {

@@ -19,6 +19,7 @@ import {
 } from './register-form.prepare.ts'
 import { SelfTestFacts } from './self-test-facts.tsx'
 import { ENGINE_WORDS } from './server-words.ts'
+import { TemplateField } from './template-field.tsx'
 
 /** Registers a reward-model server: it is asked who it is, and its scores are looked at, before anything is saved. */
 export function RegisterSheet({
@@ -192,6 +193,13 @@ function RegisterForm({
           hint="Batches name the model; servers of one model form a pool."
           {...text('model')}
         />
+        {draft.kind === 'discriminative' && (
+          <TemplateField
+            value={draft.chatTemplate}
+            error={errors.chatTemplate}
+            onChange={(chatTemplate) => change({ chatTemplate })}
+          />
+        )}
         <LimitFields
           draft={draft}
           errors={errors}
