@@ -33,13 +33,15 @@ export const LAYERS: Layer[] = [
   {
     name: 'tests',
     files: /\.test\.tsx?$|(^|\/)(testing|fixtures)\/|(^|\/)test-[^/]+\.ts$|^e2e\//,
-    imports: [...SERVER, 'app', 'components', 'roots', 'tools', 'generated', 'config'],
+    imports: [...SERVER, 'app', 'components', 'cli', 'roots', 'tools', 'generated', 'config'],
   },
   {
     name: 'tools',
     files: /^(scripts|bench|examples)\//,
-    imports: [...SERVER, 'generated', 'roots'],
+    imports: [...SERVER, 'cli', 'generated', 'roots'],
   },
+  // Speaks to the service over HTTP, as anybody does: of the server it knows what travels.
+  { name: 'cli', files: /^cli\//, imports: ['wire'] },
   { name: 'config', files: /^[^/]+\.config\.m?[jt]s$/, imports: ['tools'] },
   { name: 'app', files: /^app\//, imports: ['components', 'wire'], types: ['api'] },
   { name: 'components', files: /^components\//, imports: ['wire'], types: ['api'] },
@@ -81,4 +83,4 @@ export const LAYERS: Layer[] = [
 
 /** Where the environment may be read. Everybody else is handed a `Config`. */
 export const READS_ENVIRONMENT =
-  /^server\/config\.ts$|^(scripts|bench|examples|e2e)\/|\/testing\/|\.test\.tsx?$|^[^/]+\.config\.m?[jt]s$/
+  /^(server|cli)\/config\.ts$|^(scripts|bench|examples|e2e)\/|\/testing\/|\.test\.tsx?$|^[^/]+\.config\.m?[jt]s$/

@@ -1,6 +1,6 @@
+import { number } from '../../cli/progress.ts'
 import type { GroupResult, SampleInput } from '../../server/wire/trainer.ts'
 import type { Reward } from './collect.ts'
-import { number } from './progress.ts'
 
 /** What came back for the rollouts of one step: by rule (null where a data source has none) and by model. */
 export interface Scored {

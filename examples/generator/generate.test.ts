@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
+import { openRollouts } from '../../cli/rollouts/read-rollouts.ts'
 import { ruleForDataSource } from '../../server/rewards/rules/registry.ts'
-import { openRollouts } from '../rollouts/read-rollouts.ts'
 import { DEMO_ROLLOUTS, generateRollouts, rolloutLines } from './generate.ts'
 import { RIGHT_ANSWERS } from './questions.ts'
 import { RIGHT } from './responses.ts'

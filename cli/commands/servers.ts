@@ -1,0 +1,100 @@
+import type { ServerDto } from '../../server/wire/servers.ts'
+import { defineCommand } from '../command.ts'
+import { usageError } from '../exit-codes.ts'
+
+/** What can be done with one server, by the word for it. */
+const ACTIONS = ['drain', 'resume', 'sleep', 'wake', 'probe', 'remove'] as const
+
+/** Reward-model servers: which there are, and what is done with one. */
+export const command = defineCommand({
+  name: 'servers',
+  summary: 'list reward-model servers, register one, drain or wake one',
+  usage: `[add NAME ADDRESS | ${ACTIONS.join(' | ')} NAME] [options]`,
+  details: `Without an action the servers are listed. "add" registers one, or changes the one of this name; the engine is
+found out unless it is given.`,
+  positionals: { min: 0, max: 3 },
+  options: {
+    engine: { type: 'string', value: 'NAME', help: 'add: vllm, sglang, tei, llamacpp, openai …' },
+    kind: { type: 'string', value: 'KIND', help: 'add: discriminative (default) or generative' },
+    model: { type: 'string', value: 'NAME', help: 'add: where the server has several' },
+    'max-in-flight': { type: 'string', value: 'N', help: 'add: requests at once, at most' },
+    'keep-unreachable': { type: 'boolean', help: 'add: also a server that is still loading' },
+  },
+  async run({ values, positionals, output, service }) {
+    const [action, name, address] = positionals
+    if (action === undefined) {
+      const client = await service()
+      const servers = await client.query<ServerDto[]>('servers.list')
+      output.data(servers)
+      if (servers.length === 0)
+        output.line('There are no servers. "rewardops servers add NAME URL" registers one.')
+      else output.table(HEADINGS, servers.map(rowOf))
+      return
+    }
+    if (action === 'add') {
+      if (name === undefined || address === undefined) {
+        throw usageError('Usage: rewardops servers add NAME ADDRESS [options]')
+      }
+      const client = await service()
+      const server = await client.mutate<ServerDto>('servers.register', {
+        name,
+        url: address,
+        engine: values.engine ?? 'auto',
+        ...(values.kind === undefined ? {} : { kind: values.kind }),
+        ...(values.model === undefined ? {} : { model: values.model }),
+        ...(values['max-in-flight'] === undefined
+          ? {}
+          : { maxInFlight: Number(values['max-in-flight']) }),
+        ...(values['keep-unreachable'] ? { ifUnreachable: 'keep' } : {}),
+      })
+      output.data(server)
+      output.table(HEADINGS, [rowOf(server)])
+      return
+    }
+    if (
+      !(ACTIONS as readonly string[]).includes(action) ||
+      name === undefined ||
+      address !== undefined
+    ) {
+      throw usageError(`Usage: rewardops servers [add NAME ADDRESS | ${ACTIONS.join(' | ')} NAME]`)
+    }
+    const client = await service()
+    const server = await client.mutate<ServerDto>(`servers.${action}`, { name })
+    output.data(server)
+    output.line(`${name}: ${action === 'remove' ? 'removed' : server.state}`)
+  },
+})
+
+const HEADINGS = [
+  'NAME',
+  'STATE',
+  'ENGINE',
+  'KIND',
+  'MODEL',
+  'IN FLIGHT',
+  'LIMIT',
+  'REQUESTS',
+  'ERRORS',
+  'P50 MS',
+  'P99 MS',
+  'ADDRESS',
+]
+
+function rowOf(server: ServerDto): (string | number | null)[] {
+  const { name, state, engine, kind, model, inFlight, limit, requests, errors, url } = server
+  const ms = (value: number | null) => (value === null ? null : Math.round(value))
+  return [
+    name,
+    state,
+    engine,
+    kind,
+    model,
+    inFlight,
+    limit,
+    requests,
+    errors,
+    ms(server.p50Ms),
+    ms(server.p99Ms),
+    url,
+  ]
+}

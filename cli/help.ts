@@ -1,0 +1,86 @@
+import type { Command, CommandOption } from './command.ts'
+
+const WIDTH = 100
+const INDENT = 2
+/** Where the second column begins at the latest. */
+const MOST_LEFT = 28
+
+/** Options every command has. */
+export const COMMON_OPTIONS = {
+  url: {
+    type: 'string',
+    value: 'URL',
+    help: 'the service (default: REWARDOPS_URL, or http://127.0.0.1:3000)',
+  },
+  json: { type: 'boolean', help: 'the result as JSON on stdout; progress stays on stderr' },
+  help: { type: 'boolean', short: 'h', help: 'this text' },
+} as const satisfies Record<string, CommandOption>
+
+/** The help of the program. */
+export function programHelp(commands: readonly Command[]): string {
+  return [
+    'rewardops COMMAND [options]',
+    '',
+    'Scores rollouts by a rewardops service, and brings them in and out.',
+    '',
+    'Commands',
+    ...twoColumns(commands.map(({ name, summary }) => [name, summary])),
+    '',
+    'The service is found by --url or REWARDOPS_URL (default: http://127.0.0.1:3000), a key is read from',
+    'REWARDOPS_API_KEY. "rewardops COMMAND --help" tells more; docs/cli.md has examples.',
+    '',
+    'Exit codes: 0 done · 1 wrong input · 2 refused by the service · 3 service not reached · 4 batch failed ·',
+    '5 not ended in time',
+  ].join('\n')
+}
+
+/** The help of one command. */
+export function commandHelp({ name, usage, summary, details, options }: Command): string {
+  const rows = Object.entries({ ...options, ...COMMON_OPTIONS }).map(
+    ([long, option]: [string, CommandOption]) => {
+      const short = option.short ? `-${option.short}, ` : ''
+      const value = option.type === 'string' ? ` ${option.value ?? 'TEXT'}` : ''
+      return [`${short}--${long}${value}`, option.help] as const
+    },
+  )
+  return [
+    `rewardops ${name} ${usage}`.trimEnd(),
+    '',
+    sentence(summary),
+    ...(details ? ['', details.trim()] : []),
+    '',
+    'Options',
+    ...twoColumns(rows),
+  ].join('\n')
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}${text.endsWith('.') ? '' : '.'}`
+}
+
+function twoColumns(rows: readonly (readonly [string, string])[]): string[] {
+  const left = Math.min(MOST_LEFT, Math.max(...rows.map(([name]) => name.length)))
+  const right = WIDTH - INDENT - left - 2
+  return rows.flatMap(([name, text]) => {
+    const lines = wrap(text, right)
+    const first = name.length > left ? [`${' '.repeat(INDENT)}${name}`] : []
+    return [
+      ...first,
+      ...lines.map((line, at) => {
+        const label = at === 0 && first.length === 0 ? name : ''
+        return `${' '.repeat(INDENT)}${label.padEnd(left)}  ${line}`
+      }),
+    ]
+  })
+}
+
+function wrap(text: string, width: number): string[] {
+  const lines = ['']
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1) as string
+    if (line === '') lines[lines.length - 1] = word
+    else if (line.length + 1 + word.length <= width) lines[lines.length - 1] = `${line} ${word}`
+    else lines.push(word)
+  }
+  return lines
+}

@@ -1,0 +1,120 @@
+import { parseArgs } from 'node:util'
+import type { Command, CommandOptions, Values } from './command.ts'
+import { DEFAULT_URL, loadCliConfig } from './config.ts'
+import { CliError, EXIT, usageError } from './exit-codes.ts'
+import { COMMON_OPTIONS, commandHelp, programHelp } from './help.ts'
+import { Output } from './output.ts'
+import { commandNames, loadCommand } from './registry.ts'
+import { ServiceClient } from './service-client.ts'
+
+/**
+ * The command line `rewardops`: finds the command, reads its options, runs it and gives the exit code. Everything that
+ * goes wrong is a sentence on stderr (with --json also `{"error"}` on stdout), never a stack; what is not a CliError is a
+ * fault of ours and says so.
+ */
+async function main(args: string[]): Promise<number> {
+  const config = loadCliConfig()
+  const [name = 'help', ...rest] = args
+  if (name === '--version' || name === 'version') {
+    process.stdout.write(`${config.version}\n`)
+    return EXIT.ok
+  }
+  if (name === 'help' || name === '--help' || name === '-h') return help(rest)
+  const command = await loadCommand(name)
+  if (command === null) {
+    throw usageError(
+      `There is no command "${name}". There are: ${commandNames().join(', ')}. "rewardops --help" tells more.`,
+    )
+  }
+  const { values, positionals } = read(command, rest)
+  if (values.help) {
+    process.stdout.write(`${commandHelp(command)}\n`)
+    return EXIT.ok
+  }
+  const { min, max } = command.positionals ?? { min: 0, max: 0 }
+  if (positionals.length < min || positionals.length > max) {
+    throw usageError(
+      `Usage: rewardops ${command.name} ${command.usage}. "rewardops ${command.name} --help" tells more.`,
+    )
+  }
+  const stopping = new AbortController()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      if (stopping.signal.aborted) process.exit(EXIT.interrupted)
+      stopping.abort()
+    })
+  }
+  let client: ServiceClient | null = null
+  try {
+    const code = await command.run({
+      values,
+      positionals,
+      output: new Output(process.stdout, process.stderr, values.json === true),
+      signal: stopping.signal,
+      async service() {
+        client ??= await ServiceClient.connect({
+          url: values.url ?? config.url ?? DEFAULT_URL,
+          apiKey: config.apiKey,
+          version: config.version,
+          signal: stopping.signal,
+        })
+        return client
+      },
+    })
+    return code ?? EXIT.ok
+  } finally {
+    await (client as ServiceClient | null)?.close()
+  }
+}
+
+async function help([name]: string[]): Promise<number> {
+  const command = name === undefined ? null : await loadCommand(name)
+  if (command !== null) {
+    process.stdout.write(`${commandHelp(command)}\n`)
+    return EXIT.ok
+  }
+  const commands = await Promise.all(commandNames().map(loadCommand))
+  process.stdout.write(`${programHelp(commands as Command[])}\n`)
+  return EXIT.ok
+}
+
+function read(
+  command: Command,
+  args: string[],
+): {
+  values: Values<CommandOptions> & { url?: string; json?: boolean; help?: boolean }
+  positionals: string[]
+} {
+  try {
+    return parseArgs({
+      args,
+      options: { ...command.options, ...COMMON_OPTIONS },
+      allowPositionals: true,
+      strict: true,
+    }) as ReturnType<typeof read>
+  } catch (error) {
+    // Node's own words name the option; the rest of them is advice on option-like values.
+    const [first] = (error as Error).message.split('. ')
+    throw usageError(`${first}. "rewardops ${command.name} --help" lists the options.`)
+  }
+}
+
+/** A reader that has seen enough, such as `head`, closes the pipe: that is no fault. */
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  process.exit(error.code === 'EPIPE' ? EXIT.ok : EXIT.internal)
+})
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  const known = error instanceof CliError
+  const message = known
+    ? error.message
+    : `This is a fault of rewardops: ${(error as Error)?.stack ?? String(error)}`
+  process.stderr.write(`${message}\n`)
+  if (process.argv.includes('--json')) {
+    const { exitCode, reason } = known ? error : { exitCode: EXIT.internal, reason: null }
+    process.stdout.write(`${JSON.stringify({ error: { message, reason, exitCode } })}\n`)
+  }
+  process.exitCode = known ? error.exitCode : EXIT.internal
+}
