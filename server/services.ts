@@ -77,6 +77,7 @@ export function createServices(parts: {
   const services: Services = {
     submit: (input) => manager.submit(input),
     append: (input) => manager.append(input),
+    rescore: (input) => manager.rescore(input),
     close: (batchId) => manager.close(batchId),
     cancel: (batchId) => manager.cancel(batchId),
     next: (input, signal) => manager.reader.next(input, signal),

@@ -17,6 +17,7 @@ import {
   BatchId,
   BatchListInput,
   NextInput,
+  RescoreInput,
   ResultsInput,
   SampleId,
   ScoreInput,
@@ -33,6 +34,9 @@ export const appRouter = router({
   batches: router({
     submit: procedure.input(SubmitInput).mutation(({ ctx, input }) => ctx.services.submit(input)),
     append: procedure.input(AppendInput).mutation(({ ctx, input }) => ctx.services.append(input)),
+    rescore: procedure
+      .input(RescoreInput)
+      .mutation(({ ctx, input }) => ctx.services.rescore(input)),
     close: procedure
       .input(byBatchId)
       .mutation(({ ctx, input }) => ctx.services.close(input.batchId)),

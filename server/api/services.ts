@@ -26,6 +26,7 @@ import type {
   BatchSummary,
   NextResult,
   Page,
+  RescoreInput,
   ResultsColumns,
   ScoreInput,
   ScoreResult,
@@ -40,6 +41,8 @@ import type {
 export interface Services {
   submit(input: SubmitInput): Promise<SubmitResult>
   append(input: AppendInput): Promise<AppendResult>
+  /** A batch of the same rollouts, scored by another reward. */
+  rescore(input: RescoreInput): Promise<SubmitResult>
   close(batchId: string): Promise<BatchSummary>
   cancel(batchId: string): Promise<BatchSummary>
   next(

@@ -9,6 +9,7 @@ import type {
   AppendInput,
   AppendResult,
   BatchSummary,
+  RescoreInput,
   ScoreInput,
   ScoreResult,
   SubmitInput,
@@ -19,6 +20,7 @@ import { appendParsed, submitParsed } from './accept/ingest.ts'
 import { queueUnfilledGroups, scoresWholeGroups } from './accept/whole-groups.ts'
 import { BatchReader } from './batch-reader.ts'
 import type { WorkerChannel } from './direct-scores.ts'
+import { Rescores } from './rescore.ts'
 import type { BatchSignals } from './signals.ts'
 import { SingleScores } from './single-scores.ts'
 
@@ -44,6 +46,7 @@ export class RewardLoopManager {
   readonly #singles: SingleScores
   readonly #signals: BatchSignals
   readonly reader: BatchReader
+  readonly #rescores: Rescores
 
   constructor(db: Database, accept: AcceptContext, signals: BatchSignals, workers: WorkerChannel) {
     this.#db = db
@@ -51,6 +54,7 @@ export class RewardLoopManager {
     this.#singles = new SingleScores(db, accept, signals, workers)
     this.#signals = signals
     this.reader = new BatchReader(db, signals)
+    this.#rescores = new Rescores(accept, this.reader)
   }
 
   /** A reader on other connections, for the pages. */
@@ -64,6 +68,11 @@ export class RewardLoopManager {
 
   append(input: AppendInput): Promise<AppendResult> {
     return appendParsed(this.#accept, input)
+  }
+
+  /** A batch of the same rollouts, scored by another reward. */
+  rescore(input: RescoreInput): Promise<SubmitResult> {
+    return this.#rescores.rescore(input)
   }
 
   score(input: ScoreInput, signal?: AbortSignal): Promise<ScoreResult> {

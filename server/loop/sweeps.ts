@@ -4,6 +4,7 @@ import type { JobQueue } from '../store/job-queue.ts'
 import { rollUpEnded } from '../store/sql/batches.ts'
 import { batchesToEnd, endWhatIsOpen } from '../store/sql/end-batch.ts'
 import { postProcessedBatches, queuePostProcessing } from '../store/sql/post-process.ts'
+import { takeBackCopies } from '../store/sql/rescore.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 import { sweepDeadWorkers } from './worker-supervisor.ts'
 
@@ -66,7 +67,10 @@ export class Sweeps {
         await queuePostProcessing(this.#db, this.#queue, id)
       }
     }
-    if (tick % UNSETTLED_EVERY === 0) await this.settleHalfDone()
+    if (tick % UNSETTLED_EVERY === 0) {
+      await this.settleHalfDone()
+      await this.#takeBackCopies()
+    }
     if (tick % PARTITIONS_EVERY === 0) {
       await ensureTextPartition(this.#db, textBucket())
       await ensureTextPartition(this.#db, textBucket(Date.now() + 86_400_000))
@@ -81,6 +85,12 @@ export class Sweeps {
     )
     for (const { id } of due)
       await this.#db.rows('end-pending', 'select end_pending($1, $2)', [id, 'deadline'])
+  }
+
+  /** What is left of copies that died, piece by piece: deadlines do not wait for a million rows to be deleted. */
+  async #takeBackCopies(): Promise<void> {
+    const until = performance.now() + TICK_MS
+    while ((await takeBackCopies(this.#db)) && performance.now() < until);
   }
 
   async #closeSilent(): Promise<void> {

@@ -62,6 +62,10 @@ export const ERROR_REASONS = {
     httpStatus: 409,
     hint: 'The batch takes no more samples. Submit a new one with "open": true to stream into it.',
   },
+  batch_open: {
+    httpStatus: 409,
+    hint: 'Close it with batches.close first: while samples may follow, there is no whole to score again.',
+  },
   append_gap: {
     httpStatus: 409,
     hint: 'Append from the index named in the message: nothing between may be missing.',

@@ -89,6 +89,8 @@ export interface Distribution {
 export interface BatchViewDto extends BatchProgressDto {
   /** The reward as resolved at acceptance. */
   reward: Record<string, unknown>
+  /** Batches of the same rollouts, by `batches.rescore` of this one; the oldest 50. */
+  rescores: string[]
   groupSize: number | null
   priority: number
   deadlineAt: string | null

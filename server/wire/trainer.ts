@@ -149,6 +149,14 @@ export const SampleId = z
   .string()
   .regex(/^b\d{1,18}-\d{1,9}$/, 'must be a sample id such as "b12-3"')
 
+/** `batches.rescore`: the same rollouts by another reward, as a batch of their own. It answers as `batches.submit`. */
+export const RescoreInput = z.strictObject({
+  batchId: BatchId,
+  reward: RewardSpec,
+  idempotencyKey: name(256).nullish(),
+})
+export type RescoreInput = z.infer<typeof RescoreInput>
+
 /** `batches.append` without its samples. */
 export const AppendEnvelope = z.strictObject({ batchId: BatchId, startIndex: z.int().min(0) })
 export const AppendInput = AppendEnvelope.extend({ samples: z.array(SampleInput) })
@@ -191,6 +199,8 @@ export interface BatchSummary {
   rewardVersion: string | null
   /** Groups of each class, by what they teach; null until the batch has ended. */
   groupSignals: GroupSignalCounts | null
+  /** The batch whose rollouts these are, by `batches.rescore`; else null. */
+  rescoredFrom: string | null
 }
 
 /** Where a sample stands. */

@@ -82,11 +82,12 @@ function callsFunctions({ kind, parts = [] }: ResolvedReward): boolean {
 }
 
 /** Whether a reward that was asked for names a reward model. */
-function asksModels({ model, combine }: SubmitEnvelope['reward']): boolean {
+export function asksModels({ model, combine }: SubmitEnvelope['reward']): boolean {
   return model !== null || (combine ?? []).some((part) => part.reward.model !== null)
 }
 
-async function registeredModels(
+/** The models that have a registered server, as `resolveReward` asks for them. */
+export async function registeredModels(
   db: Database,
 ): Promise<{ models: string[]; judges: string[]; sleepless: string[] }> {
   const rows = await db.rows<{ model: string; kind: string; may_sleep: boolean }>(
@@ -261,7 +262,7 @@ async function within<T>(
 }
 
 /** A limiter's pool is there from its first batch on; the workers find it when they hear of its jobs. */
-async function ensurePool(
+export async function ensurePool(
   db: Database,
   queue: JobQueue,
   pool: string,
@@ -272,7 +273,12 @@ async function ensurePool(
   await db.rows('pool-insert', 'insert into pool (name) values ($1) on conflict do nothing', [pool])
 }
 
-async function duplicateOf(db: Database, key: string, hash: Buffer): Promise<SubmitResult | null> {
+/** The batch that was accepted under this key; null: none was. Throws `idempotency_conflict` for other content. */
+export async function duplicateOf(
+  db: Database,
+  key: string,
+  hash: Buffer,
+): Promise<SubmitResult | null> {
   const [row] = await db.rows<{
     id: number
     content_hash: Buffer

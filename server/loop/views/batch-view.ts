@@ -9,6 +9,7 @@ import {
   scoreHistogram,
 } from '../../store/sql/batch-view.ts'
 import { type BatchRow, listBatches, liveBatches } from '../../store/sql/batches.ts'
+import { rescoresOf } from '../../store/sql/rescore.ts'
 import type {
   BatchGroupDto,
   BatchProgressDto,
@@ -25,6 +26,7 @@ import type { RateMeter } from './rate-meter.ts'
 const MAX_BARS = 12
 const BINS = 40
 const CURVE_POINTS = 200
+const MOST_RESCORES = 50
 /** A page that is read while its batch runs is computed at most this often, whoever reads it. */
 const RUNNING_TTL_MS = 700
 const ENDED_TTL_MS = 10_000
@@ -34,8 +36,8 @@ export class BatchViews {
   readonly #db: Database
   readonly #reader: BatchReader
   readonly #rates: RateMeter
-  readonly #running = new Memo<BatchViewDto>(RUNNING_TTL_MS)
-  readonly #ended = new Memo<BatchViewDto>(ENDED_TTL_MS)
+  readonly #running = new Memo<Omit<BatchViewDto, 'rescores'>>(RUNNING_TTL_MS)
+  readonly #ended = new Memo<Omit<BatchViewDto, 'rescores'>>(ENDED_TTL_MS)
   readonly #groups = new Memo<Page<BatchGroupDto>>(RUNNING_TTL_MS)
 
   constructor(db: Database, reader: BatchReader, rates: RateMeter) {
@@ -47,11 +49,16 @@ export class BatchViews {
   async view(batchId: string): Promise<BatchViewDto> {
     const row = await this.#reader.row(batchId)
     const memo = row.completed_at === null ? this.#running : this.#ended
-    // An ended batch's roll-up may still be on its way.
-    return memo.get(`${row.id} ${row.mean === null}`, () => this.#compute(row))
+    const [view, rescores] = await Promise.all([
+      // An ended batch's roll-up may still be on its way.
+      memo.get(`${row.id} ${row.mean === null}`, () => this.#compute(row)),
+      // Not remembered: who just rescored it looks for the new one.
+      rescoresOf(this.#db, row.id, MOST_RESCORES),
+    ])
+    return { ...view, rescores: rescores.map((id) => `b${id}`) }
   }
 
-  async #compute(row: BatchRow): Promise<BatchViewDto> {
+  async #compute(row: BatchRow): Promise<Omit<BatchViewDto, 'rescores'>> {
     const [progress, breakdown, distribution, groupSignals, curve] = await Promise.all([
       this.progress(row),
       batchBreakdown(this.#db, row.id),

@@ -30,12 +30,13 @@ export interface BatchRow {
   min: number | null
   max: number | null
   group_signals: GroupSignalCounts | null
+  rescored_from: number | null
   text_bucket: string
 }
 
 const COLUMNS = `batch.id, run.name as run, step, split, status, closed, group_size, reward, reward_name, priority,
   samples, scored, failed, groups, groups_completed, retries, submitted_at, started_at, completed_at,
-  deadline_at, mean, std, min, max, group_signals, text_bucket::text as text_bucket`
+  deadline_at, mean, std, min, max, group_signals, rescored_from, text_bucket::text as text_bucket`
 
 /** One batch, or undefined. */
 export async function batchById(db: Database, id: number): Promise<BatchRow | undefined> {
@@ -146,6 +147,7 @@ export function toSummary(row: BatchRow): BatchSummary {
     rewardName: row.reward_name,
     rewardVersion: rewardVersionOf(row.reward),
     groupSignals: row.group_signals,
+    rescoredFrom: row.rescored_from === null ? null : `b${row.rescored_from}`,
   }
 }
 

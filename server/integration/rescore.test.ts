@@ -1,0 +1,317 @@
+import pg from 'pg'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { hashScore } from '../../examples/reference-rm/score.ts'
+import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
+import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
+import { expectRefusal } from '../testing/refusals.ts'
+import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import { padding, rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { BatchProgressDto, BatchViewDto, SampleDetailDto } from '../wire/pages.ts'
+import type { BatchSummary, Page, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+
+/** The rollouts of a batch by another reward: the same rollouts to the byte, and nothing of what became of them before. */
+
+const BY_MODEL = { model: 'reference-rm' }
+const BY_RULE = { function: { name: 'gsm8k' } }
+
+let service: Service
+let rm: RewardModel
+
+beforeAll(async () => {
+  ;[service, rm] = await Promise.all([Service.start(), startRewardModel(['--score', 'hash'])])
+  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+})
+
+afterAll(async () => {
+  const problems = service?.log.problems()
+  const end = await service?.stop().finally(() => service.destroy())
+  await rm?.stop()
+  expect(end?.code).toBe(0)
+  expect(problems).toEqual([])
+})
+
+async function submit(samples: Sample[], fields: Partial<Submit> = {}): Promise<string> {
+  const all = { run: 'rescore', step: 7, samples, ...fields }
+  return (await service.mutate<SubmitResult>('batches.submit', all)).batchId
+}
+
+const rescore = (batchId: string, reward: object, idempotencyKey?: string) =>
+  service.mutate<SubmitResult>('batches.rescore', {
+    batchId,
+    reward,
+    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+  })
+const refused = (input: object) => service.post('batches.rescore', JSON.stringify(input))
+const get = (batchId: string) => service.query<BatchSummary>('batches.get', { batchId })
+const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
+const sampleOf = (batchId: string, index: number) =>
+  service.query<SampleDetailDto>('samples.get', { id: `${batchId}-${index}` })
+const ended = (batchId: string) =>
+  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+
+describe('a rescored batch', () => {
+  it('has the rollouts of the first, the scores of its own reward, and says where it comes from', async () => {
+    const samples = rollouts(300, 4, 'usual').map((one, i) => ({ ...one, responseLength: i }))
+    const first = await submit(samples, { split: 'val', groupSize: 4 })
+    await ended(first)
+    const before = await results(first)
+    const answer = await rescore(first, BY_MODEL)
+    expect(answer).toEqual({
+      batchId: expect.stringMatching(/^b\d+$/),
+      accepted: 300,
+      groups: 75,
+      duplicate: false,
+    })
+    const followed = followBatch(service, answer.batchId)
+    await followed.done
+    const delivered = await expectExactlyOnce(service, followed, 300, 75)
+    expect(delivered.map((s) => s.score)).toEqual(samples.map((s) => hashScore(s.response)))
+    expect(await get(answer.batchId)).toMatchObject({
+      run: 'rescore',
+      step: 7,
+      split: 'val',
+      rewardName: 'reference-rm',
+      rescoredFrom: first,
+    })
+    const after = await results(answer.batchId)
+    for (const key of ['index', 'uid', 'position'] as const) expect(after[key]).toEqual(before[key])
+    // The first stays what it was.
+    expect(await results(first)).toEqual(before)
+    expect(await get(first)).toMatchObject({ rescoredFrom: null, rewardName: 'gsm8k' })
+    const { items } = await service.query<Page<BatchProgressDto>>('batches.list', {
+      run: 'rescore',
+    })
+    expect(items.slice(0, 2).map((b) => [b.batchId, b.rescoredFrom])).toEqual([
+      [answer.batchId, first],
+      [first, null],
+    ])
+    expect(await service.query<BatchViewDto>('batches.view', { batchId: first })).toMatchObject({
+      rescores: [answer.batchId],
+      rescoredFrom: null,
+    })
+  })
+
+  it('has every text byte for byte, extra info and odd characters included', async () => {
+    const odd = [
+      sample({ uid: 'nul', prompt: 'a\u0000b', response: '\u0000\n#### 72' }),
+      sample({ uid: 'lone', prompt: '\ud800', response: 'x \udc00\n#### 72' }),
+      sample({ uid: 'empty', prompt: '', response: '', groundTruth: null, extraInfo: {} }),
+      sample({
+        uid: 'chat',
+        prompt: [
+          { role: 'system', content: 'Be\u0000brief.' },
+          { role: 'user', content: '6 · 12?', name: 'Ida' },
+        ],
+        groundTruth: { value: '72', of: ['\ud800', 1e-7, null] },
+        extraInfo: { turns: 2, nested: { deep: ['\u0000'] } },
+      }),
+      sample({ uid: 'long', response: `${padding(300_000)}\n#### 72` }),
+    ]
+    const first = await submit(odd)
+    const { batchId } = await rescore(first, BY_RULE)
+    await ended(batchId)
+    for (const [index, one] of odd.entries()) {
+      const [a, b] = await Promise.all([sampleOf(first, index), sampleOf(batchId, index)])
+      for (const key of ['prompt', 'response', 'groundTruth', 'extraInfo', 'uid'] as const)
+        expect(b[key], `${one.uid}: ${key}`).toEqual(a[key])
+      expect(b.response).toBe(one.response)
+    }
+    const stored = await service.sql<{ same: boolean }>(
+      `select (t.prompt, t.response, t.encoding, s.data_source, s.group_no) is not distinct from
+              (f.prompt, f.response, f.encoding, g.data_source, g.group_no)
+          and t.ground_truth is not distinct from f.ground_truth and t.extra_info is not distinct from f.extra_info as same
+       from sample_text f join sample g on g.batch_id = f.batch_id and g.idx = f.idx
+       left join sample s on s.batch_id = $2 and s.idx = f.idx
+       left join sample_text t on t.batch_id = $2 and t.idx = f.idx where f.batch_id = $1`,
+      [first, batchId].map((id) => Number(id.slice(1))),
+    )
+    expect(stored.map((row) => row.same)).toEqual(odd.map(() => true))
+  })
+
+  it('scores what came with a score, and what was cancelled or failed before', async () => {
+    const scoredElsewhere = rollouts(4, 4, 'given').map((one) => ({ ...one, score: 0.25 }))
+    const given = await submit(scoredElsewhere, { reward: BY_RULE })
+    expect((await ended(given)).mean).toBe(0.25)
+    const again = await rescore(given, BY_RULE)
+    expect(await ended(again.batchId)).toMatchObject({ status: 'completed', mean: 0.5, scored: 4 })
+
+    await rm.set({ delayMs: 600_000 })
+    const cancelled = await submit(rollouts(64, 8, 'cancelled'), { reward: BY_MODEL })
+    await service.mutate('batches.cancel', { batchId: cancelled })
+    await rm.set({ delayMs: 0 })
+    expect(await ended(cancelled)).toMatchObject({ status: 'cancelled', failed: 64 })
+    const ofCancelled = await rescore(cancelled, BY_RULE)
+    expect(await ended(ofCancelled.batchId)).toMatchObject({
+      status: 'completed',
+      scored: 64,
+      failed: 0,
+      groupsCompleted: 8,
+    })
+
+    const failing = [sample({ groundTruth: null }), sample()]
+    const failed = await submit(failing, {
+      reward: { ...BY_RULE, onFailure: { policy: 'fail_batch' } },
+    })
+    expect((await ended(failed)).status).toBe('failed')
+    const ofFailed = await rescore(failed, BY_MODEL)
+    expect(await ended(ofFailed.batchId)).toMatchObject({ status: 'completed', scored: 2 })
+  })
+
+  it('may be rescored itself', async () => {
+    const samples = rollouts(24, 8, 'twice')
+    const first = await submit(samples)
+    const second = await rescore(first, BY_MODEL)
+    const third = await rescore(second.batchId, BY_RULE)
+    expect(await ended(third.batchId)).toMatchObject({ mean: 0.5, rescoredFrom: second.batchId })
+    await ended(first)
+    expect((await results(third.batchId)).score).toEqual((await results(first)).score)
+    expect(await ended(second.batchId)).toMatchObject({ scored: 24, rescoredFrom: first })
+  })
+
+  it('is made once under one key', async () => {
+    const first = await submit(rollouts(16, 4, 'once'))
+    const [a, b] = await Promise.all([
+      rescore(first, BY_RULE, 'k-1'),
+      rescore(first, BY_RULE, 'k-1'),
+    ])
+    expect(a.batchId).toBe(b.batchId)
+    expect([a.duplicate, b.duplicate].sort()).toEqual([false, true])
+    expect(await rescore(first, BY_RULE, 'k-1')).toMatchObject({
+      batchId: a.batchId,
+      accepted: 16,
+      groups: 4,
+      duplicate: true,
+    })
+    expectRefusal(await refused({ batchId: first, reward: BY_MODEL, idempotencyKey: 'k-1' }), {
+      status: 409,
+      reason: 'idempotency_conflict',
+      message: a.batchId,
+    })
+    const { rescores } = await service.query<BatchViewDto>('batches.view', { batchId: first })
+    expect(rescores).toEqual([a.batchId])
+  })
+
+  it('is refused with what is wrong, and nothing is left behind', async () => {
+    const open = await submit([sample()], { open: true })
+    const empty = await submit([], { open: true })
+    await service.mutate('batches.close', { batchId: empty })
+    const closed = await submit([sample()])
+    const reward = BY_RULE
+    const batches = () => service.sql<{ n: number }>('select count(*)::int as n from batch')
+    const before = await batches()
+    for (const [input, expected] of [
+      [
+        { batchId: open, reward },
+        { status: 409, reason: 'batch_open', message: open },
+      ],
+      [
+        { batchId: empty, reward },
+        { status: 400, reason: 'empty_batch', message: empty },
+      ],
+      [
+        { batchId: 'b999999', reward },
+        { status: 404, reason: 'batch_not_found', message: 'b999999' },
+      ],
+      [{ batchId: closed }, { status: 400, reason: 'invalid_input', message: 'reward' }],
+      [
+        { batchId: closed, reward: { model: 'nobody' } },
+        { status: 400, reason: 'unknown_model', message: 'reference-rm' },
+      ],
+      [
+        { batchId: closed, reward: { function: { name: 'gsm9k' } } },
+        { status: 400, reason: 'invalid_input', message: 'gsm8k' },
+      ],
+      [
+        { batchId: closed, reward: { manager: 'nayve' } },
+        { status: 400, reason: 'unknown_manager', message: 'naive' },
+      ],
+    ] as const) {
+      expectRefusal(await refused(input), expected)
+    }
+    expect(await batches()).toEqual(before)
+    expect(await service.sql('select 1 from rescore_copy')).toEqual([])
+    await service.mutate('batches.close', { batchId: open })
+    expect(await ended((await rescore(open, reward)).batchId)).toMatchObject({ scored: 1 })
+  })
+})
+
+describe('a large one', () => {
+  it('holds up neither the server nor a step beside it', { timeout: 120_000 }, async () => {
+    const texts = rollouts(8_192, 8, 'large').map((one) => ({
+      ...one,
+      response: `${padding(4_000)}${one.response}`,
+    }))
+    const first = await submit(texts)
+    await ended(first)
+    await service.raw('/healthz')
+    let copying = true
+    const copy = rescore(first, BY_RULE).finally(() => {
+      copying = false
+    })
+    let steps = 0
+    do {
+      const batchId = await submit(rollouts(64, 8, `beside-${steps}`), { step: 8 })
+      expect(await ended(batchId)).toMatchObject({ scored: 64 })
+      steps++
+    } while (copying)
+    const { batchId } = await copy
+    expect(await ended(batchId)).toMatchObject({ scored: 8_192, groupsCompleted: 1_024, mean: 0.5 })
+  })
+
+  it('is not there at all when the server dies in the middle, and is made when it is asked for again', {
+    timeout: 120_000,
+  }, async () => {
+    const samples = rollouts(5_000, 8, 'killed')
+    const first = await submit(samples)
+    await ended(first)
+    const [{ last }] = (await service.sql<{ last: number }>(
+      'select max(id) as last from batch',
+    )) as [{ last: number }]
+    // Its last piece, the groups, has to wait: it is killed with all texts and samples copied.
+    const client = new pg.Client({
+      connectionString: runningEmbeddedUrl(service.dataDir) as string,
+    })
+    await client.connect()
+    await client.query('begin')
+    await client.query('lock table sample_group in share mode')
+    const lost = rescore(first, BY_RULE, 'killed').catch((error: Error) => error)
+    const copied = () =>
+      service.sql<{ batch_id: number; samples: number; texts: number }>(
+        `select batch_id, (select count(*)::int from sample s where s.batch_id = c.batch_id) as samples,
+           (select count(*)::int from sample_text t where t.batch_id = c.batch_id) as texts from rescore_copy c`,
+      )
+    const [copy] = await waitFor('a copy that is almost done', async () => {
+      const rows = await copied()
+      return rows[0]?.samples === 5_000 && rows
+    })
+    expect(copy).toMatchObject({ texts: 5_000 })
+    const id = copy?.batch_id as number
+    expect(id).toBeGreaterThan(last)
+    await service.kill9('server')
+    await client.end().catch(() => {})
+    expect(await lost).toBeInstanceOf(Error)
+    await service.restart()
+    expectRefusal(await service.raw(`/api/trpc/batches.get?input={"batchId":"b${id}"}`), {
+      status: 404,
+      reason: 'batch_not_found',
+      message: `b${id}`,
+    })
+    await waitFor('what it left to be taken back', async () => (await copied()).length === 0)
+    const [left] = await service.sql<{ rows: number }>(
+      `select (select count(*) from sample where batch_id = $1) + (select count(*) from sample_text where batch_id = $1)
+         + (select count(*) from sample_group where batch_id = $1) as rows`,
+      [id],
+    )
+    expect(Number(left?.rows)).toBe(0)
+    const { batchId } = await rescore(first, BY_RULE, 'killed')
+    expect(await ended(batchId)).toMatchObject({
+      status: 'completed',
+      scored: 5_000,
+      groupsCompleted: 625,
+      mean: 0.5,
+      rescoredFrom: first,
+    })
+  })
+})

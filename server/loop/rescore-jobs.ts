@@ -1,0 +1,61 @@
+import type { ChunkJob } from '../store/job-queue.ts'
+import { chunk } from './accept/chunks.ts'
+import { wholeGroupJobs } from './accept/whole-groups.ts'
+
+/** Samples cut into jobs in one go, 10 to 15 ms of the loop: a batch of a million does not stop it for half a second. */
+const WINDOW_SAMPLES = 32_768
+
+/** How a batch is cut into jobs. */
+export interface JobsOf {
+  batchId: number
+  /** When it was accepted, by the database's clock. */
+  nowMs: number
+  /** Group of each sample, by index. */
+  groupOf: Int32Array
+  /** What there is to read of each sample, by index; null: in order of the groups. */
+  workOf: Float64Array | null
+  /** No group may be cut. */
+  wholeGroups: boolean
+}
+
+/**
+ * The jobs of a whole batch, a window of groups at a time. A batch of one window, which any step of training is, is cut
+ * as a submit of the same samples would be.
+ */
+export function* rescoreJobs(of: JobsOf): Generator<ChunkJob[]> {
+  const { batchId, nowMs, groupOf, workOf } = of
+  const order = byGroup(groupOf)
+  for (let from = 0; from < order.length; ) {
+    let to = Math.min(order.length, from + WINDOW_SAMPLES)
+    while (to < order.length && groupAt(of, order, to) === groupAt(of, order, to - 1)) to++
+    const window = Array.from(order.subarray(from, to))
+    yield of.wholeGroups
+      ? wholeGroupJobs(Map.groupBy(window, (i) => groupOf[i] as number).values(), batchId, nowMs)
+      : chunk(
+          window,
+          (i) => groupOf[i] as number,
+          batchId,
+          nowMs,
+          workOf === null ? undefined : (i) => workOf[i] as number,
+        )
+    from = to
+  }
+}
+
+function groupAt({ groupOf }: JobsOf, order: Int32Array, at: number): number {
+  return groupOf[order[at] as number] as number
+}
+
+/** Indexes in order of their group, and of their index within it. */
+function byGroup(groupOf: Int32Array): Int32Array {
+  let groups = 0
+  for (const no of groupOf) groups = Math.max(groups, no + 1)
+  const next = new Int32Array(groups + 1)
+  for (const no of groupOf) next[no + 1]!++
+  for (let no = 1; no <= groups; no++) next[no]! += next[no - 1] as number
+  const order = new Int32Array(groupOf.length)
+  groupOf.forEach((no, i) => {
+    order[next[no]!++] = i
+  })
+  return order
+}

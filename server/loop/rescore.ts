@@ -1,0 +1,220 @@
+import { createHash } from 'node:crypto'
+import { RewardOpsError } from '../errors.ts'
+import { resolveReward } from '../rewards/resolve.ts'
+import type { Client } from '../store/database.ts'
+import type { BatchRow } from '../store/sql/batches.ts'
+import { storeFunctions } from '../store/sql/function-sources.ts'
+import {
+  beginCopy,
+  copyGroups,
+  copySamples,
+  copyTexts,
+  dataSourcesOf,
+  insertRescored,
+  letGoOfCopy,
+  type RolloutCopy,
+  samplesToCopy,
+} from '../store/sql/rescore.ts'
+import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
+import type { RescoreInput, SubmitResult } from '../wire/trainer.ts'
+import {
+  type AcceptContext,
+  asksModels,
+  duplicateOf,
+  ensurePool,
+  poolOf,
+  registeredModels,
+} from './accept/accept-batch.ts'
+import { scoresWholeGroups } from './accept/whole-groups.ts'
+import type { BatchReader } from './batch-reader.ts'
+import { rescoreJobs } from './rescore-jobs.ts'
+
+/** Copies at once: each keeps a connection and a core of Postgres busy. A third is asked to come back. */
+const MOST_COPIES = 2
+/** Samples whose place and size are read at once: 5 ms of the loop. */
+const PAGE_SAMPLES = 4_096
+/** Texts that one statement copies: about 30 ms, so that flushes of other batches find Postgres free in between. */
+const STATEMENT_BYTES = 4 << 20
+const STATEMENT_ROWS = 1_024
+const PAGE_GROUPS = 4_096
+
+/** What jobs are made of. */
+interface Copied {
+  groupOf: Int32Array
+  workOf: Float64Array
+}
+
+/**
+ * Scores the rollouts of a batch again, as a batch of their own. They are copied within Postgres, in statements of some
+ * 30 ms that each commit; until the last transaction there is no batch, so nobody sees a part of it. What a copier that
+ * died left behind is taken back by the sweep.
+ *
+ *   nextval, lock ─▶ texts, samples, groups, piece by piece ─▶ batch and jobs in one transaction ─▶ unlock
+ */
+export class Rescores {
+  readonly #accept: AcceptContext
+  readonly #reader: BatchReader
+  /** By key and content: who asks again while the first call is still under way gets its answer. */
+  readonly #underWay = new Map<string, Promise<SubmitResult>>()
+  #copies = 0
+
+  constructor(accept: AcceptContext, reader: BatchReader) {
+    this.#accept = accept
+    this.#reader = reader
+  }
+
+  /**
+   * Resolves when the new batch is committed.
+   * Throws `batch_not_found`, `batch_open`, `empty_batch`, `busy`, `idempotency_conflict`, and what `resolveReward` does.
+   */
+  async rescore(input: RescoreInput): Promise<SubmitResult> {
+    const { idempotencyKey } = input
+    if (!idempotencyKey) return this.#rescore(input, null)
+    const hash = createHash('sha256')
+      .update(JSON.stringify({ rescore: input.batchId, reward: input.reward }))
+      .digest()
+    const known = await duplicateOf(this.#accept.db, idempotencyKey, hash)
+    if (known) return known
+    const name = `${hash.toString('hex')} ${idempotencyKey}`
+    const before = this.#underWay.get(name)
+    if (before) return { ...(await before), duplicate: true }
+    const now = this.#rescore(input, hash).finally(() => this.#underWay.delete(name))
+    this.#underWay.set(name, now)
+    return now
+  }
+
+  async #rescore(input: RescoreInput, hash: Buffer | null): Promise<SubmitResult> {
+    const batch = await this.#reader.row(input.batchId)
+    if (!batch.closed) {
+      throw new RewardOpsError('batch_open', `${input.batchId} is open: more samples may follow.`)
+    }
+    if (batch.samples === 0) {
+      throw new RewardOpsError('empty_batch', `${input.batchId} has no samples.`, {
+        hint: 'Rescore a batch that has samples.',
+      })
+    }
+    const { db, queue, functions } = this.#accept
+    const dataSources = await dataSourcesOf(db, batch.id)
+    const { versions, sources } = await functions.lookAt(input.reward)
+    const withModels = asksModels(input.reward)
+    const { reward, rewardName } = resolveReward(input.reward, dataSources, {
+      functions: versions,
+      ...(withModels ? await registeredModels(db) : { models: [] }),
+    })
+    const pool = poolOf(reward)
+    await ensurePool(db, queue, pool, reward)
+    return this.#holding(async (client) => {
+      const copy = await this.#begin(client, batch)
+      const made = { batchId: `b${copy.toId}`, accepted: batch.samples, groups: batch.groups }
+      try {
+        const { groupOf, workOf } = await copyRollouts(client, copy, batch)
+        await inTransaction(client, async () => {
+          await storeFunctions(client, sources)
+          const { submitted_at } = await insertRescored(client, copy, {
+            reward: JSON.stringify(reward),
+            rewardName,
+            idempotencyKey: input.idempotencyKey ?? null,
+            contentHash: hash,
+          })
+          const jobs = rescoreJobs({
+            batchId: copy.toId,
+            nowMs: submitted_at.getTime(),
+            groupOf,
+            workOf: withModels ? workOf : null,
+            wholeGroups: scoresWholeGroups(reward),
+          })
+          for (const window of jobs)
+            await queue.insert(pool, window, { run: batch.run, priority: 0, client })
+          await client.query("select pg_notify('rewardops', $1)", [`b${copy.toId}`])
+        })
+      } catch (error) {
+        const e = error as { code?: string; constraint?: string }
+        // What was copied is left to the sweep, here and where the connection, and the lock with it, is given up.
+        if (!hash || e.code !== '23505' || e.constraint !== 'batch_idempotency_key_key') throw error
+        const known = await duplicateOf(db, input.idempotencyKey as string, hash)
+        if (!known) throw error
+        await letGoOfCopy(client, copy.toId)
+        return known
+      }
+      await letGoOfCopy(client, copy.toId)
+      return { ...made, duplicate: false }
+    })
+  }
+
+  async #begin(client: Client, batch: BatchRow): Promise<RolloutCopy> {
+    const toBucket = textBucket()
+    await ensureTextPartition(this.#accept.db, toBucket)
+    const toId = await beginCopy(client, toBucket)
+    return { fromId: batch.id, fromBucket: batch.text_bucket, toId, toBucket }
+  }
+
+  /** Runs `work` on a connection of its own. One on which something failed is closed, and what it holds is let go. */
+  async #holding<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    if (this.#copies >= MOST_COPIES) {
+      throw new RewardOpsError('busy', `${MOST_COPIES} batches are being copied already.`, {
+        retryAfterMs: 1_000,
+      })
+    }
+    this.#copies++
+    let broken: Error | undefined
+    const onError = (error: Error) => {
+      broken = error
+    }
+    try {
+      const client = await this.#accept.db.pool.connect()
+      client.on('error', onError)
+      try {
+        return await work(client)
+      } catch (error) {
+        broken ??= error as Error
+        throw error
+      } finally {
+        client.off('error', onError)
+        client.release(broken)
+      }
+    } finally {
+      this.#copies--
+    }
+  }
+}
+
+async function inTransaction(client: Client, work: () => Promise<void>): Promise<void> {
+  await client.query('begin')
+  try {
+    await work()
+    await client.query('commit')
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    throw error
+  }
+}
+
+/** Copies groups, samples and texts; gives what jobs are cut by. */
+async function copyRollouts(client: Client, copy: RolloutCopy, batch: BatchRow): Promise<Copied> {
+  const groupOf = new Int32Array(batch.samples)
+  const workOf = new Float64Array(batch.samples)
+  for (let from = 0; from < batch.samples; from += PAGE_SAMPLES) {
+    const to = Math.min(batch.samples, from + PAGE_SAMPLES) - 1
+    const rows = await samplesToCopy(client, copy, from, to)
+    let begun = from
+    let bytes = 0
+    for (const row of rows) {
+      if (row.work === null) {
+        throw new RewardOpsError('sample_not_found', `b${copy.fromId}-${row.idx} has no texts.`, {
+          hint: 'The rollouts of this batch are no longer kept: submit them again.',
+        })
+      }
+      groupOf[row.idx] = row.group_no
+      workOf[row.idx] = row.work
+      bytes += row.bytes as number
+      if (bytes < STATEMENT_BYTES && row.idx - begun + 1 < STATEMENT_ROWS && row.idx < to) continue
+      await copyTexts(client, copy, begun, row.idx)
+      begun = row.idx + 1
+      bytes = 0
+    }
+    await copySamples(client, copy, from, to)
+  }
+  for (let from = 0; from < batch.groups; from += PAGE_GROUPS)
+    await copyGroups(client, copy, from, from + PAGE_GROUPS - 1)
+  return { groupOf, workOf }
+}

@@ -1,0 +1,221 @@
+import type { Client, Database } from '../database.ts'
+
+/** The advisory lock that a copier holds on the id of its batch while it copies. */
+const COPY_LOCK = 72_707_372
+
+/** Rows that one statement deletes when a copy is taken back. */
+const DELETE_ROWS = 2_048
+
+/** Where a copy of rollouts comes from, and where it goes. */
+export interface RolloutCopy {
+  fromId: number
+  fromBucket: string
+  toId: number
+  toBucket: string
+}
+
+/** What a sample's texts weigh, and which group it is of. */
+export interface CopiedSample {
+  idx: number
+  group_no: number
+  /** Bytes of prompt and response; null: its texts are not there. */
+  work: number | null
+  /** Bytes of all texts. */
+  bytes: number | null
+}
+
+/** The data sources of a batch's samples. */
+export async function dataSourcesOf(db: Database, batchId: number): Promise<string[]> {
+  const rows = await db.rows<{ data_source: string }>(
+    'data-sources-of',
+    'select distinct data_source from sample where batch_id = $1 order by 1',
+    [batchId],
+  )
+  return rows.map((row) => row.data_source)
+}
+
+/**
+ * Takes a batch's number and says that rollouts are being copied for it. The connection holds the copy until
+ * {@link letGoOfCopy}, or its end: a copy that nobody holds is taken back.
+ */
+export async function beginCopy(client: Client, toBucket: string): Promise<number> {
+  const { rows } = await client.query<{ id: number }>("select nextval('batch_id_seq')::int as id")
+  const { id } = rows[0]!
+  // Held before it can be seen: it is never without a holder while it is copied.
+  await client.query('select pg_advisory_lock($1, $2)', [COPY_LOCK, id])
+  await client.query('insert into rescore_copy (batch_id, text_bucket) values ($1, $2)', [
+    id,
+    toBucket,
+  ])
+  return id
+}
+
+/** Ends holding a copy. */
+export async function letGoOfCopy(client: Client, toId: number): Promise<void> {
+  await client.query('select pg_advisory_unlock($1, $2)', [COPY_LOCK, toId])
+}
+
+/** Samples `from` to `to` (included) of the original, in order. Sizes are read from the rows' heads, not from the texts. */
+export async function samplesToCopy(
+  client: Client,
+  copy: RolloutCopy,
+  from: number,
+  to: number,
+): Promise<CopiedSample[]> {
+  const { rows } = await client.query<CopiedSample>({
+    name: 'samples-to-copy',
+    text: `select s.idx, s.group_no, octet_length(t.prompt) + octet_length(t.response) as work,
+             octet_length(t.prompt) + octet_length(t.response) + coalesce(octet_length(t.ground_truth), 0)
+               + coalesce(octet_length(t.extra_info), 0) as bytes
+           from sample s
+           left join sample_text t on t.bucket = $4 and t.batch_id = s.batch_id and t.idx = s.idx
+           where s.batch_id = $1 and s.idx between $2 and $3 order by s.batch_id, s.idx`,
+    values: [copy.fromId, from, to, copy.fromBucket],
+  })
+  return rows
+}
+
+/** Copies the texts of samples `from` to `to` (included) as they are stored. */
+export async function copyTexts(
+  client: Client,
+  copy: RolloutCopy,
+  from: number,
+  to: number,
+): Promise<void> {
+  await client.query({
+    name: 'copy-texts',
+    text: `insert into sample_text (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
+           select $5::date, $6::int, idx, prompt, response, ground_truth, extra_info, encoding
+           from sample_text where bucket = $4 and batch_id = $1 and idx between $2 and $3`,
+    values: [copy.fromId, from, to, copy.fromBucket, copy.toBucket, copy.toId],
+  })
+}
+
+/** Copies samples `from` to `to` (included) without what became of them. */
+export async function copySamples(
+  client: Client,
+  copy: RolloutCopy,
+  from: number,
+  to: number,
+): Promise<void> {
+  await client.query({
+    name: 'copy-samples',
+    text: `insert into sample (batch_id, idx, group_no, data_source, response_length)
+           select $4::int, idx, group_no, data_source, response_length
+           from sample where batch_id = $1 and idx between $2 and $3`,
+    values: [copy.fromId, from, to, copy.toId],
+  })
+}
+
+/** Copies groups `from` to `to` (included), with none of their members ended. */
+export async function copyGroups(
+  client: Client,
+  copy: RolloutCopy,
+  from: number,
+  to: number,
+): Promise<void> {
+  await client.query({
+    name: 'copy-groups',
+    text: `insert into sample_group (batch_id, no, uid, received)
+           select $4::int, no, uid, received
+           from sample_group where batch_id = $1 and no between $2 and $3`,
+    values: [copy.fromId, from, to, copy.toId],
+  })
+}
+
+/**
+ * Makes a batch of a copy: run, step, split and group size are the original's. To be called in a transaction, with the
+ * batch's jobs.
+ */
+export async function insertRescored(
+  client: Client,
+  copy: RolloutCopy,
+  batch: {
+    reward: string
+    rewardName: string
+    idempotencyKey: string | null
+    contentHash: Buffer | null
+  },
+): Promise<{ submitted_at: Date }> {
+  const { rowCount } = await client.query('delete from rescore_copy where batch_id = $1', [
+    copy.toId,
+  ])
+  if (rowCount !== 1) throw new Error(`the copy of b${copy.fromId} was taken back`)
+  const { rows } = await client.query<{ submitted_at: Date }>({
+    name: 'insert-rescored',
+    text: `insert into batch (id, run_id, step, split, status, closed, group_size, reward, reward_name, samples, groups,
+             idempotency_key, content_hash, text_bucket, rescored_from)
+           select $2::int, run_id, step, split, 'running', true, group_size, $3::jsonb, $4, samples, groups, $5, $6, $7::date, id
+           from batch where id = $1 returning submitted_at`,
+    values: [
+      copy.fromId,
+      copy.toId,
+      batch.reward,
+      batch.rewardName,
+      batch.idempotencyKey,
+      batch.contentHash,
+      copy.toBucket,
+    ],
+  })
+  return rows[0]!
+}
+
+/** Batches that are rescores of this one, oldest first. */
+export async function rescoresOf(db: Database, batchId: number, limit: number): Promise<number[]> {
+  const rows = await db.rows<{ id: number }>(
+    'rescores-of',
+    'select id from batch where rescored_from = $1 order by id limit $2',
+    [batchId, limit],
+  )
+  return rows.map(({ id }) => id)
+}
+
+/**
+ * Takes back a piece of what copies left whose copier is gone: nobody saw any of it. Safe to repeat, and to be done by
+ * two servers at once. False when there is nothing (more) to take back.
+ */
+export async function takeBackCopies(db: Database): Promise<boolean> {
+  const copies = await db.rows<{ batch_id: number; bucket: string }>(
+    'rescore-copies',
+    'select batch_id, text_bucket::text as bucket from rescore_copy order by batch_id limit 20',
+  )
+  for (const { batch_id, bucket } of copies) {
+    const tookBack = await db.transaction((client) => takeBackPiece(client, batch_id, bucket))
+    if (tookBack) return true
+  }
+  return false
+}
+
+async function takeBackPiece(client: Client, id: number, bucket: string): Promise<boolean> {
+  const { rows } = await client.query<{ mine: boolean }>(
+    'select pg_try_advisory_xact_lock($1, $2) as mine',
+    [COPY_LOCK, id],
+  )
+  if (!rows[0]!.mine) return false
+  // It may have become a batch between our look and the lock.
+  const still = await client.query('select 1 from rescore_copy where batch_id = $1', [id])
+  if (still.rowCount === 0) return false
+  const pieces: [text: string, values: unknown[]][] = [
+    [
+      `delete from sample_text where bucket = $3 and batch_id = $1 and idx in (
+         select idx from sample_text where bucket = $3 and batch_id = $1 order by idx limit $2)`,
+      [id, DELETE_ROWS, bucket],
+    ],
+    [
+      `delete from sample where batch_id = $1 and idx in (
+         select idx from sample where batch_id = $1 order by idx limit $2)`,
+      [id, DELETE_ROWS],
+    ],
+    [
+      `delete from sample_group where batch_id = $1 and no in (
+         select no from sample_group where batch_id = $1 order by no limit $2)`,
+      [id, DELETE_ROWS],
+    ],
+  ]
+  for (const [text, values] of pieces) {
+    const { rowCount } = await client.query(text, values)
+    if (rowCount) return true
+  }
+  await client.query('delete from rescore_copy where batch_id = $1', [id])
+  return true
+}
