@@ -21,6 +21,8 @@ export interface FairItem {
   readonly deadlineAtMs: number
   /** Items of one group belong together. */
   readonly group: string | undefined
+  /** Of its run's items those of a lower order go first; default 0. The same for all of a group. */
+  readonly order?: number
   /** Memory it holds; absent: not counted. */
   readonly bytes?: number
   /** Share of its run relative to other runs of the class, as the run's last item has it; default 1. */
@@ -62,6 +64,7 @@ export class Group<T extends FairItem> {
   /** When one of its items was first taken, as a number; 0: none was. */
   begun = 0
   readonly number: number
+  readonly order: number
   /** Which 2,048 of its run's items it came with. */
   readonly era: number
   /** In the heap of its flow, begun or not. */
@@ -71,8 +74,9 @@ export class Group<T extends FairItem> {
   /** Another run's group of the same name. */
   namesake: Group<T> | null = null
 
-  constructor(name: string | undefined, flow: Flow<T>, number: number) {
-    this.name = name
+  constructor(item: T, flow: Flow<T>, number: number) {
+    this.name = item.group
+    this.order = item.order ?? 0
     this.flow = flow
     this.number = number
     this.era = Math.floor(flow.pushed / OVERTAKEN_WITHIN)
@@ -115,7 +119,7 @@ export class Flow<T extends FairItem> {
     const fresh = this.fresh.first
     const begun = this.begun.first
     if (begun === null) return (fresh as Group<T>).first
-    return fresh !== null && fresh.first.due < begun.first.due ? fresh.first : begun.first
+    return fresh !== null && comesBefore(fresh.first, begun.first) ? fresh.first : begun.first
   }
 
   /** The first of its items that is accepted. */
@@ -123,7 +127,7 @@ export class Flow<T extends FairItem> {
     const begun = findIn(this.begun, accept, looks)
     const fresh = findIn(this.fresh, accept, looks)
     if (begun === null || fresh === null) return begun ?? fresh
-    return fresh.due < begun.due ? fresh : begun
+    return comesBefore(fresh, begun) ? fresh : begun
   }
 }
 
@@ -211,10 +215,16 @@ function placeEntry<T extends FairItem>(entry: Entry<T>, index: number): void {
   entry.index = index
 }
 
+/** Whether it must go before the other whatever their groups: it is due earlier, or of an earlier batch. */
+function comesBefore<T extends FairItem>(a: Entry<T>, b: Entry<T>): boolean {
+  return a.due !== b.due ? a.due < b.due : a.group.order < b.group.order
+}
+
 function freshBefore<T extends FairItem>(a: Group<T>, b: Group<T>): boolean {
   const aDue = a.first.due
   const bDue = b.first.due
   if (aDue !== bDue) return aDue < bDue
+  if (a.order !== b.order) return a.order < b.order
   if (a.era !== b.era) return a.era < b.era
   return a.tokens !== b.tokens ? a.tokens > b.tokens : a.number < b.number
 }
@@ -222,7 +232,8 @@ function freshBefore<T extends FairItem>(a: Group<T>, b: Group<T>): boolean {
 function begunBefore<T extends FairItem>(a: Group<T>, b: Group<T>): boolean {
   const aDue = a.first.due
   const bDue = b.first.due
-  return aDue !== bDue ? aDue < bDue : a.begun < b.begun
+  if (aDue !== bDue) return aDue < bDue
+  return a.order !== b.order ? a.order < b.order : a.begun < b.begun
 }
 
 function placeGroup<T extends FairItem>(group: Group<T>, index: number): void {

@@ -98,6 +98,28 @@ describe('order within a run', () => {
   })
 })
 
+describe('batches of a run', () => {
+  // Rewards one step ahead: without it the small groups of a step wait for the large ones of the next, and the trainer for them.
+  test('the earlier first, however large the groups of the later', () => {
+    const queue = queueOf([
+      ...group('small', [10, 10], { order: 1 }),
+      ...group('large', [90, 90], { order: 2 }),
+    ])
+    queue.takeOfGroup('large')
+    expect(drain(queue)).toEqual(['small0', 'small1', 'large1'])
+  })
+
+  test('one that is due goes before an earlier one, and only what is accepted is found', () => {
+    const queue = queueOf([
+      item({ name: 'earlier', order: 1 }),
+      item({ name: 'due', order: 2, deadlineAtMs: 5_000 }),
+      item({ name: 'later', order: 3 }),
+    ])
+    expect(queue.peek(({ name }) => name !== 'due')?.name).toBe('earlier')
+    expect(drain(queue)).toEqual(['due', 'earlier', 'later'])
+  })
+})
+
 describe('shares', () => {
   test('two runs, one with ten times as many rows, get the same tokens while both wait', () => {
     const random = seededRandom(1)

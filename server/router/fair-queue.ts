@@ -28,7 +28,7 @@ export interface FairQueueOptions {
  *
  *     class   4 : 3 : 1 in tokens
  *     run     equal in tokens, or by `runWeight`
- *     group   earliest deadline · begun before not begun · most work (of the next 2,048 items of the run)
+ *     group   earliest deadline · lowest order · begun before not begun · most work (of the next 2,048 items of the run)
  *     item    earliest deadline · longest first
  *
  * Shares are kept by start-time fair queueing: every class and run has a clock that what is taken moves on by its tokens
@@ -255,10 +255,10 @@ export class FairQueue<T extends FairItem> {
 
   #groupOf(item: T, flow: Flow<T>): Group<T> {
     const { group: name } = item
-    if (name === undefined) return new Group(undefined, flow, ++this.#numbers)
+    if (name === undefined) return new Group(item, flow, ++this.#numbers)
     const first = this.#groups.get(name) ?? null
     for (let each = first; each !== null; each = each.namesake) if (each.flow === flow) return each
-    const group = new Group(name, flow, ++this.#numbers)
+    const group = new Group(item, flow, ++this.#numbers)
     group.namesake = first
     this.#groups.set(name, group)
     return group

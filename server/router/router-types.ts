@@ -62,6 +62,8 @@ export interface RouteRequest {
   run?: string
   /** Samples of one group go to one server where that costs nothing: their prompt is cached there. */
   group?: string
+  /** Of what its run has waiting, what has a lower number goes first: its batches in the order they came. Default 0. */
+  order?: number
   /** What the `deterministic` policy hangs the choice on; default: the text. */
   key?: string
 }

@@ -41,6 +41,7 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   readonly promptTokens: number
   readonly run: string
   readonly group: string | undefined
+  readonly order: number
   readonly priorityClass: PriorityClass
 
   /** The queue of retries or copies it is in. */
@@ -92,6 +93,7 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
     this.promptTokens = promptTokens
     this.run = request.run ?? ''
     this.group = request.group
+    this.order = request.order ?? 0
     this.priorityClass =
       request.urgent === true ? 'interactive' : (request.priority ?? 0) < 0 ? 'backfill' : 'step'
     // NaN counts as no time at all; what is longer than any run is as good as that long.

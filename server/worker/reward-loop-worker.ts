@@ -386,6 +386,7 @@ export class RewardLoopWorker {
       key: `${row.idx}`,
       sampleId: `b${id}-${row.idx}`,
       priority,
+      order: id,
       deadlineMs: deadline_at ? deadline_at.getTime() - startedAt : undefined,
     }
   }

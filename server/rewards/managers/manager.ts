@@ -57,6 +57,8 @@ export interface RewardContext extends RewardTools {
   /** As `b12-3`, where it is stored already; the one to blame for what a function does. */
   sampleId?: string
   priority: number
+  /** Of its run's batches the one with the lowest number goes first. */
+  order?: number
   /** What the batch's deadline leaves, ms; undefined without one. */
   deadlineMs: number | undefined
 }

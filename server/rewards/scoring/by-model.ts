@@ -8,7 +8,7 @@ export async function scoreByModel(
   sample: RewardSample,
   context: RewardContext,
 ): Promise<RewardOutcome> {
-  const { reward, router, signal, deadlineMs, group } = context
+  const { reward, router, signal, deadlineMs, group, order } = context
   const { prompt, solutionStr, dataSource, groundTruth, extraInfo } = sample
   const route: RouteRequest = {
     model: reward.model as string,
@@ -19,6 +19,7 @@ export async function scoreByModel(
     run: context.run,
     key: context.key,
     ...(group === undefined ? {} : { group }),
+    ...(order === undefined ? {} : { order }),
     ...(signal ? { signal } : {}),
     ...(deadlineMs === undefined ? {} : { deadlineMs }),
   }
