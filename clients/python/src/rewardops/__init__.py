@@ -1,5 +1,58 @@
-"""Trainers' side of rewardops. Standard library only."""
+"""Trainers' side of rewardops. The standard library at its core; aiohttp, numpy and torch are used where they are."""
 
-__version__ = "0.1.0"
+from __future__ import annotations
 
-__all__ = ["__version__"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from rewardops._version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from rewardops.calls import ServiceInfo
+    from rewardops.client import AsyncRewardOps
+    from rewardops.errors import RewardOpsError
+    from rewardops.pipeline import AsyncBatch, AsyncRewardPipeline
+    from rewardops.samples import Sample
+    from rewardops.scores import Chunk, Group, ScoredSample, Scores
+    from rewardops.sync import Batch, RewardOps, RewardPipeline
+
+#: Found when asked for: `serve-reward` starts processes that need none of it, again and again.
+_MODULES = {
+    "AsyncBatch": "pipeline",
+    "AsyncRewardOps": "client",
+    "AsyncRewardPipeline": "pipeline",
+    "Batch": "sync",
+    "Chunk": "scores",
+    "Group": "scores",
+    "RewardOps": "sync",
+    "RewardOpsError": "errors",
+    "RewardPipeline": "sync",
+    "Sample": "samples",
+    "ScoredSample": "scores",
+    "Scores": "scores",
+    "ServiceInfo": "calls",
+}
+
+__all__ = [
+    "AsyncBatch",
+    "AsyncRewardOps",
+    "AsyncRewardPipeline",
+    "Batch",
+    "Chunk",
+    "Group",
+    "RewardOps",
+    "RewardOpsError",
+    "RewardPipeline",
+    "Sample",
+    "ScoredSample",
+    "Scores",
+    "ServiceInfo",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

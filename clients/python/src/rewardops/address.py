@@ -1,0 +1,53 @@
+"""Where a service is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from rewardops.errors import INVALID_INPUT, RewardOpsError
+
+
+@dataclass(frozen=True)
+class Address:
+    """A service's address in its parts. `base`: the path in front of `/api`, without a slash at its end."""
+
+    url: str
+    https: bool
+    host: str
+    port: int
+    base: str
+
+    @property
+    def host_header(self) -> str:
+        """The host as HTTP names it: with brackets around IPv6, without the scheme's own port."""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return name if self.port == (443 if self.https else 80) else f"{name}:{self.port}"
+
+
+def parse_address(url: str) -> Address:
+    """Takes an address apart; `host:port` is one too. Raises RewardOpsError (`invalid_input`)."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username is not None:
+        raise RewardOpsError(
+            f"{url!r} is not an address of a service, such as http://127.0.0.1:3000.",
+            reason=INVALID_INPUT,
+        )
+    https = parts.scheme == "https"
+    base = parts.path.rstrip("/")
+    # What is pasted from a page or a log may point inside.
+    for inside in ("/api/trpc", "/api"):
+        base = base.removesuffix(inside)
+    netloc = parts.netloc
+    return Address(
+        url=f"{parts.scheme}://{netloc}{base}",
+        https=https,
+        host=parts.hostname,
+        port=port if port is not None else (443 if https else 80),
+        base=base,
+    )

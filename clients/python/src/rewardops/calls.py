@@ -1,0 +1,384 @@
+"""
+Calls of the service: tRPC over HTTP, plain JSON; asked again until they are answered or the time is over.
+
+Every call may be sent twice: submits and scores carry an idempotency key, appends their index, the rest changes nothing
+that a repetition would change again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import random
+import ssl
+import time
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from rewardops import _version
+from rewardops.address import Address, parse_address
+from rewardops.errors import (
+    CLOSED,
+    NOT_REWARDOPS,
+    REDIRECTED,
+    TIMEOUT,
+    UNAUTHORIZED,
+    UNREACHABLE,
+    UNSUPPORTED_VERSION,
+    RewardOpsError,
+)
+from rewardops.http_aiohttp import AiohttpHttp, aiohttp_is_there
+from rewardops.http_answer import Answer, Http, NoAnswer, connections_allowed
+from rewardops.http_streams import StreamsHttp
+
+log = logging.getLogger("rewardops")
+
+#: Between two tries while nobody answers, at most, in seconds.
+MOST_BACKOFF_S = 2.0
+#: Answers of "our fault" are asked again so often: what a repetition does not mend is not mended by a tenth.
+TRIES_OF_INTERNAL = 3
+#: What the service asks to wait out, however long; bounded by the call's own time alone.
+BACK_PRESSURE = frozenset(("busy", "queue_full"))
+
+
+@dataclass(frozen=True)
+class ServiceInfo:
+    """What the service says of itself. `auth`: `key` where calls need one, else `open`."""
+
+    url: str
+    version: str
+    auth: str
+
+
+@dataclass(frozen=True)
+class _Result:
+    data: Any
+
+
+@dataclass(frozen=True)
+class _Later:
+    """What may pass. `wait_s`: what the service asked to wait; None where it did not say."""
+
+    wait_s: float | None
+    error: RewardOpsError
+
+
+class _OfLoop:
+    """What belongs to one event loop: connections, and the first look at the service that all calls wait for."""
+
+    def __init__(self, http: Http) -> None:
+        self.http = http
+        self.look: asyncio.Task[ServiceInfo] | None = None
+
+
+class Calls:
+    """
+    One service by its address. May be used from any event loop, and from one after another.
+
+    `timeout_s`: a call's whole time, waits and repetitions included, where it names none; None is without end.
+    `connect_s`: a service that has never answered is given up after it. `outage_s`: one that has answered before is
+    waited for so long, as a restart needs.
+    """
+
+    def __init__(
+        self,
+        url: str | None,
+        api_key: str | None,
+        *,
+        timeout_s: float | None,
+        connect_s: float,
+        outage_s: float,
+        max_connections: int | None,
+        http: str,
+        ssl_context: ssl.SSLContext | None,
+    ) -> None:
+        self.address: Address = parse_address(
+            url or os.environ.get("REWARDOPS_URL") or "http://127.0.0.1:3000"
+        )
+        self.timeout_s = timeout_s
+        self._api_key = api_key or os.environ.get("REWARDOPS_API_KEY") or None
+        if self._api_key is not None and not _sendable(self._api_key):
+            raise RewardOpsError(
+                "The API key has characters that no header can carry.", reason=UNAUTHORIZED
+            )
+        self._connect_s = connect_s
+        self._outage_s = outage_s
+        self._most = max_connections or connections_allowed()
+        if http not in ("auto", "aiohttp", "streams"):
+            raise ValueError(f"http is {http!r}; it is 'auto', 'aiohttp' or 'streams'")
+        self._aiohttp = http == "aiohttp" or (http == "auto" and aiohttp_is_there())
+        self._context = ssl_context
+        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._info: ServiceInfo | None = None
+        self._closed = False
+        #: Since when nobody answers; told once, however many calls wait.
+        self._down_since: float | None = None
+        self._down_told = False
+
+    @property
+    def transport(self) -> str:
+        """`aiohttp` or `streams`."""
+        return "aiohttp" if self._aiohttp else "streams"
+
+    def deadline(self, timeout_s: float | None, given: bool = True) -> float | None:
+        """The moment (of time.monotonic) at which a call with this time ends."""
+        whole = timeout_s if given else self.timeout_s
+        return None if whole is None else time.monotonic() + whole
+
+    async def call(
+        self,
+        procedure: str,
+        given: dict[str, Any] | bytes,
+        *,
+        deadline: float | None = None,
+        answer_s: float = 60.0,
+    ) -> Any:
+        """
+        A procedure's result. `given`: its input, or that as JSON already. `answer_s`: of silence, after which it is asked
+        again. Raises RewardOpsError with one sentence.
+        """
+        await self._looked_at()
+        body = given if isinstance(given, bytes) else json.dumps(given, allow_nan=False).encode()
+        return await self._asked(procedure, body, deadline, answer_s)
+
+    async def check(self) -> ServiceInfo:
+        """
+        Looks whether there is a service of a version that is known here, and whether it takes the key. Ends within
+        `connect_s` and a little. Raises RewardOpsError.
+        """
+        self._info = None
+        return await self._looked_at()
+
+    async def close(self) -> None:
+        """Closes this event loop's connections; calls after that are refused."""
+        self._closed = True
+        of_loop = self._loops.pop(asyncio.get_running_loop(), None)
+        if of_loop is not None:
+            await of_loop.http.close()
+
+    def forget_loops(self) -> None:
+        """Lets go of all connections without a word: in a process that was forked they are its parent's."""
+        self._loops = weakref.WeakKeyDictionary()
+
+    def _here(self) -> _OfLoop:
+        if self._closed:
+            raise RewardOpsError("This client is closed.", reason=CLOSED)
+        loop = asyncio.get_running_loop()
+        of_loop = self._loops.get(loop)
+        if of_loop is None:
+            make = AiohttpHttp if self._aiohttp else StreamsHttp
+            of_loop = self._loops[loop] = _OfLoop(make(self.address, self._context, self._most))
+        return of_loop
+
+    async def _looked_at(self) -> ServiceInfo:
+        here = self._here()
+        if self._info is not None:
+            return self._info
+        if here.look is None or here.look.done():
+            here.look = asyncio.ensure_future(self._look())
+        # Shielded: one call that is given up must not take the look away from the others.
+        return await asyncio.shield(here.look)
+
+    async def _look(self) -> ServiceInfo:
+        said = await self._asked("session.get", b"{}", None, self._connect_s, first=True)
+        version = said.get("version") if isinstance(said, dict) else None
+        if not isinstance(version, str):
+            raise self._not_rewardops("answers, but says nothing of its version")
+        if _generation(version) != _generation(_version.VERSION):
+            raise RewardOpsError(
+                f"The service at {self.address.url} is version {version}, this client {_version.VERSION}.",
+                reason=UNSUPPORTED_VERSION,
+                hint="Install the client that comes with the service: pip install ./clients/python of its folder.",
+            )
+        auth = str(said.get("auth"))
+        if auth == "key" and not said.get("signedIn"):
+            had = (
+                "none was given" if self._api_key is None else "does not know the one it was given"
+            )
+            raise RewardOpsError(
+                f"The service at {self.address.url} takes calls with a key only, and {had}.",
+                reason=UNAUTHORIZED,
+                hint="Give a key of its REWARDOPS_API_KEYS as api_key, or in the environment's REWARDOPS_API_KEY.",
+                status=401,
+            )
+        self._info = ServiceInfo(self.address.url, version, auth)
+        return self._info
+
+    async def _asked(
+        self,
+        procedure: str,
+        body: bytes,
+        deadline: float | None,
+        answer_s: float,
+        *,
+        first: bool = False,
+    ) -> Any:
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "User-Agent": f"rewardops-python/{_version.VERSION}",
+        }
+        if self._api_key is not None:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        path = f"{self.address.base}/api/trpc/{procedure}"
+        begun = time.monotonic()
+        tries = internal = 0
+        failing_since: float | None = None
+        # A service that says "starting" is there; one that says nothing is given up sooner.
+        met = not first
+        while True:
+            now = time.monotonic()
+            within = answer_s if met else max(0.05, begun + self._connect_s - now)
+            if deadline is not None:
+                within = min(within, deadline - now)
+                if within <= 0:
+                    raise self._too_late(procedure, begun)
+            tries += 1
+            try:
+                answer = await self._here().http.post(
+                    path, headers, body, min(self._connect_s, within), within
+                )
+                said = self._read(procedure, answer, internal)
+                if isinstance(said, _Result):
+                    self._answered()
+                    return said.data
+                later, met = said, True
+            except NoAnswer as silence:
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise self._too_late(procedure, begun) from None
+                later = _Later(
+                    None,
+                    RewardOpsError(
+                        f"{self.address.url} does not answer: {silence.detail}.",
+                        reason=UNREACHABLE,
+                        hint="Is the service running, and is this its address?",
+                    ),
+                )
+                if not silence.passing:
+                    raise later.error from None
+            internal += later.error.reason == "internal"
+            now = time.monotonic()
+            pause = later.wait_s
+            if pause is None:
+                pause = min(MOST_BACKOFF_S, 0.05 * 2 ** min(tries, 10))
+            # Spread: 2,000 calls that were cut off together must not come back together.
+            pause *= random.uniform(0.75, 1.25)
+            if later.error.reason in BACK_PRESSURE:
+                failing_since = None
+            else:
+                failing_since = failing_since or now
+                gives_up_at = failing_since + self._outage_s if met else begun + self._connect_s
+                if now >= gives_up_at:
+                    raise later.error
+                # One broken connection is a kept one that was closed, or a restart that is over already.
+                if tries > 1 and met:
+                    self._is_down(later.error, now)
+                pause = min(pause, max(0.05, gives_up_at - now))
+            if deadline is not None:
+                pause = min(pause, max(0.0, deadline - now))
+            await asyncio.sleep(pause)
+
+    def _read(self, procedure: str, answer: Answer, internal: int) -> _Result | _Later:
+        """The result, or what may pass; raises the rest."""
+        url = self.address.url
+        if 300 <= answer.status < 400:
+            raise RewardOpsError(
+                f"{url} redirects to {answer.headers.get('location', 'elsewhere')[:200]}.",
+                reason=REDIRECTED,
+                hint="Give the address of the service itself: redirects are not followed.",
+                status=answer.status,
+            )
+        try:
+            value = json.loads(answer.body)
+        except ValueError:
+            value = None
+        if (
+            answer.status == 200
+            and isinstance(value, dict)
+            and isinstance(value.get("result"), dict)
+        ):
+            return _Result(value["result"].get("data"))
+        told = value.get("error") if isinstance(value, dict) else None
+        data = told.get("data") if isinstance(told, dict) else None
+        if not isinstance(told, dict) or not isinstance(data, dict) or "reason" not in data:
+            if answer.status in (502, 503, 504):
+                # A proxy in front of a service that is not there.
+                return _Later(
+                    None,
+                    RewardOpsError(
+                        f"{url} does not answer: what stands in front of it says {answer.status}.",
+                        reason=UNREACHABLE,
+                        hint="Is the service running?",
+                        status=answer.status,
+                    ),
+                )
+            raise self._not_rewardops(f"answered {answer.status}, not as a rewardops service does")
+        after_ms = data.get("retryAfterMs")
+        after_s = after_ms / 1000 if isinstance(after_ms, (int, float)) else _seconds(answer)
+        error = RewardOpsError(
+            str(told.get("message", f"answered {answer.status}")),
+            reason=str(data["reason"]),
+            hint=data.get("hint"),
+            request_id=data.get("requestId") or answer.headers.get("x-request-id"),
+            status=answer.status,
+            retry_after_s=after_s,
+        )
+        if answer.status in (429, 503) and error.reason != "query_timeout":
+            return _Later(after_s if after_s is not None else 1.0, error)
+        if error.reason == "internal" and internal + 1 < TRIES_OF_INTERNAL:
+            return _Later(None, error)
+        if error.reason == "not_found" and procedure == "session.get":
+            raise self._not_rewardops("answers, but knows no session.get")
+        raise error
+
+    def _not_rewardops(self, what: str) -> RewardOpsError:
+        return RewardOpsError(
+            f"{self.address.url} {what}.",
+            reason=NOT_REWARDOPS,
+            hint="Check the address: host, port and, behind a proxy, the path.",
+        )
+
+    def _too_late(self, procedure: str, begun: float) -> RewardOpsError:
+        took = time.monotonic() - begun
+        return RewardOpsError(
+            f"{procedure} had no answer from {self.address.url} within {took:.1f} s, the time it was given.",
+            reason=TIMEOUT,
+        )
+
+    def _is_down(self, error: RewardOpsError, now: float) -> None:
+        if self._down_since is None:
+            self._down_since = now
+        if not self._down_told:
+            self._down_told = True
+            log.warning("%s Asking again for up to %g s.", error, self._outage_s)
+
+    def _answered(self) -> None:
+        if self._down_since is not None:
+            log.warning(
+                "%s answers again, after %.1f s.",
+                self.address.url,
+                time.monotonic() - self._down_since,
+            )
+            self._down_since, self._down_told = None, False
+
+
+def _seconds(answer: Answer) -> float | None:
+    try:
+        return max(0.0, float(answer.headers.get("retry-after", "")))
+    except ValueError:
+        return None
+
+
+def _generation(version: str) -> str:
+    """What must be the same on both sides: the first number, and while that is 0 the second too."""
+    parts = version.split(".")
+    return ".".join(parts[:2]) if parts[0] == "0" else parts[0]
+
+
+def _sendable(key: str) -> bool:
+    return all("!" <= c <= "~" for c in key)

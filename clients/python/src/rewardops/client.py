@@ -1,0 +1,588 @@
+"""The client for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rewardops.calls import Calls, ServiceInfo
+from rewardops.errors import INVALID_INPUT, TIMEOUT, RewardOpsError
+from rewardops.pipeline import (
+    GRACE_S,
+    PAGE,
+    POLL_S,
+    SLACK_S,
+    UNSET,
+    AsyncBatch,
+    AsyncRewardPipeline,
+)
+from rewardops.rewards import OnFailure, Reward, reward_spec
+from rewardops.samples import Prepared, Prompt, plain, prepare
+from rewardops.scores import ScoredSample, Scores, number
+
+#: A submit's body; a larger one goes as an open batch and appends. The service takes 256 MiB.
+PART_BYTES = 32 << 20
+#: Silence on a submit: it is parsed and written to disk before it is answered, one large body after another.
+SUBMIT_ANSWER_S = 300.0
+#: Silence on a score, after which it is asked for again with its key: an answer that was lost is not waited for longer.
+SCORE_ANSWER_S = 600.0
+
+
+class AsyncRewardOps:
+    """
+    A rewardops service, for asyncio.
+
+        async with AsyncRewardOps("http://127.0.0.1:3000", run="my-run") as client:
+            scores = await client.compute_rm_score(samples, step=1)
+
+    `url`: default the environment's REWARDOPS_URL, else http://127.0.0.1:3000. `api_key`: default REWARDOPS_API_KEY.
+    `run`, `reward`, `on_failure`: for calls that name none. `timeout_s`: a call's whole time, waits and repetitions
+    included (3600; None: without end). `connect_s`: a service that has never answered is given up after it. `outage_s`: one
+    that has answered is waited for so long when it goes away. `http`: "aiohttp", "streams" (the standard library) or
+    "auto". All raise RewardOpsError with one sentence.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        api_key: str | None = None,
+        *,
+        run: str = "python",
+        reward: Reward = None,
+        on_failure: OnFailure = None,
+        timeout_s: float | None = 3600.0,
+        connect_s: float = 4.0,
+        outage_s: float = 300.0,
+        max_connections: int | None = None,
+        http: str = "auto",
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self.calls = Calls(
+            url,
+            api_key,
+            timeout_s=timeout_s,
+            connect_s=connect_s,
+            outage_s=outage_s,
+            max_connections=max_connections,
+            http=http,
+            ssl_context=ssl_context,
+        )
+        self.run = run
+        self.reward = reward
+        self.on_failure = on_failure
+
+    @property
+    def url(self) -> str:
+        return self.calls.address.url
+
+    async def check(self) -> ServiceInfo:
+        """
+        Looks whether the service is there, of a version that is known here, and takes the key; ends within 5 s. The first
+        call of all does so by itself.
+        """
+        return await self.calls.check()
+
+    async def submit(
+        self,
+        data: Any,
+        group_size: int | None = None,
+        *,
+        run: str | None = None,
+        step: int | None = None,
+        split: str = "train",
+        reward: Reward = None,
+        on_failure: OnFailure = None,
+        open: bool = False,
+        priority: int = 0,
+        deadline_ms: int | None = None,
+        idempotency_key: str | None = None,
+        tokenizer: Any = None,
+        timeout_s: Any = UNSET,
+    ) -> AsyncBatch:
+        """
+        Hands a step's rollouts over; returns as soon as they are safe on disk there, before they are scored.
+
+        `data`: a list of Sample or dict, or a verl DataProto (with its `tokenizer`). `group_size`: rollouts of a prompt;
+        None: a uid's rows, complete when the batch is closed. `open`: more follow by `append`, then `close`.
+        `deadline_ms`: from acceptance; what is not scored by then fails with the reason `deadline`.
+        `idempotency_key`: the same key and content is the same batch: given by a trainer that may be started again, it
+        finds what it submitted before.
+        """
+        prepared = prepare(data, group_size=group_size, tokenizer=tokenizer)
+        return await self.submit_prepared(
+            prepared,
+            group_size,
+            run=run,
+            step=step,
+            split=split,
+            reward=reward,
+            on_failure=on_failure,
+            open=open,
+            priority=priority,
+            deadline_ms=deadline_ms,
+            idempotency_key=idempotency_key,
+            timeout_s=timeout_s,
+        )
+
+    async def submit_prepared(
+        self,
+        prepared: Prepared,
+        group_size: int | None,
+        *,
+        run: str | None,
+        step: int | None,
+        split: str,
+        reward: Reward,
+        on_failure: OnFailure,
+        open: bool,
+        priority: int,
+        deadline_ms: int | None,
+        idempotency_key: str | None,
+        timeout_s: Any,
+    ) -> AsyncBatch:
+        """`submit` of samples that are made already."""
+        deadline = self.deadline(timeout_s)
+        if step is None:
+            step = prepared.step if prepared.step is not None else 0
+        envelope: dict[str, Any] = {
+            "run": run or self.run,
+            "step": step,
+            "split": split,
+            "groupSize": group_size,
+            "priority": priority,
+            "deadlineMs": deadline_ms,
+            # So that a submit whose answer was lost is not a second batch.
+            "idempotencyKey": idempotency_key or f"py-{uuid.uuid4().hex}",
+        }
+        spec = self._spec(reward, on_failure)
+        if spec is not None:
+            envelope["reward"] = spec
+        parts = await _parts(prepared.samples)
+        envelope["open"] = open or len(parts) > 1
+        told = await self.calls.call(
+            "batches.submit",
+            _with_samples(envelope, parts[0][1]),
+            deadline=deadline,
+            answer_s=SUBMIT_ANSWER_S,
+        )
+        batch_id, accepted = told["batchId"], told["accepted"]
+        for start, body in parts[1:]:
+            appended = await self.calls.call(
+                "batches.append",
+                _with_samples({"batchId": batch_id, "startIndex": start}, body),
+                deadline=deadline,
+                answer_s=SUBMIT_ANSWER_S,
+            )
+            accepted = appended["samples"]
+        if len(parts) > 1 and not open:
+            await self.calls.call("batches.close", {"batchId": batch_id}, deadline=deadline)
+        return AsyncBatch(
+            self,
+            batch_id,
+            accepted=accepted,
+            groups=told["groups"],
+            duplicate=told["duplicate"],
+            sent=prepared,
+        )
+
+    def batch(self, batch_id: str) -> AsyncBatch:
+        """A batch that was submitted before, by its id."""
+        return AsyncBatch(self, batch_id)
+
+    async def append(
+        self,
+        batch_id: str,
+        data: Any,
+        start_index: int,
+        *,
+        tokenizer: Any = None,
+        timeout_s: Any = UNSET,
+    ) -> int:
+        """Adds samples to an open batch; the first of them is its `start_index`-th. Gives how many it has now."""
+        sent = prepare(data, tokenizer=tokenizer, first_index=start_index)
+        return await self.append_prepared(batch_id, sent, start_index, timeout_s=timeout_s)
+
+    async def append_prepared(
+        self, batch_id: str, sent: Prepared, start_index: int, *, timeout_s: Any = UNSET
+    ) -> int:
+        """`append` of samples that are made already."""
+        deadline = self.deadline(timeout_s)
+        samples = start_index
+        for start, body in await _parts(sent.samples):
+            told = await self.calls.call(
+                "batches.append",
+                _with_samples({"batchId": batch_id, "startIndex": start_index + start}, body),
+                deadline=deadline,
+                answer_s=SUBMIT_ANSWER_S,
+            )
+            samples = told["samples"]
+        return samples
+
+    async def close_batch(self, batch_id: str, *, timeout_s: Any = UNSET) -> None:
+        """Ends an open batch: it takes no more samples, and its groups complete."""
+        await self._by_id("batches.close", batch_id, timeout_s)
+
+    async def cancel(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """Ends what is not scored yet as `cancelled`; gives the summary."""
+        told: dict[str, Any] = await self._by_id("batches.cancel", batch_id, timeout_s)
+        return told
+
+    async def summary(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """Where a batch stands (docs/api.md)."""
+        told: dict[str, Any] = await self._by_id("batches.get", batch_id, timeout_s)
+        return told
+
+    async def wait(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """Waits until a batch has ended; gives its summary. Raises RewardOpsError (`timeout`) when the time is over."""
+        deadline = self.deadline(timeout_s)
+        while True:
+            left = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
+            wait_s = min(POLL_S, left)
+            summary: dict[str, Any] = await self.calls.call(
+                "batches.wait",
+                {"batchId": batch_id, "waitMs": round(wait_s * 1000)},
+                deadline=None if deadline is None else deadline + GRACE_S,
+                answer_s=wait_s + SLACK_S,
+            )
+            if summary["status"] not in ("open", "running"):
+                return summary
+            if deadline is not None and time.monotonic() >= deadline:
+                ended = summary["scored"] + summary["failed"]
+                raise RewardOpsError(
+                    f"{batch_id} has not ended in the time it was given: "
+                    f"{ended} of {summary['samples']} samples have.",
+                    reason=TIMEOUT,
+                    hint="It is still being scored; wait again, or cancel it.",
+                )
+
+    async def results(
+        self,
+        batch_id: str,
+        *,
+        timeout_s: Any = UNSET,
+        width: int | None = None,
+        lengths: list[int | None] | None = None,
+    ) -> Scores:
+        """What a batch's samples have now, in the order in which they were given."""
+        deadline = self.deadline(timeout_s)
+        pages: list[dict[str, Any]] = []
+        offset = 0
+        while True:
+            page = await self.calls.call(
+                "batches.results",
+                {"batchId": batch_id, "offset": offset, "limit": PAGE},
+                deadline=deadline,
+            )
+            pages.append(page)
+            offset += len(page["index"])
+            if len(page["index"]) < PAGE:
+                return _scores(batch_id, pages, width, lengths)
+
+    async def compute_reward_pipeline(
+        self, data: Any, group_size: int | None = None, *, cursor: str | None = None, **submit: Any
+    ) -> AsyncRewardPipeline:
+        """
+        Hands a step's rollouts over, and gives their groups as they complete: `get(chunk_size)`. `cursor`: of a chunk of
+        before, with the same `idempotency_key`, to go on after a restart. The rest as `submit`.
+        """
+        return (await self.submit(data, group_size, **submit)).pipeline(cursor)
+
+    async def compute_rm_score(
+        self, data: Any, group_size: int | None = None, *, tokenizer: Any = None, **submit: Any
+    ) -> Scores:
+        """
+        Hands a batch over, waits until it has ended, and gives its scores in the order of `data`. Samples without a uid
+        are groups of their own, or of `group_size`. The rest as `submit`.
+        """
+        prepared = prepare(
+            data, group_size=group_size, tokenizer=tokenizer, own_groups=group_size is None
+        )
+        return await self.rm_score_prepared(prepared, group_size, **submit)
+
+    async def rm_score_prepared(
+        self, prepared: Prepared, group_size: int | None, *, timeout_s: Any = UNSET, **submit: Any
+    ) -> Scores:
+        """`compute_rm_score` of samples that are made already."""
+        deadline = self.deadline(timeout_s)
+        options = {**SUBMIT_DEFAULTS, **_known(submit)}
+        batch = await self.submit_prepared(
+            prepared, group_size, timeout_s=_left(deadline), **options
+        )
+        if options["open"]:
+            raise RewardOpsError(
+                "compute_rm_score waits for the end, and an open batch has none.",
+                reason=INVALID_INPUT,
+            )
+        await batch.wait(timeout_s=_left(deadline))
+        return await batch.results(timeout_s=_left(deadline))
+
+    async def compute_score(
+        self,
+        data_source: str,
+        solution_str: str,
+        ground_truth: Any = None,
+        extra_info: Mapping[str, Any] | None = None,
+        *,
+        prompt: Prompt | None = None,
+        uid: str | None = None,
+        response_length: int | None = None,
+        run: str | None = None,
+        step: int = 0,
+        split: str = "train",
+        reward: Reward = None,
+        on_failure: OnFailure = None,
+        batch_id: str | None = None,
+        idempotency_key: str | None = None,
+        timeout_s: Any = UNSET,
+    ) -> ScoredSample:
+        """
+        One sample in, its reward out, with verl's arguments; any number at once. It joins the implicit batch of its run,
+        step, split and reward. `uid` and `prompt`: default those of `extra_info`; without a uid it is a group of its own.
+        """
+        prepared = single(
+            data_source, solution_str, ground_truth, extra_info, prompt, uid, response_length
+        )
+        given: dict[str, Any] = {
+            "run": run or self.run,
+            "step": step,
+            "split": split,
+            "sample": prepared.samples[0],
+            # So that a score whose answer was lost is not a second sample.
+            "idempotencyKey": idempotency_key or f"py-{uuid.uuid4().hex}",
+        }
+        if batch_id is not None:
+            given["batchId"] = batch_id
+        spec = self._spec(reward, on_failure)
+        if spec is not None:
+            given["reward"] = spec
+        told = await self.calls.call(
+            "samples.score", given, deadline=self.deadline(timeout_s), answer_s=SCORE_ANSWER_S
+        )
+        return ScoredSample(
+            score=number(told["score"]),
+            reason=told["reason"],
+            detail=told.get("detail"),
+            substituted=told["substituted"],
+            reward_extra_info=told["rewardExtraInfo"],
+            position=told["position"],
+            id=told["id"],
+            batch_id=told["batchId"],
+            raw=told,
+        )
+
+    async def rescore(
+        self,
+        batch_id: str,
+        reward: Reward,
+        *,
+        on_failure: OnFailure = None,
+        idempotency_key: str | None = None,
+        timeout_s: Any = UNSET,
+    ) -> AsyncBatch:
+        """Scores a batch's rollouts by another reward, in a new batch that is linked to it."""
+        told = await self.calls.call(
+            "batches.rescore",
+            {
+                "batchId": batch_id,
+                "reward": reward_spec(reward, on_failure) or {},
+                "idempotencyKey": idempotency_key or f"py-{uuid.uuid4().hex}",
+            },
+            deadline=self.deadline(timeout_s),
+            answer_s=SUBMIT_ANSWER_S,
+        )
+        return AsyncBatch(
+            self,
+            told["batchId"],
+            accepted=told.get("accepted", 0),
+            groups=told.get("groups", 0),
+            duplicate=told.get("duplicate", False),
+        )
+
+    async def register_server(
+        self, name: str, url: str, engine: str = "auto", *, timeout_s: Any = UNSET, **settings: Any
+    ) -> dict[str, Any]:
+        """
+        Registers a reward-model server, or updates the one of that name. `settings`: `kind` `model` `weight`
+        `max_in_flight` `rpm` `tpm` `api_key` `tags` `chat_template` `if_unreachable` `self_test_override` (docs/api.md).
+        Gives the server as `servers()` does.
+        """
+        given = {"name": name, "url": url, "engine": engine}
+        for key, value in settings.items():
+            given[_camel(key)] = plain(value)
+        told: dict[str, Any] = await self.calls.call(
+            "servers.register", given, deadline=self.deadline(timeout_s), answer_s=120.0
+        )
+        return told
+
+    async def servers(self, *, timeout_s: Any = UNSET) -> list[dict[str, Any]]:
+        """The reward-model servers, with what they do now."""
+        told: list[dict[str, Any]] = await self.calls.call(
+            "servers.list", {}, deadline=self.deadline(timeout_s)
+        )
+        return told
+
+    async def sample(self, sample_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """A sample with its texts and every attempt at scoring it, such as `b12-3`."""
+        told: dict[str, Any] = await self.calls.call(
+            "samples.get", {"id": sample_id}, deadline=self.deadline(timeout_s)
+        )
+        return told
+
+    async def call(
+        self, procedure: str, given: Mapping[str, Any] | None = None, *, timeout_s: Any = UNSET
+    ) -> Any:
+        """Any other procedure of docs/api.md, such as `runs.list`. It is repeated when its answer is lost."""
+        return await self.calls.call(
+            procedure, plain(given or {}), deadline=self.deadline(timeout_s)
+        )
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self.calls.close()
+
+    async def __aenter__(self) -> AsyncRewardOps:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def deadline(self, timeout_s: Any) -> float | None:
+        """The moment (of time.monotonic) at which a call with that time ends; UNSET: the client's."""
+        return self.calls.deadline(timeout_s, timeout_s is not UNSET)
+
+    def _spec(self, reward: Reward, on_failure: OnFailure) -> dict[str, Any] | None:
+        return reward_spec(
+            self.reward if reward is None else reward,
+            self.on_failure if on_failure is None else on_failure,
+        )
+
+    async def _by_id(self, procedure: str, batch_id: str, timeout_s: Any) -> Any:
+        return await self.calls.call(
+            procedure, {"batchId": batch_id}, deadline=self.deadline(timeout_s)
+        )
+
+
+#: What `submit` takes beside the samples, and its defaults.
+SUBMIT_DEFAULTS: dict[str, Any] = {
+    "run": None,
+    "step": None,
+    "split": "train",
+    "reward": None,
+    "on_failure": None,
+    "open": False,
+    "priority": 0,
+    "deadline_ms": None,
+    "idempotency_key": None,
+}
+
+
+def _known(given: dict[str, Any]) -> dict[str, Any]:
+    for name in given:
+        if name not in SUBMIT_DEFAULTS:
+            raise TypeError(f"submit takes no {name!r}")
+    return given
+
+
+def single(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Mapping[str, Any] | None,
+    prompt: Prompt | None,
+    uid: str | None,
+    response_length: int | None,
+) -> Prepared:
+    """verl's arguments as a sample."""
+    info = dict(extra_info) if extra_info is not None else {}
+    if prompt is None:
+        prompt = info.get("prompt") or info.get("question") or ""
+    if uid is None:
+        uid = info.get("uid") or info.get("group_uid") or f"single-{uuid.uuid4().hex[:12]}"
+    return prepare(
+        [
+            {
+                "uid": uid,
+                "dataSource": data_source,
+                "prompt": prompt,
+                "response": solution_str,
+                "groundTruth": ground_truth,
+                "extraInfo": info,
+                "responseLength": response_length,
+            }
+        ]
+    )
+
+
+def _left(deadline: float | None) -> float | None:
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+async def _parts(samples: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
+    """(index of the first, the samples as JSON): at least one, each within a body's size."""
+    if len(samples) <= 64:
+        return list(_split(samples))
+    # 100 MB are a second of JSON: not on the event loop.
+    return await asyncio.get_running_loop().run_in_executor(None, lambda: list(_split(samples)))
+
+
+def _split(samples: list[dict[str, Any]]) -> Iterator[tuple[int, bytes]]:
+    start, size = 0, 0
+    part: list[bytes] = []
+    for index, sample in enumerate(samples):
+        body = json.dumps(sample, allow_nan=False, separators=(",", ":")).encode()
+        if part and size + len(body) > PART_BYTES:
+            yield start, b",".join(part)
+            start, size, part = index, 0, []
+        part.append(body)
+        size += len(body) + 1
+    yield start, b",".join(part)
+
+
+def _with_samples(envelope: dict[str, Any], samples: bytes) -> bytes:
+    head = json.dumps(envelope, allow_nan=False, separators=(",", ":"))
+    return head[:-1].encode() + b',"samples":[' + samples + b"]}"
+
+
+def _scores(
+    batch_id: str,
+    pages: list[dict[str, Any]],
+    width: int | None,
+    lengths: list[int | None] | None,
+) -> Scores:
+    def joined(name: str) -> list[Any]:
+        return [value for page in pages for value in page[name]]
+
+    keys = dict.fromkeys(key for page in pages for key in page["rewardExtraKeys"])
+    rows = len(joined("index"))
+    return Scores(
+        batch_id=batch_id,
+        index=joined("index"),
+        uid=joined("uid"),
+        status=joined("status"),
+        reason=joined("reason"),
+        score=[number(value) for value in joined("score")],
+        raw_score=[number(value) for value in joined("rawScore")],
+        substituted=joined("substituted"),
+        advantage=[number(value) for value in joined("advantage")],
+        position=joined("position"),
+        reward_extra_info={
+            key: [
+                value
+                for page in pages
+                for value in page["rewardExtraInfo"].get(key, [None] * len(page["index"]))
+            ]
+            for key in keys
+        },
+        width=width,
+        lengths=lengths if lengths is not None and len(lengths) == rows else None,
+    )
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.title() for part in rest)

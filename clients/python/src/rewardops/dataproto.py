@@ -1,0 +1,106 @@
+"""verl's DataProto, read without verl: `batch` has tensors, `non_tensor_batch` columns of objects, a row a rollout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rewardops.errors import INVALID_INPUT, RewardOpsError
+from rewardops.samples import plain
+
+
+def width_of(data: Any) -> int | None:
+    """Columns of its response tensor, which is where rewards are placed."""
+    responses = _tensor(data, "responses")
+    return None if responses is None else int(responses.shape[-1])
+
+
+def step_of(data: Any) -> int | None:
+    """The trainer's step, where it says so."""
+    about = getattr(data, "meta_info", None) or {}
+    step = about.get("global_steps", about.get("global_step"))
+    return None if step is None else int(step)
+
+
+def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:
+    """
+    A sample a row, as verl's naive manager sees it: the valid tokens of the response decoded without special tokens,
+    `extra_info` with `num_turns`, `rollout_reward_scores` and the tools' fields. A row with `rm_scores` is scored
+    already. Raises RewardOpsError (`invalid_input`).
+    """
+    columns = data.non_tensor_batch
+    responses = _tensor(data, "responses")
+    if responses is None:
+        raise RewardOpsError("The DataProto has no responses.", reason=INVALID_INPUT)
+    if tokenizer is None:
+        raise RewardOpsError(
+            "A DataProto has tokens; give the tokenizer that makes text of them as tokenizer=.",
+            reason=INVALID_INPUT,
+        )
+    mask = _tensor(data, "attention_mask")
+    prompts = _tensor(data, "prompts")
+    scores = _tensor(data, "rm_scores")
+    width = int(responses.shape[-1])
+    for row in range(int(responses.shape[0])):
+        length = width if mask is None else int(mask[row][-width:].sum())
+        sample: dict[str, Any] = {
+            "dataSource": _cell(columns, "data_source", row),
+            "response": tokenizer.decode(responses[row][:length], skip_special_tokens=True),
+            "responseLength": length,
+            "groundTruth": ground_truth_of(columns, row),
+            "extraInfo": extra_info_of(columns, row),
+        }
+        uid = _cell(columns, "uid", row)
+        if uid is not None:
+            sample["uid"] = str(uid)
+        raw = _cell(columns, "raw_prompt", row)
+        if raw is not None:
+            sample["prompt"] = raw if isinstance(raw, str) else list(raw)
+        elif prompts is not None:
+            valid = prompts[row] if mask is None else prompts[row][mask[row][:-width].bool()]
+            sample["prompt"] = tokenizer.decode(valid, skip_special_tokens=True)
+        else:
+            sample["prompt"] = ""
+        if scores is not None:
+            sample["score"] = float(scores[row].sum())
+        yield sample
+
+
+def ground_truth_of(columns: Any, row: int) -> Any:
+    """Of `reward_model`, as verl's data sets have it, or of a column of its own."""
+    about = _cell(columns, "reward_model", row)
+    if hasattr(about, "get") and about.get("ground_truth") is not None:
+        return about.get("ground_truth")
+    return _cell(columns, "ground_truth", row)
+
+
+def extra_info_of(columns: Any, row: int) -> dict[str, Any]:
+    """A copy, since rollouts of one prompt share theirs, with what verl's managers add."""
+    given = _cell(columns, "extra_info", row)
+    info: dict[str, Any] = dict(given) if given is not None else {}
+    tools = _cell(columns, "tool_extra_fields", row)
+    if tools is not None:
+        info.update(dict(tools))
+    info["num_turns"] = _cell(columns, "__num_turns__", row)
+    rollout_scores = _cell(columns, "reward_scores", row)
+    info["rollout_reward_scores"] = {} if rollout_scores is None else rollout_scores
+    return {str(key): _named(value) for key, value in info.items()}
+
+
+def _named(value: Any) -> Any:
+    # Trainers keep images and handles there; one of them must not cost the step, so its kind stands for it.
+    try:
+        return plain(value)
+    except TypeError as error:
+        return f"<{error}>"
+
+
+def _tensor(data: Any, name: str) -> Any:
+    batch = getattr(data, "batch", None)
+    if batch is None:
+        return None
+    return batch[name] if name in batch.keys() else None
+
+
+def _cell(columns: Any, name: str, row: int) -> Any:
+    return columns[name][row] if name in columns else None

@@ -1,0 +1,262 @@
+"""A batch in the service, and its groups as they complete."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rewardops.errors import CLOSED, INVALID_INPUT, RewardOpsError
+from rewardops.samples import Prepared, prepare
+from rewardops.scores import Chunk, Group, Scores, columns_of
+
+if TYPE_CHECKING:
+    from rewardops.client import AsyncRewardOps
+
+#: A long poll's length: asked again after it, so that a service that went away without a word is noticed.
+POLL_S = 20.0
+#: Beyond a poll's length, until its answer must be there.
+SLACK_S = 30.0
+#: Beyond a caller's deadline, for the answer that the service gives at it.
+GRACE_S = 5.0
+#: Rows of one answer of `batches.results`.
+PAGE = 10_000
+
+#: `timeout_s=UNSET`: the client's own.
+UNSET: Any = type("Unset", (), {"__repr__": lambda self: "UNSET"})()
+_Self = TypeVar("_Self", bound="AsyncRewardPipeline")
+
+
+class AsyncBatch:
+    """
+    A batch in the service. `accepted`: samples that it took with the submit. `duplicate`: the idempotency key was used
+    before with the same content, and this is that batch.
+    """
+
+    def __init__(
+        self,
+        client: AsyncRewardOps,
+        batch_id: str,
+        *,
+        accepted: int = 0,
+        groups: int = 0,
+        duplicate: bool = False,
+        sent: Prepared | None = None,
+    ) -> None:
+        self._client = client
+        self.batch_id = batch_id
+        self.accepted = accepted
+        self.groups = groups
+        self.duplicate = duplicate
+        #: Rows of the trainer's response tensor, and the responses' lengths, as far as they were sent from here.
+        self.width = sent.width if sent else None
+        self.lengths: list[int | None] | None = list(sent.lengths) if sent else None
+        self._sent = len(sent.samples) if sent else 0
+        self._appending = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.batch_id}>"
+
+    async def append(
+        self,
+        data: Any,
+        *,
+        tokenizer: Any = None,
+        group_size: int | None = None,
+        timeout_s: Any = UNSET,
+    ) -> int:
+        """Adds samples to a batch that was submitted `open`, in order; gives how many it has now. Raises RewardOpsError."""
+        sent = prepare(data, group_size=group_size, tokenizer=tokenizer, first_index=self._sent)
+        return await self._append(sent, timeout_s)
+
+    async def _append(self, sent: Prepared, timeout_s: Any = UNSET) -> int:
+        if self.lengths is None:
+            raise RewardOpsError(
+                f"What {self.batch_id} has already is not known here; client.append takes a start_index.",
+                reason=INVALID_INPUT,
+            )
+        async with self._appending:
+            samples = await self._client.append_prepared(
+                self.batch_id, sent, self._sent, timeout_s=timeout_s
+            )
+            self._sent += len(sent.samples)
+            self.lengths.extend(sent.lengths)
+            self.width = self.width or sent.width
+            return samples
+
+    async def close(self, *, timeout_s: Any = UNSET) -> None:
+        """Ends an open batch: its groups complete without waiting for more samples."""
+        await self._client.close_batch(self.batch_id, timeout_s=timeout_s)
+
+    async def cancel(self, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """Ends what is not scored yet as `cancelled`; gives the summary."""
+        return await self._client.cancel(self.batch_id, timeout_s=timeout_s)
+
+    async def summary(self, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """Where it stands (docs/api.md)."""
+        return await self._client.summary(self.batch_id, timeout_s=timeout_s)
+
+    async def wait(self, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """Waits until it has ended; gives the summary. Raises RewardOpsError (`timeout`)."""
+        return await self._client.wait(self.batch_id, timeout_s=timeout_s)
+
+    async def results(self, *, timeout_s: Any = UNSET) -> Scores:
+        """What its samples have now, in the order in which they were given."""
+        return await self._client.results(
+            self.batch_id, timeout_s=timeout_s, width=self.width, lengths=self.lengths
+        )
+
+    def pipeline(self, cursor: str | None = None) -> AsyncRewardPipeline:
+        """Its groups as they complete, after `cursor` (of a chunk of before), or from the first."""
+        return AsyncRewardPipeline(self, cursor)
+
+
+class AsyncRewardPipeline:
+    """
+    A batch's groups in the order in which they complete. What `get` has given is not given again, unless another
+    pipeline of the batch is begun at an earlier `cursor`: reading consumes nothing in the service.
+
+        async with await client.compute_reward_pipeline(data, group_size=8, step=1) as pipeline:
+            while not pipeline.done:
+                indices, rm_scores, extra = await pipeline.get(1280)
+    """
+
+    def __init__(self, batch: AsyncBatch, cursor: str | None = None) -> None:
+        self.batch = batch
+        #: Where it stands: kept by the trainer, it goes on there after a restart.
+        self.cursor: str | None = cursor
+        #: Samples still to come; None before the first `get`.
+        self.remaining: int | None = None
+        self.done = False
+        self._closed = asyncio.Event()
+        self._getting = asyncio.Lock()
+
+    @property
+    def batch_id(self) -> str:
+        return self.batch.batch_id
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.batch_id} after {self.cursor}>"
+
+    async def get(self, chunk_size: int = 1, *, timeout_s: Any = UNSET) -> Chunk:
+        """
+        Waits until whole groups with `chunk_size` samples in all are complete, or the batch has ended, and gives them; at
+        the end fewer, then none with `done`. When `timeout_s` is over it gives what is complete, marked `timed_out`.
+        Raises RewardOpsError.
+        """
+        if chunk_size < 1:
+            raise RewardOpsError(
+                f"chunk_size is {chunk_size}; it is 1 or more.", reason=INVALID_INPUT
+            )
+        async with self._getting:
+            return await self._get(chunk_size, timeout_s)
+
+    async def chunks(self, chunk_size: int) -> AsyncIterator[Chunk]:
+        """Chunk by chunk to the end, the last one with what remains."""
+        while not self.done:
+            chunk = await self.get(chunk_size)
+            if len(chunk):
+                yield chunk
+
+    async def __aiter__(self) -> AsyncIterator[Group]:
+        """Group by group, in the order of completion."""
+        while not self.done:
+            for group in (await self.get(1)).groups:
+                yield group
+
+    async def cancel(self) -> dict[str, Any]:
+        """Ends what is not scored yet as `cancelled`; its groups complete and are still given."""
+        return await self.batch.cancel()
+
+    async def close(self) -> None:
+        """Ends the waiting of a `get` elsewhere. The batch is scored all the same; `cancel` ends that."""
+        self._closed.set()
+
+    async def __aenter__(self: _Self) -> _Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _get(self, want: int, timeout_s: Any) -> Chunk:
+        deadline = self.batch._client.deadline(timeout_s)
+        groups: list[dict[str, Any]] = []
+        in_hand = 0
+        late = False
+        cursor, remaining, done = self.cursor, self.remaining, False
+        ask = want
+        while True:
+            left = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
+            page = await self._next(cursor, ask, 0.0 if late else min(POLL_S, left), deadline)
+            cursor, remaining, done = page["cursor"], page["remaining"], page["done"]
+            groups += page["groups"]
+            in_hand += page["delivered"]
+            if done or in_hand >= want or (late and page["timedOut"] and ask == 1):
+                break
+            # In the end what is complete, though it is less: asked for in halves, where a group at a time may be a thousand calls.
+            late = late or (deadline is not None and time.monotonic() >= deadline)
+            if late:
+                ask = max(1, ask // 2)
+        # Only now: a `get` that is given up halfway has taken nothing.
+        self.cursor, self.remaining, self.done = cursor, remaining, done
+        return self._chunk(groups, late and in_hand < want and not done)
+
+    async def _next(
+        self, cursor: str | None, want: int, wait_s: float, deadline: float | None
+    ) -> dict[str, Any]:
+        if self._closed.is_set():
+            raise RewardOpsError(f"The pipeline of {self.batch_id} is closed.", reason=CLOSED)
+        asking = asyncio.ensure_future(
+            self.batch._client.calls.call(
+                "batches.next",
+                {
+                    "batchId": self.batch_id,
+                    "after": cursor,
+                    "samples": want,
+                    "waitMs": round(wait_s * 1000),
+                },
+                # The service answers at the end of the poll: its answer has time of its own to arrive.
+                deadline=None if deadline is None else deadline + GRACE_S,
+                answer_s=wait_s + SLACK_S,
+            )
+        )
+        closing = asyncio.ensure_future(self._closed.wait())
+        try:
+            await asyncio.wait({asking, closing}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise RewardOpsError(f"The pipeline of {self.batch_id} is closed.", reason=CLOSED)
+            page: dict[str, Any] = asking.result()
+            return page
+        finally:
+            for task in (asking, closing):
+                task.cancel()
+
+    def _chunk(self, groups: list[dict[str, Any]], timed_out: bool) -> Chunk:
+        columns = columns_of([sample for group in groups for sample in group["samples"]])
+        lengths = self.batch.lengths
+        known = None
+        if lengths is not None:
+            known = [lengths[i] if i < len(lengths) else None for i in columns["index"]]
+        return Chunk(
+            batch_id=self.batch_id,
+            **columns,
+            width=self.batch.width,
+            lengths=known,
+            groups=[
+                Group(
+                    uid=group["uid"],
+                    seq=group["seq"],
+                    completed_at=group["completedAt"],
+                    mean=group["mean"],
+                    std=group["std"],
+                    signal=group["signal"],
+                    samples=group["samples"],
+                )
+                for group in groups
+            ],
+            cursor=self.cursor or "",
+            remaining=self.remaining or 0,
+            done=self.done,
+            timed_out=timed_out,
+        )

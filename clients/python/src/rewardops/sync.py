@@ -1,0 +1,316 @@
+"""The client for code without asyncio: the same calls, waited for."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, TypeVar
+
+from rewardops.background import shared_loop
+from rewardops.calls import ServiceInfo
+from rewardops.client import SUBMIT_DEFAULTS, AsyncRewardOps, _known
+from rewardops.pipeline import UNSET, AsyncBatch, AsyncRewardPipeline
+from rewardops.rewards import Reward
+from rewardops.samples import prepare
+from rewardops.scores import Chunk, Group, ScoredSample, Scores
+
+T = TypeVar("T")
+
+
+class RewardOps:
+    """
+    A rewardops service. May be used from any number of threads at once, and in processes that were forked.
+
+        with RewardOps("http://127.0.0.1:3000", run="my-run") as client:
+            pipeline = client.compute_reward_pipeline(samples, group_size=8, step=1)
+            while not pipeline.done:
+                indices, rm_scores, extra = pipeline.get(1280)
+
+    Takes what AsyncRewardOps takes, and has its methods. Raises RewardOpsError with one sentence.
+    """
+
+    def __init__(self, url: str | None = None, api_key: str | None = None, **settings: Any) -> None:
+        self._async = AsyncRewardOps(url, api_key, **settings)
+        self._pid = os.getpid()
+        _open.add(self)
+
+    @property
+    def url(self) -> str:
+        return self._async.url
+
+    @property
+    def run(self) -> str:
+        return self._async.run
+
+    def check(self) -> ServiceInfo:
+        """See AsyncRewardOps."""
+        return self._wait(self._async.check())
+
+    def submit(
+        self, data: Any, group_size: int | None = None, *, tokenizer: Any = None, **submit: Any
+    ) -> Batch:
+        """See AsyncRewardOps."""
+        # Here and not in the other thread: a tokenizer is the caller's own.
+        prepared = prepare(data, group_size=group_size, tokenizer=tokenizer)
+        timeout_s = submit.pop("timeout_s", UNSET)
+        options = {**SUBMIT_DEFAULTS, **_known(submit)}
+        batch = self._wait(
+            self._async.submit_prepared(prepared, group_size, timeout_s=timeout_s, **options)
+        )
+        return Batch(self, batch)
+
+    def batch(self, batch_id: str) -> Batch:
+        """See AsyncRewardOps."""
+
+        async def made() -> AsyncBatch:
+            return self._async.batch(batch_id)
+
+        return Batch(self, self._wait(made()))
+
+    def append(
+        self,
+        batch_id: str,
+        data: Any,
+        start_index: int,
+        *,
+        tokenizer: Any = None,
+        timeout_s: Any = UNSET,
+    ) -> int:
+        """See AsyncRewardOps."""
+        sent = prepare(data, tokenizer=tokenizer, first_index=start_index)
+        return self._wait(
+            self._async.append_prepared(batch_id, sent, start_index, timeout_s=timeout_s)
+        )
+
+    def close_batch(self, batch_id: str, *, timeout_s: Any = UNSET) -> None:
+        """See AsyncRewardOps."""
+        self._wait(self._async.close_batch(batch_id, timeout_s=timeout_s))
+
+    def cancel(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """See AsyncRewardOps."""
+        return self._wait(self._async.cancel(batch_id, timeout_s=timeout_s))
+
+    def summary(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """See AsyncRewardOps."""
+        return self._wait(self._async.summary(batch_id, timeout_s=timeout_s))
+
+    def wait(self, batch_id: str, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """See AsyncRewardOps."""
+        return self._wait(self._async.wait(batch_id, timeout_s=timeout_s))
+
+    def results(self, batch_id: str, *, timeout_s: Any = UNSET) -> Scores:
+        """See AsyncRewardOps."""
+        return self._wait(self._async.results(batch_id, timeout_s=timeout_s))
+
+    def compute_reward_pipeline(
+        self, data: Any, group_size: int | None = None, *, cursor: str | None = None, **submit: Any
+    ) -> RewardPipeline:
+        """See AsyncRewardOps."""
+        return self.submit(data, group_size, **submit).pipeline(cursor)
+
+    def compute_rm_score(
+        self, data: Any, group_size: int | None = None, *, tokenizer: Any = None, **submit: Any
+    ) -> Scores:
+        """See AsyncRewardOps."""
+        prepared = prepare(
+            data, group_size=group_size, tokenizer=tokenizer, own_groups=group_size is None
+        )
+        return self._wait(self._async.rm_score_prepared(prepared, group_size, **submit))
+
+    def compute_score(
+        self,
+        data_source: str,
+        solution_str: str,
+        ground_truth: Any = None,
+        extra_info: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> ScoredSample:
+        """See AsyncRewardOps."""
+        return self._wait(
+            self._async.compute_score(data_source, solution_str, ground_truth, extra_info, **more)
+        )
+
+    def rescore(self, batch_id: str, reward: Reward, **more: Any) -> Batch:
+        """See AsyncRewardOps."""
+        return Batch(self, self._wait(self._async.rescore(batch_id, reward, **more)))
+
+    def register_server(
+        self, name: str, url: str, engine: str = "auto", **settings: Any
+    ) -> dict[str, Any]:
+        """See AsyncRewardOps."""
+        return self._wait(self._async.register_server(name, url, engine, **settings))
+
+    def servers(self) -> list[dict[str, Any]]:
+        """See AsyncRewardOps."""
+        return self._wait(self._async.servers())
+
+    def sample(self, sample_id: str) -> dict[str, Any]:
+        """See AsyncRewardOps."""
+        return self._wait(self._async.sample(sample_id))
+
+    def call(
+        self, procedure: str, given: Mapping[str, Any] | None = None, *, timeout_s: Any = UNSET
+    ) -> Any:
+        """See AsyncRewardOps."""
+        return self._wait(self._async.call(procedure, given, timeout_s=timeout_s))
+
+    def close(self) -> None:
+        """Closes the connections."""
+        if self in _open:
+            _open.discard(self)
+            if self._pid == os.getpid():
+                self._wait(self._async.close())
+
+    def __enter__(self) -> RewardOps:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self._async.calls.forget_loops()
+        return shared_loop().run(work)
+
+
+class Batch:
+    """A batch in the service: AsyncBatch, waited for."""
+
+    def __init__(self, client: RewardOps, batch: AsyncBatch) -> None:
+        self._client = client
+        self._batch = batch
+
+    @property
+    def batch_id(self) -> str:
+        return self._batch.batch_id
+
+    @property
+    def accepted(self) -> int:
+        return self._batch.accepted
+
+    @property
+    def groups(self) -> int:
+        return self._batch.groups
+
+    @property
+    def duplicate(self) -> bool:
+        return self._batch.duplicate
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.batch_id}>"
+
+    def append(
+        self,
+        data: Any,
+        *,
+        tokenizer: Any = None,
+        group_size: int | None = None,
+        timeout_s: Any = UNSET,
+    ) -> int:
+        """See AsyncBatch."""
+        return self._client._wait(
+            self._batch.append(
+                data, tokenizer=tokenizer, group_size=group_size, timeout_s=timeout_s
+            )
+        )
+
+    def close(self, *, timeout_s: Any = UNSET) -> None:
+        """See AsyncBatch."""
+        self._client._wait(self._batch.close(timeout_s=timeout_s))
+
+    def cancel(self, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """See AsyncBatch."""
+        return self._client._wait(self._batch.cancel(timeout_s=timeout_s))
+
+    def summary(self, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """See AsyncBatch."""
+        return self._client._wait(self._batch.summary(timeout_s=timeout_s))
+
+    def wait(self, *, timeout_s: Any = UNSET) -> dict[str, Any]:
+        """See AsyncBatch."""
+        return self._client._wait(self._batch.wait(timeout_s=timeout_s))
+
+    def results(self, *, timeout_s: Any = UNSET) -> Scores:
+        """See AsyncBatch."""
+        return self._client._wait(self._batch.results(timeout_s=timeout_s))
+
+    def pipeline(self, cursor: str | None = None) -> RewardPipeline:
+        """See AsyncBatch."""
+
+        async def made() -> AsyncRewardPipeline:
+            return self._batch.pipeline(cursor)
+
+        return RewardPipeline(self._client, self, self._client._wait(made()))
+
+
+class RewardPipeline:
+    """A batch's groups in the order in which they complete: AsyncRewardPipeline, waited for."""
+
+    def __init__(self, client: RewardOps, batch: Batch, pipeline: AsyncRewardPipeline) -> None:
+        self._client = client
+        self.batch = batch
+        self._pipeline = pipeline
+
+    @property
+    def batch_id(self) -> str:
+        return self._pipeline.batch_id
+
+    @property
+    def cursor(self) -> str | None:
+        return self._pipeline.cursor
+
+    @property
+    def remaining(self) -> int | None:
+        return self._pipeline.remaining
+
+    @property
+    def done(self) -> bool:
+        return self._pipeline.done
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.batch_id} after {self.cursor}>"
+
+    def get(self, chunk_size: int = 1, *, timeout_s: Any = UNSET) -> Chunk:
+        """See AsyncRewardPipeline."""
+        return self._client._wait(self._pipeline.get(chunk_size, timeout_s=timeout_s))
+
+    def chunks(self, chunk_size: int) -> Iterator[Chunk]:
+        """See AsyncRewardPipeline."""
+        while not self.done:
+            chunk = self.get(chunk_size)
+            if len(chunk):
+                yield chunk
+
+    def __iter__(self) -> Iterator[Group]:
+        while not self.done:
+            yield from self.get(1).groups
+
+    def cancel(self) -> dict[str, Any]:
+        """See AsyncRewardPipeline."""
+        return self._client._wait(self._pipeline.cancel())
+
+    def close(self) -> None:
+        """See AsyncRewardPipeline."""
+        self._client._wait(self._pipeline.close())
+
+    def __enter__(self) -> RewardPipeline:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+_open: weakref.WeakSet[RewardOps] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for client in list(_open):
+        try:
+            client.close()
+        except Exception:
+            # Nobody is left to be told.
+            pass
