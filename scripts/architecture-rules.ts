@@ -33,15 +33,20 @@ export const LAYERS: Layer[] = [
   {
     name: 'tests',
     files: /\.test\.tsx?$|(^|\/)(testing|fixtures)\/|(^|\/)test-[^/]+\.ts$|^e2e\//,
-    imports: [...SERVER, 'app', 'components', 'cli', 'roots', 'tools', 'generated', 'config'],
+    imports: [
+      ...SERVER,
+      ...['app', 'components', 'cli', 'clients', 'roots', 'tools', 'generated', 'config'],
+    ],
   },
   {
     name: 'tools',
     files: /^(scripts|bench|examples)\//,
-    imports: [...SERVER, 'cli', 'generated', 'roots'],
+    imports: [...SERVER, 'cli', 'clients', 'generated', 'roots'],
   },
   // Speaks to the service over HTTP, as anybody does: of the server it knows what travels.
   { name: 'cli', files: /^cli\//, imports: ['wire'] },
+  // What a trainer installs: of the server types alone, so that nothing of it runs there.
+  { name: 'clients', files: /^clients\//, imports: [], types: ['api', 'wire'] },
   { name: 'config', files: /^[^/]+\.config\.m?[jt]s$/, imports: ['tools'] },
   { name: 'app', files: /^app\//, imports: ['components', 'wire'], types: ['api'] },
   { name: 'components', files: /^components\//, imports: ['wire'], types: ['api'] },

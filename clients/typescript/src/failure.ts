@@ -1,0 +1,138 @@
+import { TRPCClientError } from '@trpc/client'
+import type { ErrorData } from '../../../server/wire/error-reasons.ts'
+import { RewardOpsClientError } from './error.ts'
+
+/** What a failed attempt means for the call. */
+export interface Failure {
+  /** What the call ends with, unless it is made again. */
+  error: RewardOpsClientError
+  /**
+   * away: nobody answered, or something between did, or the service can do nothing now · later: it has too much to do and
+   * asked to come back · refused: it said no.
+   */
+  kind: 'away' | 'later' | 'refused'
+  /** The call was certainly not carried out: it may be made again whatever it does. */
+  notDone: boolean
+}
+
+/** It has too much to do: nothing was done, and it is as well as its answer. */
+const BACK_PRESSURE = new Set(['busy', 'queue_full'])
+/** Would be said again to the same call. */
+const FINAL = new Set(['not_scored', 'query_timeout'])
+
+/** A failed attempt of a call to `url`, from whatever was thrown. */
+export function failureOf(thrown: unknown, url: string): Failure {
+  if (thrown instanceof RewardOpsClientError) {
+    const kind = thrown.reason === 'unreachable' ? 'away' : 'refused'
+    return { error: thrown, kind, notDone: true }
+  }
+  const data =
+    thrown instanceof TRPCClientError ? (thrown.data as ErrorData | undefined) : undefined
+  if (data?.reason !== undefined) return told(thrown as Error, data)
+  const response = (thrown as { meta?: { response?: Response } } | null)?.meta?.response
+  if (response !== undefined) {
+    // A gateway between us, or the service ended half-way through its answer.
+    const away = response.status >= 500 || response.ok
+    return {
+      error: away
+        ? new RewardOpsClientError(
+            'unreachable',
+            `${url} answered HTTP ${response.status} without saying what is wrong.`,
+            { hint: 'Look at what stands between: the service itself always says.', cause: thrown },
+          )
+        : notRewardOps(url, response),
+      kind: away ? 'away' : 'refused',
+      notDone: !away,
+    }
+  }
+  return { error: unreachable(url, thrown), kind: 'away', notDone: isRefusedConnection(thrown) }
+}
+
+function told(thrown: Error, data: ErrorData): Failure {
+  const { reason, hint, requestId, retryAfterMs = null, httpStatus } = data
+  const passing = httpStatus === 503 && !FINAL.has(reason)
+  return {
+    error: new RewardOpsClientError(reason, thrown.message, {
+      hint,
+      requestId,
+      retryAfterMs,
+      cause: thrown,
+    }),
+    kind: BACK_PRESSURE.has(reason) ? 'later' : passing ? 'away' : 'refused',
+    notDone: BACK_PRESSURE.has(reason) || reason === 'shutting_down',
+  }
+}
+
+/** What answers is something else. */
+export function notRewardOps(url: string, response: Response): RewardOpsClientError {
+  const type = response.headers.get('content-type')?.split(';', 1)[0]
+  return new RewardOpsClientError(
+    'not_rewardops',
+    `What answers at ${url} is not a rewardops service (HTTP ${response.status}${type ? `, ${type}` : ''}).`,
+    { hint: 'Give the address that the service printed when it started, without a path.' },
+  )
+}
+
+/** Nobody answers: why, in one sentence. */
+export function unreachable(url: string, thrown: unknown): RewardOpsClientError {
+  const code = codeOf(thrown)
+  const why = WHY[code ?? '']
+  return new RewardOpsClientError(
+    'unreachable',
+    `No rewardops service answers at ${url}: ${why ?? textOf(thrown)}.`,
+    {
+      hint: 'Start the service, or correct the address.',
+      cause: thrown,
+    },
+  )
+}
+
+/** Error codes of sockets and names, as people say it. */
+const WHY: Record<string, string> = {
+  ECONNREFUSED: 'nothing listens there',
+  ECONNRESET: 'the connection was closed',
+  EPIPE: 'the connection was closed',
+  UND_ERR_SOCKET: 'the connection was closed',
+  ENOTFOUND: 'the host name is not known',
+  EAI_AGAIN: 'the host name could not be looked up',
+  EHOSTUNREACH: 'there is no way to that host',
+  ENETUNREACH: 'there is no way to that network',
+  ETIMEDOUT: 'the host does not answer',
+  UND_ERR_CONNECT_TIMEOUT: 'the host does not answer',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak HTTPS; try http://',
+  ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak HTTPS; try http://',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed',
+  UND_ERR_HEADERS_TIMEOUT: 'it took too long to answer',
+}
+
+/** The innermost code of a chain of causes. */
+function codeOf(thrown: unknown): string | undefined {
+  let code: string | undefined
+  for (
+    let at = thrown as { code?: unknown; cause?: unknown } | undefined, n = 0;
+    at && n < 8;
+    n++
+  ) {
+    if (typeof at.code === 'string') code = at.code
+    at = at.cause as typeof at
+  }
+  return code
+}
+
+/** Of a chain of causes the innermost words: fetch's own are "fetch failed". */
+function textOf(thrown: unknown): string {
+  let text = 'no answer'
+  for (
+    let at = thrown as { message?: unknown; cause?: unknown } | undefined, n = 0;
+    at && n < 8;
+    n++
+  ) {
+    if (typeof at.message === 'string' && at.message !== '') text = at.message
+    at = at.cause as typeof at
+  }
+  return text.replace(/\.$/, '')
+}
+
+function isRefusedConnection(thrown: unknown): boolean {
+  return ['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'].includes(codeOf(thrown) ?? '')
+}

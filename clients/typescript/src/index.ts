@@ -1,0 +1,26 @@
+/** What trainers in TypeScript and JavaScript import. */
+export type { AppRouter } from '../../../server/api/root.ts'
+export type { ErrorData, ErrorReason } from '../../../server/wire/error-reasons.ts'
+export type {
+  BatchStatus,
+  BatchSummary,
+  GroupResult,
+  MemberResult,
+  NextResult,
+  Result,
+  ResultsColumns,
+  SampleStatus,
+  ScoreResult,
+  SubmitResult,
+} from '../../../server/wire/trainer.ts'
+export {
+  type BatchInput,
+  createRewardOpsClient,
+  type RewardOpsApi,
+  type RewardOpsClient,
+  type RewardOpsClientOptions,
+  type RewardOpsInputs,
+  type RewardOpsOutputs,
+} from './client.ts'
+export { RewardOpsClientError, type RewardOpsReason } from './error.ts'
+export { type RewardChunk, RewardPipeline } from './pipeline.ts'

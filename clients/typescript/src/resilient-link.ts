@@ -1,0 +1,163 @@
+import type { Operation, OperationResultEnvelope, TRPCLink } from '@trpc/client'
+import { observable } from '@trpc/server/observable'
+import type { AppRouter } from '../../../server/api/root.ts'
+import type { RewardOpsClientError } from './error.ts'
+import { type Failure, failureOf } from './failure.ts'
+import type { Reach } from './reach.ts'
+
+/** A call that has no answer after this long is doubted: the service is asked whether it is there. */
+const DOUBT_MS = 2_000
+const FIRST_DELAY_MS = 100
+const MOST_DELAY_MS = 5_000
+
+/** How long a call may be in want of a service. */
+export interface ResilienceOptions {
+  url: string
+  reach: Reach
+  /** Before the service was reached for the first time, ms. */
+  connectMs: number
+  /** Once it was there, ms: a restart is waited for. */
+  outageMs: number
+  /** Told once an outage, in one sentence. */
+  onTrouble: (sentence: string) => void
+}
+
+type Answered = OperationResultEnvelope<unknown, RewardOpsClientError>
+
+/**
+ * Makes calls again: whatever the service asks to be sent again, after the time it says; and, of what may be repeated,
+ * whatever was lost with the connection. A call under way while the service hangs is given up, not waited for.
+ */
+export function resilientLink(options: ResilienceOptions): TRPCLink<AppRouter> {
+  const outage = { told: false }
+  return () =>
+    ({ op, next }) =>
+      observable((observer) => {
+        const ended = new AbortController()
+        const signal = op.signal ? AbortSignal.any([op.signal, ended.signal]) : ended.signal
+        const attempt = (until: AbortSignal) =>
+          new Promise<Answered>((resolve, reject) => {
+            next({ ...op, signal: AbortSignal.any([signal, until]) }).subscribe({
+              next: (value) => resolve(value as Answered),
+              error: reject,
+            })
+          })
+        call(op, attempt, signal, options, outage).then(
+          (answer) => {
+            observer.next(answer as never)
+            observer.complete()
+          },
+          (error) => observer.error(error),
+        )
+        return () => ended.abort()
+      })
+}
+
+async function call(
+  op: Operation,
+  attempt: (until: AbortSignal) => Promise<Answered>,
+  signal: AbortSignal,
+  options: ResilienceOptions,
+  outage: { told: boolean },
+): Promise<Answered> {
+  const { reach } = options
+  const begunAt = performance.now()
+  let everReached = reach.everReached
+  let since: number | null = null
+  for (let failures = 0; ; failures++) {
+    let failure: Failure
+    try {
+      if (!reach.reached) await reach.ask()
+      const answer = await watched(attempt, options)
+      outage.told = false
+      return answer
+    } catch (error) {
+      if (signal.aborted) throw error
+      failure = failureOf(error, options.url)
+    }
+    const { error, kind, notDone } = failure
+    everReached ||= reach.everReached
+    if (kind === 'away') reach.reached = false
+    if (kind === 'refused' || !(notDone || isRepeatable(op))) throw error
+    since ??= everReached ? performance.now() : begunAt
+    const waitMs =
+      error.retryAfterMs ??
+      Math.min(MOST_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2)
+    const leftMs = since + (everReached ? options.outageMs : options.connectMs) - performance.now()
+    if (kind === 'away' && waitMs > leftMs) throw error
+    if (kind === 'away' && everReached && !outage.told) {
+      outage.told = true
+      options.onTrouble(
+        `${error.message} Trying again for ${Math.round(Math.max(0, leftMs) / 1_000)} s.`,
+      )
+    }
+    await pause(waitMs, signal)
+  }
+}
+
+/** An attempt beside which, once it takes long, the service is asked whether it is there. */
+async function watched(
+  attempt: (until: AbortSignal) => Promise<Answered>,
+  { reach, url }: ResilienceOptions,
+): Promise<Answered> {
+  const over = new AbortController()
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const given = new Promise<never>((_, giveUp) => {
+    const doubt = () => {
+      if (over.signal.aborted) return
+      timer = setTimeout(() => {
+        reach.ask().then(doubt, (error) => {
+          // A refusal is for the call itself to be told.
+          if (failureOf(error, url).kind === 'away') giveUp(error)
+          else doubt()
+        })
+      }, DOUBT_MS)
+    }
+    doubt()
+  })
+  try {
+    return await Promise.race([attempt(over.signal), given])
+  } finally {
+    clearTimeout(timer)
+    over.abort()
+  }
+}
+
+/** Mutations that change nothing when they are made a second time; `keyed` ones with an idempotency key only. */
+const REPEATABLE: Readonly<Record<string, 'always' | 'keyed'>> = {
+  'batches.submit': 'keyed',
+  'batches.rescore': 'keyed',
+  'samples.score': 'keyed',
+  'batches.append': 'always',
+  'batches.close': 'always',
+  'batches.cancel': 'always',
+  'servers.register': 'always',
+  'servers.update': 'always',
+  'servers.drain': 'always',
+  'servers.resume': 'always',
+  'servers.probe': 'always',
+  'pools.update': 'always',
+  'rewards.try': 'always',
+  'rewards.importConfig': 'always',
+}
+
+function isRepeatable({ type, path, input }: Operation): boolean {
+  if (type === 'query') return true
+  const when = REPEATABLE[path]
+  if (when !== 'keyed') return when === 'always'
+  return typeof (input as { idempotencyKey?: unknown } | null)?.idempotencyKey === 'string'
+}
+
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const end = () => {
+      clearTimeout(timer)
+      reject(signal.reason)
+    }
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', end)
+      resolve()
+    }, ms)
+    signal.addEventListener('abort', end, { once: true })
+  })
+}

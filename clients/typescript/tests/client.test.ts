@@ -1,0 +1,226 @@
+import { createServer } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { type RewardModel, startRewardModel } from '../../../server/testing/reward-model.ts'
+import { rollouts, sample } from '../../../server/testing/rollouts.ts'
+import { Service } from '../../../server/testing/service.ts'
+import { waitFor } from '../../../server/testing/wait-for.ts'
+import { createRewardOpsClient, type RewardChunk, type RewardOpsClient } from '../src/index.ts'
+
+/** The client against a real service: rewards as they come, resumed, through restarts. */
+
+let service: Service
+let rm: RewardModel
+let client: RewardOpsClient
+const told: string[] = []
+
+/** A port that stays the service's own when it is started again. */
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+beforeAll(async () => {
+  const env = { PORT: String(await freePort()), REWARDOPS_API_KEYS: 'client-key' }
+  const headers = { authorization: 'Bearer client-key' }
+  ;[service, rm] = await Promise.all([
+    Service.start({ env, headers }),
+    startRewardModel(['--score', 'hash', '--delay', 'uniform:5,60']),
+  ])
+  client = createRewardOpsClient({
+    url: `${service.url}/`,
+    apiKey: 'client-key',
+    onTrouble: (sentence) => told.push(sentence),
+  })
+  await client.api.servers.register.mutate({ name: 'rm', url: rm.url })
+})
+
+afterAll(async () => {
+  await service?.stop().finally(() => service.destroy())
+  await rm?.stop()
+})
+
+const indexes = (chunks: RewardChunk[]) =>
+  chunks.flatMap((chunk) => chunk.results.map((r) => r.index)).sort((a, b) => a - b)
+
+describe('a pipeline', () => {
+  it('gives whole groups, at least as many samples as asked for, and says what is left', async () => {
+    const samples = rollouts(96, 8).map((one, i) => ({ ...one, responseLength: i }))
+    const pipeline = client.computeRewardPipeline({
+      run: 'ts',
+      step: 1,
+      groupSize: 8,
+      reward: { model: 'reference-rm' },
+      samples,
+    })
+    const chunks: RewardChunk[] = []
+    for await (const chunk of pipeline.get(20)) chunks.push(chunk)
+    expect(indexes(chunks)).toEqual([...samples.keys()])
+    expect(chunks.slice(0, -1).every((chunk) => chunk.results.length >= 20)).toBe(true)
+    let left = 96
+    for (const chunk of chunks) {
+      left -= chunk.results.length
+      expect(chunk.remaining).toBe(left)
+      expect(chunk.results.length % 8).toBe(0)
+      for (const result of chunk.results)
+        expect(result.position).toBe(result.index === 0 ? null : result.index - 1)
+    }
+    expect(chunks.at(-1)?.done).toBe(true)
+    expect(pipeline.done).toBe(true)
+    expect(await pipeline.next(20)).toBeNull()
+  })
+
+  it('goes on after its cursor, in another process of the same step', async () => {
+    const batch = {
+      run: 'ts',
+      step: 2,
+      reward: { model: 'reference-rm' },
+      samples: rollouts(64, 4, 'resumed'),
+      idempotencyKey: 'ts-2',
+    }
+    const first = client.computeRewardPipeline(batch)
+    const before = await first.next(16)
+    const other = createRewardOpsClient({ url: service.url, apiKey: 'client-key' })
+    const second = other.computeRewardPipeline(batch, { after: before?.cursor as string })
+    expect(await second.accepted).toEqual({ ...(await first.accepted), duplicate: true })
+    const rest: RewardChunk[] = []
+    for await (const chunk of second.get(16)) rest.push(chunk)
+    expect(indexes([before as RewardChunk, ...rest])).toEqual([...batch.samples.keys()])
+    const { batchId } = await first.accepted
+    const again: RewardChunk[] = []
+    for await (const chunk of client.pipelineOf(batchId).get(1_000)) again.push(chunk)
+    expect(indexes(again)).toEqual([...batch.samples.keys()])
+    // Two who ask one pipeline at once are not given the same.
+    const shared = client.pipelineOf(batchId)
+    const both = await Promise.all([shared.next(32), shared.next(32)])
+    expect(indexes(both as RewardChunk[])).toEqual([...batch.samples.keys()])
+  })
+
+  it('can be called off, and tells what a batch is refused for', async () => {
+    await rm.set({ delayMs: 600_000 })
+    const pipeline = client.computeRewardPipeline({
+      run: 'ts',
+      step: 3,
+      reward: { model: 'reference-rm' },
+      samples: rollouts(16, 8, 'cancelled'),
+    })
+    expect(await pipeline.cancel()).toMatchObject({ status: 'cancelled' })
+    const chunk = await pipeline.next(16)
+    expect(chunk?.results.map((r) => r.reason)).toEqual(new Array(16).fill('cancelled'))
+    await rm.set({ delayMs: 0 })
+    const refused = client.computeRewardPipeline({
+      run: 'ts',
+      step: 3,
+      reward: { model: 'nobody' },
+      samples: [sample()],
+    })
+    await expect(refused.next(1)).rejects.toMatchObject({
+      name: 'RewardOpsClientError',
+      reason: 'unknown_model',
+      message: expect.stringContaining('reference-rm'),
+      hint: expect.stringContaining('servers.register'),
+      requestId: expect.any(String),
+    })
+  })
+
+  it('is ended by its signal', async () => {
+    await rm.set({ delayMs: 600_000 })
+    const ended = new AbortController()
+    const pipeline = client.computeRewardPipeline(
+      { run: 'ts', step: 4, reward: { model: 'reference-rm' }, samples: [sample()] },
+      { signal: ended.signal },
+    )
+    const next = pipeline.next(1)
+    await pipeline.accepted
+    ended.abort()
+    await expect(next).rejects.toThrow()
+    await rm.set({ delayMs: 0 })
+    await pipeline.cancel()
+  })
+})
+
+describe('the other calls', () => {
+  it('score a batch at a barrier, one sample, and a batch again', async () => {
+    const samples = rollouts(40, 4, 'barrier')
+    const { summary, results } = await client.computeRmScore({ run: 'ts', step: 5, samples })
+    expect(summary).toMatchObject({ status: 'completed', scored: 40, mean: 0.5 })
+    expect(results.index).toEqual([...samples.keys()])
+    expect(results.score).toEqual(samples.map((_, i) => (i % 2 === 0 ? 1 : 0)))
+    const one = await client.computeScore({ run: 'ts', step: 5, sample: sample() })
+    expect(one).toMatchObject({ status: 'scored', score: 1 })
+    const { batchId } = await client.rescore({
+      batchId: summary.batchId,
+      reward: { model: 'reference-rm' },
+    })
+    expect(await client.wait(batchId)).toMatchObject({
+      rescoredFrom: summary.batchId,
+      rewardName: 'reference-rm',
+      scored: 40,
+    })
+  })
+
+  it('give all results of a batch of more than one page, with keys that only some have', async () => {
+    const samples = rollouts(10_500, 4, 'pages').map((one, i) =>
+      i === 10_200 ? { ...one, response: '#### none' } : one,
+    )
+    const { batchId } = await client.submit({ run: 'ts', step: 6, samples })
+    await client.wait(batchId)
+    const results = await client.results(batchId)
+    expect(results.index).toEqual([...samples.keys()])
+    for (const column of Object.values(results.rewardExtraInfo)) expect(column).toHaveLength(10_500)
+    expect(results.advantage).toHaveLength(10_500)
+  })
+})
+
+describe('a service that dies and comes back', { timeout: 120_000 }, () => {
+  it('costs no reward and doubles none', async () => {
+    await rm.set({ delay: 'uniform:100,1500' })
+    const samples = rollouts(1_024, 8, 'outage')
+    const pipeline = client.computeRewardPipeline({
+      run: 'ts',
+      step: 7,
+      reward: { model: 'reference-rm' },
+      samples,
+    })
+    const chunks: RewardChunk[] = [(await pipeline.next(8)) as RewardChunk]
+    told.length = 0
+    const rest = (async () => {
+      for await (const chunk of pipeline.get(64)) chunks.push(chunk)
+    })()
+    await service.kill9('server')
+    await waitFor('a word about it', () => told.length > 0)
+    await service.restart()
+    await rest
+    expect(indexes(chunks)).toEqual([...samples.keys()])
+    expect(told).toHaveLength(1)
+    expect(told[0]).toMatch(
+      /^No rewardops service answers at http:\/\/\S+: .+\. Trying again for \d+ s\.$/,
+    )
+  })
+
+  it('that stands still is noticed, and its answers are asked for again', async () => {
+    const { server } = await service.pids()
+    const pipeline = client.computeRewardPipeline({
+      run: 'ts',
+      step: 8,
+      reward: { model: 'reference-rm' },
+      samples: rollouts(64, 8, 'still'),
+    })
+    await pipeline.accepted
+    told.length = 0
+    process.kill(server, 'SIGSTOP')
+    try {
+      const next = pipeline.next(64)
+      await waitFor('a word about it', () => told.length > 0)
+      expect(told[0]).toMatch(/nothing came back within 2 s/)
+      process.kill(server, 'SIGCONT')
+      expect(indexes([(await next) as RewardChunk])).toEqual(
+        Array.from({ length: 64 }, (_, i) => i),
+      )
+    } finally {
+      process.kill(server, 'SIGCONT')
+    }
+  })
+})

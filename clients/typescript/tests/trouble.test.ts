@@ -1,0 +1,222 @@
+import { readFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:net'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { sample } from '../../../server/testing/rollouts.ts'
+import { Service } from '../../../server/testing/service.ts'
+import { createRewardOpsClient, RewardOpsClientError } from '../src/index.ts'
+import { CLIENT_VERSION, isCompatible } from '../src/reach.ts'
+import { refusal, result, type StandIn, startStandIn } from './stand-in.ts'
+
+/** What a trainer is told when something is wrong: one sentence, soon; and what it is not told, since it passes. */
+
+let keyed: Service
+const standIns: StandIn[] = []
+
+beforeAll(async () => {
+  keyed = await Service.start({ env: { REWARDOPS_WORKERS: '0', REWARDOPS_API_KEYS: 'right-key' } })
+})
+
+afterEach(async () => {
+  await Promise.all(standIns.splice(0).map((one) => one.close()))
+})
+
+afterAll(async () => {
+  await keyed?.stop().finally(() => keyed.destroy())
+})
+
+async function standIn(...args: Parameters<typeof startStandIn>): Promise<StandIn> {
+  const one = await startStandIn(...args)
+  standIns.push(one)
+  return one
+}
+
+/** What the first call ends with. */
+async function troubleOf(url: string, apiKey?: string): Promise<RewardOpsClientError> {
+  const client = createRewardOpsClient({ url, apiKey, onTrouble: () => {} })
+  const error = await client.submit({ run: 'r', step: 1, samples: [sample()] }).then(
+    () => null,
+    (thrown: unknown) => thrown,
+  )
+  expect(error).toBeInstanceOf(RewardOpsClientError)
+  const told = error as RewardOpsClientError
+  expect(told.message).toMatch(/^[^\n]{20,200}\.$/)
+  return told
+}
+
+describe('one sentence', () => {
+  it('when nothing listens, or the host is not known', async () => {
+    const server: Server = createServer()
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as { port: number }
+    await new Promise((resolve) => server.close(resolve))
+    expect(await troubleOf(`http://127.0.0.1:${port}`)).toMatchObject({
+      reason: 'unreachable',
+      message: `No rewardops service answers at http://127.0.0.1:${port}: nothing listens there.`,
+    })
+    expect(await troubleOf('http://no-such-host.invalid:3000')).toMatchObject({
+      reason: 'unreachable',
+      message: expect.stringMatching(/the host name (is not known|could not be looked up)\.$/),
+    })
+  })
+
+  it('when what listens says nothing, closes at once, or is no HTTP', async () => {
+    for (const [said, expected] of [
+      [null, 'nothing came back within 2 s'],
+      ['', 'the connection was closed'],
+      ['220 mail.example ESMTP\r\n', 'answers at'],
+    ] as const) {
+      const server = createServer((socket) => {
+        socket.on('error', () => {})
+        if (said !== null) socket.end(said)
+      })
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      const { port } = server.address() as { port: number }
+      const { reason, message } = await troubleOf(`http://127.0.0.1:${port}`)
+      server.close()
+      expect(reason).toBe('unreachable')
+      expect(message).toContain(expected)
+    }
+  })
+
+  it('when it is something else, or elsewhere, or HTTPS where there is none', async () => {
+    const page = await standIn((_, res) => {
+      res.setHeader('content-type', 'text/html; charset=utf-8')
+      res.end('<h1>It works</h1>')
+    }, null)
+    expect(await troubleOf(page.url)).toMatchObject({
+      reason: 'not_rewardops',
+      message: `What answers at ${page.url} is not a rewardops service (HTTP 200, text/html).`,
+    })
+    const moved = await standIn(
+      (_, res) => res.writeHead(301, { location: 'https://x.y/' }).end(),
+      null,
+    )
+    expect(await troubleOf(moved.url)).toMatchObject({
+      reason: 'not_rewardops',
+      message: `${moved.url} redirects to https://x.y/.`,
+    })
+    expect((await troubleOf(page.url.replace('http:', 'https:'))).message).toContain('try http://')
+    expect(await troubleOf(`${keyed.url}/api/trpc`, 'right-key')).toMatchObject({
+      reason: 'not_rewardops',
+      message: `The rewardops service is at ${keyed.url}, not below /api/trpc there.`,
+    })
+  })
+
+  it('when the key is missing or wrong, or the version another', async () => {
+    expect(await troubleOf(keyed.url)).toMatchObject({
+      reason: 'unauthorized',
+      message: `The rewardops service at ${keyed.url} needs a key, and none was given.`,
+    })
+    expect(await troubleOf(keyed.url, 'wrong-key')).toMatchObject({
+      reason: 'unauthorized',
+      message: `The rewardops service at ${keyed.url} does not know the key it was given.`,
+      hint: expect.stringContaining('REWARDOPS_API_KEYS'),
+    })
+    const session = { auth: 'open', signedIn: true, version: '0.9.2', address: '' }
+    const newer = await standIn((_, res) => result(res, {}), session)
+    expect(await troubleOf(newer.url)).toMatchObject({
+      reason: 'version_mismatch',
+      message: `The rewardops service at ${newer.url} is version 0.9.2, and this client was made for ${CLIENT_VERSION}.`,
+    })
+    expect(newer.seen).toEqual([])
+  })
+
+  it('before anything is sent, when the address is none', () => {
+    for (const url of ['', 'localhost:3000', '127.0.0.1:3000', 'ftp://x']) {
+      expect(() => createRewardOpsClient({ url })).toThrow(
+        expect.objectContaining({ reason: 'invalid_url', message: expect.stringContaining(url) }),
+      )
+    }
+  })
+
+  it('the versions are those of the service, and of the package', () => {
+    const at = (path: string) =>
+      (JSON.parse(readFileSync(new URL(path, import.meta.url), 'utf8')) as { version: string })
+        .version
+    expect(at('../package.json')).toBe(CLIENT_VERSION)
+    expect(isCompatible(at('../../../package.json'), CLIENT_VERSION)).toBe(true)
+    expect(isCompatible('1.9.0', '1.2.3')).toBe(true)
+    expect(isCompatible('2.0.0', '1.2.3')).toBe(false)
+    expect(isCompatible('0.1.7', '0.1.0')).toBe(true)
+    expect(isCompatible('0.2.0', '0.1.0')).toBe(false)
+  })
+})
+
+describe('what passes', () => {
+  const accepted = { batchId: 'b1', accepted: 1, groups: 1, duplicate: false }
+  const batch = { run: 'r', step: 1, samples: [sample()] }
+
+  it('is waited for as long as the service says, and sent again under the same key', async () => {
+    const at: number[] = []
+    const one = await standIn((_, res, times) => {
+      at.push(performance.now())
+      if (times < 3) refusal(res, 503, 'busy', 'Two large bodies are being taken in.', 300)
+      else result(res, accepted)
+    })
+    const told: string[] = []
+    const client = createRewardOpsClient({ url: one.url, onTrouble: (s) => told.push(s) })
+    expect(await client.submit(batch)).toEqual(accepted)
+    const keys = one.seen.map((seen) => (seen.body as { idempotencyKey: string }).idempotencyKey)
+    expect(keys).toHaveLength(3)
+    expect(new Set(keys).size).toBe(1)
+    expect((at[1] as number) - (at[0] as number)).toBeGreaterThanOrEqual(299)
+    // It is well, and says when to come back: no trouble.
+    expect(told).toEqual([])
+  })
+
+  it('is a lost answer, where the call may be made again; not where it may not', async () => {
+    const one = await standIn((seen, res, times) => {
+      if (times === 1 || seen.path.endsWith('demo.load')) res.destroy()
+      else result(res, accepted)
+    })
+    const client = createRewardOpsClient({ url: one.url, onTrouble: () => {} })
+    expect(await client.submit({ ...batch, idempotencyKey: 'mine' })).toEqual(accepted)
+    expect(
+      one.seen.map((seen) => (seen.body as { idempotencyKey: string }).idempotencyKey),
+    ).toEqual(['mine', 'mine'])
+    one.seen.length = 0
+    await expect(client.api.demo.load.mutate()).rejects.toMatchObject({
+      reason: 'unreachable',
+      message: expect.stringContaining('the connection was closed'),
+    })
+    expect(one.seen).toHaveLength(1)
+    // Without a key it could be there twice.
+    one.seen.length = 0
+    const fresh = await standIn((_, res) => res.destroy())
+    const other = createRewardOpsClient({ url: fresh.url, onTrouble: () => {} })
+    await expect(other.api.batches.submit.mutate(batch)).rejects.toMatchObject({
+      reason: 'unreachable',
+    })
+    expect(fresh.seen).toHaveLength(1)
+  })
+
+  it('is an outage, until its time is over', async () => {
+    const one = await standIn((_, res) =>
+      refusal(res, 503, 'database_unavailable', 'The database is not answering.', 50),
+    )
+    const told: string[] = []
+    const client = createRewardOpsClient({
+      url: one.url,
+      outageMs: 400,
+      onTrouble: (sentence) => told.push(sentence),
+    })
+    await expect(client.wait('b1')).rejects.toMatchObject({
+      reason: 'database_unavailable',
+      message: 'The database is not answering.',
+    })
+    expect(one.seen.length).toBeGreaterThan(2)
+    expect(told).toEqual(['The database is not answering. Trying again for 0 s.'])
+  })
+
+  it('is not what is refused', async () => {
+    const one = await standIn((_, res) => refusal(res, 400, 'invalid_input', 'step: is missing'))
+    const client = createRewardOpsClient({ url: one.url })
+    await expect(client.submit(batch)).rejects.toMatchObject({
+      reason: 'invalid_input',
+      message: 'step: is missing',
+      hint: 'h',
+      requestId: 'r-1',
+    })
+    expect(one.seen).toHaveLength(1)
+  })
+})
