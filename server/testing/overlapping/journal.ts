@@ -1,0 +1,32 @@
+import { existsSync, readFileSync, truncateSync } from 'node:fs'
+
+/** A group as a trainer noted it. */
+export interface TrainedGroup {
+  uid: string
+  seq: number
+  samples: { index: number; score: number | null; position: number | null }[]
+}
+
+/** A mini-batch that was trained on, and where to go on. */
+export interface JournalLine {
+  step: number
+  cursor: string
+  remaining: number
+  groups: TrainedGroup[]
+}
+
+/** What a trainer's journal holds; the line that its death cut short is taken off: it was not trained on. */
+export function readJournal(path: string): {
+  lines: JournalLine[]
+  cursors: Map<number, string>
+} {
+  const bytes = existsSync(path) ? readFileSync(path) : Buffer.alloc(0)
+  const whole = bytes.lastIndexOf(10) + 1
+  if (whole < bytes.length) truncateSync(path, whole)
+  const lines = bytes
+    .toString('utf8', 0, whole)
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as JournalLine)
+  return { lines, cursors: new Map(lines.map(({ step, cursor }) => [step, cursor])) }
+}
