@@ -60,12 +60,12 @@ export const LAYERS: Layer[] = [
   {
     name: 'api',
     files: /^server\/api\//,
-    imports: ['loop', 'rewards', 'planner', 'router', 'store', 'shared', 'wire'],
+    imports: ['loop', 'rewards', 'router', 'store', 'shared', 'wire'],
   },
   {
     name: 'loop',
     files: /^server\/loop\//,
-    imports: ['rewards', 'fleet', 'router', 'store', 'shared', 'wire'],
+    imports: ['rewards', 'planner', 'fleet', 'router', 'store', 'shared', 'wire'],
   },
   {
     name: 'worker',
@@ -82,7 +82,7 @@ export const LAYERS: Layer[] = [
   { name: 'store', files: /^server\/store\//, imports: ['generated', 'shared', 'wire'] },
   { name: 'wire', files: /^server\/wire\//, imports: [] },
   // What an arrangement of rewards and training would come to, on a virtual clock.
-  { name: 'planner', files: /^server\/planner\//, imports: [] },
+  { name: 'planner', files: /^server\/planner\//, imports: ['wire'] },
   { name: 'shared', files: /^server\/[^/]+\.ts$/, imports: ['wire'] },
 ]
 

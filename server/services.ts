@@ -11,6 +11,7 @@ import type { BatchViews } from './loop/views/batch-view.ts'
 import type { ComponentsView } from './loop/views/components-view.ts'
 import type { FleetView } from './loop/views/fleet-view.ts'
 import type { OverviewView } from './loop/views/overview-view.ts'
+import { PlannerView } from './loop/views/planner-view.ts'
 import type { RewardsView } from './loop/views/rewards-view.ts'
 import type { SampleViews } from './loop/views/sample-view.ts'
 import type { ServerView } from './loop/views/server-view.ts'
@@ -69,6 +70,7 @@ export function createServices(parts: {
     playground,
     live,
   } = parts
+  const planner = new PlannerView(db)
   const asDto = async (row: ServerRow) => {
     // Shares are of the whole pool: described among all, then picked.
     const all = await fleet.describe(await activeServers(db))
@@ -98,6 +100,7 @@ export function createServices(parts: {
         lastSubmittedAt: row.last_at.toISOString(),
       }))
     },
+    plan: (input, signal) => planner.plan(input, signal),
     overview: () => overview.get(),
     listWorkers: () => fleet.workers(),
     listServers: () => fleet.servers(),

@@ -1,12 +1,4 @@
-import type { Prediction } from '../../server/planner/overlap.ts'
-import type { EmulationOptions } from './options.ts'
-import type { Emulated } from './trainer.ts'
-
-/** A run, and what the planner says of it. */
-export interface Compared {
-  emulated: Emulated
-  predicted: Prediction
-}
+import type { Compared } from './laboratory.ts'
 
 /** What the upstream authors measured against their barrier, by strategy, percent less (verl PR 2854, 7B, Megatron). */
 const THEIRS: Readonly<Record<string, number>> = {
@@ -15,50 +7,94 @@ const THEIRS: Readonly<Record<string, number>> = {
   'both@256': 30.85,
 }
 
-/** The runs as a table: seconds a step, as if nothing had been scaled. */
-export function tableOf(compared: readonly Compared[], options: EmulationOptions): string {
-  const first = compared.find(({ emulated }) => emulated.run.strategy === 'barrier')
-  const rows = compared.map(({ emulated, predicted }) => {
-    const { run, stepMs, steadyMs, waitMs } = emulated
-    const less = first ? 100 * (1 - stepMs / first.emulated.stepMs) : null
+const HEAD = [
+  ...['strategy', 's/step', 'waiting', 'bound', 'over bound', 'steady', 'steady over bound'],
+  ...['predicted', 'off by', 'less than the barrier', 'theirs'],
+]
+
+/** The runs as a Markdown table: seconds a step, as if nothing had been scaled. */
+export function tableOf(compared: readonly Compared[]): string {
+  const [first] = compared
+  if (first === undefined) return 'Nothing was run.'
+  const barrier =
+    compared.find(({ emulated }) => emulated.run.name === 'barrier@256') ??
+    compared.find(({ emulated }) => emulated.run.strategy === 'barrier')
+  const rows = compared.map((one) => {
+    const { run, stepMs, steadyMs, waitMs } = one.emulated
+    // The slowest reward is no bound where two steps are in flight; it is what one may hope for with one.
+    const boundMs = Math.max(one.boundMs, one.slowestMs)
+    const less = barrier ? 100 * (1 - stepMs / barrier.emulated.stepMs) : null
     return [
       run.name,
       seconds(stepMs),
-      seconds(steadyMs),
       seconds(waitMs),
-      seconds(predicted.boundMs),
-      signed(100 * (steadyMs / predicted.boundMs - 1)),
-      seconds(predicted.stepMs),
-      signed(100 * (stepMs / predicted.stepMs - 1)),
-      less === null ? '' : `${less.toFixed(1)} %`,
+      seconds(boundMs),
+      signed(100 * (stepMs / boundMs - 1)),
+      seconds(steadyMs),
+      signed(100 * (steadyMs / boundMs - 1)),
+      seconds(one.predicted.stepMs),
+      signed(100 * (stepMs / one.predicted.stepMs - 1)),
+      less === null || one === barrier ? '' : `${less.toFixed(1)} %`,
       THEIRS[run.name] === undefined ? '' : `${THEIRS[run.name]} %`,
     ]
   })
-  const head = [
-    ...['strategy', 's/step', 'steady', 'waiting', 'bound', 'steady over bound'],
-    ...['predicted', 'off by', 'less than barrier', 'theirs'],
-  ]
-  const widths = head.map((title, c) =>
-    Math.max(title.length, ...rows.map((row) => (row[c] as string).length)),
-  )
-  const line = (row: readonly string[]) =>
-    row
-      .map((cell, c) => (c === 0 ? cell.padEnd(widths[c] ?? 0) : cell.padStart(widths[c] ?? 0)))
-      .join('  ')
-  const { prompts, responses, steps, miniBatches, scale } = options
+  const { job, scale } = first
+  const { rolloutMs, logProbMs, updateMs } = job.phases
   return [
-    `${prompts} prompts × ${responses}, ${miniBatches} mini-batches, ${steps} steps, 1:${scale}; seconds before scaling. @n: rewards at once.`,
-    'steady: from the end of the first step to that of the last, a step. How a step’s own time splits into phases is ours.',
+    `${job.prompts} prompts × ${job.responses}, ${job.miniBatches} mini-batches, ${job.steps} steps, rewards of ${seconds(job.rewardMs.fromMs)} to ${seconds(job.rewardMs.toMs)} s, 1:${scale}; seconds before scaling.`,
+    `The trainer's own work a step: ${seconds(rolloutMs)} + ${seconds(logProbMs)} + ${seconds(updateMs)} s (rollout, log-probs, updates). @256: so many rewards at once.`,
+    'Bound: the larger of compute, the rewards over the places there are, and the slowest reward. Steady: without the first and the last step.',
     '',
-    line(head),
-    ...rows.map(line),
+    ...markdown(HEAD, rows),
   ].join('\n')
 }
 
+/** Planner against emulator, a line a configuration, and the largest error. */
+export function comparisonOf(compared: readonly { name: string; result: Compared }[]): string {
+  const rows = compared.map(({ name, result }) => {
+    const { emulated, predicted } = result
+    return [
+      name,
+      seconds(emulated.stepMs),
+      seconds(predicted.stepMs),
+      signed(errorPercent(result)),
+      seconds(emulated.waitMs),
+      seconds(predicted.waitMs),
+    ]
+  })
+  const worst = Math.max(...compared.map(({ result }) => Math.abs(errorPercent(result))))
+  return [
+    ...markdown(['configuration', 's/step', 'predicted', 'off by', 'waiting', 'predicted'], rows),
+    '',
+    `Largest error over ${compared.length} configurations: ${worst.toFixed(2)} % of a step.`,
+  ].join('\n')
+}
+
+/** How much longer a step took than predicted, percent. */
+export function errorPercent({ emulated, predicted }: Compared): number {
+  return 100 * (emulated.stepMs / predicted.stepMs - 1)
+}
+
+function markdown(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const widths = head.map((title, c) =>
+    Math.max(title.length, ...rows.map((row) => (row[c] as string).length)),
+  )
+  const line = (row: readonly string[]) => {
+    const cells = row.map((cell, c) =>
+      c === 0 ? cell.padEnd(widths[c] ?? 0) : cell.padStart(widths[c] ?? 0),
+    )
+    return `| ${cells.join(' | ')} |`
+  }
+  const rule = widths.map((width, c) =>
+    c === 0 ? '-'.repeat(width) : `${'-'.repeat(Math.max(1, width - 1))}:`,
+  )
+  return [line(head), `| ${rule.join(' | ')} |`, ...rows.map(line)]
+}
+
 function seconds(ms: number): string {
-  return (ms / 1_000).toFixed(1)
+  return (ms / 1_000).toFixed(ms > 0 && ms < 50 ? 3 : 1)
 }
 
 function signed(percent: number): string {
-  return `${percent >= 0 ? '+' : ''}${percent.toFixed(1)} %`
+  return `${percent >= 0 ? '+' : ''}${percent.toFixed(2)} %`
 }

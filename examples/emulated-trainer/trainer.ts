@@ -1,107 +1,136 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createTRPCClient, httpLink } from '@trpc/client'
 import type { AppRouter } from '../../server/api/root.ts'
-import type { Span } from '../../server/planner/overlap.ts'
-import type { EmulationOptions, Run } from './options.ts'
+import { type Span, traitsOf } from '../../server/planner/overlap.ts'
+import type { GroupResult } from '../../server/wire/trainer.ts'
+import type { Job, Run } from './options.ts'
 
 /** What a run took, in emulated ms: as if nothing had been scaled. */
 export interface Emulated {
   run: Run
   totalMs: number
   stepMs: number
+  /** As `Prediction.steadyMs`. */
   steadyMs: number
-  /** Of a step, that the trainer did nothing but wait for rewards. */
+  /** Of a step, that the trainer did nothing but wait for rewards; for its batch to be taken, too. */
   waitMs: number
-  /** Handing a step's rollouts over, a step: part of the trainer's time too. */
-  submitMs: number
   spans: Span[]
   /** Groups delivered, all steps together; each of them once. */
   groups: number
+  samples: number
 }
 
 /** A step's rollouts as they are handed over. */
 export type Rollouts = { uid: string; dataSource: string; prompt: string; response: string }[]
 
+/** What a run needs beside its numbers. */
+export interface Emulation {
+  /** Of the service. */
+  url: string
+  /** The reward model. */
+  model: string
+  /** The run's name at the service. */
+  name: string
+  job: Job
+  run: Run
+  /** One emulated second takes `1000 / scale` ms. */
+  scale: number
+  rolloutsOf(step: number): Rollouts
+  /** Told of every page of groups, in the order in which they were trained on. */
+  onGroups?(step: number, groups: GroupResult[]): void
+}
+
+/** Appends of a streamed step. */
+export const STREAMED_PARTS = 8
+
 /**
  * A trainer without a GPU: what a GPU would do is waited for, what rewards do is done. All that it knows of the service are
  * `batches.submit`, `append`, `close` and `next`.
+ * @throws when the service refuses a call, or a batch ends without a sample of it
  */
-export async function emulate(
-  url: string,
-  model: string,
-  runName: string,
-  run: Run,
-  options: EmulationOptions,
-  rolloutsOf: (step: number) => Rollouts,
-): Promise<Emulated> {
-  const { phases, scale, steps, prompts, responses, miniBatches } = options
+export async function emulate(emulation: Emulation): Promise<Emulated> {
+  const { url, model, name, job, run, scale, rolloutsOf, onGroups } = emulation
+  const { phases, steps, prompts, responses, miniBatches } = job
+  const { ahead, byMiniBatch, streamed } = traitsOf(run.strategy)
   const api = createTRPCClient<AppRouter>({ links: [httpLink({ url: `${url}/api/trpc` })] })
+  // A connection is there before the clock starts, as a trainer's is after its first step.
+  await api.session.get.query()
   const spans: Span[] = []
+  const endsMs: number[] = []
   const startedAt = performance.now()
   const now = () => (performance.now() - startedAt) * scale
   let waitMs = 0
-  let submitMs = 0
   let groups = 0
-  let firstEndMs = 0
+  let samples = 0
 
   const gpu = async (what: Span['what'], step: number, ms: number) => {
     const fromMs = now()
-    // Timers are late by a ms or two: slept to the end of the phase, not for its length, errors do not add up.
     await sleepUntil(performance.now() + ms / scale)
     spans.push({ what, step, fromMs, toMs: now() })
   }
-  const submit = async (step: number): Promise<string> => {
-    const fromMs = now()
+  const open = async (step: number, all: Rollouts, isOpen: boolean) => {
     const { batchId } = await api.batches.submit.mutate({
-      run: runName,
+      run: name,
       step,
       groupSize: responses,
       reward: { model },
-      samples: rolloutsOf(step),
+      samples: all,
+      open: isOpen,
     })
-    submitMs += now() - fromMs
-    return batchId
+    return { batchId }
   }
-  /** The rollout of a step, asked for the rewards of; streamed, its samples go as they end, in eight parts. */
-  const rollOut = async (step: number): Promise<string> => {
-    if (run.strategy !== 'streaming') {
+  /**
+   * The rollout of a step, its rewards asked for; streamed, its samples go as they end, part by part. They are handed over
+   * in the background, as upstream's `compute_reward_pipeline` does: the batch's id is awaited where its rewards are.
+   */
+  const rollOut = async (step: number): Promise<{ batchId: Promise<string> }> => {
+    if (!streamed) {
       await gpu('rollout', step, phases.rolloutMs)
-      return submit(step)
+      return later(open(step, rolloutsOf(step), false))
     }
-    const { batchId } = await api.batches.submit.mutate({
-      run: runName,
-      step,
-      groupSize: responses,
-      reward: { model },
-      samples: [],
-      open: true,
-    })
-    const samples = rolloutsOf(step)
-    const part = Math.ceil(samples.length / PARTS)
-    for (let at = 0; at < samples.length; at += part) {
-      const some = samples.slice(at, at + part)
-      await gpu('rollout', step, (phases.rolloutMs * some.length) / samples.length)
-      await api.batches.append.mutate({ batchId, startIndex: at, samples: some })
+    const all = rolloutsOf(step)
+    const fromMs = now()
+    const beganAt = performance.now()
+    let handedOver = open(step, [], true)
+    const part = Math.ceil(all.length / STREAMED_PARTS)
+    for (let at = 0; at < all.length; at += part) {
+      const some = all.slice(at, at + part)
+      await sleepUntil(beganAt + (phases.rolloutMs / scale) * ((at + some.length) / all.length))
+      handedOver = handedOver.then(async (batch) => {
+        await api.batches.append.mutate({ ...batch, startIndex: at, samples: some })
+        return batch
+      })
+      later(handedOver)
     }
-    await api.batches.close.mutate({ batchId })
-    return batchId
+    spans.push({ what: 'rollout', step, fromMs, toMs: now() })
+    return later(
+      handedOver.then(async (batch) => {
+        await api.batches.close.mutate(batch)
+        return batch
+      }),
+    )
   }
   const cursors = new Map<string, string | null>()
   /** Waits for so many samples more of a batch, whole groups. */
-  const take = async (batchId: string, step: number, samples: number): Promise<void> => {
+  const take = async (
+    from: { batchId: Promise<string> },
+    step: number,
+    wanted: number,
+  ): Promise<void> => {
     const fromMs = now()
-    for (let left = samples; left > 0; ) {
-      const page: Awaited<ReturnType<typeof api.batches.next.query>> = await api.batches.next.query(
-        {
-          batchId,
-          after: cursors.get(batchId) ?? null,
-          samples: left,
-          waitMs: 60_000,
-        },
-      )
+    const batchId = await from.batchId
+    for (let left = wanted; left > 0; ) {
+      const page = await api.batches.next.query({
+        batchId,
+        after: cursors.get(batchId) ?? null,
+        samples: left,
+        waitMs: 60_000,
+      })
       cursors.set(batchId, page.cursor)
       groups += page.groups.length
+      samples += page.delivered
       left -= page.delivered
+      onGroups?.(step, page.groups)
       if (page.done && left > 0) throw new Error(`${batchId} ended ${left} samples too early`)
     }
     const toMs = now()
@@ -110,40 +139,46 @@ export async function emulate(
   }
 
   const samplesOfStep = prompts * responses
-  const ahead = run.strategy === 'off_policy' || run.strategy === 'both'
-  const byMiniBatch = run.strategy === 'pipeline' || run.strategy === 'both'
-  let coming = ahead ? await rollOut(0) : null
+  let next = ahead ? await rollOut(0) : null
   for (let step = 0; step < steps; step++) {
-    const batchId: string = coming ?? (await rollOut(step))
-    coming = ahead && step + 1 < steps ? await rollOut(step + 1) : null
-    if (!ahead && !byMiniBatch) await take(batchId, step, samplesOfStep)
+    const batch = next ?? (await rollOut(step))
+    next = ahead && step + 1 < steps ? await rollOut(step + 1) : null
+    if (!ahead && !byMiniBatch) await take(batch, step, samplesOfStep)
     await gpu('log_prob', step, phases.logProbMs)
-    if (ahead && !byMiniBatch) await take(batchId, step, samplesOfStep)
+    if (ahead && !byMiniBatch) await take(batch, step, samplesOfStep)
     let taken = 0
     for (let k = 1; k <= miniBatches; k++) {
       const due = Math.ceil((prompts * k) / miniBatches) * responses
-      if (byMiniBatch) await take(batchId, step, due - taken)
+      if (byMiniBatch) await take(batch, step, due - taken)
       taken = due
       await gpu('update', step, phases.updateMs / miniBatches)
     }
-    if (step === 0) firstEndMs = now()
+    endsMs.push(now())
   }
   const totalMs = now()
+  const first = endsMs[0] as number
+  const lastButOne = endsMs.at(-2)
   return {
     run,
     totalMs,
     stepMs: totalMs / steps,
-    steadyMs: steps > 1 ? (totalMs - firstEndMs) / (steps - 1) : totalMs,
+    steadyMs:
+      steps > 2 && lastButOne !== undefined ? (lastButOne - first) / (steps - 2) : totalMs / steps,
     waitMs: waitMs / steps,
-    submitMs: submitMs / steps,
     spans,
     groups,
+    samples,
   }
 }
 
-/** Appends of a streamed step. */
-const PARTS = 8
+/** A call that is awaited later: its failure shows then, not as one that nobody handles. */
+function later(call: Promise<{ batchId: string }>): { batchId: Promise<string> } {
+  const batchId = call.then((batch) => batch.batchId)
+  batchId.catch(() => {})
+  return { batchId }
+}
 
+/** Timers are late by a ms or two: slept to the end of a phase, not for its length, errors do not add up. */
 async function sleepUntil(atMs: number): Promise<void> {
   for (let left = atMs - performance.now(); left > 0; left = atMs - performance.now()) {
     await sleep(left)

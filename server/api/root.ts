@@ -24,6 +24,7 @@ import {
   SubmitInput,
   WaitInput,
 } from '../wire/trainer.ts'
+import { plannerRouter } from './planner.ts'
 import { openProcedure, procedure, router } from './trpc.ts'
 
 const byBatchId = z.strictObject({ batchId: BatchId })
@@ -130,6 +131,7 @@ export const appRouter = router({
       .input(ImportConfigInput)
       .mutation(({ ctx, input }) => ctx.services.importConfig(input.text)),
   }),
+  planner: plannerRouter,
   runs: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),
   }),

@@ -10,6 +10,7 @@ import type {
   SessionDto,
   WorkerDto,
 } from '../wire/pages.ts'
+import type { PlannerDto, PlannerInput } from '../wire/planner.ts'
 import type { BalancingPolicyName, PoolDto } from '../wire/pools.ts'
 import type {
   ComponentsDto,
@@ -72,6 +73,7 @@ export interface Services {
   listRuns(): Promise<
     { name: string; batches: number; lastStep: number; lastSubmittedAt: string }[]
   >
+  plan(input: PlannerInput, signal?: AbortSignal): Promise<PlannerDto>
   overview(): Promise<OverviewDto>
   listWorkers(): Promise<WorkerDto[]>
   listServers(): Promise<ServerDto[]>

@@ -1,42 +1,27 @@
+import { type Phases, STRATEGIES, type Strategy } from '../wire/strategies.ts'
 import { FreeSlots } from './free-slots.ts'
 
-/**
- * How a step's rewards and the trainer's own work lie beside each other.
- *
- * - barrier: roll out, wait for every reward, then log-probs and updates
- * - streaming: as barrier, but each sample is scored as soon as its rollout ends (sample-wise rollout and reward)
- * - pipeline: roll out, log-probs, then a mini-batch is trained on as soon as enough groups are complete
- * - off_policy: the next step's rollout goes before this step's training, so its rewards are waited for one step later
- * - both: off_policy, and this step's groups taken mini-batch by mini-batch
- *
- * Pipeline and off_policy are the async reward agent's (verl PR 2854).
- */
-export const STRATEGIES = ['barrier', 'streaming', 'pipeline', 'off_policy', 'both'] as const
-export type Strategy = (typeof STRATEGIES)[number]
+export { type Phases, STRATEGIES, type Strategy }
 
-/** What the trainer itself takes a step, ms. */
-export interface Phases {
-  rolloutMs: number
-  /** Old log-probs, reference, values. */
-  logProbMs: number
-  /** All mini-batches together. */
-  updateMs: number
+/** The rewards of one step, as far as their time goes. */
+export interface StepRewards {
+  /** How long each takes, ms, once somebody works on it, in the order in which they are asked for. */
+  rewardMs: ArrayLike<number>
+  /** Which group each belongs to, counted from 0. */
+  groupOf: ArrayLike<number>
+  groups: number
 }
 
 /** A training job, as far as its rewards and its time go. */
 export interface Workload {
   phases: Phases
-  steps: number
-  /** Groups a step (prompts). */
-  groups: number
-  /** Rollouts a group. */
-  groupSize: number
-  /** Updates a step, each on `groups / miniBatches` groups. */
+  steps: readonly StepRewards[]
+  /** Updates a step, each on its share of the groups. */
   miniBatches: number
-  /** How long the reward of a step's sample takes, ms, once somebody works on it. */
-  rewardMs(step: number, index: number): number
   /** Rewards at once, over all steps in flight; null: as many as there are. */
   concurrency: number | null
+  /** In how many parts a rollout that is streamed hands its samples over; null: each by itself. */
+  streamedParts?: number | null
 }
 
 /** One bar of a step's picture, ms from the beginning. */
@@ -54,104 +39,154 @@ export interface Prediction {
   totalMs: number
   /** `totalMs / steps`. */
   stepMs: number
-  /** From the end of the first step to that of the last, a step: without what filling the pipeline takes once. */
+  /**
+   * A step that has one before it and one after: from the end of the first step to that of the last but one, a step.
+   * Without what filling and draining the pipeline take once. Of less than three steps: `stepMs`.
+   */
   steadyMs: number
   /** Of a step, that the trainer does nothing but wait for rewards. */
   waitMs: number
-  /** No step can be shorter on average: the trainer's own work, or what the rewards need at this concurrency. */
-  boundMs: number
   spans: Span[]
-  /** When each step's rewards were asked for and the last of them was there. */
-  rewards: { step: number; fromMs: number; toMs: number }[]
+  /** When each step ended, ms. */
+  endsMs: number[]
+}
+
+/** Told of each reward, in the order asked for: its step, from when to when somebody worked on it. */
+export type RewardObserver = (step: number, fromMs: number, toMs: number) => void
+
+/** Steps of equal groups, as a trainer submits them: the rollouts of a group one after the other. */
+export function evenSteps(shape: {
+  steps: number
+  groups: number
+  groupSize: number
+  /** ms */
+  rewardMs(step: number, index: number): number
+}): StepRewards[] {
+  const n = shape.groups * shape.groupSize
+  const groupOf = Int32Array.from({ length: n }, (_, i) => Math.floor(i / shape.groupSize))
+  return Array.from({ length: shape.steps }, (_, step) => ({
+    rewardMs: Float64Array.from({ length: n }, (_, i) => shape.rewardMs(step, i)),
+    groupOf,
+    groups: shape.groups,
+  }))
+}
+
+/** What a strategy does differently. */
+const TRAITS: Record<Strategy, { ahead: boolean; byMiniBatch: boolean; streamed: boolean }> = {
+  barrier: { ahead: false, byMiniBatch: false, streamed: false },
+  streaming: { ahead: false, byMiniBatch: false, streamed: true },
+  pipeline: { ahead: false, byMiniBatch: true, streamed: false },
+  off_policy: { ahead: true, byMiniBatch: false, streamed: false },
+  both: { ahead: true, byMiniBatch: true, streamed: false },
+  all: { ahead: true, byMiniBatch: true, streamed: true },
+}
+
+/** What a strategy does: the next rollout first; mini-batch by mini-batch; samples asked for as their rollouts end. */
+export function traitsOf(strategy: Strategy): {
+  ahead: boolean
+  byMiniBatch: boolean
+  streamed: boolean
+} {
+  return TRAITS[strategy]
 }
 
 /**
- * Replays a training job on a virtual clock. Rewards are served in the order they were asked for, whole service and no
- * cost of its own; a group is there with its slowest reward. Linear in samples, log in concurrency.
+ * Replays a training job on a virtual clock. Rewards are served in the order they were asked for, by a service without a
+ * cost of its own; a group is there with its slowest reward. Linear in samples, log in concurrency: 36,000 samples take some 8 ms.
  */
-export function predict(work: Workload, strategy: Strategy): Prediction {
+export function predict(work: Workload, strategy: Strategy, observe?: RewardObserver): Prediction {
   const { phases, steps, miniBatches } = work
   const { rolloutMs, logProbMs, updateMs } = phases
+  const { ahead, byMiniBatch, streamed } = TRAITS[strategy]
   const spans: Span[] = []
-  const rewards: Prediction['rewards'] = []
+  const endsMs: number[] = []
   const service = new FreeSlots(work.concurrency)
   /** By step: when its groups were complete, ascending. */
-  const complete: number[][] = []
+  const complete: Float64Array[] = []
   let nowMs = 0
-  let waitMs = 0
-  let firstEndMs = 0
+  let waitedMs = 0
   const busy = (what: Span['what'], step: number, ms: number) => {
     if (ms > 0) spans.push({ what, step, fromMs: nowMs, toMs: nowMs + ms })
     nowMs += ms
   }
   const until = (step: number, atMs: number) => {
     const ms = Math.max(0, atMs - nowMs)
-    waitMs += ms
+    waitedMs += ms
     busy('wait', step, ms)
   }
   const rollOut = (step: number) => {
+    const { rewardMs, groupOf, groups } = steps[step] as StepRewards
     const fromMs = nowMs
     busy('rollout', step, rolloutMs)
-    const n = work.groups * work.groupSize
-    const ends = new Array<number>(work.groups).fill(0)
-    let last = 0
+    const n = rewardMs.length
+    const part = Math.ceil(n / (work.streamedParts ?? n)) || 1
+    const ends = new Float64Array(groups)
     for (let i = 0; i < n; i++) {
-      // Rollouts end one after the other; only streaming makes use of it.
-      const askedMs = strategy === 'streaming' ? fromMs + (rolloutMs * (i + 1)) / n : nowMs
-      const endMs = service.take(askedMs, work.rewardMs(step, i))
-      const group = Math.floor(i / work.groupSize)
-      ends[group] = Math.max(ends[group] as number, endMs)
-      last = Math.max(last, endMs)
+      // Rollouts end one after the other; only what is streamed makes use of it.
+      const handed = Math.min(n, (Math.floor(i / part) + 1) * part)
+      const askedMs = streamed ? fromMs + (rolloutMs * handed) / n : nowMs
+      const tookMs = rewardMs[i] as number
+      const endMs = service.take(askedMs, tookMs)
+      const group = groupOf[i] as number
+      if (endMs > (ends[group] as number)) ends[group] = endMs
+      observe?.(step, endMs - tookMs, endMs)
     }
-    complete[step] = ends.sort((a, b) => a - b)
-    rewards[step] = { step, fromMs: strategy === 'streaming' ? fromMs : nowMs, toMs: last }
+    complete[step] = ends.sort()
   }
-  const ahead = strategy === 'off_policy' || strategy === 'both'
-  const byMiniBatch = strategy === 'pipeline' || strategy === 'both'
-  if (ahead) rollOut(0)
-  for (let step = 0; step < steps; step++) {
+  if (ahead && steps.length > 0) rollOut(0)
+  for (let step = 0; step < steps.length; step++) {
     if (!ahead) rollOut(step)
-    else if (step + 1 < steps) rollOut(step + 1)
-    const done = complete[step] as number[]
+    else if (step + 1 < steps.length) rollOut(step + 1)
+    const done = complete[step] as Float64Array
     const lastMs = done.at(-1) ?? nowMs
     if (!ahead && !byMiniBatch) until(step, lastMs)
     busy('log_prob', step, logProbMs)
     if (ahead && !byMiniBatch) until(step, lastMs)
     for (let k = 1; k <= miniBatches; k++) {
-      const needed = Math.ceil((work.groups * k) / miniBatches)
+      const needed = Math.ceil((done.length * k) / miniBatches)
       if (byMiniBatch) until(step, done[needed - 1] ?? nowMs)
       busy('update', step, updateMs / miniBatches)
     }
-    if (step === 0) firstEndMs = nowMs
+    endsMs.push(nowMs)
   }
+  const n = Math.max(1, steps.length)
+  const lastButOne = endsMs.at(-2)
   return {
     strategy,
     totalMs: nowMs,
-    stepMs: nowMs / steps,
-    steadyMs: steps > 1 ? (nowMs - firstEndMs) / (steps - 1) : nowMs,
-    waitMs: waitMs / steps,
-    boundMs: boundOf(work),
+    stepMs: nowMs / n,
+    steadyMs:
+      n > 2 && lastButOne !== undefined
+        ? (lastButOne - (endsMs[0] as number)) / (n - 2)
+        : nowMs / n,
+    waitMs: waitedMs / n,
     spans,
-    rewards,
+    endsMs,
   }
 }
 
+/** What no arrangement can beat, and what it comes from. */
+export interface Bound {
+  /** Of a step on average, ms. */
+  boundMs: number
+  /** compute: the trainer's own work; rewards: what they need at this concurrency. */
+  boundBy: 'compute' | 'rewards'
+}
+
 /**
- * The least a step can take on average, however it is arranged: the trainer's own work, or the rewards' at this
- * concurrency, or the slowest single reward where nothing may be asked for earlier than a step ahead.
+ * The least a step can take on average however it is arranged: the trainer's own work, or the time of all rewards over
+ * the places there are. The slowest single reward is none: with two steps in flight it may take longer than a step.
  */
-export function boundOf(work: Workload): number {
+export function boundOf(work: Workload): Bound {
   const { rolloutMs, logProbMs, updateMs } = work.phases
-  const n = work.groups * work.groupSize
-  let sum = 0
-  let longest = 0
-  for (let step = 0; step < work.steps; step++) {
-    for (let i = 0; i < n; i++) {
-      const ms = work.rewardMs(step, i)
-      sum += ms
-      longest = Math.max(longest, ms)
-    }
+  const computeMs = rolloutMs + logProbMs + updateMs
+  if (work.concurrency === null) return { boundMs: computeMs, boundBy: 'compute' }
+  let sumMs = 0
+  for (const { rewardMs } of work.steps) {
+    for (let i = 0; i < rewardMs.length; i++) sumMs += rewardMs[i] as number
   }
-  const served = work.concurrency === null ? 0 : sum / work.steps / work.concurrency
-  return Math.max(rolloutMs + logProbMs + updateMs, served, longest)
+  const servedMs = sumMs / Math.max(1, work.steps.length) / work.concurrency
+  return servedMs > computeMs
+    ? { boundMs: servedMs, boundBy: 'rewards' }
+    : { boundMs: computeMs, boundBy: 'compute' }
 }

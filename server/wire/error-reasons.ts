@@ -200,6 +200,14 @@ export const ERROR_REASONS = {
     httpStatus: 503,
     hint: 'The database is not answering. Send the same request again after retryAfterMs; with an idempotencyKey nothing is stored twice.',
   },
+  plan_too_large: {
+    httpStatus: 422,
+    hint: 'Plan fewer steps, samples, limits or servers: what a step costs on average hardly depends on how many there are.',
+  },
+  nothing_recorded: {
+    httpStatus: 422,
+    hint: 'Wait until samples have ended, name another batch or run, or type the numbers.',
+  },
   query_timeout: {
     httpStatus: 503,
     hint: 'The query took too long and was stopped. Narrow the filter.',

@@ -1,0 +1,145 @@
+import { boundOf, evenSteps, predict, type Workload } from '../../server/planner/overlap.ts'
+import { type Behaviour, delayOfDraw, PLAIN_BEHAVIOUR } from '../reference-rm/behaviour.ts'
+import { hashScore, tailHash } from '../reference-rm/score.ts'
+import type { Job, Run } from './options.ts'
+import { type Emulated, emulate, type Rollouts, STREAMED_PARTS } from './trainer.ts'
+
+/** A run, and what the planner says of it. All times as if nothing had been scaled. */
+export interface Compared {
+  job: Job
+  scale: number
+  emulated: Emulated
+  predicted: { stepMs: number; steadyMs: number; waitMs: number }
+  boundMs: number
+  /** The slowest single reward. */
+  slowestMs: number
+}
+
+/** A service and a reward-model server for it. */
+export interface Laboratory {
+  /** Of the service. */
+  url: string
+  /** The reference reward-model server, started with `--score hash --seed 7`. */
+  rm: { url: string; model: string }
+}
+
+/** The seed the reference server draws its delays with. */
+export const SEED = 7
+/** In flight of a server without a limit of its own to a run. */
+const UNLIMITED = 100_000
+
+/**
+ * Emulates a run and predicts it, from the very delays that the reward-model server draws from the texts.
+ * @throws when a reward is wrong, a group is not whole, or one comes twice or not at all
+ */
+export async function conduct(
+  { url, rm }: Laboratory,
+  job: Job,
+  run: Run,
+  scale: number,
+): Promise<Compared> {
+  const delay = { fromMs: job.rewardMs.fromMs / scale, toMs: job.rewardMs.toMs / scale }
+  await post(`${rm.url}/__control`, {
+    delay: `uniform:${plain(delay.fromMs)},${plain(delay.toMs)}`,
+    concurrency: run.limitedBy === 'server' ? (run.concurrency ?? 0) : 0,
+  })
+  await post(`${url}/api/trpc/servers.register`, {
+    name: 'emulated',
+    url: rm.url,
+    engine: 'vllm',
+    model: rm.model,
+    maxInFlight: (run.limitedBy === 'service' ? run.concurrency : null) ?? UNLIMITED,
+  })
+  const seen = new Set<string>()
+  const emulated = await emulate({
+    url,
+    model: rm.model,
+    name: `emulated-${run.name}-${Date.now().toString(36)}`,
+    job,
+    run,
+    scale,
+    rolloutsOf: (step) => rolloutsOf(step, job),
+    onGroups(step, groups) {
+      for (const { uid, samples } of groups) {
+        const id = `${step} ${uid}`
+        if (seen.has(id)) throw new Error(`group ${uid} of step ${step} came twice`)
+        seen.add(id)
+        if (samples.length !== job.responses) {
+          throw new Error(`group ${uid} of step ${step} has ${samples.length} members`)
+        }
+        for (const { index, score } of samples) {
+          const right = hashScore(responseOf(step, index))
+          if (score !== right) {
+            throw new Error(`sample ${index} of step ${step}: ${score} is not its reward ${right}`)
+          }
+        }
+      }
+    },
+  })
+  if (seen.size !== job.steps * job.prompts) {
+    throw new Error(`${seen.size} of ${job.steps * job.prompts} groups came`)
+  }
+  const work = workloadOf(job, run, scale)
+  const { stepMs, steadyMs, waitMs } = predict(work, run.strategy)
+  let slowestMs = 0
+  for (const { rewardMs } of work.steps) {
+    for (const ms of Array.from(rewardMs)) slowestMs = Math.max(slowestMs, ms)
+  }
+  return {
+    job,
+    scale,
+    emulated,
+    predicted: { stepMs, steadyMs, waitMs },
+    boundMs: boundOf(work).boundMs,
+    slowestMs,
+  }
+}
+
+/** The same texts for every strategy, and so the same rewards and delays. */
+function rolloutsOf(step: number, { prompts, responses }: Job): Rollouts {
+  return Array.from({ length: prompts * responses }, (_, i) => {
+    const prompt = Math.floor(i / responses)
+    return {
+      uid: `p${prompt}`,
+      dataSource: 'emulated',
+      prompt: `Question ${prompt} of step ${step}.`,
+      response: responseOf(step, i),
+    }
+  })
+}
+
+function responseOf(step: number, index: number): string {
+  return `Emulated rollout ${index} of step ${step}: no model wrote it.`
+}
+
+function workloadOf(job: Job, run: Run, scale: number): Workload {
+  const { phases, steps, prompts, responses, miniBatches, rewardMs } = job
+  const delay = { fromMs: rewardMs.fromMs / scale, toMs: rewardMs.toMs / scale }
+  const behaviour: Behaviour = { ...PLAIN_BEHAVIOUR, delay, seed: SEED }
+  return {
+    phases,
+    miniBatches,
+    concurrency: run.concurrency,
+    streamedParts: STREAMED_PARTS,
+    steps: evenSteps({
+      steps,
+      groups: prompts,
+      groupSize: responses,
+      rewardMs: (step, i) => delayOfDraw(behaviour, tailHash(responseOf(step, i))) * scale,
+    }),
+  }
+}
+
+/** Without an exponent: the server's settings have none. */
+function plain(ms: number): string {
+  return ms.toFixed(4).replace(/\.?0+$/, '')
+}
+
+async function post(url: string, body: object): Promise<void> {
+  const answer = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  if (!answer.ok) throw new Error(`${url} answered ${answer.status}: ${await answer.text()}`)
+}

@@ -1,0 +1,27 @@
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { STRATEGIES } from '../../server/planner/overlap.ts'
+import type { Compared } from './laboratory.ts'
+import { tableOf } from './report.ts'
+
+/** Keeps a run as `<name>.json`, and makes `table.md` of all runs in the folder anew. */
+export async function keepResult(folder: string, result: Compared): Promise<void> {
+  await mkdir(folder, { recursive: true })
+  const { spans: _, ...told } = result.emulated
+  await writeFile(
+    join(folder, `${told.run.name}.json`),
+    `${JSON.stringify({ ...result, emulated: told }, null, 2)}\n`,
+  )
+  await writeFile(join(folder, 'table.md'), `${tableOf(await readResults(folder))}\n`)
+}
+
+/** The runs of a folder: those with a limit first, in the order of the strategies. */
+export async function readResults(folder: string): Promise<Compared[]> {
+  const files = (await readdir(folder)).filter((file) => file.endsWith('.json'))
+  const results = await Promise.all(
+    files.map(async (file) => JSON.parse(await readFile(join(folder, file), 'utf8')) as Compared),
+  )
+  const order = ({ emulated: { run } }: Compared) =>
+    STRATEGIES.indexOf(run.strategy) + (run.concurrency === null ? STRATEGIES.length : 0)
+  return results.sort((a, b) => order(a) - order(b))
+}

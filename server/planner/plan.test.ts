@@ -1,0 +1,144 @@
+import { describe, expect, it } from 'vitest'
+import { MOST_REWARDS, PlannerInput } from '../wire/planner.ts'
+import { InFlight } from './in-flight.ts'
+import { evenSteps } from './overlap.ts'
+import { type Plan, planSteps, tooLarge } from './plan.ts'
+import { typedSteps } from './typed-rewards.ts'
+
+const typed = (over: object = {}) =>
+  PlannerInput.parse({
+    source: {
+      kind: 'typed',
+      prompts: 128,
+      groupSize: 5,
+      reward: { kind: 'uniform', fromMs: 1_000, toMs: 40_000 },
+    },
+    phases: { rolloutMs: 40_000, logProbMs: 43_000, updateMs: 120_000 },
+    limits: [32, null],
+    servers: [1, 2],
+    ...over,
+  })
+
+function stepsOf(input: PlannerInput) {
+  if (input.source.kind !== 'typed') throw new Error('typed alone')
+  return typedSteps(input.source, input.steps)
+}
+
+describe('typed rewards', () => {
+  const all = (reward: object, over: object = {}) => {
+    const source = { kind: 'typed', prompts: 2_000, groupSize: 5, reward, ...over }
+    const steps = stepsOf(typed({ source, steps: 2 }))
+    return steps.flatMap(({ rewardMs }) => Array.from(rewardMs)).sort((a, b) => a - b)
+  }
+  const mean = (values: number[]) => values.reduce((a, b) => a + b, 0) / values.length
+
+  it('are spread as told', () => {
+    const uniform = all({ kind: 'uniform', fromMs: 1_000, toMs: 40_000 })
+    expect(uniform[0]).toBeGreaterThanOrEqual(1_000)
+    expect(uniform.at(-1)).toBeLessThan(40_000)
+    expect(mean(uniform) / 20_500).toBeCloseTo(1, 1)
+    const lognormal = all({ kind: 'lognormal', medianMs: 800, sigma: 1 })
+    expect((lognormal[10_000] as number) / 800).toBeCloseTo(1, 1)
+    expect(mean(lognormal) / (800 * Math.exp(0.5))).toBeCloseTo(1, 1)
+    expect(new Set(all({ kind: 'constant', ms: 250 }))).toEqual(new Set([250]))
+  })
+
+  it('are the same for the same seed, and others for another', () => {
+    const reward = { kind: 'uniform', fromMs: 0, toMs: 1 }
+    expect(all(reward)).toEqual(all(reward))
+    expect(all(reward, { seed: 2 })).not.toEqual(all(reward))
+  })
+
+  it('take as many calls as fail, up to the most there are', () => {
+    const reward = { kind: 'constant', ms: 100 }
+    const tried = all(reward, { failedShare: 0.5, maxAttempts: 3 })
+    expect(new Set(tried)).toEqual(new Set([100, 200, 300]))
+    expect(mean(tried) / 175).toBeCloseTo(1, 1)
+  })
+})
+
+describe('rewards in flight', () => {
+  it('are the mean of each stretch', () => {
+    const inFlight = new InFlight(100, 4)
+    inFlight.add(0, 50)
+    inFlight.add(10, 15)
+    inFlight.add(20, 80)
+    inFlight.add(90, 400)
+    inFlight.add(120, 130)
+    expect(inFlight.means()).toEqual([1.4, 2, 1, 0.6])
+  })
+})
+
+describe('a plan', () => {
+  it('has a column a limit and number of servers, and places of both', async () => {
+    const input = typed()
+    const { columns } = await planSteps(input, stepsOf(input))
+    expect(columns.map(({ limit, servers, places }) => [limit, servers, places])).toEqual([
+      [32, 1, 32],
+      [null, 1, null],
+      [32, 2, 64],
+      [null, 2, null],
+    ])
+    const [narrow, open, wide] = columns
+    expect(narrow?.boundBy).toBe('rewards')
+    expect(open).toMatchObject({ boundBy: 'compute', boundMs: 203_000, best: 'pipeline' })
+    for (const { strategies } of columns) {
+      expect(strategies[0]).toMatchObject({ strategy: 'barrier', saving: 0 })
+    }
+    // Twice the servers: the rewards' bound is half, and no strategy takes longer.
+    expect(wide?.boundMs).toBeLessThan(narrow?.boundMs as number)
+    for (const [i, { stepMs }] of (wide?.strategies ?? []).entries()) {
+      expect(stepMs).toBeLessThanOrEqual((narrow?.strategies[i]?.stepMs as number) + 1e-6)
+    }
+  })
+
+  it('says that there is no gain where rewards take milliseconds', async () => {
+    const reward = { kind: 'uniform', fromMs: 2, toMs: 20 }
+    const input = typed({ source: { kind: 'typed', prompts: 64, groupSize: 8, reward } })
+    const { columns } = await planSteps(input, stepsOf(input))
+    for (const column of columns) expect(column).toMatchObject({ noGain: true, best: 'barrier' })
+  })
+
+  it('draws the combination that is asked for, two steps of its barrier long', async () => {
+    const input = typed({ show: { limit: 32, servers: 2 } })
+    const { columns, shown } = await planSteps(input, stepsOf(input))
+    const barrierMs = columns[2]?.strategies[0]?.stepMs as number
+    expect(shown.untilMs / (2 * barrierMs)).toBeCloseTo(1, 1)
+    expect(shown.pictures.map(({ strategy }) => strategy)).toHaveLength(6)
+    for (const { spans, inFlight } of shown.pictures) {
+      expect(spans[0]).toMatchObject({ what: 'rollout', step: 0, fromMs: 0 })
+      expect(Math.max(...inFlight)).toBeLessThanOrEqual(64)
+      expect(Math.max(...inFlight)).toBeGreaterThan(50)
+    }
+  })
+
+  it('bears a step that takes no time at all', async () => {
+    const input = typed({
+      source: { kind: 'typed', prompts: 1, groupSize: 1, reward: { kind: 'constant', ms: 0 } },
+      phases: { rolloutMs: 0, logProbMs: 0, updateMs: 0 },
+    })
+    const { columns, shown } = await planSteps(input, stepsOf(input))
+    expect(columns.every(({ noGain }) => noGain)).toBe(true)
+    expect(shown.untilMs).toBe(0)
+  })
+
+  it('is given up when nobody waits for it any more', async () => {
+    const input = typed()
+    await expect(
+      planSteps(input, stepsOf(input), AbortSignal.abort(new Error('gone'))),
+    ).rejects.toThrow('gone')
+  })
+
+  it('is refused where it would take too long', () => {
+    const plan: Plan = typed({ steps: 32, limits: [1, 2, 3, 4, 5, 6], servers: [1, 2, 3] })
+    expect(tooLarge(plan, 64)).toBeNull()
+    expect(tooLarge(plan, MOST_REWARDS / 32 + 1)).toContain('at most 262,144')
+    expect(tooLarge(plan, 8_000)).toContain('at most 20,000,000')
+  })
+
+  it('takes groups as they are', async () => {
+    const steps = evenSteps({ steps: 7, groups: 3, groupSize: 2, rewardMs: () => 5 })
+    const { columns } = await planSteps(typed({ limits: [null], servers: [1] }), steps)
+    expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(203_005)
+  })
+})

@@ -1,0 +1,115 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import {
+  MOST_REPLAYED,
+  MOST_REWARDS,
+  NO_GAIN_SHARE,
+  type PlannedColumn,
+  type PlannedPicture,
+  type PlannedStrategy,
+  type PlannerDto,
+  type PlannerInput,
+} from '../wire/planner.ts'
+import type { Strategy } from '../wire/strategies.ts'
+import { InFlight } from './in-flight.ts'
+import { boundOf, predict, STRATEGIES, type StepRewards, type Workload } from './overlap.ts'
+
+/** Steps of the barrier that the picture is as long as. */
+const DRAWN_STEPS = 2
+/** Stretches of the picture in which rewards in flight are counted. */
+const DRAWN_STRETCHES = 160
+
+/** What is planned, once the rewards' times are there. */
+export type Plan = Omit<PlannerInput, 'source'>
+
+/** Says in words why a plan is too large to be replayed; null: it is not. */
+export function tooLarge(plan: Plan, samplesOfStep: number): string | null {
+  const rewards = plan.steps * samplesOfStep
+  if (rewards > MOST_REWARDS) {
+    return `${plan.steps} steps of ${count(samplesOfStep)} samples are ${count(rewards)} rewards; at most ${count(MOST_REWARDS)} are replayed.`
+  }
+  const replayed = rewards * plan.limits.length * plan.servers.length * STRATEGIES.length
+  if (replayed > MOST_REPLAYED) {
+    return `${count(rewards)} rewards under ${plan.limits.length * plan.servers.length} limits and ${STRATEGIES.length} strategies are ${count(replayed)}; at most ${count(MOST_REPLAYED)} are replayed.`
+  }
+  return null
+}
+
+/**
+ * Predicts every strategy under every limit. Gives the process a turn after each prediction, of which the largest takes some
+ * 80 ms: a server that plans goes on serving.
+ * @throws the signal's reason once it is aborted
+ */
+export async function planSteps(
+  plan: Plan,
+  steps: readonly StepRewards[],
+  signal?: AbortSignal,
+): Promise<Pick<PlannerDto, 'columns' | 'shown'>> {
+  const columns: PlannedColumn[] = []
+  const workOf = (limit: number | null, servers: number): Workload => ({
+    phases: plan.phases,
+    steps,
+    miniBatches: plan.miniBatches,
+    concurrency: limit === null ? null : limit * servers,
+  })
+  for (const servers of plan.servers) {
+    for (const limit of plan.limits) {
+      const work = workOf(limit, servers)
+      const strategies: PlannedStrategy[] = []
+      for (const strategy of STRATEGIES) {
+        await turn()
+        signal?.throwIfAborted()
+        const { stepMs, steadyMs, waitMs } = predict(work, strategy)
+        const barrierMs = strategies[0]?.stepMs ?? stepMs
+        const saving = barrierMs > 0 ? 1 - stepMs / barrierMs : 0
+        strategies.push({ strategy, stepMs, steadyMs, waitMs, saving })
+      }
+      columns.push({
+        limit,
+        servers,
+        places: work.concurrency,
+        ...boundOf(work),
+        strategies,
+        ...verdictOf(strategies),
+      })
+    }
+  }
+  const show = plan.show ?? {
+    limit: plan.limits[0] as number | null,
+    servers: plan.servers[0] as number,
+  }
+  return { columns, shown: { ...show, ...(await draw(workOf(show.limit, show.servers), signal)) } }
+}
+
+/** The simplest strategy that is as good as the best: within 1 % of the barrier's step. */
+function verdictOf(strategies: readonly PlannedStrategy[]): { best: Strategy; noGain: boolean } {
+  const most = Math.max(...strategies.map(({ saving }) => saving))
+  const noGain = most < NO_GAIN_SHARE
+  // STRATEGIES are in the order of what they ask of a trainer.
+  const best = strategies.find(({ saving }) => saving > most - NO_GAIN_SHARE)
+  return { best: noGain ? 'barrier' : (best?.strategy ?? 'barrier'), noGain }
+}
+
+async function draw(
+  work: Workload,
+  signal?: AbortSignal,
+): Promise<{ untilMs: number; pictures: PlannedPicture[] }> {
+  const barrier = predict(work, 'barrier')
+  const untilMs = barrier.endsMs[Math.min(DRAWN_STEPS, barrier.endsMs.length) - 1] ?? 0
+  const pictures: PlannedPicture[] = []
+  for (const strategy of STRATEGIES) {
+    await turn()
+    signal?.throwIfAborted()
+    const inFlight = new InFlight(untilMs, DRAWN_STRETCHES)
+    const { spans } = predict(work, strategy, (_, fromMs, toMs) => inFlight.add(fromMs, toMs))
+    pictures.push({
+      strategy,
+      spans: spans.filter(({ fromMs }) => fromMs < untilMs),
+      inFlight: untilMs > 0 ? inFlight.means() : [],
+    })
+  }
+  return { untilMs, pictures }
+}
+
+function count(n: number): string {
+  return n.toLocaleString('en-US')
+}

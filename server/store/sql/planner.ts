@@ -1,0 +1,77 @@
+import type { Database } from '../database.ts'
+
+/** A batch that a plan may be made from. */
+export interface PlannableBatch {
+  id: number
+  step: number
+  samples: number
+  submitted_at: Date
+}
+
+/** One batch, whatever its state; undefined: there is none. */
+export async function plannableBatch(
+  db: Database,
+  id: number,
+): Promise<PlannableBatch | undefined> {
+  const [row] = await db.rows<PlannableBatch>(
+    'plannable-batch',
+    'select id, step, samples, submitted_at from batch where id = $1',
+    [id],
+  )
+  return row
+}
+
+/** The newest completed training batches of a run, the newest first; null: there is no such run. */
+export async function plannableBatches(
+  db: Database,
+  run: string,
+  limit: number,
+): Promise<PlannableBatch[] | null> {
+  const [known] = await db.rows<{ id: number }>(
+    'run-by-name',
+    'select id from run where name = $1',
+    [run],
+  )
+  if (known === undefined) return null
+  return db.rows(
+    'plannable-batches',
+    `select id, step, samples, submitted_at from batch
+     where run_id = $1 and split = 'train' and status = 'completed' and samples > 0 and rescored_from is null
+     order by id desc limit $2`,
+    [known.id, limit],
+  )
+}
+
+/** How long each ended sample of a batch took, in the order given. */
+export interface RecordedLatencies {
+  /** From the first dispatch to the end, retries and their pauses included, ms; 0 where no call was made. */
+  scoreMs: Float64Array
+  groupNo: Int32Array
+  pending: number
+}
+
+/**
+ * Latencies of a batch. Two texts rather than rows: 65,536 samples take 60 ms instead of 250 of the caller's loop.
+ */
+export async function recordedLatencies(
+  db: Database,
+  batchId: number,
+  limit: number,
+): Promise<RecordedLatencies> {
+  const [row] = await db.rows<{ ms: string | null; groups: string | null; pending: number }>(
+    'recorded-latencies',
+    `with s as materialized (
+       select idx, group_no, status, score_ms from sample where batch_id = $1 order by idx limit $2)
+     select string_agg(coalesce(score_ms, 0)::text, ',' order by idx) filter (where status >= 2) as ms,
+       string_agg(group_no::text, ',' order by idx) filter (where status >= 2) as groups,
+       (count(*) filter (where status < 2))::int as pending
+     from s`,
+    [batchId, limit],
+  )
+  const { ms, groups, pending } = row as NonNullable<typeof row>
+  return {
+    scoreMs: Float64Array.from(ms === null ? [] : ms.split(','), Number),
+    groupNo: Int32Array.from(groups === null ? [] : groups.split(','), Number),
+    pending,
+  }
+}
