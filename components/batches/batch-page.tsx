@@ -1,7 +1,7 @@
 'use client'
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { ArrowDownWideNarrow } from 'lucide-react'
+import { ArrowDownWideNarrow, RotateCcw } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import type { BatchViewDto } from '../../server/wire/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -36,6 +36,7 @@ import { batchDurationMs, isActive, RunName } from './batch-cells.tsx'
 import { BatchSide } from './batch-side.tsx'
 import { teachNothingInShort } from './group-signal-text.ts'
 import { GroupTable } from './group-table.tsx'
+import { RescoreSheet } from './rescore-sheet.tsx'
 
 /** One batch: how far it is, how its rewards lie, and which group came when and why then. */
 export function BatchPage({ batchId }: { batchId: string }) {
@@ -74,6 +75,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
   const [asking, setAsking] = useState(false)
+  const [rescoring, setRescoring] = useState(false)
   const cancel = useMutation(
     trpc.batches.cancel.mutationOptions({
       onSuccess: () => {
@@ -94,6 +96,13 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
         <ArrowDownWideNarrow size={14} aria-hidden />
         <span className="max-sm:sr-only">Worst samples</span>
       </PageLink>
+      {!batch.open && batch.samples > 0 && (
+        <Button small onClick={() => setRescoring(true)}>
+          <RotateCcw size={14} aria-hidden />
+          <span className="max-sm:sr-only">Rescore</span>
+        </Button>
+      )}
+      <RescoreSheet batch={batch} open={rescoring} onClose={() => setRescoring(false)} />
       {isActive(batch) && (
         <Button small onClick={() => setAsking(true)}>
           Cancel

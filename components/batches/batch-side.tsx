@@ -13,12 +13,14 @@ import { PageLink } from '../shell/page-link.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { BatchRelations } from './batch-relations.tsx'
 import { GroupSignals } from './group-signals.tsx'
 
 /** What stands beside the groups: data sources, failures, servers, the reward as it was resolved. */
 export function BatchSide({ batch }: { batch: BatchViewDto }) {
   return (
     <div className="min-w-0 border-t xl:border-t-0 xl:border-l [&>section]:border-b">
+      <BatchRelations batch={batch} />
       <GroupSignals batch={batch} />
       <DataSources batch={batch} />
       <Failures batch={batch} />

@@ -1,0 +1,77 @@
+import { expect, test } from '@playwright/test'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../examples/processes/reference-rm.ts'
+import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+let service: TestService
+let rm: ReferenceRmProcess
+let batch = ''
+
+test.beforeAll(async () => {
+  service = await startTestService()
+  rm = await startReferenceRmProcess()
+  await service.api.servers.register.mutate({ name: 'rm-1', url: rm.url })
+  const question = { uid: 'q-1', dataSource: 'openai/gsm8k', prompt: '6 * 7?', groundTruth: '42' }
+  const samples = ['#### 42', '#### 41', 'no', '#### 42'].map((response) => ({
+    ...question,
+    response,
+  }))
+  const given = {
+    run: 'rescored',
+    step: 3,
+    samples,
+    reward: { onFailure: { policy: 'group_mean' } },
+  }
+  const { batchId } = await service.api.batches.submit.mutate(given as never)
+  batch = batchId
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+})
+test.afterAll(async () => {
+  await Promise.all([service.stop(), rm.stop()])
+})
+
+test('a batch is rescored: by its own reward, told what is wrong, by another; the two lead to each other', async ({
+  page,
+}) => {
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/batches/${batch}`)
+  await page.getByRole('button', { name: 'Rescore' }).click()
+  const sheet = page.getByRole('dialog', { name: `Rescore ${batch}` })
+  const reward = sheet.getByLabel('Reward', { exact: true })
+  await expect(reward).toHaveValue(/"policy": "group_mean"/)
+  await expect(sheet.getByLabel('Score by')).toHaveValue('')
+  await expectAccessible(page)
+
+  await reward.fill('{"model": ')
+  await sheet.getByRole('button', { name: 'Rescore' }).click()
+  await expect(sheet.getByRole('alert')).toContainText('This is not JSON')
+  await sheet.getByLabel('Score by').selectOption('reference-rm')
+  await expect(reward).toHaveValue('{\n  "model": "reference-rm"\n}')
+  await expect(sheet.getByRole('alert')).toHaveCount(0)
+  await sheet.getByRole('button', { name: 'Rescore' }).click()
+
+  await expect(page).not.toHaveURL(new RegExp(`/${batch}$`))
+  const relations = page.locator('section', { hasText: 'Same rollouts' })
+  await expect(relations.getByText('Rescore of')).toBeVisible()
+  const rescored = page.url().split('/').at(-1) as string
+  await relations.getByRole('link', { name: batch }).click()
+  await expect(page).toHaveURL(new RegExp(`/${batch}$`))
+  await expect(relations.getByText('Rescored as')).toBeVisible()
+  await expect(relations.getByRole('link', { name: rescored })).toBeVisible()
+  errors.expectNone()
+})
+
+test('what the service refuses is said in the sheet, on a small screen too', async ({ page }) => {
+  await page.setViewportSize({ width: 390, height: 800 })
+  await page.goto(`${service.url}/batches/${batch}`)
+  await page.getByRole('button', { name: 'Rescore' }).click()
+  const sheet = page.getByRole('dialog', { name: `Rescore ${batch}` })
+  await sheet.getByLabel('Reward', { exact: true }).fill('{"model": "nobody"}')
+  await sheet.getByRole('button', { name: 'Rescore' }).click()
+  await expect(sheet.getByRole('alert')).toContainText('nobody')
+  await expect(sheet.getByRole('alert')).toContainText('reference-rm')
+  await expectFits(page)
+})
