@@ -7,6 +7,9 @@ import { Output } from './output.ts'
 import { commandNames, loadCommand } from './registry.ts'
 import { ServiceClient } from './service-client.ts'
 
+/** Ctrl-C reaches us from the terminal, and once more from npm or the launcher; it is meant once. */
+const SAME_SIGNAL_MS = 1_000
+
 /**
  * The command line `rewardops`: finds the command, reads its options, runs it and gives the exit code. Everything that
  * goes wrong is a sentence on stderr (with --json also `{"error"}` on stdout), never a stack; what is not a CliError is a
@@ -38,9 +41,13 @@ async function main(args: string[]): Promise<number> {
     )
   }
   const stopping = new AbortController()
+  let signalledAt = Number.NEGATIVE_INFINITY
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
+      const now = performance.now()
+      if (now - signalledAt < SAME_SIGNAL_MS) return
       if (stopping.signal.aborted) process.exit(EXIT.interrupted)
+      signalledAt = now
       stopping.abort()
     })
   }

@@ -1,16 +1,11 @@
+import type { TextSink } from './output.ts'
+
 /** How far something is. */
 export interface Progress {
   done: number
   total: number
   /** What else there is to say, for example `12 of 64 groups`. */
   note: string
-}
-
-/** Where progress is shown; standard error or output, or a test's. */
-export interface ProgressOutput {
-  isTTY?: boolean | undefined
-  columns?: number | undefined
-  write(text: string): unknown
 }
 
 const BAR_CELLS = 24
@@ -33,7 +28,7 @@ export function progressLine(label: string, progress: Progress, columns = 100): 
  */
 export function showProgress(
   label: string,
-  output: ProgressOutput = process.stdout,
+  output: TextSink = process.stdout,
   now: () => number = () => performance.now(),
 ): { update(progress: Progress): void; end(progress: Progress): void } {
   let lastLineAt = now()
@@ -51,6 +46,38 @@ export function showProgress(
       output.write(`${start}${progressLine(label, progress, output.columns || 100)}\n`)
     },
   }
+}
+
+/** Rows a second over the last stretch, and how long the rest takes at that pace. */
+export class Pace {
+  readonly #now: () => number
+  /** Of the last {@link PACE_MS}: when, and how many were done. */
+  readonly #marks: { atMs: number; done: number }[] = []
+
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now
+  }
+
+  /** `31,200 rows/s, 12 s left`; empty before there is a pace. */
+  note(done: number, total: number): string {
+    const atMs = this.#now()
+    this.#marks.push({ atMs, done })
+    while (this.#marks.length > 2 && atMs - this.#marks[0]!.atMs > PACE_MS) this.#marks.shift()
+    const first = this.#marks[0]!
+    const rate = ((done - first.done) * 1_000) / (atMs - first.atMs)
+    if (!(rate > 0 && Number.isFinite(rate))) return ''
+    return `${number(rate)} rows/s, ${duration((total - done) / rate)} left`
+  }
+}
+
+const PACE_MS = 5_000
+
+/** `45 s`, `3 min 20 s`, `2 h 5 min`. */
+export function duration(seconds: number): string {
+  const s = Math.max(0, Math.round(seconds))
+  if (s < 60) return `${s} s`
+  if (s < 3_600) return `${Math.floor(s / 60)} min ${s % 60} s`
+  return `${Math.floor(s / 3_600)} h ${Math.floor((s % 3_600) / 60)} min`
 }
 
 /** `5,276`. */

@@ -8,6 +8,8 @@ const CONNECT_MS = 3_000
 const HELLO_MS = 4_000
 /** An answer that is not waited for on purpose. Closing a batch of a million samples takes some tens of seconds. */
 const ANSWER_MS = 300_000
+/** A stream that is read may say nothing for so long; a page of it takes milliseconds. */
+const STREAM_MS = 30_000
 /** Between two tries where the service does not say how long; doubles up to the last. */
 const FIRST_PAUSE_MS = 200
 const LONGEST_PAUSE_MS = 5_000
@@ -99,14 +101,19 @@ export class ServiceClient {
   }
 
   /**
-   * Begins a streamed GET; one try. The body may still break off: its reader throws then.
-   * @throws CliError; `retryable` says whether asking again may help
+   * Begins a streamed GET; one try. The body may still break off: what its reader then throws, {@link brokenOff} tells.
+   * @throws CliError; with `unreachable` where asking again may help
    */
   async stream(path: string, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
-    const answer = await this.#send(path, null, { signal, timeoutMs: ANSWER_MS })
+    const options = { signal, timeoutMs: STREAM_MS }
+    const answer = await this.#send(path, null, options, false)
     if (answer.statusCode === 200) return answer
-    const refusal = this.#refusal(answer.statusCode, await answer.body.text())
-    throw Object.assign(refusal.error, { retryAfterMs: refusal.retryAfterMs })
+    throw this.#refusal(answer.statusCode, await answer.body.text()).error
+  }
+
+  /** What is told of a stream that ended before its end. */
+  brokenOff(error: unknown, signal: AbortSignal): CliError {
+    return error instanceof CliError ? error : this.#unreachable(error, { signal })
   }
 
   async close(): Promise<void> {
@@ -157,9 +164,10 @@ export class ServiceClient {
     path: string,
     body: string | null,
     options: CallOptions,
+    wholeInTime = true,
   ): Promise<Dispatcher.ResponseData> {
     const timeoutMs = options.timeoutMs ?? ANSWER_MS
-    const late = AbortSignal.timeout(timeoutMs)
+    const signals = [options.signal, wholeInTime ? AbortSignal.timeout(timeoutMs) : undefined]
     try {
       return await request(`${this.url}${path}`, {
         method: body === null ? 'GET' : 'POST',
@@ -170,9 +178,8 @@ export class ServiceClient {
         body,
         dispatcher: this.#agent,
         headersTimeout: timeoutMs,
-        // A stream may rest as long as the service looks for its next rows.
         bodyTimeout: timeoutMs,
-        signal: options.signal ? AbortSignal.any([late, options.signal]) : late,
+        signal: AbortSignal.any(signals.filter((signal) => signal !== undefined)),
       })
     } catch (error) {
       throw this.#unreachable(error, options)

@@ -172,6 +172,9 @@ function listed(text: string | undefined): string[] {
 
 /** What the server hands its own workers, and the test scripts use; not settings of the service. */
 const INTERNAL = new Set([
+  // Of the service's clients, in the same shell perhaps: where it is, and the key that is sent.
+  'REWARDOPS_URL',
+  'REWARDOPS_API_KEY',
   'REWARDOPS_TEST_FULL',
   'REWARDOPS_WORKER_LOCAL',
   'REWARDOPS_WORKER_ROUTER',

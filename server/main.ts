@@ -7,6 +7,7 @@ import { type Config, loadConfig } from './config.ts'
 import { FleetMember } from './fleet/fleet-member.ts'
 import { Access } from './http/access.ts'
 import { createCompat } from './http/compat/compat.ts'
+import { createExport } from './http/export.ts'
 import { createHealth } from './http/health.ts'
 import { createListener, type Routes } from './http/listener.ts'
 import { createMetrics } from './http/metrics.ts'
@@ -128,6 +129,12 @@ async function main(): Promise<void> {
     name: 'rewardops metrics',
     statementTimeoutMs: 2_000,
   })
+  const exportDb = new Database(database.url, log, {
+    max: 2,
+    name: 'rewardops export',
+    statementTimeoutMs: 30_000,
+    keyed: true,
+  })
   const queue = new JobQueue(db, log, { supervise: true })
   await queue.start()
   for (const pool of [RULES_POOL, FUNCTIONS_POOL, SERVICES_POOL, INTERACTIVE_POOL]) {
@@ -208,6 +215,7 @@ async function main(): Promise<void> {
     translate: translateError,
   })
 
+  routes.exports = createExport({ db: exportDb, access, translate: translateError })
   routes.compat = createCompat({
     access,
     score: (input, signal) => services.score(input, signal),
@@ -338,7 +346,7 @@ async function main(): Promise<void> {
     ])
     server.closeIdleConnections()
     await Promise.race([
-      Promise.allSettled([db.close(), pagesDb.close(), metricsDb.close()]),
+      Promise.allSettled([db.close(), pagesDb.close(), metricsDb.close(), exportDb.close()]),
       new Promise((resolve) => setTimeout(resolve, 700)),
     ])
     await database.close()

@@ -1,9 +1,13 @@
 import { createReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { createGunzip } from 'node:zlib'
 
-/** A line of a text file, without its line end. `number` counts from 1, blank lines included. */
+/** A line of a text file, or a record of a CSV, without its line end. `number` counts lines from 1, blank ones included. */
 export interface NumberedLine {
   number: number
   text: string
+  /** Why it cannot be read, and then `text` is empty; else null. */
+  problem: string | null
 }
 
 /** What is wrong with a rollout file, and where. The message begins with the file, and the line where there is one. */
@@ -22,49 +26,80 @@ export class RolloutFileError extends Error {
 
 /** A rollout is at most some hundred kilobytes; a longer line is a file that is not JSON Lines. */
 const MAX_LINE_BYTES = 64 * 1024 * 1024
+const READ_BYTES = 256 * 1024
+const LF = 10
+const CR = 13
+const QUOTE = 34
+
+/** How lines are read. */
+export interface ReadLinesOptions {
+  /** A line end inside quotes is text, as in CSV. */
+  quotes?: boolean
+  /** Told the bytes of the file, as they lie there, packed or not. */
+  onBytes?: (bytes: Buffer) => void
+}
 
 /**
- * The file's lines, one at a time, blank ones left out. Lines end at LF or CRLF only: `node:readline` also
- * ends them at U+2028 and U+2029, which JSON allows inside a string and which real rollouts contain.
- * @throws RolloutFileError when the file cannot be read, is not UTF-8 or holds a line over 64 MiB.
+ * The file's lines, one at a time, blank ones left out; a gzip file's unpacked. Lines end at LF or CRLF only:
+ * `node:readline` also ends them at U+2028 and U+2029, which JSON allows inside a string and which real rollouts contain.
+ * @throws RolloutFileError when the file cannot be read or holds a line over 64 MiB.
  */
-export async function* readLines(path: string): AsyncGenerator<NumberedLine> {
+export async function* readLines(
+  path: string,
+  { quotes = false, onBytes }: ReadLinesOptions = {},
+): AsyncGenerator<NumberedLine> {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   let parts: Buffer[] = []
   let partBytes = 0
-  let number = 0
+  /** Line ends seen, those inside quotes included. */
+  let ends = 0
+  let firstLine = 1
+  let inQuotes = false
 
-  const decode = (bytes: Buffer): string => {
-    number += 1
+  const take = (last: Buffer): NumberedLine | null => {
+    const bytes = parts.length === 0 ? last : Buffer.concat([...parts, last])
+    parts = []
+    partBytes = 0
+    const number = firstLine
+    firstLine = ends + 1
     let text: string
     try {
-      text = decoder.decode(bytes)
+      text = decoder.decode(bytes.at(-1) === CR ? bytes.subarray(0, -1) : bytes)
     } catch {
-      throw new RolloutFileError(path, number, 'is not UTF-8 text')
+      return { number, text: '', problem: 'is not UTF-8 text' }
     }
-    return number === 1 && text.startsWith('\ufeff') ? text.slice(1) : text
+    if (number === 1 && text.startsWith('\ufeff')) text = text.slice(1)
+    return text.trim() === '' ? null : { number, text, problem: null }
   }
 
-  const stream = createReadStream(path, { highWaterMark: 256 * 1024 })
   try {
-    for await (const chunk of stream as AsyncIterable<Buffer>) {
+    for await (const chunk of bytesOf(path, onBytes)) {
       let from = 0
-      for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, from)) {
-        parts.push(chunk.subarray(from, end))
-        const text = decode(parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts))
-        parts = []
-        partBytes = 0
-        from = end + 1
-        if (text.trim() !== '') yield { number, text }
+      let quote = quotes ? chunk.indexOf(QUOTE) : -1
+      const passQuotes = (until: number) => {
+        for (; quote !== -1 && quote < until; quote = chunk.indexOf(QUOTE, quote + 1)) {
+          inQuotes = !inQuotes
+        }
       }
+      for (let end = chunk.indexOf(LF); end !== -1; end = chunk.indexOf(LF, end + 1)) {
+        ends += 1
+        passQuotes(end)
+        if (inQuotes) continue
+        const line = take(chunk.subarray(from, end))
+        from = end + 1
+        if (line !== null) yield line
+      }
+      passQuotes(chunk.length)
       if (from < chunk.length) {
-        parts.push(chunk.subarray(from))
+        parts.push(from === 0 ? chunk : Buffer.from(chunk.subarray(from)))
         partBytes += chunk.length - from
         if (partBytes > MAX_LINE_BYTES) {
           throw new RolloutFileError(
             path,
-            number + 1,
-            'is longer than 64 MiB; JSON Lines is expected, one object a line',
+            firstLine,
+            quotes
+              ? 'is longer than 64 MiB; a quote that opens there has no end'
+              : 'is longer than 64 MiB; JSON Lines is expected, one object a line',
           )
         }
       }
@@ -76,13 +111,42 @@ export async function* readLines(path: string): AsyncGenerator<NumberedLine> {
     throw new RolloutFileError(
       path,
       null,
-      code === 'ENOENT' ? 'there is no such file' : `cannot be read (${code})`,
+      code === 'ENOENT'
+        ? 'there is no such file'
+        : code.startsWith('Z_')
+          ? 'is packed by gzip and broken'
+          : `cannot be read (${code})`,
     )
-  } finally {
-    stream.destroy()
   }
   if (parts.length > 0) {
-    const text = decode(Buffer.concat(parts))
-    if (text.trim() !== '') yield { number, text }
+    const line = take(Buffer.alloc(0))
+    if (line !== null) yield line
+  }
+}
+
+/** The file's bytes; unpacked where it begins as gzip files do, whatever its name is. */
+async function* bytesOf(
+  path: string,
+  onBytes: ((bytes: Buffer) => void) | undefined,
+): AsyncGenerator<Buffer> {
+  const packed = await isGzip(path)
+  const file = createReadStream(path, { highWaterMark: READ_BYTES })
+  if (onBytes) file.on('data', (chunk) => onBytes(chunk as Buffer))
+  const bytes = packed ? file.compose(createGunzip({ chunkSize: READ_BYTES })) : file
+  try {
+    yield* bytes as AsyncIterable<Buffer>
+  } finally {
+    file.destroy()
+    bytes.destroy()
+  }
+}
+
+async function isGzip(path: string): Promise<boolean> {
+  const file = await open(path)
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(2), 0, 2, 0)
+    return bytesRead === 2 && buffer[0] === 0x1f && buffer[1] === 0x8b
+  } finally {
+    await file.close()
   }
 }

@@ -40,6 +40,7 @@ export function readOpenAiSolutions(line: JsonObject, index: number): Rollout[] 
       },
       run: null,
       step: null,
+      split: null,
     }
   })
 }

@@ -10,18 +10,25 @@ const MAYBE_UNSAFE_INTEGER = /\d{16}/
  * @throws Error whose message says what is wrong, without the place.
  */
 export function parseJsonObject(text: string): JsonObject {
-  let value: unknown
-  try {
-    value = MAYBE_UNSAFE_INTEGER.test(text) ? JSON.parse(text, refuseUnsafe) : JSON.parse(text)
-  } catch (error) {
-    if (error instanceof UnsafeIntegerError) throw error
-    throw new Error(`is not valid JSON: ${(error as Error).message}`)
-  }
+  const value = parseJsonValue(text)
   if (Array.isArray(value)) {
     throw new Error('is a JSON array; JSON Lines is expected, one object a line')
   }
   if (typeof value !== 'object' || value === null) throw new Error('is not a JSON object')
   return value as JsonObject
+}
+
+/**
+ * A JSON value; integers a double would round are refused.
+ * @throws Error whose message says what is wrong, without the place.
+ */
+export function parseJsonValue(text: string): unknown {
+  try {
+    return MAYBE_UNSAFE_INTEGER.test(text) ? JSON.parse(text, refuseUnsafe) : JSON.parse(text)
+  } catch (error) {
+    if (error instanceof UnsafeIntegerError) throw error
+    throw new Error(`is not valid JSON: ${(error as Error).message}`)
+  }
 }
 
 class UnsafeIntegerError extends Error {}

@@ -39,8 +39,8 @@ describe('our own JSON Lines', () => {
     )
     expect((await openRollouts(path)).format).toBe('samples')
     expect(await readAll(path)).toEqual([
-      { sample: { ...sample, groundTruth: '2' }, run: 'r', step: 3 },
-      { sample, run: null, step: null },
+      { sample: { ...sample, groundTruth: '2' }, run: 'r', step: 3, split: null },
+      { sample, run: null, step: null, split: null },
     ])
   })
 
@@ -123,6 +123,7 @@ describe('upstream’s rollout_data_dir dump', () => {
       },
       run: null,
       step: 7,
+      split: null,
     })
     expect(second?.sample.uid).toBe(first?.sample.uid)
     expect(second?.sample.extraInfo).toEqual({ logged_score: 1, request_id: 'r9' })

@@ -1,12 +1,27 @@
+import { basename } from 'node:path'
+import { readerOfHeader, splitRecord } from './csv-rows.ts'
 import { type NumberedLine, RolloutFileError, readLines } from './lines.ts'
 import { looksLikeOpenAiSolutions, readOpenAiSolutions } from './openai-solutions.ts'
 import { type JsonObject, parseJsonObject, withoutPythonNonFinite } from './parse-json.ts'
-import type { Rollout, RolloutFormat } from './rollout.ts'
+import type { GivenScores, Rollout, RolloutFormat } from './rollout.ts'
 import { looksLikeSampleLine, readSampleLine } from './sample-lines.ts'
 import { guessDataSource, looksLikeVerlDump, readVerlDump } from './verl-dump.ts'
 
 export { RolloutFileError } from './lines.ts'
-export type { Rollout, RolloutFormat } from './rollout.ts'
+export type { GivenScores, Rollout, RolloutFormat } from './rollout.ts'
+
+/** How a file is read. */
+export interface OpenOptions {
+  /** For dumps, which do not name one. */
+  dataSource?: string | undefined
+  /** Default: scores a file has are written down, and made anew. */
+  scores?: GivenScores
+}
+
+/** What a line came to. */
+export type LineRead =
+  | { line: number; rollouts: Rollout[]; error: null }
+  | { line: number; rollouts: null; error: RolloutFileError }
 
 /** A rollout file whose format is known; nothing but its first lines has been read yet. */
 export interface RolloutFile {
@@ -14,122 +29,168 @@ export interface RolloutFile {
   format: RolloutFormat
   /** What was decided for the reader, to be told to a person; empty when nothing was. */
   notes: string[]
-  /** The rollouts, streamed line by line. Can be read more than once. */
+  /** The rollouts, streamed line by line. Can be read more than once. @throws RolloutFileError at the first bad line */
   rollouts(): AsyncGenerator<Rollout>
+  /**
+   * The same with the lines that are wrong, for readers who go on after one. `onBytes` is told the file's bytes as they lie
+   * there. @throws RolloutFileError when the file as a whole cannot be read
+   */
+  lines(onBytes?: (bytes: Buffer) => void): AsyncGenerator<LineRead>
 }
 
 /** How many lines are looked at to tell a dump's data source. */
 const LOOK_AHEAD_LINES = 64
 
+/** Makes a file's reader of lines, anew for every reading. */
+type MakeReader = () => (line: NumberedLine) => Rollout[]
+
 /**
- * Opens a file of rollouts. The format is found out from its first line: our own JSON Lines (a sample of
- * `batches.submit` a line, optionally with `run` and `step`), upstream's `rollout_data_dir` dump, or
- * OpenAI's `example_model_solutions.jsonl`.
- * @param options.dataSource for dumps, which do not name one.
+ * Opens a file of rollouts, packed by gzip or not. The format is found out from its first line: our own JSON Lines (a sample
+ * of `batches.submit` a line, optionally with `run`, `step` and `split`) or the same as CSV, upstream's `rollout_data_dir`
+ * dump, or OpenAI's `example_model_solutions.jsonl`.
  * @throws RolloutFileError naming file and line, here and while reading.
  */
-export async function openRollouts(
-  path: string,
-  options: { dataSource?: string | undefined } = {},
-): Promise<RolloutFile> {
-  const first = await firstObjects(path, 1)
-  const head = first[0]
+export async function openRollouts(path: string, options: OpenOptions = {}): Promise<RolloutFile> {
+  const scores = options.scores ?? 'log'
+  const [head] = await firstLines(path, 1)
   if (!head) throw new RolloutFileError(path, null, 'holds no rollouts: the file is empty')
-
-  if (looksLikeOpenAiSolutions(head.value)) {
+  if (!/^\s*[[{]/.test(head.text) && looksLikeHeader(head.text)) {
+    const read = at(path, head, () => readerOfHeader(splitRecord(head.text)))
+    return file(path, 'csv', [], true, () => (line) => readSampleLine(read(line.text), scores))
+  }
+  const first = at(path, head, () => parseLine(head.text, true))
+  if (looksLikeOpenAiSolutions(first)) {
     const notes = ['OpenAI’s solutions: answer lines "A: " were read as "#### "']
-    return file(path, 'openai-solutions', notes, () => {
+    return file(path, 'openai-solutions', notes, false, () => {
       let problem = 0
-      return (value) => readOpenAiSolutions(value, problem++)
+      return (line) => readOpenAiSolutions(parseLine(line.text, false), problem++)
     })
   }
-  if (looksLikeVerlDump(head.value)) {
-    let dataSource = options.dataSource
-    const notes: string[] = []
-    if (dataSource === undefined) {
-      const rows = (await firstObjects(path, LOOK_AHEAD_LINES)).map((row) => row.value)
-      const guess = guessDataSource(rows)
-      if (guess === null) {
-        throw new RolloutFileError(
-          path,
-          null,
-          'is a rollout dump that names no data source, and its answers show none; give --data-source (for example openai/gsm8k)',
-        )
-      }
-      dataSource = guess
-      if (!rows.some((row) => 'data_source' in row)) {
-        notes.push(
-          `the dump names no data source; by its answers it was read as ${guess} (--data-source says otherwise)`,
-        )
-      }
-    }
-    const source = dataSource
-    return file(path, 'verl-dump', notes, () => (value) => readVerlDump(value, source))
-  }
-  if (looksLikeSampleLine(head.value)) {
-    return file(path, 'samples', [], () => readSampleLine)
+  if (looksLikeVerlDump(first)) return openDump(path, options.dataSource, scores)
+  if (looksLikeSampleLine(first)) {
+    const read: MakeReader = () => (line) => readSampleLine(parseLine(line.text, false), scores)
+    return file(path, 'samples', [], false, read)
   }
   throw new RolloutFileError(
     path,
-    head.line.number,
-    `is none of the known formats; its fields are ${Object.keys(head.value)
+    head.number,
+    `is none of the known formats; its fields are ${Object.keys(first)
       .slice(0, 8)
       .map((key) => `"${key}"`)
       .join(
         ', ',
-      )}. Known: {"uid","dataSource","prompt","response",…}; {"input","output","gts",…}; {"question","ground_truth",<model>:{"solution","is_correct"}}`,
+      )}. Known: {"uid","dataSource","prompt","response",…}, the same as CSV; {"input","output","gts",…}; {"question","ground_truth",<model>:{"solution","is_correct"}}`,
   )
+}
+
+/** Upstream names its files by step; a row says it too, unless it is of a version that did not. */
+const STEP_FILE = /^(\d{1,9})\.jsonl(\.gz)?$/
+
+async function openDump(
+  path: string,
+  given: string | undefined,
+  scores: GivenScores,
+): Promise<RolloutFile> {
+  const notes: string[] = []
+  let dataSource = given
+  if (dataSource === undefined) {
+    const rows = (await firstLines(path, LOOK_AHEAD_LINES)).map((line) =>
+      at(path, line, () => parseLine(line.text, true)),
+    )
+    const guess = guessDataSource(rows)
+    const allScored = scores === 'keep' && rows.every(({ score }) => typeof score === 'number')
+    if (guess === null && !allScored) {
+      throw new RolloutFileError(
+        path,
+        null,
+        'is a rollout dump that names no data source, and its answers show none; give --data-source (for example openai/gsm8k)',
+      )
+    }
+    dataSource = guess ?? 'unknown'
+    if (!rows.some((row) => 'data_source' in row)) {
+      notes.push(
+        `the dump names no data source; ${guess === null ? 'it' : 'by its answers it'} was read as ${dataSource} (--data-source says otherwise)`,
+      )
+    }
+  }
+  const source = dataSource
+  const step = STEP_FILE.exec(basename(path))?.[1]
+  return file(path, 'verl-dump', notes, false, () => (line) => {
+    const rollouts = readVerlDump(parseLine(line.text, true), source, scores)
+    if (step !== undefined) for (const rollout of rollouts) rollout.step ??= Number(step)
+    return rollouts
+  })
 }
 
 function file(
   path: string,
   format: RolloutFormat,
   notes: string[],
-  reader: () => (value: JsonObject) => Rollout[],
+  quotes: boolean,
+  reader: MakeReader,
 ): RolloutFile {
+  async function* lines(onBytes?: (bytes: Buffer) => void): AsyncGenerator<LineRead> {
+    const read = reader()
+    let isHeader = quotes
+    for await (const line of readLines(path, { quotes, ...(onBytes ? { onBytes } : {}) })) {
+      if (isHeader) {
+        isHeader = false
+        continue
+      }
+      try {
+        if (line.problem !== null) throw new Error(line.problem)
+        yield { line: line.number, rollouts: read(line), error: null }
+      } catch (error) {
+        const told = new RolloutFileError(path, line.number, (error as Error).message)
+        yield { line: line.number, rollouts: null, error: told }
+      }
+    }
+  }
   return {
     path,
     format,
     notes,
+    lines,
     async *rollouts() {
-      const read = reader()
-      for await (const line of readLines(path)) {
-        let rollouts: Rollout[]
-        try {
-          rollouts = read(parseLine(line, format))
-        } catch (error) {
-          throw new RolloutFileError(path, line.number, (error as Error).message)
-        }
+      for await (const { rollouts, error } of lines()) {
+        if (error !== null) throw error
         yield* rollouts
       }
     },
   }
 }
 
+/** A CSV's first line names columns; anything else is told as the bad JSON it then is. */
+function looksLikeHeader(text: string): boolean {
+  return /^"?\w+"?(,"?[\w.]+"?)+$/.test(text.trim())
+}
+
 /** Only dumps come from Python; elsewhere a NaN is a fault to be told. */
-function parseLine(line: NumberedLine, format: RolloutFormat | null): JsonObject {
-  if (format !== null && format !== 'verl-dump') return parseJsonObject(line.text)
+function parseLine(text: string, python: boolean): JsonObject {
+  if (!python) return parseJsonObject(text)
   try {
-    return parseJsonObject(line.text)
-  } catch (error) {
-    const text = withoutPythonNonFinite(line.text)
-    if (text === line.text) throw error
     return parseJsonObject(text)
+  } catch (error) {
+    const json = withoutPythonNonFinite(text)
+    if (json === text) throw error
+    return parseJsonObject(json)
   }
 }
 
-async function firstObjects(
-  path: string,
-  count: number,
-): Promise<{ line: NumberedLine; value: JsonObject }[]> {
-  const objects: { line: NumberedLine; value: JsonObject }[] = []
+async function firstLines(path: string, count: number): Promise<NumberedLine[]> {
+  const lines: NumberedLine[] = []
   for await (const line of readLines(path)) {
-    try {
-      objects.push({ line, value: parseLine(line, null) })
-    } catch (error) {
-      throw new RolloutFileError(path, line.number, (error as Error).message)
-    }
-    if (objects.length === count) break
+    if (line.problem !== null) throw new RolloutFileError(path, line.number, line.problem)
+    lines.push(line)
+    if (lines.length === count) break
   }
-  return objects
+  return lines
+}
+
+function at<T>(path: string, line: NumberedLine, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    throw new RolloutFileError(path, line.number, (error as Error).message)
+  }
 }

@@ -6,7 +6,11 @@ export interface Rollout {
   run: string | null
   /** Global training step. */
   step: number | null
+  split: 'train' | 'val' | null
 }
 
-/** The formats that are read: our own, upstream's `trainer.rollout_data_dir`, OpenAI's GSM8K solutions. */
-export type RolloutFormat = 'samples' | 'verl-dump' | 'openai-solutions'
+/** The formats that are read: our own as JSON Lines and CSV, upstream's `trainer.rollout_data_dir`, OpenAI's GSM8K solutions. */
+export type RolloutFormat = 'samples' | 'csv' | 'verl-dump' | 'openai-solutions'
+
+/** What becomes of scores a file has: kept as the samples' own, or only written down in `extraInfo`, to be scored anew. */
+export type GivenScores = 'keep' | 'log'

@@ -1,12 +1,14 @@
 import { z } from 'zod'
+import { RESULT_COLUMNS } from '../../server/wire/csv-cells.ts'
 import { describeIssues } from '../../server/wire/describe-issues.ts'
 import { SampleInput } from '../../server/wire/trainer.ts'
 import type { JsonObject } from './parse-json.ts'
-import type { Rollout } from './rollout.ts'
+import type { GivenScores, Rollout } from './rollout.ts'
 
 const SampleLine = SampleInput.extend({
   run: z.string().min(1).max(256).nullish(),
   step: z.int().min(0).max(2_147_483_647).nullish(),
+  split: z.enum(['train', 'val']).nullish(),
 })
 
 /** Our own JSON Lines: a line has at least these three. */
@@ -14,13 +16,34 @@ export function looksLikeSampleLine(first: JsonObject): boolean {
   return 'uid' in first && 'dataSource' in first && 'response' in first
 }
 
+/** What an export says beside the rollout: told by the service, not to it. */
+const TOLD = [...RESULT_COLUMNS, 'batchId', 'index'] as const
+
 /**
- * A line of our own format: what `batches.submit` takes as a sample, optionally with `run` and `step`.
+ * A line of our own format: what `batches.submit` takes as a sample, optionally with `run`, `step` and `split`, and with what
+ * an export adds. A score that a failure policy put there is none: such a sample is scored again.
  * @throws Error naming the field.
  */
-export function readSampleLine(line: JsonObject): Rollout[] {
-  const parsed = SampleLine.safeParse(line)
+export function readSampleLine(line: JsonObject, scores: GivenScores): Rollout[] {
+  const given = { ...line }
+  const isSubstitute =
+    'status' in given && (given.status !== 'scored' || given.substituted === true)
+  for (const key of TOLD) delete given[key]
+  const parsed = SampleLine.safeParse(given)
   if (!parsed.success) throw new Error(describeIssues(parsed.error))
-  const { run, step, ...sample } = parsed.data
-  return [{ sample, run: run ?? null, step: step ?? null }]
+  const { run, step, split, score, ...sample } = parsed.data
+  const kept = typeof score === 'number' && !isSubstitute
+  const logged = kept && scores === 'log'
+  return [
+    {
+      sample: {
+        ...sample,
+        ...(kept && !logged ? { score } : {}),
+        ...(logged ? { extraInfo: { ...sample.extraInfo, logged_score: score } } : {}),
+      },
+      run: run ?? null,
+      step: step ?? null,
+      split: split ?? null,
+    },
+  ]
 }

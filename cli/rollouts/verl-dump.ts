@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { JsonObject } from './parse-json.ts'
-import type { Rollout } from './rollout.ts'
+import type { GivenScores, Rollout } from './rollout.ts'
 
 /** Upstream's `trainer.rollout_data_dir`: `{input, output, gts, score, step, …}`, one file a step. */
 export function looksLikeVerlDump(first: JsonObject): boolean {
@@ -10,10 +10,10 @@ export function looksLikeVerlDump(first: JsonObject): boolean {
 /**
  * A line of upstream's dump. It names no prompt id, so rows with the same `input` are one group, unless
  * there is a `uid` column (validation writes `<uid>_<session>_<index>`; the prompt's id is what is before).
- * The logged `score` and the extra columns are kept in `extraInfo`: the sample is to be scored again.
+ * The extra columns are kept in `extraInfo`, and so is the logged `score` when the sample is to be scored again.
  * @throws Error naming the field.
  */
-export function readVerlDump(line: JsonObject, dataSource: string): Rollout[] {
+export function readVerlDump(line: JsonObject, dataSource: string, scores: GivenScores): Rollout[] {
   const { input, output, gts, score, step, uid, data_source: named, ...columns } = line
   if (typeof input !== 'string') throw new Error('"input" is missing or not text')
   if (typeof output !== 'string') throw new Error('"output" is missing or not text')
@@ -21,7 +21,7 @@ export function readVerlDump(line: JsonObject, dataSource: string): Rollout[] {
   if (step !== undefined && !(Number.isSafeInteger(step) && (step as number) >= 0)) {
     throw new Error('"step" is not a training step')
   }
-  const extraInfo = { ...columns, ...(score === undefined ? {} : { logged_score: score }) }
+  const logged = score === undefined || scores === 'keep' ? {} : { logged_score: score }
   return [
     {
       sample: {
@@ -33,10 +33,13 @@ export function readVerlDump(line: JsonObject, dataSource: string): Rollout[] {
         prompt: input,
         response: output,
         groundTruth: gts,
-        extraInfo,
+        extraInfo: { ...columns, ...logged },
+        // NaN was written as null: a score that is none is made anew.
+        ...(scores === 'keep' && typeof score === 'number' ? { score } : {}),
       },
       run: null,
       step: (step as number | undefined) ?? null,
+      split: null,
     },
   ]
 }

@@ -19,6 +19,8 @@ export interface Routes {
   health: Handler
   metrics?: Handler | null
   trpc: Handler | null
+  /** Samples as files, streamed. */
+  exports?: Handler | null
   /** The router address: its paths stand at the root, where clients of reward models look for them. */
   proxy: Handler | null
   /** The dialects of trainers that have a remote reward server already. */
@@ -66,6 +68,11 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
       if (!routes.metrics)
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
       return routes.metrics(req, res, requestId)
+    }
+    if (path.startsWith('/api/export/')) {
+      if (!routes.exports)
+        throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
+      return routes.exports(req, res, requestId)
     }
     if (path.startsWith('/api/')) {
       if (!path.startsWith('/api/trpc/'))

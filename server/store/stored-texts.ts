@@ -96,3 +96,31 @@ function decodePrompt(stored: string, encoding: number): DecodedTexts['prompt'] 
   }
   return encoding & PROMPT_ESCAPED ? (JSON.parse(stored) as string) : stored
 }
+
+/** A sample's texts as JSON, each exactly as it was given; null for what was not. */
+export interface TextsAsJson {
+  prompt: string
+  response: string
+  groundTruth: string | null
+  extraInfo: string | null
+}
+
+/** From a row of `sample_text`, without parsing what is JSON already. Texts that were dropped are empty. */
+export function textsAsJson(row: {
+  prompt: string | null
+  response: string | null
+  ground_truth: string | null
+  extra_info: string | null
+  encoding: number | null
+}): TextsAsJson {
+  const encoding = row.encoding ?? 0
+  const prompt = row.prompt ?? ''
+  const response = row.response ?? ''
+  const promptIsJson = (encoding & (PROMPT_IS_MESSAGES | PROMPT_ESCAPED)) !== 0
+  return {
+    prompt: promptIsJson ? prompt : JSON.stringify(prompt),
+    response: encoding & RESPONSE_ESCAPED ? response : JSON.stringify(response),
+    groundTruth: row.ground_truth,
+    extraInfo: row.extra_info,
+  }
+}

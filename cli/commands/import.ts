@@ -1,0 +1,177 @@
+import { defineCommand } from '../command.ts'
+import { CliError, EXIT, usageError } from '../exit-codes.ts'
+import type { ImportOptions } from '../import/import-options.ts'
+import { survey } from '../import/survey.ts'
+import { type UploadState, upload } from '../import/upload.ts'
+import { REWARD_OPTION, readReward, splitOption, wholeNumber } from '../option-values.ts'
+import { number, Pace, showProgress } from '../progress.ts'
+import { AWAY_MS, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.ts'
+
+/** Between two drawings of the progress. */
+const DRAW_MS = 100
+/** Batches listed for people. */
+const LISTED = 20
+
+/** Files of rollouts into the service. */
+export const command = defineCommand({
+  name: 'import',
+  summary: 'bring rollouts in: our JSON Lines or CSV, or the files of trainer.rollout_data_dir',
+  usage: 'FILE... [options]',
+  details: `FILE is a file, packed by gzip or not, or a folder of them, such as upstream's rollout_data_dir with its file a step.
+Every row is checked before the first is sent. Each step of each run becomes a batch. A score in the file
+is kept; what has none is scored by --reward.
+
+After whatever stopped it (Ctrl-C, kill -9, a service that went away) the same command goes on where it was, and stores
+nothing twice. The same files with the same options are the same import, also the second time.`,
+  positionals: { min: 1, max: Number.POSITIVE_INFINITY },
+  options: {
+    run: { type: 'string', value: 'NAME', help: 'the run of all rows (default: what they say)' },
+    step: { type: 'string', value: 'N', help: 'the step of all rows (default: what they say)' },
+    split: {
+      type: 'string',
+      value: 'SPLIT',
+      help: 'train or val (default: what they say, else train)',
+    },
+    reward: {
+      ...REWARD_OPTION,
+      help: 'scores the rows that have no score: JSON as batches.submit takes it, or @FILE; default: the rule of each data source',
+    },
+    'ignore-scores': {
+      type: 'boolean',
+      help: 'score all rows; scores in the file go to extraInfo.logged_score',
+    },
+    'data-source': {
+      type: 'string',
+      value: 'NAME',
+      help: 'of a dump that names none, for example openai/gsm8k',
+    },
+    'group-size': {
+      type: 'string',
+      value: 'N',
+      help: 'samples of a uid: a group is complete with them, not only at the end',
+    },
+    'skip-bad': { type: 'boolean', help: 'leave bad rows out, and count them' },
+    key: {
+      type: 'string',
+      value: 'TEXT',
+      help: 'another key makes another import of the same files',
+    },
+    wait: { type: 'boolean', help: 'wait until all is scored' },
+    'fail-on-failed': {
+      type: 'boolean',
+      help: 'with --wait: exit code 4 also when a sample has failed',
+    },
+  },
+  async run({ values, positionals, output, service, signal }) {
+    if (values.run === '') throw usageError('--run needs a name')
+    const options: ImportOptions = {
+      run: values.run ?? null,
+      step: wholeNumber('step', values.step) ?? null,
+      split: splitOption(values.split) ?? null,
+      groupSize: wholeNumber('group-size', values['group-size'], 1, 100_000) ?? null,
+      reward: readReward(values.reward),
+      dataSource: values['data-source'] ?? null,
+      scores: values['ignore-scores'] ? 'log' : 'keep',
+      skipBad: values['skip-bad'] === true,
+      key: values.key ?? '',
+    }
+    const client = await service()
+
+    const checking = throttled(showProgress('check', output.stderr))
+    const surveyed = await survey(
+      positionals,
+      options,
+      (done, total, rows) => checking.update({ done, total, note: `bytes, ${number(rows)} rows` }),
+      signal,
+    )
+    for (const { file } of surveyed.files)
+      for (const note of file.notes) output.note(`${file.path}: ${note}`)
+    for (const bad of surveyed.firstBad) output.note(bad)
+    if (surveyed.badRows > surveyed.firstBad.length) {
+      output.note(`and ${number(surveyed.badRows - surveyed.firstBad.length)} more`)
+    }
+    if (surveyed.badRows > 0 && !options.skipBad) {
+      throw new CliError(
+        EXIT.badInput,
+        `${number(surveyed.badRows)} of ${number(surveyed.badRows + surveyed.rows)} rows are bad. Nothing was sent; --skip-bad leaves them out.`,
+      )
+    }
+    if (surveyed.rows === 0) throw new CliError(EXIT.badInput, 'There are no rows to import.')
+
+    const startedAt = performance.now()
+    const pace = new Pace()
+    const bar = showProgress('import', output.stderr)
+    const importing = throttled(bar)
+    const state = (now: UploadState) => ({
+      done: now.stored,
+      total: surveyed.rows,
+      note: pace.note(now.stored, surveyed.rows),
+    })
+    const call = {
+      retryForMs: AWAY_MS,
+      signal,
+      onRetry: (why: string, inMs: number) => output.note(`${why} Asked again in ${inMs} ms.`),
+    }
+    const end = await upload(surveyed, options, client, call, (now) =>
+      importing.update(() => state(now)),
+    )
+    const seconds = (performance.now() - startedAt) / 1_000
+    const stored = end.stored - end.before
+    const rowsPerSecond = Math.round(stored / seconds)
+    bar.end({
+      done: end.stored,
+      total: surveyed.rows,
+      note: stored === 0 ? 'all there before' : `${number(rowsPerSecond)} rows/s`,
+    })
+
+    let code: number = EXIT.ok
+    const batches: { batchId: string; run: string; step: number; split: string; rows: number }[] =
+      []
+    for (const { batchId, step, rows } of end.uploads)
+      batches.push({ batchId: batchId as string, ...step, rows })
+    output.table(
+      ['BATCH', 'RUN', 'STEP', 'SPLIT', 'ROWS'],
+      batches
+        .slice(0, LISTED)
+        .map(({ batchId, run, step, split, rows }) => [batchId, run, step, split, rows]),
+    )
+    if (batches.length > LISTED) output.line(`and ${number(batches.length - LISTED)} more batches`)
+    output.line(
+      `${number(surveyed.rows)} rows in ${number(batches.length)} ${batches.length === 1 ? 'batch' : 'batches'}` +
+        `${end.before > 0 ? `, ${number(end.before)} of them there before` : ''}` +
+        `${surveyed.badRows > 0 ? `; ${number(surveyed.badRows)} bad rows left out` : ''}`,
+    )
+    if (values.wait) {
+      for (const { batchId } of batches) {
+        const summary = await waitForBatch(client, batchId, output, signal, null)
+        for (const line of summaryLines(summary)) output.line(line)
+        code = Math.max(code, exitCodeOf(summary, values['fail-on-failed'] === true))
+      }
+    }
+    output.data({
+      rows: surveyed.rows,
+      before: end.before,
+      badRows: surveyed.badRows,
+      seconds: Math.round(seconds * 1_000) / 1_000,
+      rowsPerSecond,
+      batches,
+    })
+    return code
+  },
+})
+
+/** Draws ten times a second at most: reading a row takes 20 µs, and a line on a terminal more. */
+function throttled(progress: {
+  update(state: Parameters<ReturnType<typeof showProgress>['update']>[0]): void
+}) {
+  let drawnAt = Number.NEGATIVE_INFINITY
+  type State = Parameters<typeof progress.update>[0]
+  return {
+    update(state: State | (() => State)) {
+      const now = performance.now()
+      if (now - drawnAt < DRAW_MS) return
+      drawnAt = now
+      progress.update(typeof state === 'function' ? state() : state)
+    },
+  }
+}

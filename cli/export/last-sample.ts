@@ -1,0 +1,26 @@
+import { ROLLOUT_COLUMNS } from '../../server/wire/csv-cells.ts'
+import type { ExportFormat } from '../../server/wire/export.ts'
+import { splitRecord } from '../rollouts/csv-rows.ts'
+
+/**
+ * The sample a row of an export is of, as `b12-3`; null for a CSV's header.
+ * @throws Error when it is no such row
+ */
+export function sampleOfRow(row: Buffer, format: ExportFormat): string | null {
+  const text = row.toString('utf8').replace(/\r?\n$/, '')
+  if (format === 'csv') {
+    const cells = splitRecord(text)
+    const [batch, index] = [
+      cells[ROLLOUT_COLUMNS.indexOf('batchId')],
+      cells[ROLLOUT_COLUMNS.indexOf('index')],
+    ]
+    return batch === 'batchId' ? null : checked(`${batch}-${index}`)
+  }
+  const value = JSON.parse(text) as { batchId?: string; index?: number; sample_id?: string }
+  return checked(format === 'verl' ? `${value.sample_id}` : `${value.batchId}-${value.index}`)
+}
+
+function checked(sample: string): string {
+  if (!/^b\d+-\d+$/.test(sample)) throw new Error('it names no sample')
+  return sample
+}

@@ -1,0 +1,52 @@
+const LF = 10
+const QUOTE = 34
+
+/**
+ * Follows rows as their bytes pass: which of them are whole, how many there were, and the last one. In CSV a line end inside
+ * quotes is text. Keeps what follows the last whole row, and a copy of that row: nothing else.
+ */
+export class RowTracker {
+  rows = 0
+  /** Bytes of the whole rows. */
+  bytes = 0
+  /** The last whole row, its line end included; null before the first. */
+  lastRow: Buffer | null = null
+  readonly #quotes: boolean
+  #inQuotes = false
+  /** Of the row under way. */
+  #begun: Buffer[] = []
+
+  constructor(quotes: boolean) {
+    this.#quotes = quotes
+  }
+
+  /** Takes the next bytes and gives those that make rows whole, in order. */
+  push(chunk: Buffer): Buffer[] {
+    let from = 0
+    let quote = this.#quotes ? chunk.indexOf(QUOTE) : -1
+    const passQuotes = (until: number) => {
+      for (; quote !== -1 && quote < until; quote = chunk.indexOf(QUOTE, quote + 1)) {
+        this.#inQuotes = !this.#inQuotes
+      }
+    }
+    let lastFrom = 0
+    for (let end = chunk.indexOf(LF); end !== -1; end = chunk.indexOf(LF, end + 1)) {
+      passQuotes(end)
+      if (this.#inQuotes) continue
+      this.rows++
+      lastFrom = from
+      from = end + 1
+    }
+    passQuotes(chunk.length)
+    if (from === 0) {
+      this.#begun.push(chunk)
+      return []
+    }
+    const whole = chunk.subarray(0, from)
+    const out = [...this.#begun, whole]
+    this.lastRow = lastFrom === 0 ? Buffer.concat(out) : Buffer.from(chunk.subarray(lastFrom, from))
+    this.bytes += out.reduce((sum, part) => sum + part.length, 0)
+    this.#begun = from < chunk.length ? [Buffer.from(chunk.subarray(from))] : []
+    return out
+  }
+}

@@ -1,0 +1,163 @@
+import { createHash } from 'node:crypto'
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { CliError, EXIT } from '../exit-codes.ts'
+import {
+  openRollouts,
+  type Rollout,
+  type RolloutFile,
+  RolloutFileError,
+} from '../rollouts/read-rollouts.ts'
+import { type ImportOptions, type ImportStep, stepKey } from './import-options.ts'
+
+/** A file that was read through once. */
+export interface SurveyedFile {
+  file: RolloutFile
+  bytes: number
+  modifiedMs: number
+}
+
+/** What the files hold, known before anything is sent. */
+export interface Survey {
+  files: SurveyedFile[]
+  /** Every step there is, with its rows, by {@link stepKey}. */
+  steps: Map<string, ImportStep & { rows: number; unscored: number }>
+  rows: number
+  badRows: number
+  /** The first of them, as `file:line: what`. */
+  firstBad: string[]
+  /** Hash of the files' bytes and of the options: the same import is known again by it. */
+  identity: string
+}
+
+/** Told of bad rows; the rest is counted. */
+const TOLD_BAD_ROWS = 10
+
+/**
+ * Reads every file to its end: each row is checked as the service would, so that nothing is sent before it is known that all
+ * can be. Keeps a few numbers a step, nothing a row.
+ * @throws CliError for a file that cannot be read, or that names no run or step
+ */
+export async function survey(
+  paths: readonly string[],
+  options: ImportOptions,
+  onProgress: (readBytes: number, totalBytes: number, rows: number) => void,
+  signal: AbortSignal,
+): Promise<Survey> {
+  const files = await openAll(await expand(paths), options)
+  const totalBytes = files.reduce((sum, { bytes }) => sum + bytes, 0)
+  const result: Survey = {
+    files,
+    steps: new Map(),
+    rows: 0,
+    badRows: 0,
+    firstBad: [],
+    identity: '',
+  }
+  const identity = createHash('sha256').update(JSON.stringify(options))
+  let readBytes = 0
+  for (const { file } of files) {
+    const content = createHash('sha256')
+    const onBytes = (bytes: Buffer) => {
+      content.update(bytes)
+      readBytes += bytes.length
+    }
+    try {
+      for await (const { rollouts, error } of file.lines(onBytes)) {
+        if (signal.aborted) throw new CliError(EXIT.interrupted, 'Stopped; nothing was sent.')
+        if (error !== null) {
+          result.badRows++
+          if (result.firstBad.length < TOLD_BAD_ROWS) result.firstBad.push(error.message)
+          continue
+        }
+        for (const rollout of rollouts) count(result, file, rollout, options)
+        onProgress(readBytes, totalBytes, result.rows)
+      }
+    } catch (error) {
+      throw told(error)
+    }
+    identity.update(content.digest())
+  }
+  result.identity = identity.digest('hex')
+  return result
+}
+
+function count(result: Survey, file: RolloutFile, rollout: Rollout, options: ImportOptions): void {
+  const step = stepOf(file, rollout, options)
+  const key = stepKey(step)
+  let seen = result.steps.get(key)
+  if (!seen) {
+    seen = { ...step, rows: 0, unscored: 0 }
+    result.steps.set(key, seen)
+  }
+  seen.rows++
+  if (typeof rollout.sample.score !== 'number') seen.unscored++
+  result.rows++
+}
+
+/** The step a row belongs to. @throws CliError when neither the row nor the command names its run or step */
+export function stepOf(file: RolloutFile, rollout: Rollout, options: ImportOptions): ImportStep {
+  const run = options.run ?? rollout.run
+  const step = options.step ?? rollout.step
+  if (run === null) {
+    throw new CliError(
+      EXIT.badInput,
+      `${file.path} names no run: give --run NAME. Nothing was sent.`,
+    )
+  }
+  if (step === null) {
+    throw new CliError(
+      EXIT.badInput,
+      `${file.path} names no step: give --step N. Nothing was sent.`,
+    )
+  }
+  return { run, step, split: options.split ?? rollout.split ?? 'train' }
+}
+
+/** Files as given; of a folder those that hold rollouts, in the order of their steps. */
+async function expand(paths: readonly string[]): Promise<string[]> {
+  const files: string[] = []
+  for (const path of paths) {
+    const info = await stat(path).catch(() => null)
+    if (info === null) throw new CliError(EXIT.badInput, `${path}: there is no such file`)
+    if (!info.isDirectory()) {
+      files.push(path)
+      continue
+    }
+    const names = (await readdir(path)).filter((name) => /\.(jsonl|csv)(\.gz)?$/.test(name))
+    if (names.length === 0) {
+      throw new CliError(EXIT.badInput, `${path}: holds no .jsonl or .csv file, packed or not`)
+    }
+    names.sort((a, b) => a.localeCompare(b, 'en', { numeric: true }))
+    files.push(...names.map((name) => join(path, name)))
+  }
+  return files
+}
+
+async function openAll(paths: readonly string[], options: ImportOptions): Promise<SurveyedFile[]> {
+  const files: SurveyedFile[] = []
+  for (const path of paths) {
+    try {
+      const file = await openRollouts(path, {
+        scores: options.scores,
+        ...(options.dataSource === null ? {} : { dataSource: options.dataSource }),
+      })
+      const { size, mtimeMs } = await stat(path)
+      files.push({ file, bytes: size, modifiedMs: mtimeMs })
+    } catch (error) {
+      throw told(error)
+    }
+  }
+  return files
+}
+
+/** Whether a file is still the one that was read. */
+export async function isUnchanged({ file, bytes, modifiedMs }: SurveyedFile): Promise<boolean> {
+  const info = await stat(file.path).catch(() => null)
+  return info?.size === bytes && info.mtimeMs === modifiedMs
+}
+
+/** What is wrong with a file is a person's to mend. */
+export function told(error: unknown): unknown {
+  return error instanceof RolloutFileError ? new CliError(EXIT.badInput, error.message) : error
+}

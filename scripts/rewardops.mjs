@@ -1,0 +1,38 @@
+#!/usr/bin/env node
+// The command line, from wherever one stands: sets up what a fresh clone lacks, then goes on under Node 24. Plain JavaScript
+// on built-ins, as run.mjs; unlike it this stays in the caller's folder, where the files that are named lie.
+import { spawn } from 'node:child_process'
+import { constants } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { SetupError, setUp } from './setup.mjs'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
+
+async function main(given) {
+  // npm runs a script in the project's folder, and says where it was called.
+  if (process.env.npm_lifecycle_event === 'rewardops' && process.env.INIT_CWD) {
+    process.chdir(process.env.INIT_CWD)
+  }
+  const node = await setUp(root, {})
+  const tie = new URL('exit-with-parent.mjs', import.meta.url).href
+  const child = spawn(node, ['--import', tie, join(root, 'cli/main.ts'), ...given], {
+    stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
+    env: { ...process.env, EXIT_WITH_PARENT_FD: '3' },
+  })
+  // From a terminal it comes twice then; the command counts it once.
+  for (const signal of FORWARDED) process.on(signal, () => child.kill(signal))
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal]))
+  })
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  if (!(error instanceof SetupError)) throw error
+  process.stderr.write(`${error.message}\n`)
+  process.exitCode = 1
+}

@@ -1,0 +1,200 @@
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { RewardOpsError } from '../errors.ts'
+import { batchNumber } from '../loop/batch-reader.ts'
+import type { Database } from '../store/database.ts'
+import {
+  type ExportedBatch,
+  type ExportedRow,
+  type ExportSelection,
+  exportedBatches,
+  exportedRows,
+  exportSize,
+} from '../store/sql/export.ts'
+import { describeIssues } from '../wire/describe-issues.ts'
+import { EXPORT_PATH, EXPORT_ROWS_HEADER, ExportQuery } from '../wire/export.ts'
+import type { Access } from './access.ts'
+import { LINE_WRITERS } from './export-lines.ts'
+
+/** Rows read at once: written in 20 ms at most, so that nobody else on this loop waits long. */
+const PAGE_ROWS = 500
+/** Texts of a page, encoded, after which no further row is taken. */
+const PAGE_BYTES = 2 << 20
+const PAGE_BATCHES = 100
+/** Each holds a page or two; what is beyond them is asked to come back. */
+const MAX_EXPORTS = 8
+
+/** What an export needs. */
+export interface ExportSources {
+  /** Of its own, with two connections: readers of millions of rows stand in nobody's way. */
+  db: Database
+  access: Access
+  /** Answers refusals that are not RewardOpsErrors, such as a lost database. */
+  translate(error: unknown): unknown
+}
+
+/** Where an export begins: after this sample. */
+interface Place {
+  batchId: number
+  idx: number
+}
+
+/**
+ * `GET /api/export/samples`: samples as JSON Lines, CSV or upstream's dump, as fast as the reader takes them and no faster.
+ * What has been read is kept nowhere: an export that broke off goes on with `after=` the last sample that arrived whole.
+ */
+export function createExport({ db, access, translate }: ExportSources) {
+  let underWay = 0
+
+  return async function onExport(req: IncomingMessage, res: ServerResponse): Promise<void> {
+    const url = new URL(req.url ?? '/', 'http://localhost')
+    if (url.pathname !== EXPORT_PATH) {
+      throw new RewardOpsError('not_found', `There is nothing at ${url.pathname.slice(0, 100)}.`)
+    }
+    if (!access.signedIn(req)) {
+      throw new RewardOpsError('unauthorized', 'A key is needed, and none or a wrong one was sent.')
+    }
+    if (req.method !== 'GET' && req.method !== 'HEAD') {
+      res.setHeader('allow', 'GET, HEAD')
+      throw new RewardOpsError('method_not_allowed', `${EXPORT_PATH} takes GET.`)
+    }
+    const query = readQuery(url.searchParams)
+    if (underWay >= MAX_EXPORTS) {
+      throw new RewardOpsError('busy', `${MAX_EXPORTS} exports are under way already.`, {
+        retryAfterMs: 2_000,
+      })
+    }
+    underWay++
+    try {
+      await send(query, req, res)
+    } catch (error) {
+      if (res.destroyed) return
+      throw translate(error)
+    } finally {
+      underWay--
+    }
+  }
+
+  async function send(query: ExportQuery, req: IncomingMessage, res: ServerResponse) {
+    const selection = selectionOf(query)
+    const from = placeAfter(query.after)
+    const size = await exportSize(db, selection, from)
+    if (size.batches === 0) throw nothingThere(query)
+    const { contentType, head, line } = LINE_WRITERS[query.format]
+    const name = query.batch ?? 'samples'
+    res.writeHead(200, {
+      'content-type': contentType,
+      'cache-control': 'no-store',
+      'content-disposition': `attachment; filename="${name}.${query.format === 'csv' ? 'csv' : 'jsonl'}"`,
+      [EXPORT_ROWS_HEADER]: size.rows,
+    })
+    if (req.method === 'HEAD') {
+      res.end()
+      return
+    }
+    const gone = new AbortController()
+    res.once('close', () => gone.abort())
+    if (query.after === undefined) res.write(head)
+    for await (const { batch, rows } of readAhead(pages(selection, from, size.lastId))) {
+      if (gone.signal.aborted) return
+      let text = ''
+      for (const row of rows) text += line(batch, row)
+      if (!res.write(text)) await drained(res, gone.signal)
+    }
+    if (!gone.signal.aborted) res.end()
+  }
+
+  async function* pages(
+    selection: ExportSelection,
+    from: Place,
+    lastId: number,
+  ): AsyncGenerator<Page, void, undefined> {
+    for (let afterId = from.batchId - 1; ; ) {
+      const batches = await exportedBatches(db, selection, afterId, lastId, PAGE_BATCHES)
+      for (const batch of batches) {
+        afterId = batch.id
+        let idx = batch.id === from.batchId ? from.idx : 0
+        for (;;) {
+          const rows = await exportedRows(db, batch, idx, PAGE_ROWS, PAGE_BYTES)
+          const last = rows.at(-1)
+          if (last === undefined) break
+          yield { batch, rows }
+          idx = last.idx + 1
+        }
+      }
+      if (batches.length < PAGE_BATCHES) return
+    }
+  }
+}
+
+interface Page {
+  batch: ExportedBatch
+  rows: ExportedRow[]
+}
+
+/** The next page is read while the last one is written. */
+async function* readAhead<T>(pages: AsyncGenerator<T, void, undefined>): AsyncGenerator<T> {
+  try {
+    let reading = pages.next()
+    for (;;) {
+      const page = await reading
+      if (page.done) return
+      reading = pages.next()
+      // Should the reader go away meanwhile, nobody waits for it.
+      reading.catch(() => {})
+      yield page.value
+    }
+  } finally {
+    await pages.return().catch(() => {})
+  }
+}
+
+function readQuery(search: URLSearchParams): ExportQuery {
+  const given: Record<string, string> = {}
+  for (const [key, value] of search) {
+    if (key in given) throw new RewardOpsError('invalid_input', `${key}: is given twice`)
+    given[key] = value
+  }
+  const parsed = ExportQuery.safeParse(given)
+  if (!parsed.success) throw new RewardOpsError('invalid_input', describeIssues(parsed.error))
+  return parsed.data
+}
+
+function selectionOf({ batch, run, step, split }: ExportQuery): ExportSelection {
+  return {
+    batchId: batch === undefined ? null : batchNumber(batch),
+    run: run ?? null,
+    steps: step ?? null,
+    split: split ?? null,
+  }
+}
+
+function placeAfter(sample: string | undefined): Place {
+  if (sample === undefined) return { batchId: 0, idx: 0 }
+  const [batch, idx] = sample.split('-') as [string, string]
+  return { batchId: batchNumber(batch), idx: Number(idx) + 1 }
+}
+
+function nothingThere({ batch, run, step, split }: ExportQuery): RewardOpsError {
+  if (batch !== undefined && step === undefined && split === undefined) {
+    return new RewardOpsError('batch_not_found', `There is no batch ${batch}.`)
+  }
+  const steps =
+    step === undefined
+      ? ''
+      : step.first === step.last
+        ? ` of step ${step.first}`
+        : ` of steps ${step.first} to ${step.last}`
+  const where = run === undefined ? `Batch ${batch}` : `Run ${JSON.stringify(run)}`
+  return new RewardOpsError(
+    'not_found',
+    `${where} has nothing${steps}${split === undefined ? '' : ` of split ${split}`}.`,
+    { hint: 'batches.list shows which batches there are.' },
+  )
+}
+
+/** Resolves when the connection takes more, or is gone. */
+async function drained(res: ServerResponse, gone: AbortSignal): Promise<void> {
+  if (gone.aborted) return
+  await once(res, 'drain', { signal: gone }).catch(() => {})
+}
