@@ -413,7 +413,10 @@ export async function appendToBatch(
       )
       await queue.insert(pool, jobs, { run: batch.run, priority: batch.priority, client })
     }
-    if (draft.prescored > 0) await client.query('select settle_batch($1)', [batchId])
+    // Without a size no group completes before the batch is closed: all that ended would be looked at with every append.
+    if (draft.prescored > 0 && batch.group_size !== null) {
+      await client.query('select settle_batch($1)', [batchId])
+    }
     await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
     return {
       batchId: envelope.batchId,
