@@ -200,7 +200,7 @@ export class ServiceClient {
               ? `no answer within ${Math.round(timeoutMs / 1_000)} s`
               : code === 'ECONNRESET' || code === 'UND_ERR_SOCKET' || code === 'EPIPE'
                 ? 'the connection broke'
-                : code?.startsWith('HPE_')
+                : code?.startsWith('HPE_') || name === 'HTTPParserError'
                   ? 'what answers does not speak HTTP'
                   : ((error as Error).message ?? String(error))
     return new CliError(

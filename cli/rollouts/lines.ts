@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
+import { pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 
 /** A line of a text file, or a record of a CSV, without its line end. `number` counts lines from 1, blank ones included. */
@@ -132,7 +133,8 @@ async function* bytesOf(
   const packed = await isGzip(path)
   const file = createReadStream(path, { highWaterMark: READ_BYTES })
   if (onBytes) file.on('data', (chunk) => onBytes(chunk as Buffer))
-  const bytes = packed ? file.compose(createGunzip({ chunkSize: READ_BYTES })) : file
+  // What is wrong with the file or its packing is thrown by who reads the last of the two.
+  const bytes = packed ? pipeline(file, createGunzip({ chunkSize: READ_BYTES }), () => {}) : file
   try {
     yield* bytes as AsyncIterable<Buffer>
   } finally {

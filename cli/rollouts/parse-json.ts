@@ -41,7 +41,7 @@ function refuseUnsafe(key: string, value: unknown, context?: { source?: string }
     /^-?\d+$/.test(context.source)
   ) {
     throw new UnsafeIntegerError(
-      `"${key}" is the integer ${context.source}, which is outside ±(2^53−1) and would be rounded; write it as a string`,
+      `${key === '' ? '' : `"${key}" `}is the integer ${context.source}, which is outside ±(2^53−1) and would be rounded; write it as a string`,
     )
   }
   return value

@@ -1,0 +1,66 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+
+const MAIN = fileURLToPath(new URL('../main.ts', import.meta.url))
+
+/** How the command line ended, and what it said. */
+export interface CliRun {
+  code: number | null
+  signal: NodeJS.Signals | null
+  stdout: string
+  stderr: string
+}
+
+/** The command line under way, in a process of its own as a person's. */
+export class RunningCli {
+  readonly child: ChildProcess
+  readonly ended: Promise<CliRun>
+  stdout = ''
+  stderr = ''
+
+  constructor(args: readonly string[], env: Record<string, string>, stdin: string | null) {
+    const { PATH, HOME, TMPDIR } = process.env
+    this.child = spawn(process.execPath, [MAIN, ...args], {
+      env: environment({ PATH, HOME, TMPDIR, ...env }),
+      stdio: [stdin === null ? 'ignore' : 'pipe', 'pipe', 'pipe'],
+    })
+    this.child.stdin?.end(stdin)
+    this.child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      this.stdout += text
+    })
+    this.child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      this.stderr += text
+    })
+    this.ended = once(this.child, 'close').then(([code, signal]) => ({
+      code: code as number | null,
+      signal: signal as NodeJS.Signals | null,
+      stdout: this.stdout,
+      stderr: this.stderr,
+    }))
+  }
+}
+
+function environment(given: Record<string, string | undefined>): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  ) as NodeJS.ProcessEnv
+}
+
+/** Starts `rewardops ARGS`; of this process's settings none is handed on. */
+export function startCli(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  stdin: string | null = null,
+): RunningCli {
+  return new RunningCli(args, env, stdin)
+}
+
+/** Runs `rewardops ARGS` to its end. */
+export function runCli(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  stdin: string | null = null,
+): Promise<CliRun> {
+  return startCli(args, env, stdin).ended
+}
