@@ -5,6 +5,7 @@ import { SEEDED_RUNS, type SeededRun } from './seeded-run.ts'
 
 /** Samples a step, as a large training job has them: 1,024 prompts × 8. */
 const STEP_SAMPLES = 8_192
+const VALIDATED_EVERY = 20
 /** Servers that seeded scores come from; removed ones, so that nobody asks them anything. */
 const SERVERS = 4
 /** How long before now the longest run began, at most. */
@@ -54,19 +55,26 @@ export async function seedBatches(
   for (let step = 0; step < steps; step++) {
     for (const { run, runId, steps, stepMs, hash } of plans) {
       if (step >= steps) continue
-      const samples = Math.min(STEP_SAMPLES, share - step * STEP_SAMPLES)
+      // Every twentieth step is validated, of its own samples.
+      const validated = step % VALIDATED_EVERY === VALIDATED_EVERY - 1
+      const all = Math.min(STEP_SAMPLES, share - step * STEP_SAMPLES)
+      const parts = { train: validated ? all - (all >> 3) : all, val: validated ? all >> 3 : 0 }
       const submittedMs = now - (steps - step) * stepMs
       const bucket = textBucket(submittedMs)
       await ensureTextPartition(db, bucket)
-      await db.transaction((client) =>
-        seedBatch(client, {
-          ...{ run, runId, step: step + 1, samples, submittedMs, bucket, serverIds, hash },
-          progress: steps === 1 ? 1 : step / (steps - 1),
-        }),
-      )
-      done.batches++
-      done.samples += samples
-      options.onBatch(done)
+      for (const split of ['train', 'val'] as const) {
+        const samples = parts[split]
+        if (samples === 0) continue
+        await db.transaction((client) =>
+          seedBatch(client, {
+            ...{ run, runId, step: step + 1, split, samples, submittedMs, bucket, serverIds, hash },
+            progress: steps === 1 ? 1 : step / (steps - 1),
+          }),
+        )
+        done.batches++
+        done.samples += samples
+        options.onBatch(done)
+      }
     }
   }
   await db.adhoc('analyze')
@@ -86,6 +94,7 @@ interface SeededBatch {
   run: SeededRun
   runId: number
   step: number
+  split: 'train' | 'val'
   samples: number
   submittedMs: number
   bucket: string
@@ -103,8 +112,7 @@ async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
     [
       batch.runId,
       batch.step,
-      // As a validation every twentieth step would be.
-      batch.step % 20 === 0 ? 'val' : 'train',
+      batch.split,
       run.groupSize,
       JSON.stringify(run.reward),
       run.rewardName,
@@ -187,7 +195,7 @@ function samplesSql({ run }: SeededBatch): string {
     select $1, i, i / $3, case when reason is null then 2 else 3 end, attempts, data_source, tokens,
       case when reason is null then score end, case when reason is null then score end, reason,
       case when reason is null then ${run.extra ?? 'null::json'} end, queue_ms, score_ms, server_id,
-      to_timestamp(($13 + queue_ms) / 1000.0), to_timestamp(($13 + queue_ms + score_ms) / 1000.0)
+      to_timestamp(($13::float8 + queue_ms) / 1000), to_timestamp(($13::float8 + queue_ms + score_ms) / 1000)
     from (
       select *, ${run.score} as score from (
         select i, $5::float8 as skill, ${normal(prompt, 0)} as ease, ${normal(sample, 2)} as luck, ${uniform(sample, 4)} as u,

@@ -68,5 +68,7 @@ export async function storeBatchRollUps(db: Database, batchId: number): Promise<
       values: [batchId],
     })
     await client.query('update batch set rolled_up = true where id = $1', [batchId])
+    // Pages that show the run are to look again.
+    await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
   })
 }
