@@ -30,6 +30,7 @@ import { FleetView } from './loop/views/fleet-view.ts'
 import { OverviewView } from './loop/views/overview-view.ts'
 import { RateMeter } from './loop/views/rate-meter.ts'
 import { RewardsView } from './loop/views/rewards-view.ts'
+import { RunView } from './loop/views/run-view.ts'
 import { SampleViews } from './loop/views/sample-view.ts'
 import { ServerView } from './loop/views/server-view.ts'
 import { takeOverDeadLocals, WorkerSupervisor } from './loop/worker-supervisor.ts'
@@ -194,6 +195,7 @@ async function main(): Promise<void> {
     models,
     batches,
     samples: new SampleViews(pagesDb),
+    runs: new RunView(pagesDb),
     fleet,
     servers: new ServerView(pagesDb, fleet),
     overview: new OverviewView(pagesDb, fleet, batches, config.workers),

@@ -13,6 +13,7 @@ import type { FleetView } from './loop/views/fleet-view.ts'
 import type { OverviewView } from './loop/views/overview-view.ts'
 import { PlannerView } from './loop/views/planner-view.ts'
 import type { RewardsView } from './loop/views/rewards-view.ts'
+import type { RunView } from './loop/views/run-view.ts'
 import type { SampleViews } from './loop/views/sample-view.ts'
 import type { ServerView } from './loop/views/server-view.ts'
 import { importOffLoop } from './rewards/config/import-off-loop.ts'
@@ -47,6 +48,7 @@ export function createServices(parts: {
   manager: RewardLoopManager
   models: RewardModelManager
   batches: BatchViews
+  runs: RunView
   samples: SampleViews
   fleet: FleetView
   servers: ServerView
@@ -61,6 +63,7 @@ export function createServices(parts: {
     manager,
     models,
     batches,
+    runs,
     samples,
     fleet,
     servers,
@@ -98,9 +101,11 @@ export function createServices(parts: {
         batches: row.batches,
         lastStep: row.last_step,
         lastSubmittedAt: row.last_at.toISOString(),
+        seeded: row.seeded,
       }))
     },
     plan: (input, signal) => planner.plan(input, signal),
+    getRun: (input) => runs.get(input),
     overview: () => overview.get(),
     listWorkers: () => fleet.workers(),
     listServers: () => fleet.servers(),

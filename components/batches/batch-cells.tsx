@@ -45,7 +45,7 @@ export function RunName({ run, link = true }: { run: string; link?: boolean }) {
   )
   return link ? (
     <PageLink
-      href={`/batches?run=${encodeURIComponent(run)}`}
+      href={`/runs/${encodeURIComponent(run)}`}
       className="inline-flex items-center gap-2 hover:underline"
       title={run}
     >

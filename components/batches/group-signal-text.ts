@@ -16,6 +16,17 @@ export const SIGNAL_LABEL: Record<GroupSignal, string> = {
   empty: 'empty',
 }
 
+/** A class has one colour everywhere: what teaches stands out, what failed is hatched where it can be, the rest is quiet. */
+export const SIGNAL_COLOUR: Record<GroupSignal, string> = {
+  varied: 'var(--data-1)',
+  all_right: 'var(--data-3)',
+  all_wrong: 'var(--data-2)',
+  all_equal: 'var(--data-7)',
+  single: 'var(--data-8)',
+  all_failed: 'var(--bad)',
+  empty: 'var(--data-8)',
+}
+
 /** How many groups there are, and how many of them teach nothing. */
 export function countsOf(counts: GroupSignalCounts): { groups: number; nothing: number } {
   const groups = GROUP_SIGNALS.reduce((n, signal) => n + counts[signal], 0)

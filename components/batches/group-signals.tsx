@@ -6,18 +6,7 @@ import {
 import type { BatchViewDto } from '../../server/wire/pages.ts'
 import { formatCount } from '../format/numbers.ts'
 import { Section } from '../ui/section.tsx'
-import { countsOf, SIGNAL_LABEL, teachNothingText } from './group-signal-text.ts'
-
-/** A class has one colour everywhere: what teaches stands out, what failed is hatched, the rest is quiet. */
-const COLOUR: Record<GroupSignal, string> = {
-  varied: 'var(--data-1)',
-  all_right: 'var(--data-3)',
-  all_wrong: 'var(--data-2)',
-  all_equal: 'var(--data-7)',
-  single: 'var(--data-8)',
-  all_failed: '',
-  empty: 'var(--data-8)',
-}
+import { countsOf, SIGNAL_COLOUR, SIGNAL_LABEL, teachNothingText } from './group-signal-text.ts'
 
 /** How many groups teach a policy something, and why the others do not. */
 export function GroupSignals({ batch }: { batch: BatchViewDto }) {
@@ -57,11 +46,11 @@ export function GroupSignals({ batch }: { batch: BatchViewDto }) {
 }
 
 function swatch(signal: GroupSignal): string {
-  return COLOUR[signal] === '' ? 'hatch' : ''
+  return signal === 'all_failed' ? 'hatch' : ''
 }
 
 function fill(signal: GroupSignal): string | undefined {
-  return COLOUR[signal] === '' ? undefined : COLOUR[signal]
+  return signal === 'all_failed' ? undefined : SIGNAL_COLOUR[signal]
 }
 
 /** A group's class in its row: quiet where it is as it should be. */

@@ -30,3 +30,23 @@ export const CallsPlot = dynamic(
   () => import('./server-plots.tsx').then((plots) => plots.CallsPlot),
   { ssr: false, loading },
 )
+export const FanPlot = dynamic(() => import('./run-plots.tsx').then((plots) => plots.FanPlot), {
+  ssr: false,
+  loading,
+})
+export const SignalsPlot = dynamic(
+  () => import('./run-plots.tsx').then((plots) => plots.SignalsPlot),
+  { ssr: false, loading },
+)
+export const FailuresPlot = dynamic(
+  () => import('./run-plots.tsx').then((plots) => plots.FailuresPlot),
+  { ssr: false, loading },
+)
+export const WaitsPlot = dynamic(() => import('./run-plots.tsx').then((plots) => plots.WaitsPlot), {
+  ssr: false,
+  loading,
+})
+export const SourcePlot = dynamic(
+  () => import('./run-plots.tsx').then((plots) => plots.SourcePlot),
+  { ssr: false, loading },
+)

@@ -13,6 +13,7 @@ import { Empty } from '../ui/empty.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
+import { SeededMark } from './seeded-mark.tsx'
 
 /** Every training run that has handed over rollouts. */
 export function RunsPage() {
@@ -68,7 +69,10 @@ export function RunsPage() {
                   {data.map((run) => (
                     <tr key={run.name}>
                       <td className="font-medium">
-                        <RunName run={run.name} />
+                        <span className="inline-flex items-center gap-2">
+                          <RunName run={run.name} />
+                          {run.seeded && <SeededMark />}
+                        </span>
                       </td>
                       <td className="num end">{formatCount(run.lastStep)}</td>
                       <td className="num end">{formatCount(run.batches)}</td>

@@ -3,6 +3,7 @@ import { RewardOpsError } from '../errors.ts'
 import { BatchGroupsInput, BatchViewInput, SampleListInput } from '../wire/pages.ts'
 import { UpdatePoolInput } from '../wire/pools.ts'
 import { ComponentsInput, ImportConfigInput, TryInput } from '../wire/rewards.ts'
+import { RunInput } from '../wire/runs.ts'
 import {
   LaunchServerInput,
   RegisterServerInput,
@@ -134,6 +135,7 @@ export const appRouter = router({
   planner: plannerRouter,
   runs: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),
+    get: procedure.input(RunInput).query(({ ctx, input }) => ctx.services.getRun(input)),
   }),
   workers: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listWorkers()),

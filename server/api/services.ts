@@ -19,6 +19,7 @@ import type {
   TriedDto,
   TryInput,
 } from '../wire/rewards.ts'
+import type { RunDto, RunInput, RunRowDto } from '../wire/runs.ts'
 import type { ServerDetailDto, ServerLogDto, ServerMonitorDto } from '../wire/server-detail.ts'
 import type { LaunchServerInput, RegisterServerInput, ServerDto } from '../wire/servers.ts'
 import type {
@@ -70,10 +71,9 @@ export interface Services {
   score(input: ScoreInput, signal?: AbortSignal): Promise<ScoreResult>
   listSamples(input: SampleListInput): Promise<Page<SampleRowDto>>
   getSample(id: string): Promise<SampleDetailDto>
-  listRuns(): Promise<
-    { name: string; batches: number; lastStep: number; lastSubmittedAt: string }[]
-  >
   plan(input: PlannerInput, signal?: AbortSignal): Promise<PlannerDto>
+  listRuns(): Promise<RunRowDto[]>
+  getRun(input: RunInput): Promise<RunDto>
   overview(): Promise<OverviewDto>
   listWorkers(): Promise<WorkerDto[]>
   listServers(): Promise<ServerDto[]>

@@ -51,7 +51,7 @@ export class BatchReader {
   /** A row's summary; while the roll-up is not there yet, the statistics are computed, at most twice a second. */
   async summaryOf(row: BatchRow): Promise<BatchSummary> {
     const summary = toSummary(row)
-    if (row.mean === null && row.scored > 0) {
+    if (row.min === null && row.scored > 0) {
       const fresh = row.completed_at === null ? `${row.id}` : `${row.id} ended`
       Object.assign(
         summary,

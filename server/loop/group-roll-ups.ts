@@ -1,5 +1,6 @@
 import type { Logger } from '../log.ts'
 import { type Database, isConnectionLoss } from '../store/database.ts'
+import { storeBatchRollUps } from '../store/sql/batch-roll-ups.ts'
 import {
   batchesUnderWay,
   batchesWithoutGroupRollUp,
@@ -62,6 +63,15 @@ export class GroupRollUps {
     await this.#running
   }
 
+  /** Rolls up all that has ended, now. */
+  async all(): Promise<void> {
+    for (;;) {
+      const batches = await batchesWithoutGroupRollUp(this.#db, 0, MOST_BATCHES, 0)
+      for (const batch of batches) await rollUpGroups(this.#db, batch)
+      if (batches.length < MOST_BATCHES) return
+    }
+  }
+
   /** Rolls up what has ended, while nothing is being scored; what ended a while ago in any case. */
   async tick(): Promise<void> {
     // Asked first: a batch accepted in between is found by the next tick.
@@ -84,7 +94,7 @@ export class GroupRollUps {
   }
 }
 
-/** Stores the roll-ups of an ended batch's groups, then how many are of each class; the latter says that it is done. */
+/** Stores the roll-ups of an ended batch's groups, how many are of each class, then the batch's own; the last says that it is done. */
 export async function rollUpGroups(
   db: Database,
   batch: Pick<RollUpCandidate, 'id' | 'reward'>,
@@ -103,5 +113,6 @@ export async function rollUpGroups(
     from = to + 1
   }
   await storeSignalCounts(db, batch.id, counts)
+  await storeBatchRollUps(db, batch.id)
   return counts
 }

@@ -50,6 +50,10 @@ export const ERROR_REASONS = {
     httpStatus: 404,
     hint: 'Check the batchId; batches.list shows those that exist.',
   },
+  run_not_found: {
+    httpStatus: 404,
+    hint: 'Check its name; a run comes into being with its first batch. runs.list shows those that exist.',
+  },
   sample_not_found: {
     httpStatus: 404,
     hint: 'Check the sample id: it is the batch id, "-", the index.',

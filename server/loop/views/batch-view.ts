@@ -51,7 +51,7 @@ export class BatchViews {
     const memo = row.completed_at === null ? this.#running : this.#ended
     const [view, rescores] = await Promise.all([
       // An ended batch's roll-up may still be on its way.
-      memo.get(`${row.id} ${row.mean === null}`, () => this.#compute(row)),
+      memo.get(`${row.id} ${row.min === null}`, () => this.#compute(row)),
       // Not remembered: who just rescored it looks for the new one.
       rescoresOf(this.#db, row.id, MOST_RESCORES),
     ])

@@ -1,5 +1,6 @@
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { Database } from '../database.ts'
+import { meanOf } from './moments.ts'
 import type { ResultRow } from './results.ts'
 
 /** Columns of a ResultRow, from sample s, sample_group g and server v. */
@@ -35,7 +36,7 @@ export async function batchBreakdown(db: Database, id: number): Promise<BatchBre
           select data_source as "dataSource", count(*)::int as samples,
                  (count(*) filter (where status = 2))::int as scored,
                  (count(*) filter (where status = 3))::int as failed,
-                 avg(score) filter (where status = 2) as mean
+                 ${meanOf('score', 'status = 2')} as mean
           from s group by 1 order by 2 desc, 1 limit 50) d) as data_sources,
        (select json_agg(f) from (
           select reason, count(*)::int as count from s where status = 3 group by 1 order by 2 desc) f) as failures,

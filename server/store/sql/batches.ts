@@ -2,6 +2,7 @@ import type { GroupSignalCounts } from '../../wire/group-signal.ts'
 import { type ResolvedReward, rewardVersionOf } from '../../wire/resolved-reward.ts'
 import type { BatchStatus, BatchSummary } from '../../wire/trainer.ts'
 import type { Database } from '../database.ts'
+import { deviationOf, meanOf } from './moments.ts'
 
 /** A batch's row with what its summary needs; statistics come from the roll-up once it has ended. */
 export interface BatchRow {
@@ -100,7 +101,7 @@ export async function scoreStatistics(
     max: number | null
   }>(
     'score-statistics',
-    `select avg(score) as mean, stddev_samp(score) as std, min(score) as min, max(score) as max
+    `select ${meanOf('score')} as mean, ${deviationOf('score')} as std, min(score) as min, max(score) as max
      from sample where batch_id = $1 and status = 2`,
     [id],
   )
@@ -112,11 +113,11 @@ export async function rollUpEnded(db: Database): Promise<number[]> {
   const rows = await db.rows<{ id: number }>(
     'batches-roll-up',
     `update batch b set mean = s.mean, std = s.std, min = s.min, max = s.max
-     from (select id from batch where completed_at is not null and mean is null and scored > 0
-             -- All its groups may have been dropped: then there is no mean to be made, however often it is tried.
+     from (select id from batch where completed_at is not null and min is null and scored > 0
+             -- All its groups may have been dropped: then there is nothing to be summed up, however often it is tried.
              and (reward -> 'onFailure' ->> 'policy' <> 'drop_group' or completed_at > now() - interval '10 seconds')
            limit 20) e,
-       lateral (select avg(score) as mean, stddev_samp(score) as std, min(score) as min, max(score) as max
+       lateral (select ${meanOf('score')} as mean, ${deviationOf('score')} as std, min(score) as min, max(score) as max
                 from sample where batch_id = e.id and status = 2) s
      where b.id = e.id returning b.id`,
   )

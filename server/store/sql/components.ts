@@ -1,5 +1,6 @@
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { Database } from '../database.ts'
+import { deviationOf, meanOf } from './moments.ts'
 
 /** Batches of a run, or of all, that are looked through for rewards of several components. */
 const LOOKED_AT = 2_000
@@ -63,7 +64,7 @@ export async function componentStats(
   return db.rows(
     'component-stats',
     // `case` keeps the order: an operator on what cannot be decoded raises.
-    `select p.name, count(x.v)::int as n, avg(x.v) as mean, stddev_samp(x.v) as std, min(x.v) as min, max(x.v) as max
+    `select p.name, count(x.v)::int as n, ${meanOf('x.v')} as mean, ${deviationOf('x.v')} as std, min(x.v) as min, max(x.v) as max
      from unnest($2::text[]) as p(name) left join lateral (
        select case when p.name = '' then s.score when s.reward_extra::text ~ '\\\\u(0000|[dD][89a-fA-F])' then null
          else case json_typeof(s.reward_extra -> p.name)

@@ -88,10 +88,10 @@ export async function overviewFigures(db: Database): Promise<{
 /** Runs with their batches, the newest first. */
 export async function runRows(
   db: Database,
-): Promise<{ name: string; batches: number; last_step: number; last_at: Date }[]> {
+): Promise<{ name: string; batches: number; last_step: number; last_at: Date; seeded: boolean }[]> {
   return db.rows(
     'runs',
-    `select run.name, count(*)::int as batches, max(step) as last_step, max(submitted_at) as last_at
-     from batch join run on run.id = batch.run_id group by run.id, run.name order by max(batch.id) desc limit 500`,
+    `select run.name, count(*)::int as batches, max(step) as last_step, max(submitted_at) as last_at, seeded
+     from batch join run on run.id = batch.run_id group by run.id order by max(batch.id) desc limit 500`,
   )
 }

@@ -11,7 +11,7 @@ export interface RollUpCandidate {
   reward: ResolvedReward
 }
 
-/** Batches from `fromId` on that have ended and have no roll-up of their groups, oldest first. */
+/** Batches from `fromId` on that have ended and are not rolled up, oldest first. */
 export async function batchesWithoutGroupRollUp(
   db: Database,
   fromId: number,
@@ -21,7 +21,7 @@ export async function batchesWithoutGroupRollUp(
   return db.rows(
     'batches-without-group-roll-up',
     `select id, completed_at < clock_timestamp() - $3 * interval '1 millisecond' as due, reward
-     from batch where id >= $1 and completed_at is not null and group_signals is null order by id limit $2`,
+     from batch where id >= $1 and completed_at is not null and not rolled_up order by id limit $2`,
     [fromId, limit, dueAfterMs],
   )
 }

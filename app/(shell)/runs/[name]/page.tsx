@@ -1,0 +1,27 @@
+import type { Metadata } from 'next'
+import { Suspense } from 'react'
+import { RunPage } from '../../../../components/runs/run-page.tsx'
+import { PageSkeleton } from '../../../../components/shell/page-skeleton.tsx'
+
+// A shell, rendered once a run and kept: what it shows comes over tRPC.
+export const dynamic = 'force-static'
+export const dynamicParams = true
+
+export function generateStaticParams(): { name: string }[] {
+  return []
+}
+
+type Props = { params: Promise<{ name: string }> }
+
+export async function generateMetadata({ params }: Props): Promise<Metadata> {
+  return { title: decodeURIComponent((await params).name) }
+}
+
+export default async function Page({ params }: Props) {
+  const name = decodeURIComponent((await params).name)
+  return (
+    <Suspense fallback={<PageSkeleton title="Run" />}>
+      <RunPage name={name} />
+    </Suspense>
+  )
+}

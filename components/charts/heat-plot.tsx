@@ -1,0 +1,116 @@
+'use client'
+
+import { type PointerEvent, useEffect, useRef, useState } from 'react'
+import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
+import { type HeatData, heatAt } from './heat.prepare.ts'
+import { Tip } from './plot-parts.tsx'
+
+const LEFT = 52
+const BOTTOM = 20
+
+/** The spread of scores over the steps: the darker, the more of a step's samples. */
+export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
+  const canvas = useRef<HTMLCanvasElement>(null)
+  const [under, setUnder] = useState<{ x: number; y: number; right: boolean } | null>(null)
+  useEffect(() => {
+    const element = canvas.current
+    if (element === null) return
+    const redraw = () => draw(element, data)
+    redraw()
+    const size = new ResizeObserver(redraw)
+    size.observe(element)
+    // Its colours are the theme's, resolved when it is drawn.
+    const theme = new MutationObserver(redraw)
+    theme.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
+    const system = matchMedia('(prefers-color-scheme: dark)')
+    system.addEventListener('change', redraw)
+    return () => {
+      size.disconnect()
+      theme.disconnect()
+      system.removeEventListener('change', redraw)
+    }
+  }, [data])
+  const follow = (event: PointerEvent<HTMLCanvasElement>) => {
+    const box = event.currentTarget.getBoundingClientRect()
+    const x = (event.clientX - box.left) / box.width
+    setUnder({ x, y: (event.clientY - box.top) / box.height, right: x > 0.6 })
+  }
+  const found = under && heatAt(data, under.x, under.y)
+  return (
+    <div className="relative h-full select-none" role="img" aria-label={labelOf(data)}>
+      <div className="absolute top-2 left-0" style={{ width: LEFT - 8, bottom: BOTTOM }}>
+        {data.valueTicks.map((tick) => (
+          <span
+            key={tick.label}
+            className="num absolute right-0 -translate-y-1/2 text-2xs text-ink-3"
+            style={{ top: `${tick.at * 100}%` }}
+          >
+            {tick.label}
+          </span>
+        ))}
+      </div>
+      <div className="absolute top-2 right-3" style={{ left: LEFT, bottom: BOTTOM }}>
+        <canvas
+          ref={canvas}
+          className="size-full border-b border-line-strong"
+          style={{ color }}
+          onPointerMove={follow}
+          onPointerLeave={() => setUnder(null)}
+        />
+        {under && found && (
+          <div
+            className="pointer-events-none absolute z-10"
+            style={{
+              top: `${under.y * 100}%`,
+              ...(under.right
+                ? { right: `${(1 - under.x) * 100}%`, marginRight: 12 }
+                : { left: `${under.x * 100}%`, marginLeft: 12 }),
+            }}
+          >
+            <Tip
+              title={`step ${formatCount(found.step)}`}
+              rows={[
+                { label: 'reward', value: found.row },
+                { label: 'samples', value: quantityText(formatPercent(found.share)) },
+              ]}
+            />
+          </div>
+        )}
+      </div>
+      <div className="absolute right-3 bottom-0 h-4" style={{ left: LEFT }}>
+        {data.stepTicks.map((tick) => (
+          <span
+            key={tick.label}
+            className="num absolute -translate-x-1/2 text-2xs text-ink-3"
+            style={{ left: `${tick.at * 100}%` }}
+          >
+            {tick.label}
+          </span>
+        ))}
+      </div>
+    </div>
+  )
+}
+
+function labelOf(data: HeatData): string {
+  return `Spread of rewards over ${formatCount(data.steps.length)} steps, ${formatCount(data.rows.length)} rows from ${data.rows.at(-1)} to ${data.rows[0]}`
+}
+
+function draw(canvas: HTMLCanvasElement, data: HeatData): void {
+  const { width, height } = canvas.getBoundingClientRect()
+  const ratio = devicePixelRatio
+  canvas.width = Math.round(width * ratio)
+  canvas.height = Math.round(height * ratio)
+  const context = canvas.getContext('2d')
+  if (context === null) return
+  context.fillStyle = getComputedStyle(canvas).color
+  for (const cell of data.cells) {
+    context.globalAlpha = cell.fill
+    // From pixel to pixel: cells touch, and no line shines through between them.
+    const left = Math.round(cell.x * canvas.width)
+    const top = Math.round(cell.y * canvas.height)
+    const right = Math.round((cell.x + cell.width) * canvas.width)
+    const bottom = Math.round((cell.y + cell.height) * canvas.height)
+    context.fillRect(left, top, right - left, bottom - top)
+  }
+}

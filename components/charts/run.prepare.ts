@@ -1,0 +1,252 @@
+import {
+  GROUP_SIGNALS,
+  type GroupSignal,
+  type GroupSignalCounts,
+} from '../../server/wire/group-signal.ts'
+import type { RunDto, RunSourceDto, RunStepDto } from '../../server/wire/runs.ts'
+import { durationTicks } from './server-minutes.prepare.ts'
+import { niceTicks, pickTicks, withGaps } from './step-axis.ts'
+
+type Tick = { at: number; label: string }
+
+/** A step of the fan; nulls where the run has no such step: a gap stays one. */
+export interface FanStep {
+  step: number
+  batchId: string | null
+  mean: number | null
+  median: number | null
+  /** 25 to 75 % and 5 to 95 % of the scores, and all of them. */
+  middle: [number, number] | null
+  most: [number, number] | null
+  all: [number, number] | null
+  n: number | null
+  /** The mean so far of a batch that runs. */
+  running: number | null
+  /** Means of other runs at this step, by their names. */
+  [overlay: `run:${string}`]: number | null
+}
+
+/** The rewards of a run over its steps, ready to draw. */
+export interface FanData {
+  steps: FanStep[]
+  overlays: string[]
+  valueTicks: Tick[]
+  stepTicks: number[]
+  marks: RunDto['marks']
+}
+
+/** Prepares the fan of a run with the means of others over it; `range`: the scale holds the least and the greatest score, too. */
+export function prepareFan(
+  run: Pick<RunDto, 'steps' | 'marks'>,
+  overlays: readonly Pick<RunDto, 'name' | 'steps'>[],
+  range: boolean,
+): FanData {
+  const own = new Map(run.steps.map((step) => [step.step, step]))
+  const others = overlays.map(({ name, steps }) => ({
+    name,
+    means: new Map(steps.map(({ step, mean }) => [step, mean])),
+  }))
+  const all = new Set(own.keys())
+  for (const { means } of others) for (const step of means.keys()) all.add(step)
+  const numbers = [...all].sort((a, b) => a - b)
+  const steps = withGaps(numbers).map((number): FanStep => {
+    const point = fanStep(number, own.get(number))
+    for (const { name, means } of others) point[`run:${name}`] = means.get(number) ?? null
+    return point
+  })
+  const values = steps.flatMap((step) => [
+    ...((range ? step.all : step.most) ?? []),
+    ...[step.mean, step.running].filter((mean) => mean !== null),
+    ...others.flatMap(({ name }) => step[`run:${name}`] ?? []),
+  ])
+  return {
+    steps,
+    overlays: others.map(({ name }) => name),
+    valueTicks: niceTicks(Math.min(...values), Math.max(...values)),
+    stepTicks: pickTicks(numbers, 8),
+    marks: run.marks.filter(({ step }) => own.has(step)),
+  }
+}
+
+function fanStep(step: number, at: RunStepDto | undefined): FanStep {
+  const q = at?.quantiles ?? null
+  const ended = at !== undefined && at.n !== null
+  return {
+    step,
+    batchId: at?.batchId ?? null,
+    mean: ended ? at.mean : null,
+    median: q?.[2] ?? null,
+    middle: q && [q[1], q[3]],
+    most: q && [q[0], q[4]],
+    all: ended && at.min !== null && at.max !== null ? [at.min, at.max] : null,
+    n: at?.n ?? null,
+    running: ended ? null : (at?.mean ?? null),
+  }
+}
+
+/** What groups teach nothing by, in the order in which they are stacked. */
+export const SILENT_SIGNALS = GROUP_SIGNALS.filter((signal) => signal !== 'varied') as Exclude<
+  GroupSignal,
+  'varied'
+>[]
+
+/** Shares of a step, of 0 to 1. */
+export type ShareStep = { step: number; failed: number | null; groups: number } & Record<
+  Exclude<GroupSignal, 'varied'>,
+  number | null
+>
+
+/** Shares of groups that teach nothing, by cause, and of samples that failed. */
+export interface SharesData {
+  steps: ShareStep[]
+  /** Causes that some step has. */
+  signals: Exclude<GroupSignal, 'varied'>[]
+  signalTicks: Tick[]
+  failedTicks: Tick[]
+  stepTicks: number[]
+}
+
+export function prepareShares(steps: readonly RunStepDto[]): SharesData {
+  const byStep = new Map(steps.map((step) => [step.step, step]))
+  const numbers = [...byStep.keys()]
+  const rows = withGaps(numbers).map((number): ShareStep => {
+    const at = byStep.get(number)
+    const counts = at?.groupSignals ?? null
+    const groups = counts === null ? 0 : totalOf(counts)
+    const shares = Object.fromEntries(
+      SILENT_SIGNALS.map((signal) => [
+        signal,
+        counts === null || groups === 0 ? null : counts[signal] / groups,
+      ]),
+    )
+    const ended = at === undefined ? 0 : at.scored + at.failed
+    return {
+      step: number,
+      failed: at === undefined || ended === 0 ? null : at.failed / ended,
+      groups,
+      ...shares,
+    } as ShareStep
+  })
+  const stacked = rows.map((row) =>
+    SILENT_SIGNALS.reduce((sum, signal) => sum + (row[signal] ?? 0), 0),
+  )
+  return {
+    steps: rows,
+    signals: SILENT_SIGNALS.filter((signal) => rows.some((row) => (row[signal] ?? 0) > 0)),
+    signalTicks: shareTicks(Math.max(0, ...stacked)),
+    failedTicks: shareTicks(Math.max(0, ...rows.map(({ failed }) => failed ?? 0))),
+    stepTicks: pickTicks(numbers, 6),
+  }
+}
+
+function totalOf(counts: GroupSignalCounts): number {
+  return GROUP_SIGNALS.reduce((sum, signal) => sum + counts[signal], 0)
+}
+
+/** Round ticks in per cent from 0 to at least `most`, of 1 at most. */
+function shareTicks(most: number): Tick[] {
+  const percent = Math.max(most, 0.001) * 100
+  const step = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 25].find((one) => percent / one <= 4) ?? 25
+  const last = Math.min(Math.ceil(percent / step), Math.round(100 / step))
+  return Array.from({ length: last + 1 }, (_, at) => ({
+    at: (at * step) / 100,
+    label: `${Number((at * step).toFixed(2))} %`,
+  }))
+}
+
+/** How long a step's rewards took, beside the time to the next step. */
+export interface WaitStep {
+  step: number
+  waitMs: number | null
+  stepMs: number | null
+}
+
+/** Waits over the steps; a step that was handed over much later than usual (the job stood still) does not stretch the scale. */
+export interface WaitData {
+  steps: WaitStep[]
+  ticks: Tick[]
+  stepTicks: number[]
+  /** Median of wait ÷ step time. */
+  share: number | null
+}
+
+export function prepareWaits(steps: readonly RunStepDto[]): WaitData {
+  const byStep = new Map(steps.map((step) => [step.step, step]))
+  const numbers = [...byStep.keys()]
+  const times = steps.flatMap(({ stepMs }) => stepMs ?? [])
+  const usual = medianOf(times)
+  const rows = withGaps(numbers).map((number): WaitStep => {
+    const at = byStep.get(number)
+    const stepMs = at?.stepMs ?? null
+    return {
+      step: number,
+      waitMs: at?.waitMs ?? null,
+      stepMs: stepMs !== null && usual !== null && stepMs > usual * STOOD_STILL ? null : stepMs,
+    }
+  })
+  const shares = rows.flatMap(({ waitMs, stepMs }) =>
+    waitMs === null || stepMs === null ? [] : Math.min(1, waitMs / stepMs),
+  )
+  return {
+    steps: rows,
+    ticks: durationTicks(
+      Math.max(1, ...rows.flatMap(({ waitMs, stepMs }) => [waitMs ?? 0, stepMs ?? 0])),
+    ),
+    stepTicks: pickTicks(numbers, 6),
+    share: medianOf(shares),
+  }
+}
+
+/** Times the usual step, from which on the job is taken to have stood still. */
+const STOOD_STILL = 10
+
+/** The middle one; null where there is none. */
+export function medianOf(values: readonly number[]): number | null {
+  return values.toSorted((a, b) => a - b)[(values.length - 1) >> 1] ?? null
+}
+
+/** A data source over the steps. */
+export interface SourceData {
+  name: string
+  steps: {
+    step: number
+    mean: number | null
+    middle: [number, number] | null
+    n: number
+  }[]
+  last: { step: number; mean: number; n: number }
+}
+
+/** Data sources on one scale of values, so that they can be compared. */
+export interface SourcesData {
+  sources: SourceData[]
+  valueTicks: Tick[]
+  stepTicks: number[]
+}
+
+export function prepareSources(sources: readonly RunSourceDto[]): SourcesData {
+  const numbers = [
+    ...new Set(sources.flatMap(({ points }) => points.map(({ step }) => step))),
+  ].sort((a, b) => a - b)
+  const values = sources.flatMap(({ points }) => points.flatMap((p) => [p.q25, p.q75, p.mean]))
+  return {
+    sources: sources.map(({ name, points }) => {
+      const byStep = new Map(points.map((point) => [point.step, point]))
+      return {
+        name,
+        steps: withGaps(numbers).map((step) => {
+          const at = byStep.get(step)
+          return {
+            step,
+            mean: at?.mean ?? null,
+            middle: at ? [at.q25, at.q75] : null,
+            n: at?.n ?? 0,
+          }
+        }),
+        last: points.at(-1) as SourceData['last'],
+      }
+    }),
+    valueTicks: niceTicks(Math.min(...values), Math.max(...values)),
+    stepTicks: pickTicks(numbers, 4),
+  }
+}

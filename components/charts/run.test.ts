@@ -1,0 +1,136 @@
+import { describe, expect, test } from 'vitest'
+import { noSignals } from '../../server/wire/group-signal.ts'
+import type { RunStepDto } from '../../server/wire/runs.ts'
+import { heatAt, prepareHeat } from './heat.prepare.ts'
+import { prepareFan, prepareShares, prepareSources, prepareWaits } from './run.prepare.ts'
+
+const step = (number: number, change: Partial<RunStepDto> = {}): RunStepDto => ({
+  step: number,
+  batchId: `b${number}`,
+  status: 'completed',
+  ...{ others: 0, samples: 8, scored: 8, failed: 0, substituted: 0, groups: 1, retries: 0, n: 8 },
+  ...{ mean: 0.5, std: 0.1, min: 0, max: 1, quantiles: [0.1, 0.3, 0.5, 0.7, 0.9] },
+  ...{ groupSignals: null, reasons: {}, submittedAt: '2026-11-20T10:00:00.000Z' },
+  ...{ waitMs: 1_000, stepMs: 60_000, queueMsP50: 1, scoreMsP50: 2, scoreMsP95: 3 },
+  ...change,
+})
+
+describe('the fan of a run', () => {
+  test('has bands of an ended step, and of one that runs its mean so far alone', () => {
+    const running = step(2, { status: 'running', n: null, quantiles: null, mean: 0.7 })
+    const { steps } = prepareFan({ steps: [step(1), running], marks: [] }, [], false)
+    expect(steps[0]).toMatchObject({
+      ...{ mean: 0.5, median: 0.5, middle: [0.3, 0.7], most: [0.1, 0.9], all: [0, 1] },
+      running: null,
+    })
+    expect(steps[1]).toMatchObject({ mean: null, most: null, all: null, running: 0.7 })
+  })
+
+  test('keeps a step that is missing a gap', () => {
+    const run = { steps: [step(1), step(2), step(3), step(6)], marks: [] }
+    expect(prepareFan(run, [], false).steps.map((s) => [s.step, s.mean])).toEqual([
+      ...[
+        [1, 0.5],
+        [2, 0.5],
+        [3, 0.5],
+        [4, null],
+        [6, 0.5],
+      ],
+    ])
+  })
+
+  test('holds all scores on its scale only where they are drawn', () => {
+    const run = { steps: [step(1, { min: -50, max: 40 })], marks: [] }
+    expect(prepareFan(run, [], false).valueTicks[0]?.at).toBeGreaterThan(-1)
+    expect(prepareFan(run, [], true).valueTicks[0]?.at).toBeLessThanOrEqual(-50)
+  })
+
+  test('lays others over it, by their steps, and marks only what is shown', () => {
+    const other = { name: 'other', steps: [step(2, { mean: 3 }), step(4, { mean: 4 })] }
+    const marks = [
+      { step: 2, text: 'new reward' },
+      { step: 9, text: 'not shown' },
+    ]
+    const fan = prepareFan({ steps: [step(1), step(2)], marks }, [other], false)
+    expect(fan.steps.map((s) => [s.step, s['run:other']])).toEqual([
+      [1, null],
+      [2, 3],
+      [3, null],
+      [4, 4],
+    ])
+    expect(fan.marks).toEqual([{ step: 2, text: 'new reward' }])
+    expect(fan.valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(4)
+  })
+})
+
+describe('shares over the steps', () => {
+  test('are of the groups, by cause, and of the samples that ended', () => {
+    const groupSignals = { ...noSignals(), varied: 5, all_right: 3, all_wrong: 2 }
+    const shares = prepareShares([
+      step(1, { groupSignals, scored: 6, failed: 2 }),
+      step(2, { scored: 0, failed: 0 }),
+    ])
+    expect(shares.signals).toEqual(['all_right', 'all_wrong'])
+    expect(shares.steps[0]).toMatchObject({ all_right: 0.3, all_wrong: 0.2, failed: 0.25 })
+    expect(shares.steps[1]).toMatchObject({ all_right: null, failed: null })
+    expect(shares.signalTicks.at(-1)?.at).toBeGreaterThanOrEqual(0.5)
+    expect(shares.signalTicks.at(-1)?.at).toBeLessThanOrEqual(1)
+    expect(prepareShares([step(1, { scored: 0, failed: 8 })]).failedTicks.at(-1)).toEqual({
+      at: 1,
+      label: '100 %',
+    })
+  })
+})
+
+describe('waits', () => {
+  test('leave out the time in which the job stood still', () => {
+    const steps = [1, 2, 3, 4].map((n) => step(n, n === 3 ? { stepMs: 86_400_000 } : {}))
+    const waits = prepareWaits(steps)
+    expect(waits.steps.map(({ stepMs }) => stepMs)).toEqual([60_000, 60_000, null, 60_000])
+    expect(waits.share).toBeCloseTo(1 / 60)
+  })
+})
+
+describe('data sources', () => {
+  test('share one scale', () => {
+    const point = (at: number, mean: number) => ({
+      ...{ step: at, n: 4, mean, q25: mean - 1, q75: mean + 1, failed: 0 },
+    })
+    const { sources, valueTicks } = prepareSources([
+      { name: 'a', samples: 8, points: [point(1, 0), point(3, 1)] },
+      { name: 'b', samples: 4, points: [point(2, 9)] },
+    ])
+    expect(sources[0]?.steps.map(({ step, mean }) => [step, mean])).toEqual([
+      [1, 0],
+      [2, null],
+      [3, 1],
+    ])
+    expect(valueTicks[0]?.at).toBeLessThanOrEqual(-1)
+    expect(valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(10)
+  })
+})
+
+describe('the spread of rewards', () => {
+  const heat = prepareHeat({
+    kind: 'values',
+    edges: [0, 0.5, 1],
+    steps: [
+      { step: 3, shares: [0.75, 0, 0.25] },
+      { step: 5, shares: [0, 1, 0] },
+    ],
+  })
+
+  test('has a cell for each share, the greatest score on top, none for a step that is missing', () => {
+    expect(heat.cells).toHaveLength(3)
+    const [least, greatest] = heat.cells
+    expect(least).toMatchObject({ x: 0, width: 1 / 3, fill: Math.sqrt(0.75) })
+    expect(least?.y).toBeCloseTo(2 / 3)
+    expect(greatest?.y).toBeCloseTo(0)
+  })
+
+  test('tells what lies under the cursor', () => {
+    expect(heatAt(heat, 0.1, 0.9)).toEqual({ step: 3, row: '0', share: 0.75 })
+    expect(heatAt(heat, 0.9, 0.5)).toEqual({ step: 5, row: '0.500', share: 1 })
+    expect(heatAt(heat, 0.5, 0.5)).toBeNull()
+  })
+})

@@ -1,0 +1,214 @@
+'use client'
+
+import { useMemo } from 'react'
+import type { RunDto } from '../../server/wire/runs.ts'
+import { SIGNAL_COLOUR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
+import { ChartFrame } from '../charts/chart-frame.tsx'
+import { prepareHeat } from '../charts/heat.prepare.ts'
+import { HeatPlot } from '../charts/heat-plot.tsx'
+import { hueOf } from '../charts/hue.ts'
+import { FailuresPlot, SignalsPlot, SourcePlot, WaitsPlot } from '../charts/lazy-plots.tsx'
+import {
+  prepareShares,
+  prepareSources,
+  prepareWaits,
+  type SourceData,
+  type SourcesData,
+} from '../charts/run.prepare.ts'
+import {
+  durationText,
+  formatCount,
+  formatPercent,
+  formatScore,
+  plural,
+  quantityText,
+} from '../format/numbers.ts'
+
+const FRAME = 'border-b md:odd:border-r'
+/** Of wide tables: the newest steps. */
+const TABLE_STEPS = 200
+
+const percent = (share: number | null | undefined) => quantityText(formatPercent(share))
+
+/** Step × reward: how the scores of each step are spread. */
+export function SpreadChart({ run }: { run: RunDto }) {
+  const { heat } = run
+  const data = useMemo(() => (heat === null ? null : prepareHeat(heat)), [heat])
+  if (heat === null || data === null) return <Nothing title="Spread of rewards" />
+  const shown = data.steps.slice(-TABLE_STEPS)
+  return (
+    <ChartFrame
+      className={FRAME}
+      title="Spread of rewards"
+      note={
+        heat.kind === 'values'
+          ? `share of a step’s samples at each of ${plural(heat.edges.length, 'score')}`
+          : `share of a step’s samples in each of ${data.rows.length} bins, from roll-ups of 128`
+      }
+      chart={<HeatPlot data={data} color={hueOf('run', run.name)} />}
+      table={{
+        head: ['Step', ...data.rows],
+        rows: shown
+          .toReversed()
+          .map(({ step, shares }) => [
+            formatCount(step),
+            ...shares.toReversed().map((share) => (share === 0 ? '0' : percent(share))),
+          ]),
+      }}
+    />
+  )
+}
+
+/** Groups that teach nothing, by cause. */
+export function SignalsChart({ run }: { run: RunDto }) {
+  const data = useMemo(() => prepareShares(run.steps), [run.steps])
+  if (data.signals.length === 0) return <Nothing title="Groups that teach nothing" said="none" />
+  return (
+    <ChartFrame
+      className={FRAME}
+      title="Groups that teach nothing"
+      note={<Legend entries={data.signals.map((s) => [SIGNAL_LABEL[s], SIGNAL_COLOUR[s]])} />}
+      chart={<SignalsPlot data={data} />}
+      table={{
+        head: ['Step', 'Groups', ...data.signals.map((signal) => SIGNAL_LABEL[signal])],
+        rows: data.steps
+          .filter(({ groups }) => groups > 0)
+          .toReversed()
+          .map((row) => [
+            formatCount(row.step),
+            formatCount(row.groups),
+            ...data.signals.map((signal) => percent(row[signal])),
+          ]),
+      }}
+    />
+  )
+}
+
+/** What share of the samples failed. */
+export function FailuresChart({ run }: { run: RunDto }) {
+  const data = useMemo(() => prepareShares(run.steps), [run.steps])
+  const reasons = useMemo(() => reasonsOf(run), [run])
+  const failed = run.steps.reduce((sum, step) => sum + step.failed, 0)
+  if (failed === 0) return <Nothing title="Samples that failed" said="none" />
+  return (
+    <ChartFrame
+      className={FRAME}
+      title="Samples that failed"
+      note={reasons.map(([reason, n]) => `${reason} ${formatCount(n)}`).join(', ')}
+      chart={<FailuresPlot data={data} />}
+      table={{
+        head: ['Step', 'Failed', 'Share', 'Why'],
+        rows: run.steps.toReversed().map(({ step, failed, scored, reasons }) => [
+          formatCount(step),
+          formatCount(failed),
+          percent(failed + scored === 0 ? null : failed / (failed + scored)),
+          Object.entries(reasons)
+            .map(([reason, n]) => `${reason} ${formatCount(n)}`)
+            .join(', '),
+        ]),
+      }}
+    />
+  )
+}
+
+function reasonsOf(run: RunDto): [string, number][] {
+  const sums = new Map<string, number>()
+  for (const { reasons } of run.steps) {
+    for (const [reason, n] of Object.entries(reasons)) sums.set(reason, (sums.get(reason) ?? 0) + n)
+  }
+  return [...sums].sort((a, b) => b[1] - a[1])
+}
+
+/** How long a step's rewards took, beside its own time. */
+export function WaitsChart({ run }: { run: RunDto }) {
+  const data = useMemo(() => prepareWaits(run.steps), [run.steps])
+  return (
+    <ChartFrame
+      className={FRAME}
+      title="Reward wait"
+      note={
+        <Legend
+          entries={[
+            ['from hand-over to the last reward', 'var(--data-2)'],
+            ['to the next step', 'var(--ink-3)'],
+          ]}
+        />
+      }
+      chart={<WaitsPlot data={data} />}
+      table={{
+        head: ['Step', 'Wait', 'To the next step', 'Queue, p50', 'Score, p50', 'Score, p95'],
+        rows: run.steps
+          .toReversed()
+          .map((step) => [
+            formatCount(step.step),
+            durationText(step.waitMs),
+            durationText(step.stepMs),
+            durationText(step.queueMsP50),
+            durationText(step.scoreMsP50),
+            durationText(step.scoreMsP95),
+          ]),
+      }}
+    />
+  )
+}
+
+/** The data sources, each in a chart of its own on the scale of all. */
+export function SourceCharts({ run }: { run: RunDto }) {
+  const data = useMemo(() => prepareSources(run.sources), [run.sources])
+  if (run.sources.length < 2) return null
+  return (
+    <div className="grid md:grid-cols-2 xl:grid-cols-3">
+      {data.sources.map((source) => (
+        <SourceChart key={source.name} source={source} of={data} />
+      ))}
+    </div>
+  )
+}
+
+function SourceChart({ source, of }: { source: SourceData; of: SourcesData }) {
+  return (
+    <ChartFrame
+      className="border-b md:border-r"
+      title={source.name}
+      height={150}
+      note={`${formatScore(source.last.mean)} at step ${formatCount(source.last.step)}, n = ${formatCount(source.last.n)}; band of 25 to 75 %`}
+      chart={<SourcePlot data={source} of={of} />}
+      table={{
+        head: ['Step', 'Mean', '25 %', '75 %', 'n'],
+        rows: source.steps
+          .filter(({ mean }) => mean !== null)
+          .toReversed()
+          .map(({ step, mean, middle, n }) => [
+            formatCount(step),
+            formatScore(mean),
+            formatScore(middle?.[0]),
+            formatScore(middle?.[1]),
+            formatCount(n),
+          ]),
+      }}
+    />
+  )
+}
+
+function Legend({ entries }: { entries: readonly (readonly [label: string, color: string])[] }) {
+  return (
+    <span className="inline-flex flex-wrap gap-x-3">
+      {entries.map(([label, color]) => (
+        <span key={label} className="inline-flex items-center gap-1.5">
+          <span className="size-2 rounded-[2px]" style={{ background: color }} aria-hidden />
+          {label}
+        </span>
+      ))}
+    </span>
+  )
+}
+
+/** Where there is nothing to draw: said, in the place of the chart. */
+function Nothing({ title, said = 'nothing has ended yet' }: { title: string; said?: string }) {
+  return (
+    <section className={`${FRAME} px-5 py-3`}>
+      <h2 className="font-semibold">{title}</h2>
+      <p className="mt-1 text-xs text-ink-3">{said}</p>
+    </section>
+  )
+}

@@ -1,0 +1,129 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { X } from 'lucide-react'
+import { useRouter } from 'next/navigation'
+import { useMemo } from 'react'
+import type { RunDto } from '../../server/wire/runs.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { ChartFrame } from '../charts/chart-frame.tsx'
+import { hueOf } from '../charts/hue.ts'
+import { FanPlot } from '../charts/lazy-plots.tsx'
+import { prepareFan } from '../charts/run.prepare.ts'
+import { formatCount, formatScore, plural } from '../format/numbers.ts'
+import { IconButton } from '../ui/button.tsx'
+import { Segmented, Select } from '../ui/field.tsx'
+import { MOST_OVERLAYS, type RunUrl } from './run-url.ts'
+
+/** The leading chart: the rewards of every step, with the means of other runs over them. */
+export function RunFan({
+  run,
+  overlays,
+  url,
+  onChange,
+}: {
+  run: RunDto
+  overlays: RunDto[]
+  url: RunUrl
+  onChange(change: Partial<RunUrl>): void
+}) {
+  const router = useRouter()
+  const data = useMemo(() => prepareFan(run, overlays, url.range), [run, overlays, url.range])
+  const samples = run.steps.reduce((sum, { n }) => sum + (n ?? 0), 0)
+  return (
+    <>
+      <ChartFrame
+        title="Reward"
+        note={`n = ${formatCount(samples)} in ${plural(run.steps.length, 'step')}; bands of 25 to 75 % and 5 to 95 %, mean solid, median dashed`}
+        height={320}
+        actions={
+          <Segmented
+            label="Scale"
+            value={url.range ? 'all' : 'most'}
+            options={[
+              { value: 'most', label: '5 to 95 %' },
+              { value: 'all', label: 'All scores' },
+            ]}
+            onChange={(scale) => onChange({ range: scale === 'all' })}
+          />
+        }
+        chart={
+          <FanPlot
+            data={data}
+            name={run.name}
+            range={url.range}
+            onStep={(step) => router.push(`/batches/${step.batchId}`)}
+          />
+        }
+        table={{
+          head: ['Step', 'Mean', 'Deviation', '5 %', '25 %', 'Median', '75 %', '95 %', 'n'],
+          rows: run.steps
+            .toReversed()
+            .map((step) => [
+              formatCount(step.step),
+              formatScore(step.mean),
+              formatScore(step.std),
+              ...Array.from({ length: 5 }, (_, at) => formatScore(step.quantiles?.[at])),
+              step.n === null ? 'running' : formatCount(step.n),
+            ]),
+        }}
+      />
+      <Overlays run={run} over={url.over} onChange={(over) => onChange({ over })} />
+    </>
+  )
+}
+
+function Overlays({
+  run,
+  over,
+  onChange,
+}: {
+  run: RunDto
+  over: string[]
+  onChange(over: string[]): void
+}) {
+  const trpc = useTRPC()
+  const runs = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))
+  const others = (runs.data ?? [])
+    .map(({ name }) => name)
+    .filter((name) => name !== run.name && !over.includes(name))
+  if (over.length === 0 && others.length === 0) return null
+  return (
+    <div className="flex flex-wrap items-center gap-2 px-5 pb-3">
+      {over.map((name) => (
+        <span
+          key={name}
+          className="inline-flex h-7 items-center gap-2 rounded-md border pl-2.5 text-xs"
+        >
+          <span
+            className="size-2 rounded-full"
+            style={{ background: hueOf('run', name) }}
+            aria-hidden
+          />
+          <span className="max-w-48 truncate">{name}</span>
+          <IconButton
+            label={`Take ${name} away`}
+            onClick={() => onChange(over.filter((o) => o !== name))}
+          >
+            <X size={13} aria-hidden />
+          </IconButton>
+        </span>
+      ))}
+      {others.length > 0 && over.length < MOST_OVERLAYS && (
+        <div className="w-52">
+          <Select
+            label="Lay another run over it"
+            hideLabel
+            value=""
+            onChange={(event) => onChange([...over, event.target.value])}
+          >
+            <option value="">Lay another run over it…</option>
+            {others.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </Select>
+        </div>
+      )}
+    </div>
+  )
+}

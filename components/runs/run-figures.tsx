@@ -1,0 +1,108 @@
+import type { RunDto } from '../../server/wire/runs.ts'
+import { countsOf } from '../batches/group-signal-text.ts'
+import { medianOf } from '../charts/run.prepare.ts'
+import {
+  formatCompact,
+  formatCount,
+  formatDuration,
+  formatPercent,
+  formatScore,
+  plural,
+  quantityText,
+} from '../format/numbers.ts'
+import { Ago } from '../ui/ago.tsx'
+import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
+
+/** Steps that a figure looks back on. */
+const BACK = 20
+
+/** What a run has come to. */
+export function RunFigures({ run }: { run: RunDto }) {
+  const ended = run.steps.filter(({ n }) => n !== null)
+  const last = ended.at(-1)
+  const before = ended.at(-1 - BACK)
+  const newest = run.steps.at(-1)
+  const recent = ended.slice(-BACK)
+  const { nothing, groups } = sumOfSignals(recent)
+  const waits = recent.flatMap(({ waitMs }) => waitMs ?? [])
+  const wait = formatDuration(medianOf(waits))
+  const failed = recent.reduce((sum, step) => sum + step.failed, 0)
+  const all = recent.reduce((sum, step) => sum + step.failed + step.scored, 0)
+  const failedShare = formatPercent(all === 0 ? null : failed / all)
+  const nothingShare = formatPercent(groups === 0 ? null : nothing / groups)
+  const lastSteps = `last ${plural(recent.length, 'step')}`
+  return (
+    <FigureStrip label="The run in figures">
+      <Figure
+        label="Mean reward"
+        value={formatScore(last?.mean)}
+        detail={
+          last?.mean != null && before?.mean != null
+            ? `${signed(last.mean - before.mean)} in ${BACK} steps`
+            : 'of the last step that ended'
+        }
+      />
+      <Figure
+        label="Step"
+        value={formatCount(newest?.step)}
+        detail={
+          <>
+            handed over <Ago at={newest?.submittedAt ?? null} />
+          </>
+        }
+      />
+      <Figure
+        label="Samples"
+        value={formatCompact(run.samples)}
+        detail={`${plural(run.batches, 'batch', 'batches')}, ${formatCompact(run.failed)} failed`}
+      />
+      <Figure
+        label="Groups that teach nothing"
+        value={nothingShare.value}
+        unit={nothingShare.unit}
+        detail={lastSteps}
+      />
+      <Figure
+        label="Samples that failed"
+        value={failedShare.value}
+        unit={failedShare.unit}
+        detail={lastSteps}
+      />
+      <Figure
+        label="Reward wait"
+        value={wait.value}
+        unit={wait.unit}
+        detail={`median, ${waitShare(run)}`}
+      />
+    </FigureStrip>
+  )
+}
+
+function sumOfSignals(steps: RunDto['steps']): { nothing: number; groups: number } {
+  return steps.reduce(
+    (sum, { groupSignals }) => {
+      if (groupSignals === null) return sum
+      const { nothing, groups } = countsOf(groupSignals)
+      return { nothing: sum.nothing + nothing, groups: sum.groups + groups }
+    },
+    { nothing: 0, groups: 0 },
+  )
+}
+
+function waitShare(run: RunDto): string {
+  const shares = run.steps
+    .slice(-BACK)
+    .flatMap(({ waitMs, stepMs }) =>
+      waitMs === null || stepMs === null ? [] : Math.min(1, waitMs / stepMs),
+    )
+  const share = medianOf(shares)
+  return share === null ? lastSteps(run) : `${quantityText(formatPercent(share))} of a step`
+}
+
+function lastSteps(run: RunDto): string {
+  return `last ${plural(Math.min(BACK, run.steps.length), 'step')}`
+}
+
+function signed(change: number): string {
+  return change > 0 ? `+${formatScore(change)}` : formatScore(change)
+}

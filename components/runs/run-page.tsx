@@ -1,0 +1,184 @@
+'use client'
+
+import { keepPreviousData, useQueries, useQuery } from '@tanstack/react-query'
+import { ListTree } from 'lucide-react'
+import type { RunDto } from '../../server/wire/runs.ts'
+import { describeFailure } from '../api/failure.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { RunName } from '../batches/batch-cells.tsx'
+import { formatCount, plural } from '../format/numbers.ts'
+import { PageHeader } from '../shell/page-header.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { buttonClass } from '../ui/button.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { FigureStripSkeleton } from '../ui/figure-strip.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
+import { useUrl } from '../url/use-url.ts'
+import {
+  FailuresChart,
+  SignalsChart,
+  SourceCharts,
+  SpreadChart,
+  WaitsChart,
+} from './run-charts.tsx'
+import { RunFan } from './run-fan.tsx'
+import { RunFigures } from './run-figures.tsx'
+import { RunSteps } from './run-steps.tsx'
+import { type RunUrl, runUrl } from './run-url.ts'
+import { SeededMark } from './seeded-mark.tsx'
+
+/** One run: what its reward did over the steps, and why it may have moved. */
+export function RunPage({ name }: { name: string }) {
+  const trpc = useTRPC()
+  const [url, setUrl] = useUrl(runUrl)
+  const run = useQuery(
+    trpc.runs.get.queryOptions(
+      { name, split: url.split },
+      { meta: { topics: ['batches'] }, placeholderData: keepPreviousData },
+    ),
+  )
+  const gone = run.error !== null && describeFailure(run.error).reason === 'run_not_found'
+  const batches = `/batches?run=${encodeURIComponent(name)}`
+  return (
+    <>
+      <PageHeader
+        parent={{ href: '/runs', label: 'Runs' }}
+        title={<RunName run={name} link={false} />}
+        state={run.data?.seeded && <SeededMark />}
+        actions={
+          run.data && (
+            <>
+              <Splits run={run.data} url={url} onChange={setUrl} />
+              <PageLink href={batches} className={`${buttonClass('plain', true)} max-sm:hidden`}>
+                Batches
+              </PageLink>
+            </>
+          )
+        }
+      />
+      {gone ? (
+        <Empty
+          icon={ListTree}
+          title={`There is no run “${name}”`}
+          actions={
+            <PageLink href="/runs" className={buttonClass('plain', true)}>
+              All runs
+            </PageLink>
+          }
+        >
+          A run comes into being with its first batch: the name a trainer sends as{' '}
+          <code className="font-mono text-xs">run</code>.
+        </Empty>
+      ) : (
+        <QueryView query={run} skeleton={<RunSkeleton />}>
+          {(data) =>
+            data.steps.length === 0 ? (
+              <Empty
+                icon={ListTree}
+                title={url.split === 'val' ? 'No validation yet' : 'No training step yet'}
+                actions={
+                  <PageLink href={batches} className={buttonClass('plain', true)}>
+                    Its batches
+                  </PageLink>
+                }
+              >
+                Nothing was handed over with the split{' '}
+                <code className="font-mono text-xs">{url.split}</code>.
+              </Empty>
+            ) : (
+              <Loaded run={data} url={url} onChange={setUrl} />
+            )
+          }
+        </QueryView>
+      )}
+    </>
+  )
+}
+
+function Loaded({
+  run,
+  url,
+  onChange,
+}: {
+  run: RunDto
+  url: RunUrl
+  onChange(change: Partial<RunUrl>): void
+}) {
+  const trpc = useTRPC()
+  const others = useQueries({
+    queries: url.over
+      .filter((name) => name !== run.name)
+      .map((name) =>
+        trpc.runs.get.queryOptions({ name, split: url.split }, { meta: { topics: ['batches'] } }),
+      ),
+  })
+  const overlays = others.flatMap(({ data }) => data ?? [])
+  return (
+    <>
+      <RunFigures run={run} />
+      <Notes run={run} />
+      <RunFan run={run} overlays={overlays} url={url} onChange={onChange} />
+      <div className="grid border-t md:grid-cols-2">
+        <SpreadChart run={run} />
+        <SignalsChart run={run} />
+        <WaitsChart run={run} />
+        <FailuresChart run={run} />
+      </div>
+      <SourceCharts run={run} />
+      <RunSteps run={run} />
+    </>
+  )
+}
+
+/** What the charts leave out, where they do. */
+function Notes({ run }: { run: RunDto }) {
+  const repeated = run.steps.reduce((n, { others }) => n + others, 0)
+  const notes = [
+    ...(run.earlier > 0
+      ? [`the newest ${formatCount(run.steps.length)} steps; ${formatCount(run.earlier)} before`]
+      : []),
+    ...(repeated > 0
+      ? [`of steps with several batches the last; ${plural(repeated, 'batch', 'batches')} left out`]
+      : []),
+    ...(run.pending > 0
+      ? [`adding up ${plural(run.pending, 'batch that has', 'batches that have')} just ended`]
+      : []),
+  ]
+  if (notes.length === 0) return null
+  return <p className="num border-b px-5 py-2 text-xs text-ink-3">{notes.join(' · ')}</p>
+}
+
+function Splits({
+  run,
+  url,
+  onChange,
+}: {
+  run: RunDto
+  url: RunUrl
+  onChange(change: Partial<RunUrl>): void
+}) {
+  if (run.splits.every(({ split, batches }) => split !== 'val' || batches === 0)) return null
+  return (
+    <Segmented
+      label="Split"
+      value={url.split}
+      options={[
+        { value: 'train', label: 'Training' },
+        { value: 'val', label: 'Validation' },
+      ]}
+      onChange={(split) => onChange({ split })}
+    />
+  )
+}
+
+function RunSkeleton() {
+  return (
+    <>
+      <FigureStripSkeleton />
+      <ChartSkeleton height={320} />
+      <TableSkeleton columns={6} rows={6} />
+    </>
+  )
+}

@@ -1,0 +1,93 @@
+'use client'
+
+import { useState } from 'react'
+import type { RunDto } from '../../server/wire/runs.ts'
+import { countsOf } from '../batches/group-signal-text.ts'
+import {
+  durationText,
+  formatCount,
+  formatPercent,
+  formatScore,
+  quantityText,
+} from '../format/numbers.ts'
+import { PageLink } from '../shell/page-link.tsx'
+import { Ago } from '../ui/ago.tsx'
+import { Button } from '../ui/button.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { BatchStatusView } from '../ui/status.tsx'
+
+const AT_FIRST = 25
+
+/** Every step with the way to its batch, the newest first. */
+export function RunSteps({ run }: { run: RunDto }) {
+  const [all, setAll] = useState(false)
+  const steps = run.steps.toReversed().slice(0, all ? undefined : AT_FIRST)
+  return (
+    <Section title="Steps" note={`${formatCount(run.steps.length)}, the newest first`}>
+      <Scroll label="Steps">
+        <table className="grid-table">
+          <thead>
+            <tr>
+              {['Step', 'Batch', 'State'].map((head) => (
+                <th key={head} scope="col">
+                  {head}
+                </th>
+              ))}
+              {['Mean', 'Deviation', 'Samples', 'Failed', 'Teach nothing', 'Wait', 'Sent'].map(
+                (head) => (
+                  <th key={head} scope="col" className="end">
+                    {head}
+                  </th>
+                ),
+              )}
+            </tr>
+          </thead>
+          <tbody>
+            {steps.map((step) => {
+              const signals = step.groupSignals && countsOf(step.groupSignals)
+              return (
+                <tr key={step.batchId}>
+                  <td className="num font-medium">{formatCount(step.step)}</td>
+                  <td>
+                    <PageLink
+                      href={`/batches/${step.batchId}`}
+                      className="font-mono text-xs hover:underline"
+                    >
+                      {step.batchId}
+                    </PageLink>
+                  </td>
+                  <td>
+                    <BatchStatusView status={step.status} />
+                  </td>
+                  <td className="num end">{formatScore(step.mean)}</td>
+                  <td className="num end">{formatScore(step.std)}</td>
+                  <td className="num end">{formatCount(step.samples)}</td>
+                  <td className={`num end ${step.failed > 0 ? 'text-bad' : 'text-ink-3'}`}>
+                    {formatCount(step.failed)}
+                  </td>
+                  <td className="num end">
+                    {signals === null || signals.groups === 0
+                      ? '–'
+                      : quantityText(formatPercent(signals.nothing / signals.groups))}
+                  </td>
+                  <td className="num end">{durationText(step.waitMs)}</td>
+                  <td className="end text-ink-2">
+                    <Ago at={step.submittedAt} />
+                  </td>
+                </tr>
+              )
+            })}
+          </tbody>
+        </table>
+      </Scroll>
+      {!all && run.steps.length > AT_FIRST && (
+        <div className="px-5 py-3">
+          <Button small onClick={() => setAll(true)}>
+            All {formatCount(run.steps.length)} steps
+          </Button>
+        </div>
+      )}
+    </Section>
+  )
+}

@@ -1,0 +1,123 @@
+import { expect, test } from '@playwright/test'
+import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+/** The pages of runs: what they tell is what the results say. */
+
+let service: TestService
+/** Mean of each step of `learner`, from its results. */
+const means = new Map<number, number>()
+
+const rollout = (i: number, right: boolean, dataSource: string) => ({
+  uid: `q${i >> 2}`,
+  dataSource,
+  prompt: 'What is 6 * 12?',
+  response: right ? 'So it is\n#### 72' : `It is\n#### 7${i}`,
+  groundTruth: '72',
+})
+
+test.beforeAll(async () => {
+  service = await startTestService()
+  const { api } = service
+  const submit = async (
+    run: string,
+    step: number,
+    rights: number,
+    options: { split?: 'val'; method?: string; source?: string } = {},
+  ) => {
+    const { batchId } = await api.batches.submit.mutate({
+      run,
+      step,
+      ...(options.split ? { split: options.split } : {}),
+      reward: { function: { name: 'gsm8k', kwargs: { method: options.method ?? 'strict' } } },
+      samples: Array.from({ length: 32 }, (_, i) =>
+        rollout(i, i % 16 < rights, i < 16 ? 'openai/gsm8k' : (options.source ?? 'openai/gsm8k')),
+      ),
+    })
+    await api.batches.wait.query({ batchId, waitMs: 30_000 })
+    return batchId
+  }
+  for (const step of [1, 2, 3, 4, 6]) {
+    const method = step < 4 ? 'strict' : 'flexible'
+    const batchId = await submit('learner', step, step * 2, { method, source: 'grade/school' })
+    const { score } = await api.batches.results.query({ batchId })
+    means.set(step, (score as number[]).reduce((a, b) => a + b, 0) / score.length)
+  }
+  await submit('learner', 4, 5, { split: 'val' })
+  await submit('other', 2, 12)
+  await submit('other', 5, 14)
+})
+test.afterAll(() => service?.stop())
+
+test('a run tells its rewards step by step, as its results have them', async ({ page }) => {
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/runs`)
+  await page.getByRole('link', { name: 'learner' }).click()
+  await page.waitForURL('**/runs/learner')
+  const reward = page.locator('section', {
+    has: page.getByRole('heading', { name: 'Reward', exact: true }),
+  })
+  // Roll-ups follow the end of a batch within a second or so, without a reload.
+  await expect(reward).toContainText('n = 160 in 5 steps')
+  await expect(reward.locator('svg.recharts-surface').first()).toBeVisible()
+  await reward.getByRole('button', { name: 'Show Reward as a table' }).click()
+  const rows = reward.locator('tbody tr')
+  await expect(rows).toHaveCount(5)
+  for (const [at, step] of [6, 4, 3, 2, 1].entries()) {
+    const cells = await rows.nth(at).locator('td').allTextContents()
+    const mean = means.get(step) as number
+    expect(cells[0]).toBe(String(step))
+    expect(cells[1]).toBe(Number.isInteger(mean) ? String(mean) : mean.toFixed(3))
+    expect(cells[8]).toBe('32')
+  }
+  await expectAccessible(page)
+  errors.expectNone()
+})
+
+test('another run lies over it, the spread is a table too, and the address is all of it', async ({
+  page,
+}) => {
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/runs/learner`)
+  await page.getByLabel('Lay another run over it').selectOption('other')
+  await page.getByRole('button', { name: 'All scores' }).click()
+  await expect(page).toHaveURL(/over=other&range=1/)
+  await page.reload()
+  await expect(page.getByRole('button', { name: 'Take other away' })).toBeVisible()
+  await expect(page.getByRole('button', { name: 'All scores' })).toHaveAttribute(
+    'aria-pressed',
+    'true',
+  )
+  await page.getByRole('button', { name: 'Show Spread of rewards as a table' }).click()
+  const spread = page.getByRole('region', { name: 'Spread of rewards, table' })
+  await expect(spread.locator('tbody tr').first()).toContainText('6')
+  await expect(spread.locator('th')).toHaveText(['Step', '1', '0'])
+  await page.getByRole('button', { name: 'Take other away' }).click()
+  await expect(page).not.toHaveURL(/over=/)
+  // From a step to its batch.
+  await page.getByRole('region', { name: 'Steps' }).getByRole('link').first().press('Enter')
+  await page.waitForURL('**/batches/b*')
+  errors.expectNone()
+})
+
+test('validation is apart; a run that is not there says so', async ({ page }) => {
+  await page.goto(`${service.url}/runs/learner`)
+  await page.getByRole('button', { name: 'Validation' }).click()
+  await expect(page).toHaveURL(/split=val/)
+  await expect(page.getByText('n = 32 in 1 step;')).toBeVisible()
+  await page.goto(`${service.url}/runs/other?split=val`)
+  await expect(page.getByText('No validation yet')).toBeVisible()
+  await page.goto(`${service.url}/runs/${encodeURIComponent('not/there')}`)
+  await expect(page.getByText('There is no run “not/there”')).toBeVisible()
+})
+
+for (const look of ['light', 'dark'] as const) {
+  test(`it fits a phone, ${look}`, async ({ page }) => {
+    await page.emulateMedia({ colorScheme: look })
+    await page.setViewportSize({ width: 390, height: 800 })
+    await page.goto(`${service.url}/runs/learner`)
+    await expect(page.getByRole('heading', { name: 'Reward wait' })).toBeVisible()
+    await expectFits(page)
+    await expectAccessible(page)
+  })
+}

@@ -1,0 +1,216 @@
+import { plainArray, textArray } from '../array-literal.ts'
+import type { Client, Database } from '../database.ts'
+import { ensureTextPartition, textBucket, textPartition } from '../text-partitions.ts'
+import { SEEDED_RUNS, type SeededRun } from './seeded-run.ts'
+
+/** Samples a step, as a large training job has them: 1,024 prompts × 8. */
+const STEP_SAMPLES = 8_192
+const VALIDATED_EVERY = 20
+/** Servers that seeded scores come from; removed ones, so that nobody asks them anything. */
+const SERVERS = 4
+/** How long before now the longest run began, at most. */
+const MOST_DAYS = 30
+
+/** What was made. */
+export interface Seeded {
+  runs: string[]
+  batches: number
+  samples: number
+}
+
+/**
+ * Fills the database with made-up runs: about `samples` samples in the {@link SEEDED_RUNS}, all of them ended, marked as
+ * seeded. The numbers are drawn inside Postgres from hashes of the seed, so that the same seed gives the same data. Some 60,000 samples a
+ * second. Roll-ups are the service's own to make.
+ * @throws Error when seeded runs are there already
+ */
+export async function seedBatches(
+  db: Database,
+  options: { samples: number; seed: number; onBatch(done: Seeded): void },
+): Promise<Seeded> {
+  const there = await db.adhoc<{ name: string }>('select name from run where seeded')
+  if (there.length > 0) {
+    throw new Error(
+      `There are seeded runs already (${there.map(({ name }) => name).join(', ')}): seed an empty data folder, REWARDOPS_DATA_DIR=…`,
+    )
+  }
+  const serverIds = await seedServers(db)
+  const done: Seeded = { runs: [], batches: 0, samples: 0 }
+  const share = Math.max(1, Math.round(options.samples / SEEDED_RUNS.length))
+  const plans = []
+  for (const [at, run] of SEEDED_RUNS.entries()) {
+    const [row] = await db.adhoc<{ id: number }>(
+      'insert into run (name, seeded) values ($1, true) returning id',
+      [run.name],
+    )
+    done.runs.push(run.name)
+    const steps = Math.ceil(share / STEP_SAMPLES)
+    // Long runs are told in less time, so that they all lie within the days that are kept.
+    const stepMs = Math.min(run.stepSeconds * 1_000, (MOST_DAYS * 86_400_000) / steps)
+    plans.push({ run, runId: row!.id, steps, stepMs, hash: options.seed * 1_000 + at })
+  }
+  const now = Date.now()
+  const steps = Math.max(...plans.map((plan) => plan.steps))
+  // Step by step over all runs: their batches lie side by side, as they would if they had run together.
+  for (let step = 0; step < steps; step++) {
+    for (const { run, runId, steps, stepMs, hash } of plans) {
+      if (step >= steps) continue
+      // Every twentieth step is validated, of its own samples.
+      const validated = step % VALIDATED_EVERY === VALIDATED_EVERY - 1
+      const all = Math.min(STEP_SAMPLES, share - step * STEP_SAMPLES)
+      const parts = { train: validated ? all - (all >> 3) : all, val: validated ? all >> 3 : 0 }
+      const submittedMs = now - (steps - step) * stepMs
+      const bucket = textBucket(submittedMs)
+      await ensureTextPartition(db, bucket)
+      for (const split of ['train', 'val'] as const) {
+        const samples = parts[split]
+        if (samples === 0) continue
+        await db.transaction((client) =>
+          seedBatch(client, {
+            ...{ run, runId, step: step + 1, split, samples, submittedMs, bucket, serverIds, hash },
+            progress: steps === 1 ? 1 : step / (steps - 1),
+          }),
+        )
+        done.batches++
+        done.samples += samples
+        options.onBatch(done)
+      }
+    }
+  }
+  await db.adhoc('analyze')
+  return done
+}
+
+async function seedServers(db: Database): Promise<number[]> {
+  const rows = await db.adhoc<{ id: number }>(
+    `insert into server (name, url, engine, kind, model, tags, state, state_cause, removed_at)
+     select 'seeded-rm-' || i, 'http://127.0.0.1:9', 'vllm', 'discriminative', 'seeded-rm', '{seeded}', 'dead', 'seeded', now()
+     from generate_series(1, ${SERVERS}) i returning id`,
+  )
+  return rows.map(({ id }) => id)
+}
+
+interface SeededBatch {
+  run: SeededRun
+  runId: number
+  step: number
+  split: 'train' | 'val'
+  samples: number
+  submittedMs: number
+  bucket: string
+  serverIds: readonly number[]
+  hash: number
+  /** Of the run, 0 to 1. */
+  progress: number
+}
+
+async function seedBatch(client: Client, batch: SeededBatch): Promise<void> {
+  const { run, samples } = batch
+  const { rows } = await client.query<{ id: number }>(
+    `insert into batch (run_id, step, split, status, closed, group_size, reward, reward_name, samples, text_bucket, submitted_at, last_append_at)
+     values ($1, $2, $3, 'completed', true, $4, $5, $6, $7, $8, to_timestamp($9 / 1000.0), to_timestamp($9 / 1000.0)) returning id`,
+    [
+      batch.runId,
+      batch.step,
+      batch.split,
+      run.groupSize,
+      JSON.stringify(run.reward),
+      run.rewardName,
+      samples,
+      batch.bucket,
+      batch.submittedMs,
+    ],
+  )
+  const id = rows[0]!.id
+  await client.query(samplesSql(batch), [
+    id,
+    samples,
+    run.groupSize,
+    batch.hash,
+    // Rises and flattens.
+    -1.1 + 2.4 * (1 - Math.exp(-3 * batch.progress)),
+    plainArray(cumulative(run.dataSources.map(([, share]) => share))),
+    textArray(run.dataSources.map(([name]) => name)),
+    plainArray(cumulative(run.failures.map(([, share]) => share))),
+    textArray(run.failures.map(([reason]) => reason)),
+    run.scoreMs.median,
+    run.scoreMs.spread,
+    run.tokens.from + (run.tokens.to - run.tokens.from) * batch.progress,
+    batch.submittedMs,
+    plainArray(run.byServers ? batch.serverIds : []),
+  ])
+  await client.query(
+    `insert into ${textPartition(batch.bucket)} (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
+     select $2::date, $1, s.idx, 'Seeded prompt ' || s.group_no || ' of step ' || $3 || ': what is ' || s.group_no || ' + ' || $3 || '?',
+       'Seeded response ' || s.idx || '. ' || repeat('Step by step. ', 1 + s.idx % 9) || 'The answer is ' || s.group_no + $3::int + s.idx % 3 || '.',
+       to_json((s.group_no + $3::int)::text)::text, null, 0
+     from sample s where s.batch_id = $1`,
+    [id, batch.bucket, batch.step],
+  )
+  await client.query(
+    `insert into sample_group (batch_id, no, uid, received, ended, failed, seq, completed_at)
+     select $1, group_no, 'p' || ($2::bigint * 7919 + group_no) % 100000, n, n, failed,
+       row_number() over (order by last, group_no), last
+     from (select group_no, count(*)::int as n, (count(*) filter (where status = 3))::int as failed, max(ended_at) as last
+           from sample where batch_id = $1 group by 1) t`,
+    [id, batch.step],
+  )
+  await client.query(
+    `update batch set scored = t.scored, failed = t.failed, retries = t.retries, started_at = t.started, completed_at = t.ended,
+       groups = g.n, groups_completed = g.n, mean = t.mean, std = t.std, min = t.min, max = t.max
+     from (select count(*) filter (where status = 2) as scored, count(*) filter (where status = 3) as failed,
+                  sum(attempts - 1) as retries, min(dispatched_at) as started, max(ended_at) as ended,
+                  avg(score) as mean, stddev_samp(score) as std, min(score) as min, max(score) as max
+           from sample where batch_id = $1) t, (select count(*) as n from sample_group where batch_id = $1) g
+     where id = $1`,
+    [id],
+  )
+}
+
+function cumulative(shares: readonly number[]): number[] {
+  let sum = 0
+  return shares.map((share) => {
+    sum += share
+    return sum
+  })
+}
+
+/** A uniform number in [0, 1) that follows from a key and a purpose. */
+function uniform(key: string, purpose: number): string {
+  return `((hashint8extended(${key}, $4::bigint * 64 + ${purpose}) >> 11) & 9007199254740991)::float8 / 9007199254740992.0`
+}
+
+/** A standard normal one (Box and Muller). */
+function normal(key: string, purpose: number): string {
+  return `sqrt(-2 * ln(greatest(1e-12, ${uniform(key, purpose)}))) * cos(2 * pi() * ${uniform(key, purpose + 1)})`
+}
+
+function samplesSql({ run }: SeededBatch): string {
+  const sample = `($1::bigint << 24) + i`
+  // A prompt is as hard in one epoch as in the next.
+  const prompt = `($1::bigint * 7919 + i / $3) % 100000`
+  return `
+    insert into sample (batch_id, idx, group_no, status, attempts, data_source, response_length, score, raw_score, reason,
+      reward_extra, queue_ms, score_ms, server_id, dispatched_at, ended_at)
+    select $1, i, i / $3, case when reason is null then 2 else 3 end, attempts, data_source, tokens,
+      case when reason is null then score end, case when reason is null then score end, reason,
+      case when reason is null then ${run.extra ?? 'null::json'} end, queue_ms, score_ms, server_id,
+      to_timestamp(($13::float8 + queue_ms) / 1000), to_timestamp(($13::float8 + queue_ms + score_ms) / 1000)
+    from (
+      select *, ${run.score} as score from (
+        select i, $5::float8 as skill, ${normal(prompt, 0)} as ease, ${normal(sample, 2)} as luck, ${uniform(sample, 4)} as u,
+          ($7::text[])[least(array_length($7::text[], 1), 1 + (select count(*) from unnest($6::float8[]) c where c <= d.u))] as data_source,
+          ($9::text[])[1 + (select count(*) from unnest($8::float8[]) c where c <= f.u)] as reason,
+          greatest(1, ($12::float8 * exp(0.5 * ${normal(sample, 7)} - 0.125)))::int as tokens,
+          (15 + i * 0.35 + 40 * ${uniform(sample, 9)})::real as queue_ms,
+          ($10::float8 * exp($11::float8 * ${normal(sample, 10)}))::real as score_ms,
+          1 + (${uniform(sample, 12)} < 0.008)::int + (${uniform(sample, 13)} < 0.001)::int as attempts,
+          ($14::int[])[1 + floor(array_length($14::int[], 1) * ${uniform(sample, 14)})::int] as server_id
+        from generate_series(0, $2::int - 1) i,
+          lateral (select ${uniform(`(i / $3)::bigint + ($1::bigint << 24)`, 5)} as u) d,
+          lateral (select ${uniform(sample, 6)} as u) f
+        offset 0
+      ) drawn
+      offset 0
+    ) t`
+}

@@ -1,0 +1,149 @@
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+
+/** A run that is made up: what its reward looks like over its steps. */
+export interface SeededRun {
+  name: string
+  reward: ResolvedReward
+  rewardName: string
+  /** With the share of each; they add up to 1. */
+  dataSources: readonly (readonly [name: string, share: number])[]
+  groupSize: number
+  /** Between two steps, s. */
+  stepSeconds: number
+  /** SQL of a score, from `skill` (rises with the steps), `ease` (of the prompt), `luck` (of the sample; both standard normal) and `u` (uniform). */
+  score: string
+  /** SQL of the extra info, from `score` and the same; null: none. */
+  extra: string | null
+  /** Share of the samples that fail, and of what. */
+  failures: readonly (readonly [reason: string, share: number])[]
+  /** Median of the time that a score takes, ms, and the standard deviation of its logarithm. */
+  scoreMs: { median: number; spread: number }
+  /** Mean length of a response, tokens, at the beginning and at the end. */
+  tokens: { from: number; to: number }
+  /** Whether servers scored it. */
+  byServers: boolean
+}
+
+const COMMON = {
+  manager: 'naive',
+  model: null,
+  kwargs: {},
+  timeoutMs: 300_000,
+  maxAttempts: 4,
+  maxConcurrency: null,
+  onFailure: { policy: 'null' },
+} satisfies Partial<ResolvedReward>
+const RULE = { ...COMMON, kind: 'rule' } satisfies ResolvedReward
+const MODEL = { ...COMMON, kind: 'model', model: 'seeded-rm' } satisfies ResolvedReward
+
+/** A verdict that the policy gets right more often as it learns. */
+const RIGHT = '(u < 1 / (1 + exp(-(skill * 1.6 + ease * 1.9))))::int::float8'
+
+/**
+ * Five kinds of run: verdicts, a reward model, a sum of both, a judge's grades, tests that pass. Their shapes are those of
+ * published curves: reward that rises and flattens, prompts that differ more than samples do, latencies with a long tail.
+ */
+export const SEEDED_RUNS: readonly SeededRun[] = [
+  {
+    name: 'seeded-math-rule',
+    reward: RULE,
+    rewardName: 'rule by data source',
+    dataSources: [
+      ['openai/gsm8k', 0.5],
+      ['DigitalLearningGmbH/MATH-lighteval', 0.3],
+      ['math_dapo', 0.2],
+    ],
+    groupSize: 8,
+    stepSeconds: 210,
+    score: RIGHT,
+    extra: `json_build_object('acc', score, 'pred', (100 * u)::int::text)`,
+    failures: [['function_error', 0.0004]],
+    scoreMs: { median: 0.2, spread: 0.5 },
+    tokens: { from: 260, to: 780 },
+    byServers: false,
+  },
+  {
+    name: 'seeded-reward-model',
+    reward: MODEL,
+    rewardName: 'model seeded-rm',
+    dataSources: [
+      ['helpsteer', 0.6],
+      ['ultrafeedback', 0.4],
+    ],
+    groupSize: 8,
+    stepSeconds: 260,
+    score: 'round((-1.2 + skill * 0.9 + ease * 0.8 + luck * 0.7)::numeric, 4)::float8',
+    extra: null,
+    failures: [
+      ['timeout', 0.002],
+      ['context_exceeded', 0.001],
+    ],
+    scoreMs: { median: 180, spread: 0.8 },
+    tokens: { from: 420, to: 610 },
+    byServers: true,
+  },
+  {
+    name: 'seeded-rule-and-model',
+    reward: {
+      ...COMMON,
+      kind: 'combine',
+      parts: [
+        { name: 'verdict', weight: 1, reward: RULE },
+        { name: 'style', weight: 0.25, reward: MODEL },
+      ],
+    },
+    rewardName: 'verdict + 0.25 style',
+    dataSources: [['openai/gsm8k', 1]],
+    groupSize: 8,
+    stepSeconds: 240,
+    score: `${RIGHT} + 0.25 * round((skill * 0.3 + luck * 0.8)::numeric, 4)::float8`,
+    extra: `json_build_object('verdict', ${RIGHT}, 'style', round((skill * 0.3 + luck * 0.8)::numeric, 4)::float8)`,
+    failures: [['no_server', 0.001]],
+    scoreMs: { median: 150, spread: 0.7 },
+    tokens: { from: 300, to: 900 },
+    byServers: true,
+  },
+  {
+    name: 'seeded-judge',
+    reward: { ...MODEL, model: 'seeded-judge' },
+    rewardName: 'judge seeded-judge',
+    dataSources: [
+      ['mt_bench', 0.7],
+      ['arena_hard', 0.3],
+    ],
+    groupSize: 8,
+    stepSeconds: 420,
+    score:
+      'greatest(1, least(10, round((4.5 + skill * 1.4 + ease * 1.1 + luck * 1.2)::numeric)))::float8',
+    extra: `json_build_object('rating', score, 'votes', 3)`,
+    failures: [
+      ['unparseable', 0.006],
+      ['timeout', 0.003],
+    ],
+    scoreMs: { median: 2_400, spread: 0.6 },
+    tokens: { from: 350, to: 520 },
+    byServers: true,
+  },
+  {
+    name: 'seeded-code-tests',
+    reward: { ...RULE, kind: 'service' },
+    rewardName: 'rule code',
+    dataSources: [
+      ['codecontests', 0.5],
+      ['apps', 0.3],
+      ['taco', 0.2],
+    ],
+    groupSize: 8,
+    stepSeconds: 380,
+    score:
+      'case when u < 0.35 / (1 + exp(-(skill + ease * 2))) + 0.1 then 1 else least(7, floor(8 * power(u, 1.6)))::float8 / 8 end',
+    extra: `json_build_object('passed', (score * 8)::int, 'tests', 8)`,
+    failures: [
+      ['timeout', 0.004],
+      ['function_error', 0.002],
+    ],
+    scoreMs: { median: 900, spread: 1 },
+    tokens: { from: 700, to: 1_500 },
+    byServers: false,
+  },
+]

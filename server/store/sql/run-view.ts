@@ -1,0 +1,128 @@
+import type { GroupSignalCounts } from '../../wire/group-signal.ts'
+import type { BatchStatus } from '../../wire/trainer.ts'
+import type { Database } from '../database.ts'
+
+/** Data sources of a run that are followed, the largest. */
+const MOST_SOURCES = 12
+
+/** A run, and what it has of a split. */
+export interface RunRow {
+  id: number
+  name: string
+  seeded: boolean
+  created_at: Date
+  batches_train: number
+  batches_val: number
+  steps: number
+  samples: number
+  scored: number
+  failed: number
+}
+
+export async function runByName(
+  db: Database,
+  name: string,
+  split: 'train' | 'val',
+): Promise<RunRow | undefined> {
+  const [row] = await db.rows<RunRow>(
+    'run-by-name-with-totals',
+    `select run.id, run.name, run.seeded, run.created_at,
+       (count(*) filter (where split = 'train'))::int as batches_train,
+       (count(*) filter (where split = 'val'))::int as batches_val,
+       (count(distinct step) filter (where split = $2))::int as steps,
+       coalesce(sum(samples) filter (where split = $2), 0)::float8 as samples,
+       coalesce(sum(scored) filter (where split = $2), 0)::float8 as scored,
+       coalesce(sum(failed) filter (where split = $2), 0)::float8 as failed
+     from run left join batch on batch.run_id = run.id where run.name = $1 group by run.id`,
+    [name, split],
+  )
+  return row
+}
+
+/** A step's batch with its roll-up. */
+export interface RunStepRow {
+  id: number
+  step: number
+  status: BatchStatus
+  others: number
+  samples: number
+  scored: number
+  failed: number
+  groups: number
+  retries: number
+  mean: number | null
+  std: number | null
+  min: number | null
+  max: number | null
+  group_signals: GroupSignalCounts | null
+  submitted_at: Date
+  completed_at: Date | null
+  rolled_up: boolean
+  reward_name: string
+  /** Changes with anything of the reward. */
+  reward_hash: string
+  substituted: number | null
+  n: number | null
+  quantiles: number[] | null
+  bin_values: number[] | null
+  bin_counts: number[] | null
+  queue_ms: number[] | null
+  score_ms: number[] | null
+  reasons: Record<string, number> | null
+}
+
+/**
+ * The newest steps of a run, in order: of each the batch that came last. Batches that score older rollouts again are no
+ * steps.
+ */
+export async function runSteps(
+  db: Database,
+  runId: number,
+  split: 'train' | 'val',
+  limit: number,
+): Promise<RunStepRow[]> {
+  return db.rows(
+    'run-steps',
+    `with last as materialized (
+       select max(id) as id, count(*)::int - 1 as others from batch
+       where run_id = $1 and split = $2 and rescored_from is null group by step order by step desc limit $3)
+     select b.id, b.step, b.status, last.others, b.samples, b.scored, b.failed, b.groups, b.retries, b.mean, b.std, b.min, b.max,
+       b.group_signals, b.submitted_at, b.completed_at, b.rolled_up, b.reward_name, md5(b.reward::text) as reward_hash,
+       r.substituted, (select sum(n) from unnest(r.bin_counts) n)::int as n, r.quantiles, r.bin_values, r.bin_counts,
+       r.queue_ms, r.score_ms, r.reasons
+     from last join batch b on b.id = last.id
+     left join batch_roll_up r on r.batch_id = b.id and r.data_source = '' and b.rolled_up
+     order by b.step`,
+    [runId, split, limit],
+  )
+}
+
+/** A data source at one step. */
+export interface SourceRow {
+  batch_id: number
+  data_source: string
+  samples: number
+  failed: number
+  n: number
+  mean: number
+  q25: number
+  q75: number
+}
+
+/** The largest data sources of these batches, each batch's roll-up. */
+export async function sourcesOfBatches(
+  db: Database,
+  batchIds: readonly number[],
+): Promise<SourceRow[]> {
+  return db.rows(
+    'sources-of-batches',
+    `with r as materialized (
+       select batch_id, data_source, samples, failed, bin_counts, mean, quantiles from batch_roll_up
+       where batch_id = any($1::int[]) and data_source <> ''),
+     largest as (select data_source from r group by 1 order by sum(samples) desc, 1 limit ${MOST_SOURCES})
+     select batch_id, data_source, samples, failed, (select sum(n) from unnest(bin_counts) n)::int as n, mean,
+       quantiles[2] as q25, quantiles[4] as q75
+     from r where data_source in (select data_source from largest) and mean is not null order by batch_id`,
+    [batchIds],
+  )
+}
