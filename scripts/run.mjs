@@ -24,6 +24,7 @@ const COMMANDS = {
   worker: { entry: 'server/worker/main.ts', env: { NODE_ENV: 'production' } },
   demo: { entry: 'examples/demo.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
   bench: { entry: 'bench/main.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
+  seed: { entry: 'scripts/seed.ts' },
   check: { entry: 'scripts/test.ts', args: ['--static'] },
   test: { entry: 'scripts/test.ts', needs: { pages: true, chromium: true } },
   'test:full': {

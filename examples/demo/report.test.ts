@@ -87,7 +87,12 @@ test('right: by acc where the scorer gives one, else by a reward of 1', () => {
 })
 
 test('rollouts are told apart by run and step; a group size only where all groups have it', () => {
-  const at = (uid: string, step: number | null) => ({ sample: sample(uid), run: null, step, split: null })
+  const at = (uid: string, step: number | null) => ({
+    sample: sample(uid),
+    run: null,
+    step,
+    split: null,
+  })
   const steps = bySteps(
     [at('a', 3), at('a', 3), at('b', 4), at('b', 4), at('c', 4), at('d', null)],
     'r',
