@@ -261,12 +261,54 @@ describe('openrlhf', () => {
   })
 })
 
+describe('slime', () => {
+  it('answers what its client sends, word for word: a bare number, or an object for --reward-key', async () => {
+    const at = `/compat/slime/words${gsm8k}`
+    const sent =
+      '{"prompt": [{"role": "user", "content": "48 + 24?"}], "response": "\\u2713 #### 72", "label": "72"}'
+    expect((await post(at, sent)).text).toBe('1')
+    expect((await post(at, sent.replace('#### 72', '#### 7'))).text).toBe('0')
+    const { score, acc, rm_failed } = JSON.parse((await post(`${at}&format=object`, sent)).text)
+    expect({ score, acc, rm_failed }).toEqual({ score: 1, acc: 1, rm_failed: 0 })
+  })
+})
+
 describe('nemo-gym', () => {
   const at = '/compat/nemo-gym/gym'
 
   it('answers what is asked around a verification', async () => {
     expect((await post(`${at}/seed_session`, {})).text).toBe('{}')
     expect((await open.raw(`${at}/reverify_mode`)).text).toBe('"stateless"')
+  })
+
+  it('adds up what it verified, and leaves out what could not be scored', async () => {
+    const at = '/compat/nemo-gym/added-up'
+    const { ask } = CASES[2] as (typeof CASES)[2]
+    const verified = [
+      [RIGHT, '72'],
+      ['#### 71', '72'],
+      [RIGHT, '72'],
+      // No ground truth: a row of reward 0 that is no measurement.
+      [RIGHT, null],
+    ] as const
+    const verify_responses: object[] = []
+    for (const [i, [response, label]] of verified.entries()) {
+      const body = { ...ask(response, label), _ng_task_index: i >> 1, _ng_rollout_index: i & 1 }
+      verify_responses.push(JSON.parse((await post(`${at}/verify${gsm8k}`, body)).text))
+    }
+    const answer = await post(`${at}/aggregate_metrics`, { verify_responses })
+    const { agent_metrics, key_metrics, group_level_metrics } = JSON.parse(answer.text)
+    expect(agent_metrics).toMatchObject({ 'mean/reward': 2 / 3, 'max/reward': 1, 'min/reward': 0 })
+    expect(key_metrics).toMatchObject({ 'mean/reward': 2 / 3 })
+    expect(group_level_metrics).toMatchObject([
+      { _ng_task_index: 0, 'mean/reward': 0.5, num_rollouts: 2 },
+      { _ng_task_index: 1, 'mean/reward': 1, num_rollouts: 1 },
+    ])
+    expectRefusal(await post(`${at}/aggregate_metrics`, {}), {
+      status: 400,
+      reason: 'invalid_input',
+      message: 'verify_responses',
+    })
   })
 
   it('gives the request back with its reward, and groups by the task', async () => {

@@ -66,7 +66,7 @@ export function createCompat({ access, score, lastStep, translate }: CompatSourc
     }
     const other = dialect.others[`${req.method} ${rest}`]
     if (other !== undefined) {
-      send(res, other)
+      send(res, typeof other === 'function' ? other(await jsonOf(req)) : other)
       return
     }
     if (rest !== dialect.scorePath) throw notThere(dialect, rest)

@@ -18,6 +18,9 @@ export interface DialectEnd {
   failed: boolean
 }
 
+/** JSON as it is, or made of what was sent. Throws `invalid_input` naming the field. */
+export type DialectAnswer = string | object | ((body: unknown) => unknown)
+
 /**
  * A trainer's way to ask a remote reward server, answered on `/compat/<name>/<run>`. One file each; what they have in
  * common (access, steps, groups, failures) is in compat.ts.
@@ -28,8 +31,8 @@ export interface Dialect {
   readonly scorePath: '' | `/${string}`
   /** Whether an answer can say that a sample was not scored. Where not, a failure is answered by 503 or a value of the user's. */
   readonly carriesFailure: boolean
-  /** Answers to what the peer asks besides, by method and path below the run's address. */
-  readonly others: Readonly<Record<string, unknown>>
+  /** Answers to what the peer asks besides, by method and path below the run's address; a function is given the body. */
+  readonly others: Readonly<Record<string, DialectAnswer>>
   /** Throws `invalid_input` naming the field. */
   read(body: unknown, options: CompatOptions): DialectSample[]
   /** The answer's JSON; `ends` in order of the samples read. */

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { ChatMessage } from '../../wire/trainer.ts'
 import type { Dialect } from './dialect.ts'
+import { aggregateMetrics } from './gym-metrics.ts'
 import { numberOf } from './openrlhf.ts'
 import { parseBody } from './parse-body.ts'
 
@@ -31,7 +32,11 @@ export const nemoGym: Dialect = {
   scorePath: '/verify',
   carriesFailure: true,
   // Nothing is kept of an earlier call: a stored response may be verified again.
-  others: { 'POST /seed_session': {}, 'GET /reverify_mode': 'stateless' },
+  others: {
+    'POST /seed_session': {},
+    'GET /reverify_mode': 'stateless',
+    'POST /aggregate_metrics': aggregateMetrics,
+  },
 
   read(body, options) {
     const { responses_create_params, response, _ng_task_index, ...task } = parseBody(Body, body)

@@ -1,0 +1,73 @@
+"""Drives OpenRLHF's own rollout executor against reward addresses, without its GPU dependencies.
+
+Standard input: {"site": folder it is installed in, "urls": [...], "rollouts": [{"prompt", "response", "label"}]}.
+Standard output: what the trainer would have in hand of each, {"reward", "scores", "extra_logs"}.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import types
+
+
+class CharacterIds(list):
+    def tolist(self):
+        return list(self)
+
+
+class CharacterTokenizer:
+    """A token is a character: what the executor asks a tokenizer for, and no more."""
+
+    def __call__(self, text, **_kwargs):
+        return {"input_ids": [CharacterIds(map(ord, text))]}
+
+    def decode(self, ids, **_kwargs):
+        return "".join(map(chr, ids))
+
+
+class Engine:
+    """Says what it is told to, as an inference engine would."""
+
+    def __init__(self, response):
+        self.response = response
+
+    async def generate(self, _prompt_token_ids, _params, **_kwargs):
+        output = types.SimpleNamespace(
+            token_ids=list(map(ord, self.response)), finish_reason="stop", logprobs=None
+        )
+        return types.SimpleNamespace(outputs=[output])
+
+
+def load_executor(site):
+    # The packages' own __init__ ask for torch; the client itself does not.
+    sys.path.insert(0, site)
+    for name in ("openrlhf", "openrlhf.utils"):
+        module = types.ModuleType(name)
+        module.__path__ = [os.path.join(site, *name.split("."))]
+        sys.modules[name] = module
+    from openrlhf.utils.agent import SingleTurnAgentExecutor
+
+    return SingleTurnAgentExecutor
+
+
+async def main():
+    asked = json.load(sys.stdin)
+    executor = load_executor(asked["site"])(asked["urls"])
+    params = types.SimpleNamespace(max_tokens=10_000, logprobs=None)
+
+    async def execute(rollout):
+        output = await executor.execute(
+            rollout["prompt"],
+            rollout["label"],
+            params,
+            100_000,
+            CharacterTokenizer(),
+            Engine(rollout["response"]),
+        )
+        return {key: output[key] for key in ("reward", "scores", "extra_logs")}
+
+    json.dump(await asyncio.gather(*map(execute, asked["rollouts"])), sys.stdout)
+
+
+asyncio.run(main())
