@@ -20,6 +20,7 @@ import {
   quantityText,
 } from '../format/numbers.ts'
 import { useLive, useNow } from '../live/live-provider.tsx'
+import { PlanBatchLink } from '../planner/plan-batch-link.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
@@ -96,6 +97,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
         <ArrowDownWideNarrow size={14} aria-hidden />
         <span className="max-sm:sr-only">Worst samples</span>
       </PageLink>
+      <PlanBatchLink batchId={batch.batchId} />
       {!batch.open && batch.samples > 0 && (
         <Button small onClick={() => setRescoring(true)}>
           <RotateCcw size={14} aria-hidden />

@@ -1,6 +1,16 @@
-import { Boxes, Cpu, Gauge, Layers, ListTree, type LucideIcon, Scale, Server } from 'lucide-react'
+import {
+  Boxes,
+  ChartGantt,
+  Cpu,
+  Gauge,
+  Layers,
+  ListTree,
+  type LucideIcon,
+  Scale,
+  Server,
+} from 'lucide-react'
 
-/** A page of the navigation. Compare, Planner and Settings join here when they exist. */
+/** A page of the navigation. Compare and Settings join here when they exist. */
 export interface PageLink {
   href: string
   label: string
@@ -17,6 +27,7 @@ export const NAVIGATION: readonly { title: string | null; pages: readonly PageLi
       { href: '/batches', label: 'Batches', icon: Layers },
       { href: '/samples', label: 'Samples', icon: Boxes },
       { href: '/rewards', label: 'Rewards', icon: Scale },
+      { href: '/planner', label: 'Planner', icon: ChartGantt },
     ],
   },
   {

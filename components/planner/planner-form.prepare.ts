@@ -1,0 +1,122 @@
+import type { PlannerInput, TypedReward } from '../../server/wire/planner.ts'
+import type { PlannerDraft } from './planner-url.ts'
+
+/** What is wrong with a field. */
+export type PlannerErrors = Partial<Record<keyof PlannerDraft, string>>
+
+/** The form as a question to the service, or what is wrong with it. Null without errors: nothing is named yet. */
+export interface PlannerAsked {
+  input: PlannerInput | null
+  errors: PlannerErrors
+}
+
+/** Reads the form. The service has the last word on sizes: its refusal is shown where the answer would be. */
+export function askedBy(draft: PlannerDraft): PlannerAsked {
+  const errors: PlannerErrors = {}
+  const seconds = (key: keyof PlannerDraft): number => {
+    const value = numberOf(draft[key])
+    if (value === null || value < 0) errors[key] = 'Seconds, as 40 or 0.02.'
+    else if (value > 86_400) errors[key] = 'At most a day.'
+    // To the µs: 0.1 + 0.2 s are 300 ms.
+    return Math.round((value ?? 0) * 1e6) / 1e3
+  }
+  const count = (key: keyof PlannerDraft, most: number): number => {
+    const value = numberOf(draft[key])
+    if (value === null || !Number.isInteger(value) || value < 1 || value > most) {
+      errors[key] = `A whole number, 1 to ${most.toLocaleString('en-US')}.`
+    }
+    return value ?? 1
+  }
+  const phases = {
+    rolloutMs: seconds('rollout'),
+    logProbMs: seconds('logprob'),
+    updateMs: seconds('update'),
+  }
+  const steps = count('steps', 32)
+  const miniBatches = count('mini', 256)
+  const limits = listOf(draft.limits, true)
+  if (limits === null) errors.limits = 'Whole numbers or "none", at most six: 64, 256, none.'
+  const servers = listOf(draft.servers, false)
+  if (servers === null) errors.servers = 'Whole numbers, at most six: 1, 2, 4.'
+
+  let source: PlannerInput['source'] | null = null
+  if (draft.source === 'batch') {
+    const id = draft.batch.trim().replace(/^(?=\d)/, 'b')
+    if (/^b\d{1,18}$/.test(id)) source = { kind: 'batch', batchId: id }
+    else if (id !== '') errors.batch = 'A batch’s id, as b12.'
+  } else if (draft.source === 'run') {
+    if (draft.run !== '') source = { kind: 'run', run: draft.run }
+  } else {
+    const failed = numberOf(draft.failed)
+    if (failed === null || failed < 0 || failed > 95) errors.failed = 'Per cent, 0 to 95.'
+    source = {
+      kind: 'typed',
+      prompts: count('prompts', 65_536),
+      groupSize: count('group', 1_024),
+      reward: rewardOf(draft, seconds, errors),
+      failedShare: (failed ?? 0) / 100,
+      maxAttempts: 4,
+      seed: 1,
+    }
+  }
+  if (Object.keys(errors).length > 0 || source === null) return { input: null, errors }
+  const columns = { limits: limits ?? [null], servers: servers ?? [1] }
+  const show = shownOf(draft.show, columns)
+  return {
+    input: { source, phases, steps, miniBatches, ...columns, ...(show === null ? {} : { show }) },
+    errors,
+  }
+}
+
+function rewardOf(
+  draft: PlannerDraft,
+  seconds: (key: keyof PlannerDraft) => number,
+  errors: PlannerErrors,
+): TypedReward {
+  if (draft.spread === 'constant') return { kind: 'constant', ms: seconds('first') }
+  if (draft.spread === 'lognormal') {
+    const sigma = numberOf(draft.second)
+    if (sigma === null || sigma < 0 || sigma > 3) errors.second = 'A number, 0 to 3.'
+    return { kind: 'lognormal', medianMs: seconds('first'), sigma: sigma ?? 0 }
+  }
+  const fromMs = seconds('first')
+  const toMs = seconds('second')
+  if (errors.second === undefined && toMs < fromMs) errors.second = 'Not below the first.'
+  return { kind: 'uniform', fromMs, toMs }
+}
+
+/** The combination as the URL has it. */
+export function showKey(limit: number | null, servers: number): string {
+  return `${limit ?? 'none'}x${servers}`
+}
+
+/** The drawn combination, where it is among those asked for; else null. */
+function shownOf(
+  text: string,
+  { limits, servers }: { limits: (number | null)[]; servers: number[] },
+): { limit: number | null; servers: number } | null {
+  for (const limit of limits) {
+    for (const n of servers) if (showKey(limit, n) === text) return { limit, servers: n }
+  }
+  return null
+}
+
+function numberOf(text: string): number | null {
+  const trimmed = text.trim().replace(',', '.')
+  const value = Number(trimmed)
+  return trimmed === '' || !Number.isFinite(value) ? null : value
+}
+
+function listOf(text: string, orNone: false): number[] | null
+function listOf(text: string, orNone: true): (number | null)[] | null
+function listOf(text: string, orNone: boolean): (number | null)[] | null {
+  const values = text
+    .split(/[\s,;]+/)
+    .filter((part) => part !== '')
+    .map((part) => (orNone && /^none$/i.test(part) ? null : Number(part)))
+  const isRight = values.every(
+    (value) => value === null || (Number.isInteger(value) && value >= 1 && value <= 10_000),
+  )
+  const distinct = [...new Set(values)]
+  return isRight && distinct.length >= 1 && distinct.length <= 6 ? distinct : null
+}

@@ -1,0 +1,169 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { useId } from 'react'
+import { useTRPC } from '../api/trpc.ts'
+import { Button } from '../ui/button.tsx'
+import { Segmented, Select, TextField } from '../ui/field.tsx'
+import { PLANNER_EXAMPLES } from './planner-examples.ts'
+import type { PlannerErrors } from './planner-form.prepare.ts'
+import type { PlannerDraft, Spread } from './planner-url.ts'
+
+const SPREAD_LABELS: Record<Spread, { name: string; first: string; second: string | null }> = {
+  uniform: { name: 'Uniform', first: 'From, s', second: 'To, s' },
+  lognormal: { name: 'Lognormal', first: 'Median, s', second: 'Sigma' },
+  constant: { name: 'Constant', first: 'Each, s', second: null },
+}
+
+/** What is planned for: the rewards' times, the trainer's own work, the limits. */
+export function PlannerForm({
+  draft,
+  errors,
+  onChange,
+}: {
+  draft: PlannerDraft
+  errors: PlannerErrors
+  onChange(part: Partial<PlannerDraft>): void
+}) {
+  const field = (name: keyof PlannerDraft) => ({
+    value: draft[name],
+    error: errors[name],
+    onChange: (event: { target: { value: string } }) => onChange({ [name]: event.target.value }),
+  })
+  return (
+    <form
+      aria-label="What is planned for"
+      onSubmit={(event) => event.preventDefault()}
+      noValidate
+      className="space-y-4 px-5 py-4"
+    >
+      <div>
+        <p className="mb-1 text-xs font-medium text-ink-2">Begin with</p>
+        <div className="flex flex-wrap gap-1.5">
+          {PLANNER_EXAMPLES.map(({ name, draft: example }) => (
+            <Button key={name} small onClick={() => onChange(example)}>
+              {name}
+            </Button>
+          ))}
+        </div>
+      </div>
+      <fieldset className="space-y-3">
+        <legend className="mb-1 text-xs font-medium text-ink-2">How long rewards take</legend>
+        <Segmented
+          label="Where the times come from"
+          value={draft.source}
+          options={[
+            { value: 'typed', label: 'Typed' },
+            { value: 'batch', label: 'A batch' },
+            { value: 'run', label: 'A run' },
+          ]}
+          onChange={(source) => onChange({ source })}
+        />
+        {draft.source === 'batch' ? (
+          <BatchField {...field('batch')} />
+        ) : draft.source === 'run' ? (
+          <RunField value={draft.run} onChange={(run) => onChange({ run })} />
+        ) : (
+          <TypedFields draft={draft} field={field} onChange={onChange} />
+        )}
+      </fieldset>
+      <fieldset>
+        <legend className="mb-2 text-xs text-ink-3">
+          The trainer’s own work a step; the service cannot know it.
+        </legend>
+        <div className="grid grid-cols-3 gap-3">
+          <TextField label="Rollout, s" inputMode="decimal" {...field('rollout')} />
+          <TextField label="Log-probs, s" inputMode="decimal" {...field('logprob')} />
+          <TextField label="Updates, s" inputMode="decimal" {...field('update')} />
+        </div>
+      </fieldset>
+      <div className="grid grid-cols-2 gap-3">
+        <TextField label="Mini-batches a step" inputMode="numeric" {...field('mini')} />
+        <TextField label="Steps" inputMode="numeric" {...field('steps')} />
+        <TextField label="At once on a server" {...field('limits')} />
+        <TextField label="Servers" {...field('servers')} />
+      </div>
+    </form>
+  )
+}
+
+type FieldProps = {
+  value: string
+  error: string | undefined
+  onChange(event: { target: { value: string } }): void
+}
+
+function TypedFields({
+  draft,
+  field,
+  onChange,
+}: {
+  draft: PlannerDraft
+  field(name: keyof PlannerDraft): FieldProps
+  onChange(part: Partial<PlannerDraft>): void
+}) {
+  const words = SPREAD_LABELS[draft.spread]
+  return (
+    <>
+      <div className="grid grid-cols-[112px_minmax(0,1fr)_minmax(0,1fr)] gap-3">
+        <Select
+          label="Spread"
+          value={draft.spread}
+          onChange={(event) => onChange({ spread: event.target.value as Spread })}
+        >
+          {Object.entries(SPREAD_LABELS).map(([value, { name }]) => (
+            <option key={value} value={value}>
+              {name}
+            </option>
+          ))}
+        </Select>
+        <TextField label={words.first} inputMode="decimal" {...field('first')} />
+        {words.second !== null && (
+          <TextField label={words.second} inputMode="decimal" {...field('second')} />
+        )}
+      </div>
+      <div className="grid grid-cols-[112px_minmax(0,1fr)_minmax(0,1fr)] gap-3">
+        <TextField label="Prompts" inputMode="numeric" {...field('prompts')} />
+        <TextField label="Responses" inputMode="numeric" {...field('group')} />
+        <TextField label="Retried, %" inputMode="decimal" {...field('failed')} />
+      </div>
+    </>
+  )
+}
+
+function BatchField(props: FieldProps) {
+  const trpc = useTRPC()
+  const batches = useQuery(trpc.batches.list.queryOptions({ limit: 50 }))
+  const list = useId()
+  return (
+    <>
+      <TextField
+        label="Batch"
+        list={list}
+        mono
+        placeholder="b12"
+        hint="Every step is as this batch was."
+        {...props}
+      />
+      <datalist id={list}>
+        {(batches.data?.items ?? []).map(({ batchId, run, step }) => (
+          <option key={batchId} value={batchId}>{`${run}, step ${step}`}</option>
+        ))}
+      </datalist>
+    </>
+  )
+}
+
+function RunField({ value, onChange }: { value: string; onChange(run: string): void }) {
+  const trpc = useTRPC()
+  const runs = useQuery(trpc.runs.list.queryOptions())
+  const names = (runs.data ?? []).map(({ name }) => name)
+  return (
+    <Select label="Run" value={value} onChange={(event) => onChange(event.target.value)}>
+      <option value="">{runs.data?.length === 0 ? 'There is none yet' : 'Choose…'}</option>
+      {(names.includes(value) || value === '' ? names : [value, ...names]).map((name) => (
+        <option key={name}>{name}</option>
+      ))}
+    </Select>
+  )
+}

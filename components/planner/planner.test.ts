@@ -1,0 +1,176 @@
+import { describe, expect, test } from 'vitest'
+import type { PlannedColumn, PlannerDto } from '../../server/wire/planner.ts'
+import { PLANNER_EXAMPLES } from './planner-examples.ts'
+import { askedBy } from './planner-form.prepare.ts'
+import { type PlannerDraft, planBatchHref, plannerUrl, THEIR_EXPERIMENT } from './planner-url.ts'
+import { stepText, verdictOf } from './strategy-words.ts'
+import { prepareTimeline } from './timeline.prepare.ts'
+
+const draft = (over: Partial<PlannerDraft> = {}): PlannerDraft => ({ ...THEIR_EXPERIMENT, ...over })
+const parsed = (query: string) => plannerUrl.parse(new URLSearchParams(query))
+
+describe('the address', () => {
+  test('is bare for the experiment, and holds everything else', () => {
+    expect(plannerUrl.write(draft()).toString()).toBe('')
+    for (const one of [
+      draft({ prompts: '64', spread: 'lognormal', second: '0.5', show: 'nonex1' }),
+      draft({ source: 'batch', batch: 'b12', limits: '16' }),
+      draft({ source: 'run', run: 'a run & more' }),
+      draft({ source: 'batch' }),
+      ...PLANNER_EXAMPLES.map((example) => example.draft),
+    ]) {
+      expect(parsed(plannerUrl.write(one).toString())).toEqual(one)
+    }
+  })
+
+  test('of a batch needs its id alone', () => {
+    expect(parsed(planBatchHref('b7').split('?')[1] as string)).toEqual(
+      draft({ source: 'batch', batch: 'b7' }),
+    )
+  })
+
+  test('with nonsense in it still opens', () => {
+    expect(parsed('source=x&spread=y&prompts=abc')).toEqual(draft({ prompts: 'abc' }))
+  })
+})
+
+describe('the form', () => {
+  test('asks for what was typed, in ms', () => {
+    expect(askedBy(draft({ show: 'nonex1', failed: '2.5', first: '0,3' }))).toEqual({
+      errors: {},
+      input: {
+        source: {
+          kind: 'typed',
+          prompts: 1_024,
+          groupSize: 5,
+          reward: { kind: 'uniform', fromMs: 300, toMs: 40_000 },
+          failedShare: 0.025,
+          maxAttempts: 4,
+          seed: 1,
+        },
+        phases: { rolloutMs: 40_000, logProbMs: 43_000, updateMs: 120_000 },
+        steps: 7,
+        miniBatches: 4,
+        limits: [256, null],
+        servers: [1],
+        show: { limit: null, servers: 1 },
+      },
+    })
+  })
+
+  test('takes a batch’s number for its id, and asks nothing before one is named', () => {
+    const { input } = askedBy(draft({ source: 'batch', batch: ' 12 ' }))
+    expect(input?.source).toEqual({ kind: 'batch', batchId: 'b12' })
+    expect(askedBy(draft({ source: 'batch' }))).toEqual({ input: null, errors: {} })
+    expect(askedBy(draft({ source: 'run' }))).toEqual({ input: null, errors: {} })
+  })
+
+  test.each([
+    ['prompts', 'x'],
+    ['group', '0'],
+    ['group', '1.5'],
+    ['first', '-1'],
+    ['second', '0.5'],
+    ['failed', '99'],
+    ['rollout', ''],
+    ['update', '1e9'],
+    ['steps', '33'],
+    ['mini', '0'],
+    ['limits', ''],
+    ['limits', '256, many'],
+    ['limits', '1,2,3,4,5,6,7'],
+    ['servers', 'none'],
+  ] as [keyof PlannerDraft, string][])('marks %s as "%s"', (key, value) => {
+    const { input, errors } = askedBy(draft({ [key]: value }))
+    expect(input).toBeNull()
+    expect(Object.keys(errors)).toEqual([key])
+  })
+
+  test('has no field of another source in its way', () => {
+    const { errors } = askedBy(draft({ source: 'batch', batch: 'b1', prompts: 'x', second: '' }))
+    expect(errors).toEqual({})
+  })
+
+  test('draws what it has: a combination that is gone is not asked for', () => {
+    expect(askedBy(draft({ show: '64x1' })).input).not.toHaveProperty('show')
+  })
+})
+
+describe('the answer in words', () => {
+  const column = (over: Partial<PlannedColumn> = {}): PlannedColumn => ({
+    limit: 256,
+    servers: 1,
+    places: 256,
+    boundMs: 410_000,
+    boundBy: 'rewards',
+    best: 'both',
+    noGain: false,
+    strategies: [
+      { strategy: 'barrier', stepMs: 637_000, steadyMs: 637_000, waitMs: 434_000, saving: 0 },
+      { strategy: 'both', stepMs: 423_000, steadyMs: 410_000, waitMs: 220_000, saving: 0.336 },
+    ],
+    ...over,
+  })
+
+  test('says what is saved, and what bounds it', () => {
+    const { title, detail } = verdictOf(column())
+    expect(title).toBe(
+      'With 256 at once, a step takes 423.0\u00a0s with both strategies instead of 637.0\u00a0s: 34\u00a0% less.',
+    )
+    expect(detail).toContain('220.0\u00a0s of it is still waiting')
+    expect(detail).toContain('only more places')
+  })
+
+  test('says that there is nothing to gain', () => {
+    const { title, detail } = verdictOf(
+      column({ limit: null, best: 'barrier', noGain: true, boundBy: 'compute' }),
+    )
+    expect(title).toBe('Without a limit: no gain.')
+    expect(detail).toContain('A barrier is as good as any')
+  })
+
+  test('has steps in seconds, so that they can be compared', () => {
+    expect([20, 59_000, 203_000, 2_870_000, 9_000_000].map(stepText)).toEqual([
+      '20\u00a0ms',
+      '59.0\u00a0s',
+      '203.0\u00a0s',
+      '2,870\u00a0s',
+      '2:30\u00a0h',
+    ])
+  })
+})
+
+describe('the picture', () => {
+  const shown: PlannerDto['shown'] = {
+    limit: null,
+    servers: 1,
+    untilMs: 200,
+    pictures: [
+      {
+        strategy: 'barrier',
+        spans: [
+          { what: 'rollout', step: 0, fromMs: 0, toMs: 50 },
+          { what: 'update', step: 0, fromMs: 50, toMs: 400 },
+        ],
+        inFlight: [0, 10],
+      },
+      { strategy: 'both', spans: [], inFlight: [5, 0] },
+    ],
+  }
+
+  test('has every lane on one scale, cut at its end', () => {
+    const { lanes, most, ticks } = prepareTimeline(shown)
+    expect(most).toBe(10)
+    expect(lanes[0]?.bars).toEqual([
+      { what: 'rollout', step: 0, startPercent: 0, widthPercent: 25, ms: 50 },
+      { what: 'update', step: 0, startPercent: 25, widthPercent: 75, ms: 350 },
+    ])
+    expect(lanes[1]?.area).toContain('M0 100L0.000 50.00')
+    expect(ticks.map(({ ms }) => ms)).toEqual([0, 50, 100, 150])
+  })
+
+  test('of no time at all is empty', () => {
+    const none = { ...shown, untilMs: 0, pictures: [{ ...shown.pictures[1]!, inFlight: [] }] }
+    expect(prepareTimeline(none)).toMatchObject({ most: 0, ticks: [], lanes: [{ area: '' }] })
+  })
+})

@@ -1,0 +1,109 @@
+import type { PlannedColumn, PlannedStrategy, PlannerDto } from '../../server/wire/planner.ts'
+import { STRATEGIES } from '../../server/wire/strategies.ts'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { showKey } from './planner-form.prepare.ts'
+import { limitText, STRATEGY_WORDS, savingText, stepText } from './strategy-words.ts'
+
+/** Every strategy under every limit; the head of a column draws it. */
+export function StrategyTable({
+  plan,
+  shown,
+  onShow,
+}: {
+  plan: PlannerDto
+  shown: PlannedColumn
+  onShow(key: string): void
+}) {
+  return (
+    <Section
+      title="Time a step"
+      note={`mean of ${plan.steps} ${plan.steps === 1 ? 'step' : 'steps'}, the first and the last included · less than the barrier under the same limit`}
+    >
+      <Scroll label="Time a step">
+        <table className="grid-table">
+          <thead>
+            <tr>
+              <th scope="col">Strategy</th>
+              {plan.columns.map((column) => {
+                const key = showKey(column.limit, column.servers)
+                return (
+                  <th key={key} scope="col" className="end">
+                    <button
+                      type="button"
+                      aria-pressed={column === shown}
+                      title="Draw the steps under this limit"
+                      onClick={() => onShow(key)}
+                      className="rounded-[4px] px-1.5 py-0.5 hover:bg-hover hover:text-ink aria-pressed:bg-selected aria-pressed:font-medium aria-pressed:text-ink quick transition-colors"
+                    >
+                      {limitText(column)}
+                    </button>
+                  </th>
+                )
+              })}
+            </tr>
+          </thead>
+          <tbody>
+            {STRATEGIES.map((strategy) => (
+              <tr key={strategy} data-strategy={strategy}>
+                <th scope="row" className="h-13! text-left!">
+                  <span className="block text-sm font-medium text-ink">
+                    {STRATEGY_WORDS[strategy].label}
+                  </span>
+                  <span className="block max-w-72 truncate text-2xs font-normal max-md:hidden">
+                    {STRATEGY_WORDS[strategy].about}
+                  </span>
+                </th>
+                {plan.columns.map((column) => {
+                  const one = column.strategies.find((each) => each.strategy === strategy)
+                  return (
+                    <td key={showKey(column.limit, column.servers)} className="num end h-13!">
+                      {one && (
+                        <Cell one={one} isBest={!column.noGain && column.best === strategy} />
+                      )}
+                    </td>
+                  )
+                })}
+              </tr>
+            ))}
+            <tr>
+              <th scope="row" className="h-13! text-left!">
+                <span className="block text-sm text-ink-2">No arrangement beats</span>
+              </th>
+              {plan.columns.map((column) => (
+                <td
+                  key={showKey(column.limit, column.servers)}
+                  className="num end h-13! text-ink-2"
+                >
+                  <span className="block">{stepText(column.boundMs)}</span>
+                  <span className="block text-2xs text-ink-3">
+                    {column.boundBy === 'compute' ? 'the trainer’s own work' : 'the rewards'}
+                  </span>
+                </td>
+              ))}
+            </tr>
+          </tbody>
+        </table>
+      </Scroll>
+    </Section>
+  )
+}
+
+function Cell({ one, isBest }: { one: PlannedStrategy; isBest: boolean }) {
+  const waits = one.waitMs < 0.5 ? 'no wait' : `waits ${stepText(one.waitMs)}`
+  return (
+    <>
+      <span className={`block ${isBest ? 'font-semibold' : ''}`}>
+        {isBest && (
+          <span className="mr-2 text-2xs font-normal text-ok max-md:hidden">
+            simplest of the best
+          </span>
+        )}
+        {stepText(one.stepMs)}
+      </span>
+      <span className="block text-2xs text-ink-3">
+        {savingText(one)} · {waits}
+      </span>
+    </>
+  )
+}

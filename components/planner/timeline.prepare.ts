@@ -1,0 +1,74 @@
+import type { PlannerDto } from '../../server/wire/planner.ts'
+import type { Strategy } from '../../server/wire/strategies.ts'
+
+/** A bar of a lane, in per cent of its width. */
+export interface TimelineBar {
+  what: PlannerDto['shown']['pictures'][number]['spans'][number]['what']
+  step: number
+  startPercent: number
+  widthPercent: number
+  ms: number
+}
+
+/** The trainer's time under one strategy, and the rewards in flight beneath. */
+export interface TimelineLane {
+  strategy: Strategy
+  bars: TimelineBar[]
+  /** An SVG path of the rewards in flight: x 0 to 100, y 0 (most) to 100 (none). */
+  area: string
+  most: number
+}
+
+/** Lanes on one scale of time and one of rewards. */
+export interface TimelineData {
+  lanes: TimelineLane[]
+  untilMs: number
+  /** Most rewards in flight in any lane. */
+  most: number
+  ticks: { percent: number; ms: number }[]
+}
+
+const TICKS = 6
+
+/** Prepares the picture of the first steps. */
+export function prepareTimeline({ untilMs, pictures }: PlannerDto['shown']): TimelineData {
+  const most = Math.max(0, ...pictures.flatMap(({ inFlight }) => inFlight))
+  const percent = (ms: number) => (untilMs > 0 ? Math.min(100, (100 * ms) / untilMs) : 0)
+  const lanes = pictures.map(({ strategy, spans, inFlight }) => ({
+    strategy,
+    bars: spans.map(({ what, step, fromMs, toMs }) => ({
+      what,
+      step,
+      startPercent: percent(fromMs),
+      widthPercent: percent(toMs) - percent(fromMs),
+      ms: toMs - fromMs,
+    })),
+    area: areaOf(inFlight, most),
+    most: Math.max(0, ...inFlight),
+  }))
+  const every = niceStep(untilMs / TICKS)
+  const ticks = []
+  for (let ms = 0; every > 0 && ms <= untilMs * 0.985; ms += every) {
+    ticks.push({ percent: percent(ms), ms })
+  }
+  return { lanes, untilMs, most, ticks }
+}
+
+/** A step of each stretch: counts are means over it, not values at its middle. */
+function areaOf(counts: readonly number[], most: number): string {
+  if (most === 0) return ''
+  const width = 100 / counts.length
+  let path = 'M0 100'
+  for (const [i, count] of counts.entries()) {
+    const y = (100 * (1 - count / most)).toFixed(2)
+    path += `L${(i * width).toFixed(3)} ${y}L${((i + 1) * width).toFixed(3)} ${y}`
+  }
+  return `${path}L100 100Z`
+}
+
+/** 1, 2 or 5 times a power of ten seconds (or ms), at least as long. */
+function niceStep(ms: number): number {
+  if (!(ms > 0)) return 0
+  const power = 10 ** Math.floor(Math.log10(ms))
+  return (([1, 2, 5].find((n) => n * power >= ms) as number | undefined) ?? 10) * power
+}

@@ -1,0 +1,143 @@
+import { expect, type Page, test } from '@playwright/test'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../examples/processes/reference-rm.ts'
+import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+let service: TestService
+let rm: ReferenceRmProcess
+let batchId = ''
+
+test.beforeAll(async () => {
+  ;[service, rm] = await Promise.all([
+    startTestService(),
+    startReferenceRmProcess(['--delay', 'uniform:20,200']),
+  ])
+  const { api } = service
+  await api.servers.register.mutate({ name: 'rm', url: rm.url, engine: 'vllm' })
+  for (const step of [1, 2]) {
+    const submitted = await api.batches.submit.mutate({
+      run: 'recorded',
+      step,
+      groupSize: 4,
+      reward: { model: rm.model },
+      samples: Array.from({ length: 64 }, (_, i) => ({
+        uid: `q${i >> 2}`,
+        dataSource: 'recorded',
+        prompt: 'A question.',
+        response: `Answer ${i} of step ${step}.`,
+      })),
+    })
+    batchId = submitted.batchId
+    await api.batches.wait.query({ batchId, waitMs: 30_000 })
+  }
+})
+test.afterAll(() => Promise.all([service.stop(), rm.stop()]))
+
+const planned = (page: Page) => page.locator('[data-planned="new"]')
+const row = (page: Page, strategy: string) => page.locator(`tr[data-strategy="${strategy}"]`)
+
+const VIEWS: { name: string; path: () => string; make: (page: Page) => Promise<void> }[] = [
+  {
+    name: 'the experiment',
+    path: () => '/planner',
+    async make(page) {
+      await expect(planned(page)).toContainText('With 256 at once, a step takes')
+      await expect(row(page, 'both')).toContainText('34 % less')
+    },
+  },
+  {
+    name: 'a recorded batch',
+    path: () => `/planner?batch=${batchId}&rollout=1&logprob=1&update=2&limits=8,none`,
+    make: (page) => expect(planned(page)).toContainText('64 samples a step'),
+  },
+  {
+    name: 'the picture as a table',
+    path: () => '/planner?steps=3',
+    async make(page) {
+      await page.getByRole('button', { name: 'as a table' }).click()
+      await expect(page.getByRole('cell', { name: 'waiting for rewards' }).first()).toBeVisible()
+    },
+  },
+  {
+    name: 'no batch named',
+    path: () => '/planner?source=batch',
+    make: (page) => expect(page.getByText('Which batch?')).toBeVisible(),
+  },
+  {
+    name: 'a field that cannot be read',
+    path: () => '/planner?prompts=many',
+    make: (page) => expect(page.getByText('A whole number, 1 to 65,536.')).toBeVisible(),
+  },
+]
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  for (const width of [1280, 390]) {
+    test.describe(`${colorScheme}, ${width} px`, () => {
+      test.use({ colorScheme, viewport: { width, height: 900 } })
+      // The dark phone has the colours of one and the shape of another, both looked at already.
+      const views = colorScheme === 'dark' && width === 390 ? VIEWS.slice(0, 1) : VIEWS
+      for (const { name, path, make } of views) {
+        test(name, async ({ page }) => {
+          const errors = watchErrors(page)
+          await page.goto(service.url + path())
+          await make(page)
+          await expect(page.locator('[data-live="live"]').first()).toBeAttached()
+          await expectFits(page)
+          await expectAccessible(page)
+          errors.expectNone()
+        })
+      }
+    })
+  }
+}
+
+test('from a batch to what overlap would save of it, and back', async ({ page }) => {
+  await page.goto(`${service.url}/batches/${batchId}`)
+  await page.getByRole('link', { name: 'What would overlap save?' }).click()
+  await expect(page.getByRole('combobox', { name: 'Batch' })).toHaveValue(batchId)
+  await expect(planned(page)).toContainText('64 samples a step')
+  await page.getByRole('link', { name: batchId }).click()
+  await expect(page).toHaveURL(new RegExp(`/batches/${batchId}$`))
+})
+
+test('what is typed is planned, and in the address', async ({ page }) => {
+  await page.goto(`${service.url}/planner`)
+  await expect(planned(page)).toBeVisible()
+  await page.getByLabel('From, s').fill('0.002')
+  await page.getByLabel('To, s').fill('0.02')
+  await expect(planned(page)).toContainText('With 256 at once: no gain.')
+  await expect(page).toHaveURL(/first=0\.002&second=0\.02/)
+  // The same question from the address alone.
+  await page.reload()
+  await expect(planned(page)).toContainText('no gain')
+  await page.getByRole('button', { name: 'Async reward agent' }).click()
+  await expect(page).toHaveURL(`${service.url}/planner`)
+  await expect(planned(page)).toContainText('34 % less')
+})
+
+test('the head of a column draws its steps, by key too', async ({ page }) => {
+  await page.goto(`${service.url}/planner`)
+  const column = page.getByRole('button', { name: 'no limit' })
+  await expect(column).toHaveAttribute('aria-pressed', 'false')
+  await column.focus()
+  await page.keyboard.press('Enter')
+  await expect(column).toHaveAttribute('aria-pressed', 'true')
+  await expect(planned(page)).toContainText('Without a limit, a step takes 203.0 s')
+  await expect(page.getByRole('img', { name: 'Both: 203.0 s a step' })).toBeVisible()
+  await expect(page).toHaveURL(/show=nonex1/)
+})
+
+test('a run is planned step by step; what cannot be is said', async ({ page }) => {
+  await page.goto(`${service.url}/planner?rollout=1&logprob=1&update=1`)
+  await page.getByRole('button', { name: 'A run' }).click()
+  await expect(page.getByText('Which run?')).toBeVisible()
+  await page.getByLabel('Run', { exact: true }).selectOption('recorded')
+  await expect(planned(page)).toContainText('2 steps, 64 samples a step')
+  await page.goto(`${service.url}/planner?batch=b999`)
+  await expect(page.getByText('There is no such batch')).toBeVisible()
+  await page.goto(`${service.url}/planner?prompts=65000&group=64`)
+  await expect(page.getByText('at most 262,144 are replayed')).toBeVisible()
+})
