@@ -9,7 +9,13 @@ import { padding, rollouts, type Sample, type Submit, sample } from '../testing/
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { BatchProgressDto, BatchViewDto, SampleDetailDto } from '../wire/pages.ts'
-import type { BatchSummary, Page, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type {
+  BatchSummary,
+  Page,
+  ResultsColumns,
+  ScoreResult,
+  SubmitResult,
+} from '../wire/trainer.ts'
 
 /** The rollouts of a batch by another reward: the same rollouts to the byte, and nothing of what became of them before. */
 
@@ -159,6 +165,30 @@ describe('a rescored batch', () => {
     expect(await ended(ofFailed.batchId)).toMatchObject({ status: 'completed', scored: 2 })
   })
 
+  it('has samples that came one by one', async () => {
+    const odd = sample({ uid: 'one', prompt: '\u0000 \ud800' })
+    const singles = [odd, sample({ uid: 'two' }), sample({ uid: 'one', response: '#### 1' })]
+    const scored = await Promise.all(
+      singles.map((one) =>
+        service.mutate<ScoreResult>('samples.score', {
+          run: 'rescore-singles',
+          step: 1,
+          sample: one,
+        }),
+      ),
+    )
+    const first = scored[0]?.batchId as string
+    await service.mutate('batches.close', { batchId: first })
+    const { batchId } = await rescore(first, BY_MODEL)
+    expect(await ended(batchId)).toMatchObject({ samples: 3, groups: 2, scored: 3 })
+    const { uid, score } = await results(batchId)
+    const order = scored.map((one) => one.index)
+    for (const [at, one] of singles.entries()) {
+      expect(uid[order[at] as number]).toBe(one.uid)
+      expect(score[order[at] as number]).toBe(hashScore(one.response))
+    }
+  })
+
   it('may be rescored itself', async () => {
     const samples = rollouts(24, 8, 'twice')
     const first = await submit(samples)
@@ -239,7 +269,7 @@ describe('a rescored batch', () => {
 
 describe('a large one', () => {
   it('holds up neither the server nor a step beside it', { timeout: 120_000 }, async () => {
-    const texts = rollouts(8_192, 8, 'large').map((one) => ({
+    const texts = rollouts(4_096, 8, 'large').map((one) => ({
       ...one,
       response: `${padding(4_000)}${one.response}`,
     }))
@@ -257,7 +287,7 @@ describe('a large one', () => {
       steps++
     } while (copying)
     const { batchId } = await copy
-    expect(await ended(batchId)).toMatchObject({ scored: 8_192, groupsCompleted: 1_024, mean: 0.5 })
+    expect(await ended(batchId)).toMatchObject({ scored: 4_096, groupsCompleted: 512, mean: 0.5 })
   })
 
   it('is not there at all when the server dies in the middle, and is made when it is asked for again', {
@@ -273,6 +303,8 @@ describe('a large one', () => {
     const client = new pg.Client({
       connectionString: runningEmbeddedUrl(service.dataDir) as string,
     })
+    // It is cut off with the server.
+    client.on('error', () => {})
     await client.connect()
     await client.query('begin')
     await client.query('lock table sample_group in share mode')
