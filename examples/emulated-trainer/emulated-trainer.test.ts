@@ -1,0 +1,152 @@
+import { mkdtemp, readFile, rm as remove } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCli } from '../../cli/testing/run-cli.ts'
+import { STRATEGIES } from '../../server/planner/overlap.ts'
+import { Service } from '../../server/testing/service.ts'
+import type { PlannerDto } from '../../server/wire/planner.ts'
+import { type ReferenceRmProcess, startReferenceRmProcess } from '../processes/reference-rm.ts'
+import { type Compared, conduct, SEED } from './laboratory.ts'
+import { type Job, readOptions, readRun } from './options.ts'
+import { keepResult } from './results.ts'
+
+/** At 1:100: 0.4 s of compute a step, rewards of 10 to 80 ms; under a limit of 16 they need 0.18 s a step. */
+const JOB: Job = {
+  prompts: 16,
+  responses: 4,
+  miniBatches: 4,
+  steps: 3,
+  phases: { rolloutMs: 10_000, logProbMs: 10_000, updateMs: 20_000 },
+  rewardMs: { fromMs: 1_000, toMs: 8_000 },
+}
+const SCALE = 100
+
+let service: Service
+let rm: ReferenceRmProcess
+let folder: string
+
+beforeAll(async () => {
+  ;[service, rm, folder] = await Promise.all([
+    Service.start(),
+    startReferenceRmProcess(['--score', 'hash', '--seed', String(SEED)]),
+    mkdtemp(join(tmpdir(), 'rewardops-emulated-')),
+  ])
+}, 120_000)
+afterAll(async () => {
+  await Promise.all([
+    service?.destroy(),
+    rm?.stop(),
+    remove(folder, { recursive: true, force: true }),
+  ])
+})
+
+const laboratory = () => ({ url: service.url, rm })
+
+// `conduct` itself fails on a wrong reward, a group that is not whole, one that comes twice or not at all.
+describe('every strategy gets every reward, right and once', () => {
+  const runs = [...STRATEGIES.map((name) => `${name}@16`), 'both', 'all@rm16']
+  test.each(runs)('%s', async (name) => {
+    const { emulated, predicted, boundMs } = await conduct(laboratory(), JOB, readRun(name), SCALE)
+    expect(emulated).toMatchObject({ groups: 48, samples: 192 })
+    // What a GPU would do was done in full and in its order, whatever the waiting.
+    const own = emulated.spans.filter(({ what }) => what !== 'wait')
+    expect(own.map(({ what }) => what).sort()).toEqual(
+      [
+        ...Array(3).fill('log_prob'),
+        ...Array(3).fill('rollout'),
+        ...Array(12).fill('update'),
+      ].sort(),
+    )
+    for (const [i, span] of own.entries()) {
+      expect(span.fromMs).toBeGreaterThanOrEqual(own[i - 1]?.toMs ?? 0)
+    }
+    // Never faster than what nothing can beat, nor than what it was replayed to take (timers may be a ms early).
+    expect(emulated.stepMs).toBeGreaterThan(boundMs * 0.99)
+    expect(emulated.stepMs).toBeGreaterThan(predicted.stepMs * 0.97)
+  })
+})
+
+test('what was recorded can be planned with, over HTTP and from the command line', async () => {
+  await conduct(laboratory(), JOB, readRun('barrier@16'), SCALE)
+  const answer = await fetch(`${service.url}/api/trpc/batches.list`)
+  const { result } = (await answer.json()) as {
+    result: { data: { items: { batchId: string; run: string }[] } }
+  }
+  const newest = result.data.items[0]
+  const args = ['--rollout', '0.1', '--log-prob', '0.1', '--update', '0.2', '--at-once', '16,none']
+  const run = async (...more: string[]) =>
+    startCli(['plan', ...more], { REWARDOPS_URL: service.url }).ended
+  const planned = await run('--run', newest?.run ?? '', ...args, '--steps', '3', '--json')
+  expect(planned).toMatchObject({ code: 0, stderr: '' })
+  const plan = JSON.parse(planned.stdout) as PlannerDto
+  expect(plan.rewards).toMatchObject({ samples: 64, groups: 16, pending: 0, withoutCall: 0 })
+  expect(plan.rewards.batches).toHaveLength(3)
+  // The server waited 10 to 80 ms, and some of the way there and back comes on top.
+  expect(plan.rewards.p50Ms).toBeGreaterThan(30)
+  const told = await run('--batch', newest?.batchId ?? '', ...args)
+  expect(told.code).toBe(0)
+  expect(told.stdout).toContain('64 rewards a step')
+  for (const strategy of STRATEGIES)
+    expect(told.stdout).toMatch(new RegExp(`^${strategy} +\\d`, 'm'))
+  expect(await run('--batch', 'b999', ...args)).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('There is no batch b999.'),
+  })
+})
+
+test('plan by typed numbers says where there is nothing to gain, and what is wrong', async () => {
+  const run = async (...more: string[]) =>
+    startCli(['plan', ...more], { REWARDOPS_URL: service.url }).ended
+  const { stdout } = await run('--reward', '0.002-0.02', '--at-once', '64')
+  expect(stdout).toContain('64 at once: no gain from any strategy')
+  const theirs = await run()
+  expect(theirs.stdout).toContain('256 at once: both is the simplest of the best')
+  expect(theirs.stdout).toMatch(/^barrier +6\d\d\.\d +4\d\d\.\d$/m)
+  for (const [args, message] of [
+    [['--reward', '40-1'], '--reward 40-1: seconds are expected'],
+    [['--batch', 'b1'], 'plan needs --rollout'],
+    [['--batch', 'b1', '--prompts', '4'], '--prompts is of typed rewards'],
+    [['--batch', 'b1', '--run', 'r'], 'either --batch ID or --run NAME'],
+    [['--at-once', 'many'], '--at-once many: a whole number'],
+    [['--steps', '99'], 'steps'],
+  ] as const) {
+    expect(await run(...args)).toMatchObject({ code: 1, stderr: expect.stringContaining(message) })
+  }
+})
+
+test('results are kept a file a run, and the table is of all of them', async () => {
+  const result = (name: string, stepMs: number): Compared => ({
+    job: JOB,
+    scale: 10,
+    emulated: {
+      run: readRun(name),
+      totalMs: 3 * stepMs,
+      stepMs,
+      steadyMs: stepMs,
+      waitMs: 0,
+      spans: [],
+      groups: 48,
+      samples: 192,
+    },
+    predicted: { stepMs: 400_000, steadyMs: 400_000, waitMs: 0 },
+    boundMs: 400_000,
+    slowestMs: 8_000,
+  })
+  await keepResult(folder, result('both@256', 420_000))
+  await keepResult(folder, result('barrier@256', 600_000))
+  await keepResult(folder, result('both@256', 410_000))
+  const table = await readFile(join(folder, 'table.md'), 'utf8')
+  const rows = table.split('\n').filter((line) => line.startsWith('| b'))
+  expect(rows).toHaveLength(2)
+  expect(rows[0]).toMatch(/^\| barrier@256 +\| +600\.0 /)
+  // 31.7 % less than the barrier, beside the 30.85 % of the authors.
+  expect(rows[1]).toMatch(/^\| both@256 +\| +410\.0 .*\+2\.50 % .* 31\.7 % \| 30\.85 % \|$/)
+})
+
+test('options that make no sense are named', () => {
+  expect(() => readOptions(['--only', 'barier'])).toThrow('there is no strategy "barier"')
+  expect(() => readOptions(['--only', 'both@many'])).toThrow('as 256 or rm256')
+  expect(() => readOptions(['--reward-s', '5'])).toThrow('a range as 1-40')
+  expect(readRun('both@rm64')).toMatchObject({ concurrency: 64, limitedBy: 'server' })
+})
