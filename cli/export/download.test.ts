@@ -1,0 +1,125 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, expect, it } from 'vitest'
+import { EXIT } from '../exit-codes.ts'
+import { ServiceClient } from '../service-client.ts'
+import { download } from './download.ts'
+import type { ExportTarget } from './targets.ts'
+
+const stops: (() => void)[] = []
+afterEach(() => {
+  for (const stop of stops.splice(0)) stop()
+})
+
+/** A service that answers exports as it is told, request by request, and says who it is. */
+async function serving(
+  ...answers: ((req: IncomingMessage, res: ServerResponse) => void)[]
+): Promise<{ client: ServiceClient; asked: string[] }> {
+  const asked: string[] = []
+  const server = createServer((req, res) => {
+    if (req.url?.startsWith('/api/trpc/session.get')) {
+      res.end(JSON.stringify({ result: { data: { version: '0.1.0', signedIn: true } } }))
+      return
+    }
+    asked.push(new URL(req.url ?? '', 'http://x').search)
+    answers[Math.min(asked.length, answers.length) - 1]?.(req, res)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const client = await ServiceClient.connect({
+    url: `http://127.0.0.1:${port}`,
+    apiKey: null,
+    version: '0.1.0',
+  })
+  stops.push(() => {
+    void client.close()
+    server.closeAllConnections()
+    server.close()
+  })
+  return { client, asked }
+}
+
+class Memory implements ExportTarget {
+  readonly before = { rows: 0, lastRow: null }
+  text = ''
+  async write(bytes: Buffer) {
+    this.text += bytes.toString()
+  }
+  async finish() {}
+  async leave() {
+    return null
+  }
+}
+
+const row = (i: number) => `{"batchId":"b1","index":${i}}\n`
+const quiet = { signal: new AbortController().signal, onProgress() {}, onRetry() {} }
+
+/** Rows, then the connection breaks inside one. */
+const breaksAfter = (from: number, to: number) => (_: IncomingMessage, res: ServerResponse) => {
+  res.writeHead(200, { 'x-rewardops-rows': 6 - from })
+  let text = ''
+  for (let i = from; i < to; i++) text += row(i)
+  res.write(`${text}{"batchId":"b1","ind`, () => res.destroy())
+}
+
+it('a connection that breaks inside a row: it goes on after the last whole one', async () => {
+  const { client, asked } = await serving(
+    breaksAfter(0, 3),
+    breaksAfter(3, 3),
+    (_, res) =>
+      void res.writeHead(503).end(
+        JSON.stringify({
+          error: { message: 'Busy.', data: { reason: 'busy', hint: 'Again.', retryAfterMs: 1 } },
+        }),
+      ),
+    (_, res) => void res.writeHead(200, { 'x-rewardops-rows': 3 }).end(row(3) + row(4) + row(5)),
+  )
+  const target = new Memory()
+  const totals: number[] = []
+  const done = await download(client, { format: 'jsonl', run: 'r' }, target, {
+    ...quiet,
+    retryForMs: 60_000,
+    onProgress: (_, total) => totals.push(total),
+  })
+  expect(done).toEqual({ rows: 6, before: 0 })
+  expect(target.text).toBe([0, 1, 2, 3, 4, 5].map(row).join(''))
+  expect(asked).toEqual([
+    '?format=jsonl&run=r',
+    '?format=jsonl&run=r&after=b1-2',
+    '?format=jsonl&run=r&after=b1-2',
+    '?format=jsonl&run=r&after=b1-2',
+  ])
+  expect(new Set(totals)).toEqual(new Set([6]))
+})
+
+it('a service that never comes back is given up', async () => {
+  const { client } = await serving(breaksAfter(0, 1))
+  const wanted = download(client, { format: 'jsonl', batch: 'b1' }, new Memory(), {
+    ...quiet,
+    retryForMs: 0,
+  })
+  await expect(wanted).rejects.toMatchObject({ exitCode: EXIT.unreachable })
+})
+
+it('a refusal is not asked for again', async () => {
+  const { client, asked } = await serving(
+    (_, res) =>
+      void res.writeHead(404).end(
+        JSON.stringify({
+          error: {
+            message: 'There is no batch b1.',
+            data: { reason: 'batch_not_found', hint: '' },
+          },
+        }),
+      ),
+  )
+  const wanted = download(client, { format: 'jsonl', batch: 'b1' }, new Memory(), {
+    ...quiet,
+    retryForMs: 60_000,
+  })
+  await expect(wanted).rejects.toMatchObject({
+    exitCode: EXIT.refused,
+    message: expect.stringContaining('There is no batch b1.'),
+  })
+  expect(asked).toHaveLength(1)
+})

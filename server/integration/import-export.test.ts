@@ -1,0 +1,501 @@
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { EXIT } from '../../cli/exit-codes.ts'
+import { openRollouts } from '../../cli/rollouts/read-rollouts.ts'
+import { type CliRun, runCli, startCli } from '../../cli/testing/run-cli.ts'
+import { freePort } from '../../examples/processes/port.ts'
+import { expectRefusal } from '../testing/refusals.ts'
+import { rollouts, type Sample, sample, shuffled } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { BatchSummary, Page, ResultsColumns } from '../wire/trainer.ts'
+
+/**
+ * The command line against a real service: what is imported comes back row for row, in every format, also after the
+ * importer, the exporter or the service were killed half-way.
+ */
+
+const KEY = 'a-key-for-imports'
+const functions = mkdtempSync(join(tmpdir(), 'rewardops-functions-'))
+let folder: string
+let service: Service
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'rewardops-import-'))
+  service = await Service.start({
+    env: {
+      // The same after a restart.
+      PORT: String(await freePort('127.0.0.1')),
+      REWARDOPS_WORKERS: '1',
+      REWARDOPS_API_KEYS: KEY,
+      REWARDOPS_FUNCTIONS_DIR: functions,
+    },
+    headers: { authorization: `Bearer ${KEY}` },
+  })
+})
+
+afterAll(async () => {
+  await service?.stop().finally(() => service.destroy())
+  rmSync(folder, { recursive: true, force: true })
+  rmSync(functions, { recursive: true, force: true })
+})
+
+const env = () => ({ REWARDOPS_URL: service.url, REWARDOPS_API_KEY: KEY })
+const cli = (...args: string[]): Promise<CliRun> => runCli(args, env())
+
+/** Runs it, expects it to do what it should, and gives what --json says. */
+async function done<T = Record<string, unknown>>(...args: string[]): Promise<T> {
+  const run = await cli(...args, '--json')
+  expect(run, run.stderr).toMatchObject({ code: EXIT.ok })
+  return JSON.parse(run.stdout) as T
+}
+
+interface Row extends Sample {
+  run: string
+  step: number
+  split?: 'train' | 'val'
+}
+
+let files = 0
+const at = (name: string) => join(folder, `${files++}-${name}`)
+
+function write(rows: readonly unknown[], path = at('rows.jsonl')): string {
+  writeFileSync(path, rows.map((row) => `${JSON.stringify(row)}\n`).join(''))
+  return path
+}
+
+/** Rows with all that may be in one: odd texts, messages, every kind of ground truth, lengths, some without a score. */
+function oddRows(run: string): Row[] {
+  const texts = ['', 'NUL \u0000', 'lone \ud800', '"quoted",\r\n', ' \u2028 é😀 ', 'json:1', '[1]']
+  const truths: unknown[] = ['72', '', 72, null, undefined, { target: ['a', 'ä'] }, ['\u0000']]
+  return Array.from({ length: 210 }, (_, i) => ({
+    run,
+    step: Math.floor(i / 70),
+    split: i < 70 ? 'val' : 'train',
+    ...sample({
+      uid: `q-${Math.floor(i / 5)}`,
+      prompt:
+        i % 4 === 0
+          ? [
+              { role: 'user', content: texts[i % 7] as string, name: 'x' },
+              { role: 'assistant', content: null, tool_calls: [{ id: 1 }] },
+            ]
+          : `${texts[(i + 1) % 7]} ${i}`,
+      response: `${texts[(i + 2) % 7]}\n#### 72`,
+      groundTruth: truths[i % 7],
+      ...(i % 3 === 0
+        ? { extraInfo: { i, nested: { odd: texts[i % 7] as string }, f: 0.1 + i } }
+        : {}),
+      ...(i % 2 === 0 ? { responseLength: i } : {}),
+      score: i / 7,
+    }),
+  }))
+}
+
+/** What of a row a file and the service both have. */
+function kept(row: Row | Record<string, unknown>): unknown {
+  const { run, step, split, uid, dataSource, prompt, response, responseLength } = row
+  const { groundTruth, extraInfo, score } = row
+  const lines = { run, step, split, uid, dataSource, prompt, response, responseLength }
+  return JSON.parse(JSON.stringify({ ...lines, groundTruth, extraInfo, score }))
+}
+
+const linesOf = (path: string): Record<string, unknown>[] =>
+  readFileSync(path, 'utf8')
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+
+const batchesOf = async (run: string): Promise<BatchSummary[]> =>
+  (await service.query<Page<BatchSummary>>('batches.list', { run })).items
+
+const storedOf = async (run: string): Promise<number> =>
+  (await batchesOf(run)).reduce((sum, batch) => sum + batch.samples, 0)
+
+describe('row for row', () => {
+  it('JSON Lines in, JSON Lines out', async () => {
+    const rows = oddRows('lines')
+    const result = await done('import', write(rows))
+    expect(result).toMatchObject({ rows: 210, before: 0, badRows: 0 })
+    const out = at('out.jsonl')
+    expect(await done('export', '--run', 'lines', '--out', out)).toMatchObject({ rows: 210 })
+    const exported = linesOf(out)
+    expect(exported.map(kept)).toEqual(rows.map(kept))
+    expect(exported[75]).toMatchObject({
+      status: 'scored',
+      index: 5,
+      batchId: (result.batches as { batchId: string }[])[1]?.batchId,
+      rawScore: 75 / 7,
+      attempts: 0,
+    })
+  })
+
+  it('CSV out, CSV in, and out once more: the same bytes but for the batches’ numbers', async () => {
+    const rows = oddRows('csv')
+    await done('import', write(rows))
+    const [first, second] = [at('out.csv'), at('again.csv')]
+    await done('export', '--run', 'csv', '--format', 'csv', '--out', first)
+    await done('import', first, '--run', 'csv-again')
+    await done('export', '--run', 'csv-again', '--format', 'csv', '--out', second)
+    const same = (path: string) =>
+      readFileSync(path, 'utf8').replaceAll(/^csv(-again)?,(\d+),(train|val),b\d+,/gm, '$2,$3,')
+    expect(same(second)).toBe(same(first))
+    const out = at('out.jsonl')
+    await done('export', '--run', 'csv-again', '--out', out)
+    expect(linesOf(out).map(kept)).toEqual(rows.map((row) => kept({ ...row, run: 'csv-again' })))
+  })
+
+  it('upstream’s dump: a folder with a file a step, in and out', async () => {
+    const dump = at('dump')
+    const row = (step: number, i: number) => ({
+      input: `Question ${Math.floor(i / 4)}? ####`,
+      output: `Answer \u0000 ${i}\n#### ${i}`,
+      gts: i % 2 === 0 ? '72' : { target: ['72'] },
+      score: i / 4,
+      step,
+      acc: i % 2 === 0,
+      request_id: `r${step}-${i}`,
+    })
+    const steps = [1, 2, 10].map((step) => Array.from({ length: 12 }, (_, i) => row(step, i)))
+    mkdirSync(dump)
+    for (const rows of steps) write(rows, join(dump, `${rows[0]?.step}.jsonl`))
+    const result = await done('import', dump, '--run', 'dump')
+    expect(result).toMatchObject({ rows: 36, batches: [{ step: 1 }, { step: 2 }, { step: 10 }] })
+    const out = at('dump-out')
+    await done('export', '--run', 'dump', '--format', 'verl', '--out', out)
+    expect(readdirSync(out).sort()).toEqual(['1.jsonl', '10.jsonl', '2.jsonl'])
+    for (const rows of steps) {
+      const back = linesOf(join(out, `${rows[0]?.step}.jsonl`))
+      expect(back.map(({ uid, data_source, sample_id, ...columns }) => columns)).toEqual(rows)
+      // The rows of one prompt are one group again.
+      expect(new Set(back.map(({ uid }) => String(uid).replace(/_\d+_\d+$/, ''))).size).toBe(3)
+    }
+  })
+
+  it('packed by gzip, the steps mixed: each step’s rows in the order of the file', async () => {
+    const rows = shuffled(oddRows('mixed'), 7)
+    const path = at('mixed.jsonl.gz')
+    writeFileSync(path, gzipSync(rows.map((row) => JSON.stringify(row)).join('\n')))
+    await done('import', path)
+    const out = at('out.jsonl')
+    await done('export', '--run', 'mixed', '--out', out)
+    const byStep = (list: unknown[]) =>
+      [0, 1, 2].map((step) => list.filter((row) => (row as { step: number }).step === step))
+    expect(byStep(linesOf(out).map(kept))).toEqual(byStep(rows.map(kept)))
+  })
+
+  it('a selection: a step, a range of steps, a split, one batch, stdout', async () => {
+    const rows = oddRows('selected')
+    await done('import', write(rows))
+    const count = async (...args: string[]) => {
+      const { code, stdout, stderr } = await cli('export', ...args)
+      expect(code, stderr).toBe(EXIT.ok)
+      return stdout.split('\n').filter(Boolean).length
+    }
+    expect(await count('--run', 'selected')).toBe(210)
+    expect(await count('--run', 'selected', '--step', '1')).toBe(70)
+    expect(await count('--run', 'selected', '--step', '1-2')).toBe(140)
+    expect(await count('--run', 'selected', '--split', 'val')).toBe(70)
+    const [batch] = await batchesOf('selected')
+    expect(await count('--batch', batch?.batchId as string, '--format', 'csv')).toBeGreaterThan(70)
+    for (const [args, message] of [
+      [['--run', 'nowhere'], 'Run "nowhere" has nothing.'],
+      [['--run', 'selected', '--step', '9'], 'Run "selected" has nothing of step 9.'],
+      [['--batch', 'b999999'], 'There is no batch b999999.'],
+    ] as const) {
+      const run = await cli('export', ...args)
+      expect(run.code).toBe(EXIT.refused)
+      expect(run.stderr).toContain(message)
+    }
+  })
+})
+
+describe('scores', () => {
+  it('those in the file are kept, the rest is made by the reward; --ignore-scores makes all', async () => {
+    const rows = rollouts(8, 4).map((row, i) => ({
+      ...row,
+      run: 'scored',
+      step: 1,
+      ...(i < 4 ? { score: -3 } : {}),
+    }))
+    const path = write(rows)
+    const { batches } = await done<{ batches: { batchId: string }[] }>('import', path, '--wait')
+    const scores = async (batchId: string) =>
+      (await service.query<ResultsColumns>('batches.results', { batchId })).score
+    expect(await scores(batches[0]?.batchId as string)).toEqual([-3, -3, -3, -3, 1, 0, 1, 0])
+    const anew = await done<{ batches: { batchId: string }[] }>(
+      ...['import', path, '--wait', '--ignore-scores', '--run', 'anew'],
+      ...['--reward', '{"manager":"naive","onFailure":{"policy":"null"}}'],
+    )
+    expect(await scores(anew.batches[0]?.batchId as string)).toEqual([1, 0, 1, 0, 1, 0, 1, 0])
+    const out = at('out.jsonl')
+    await done('export', '--run', 'anew', '--out', out)
+    expect(linesOf(out)[0]).toMatchObject({ score: 1, extraInfo: { logged_score: -3 } })
+  })
+
+  it('a data source without a rule is refused, and what was stored is said', async () => {
+    const rows = rollouts(4).map((row) => ({ ...row, run: 'ruleless', step: 1 }))
+    const path = write([...rows.slice(0, 3), { ...rows[3], dataSource: 'no/rule' }])
+    const { code, stderr } = await cli('import', path)
+    expect(code).toBe(EXIT.refused)
+    expect(stderr).toMatch(/The service refused: .*no\/rule.* Nothing was stored\./)
+    expect(await batchesOf('ruleless')).toEqual([])
+  })
+})
+
+describe('bad rows', () => {
+  const bad = () => {
+    const rows = rollouts(6).map((row) => JSON.stringify({ ...row, run: 'bad', step: 1 }))
+    const path = at('bad.jsonl')
+    writeFileSync(
+      path,
+      [...rows.slice(0, 3), '{"uid": 7}', '', 'oops', ...rows.slice(3)].join('\n'),
+    )
+    return path
+  }
+
+  it('each is named, and nothing is sent', async () => {
+    const path = bad()
+    const { code, stderr } = await cli('import', path)
+    expect(code).toBe(EXIT.badInput)
+    expect(stderr).toContain(`${path}:4: uid: `)
+    expect(stderr).toContain(`${path}:6: is not valid JSON`)
+    expect(stderr).toContain('2 of 8 rows are bad. Nothing was sent')
+    expect(await batchesOf('bad')).toEqual([])
+  })
+
+  it('--skip-bad leaves them out and counts them', async () => {
+    expect(await done('import', bad(), '--skip-bad')).toMatchObject({ rows: 6, badRows: 2 })
+    expect(await batchesOf('bad')).toMatchObject([{ samples: 6 }])
+  })
+
+  it('rows that name no run or no step', async () => {
+    const path = write(rollouts(2))
+    expect((await cli('import', path)).stderr).toContain('names no run: give --run NAME')
+    expect((await cli('import', path, '--run', 'r')).stderr).toContain('names no step: give --step')
+  })
+})
+
+describe('again, and after a kill', () => {
+  /** Short rows, many chunks of them. */
+  const many = (run: string, count = 40_000): Row[] =>
+    Array.from({ length: count }, (_, i) => ({
+      run,
+      step: i < count / 4 ? 0 : 1,
+      ...sample({ uid: `q-${i >> 3}`, prompt: 'p', response: `r ${i}`, score: i % 2 }),
+    }))
+
+  it('the same files with the same options are one import; another key makes another', async () => {
+    const path = write(oddRows('twice'))
+    const first = await done<{ batches: unknown[] }>('import', path)
+    const copy = at('copy.jsonl')
+    writeFileSync(copy, readFileSync(path))
+    expect(await done('import', copy)).toMatchObject({ before: 210, batches: first.batches })
+    expect(await batchesOf('twice')).toHaveLength(3)
+    await done('import', path, '--key', 'another')
+    expect(await batchesOf('twice')).toHaveLength(6)
+  })
+
+  it('an importer that is killed twice: the same command ends it, nothing is missing or there twice', async () => {
+    const rows = many('killed')
+    const path = write(rows)
+    let stored = 0
+    for (let kill = 0; kill < 2; kill++) {
+      const importer = startCli(['import', path], env())
+      const before = stored
+      stored = await waitFor('more of it to be stored', async () => {
+        const samples = await storedOf('killed')
+        return samples > before && samples
+      })
+      importer.child.kill('SIGKILL')
+      expect(await importer.ended).toMatchObject({ signal: 'SIGKILL' })
+      expect(await storedOf('killed')).toBeLessThan(rows.length)
+    }
+    const result = await done<{ before: number; rows: number }>('import', path)
+    expect(result.before).toBeGreaterThanOrEqual(stored)
+    expect(await batchesOf('killed')).toMatchObject([
+      { step: 1, samples: 30_000, scored: 30_000, groups: 3_750 },
+      { step: 0, samples: 10_000, scored: 10_000, groups: 1_250 },
+    ])
+    const out = at('out.jsonl')
+    await done('export', '--run', 'killed', '--out', out)
+    const exported = linesOf(out)
+    expect(exported.map(({ response }) => response)).toEqual(rows.map(({ response }) => response))
+    expect(exported.map(kept)).toEqual(rows.map((row) => kept({ ...row, split: 'train' })))
+  })
+
+  it('Ctrl-C says what is stored, and how to go on', async () => {
+    const path = write(many('interrupted'))
+    const importer = startCli(['import', path], env())
+    await waitFor('some of it', async () => (await batchesOf('interrupted')).length > 0)
+    importer.child.kill('SIGINT')
+    const { code, stderr } = await importer.ended
+    expect(code).toBe(EXIT.interrupted)
+    expect(stderr).toMatch(
+      /Stored so far: \d+ of 40000 rows .* The same command goes on from there\./,
+    )
+    expect(await done('import', path)).toMatchObject({ rows: 40_000 })
+    expect(await storedOf('interrupted')).toBe(40_000)
+  })
+
+  it('an exporter that is killed: --resume goes on after its last whole row', async () => {
+    for (const format of ['jsonl', 'csv', 'verl'] as const) {
+      const name = format === 'verl' ? 'dump' : `out.${format}`
+      const [whole, cut] = [at(name), at(name)]
+      const out = format === 'verl' ? '/1.jsonl' : ''
+      const select = ['--run', 'killed', ...(format === 'verl' ? ['--step', '1'] : [])]
+      const how = [...select, '--format', format, '--out']
+      await done('export', ...how, whole)
+      const bytes = readFileSync(whole + out)
+      // What a kill leaves: the beginning, cut in the middle of a row.
+      if (format === 'verl') mkdirSync(cut)
+      writeFileSync(`${cut}${out}.part`, bytes)
+      truncateSync(`${cut}${out}.part`, Math.floor(bytes.length * 0.4))
+      const refused = await cli('export', ...how, cut)
+      expect(refused.code).toBe(EXIT.badInput)
+      expect(refused.stderr).toContain('--resume goes on with it')
+      const result = await done<{ before: number; rows: number }>('export', ...how, cut, '--resume')
+      expect(result.before).toBeGreaterThan(1_000)
+      expect(result.rows).toBe(format === 'verl' ? 30_000 : 40_000)
+      expect(readFileSync(cut + out).equals(bytes), format).toBe(true)
+      expect((await cli('export', ...how, cut)).stderr).toContain('is there already; --force')
+    }
+  })
+
+  it('the service is killed under an import and comes back: it goes on by itself', async () => {
+    const rows = many('outage')
+    const path = write(rows)
+    const importer = startCli(['import', path, '--json'], env())
+    await waitFor('some of it', async () => (await batchesOf('outage')).length > 0)
+    await service.kill9('server')
+    await service.restart()
+    expect(await importer.ended).toMatchObject({ code: EXIT.ok })
+    const out = at('out.jsonl')
+    await done('export', '--run', 'outage', '--out', out)
+    expect(linesOf(out).map(({ response }) => response)).toEqual(
+      rows.map(({ response }) => response),
+    )
+  })
+})
+
+describe('submit, wait, results, servers', () => {
+  const file = () => write(rollouts(16).map((row) => ({ ...row, run: 'submitted', step: 3 })))
+
+  it('a file is handed over, waited for, and its results are read', async () => {
+    const { code, stdout } = await cli('submit', file(), '--wait')
+    expect(code).toBe(EXIT.ok)
+    const batchId = /^(b\d+) {2}16 samples in 2 groups/.exec(stdout)?.[1] as string
+    expect(stdout).toContain('completed, 16 samples in 2 groups, 16 scored, 0 failed')
+    expect(stdout).toContain('mean 0.5')
+    expect(await done('wait', batchId)).toMatchObject({ batchId, status: 'completed', mean: 0.5 })
+    const table = await cli('results', batchId, '--limit', '2')
+    expect(table.stdout.split('\n').slice(0, 3)).toEqual([
+      expect.stringMatching(/^INDEX +UID +STATUS +SCORE +ADVANTAGE +REASON$/),
+      expect.stringMatching(/^ +0 +q-0 +scored +1 /),
+      expect.stringMatching(/^ +1 +q-0 +scored +0 /),
+    ])
+    const { stdout: lines } = await cli('results', batchId, '--json')
+    const results = lines
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    expect(results.map(({ index, score }) => [index, score])).toEqual(
+      Array.from({ length: 16 }, (_, i) => [i, i % 2 === 0 ? 1 : 0]),
+    )
+  })
+
+  it('a body of batches.submit from stdin; the same key gives the same batch', async () => {
+    const body = JSON.stringify({ run: 'stdin', step: 1, samples: rollouts(2) })
+    const args = ['submit', '-', '--key', 'once', '--json']
+    const [first, again] = [await runCli(args, env(), body), await runCli(args, env(), body)]
+    const { batchId } = JSON.parse(first.stdout) as { batchId: string }
+    expect(JSON.parse(again.stdout)).toMatchObject({ batchId, duplicate: true, accepted: 2 })
+  })
+
+  it('exit codes: a time-out, failed samples, a cancelled batch, an unknown one', async () => {
+    const open = await service.mutate<{ batchId: string }>('batches.submit', {
+      run: 'codes',
+      step: 1,
+      samples: rollouts(1),
+      open: true,
+    })
+    const late = await cli('wait', open.batchId, '--timeout', '0')
+    expect(late.code, late.stderr).toBe(EXIT.notYet)
+    await service.mutate('batches.cancel', { batchId: open.batchId })
+    expect((await cli('wait', open.batchId)).code).toBe(EXIT.batchFailed)
+    writeFileSync(join(functions, 'throws.ts'), 'export default () => { throw new Error("no") }')
+    const throwing = ['submit', file(), '--wait', '--reward', '{"function":{"path":"throws.ts"}}']
+    expect((await cli(...throwing)).code).toBe(EXIT.ok)
+    expect((await cli(...throwing, '--fail-on-failed')).code).toBe(EXIT.batchFailed)
+    const unknown = await cli('wait', 'b999999')
+    expect(unknown.code).toBe(EXIT.refused)
+    expect(unknown.stderr).toContain('There is no batch b999999.')
+  })
+
+  it('servers: none, one that does not answer, one that is kept', async () => {
+    expect(await done<unknown[]>('servers')).toEqual([])
+    const refused = await cli('servers', 'add', 'rm', 'http://127.0.0.1:9', '--model', 'm')
+    expect(refused.code).toBe(EXIT.refused)
+    const add = ['servers', 'add', 'rm', 'http://127.0.0.1:9', '--model', 'm', '--engine', 'vllm']
+    expect(await done(...add, '--keep-unreachable')).toMatchObject({ name: 'rm', model: 'm' })
+    expect((await cli('servers')).stdout).toMatch(/^NAME +STATE.*\nrm +/)
+    expect((await cli('servers', 'remove', 'rm')).stdout).toBe('rm: removed\n')
+  })
+})
+
+describe('GET /api/export/samples', () => {
+  it('is refused as everything else is', async () => {
+    const path = '/api/export/samples?run=lines'
+    expectRefusal(await service.raw(path, { headers: { authorization: 'Bearer wrong-key' } }), {
+      status: 401,
+      reason: 'unauthorized',
+      message: 'A key is needed',
+    })
+    expectRefusal(await service.raw(path, { method: 'POST' }), {
+      status: 405,
+      reason: 'method_not_allowed',
+      message: 'takes GET',
+    })
+    for (const [query, message] of [
+      ['', 'either batch or run must be given'],
+      ['?run=lines&batch=b1', 'either batch or run must be given'],
+      ['?run=lines&format=xml', 'format'],
+      ['?run=lines&after=b1', 'after: must be a sample id'],
+      ['?run=lines&step=a', 'step: must be a step'],
+      ['?run=lines&colour=red', 'unknown field "colour"'],
+    ] as const) {
+      expectRefusal(await service.raw(`/api/export/samples${query}`), {
+        status: 400,
+        reason: 'invalid_input',
+        message,
+      })
+    }
+    expectRefusal(await service.raw('/api/export/servers'), {
+      status: 404,
+      reason: 'not_found',
+      message: 'There is nothing at /api/export/servers',
+    })
+  })
+
+  it('what it gives is read as our JSON Lines', async () => {
+    const { text, headers } = await service.raw('/api/export/samples?run=lines')
+    expect(headers).toMatchObject({
+      'content-type': 'application/x-ndjson',
+      'x-rewardops-rows': '210',
+    })
+    const path = at('got.jsonl')
+    writeFileSync(path, text)
+    expect((await openRollouts(path)).format).toBe('samples')
+  })
+})
