@@ -54,6 +54,8 @@ const TITLES: Partial<Record<ErrorData['reason'], string>> = {
   sample_not_found: 'There is no such sample',
   server_not_found: 'There is no such server',
   database_unavailable: 'The database does not answer',
+  plan_too_large: 'That is too much to replay',
+  nothing_recorded: 'Nothing is recorded yet',
   query_timeout: 'The query took too long',
   unauthorized: 'A key is needed',
   internal: 'Something went wrong in the service',

@@ -97,9 +97,12 @@ describe('a recorded run', () => {
   })
 
   it('is refused where there is none, or no batch of it has ended', async () => {
-    for (const run of ['empty', 'unknown']) {
+    for (const [run, reason] of [
+      ['empty', 'nothing_recorded'],
+      ['unknown', 'run_not_found'],
+    ] as const) {
       await expect(plan({ kind: 'run', run })).rejects.toMatchObject({
-        reason: 'nothing_recorded',
+        reason,
         message: expect.stringContaining(run),
       })
     }

@@ -40,7 +40,7 @@ export class PlannerView {
 
   /**
    * Answers `planner.plan`. The same input gives the same answer, as long as the batches are the same.
-   * @throws RewardOpsError `plan_too_large`, `batch_not_found`, `nothing_recorded`, or `busy` while eight others wait
+   * @throws RewardOpsError `plan_too_large`, `batch_not_found`, `run_not_found`, `nothing_recorded`, or `busy` while eight others wait
    */
   async plan(input: PlannerInput, signal?: AbortSignal): Promise<PlannerDto> {
     if (this.#waiting >= MOST_WAITING) {
@@ -110,9 +110,14 @@ export class PlannerView {
       return [batch]
     }
     const batches = await plannableBatches(this.#db, source.run, steps)
-    if (batches === null || batches.length === 0) {
-      const why = batches === null ? 'There is no run' : 'No training batch has ended yet of run'
-      throw new RewardOpsError('nothing_recorded', `${why} "${source.run}".`)
+    if (batches === null) {
+      throw new RewardOpsError('run_not_found', `There is no run "${source.run}".`)
+    }
+    if (batches.length === 0) {
+      throw new RewardOpsError(
+        'nothing_recorded',
+        `No training batch of run "${source.run}" has completed yet.`,
+      )
     }
     return batches.reverse()
   }
