@@ -76,7 +76,7 @@ export function notRewardOps(url: string, response: Response): RewardOpsClientEr
 /** Nobody answers: why, in one sentence. */
 export function unreachable(url: string, thrown: unknown): RewardOpsClientError {
   const code = codeOf(thrown)
-  const why = WHY[code ?? '']
+  const why = code?.startsWith('HPE_') ? 'what listens there does not speak HTTP' : WHY[code ?? '']
   return new RewardOpsClientError(
     'unreachable',
     `No rewardops service answers at ${url}: ${why ?? textOf(thrown)}.`,

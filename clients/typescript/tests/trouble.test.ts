@@ -63,7 +63,7 @@ describe('one sentence', () => {
     for (const [said, expected] of [
       [null, 'nothing came back within 2 s'],
       ['', 'the connection was closed'],
-      ['220 mail.example ESMTP\r\n', 'answers at'],
+      ['220 mail.example ESMTP\r\n', 'does not speak HTTP'],
     ] as const) {
       const server = createServer((socket) => {
         socket.on('error', () => {})
