@@ -139,5 +139,5 @@ test('a run is planned step by step; what cannot be is said', async ({ page }) =
   await page.goto(`${service.url}/planner?batch=b999`)
   await expect(page.getByText('There is no such batch')).toBeVisible()
   await page.goto(`${service.url}/planner?prompts=65000&group=64`)
-  await expect(page.getByText('at most 262,144 are replayed')).toBeVisible()
+  await expect(page.getByText('at most 131,072 are replayed')).toBeVisible()
 })

@@ -5,7 +5,7 @@ import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'
 import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 
-/** Replaying takes up to 4 s; eight plans may be made before this one. */
+/** Replaying takes up to 2 s; eight plans may be made before this one. */
 const ANSWER_MS = 60_000
 /** The async reward agent's experiment: 203 s of compute a step. How they split was not published. */
 const USUAL = { rollout: '40', logProb: '43', update: '120', reward: '1-40' }

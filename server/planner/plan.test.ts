@@ -132,8 +132,8 @@ describe('a plan', () => {
   it('is refused where it would take too long', () => {
     const plan: Plan = typed({ steps: 32, limits: [1, 2, 3, 4, 5, 6], servers: [1, 2, 3] })
     expect(tooLarge(plan, 64)).toBeNull()
-    expect(tooLarge(plan, MOST_REWARDS / 32 + 1)).toContain('at most 262,144')
-    expect(tooLarge(plan, 8_000)).toContain('at most 20,000,000')
+    expect(tooLarge(plan, MOST_REWARDS / 32 + 1)).toContain('at most 131,072')
+    expect(tooLarge(plan, 4_000)).toContain('at most 10,000,000')
   })
 
   it('takes groups as they are', async () => {

@@ -36,7 +36,7 @@ export function tooLarge(plan: Plan, samplesOfStep: number): string | null {
 
 /**
  * Predicts every strategy under every limit. Gives the process a turn after each prediction, of which the largest takes some
- * 80 ms: a server that plans goes on serving.
+ * 40 ms: a server that plans goes on serving.
  * @throws the signal's reason once it is aborted
  */
 export async function planSteps(

@@ -24,7 +24,7 @@ interface Rewards {
   told: PlannedRewards
 }
 
-/** Plans that wait for the one that is made; one takes up to 4 s of processor. */
+/** Plans that wait for the one that is made; one takes up to 2 s of processor. */
 const MOST_WAITING = 8
 
 /** What arrangements of rewards and training would cost a step, from a record or typed numbers. */
