@@ -76,7 +76,7 @@ export function notRewardOps(url: string, response: Response): RewardOpsClientEr
 /** Nobody answers: why, in one sentence. */
 export function unreachable(url: string, thrown: unknown): RewardOpsClientError {
   const code = codeOf(thrown)
-  const why = code?.startsWith('HPE_') ? 'what listens there does not speak HTTP' : WHY[code ?? '']
+  const why = WHY[code ?? '']
   return new RewardOpsClientError(
     'unreachable',
     `No rewardops service answers at ${url}: ${why ?? textOf(thrown)}.`,
@@ -102,6 +102,7 @@ const WHY: Record<string, string> = {
   ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak HTTPS; try http://',
   ERR_SSL_PACKET_LENGTH_TOO_LONG: 'it does not speak HTTPS; try http://',
   DEPTH_ZERO_SELF_SIGNED_CERT: 'its certificate is self-signed',
+  HTTPParserError: 'what listens there does not speak HTTP',
   UND_ERR_HEADERS_TIMEOUT: 'it took too long to answer',
 }
 
@@ -109,11 +110,12 @@ const WHY: Record<string, string> = {
 function codeOf(thrown: unknown): string | undefined {
   let code: string | undefined
   for (
-    let at = thrown as { code?: unknown; cause?: unknown } | undefined, n = 0;
+    let at = thrown as { name?: unknown; code?: unknown; cause?: unknown } | undefined, n = 0;
     at && n < 8;
     n++
   ) {
     if (typeof at.code === 'string') code = at.code
+    else if (at.name === 'HTTPParserError') code = at.name
     at = at.cause as typeof at
   }
   return code
