@@ -1,7 +1,7 @@
 import { defineCommand } from '../command.ts'
 import { CliError, EXIT, usageError } from '../exit-codes.ts'
 import type { ImportOptions } from '../import/import-options.ts'
-import { survey } from '../import/survey.ts'
+import { type Survey, survey } from '../import/survey.ts'
 import { type UploadState, upload } from '../import/upload.ts'
 import { REWARD_OPTION, readReward, splitOption, wholeNumber } from '../option-values.ts'
 import { number, Pace, showProgress } from '../progress.ts'
@@ -84,8 +84,7 @@ nothing twice. The same files with the same options are the same import, also th
       (done, total, rows) => checking.update({ done, total, note: `bytes, ${number(rows)} rows` }),
       signal,
     )
-    for (const { file } of surveyed.files)
-      for (const note of file.notes) output.note(`${file.path}: ${note}`)
+    for (const line of notesOf(surveyed)) output.note(line)
     for (const bad of surveyed.firstBad) output.note(bad)
     if (surveyed.badRows > surveyed.firstBad.length) {
       output.note(`and ${number(surveyed.badRows - surveyed.firstBad.length)} more`)
@@ -159,6 +158,18 @@ nothing twice. The same files with the same options are the same import, also th
     return code
   },
 })
+
+/** What was decided for the reader, each said once: the files of a folder are all alike. */
+function notesOf({ files }: Survey): string[] {
+  const paths = new Map<string, string[]>()
+  for (const { file } of files) {
+    for (const note of file.notes) paths.set(note, [...(paths.get(note) ?? []), file.path])
+  }
+  return [...paths].map(([note, [first, ...others]]) => {
+    const more = others.length === 0 ? '' : ` and ${number(others.length)} more`
+    return `${first}${more}: ${note}`
+  })
+}
 
 /** Draws ten times a second at most: reading a row takes 20 µs, and a line on a terminal more. */
 function throttled(progress: {

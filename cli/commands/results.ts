@@ -40,8 +40,8 @@ export const command = defineCommand({
             index,
             uid[at] as string,
             status[at] as string,
-            score[at] as number | null,
-            page.advantage[at] as number | null,
+            shortened(score[at]),
+            shortened(page.advantage[at]),
             reason[at] ?? '',
           ])
           continue
@@ -55,6 +55,11 @@ export const command = defineCommand({
       output.note('There may be more: --limit N, --offset N, or --json for all.')
   },
 })
+
+/** A score as people read it; all of its digits are in --json. */
+function shortened(score: number | null | undefined): number | null {
+  return score === null || score === undefined ? null : Number(score.toPrecision(6))
+}
 
 function rowOf(page: ResultsColumns, at: number): Record<string, unknown> {
   const extra: Record<string, unknown> = {}

@@ -1,6 +1,7 @@
 import type { ServerDto } from '../../server/wire/servers.ts'
 import { defineCommand } from '../command.ts'
 import { usageError } from '../exit-codes.ts'
+import { wholeNumber } from '../option-values.ts'
 
 /** What can be done with one server, by the word for it. */
 const ACTIONS = ['drain', 'resume', 'sleep', 'wake', 'probe', 'remove'] as const
@@ -22,6 +23,7 @@ found out unless it is given.`,
   },
   async run({ values, positionals, output, service }) {
     const [action, name, address] = positionals
+    const maxInFlight = wholeNumber('max-in-flight', values['max-in-flight'], 1)
     if (action === undefined) {
       const client = await service()
       const servers = await client.query<ServerDto[]>('servers.list')
@@ -42,9 +44,7 @@ found out unless it is given.`,
         engine: values.engine ?? 'auto',
         ...(values.kind === undefined ? {} : { kind: values.kind }),
         ...(values.model === undefined ? {} : { model: values.model }),
-        ...(values['max-in-flight'] === undefined
-          ? {}
-          : { maxInFlight: Number(values['max-in-flight']) }),
+        ...(maxInFlight === undefined ? {} : { maxInFlight }),
         ...(values['keep-unreachable'] ? { ifUnreachable: 'keep' } : {}),
       })
       output.data(server)

@@ -104,7 +104,7 @@ const DUMP_COLUMNS = new Set([
  */
 function verlLine(batch: ExportedBatch, row: ExportedRow): string {
   const texts = textsAsJson(row)
-  const messages = !texts.prompt.startsWith('"')
+  const messages = texts.prompt.startsWith('[')
   const columns = {
     ...extraColumns(texts.extraInfo),
     ...extraColumns(row.reward_extra),

@@ -10,7 +10,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { EXIT } from '../../cli/exit-codes.ts'
 import { openRollouts } from '../../cli/rollouts/read-rollouts.ts'
 import { type CliRun, runCli, startCli } from '../../cli/testing/run-cli.ts'
@@ -25,6 +25,9 @@ import type { BatchSummary, Page, ResultsColumns } from '../wire/trainer.ts'
  * The command line against a real service: what is imported comes back row for row, in every format, also after the
  * importer, the exporter or the service were killed half-way.
  */
+
+// Each test starts the command a few times: 0.3 s on an idle machine, several times that beside the other suites.
+vi.setConfig({ testTimeout: 240_000 })
 
 const KEY = 'a-key-for-imports'
 const functions = mkdtempSync(join(tmpdir(), 'rewardops-functions-'))

@@ -97,7 +97,7 @@ function decodePrompt(stored: string, encoding: number): DecodedTexts['prompt'] 
   return encoding & PROMPT_ESCAPED ? (JSON.parse(stored) as string) : stored
 }
 
-/** A sample's texts as JSON, each exactly as it was given; null for what was not. */
+/** A sample's texts as JSON, each exactly as it was given; null for what was not. A text that was dropped is JSON's `null`. */
 export interface TextsAsJson {
   prompt: string
   response: string
@@ -105,7 +105,7 @@ export interface TextsAsJson {
   extraInfo: string | null
 }
 
-/** From a row of `sample_text`, without parsing what is JSON already. Texts that were dropped are empty. */
+/** From a row of `sample_text`, or from none, without parsing what is JSON already. */
 export function textsAsJson(row: {
   prompt: string | null
   response: string | null
@@ -114,12 +114,12 @@ export function textsAsJson(row: {
   encoding: number | null
 }): TextsAsJson {
   const encoding = row.encoding ?? 0
-  const prompt = row.prompt ?? ''
-  const response = row.response ?? ''
+  const { prompt, response } = row
   const promptIsJson = (encoding & (PROMPT_IS_MESSAGES | PROMPT_ESCAPED)) !== 0
+  const responseIsJson = (encoding & RESPONSE_ESCAPED) !== 0
   return {
-    prompt: promptIsJson ? prompt : JSON.stringify(prompt),
-    response: encoding & RESPONSE_ESCAPED ? response : JSON.stringify(response),
+    prompt: promptIsJson && prompt !== null ? prompt : JSON.stringify(prompt),
+    response: responseIsJson && response !== null ? response : JSON.stringify(response),
     groundTruth: row.ground_truth,
     extraInfo: row.extra_info,
   }

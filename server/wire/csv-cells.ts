@@ -47,6 +47,7 @@ export function quoted(cell: string): string {
 
 /** The cell of a response, given as JSON text. */
 export function textCell(json: string): string {
+  if (!json.startsWith('"')) return `${MARK}${json}`
   const text = JSON.parse(json) as string
   return isPlain(text) ? text : `${MARK}${json}`
 }
