@@ -140,14 +140,14 @@ function Planned({
           detail={`99 % by ${durationText(plan.rewards.p99Ms)}`}
         />
         <Figure
-          label="Rewards a step"
+          label="Rewards"
           value={formatCount(plan.rewards.samples)}
-          detail={plural(plan.rewards.groups, 'group')}
+          detail={`a step, ${plural(plan.rewards.groups, 'group')}`}
         />
         <Figure
-          label="Own work a step"
+          label="Own work"
           value={stepText(plan.phases.rolloutMs + plan.phases.logProbMs + plan.phases.updateMs)}
-          detail={plural(plan.miniBatches, 'mini-batch', 'mini-batches')}
+          detail={`a step, ${plural(plan.miniBatches, 'update')}`}
         />
         <Figure
           label="Barrier waits"
