@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+import weakref
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Optional, TypeVar
 
@@ -18,8 +19,8 @@ class LoopThread:
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="rewardops", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._run, name="rewardops", daemon=True)
+        self.thread.start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Begins it there; the future may be waited for in any thread."""
@@ -41,6 +42,28 @@ class LoopThread:
 
 _shared: Optional[LoopThread] = None
 _lock = threading.Lock()
+#: Event loops of processes that this one was forked from: collected, they would close what is their parent's.
+_of_parents: list[LoopThread] = []
+
+
+def close_with(
+    owner: object, close: Callable[[], Coroutine[Any, Any, None]]
+) -> Callable[[], object]:
+    """Has `close` run in the shared loop when `owner` is collected, or the process ends; or when what it gives is called."""
+    return weakref.finalize(owner, _close, close, os.getpid())
+
+
+def _close(close: Callable[[], Coroutine[Any, Any, None]], pid: int) -> None:
+    # What was opened before a fork is the parent's to close.
+    if _shared is None or pid != os.getpid() or _shared.pid != pid:
+        return
+    closing = _shared.start(close())
+    if threading.current_thread() is not _shared.thread:
+        try:
+            closing.result(2.0)
+        except Exception:
+            # Nobody is left to be told.
+            pass
 
 
 def shared_loop() -> LoopThread:
@@ -49,6 +72,7 @@ def shared_loop() -> LoopThread:
     if _shared is not None and _shared.pid != os.getpid():
         # The lock may have been held when the process was forked.
         _lock = threading.Lock()
+        _of_parents.append(_shared)
         _shared = None
     with _lock:
         if _shared is None:

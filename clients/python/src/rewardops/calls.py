@@ -66,6 +66,9 @@ class _Later:
     error: RewardOpsError
 
 
+_of_parents: list[object] = []
+
+
 class _OfLoop:
     """What belongs to one event loop: connections, and the first look at the service that all calls wait for."""
 
@@ -142,7 +145,7 @@ class Calls:
         A procedure's result. `given`: its input, or that as JSON already. `answer_s`: of silence, after which it is asked
         again. Raises RewardOpsError with one sentence.
         """
-        await self._looked_at()
+        await self._looked_at(procedure, deadline)
         body = given if isinstance(given, bytes) else json.dumps(given, allow_nan=False).encode()
         return await self._asked(procedure, body, deadline, answer_s)
 
@@ -152,7 +155,7 @@ class Calls:
         `connect_s` and a little. Raises RewardOpsError.
         """
         self._info = None
-        return await self._looked_at()
+        return await self._looked_at("session.get", None)
 
     async def close(self) -> None:
         """Closes this event loop's connections; calls after that are refused."""
@@ -162,7 +165,10 @@ class Calls:
             await of_loop.http.close()
 
     def forget_loops(self) -> None:
-        """Lets go of all connections without a word: in a process that was forked they are its parent's."""
+        """In a process that was forked: leaves the connections, which are its parent's, as they are."""
+        # Kept for ever: closed or collected they would take themselves out of the epoll set, which both processes share,
+        # and the parent would never hear of its answers again.
+        _of_parents.append(self._loops)
         self._loops = weakref.WeakKeyDictionary()
 
     def _here(self) -> _OfLoop:
@@ -175,14 +181,19 @@ class Calls:
             of_loop = self._loops[loop] = _OfLoop(make(self.address, self._context, self._most))
         return of_loop
 
-    async def _looked_at(self) -> ServiceInfo:
+    async def _looked_at(self, procedure: str, deadline: float | None) -> ServiceInfo:
         here = self._here()
         if self._info is not None:
             return self._info
         if here.look is None or here.look.done():
             here.look = asyncio.ensure_future(self._look())
-        # Shielded: one call that is given up must not take the look away from the others.
-        return await asyncio.shield(here.look)
+        # Waited for, not awaited: one call that is given up must not take the look away from the others.
+        begun = time.monotonic()
+        left = None if deadline is None else max(0.0, deadline - begun)
+        await asyncio.wait({here.look}, timeout=left)
+        if not here.look.done():
+            raise self._too_late(procedure, begun)
+        return here.look.result()
 
     async def _look(self) -> ServiceInfo:
         said = await self._asked("session.get", b"{}", None, self._connect_s, first=True)
@@ -268,7 +279,7 @@ class Calls:
                 pause = min(MOST_BACKOFF_S, 0.05 * 2 ** min(tries, 10))
             # Spread: 2,000 calls that were cut off together must not come back together.
             pause *= random.uniform(0.75, 1.25)
-            if later.error.reason in BACK_PRESSURE:
+            if later.error.reason in BACK_PRESSURE and not first:
                 failing_since = None
             else:
                 failing_since = failing_since or now
@@ -276,7 +287,7 @@ class Calls:
                 if now >= gives_up_at:
                     raise later.error
                 # One broken connection is a kept one that was closed, or a restart that is over already.
-                if tries > 1 and met:
+                if tries > 1 and met and later.error.reason != "internal":
                     self._is_down(later.error, now)
                 pause = min(pause, max(0.05, gives_up_at - now))
             if deadline is not None:

@@ -42,7 +42,12 @@ def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:
     scores = _tensor(data, "rm_scores")
     width = int(responses.shape[-1])
     for row in range(int(responses.shape[0])):
-        length = width if mask is None else int(mask[row][-width:].sum())
+        # Where several outputs of a trajectory are padded together, it is told; the mask's end is another's there.
+        told = _cell(columns, "response_len", row)
+        if told is not None:
+            length = int(told)
+        else:
+            length = width if mask is None else int(mask[row][-width:].sum())
         sample: dict[str, Any] = {
             "dataSource": _cell(columns, "data_source", row),
             "response": tokenizer.decode(responses[row][:length], skip_special_tokens=True),

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import weakref
 from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, TypeVar
 
-from rewardops.background import shared_loop
+from rewardops.background import close_with, shared_loop
 from rewardops.calls import ServiceInfo
 from rewardops.client import SUBMIT_DEFAULTS, AsyncRewardOps, _known
 from rewardops.pipeline import UNSET, AsyncBatch, AsyncRewardPipeline
@@ -34,7 +32,7 @@ class RewardOps:
     def __init__(self, url: str | None = None, api_key: str | None = None, **settings: Any) -> None:
         self._async = AsyncRewardOps(url, api_key, **settings)
         self._pid = os.getpid()
-        _open.add(self)
+        self._close = close_with(self, self._async.close)
 
     @property
     def url(self) -> str:
@@ -158,10 +156,7 @@ class RewardOps:
 
     def close(self) -> None:
         """Closes the connections."""
-        if self in _open:
-            _open.discard(self)
-            if self._pid == os.getpid():
-                self._wait(self._async.close())
+        self._close()
 
     def __enter__(self) -> RewardOps:
         return self
@@ -301,16 +296,3 @@ class RewardPipeline:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-_open: weakref.WeakSet[RewardOps] = weakref.WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    for client in list(_open):
-        try:
-            client.close()
-        except Exception:
-            # Nobody is left to be told.
-            pass

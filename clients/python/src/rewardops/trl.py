@@ -1,0 +1,180 @@
+"""
+TRL: reward functions for GRPOTrainer.
+
+    from rewardops.trl import reward_function
+
+    trainer = GRPOTrainer(model, reward_funcs=reward_function(run="my-run"), train_dataset=dataset, args=config)
+
+A sample that could not be scored is None, which TRL leaves out. With several reward functions, choose
+`multi_objective_aggregation="normalize_then_sum"`: TRL's default sums a None as 0. The package imports without trl.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from rewardops.adapters import Connection, run_name
+from rewardops.errors import INVALID_INPUT, RewardOpsError
+from rewardops.rewards import OnFailure, Reward, reward_spec
+from rewardops.samples import plain, prepare
+
+#: Where a data set keeps the right answer, the first that it has.
+GROUND_TRUTH_COLUMNS = ("ground_truth", "answer", "solution", "label", "target")
+#: What TRL passes beside the data set's columns.
+_OF_TRL = frozenset(("trainer_state", "log_extra", "log_metric", "environments"))
+
+
+def reward_function(
+    url: str | None = None,
+    api_key: str | None = None,
+    *,
+    run: str | None = None,
+    reward: Reward = None,
+    on_failure: OnFailure = None,
+    data_source: str | None = None,
+    ground_truth: str | None = None,
+    split: str = "train",
+    name: str = "rewardops",
+    **client: Any,
+) -> RewardFunction:
+    """
+    A reward function, asynchronous, that has the service score a step's completions as one batch.
+
+    `data_source`: which rule scores; default the column `data_source`. `ground_truth`: the column that has it; default the
+    first of GROUND_TRUTH_COLUMNS. The other columns become `extra_info`. `name`: of its metrics in TRL. `client`:
+    `timeout_s` `connect_s` `outage_s` `http`, as AsyncRewardOps. It raises RewardOpsError where the service cannot be asked.
+    """
+    return RewardFunction(
+        name=name,
+        run=run_name(run, "trl"),
+        split=split,
+        reward=reward_spec(reward, on_failure),
+        data_source=data_source,
+        ground_truth=ground_truth,
+        connection=Connection(url, api_key, **client),
+    )
+
+
+async def _like_this(prompts: list[Any], completions: list[Any], **columns: Any) -> Any: ...
+
+
+class RewardFunction:
+    """
+    What `reward_function` gives. An object, since TRL's asynchronous trainer sends it to another process, and a closure does
+    not pickle; with what `inspect` knows a coroutine function by, since releases of TRL ask that of the object itself; and
+    with a name of its own, since TRL names a function's metrics by it, and by what a partial has inside.
+    """
+
+    __code__ = _like_this.__code__
+    __defaults__ = None
+    __kwdefaults__ = None
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        run: str,
+        split: str,
+        reward: dict[str, Any] | None,
+        data_source: str | None,
+        ground_truth: str | None,
+        connection: Connection,
+    ) -> None:
+        self.__name__ = name
+        self.run = run
+        self.split = split
+        self.reward = reward
+        self.data_source = data_source
+        self.ground_truth = ground_truth
+        self.connection = connection
+
+    async def __call__(
+        self, prompts: list[Any], completions: list[Any], **columns: Any
+    ) -> list[float | None]:
+        """As TRL calls it: the rewards in order, None for what was not scored. Raises RewardOpsError."""
+        log_metric, log_extra = columns.get("log_metric"), columns.get("log_extra")
+        state = columns.get("trainer_state")
+        prepared = prepare(_samples(self, prompts, completions, columns))
+        scores = await self.connection.run(
+            self.connection.client.rm_score_prepared(
+                prepared,
+                None,
+                run=self.run,
+                step=int(getattr(state, "global_step", 0) or 0),
+                split=self.split,
+                reward=self.reward,
+            )
+        )
+        if callable(log_extra):
+            sample_ids = [f"{scores.batch_id}-{i}" for i in scores.index]
+            log_extra(f"{self.__name__}_sample", sample_ids)
+        if callable(log_metric):
+            log_metric(f"{self.__name__}/failed", float(len(scores.failed)))
+        return scores.score
+
+
+def _samples(
+    function: RewardFunction, prompts: list[Any], completions: list[Any], columns: dict[str, Any]
+) -> list[dict[str, Any]]:
+    ids = columns.pop("completion_ids", None)
+    rows = {
+        key: values
+        for key, values in columns.items()
+        if key not in _OF_TRL and isinstance(values, (list, tuple)) and len(values) == len(prompts)
+    }
+    sources = rows.pop("data_source", None)
+    if function.data_source is None and sources is None:
+        raise RewardOpsError(
+            "Which rule scores is not known: the data set has no column data_source.",
+            reason=INVALID_INPUT,
+            hint='Give reward_function(data_source="openai/gsm8k"), or one that a reward model needs no rule for.',
+        )
+    column = function.ground_truth
+    if column is not None and column not in rows:
+        raise RewardOpsError(
+            f"The data set has no column {column!r}, which has the right answers.",
+            reason=INVALID_INPUT,
+        )
+    if column is None:
+        column = next((name for name in GROUND_TRUTH_COLUMNS if name in rows), None)
+    truths = rows.pop(column) if column is not None else None
+    samples = []
+    for i, (prompt, completion) in enumerate(zip(prompts, completions)):
+        samples.append(
+            {
+                # TRL hands a process a slice of the step, which may cut a group: by its prompt, it is one wherever it is.
+                "uid": _uid(prompt),
+                "data_source": function.data_source or sources[i],  # type: ignore[index]
+                "prompt": prompt,
+                "response": text_of(completion),
+                "ground_truth": None if truths is None else truths[i],
+                "extra_info": {key: _kept(values[i]) for key, values in rows.items()},
+                "response_length": None if ids is None else len(ids[i]),
+            }
+        )
+    return samples
+
+
+def text_of(completion: Any) -> str:
+    """A completion's text: of a conversation what the assistant said last."""
+    if isinstance(completion, str):
+        return completion
+    said = [m for m in completion if m.get("role", "assistant") == "assistant"]
+    content = (said or list(completion))[-1].get("content") if completion else ""
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content or ""
+
+
+def _uid(prompt: Any) -> str:
+    return hashlib.sha256(json.dumps(plain(prompt), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _kept(value: Any) -> Any:
+    # Data sets have images; their kind stands for them.
+    try:
+        return plain(value)
+    except TypeError as error:
+        return f"<{error}>"

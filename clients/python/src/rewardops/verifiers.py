@@ -1,0 +1,163 @@
+"""
+verifiers: rewards that have the service score.
+
+A rubric's function (verifiers 0.1), and a trace's (0.3 and newer, `@vf.reward` or `[env.taskset.task.rewards]`):
+
+    rubric = vf.Rubric(funcs=[rubric_function(data_source="openai/gsm8k")])
+
+    rewardops_reward = trace_reward(data_source="openai/gsm8k")
+
+A sample that could not be scored raises: a trace records it as an error and no reward. Rubrics of 0.1 make 0 of it, with a
+line in their log; `on_failure` gives another number, and the state has `rewardops` with what happened. The package imports
+without verifiers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Callable
+
+from rewardops.adapters import Connection, failure_policy, run_name, settled
+from rewardops.rewards import Reward
+from rewardops.samples import plain
+from rewardops.scores import ScoredSample
+from rewardops.trl import text_of
+
+#: Where tasks keep the right answer, the first that they have.
+ANSWERS = ("answer", "ground_truth", "solution", "target")
+
+
+class _Adapter:
+    def __init__(
+        self,
+        url: str | None,
+        api_key: str | None,
+        run: str | None,
+        step: int,
+        reward: Reward,
+        on_failure: Any,
+        data_source: str,
+        client: dict[str, Any],
+    ) -> None:
+        self.connection = Connection(url, api_key, **client)
+        self.run = run_name(run, "verifiers")
+        self.step = step
+        self.reward = failure_policy(settled(reward), on_failure)
+        self.data_source = data_source
+
+    async def score(
+        self, prompt: Any, completion: Any, answer: Any, extra_info: Mapping[str, Any]
+    ) -> ScoredSample:
+        asked = plain(prompt) if prompt is not None else ""
+        return await self.connection.run(
+            self.connection.client.compute_score(
+                self.data_source,
+                text_of(completion),
+                answer,
+                extra_info,
+                prompt=asked,
+                uid=hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16],
+                run=self.run,
+                step=self.step,
+                reward=self.reward,
+            )
+        )
+
+
+def rubric_function(
+    url: str | None = None,
+    api_key: str | None = None,
+    *,
+    data_source: str,
+    run: str | None = None,
+    step: int = 0,
+    reward: Reward = None,
+    on_failure: Any = "raise",
+    name: str = "rewardops_reward",
+    **client: Any,
+) -> Callable[..., Any]:
+    """
+    A function of a rubric of verifiers 0.1. `on_failure`: "raise", or a number. `client`: as AsyncRewardOps. Raises
+    RewardOpsError.
+    """
+    adapter = _Adapter(url, api_key, run, step, reward, on_failure, data_source, client)
+
+    async def rewardops_reward(
+        prompt: Any, completion: Any, answer: Any = "", state: Any = None, info: Any = None
+    ) -> float:
+        extra = dict(info) if isinstance(info, Mapping) else {}
+        result = await adapter.score(prompt, completion, answer, extra)
+        if isinstance(state, dict):
+            state["rewardops"] = {
+                "sample": result.id,
+                "reason": result.reason,
+                "detail": result.detail,
+                **result.reward_extra_info,
+            }
+        return float(result)
+
+    rewardops_reward.__name__ = name
+    return rewardops_reward
+
+
+def trace_reward(
+    url: str | None = None,
+    api_key: str | None = None,
+    *,
+    data_source: str,
+    run: str | None = None,
+    step: int = 0,
+    reward: Reward = None,
+    on_failure: Any = "raise",
+    answer: str | None = None,
+    name: str = "rewardops_reward",
+    **client: Any,
+) -> Callable[..., Any]:
+    """
+    A reward of a trace of verifiers 0.3 or newer. `answer`: the task's field that has the right answer; default the first
+    of ANSWERS. The rest as `rubric_function`. What the reward said beside is in the trace's `info["rewardops"]`.
+    """
+    adapter = _Adapter(url, api_key, run, step, reward, on_failure, data_source, client)
+
+    async def rewardops_reward(task: Any, trace: Any) -> float:
+        fields = [answer] if answer is not None else list(ANSWERS)
+        right = next((v for f in fields if (v := getattr(task, f, None)) is not None), None)
+        said = trace.assistant_messages
+        reply = text_of([_message(said[-1])]) if said else ""
+        result = await adapter.score(
+            _prompt(task),
+            reply,
+            right,
+            {"task": getattr(task, "name", None) or getattr(task, "id", None)},
+        )
+        info = getattr(trace, "info", None)
+        if isinstance(info, dict):
+            info["rewardops"] = {
+                "sample": result.id,
+                "reason": result.reason,
+                **result.reward_extra_info,
+            }
+        return float(result)
+
+    rewardops_reward.__name__ = name
+    return rewardops_reward
+
+
+def _prompt(task: Any) -> Any:
+    prompt = getattr(task, "prompt", None)
+    system = getattr(task, "system_prompt", None)
+    if prompt is None:
+        return ""
+    if isinstance(prompt, str):
+        if not system:
+            return prompt
+        prompt = [{"role": "user", "content": prompt}]
+    messages = [_message(message) for message in prompt]
+    return [{"role": "system", "content": system}, *messages] if system else messages
+
+
+def _message(message: Any) -> dict[str, Any]:
+    made = plain(message)
+    return {"role": made.get("role", "assistant"), "content": made.get("content")}

@@ -1,0 +1,248 @@
+"""
+verl: a reward manager, and a reward function, that have the service score.
+
+A manager (`reward.reward_manager.source=importlib`), which sees the whole row, with its uid, its tokens and its step:
+
+    reward:
+      reward_manager:
+        source: importlib
+        name: RewardOpsRewardManager
+        module:
+          path: pkg://rewardops.verl
+      rewardops:
+        url: http://127.0.0.1:3000
+        run: my-run
+
+Or a function (`custom_reward_function`), for every manager of verl's:
+
+    reward:
+      custom_reward_function:
+        path: pkg://rewardops.verl
+        name: compute_score
+        reward_kwargs:
+          url: http://127.0.0.1:3000
+          run: my-run
+
+Where a sample could not be scored both raise, unless `on_failure` is a number: then that is the reward, and the extra info
+has `rewardops_failed` 1. The package imports without verl; only the manager's class needs it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rewardops.adapters import CLIENT_SETTINGS, connection, failure_policy, run_name, settled
+from rewardops.dataproto import samples_of
+from rewardops.errors import INVALID_INPUT, RewardOpsError
+from rewardops.scores import ScoredSample
+
+if TYPE_CHECKING:
+
+    class RewardOpsRewardManager:
+        """See `manager_class`."""
+
+        def __init__(self, config: Any, tokenizer: Any, compute_score: Any = None) -> None: ...
+
+        async def run_single(self, data: Any) -> dict[str, Any]: ...
+
+
+class ExtraInfo(dict):  # type: ignore[type-arg]
+    """
+    A sample's extra info. verl takes the columns from the first sample, and asks all others for them: a key that one
+    lacks is None, where a plain dict would end the step.
+    """
+
+    def __missing__(self, key: str) -> None:
+        return None
+
+
+async def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any = None,
+    extra_info: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """
+    One sample, scored by the service; verl's asynchronous reward function.
+
+    `settings` (verl's `reward_kwargs`): `url` `api_key` `run` `step` `split` `reward` `on_failure` `timeout_s` `connect_s`
+    `outage_s` `max_connections` `http`. What verl passes beside (`reward_router_address`, …) is not needed. Gives `score`,
+    what the reward said beside, `acc`, and `rewardops_failed`. Raises RewardOpsError.
+    """
+    given = _Settings(settings)
+    result = await given.connection.run(
+        given.scored(data_source, solution_str, ground_truth, extra_info)
+    )
+    return _told(result)
+
+
+def compute_score_sync(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any = None,
+    extra_info: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
+    """`compute_score` for callers that await nothing, such as verl's older managers: each call holds a thread."""
+    given = _Settings(settings)
+    return _told(
+        given.connection.wait(given.scored(data_source, solution_str, ground_truth, extra_info))
+    )
+
+
+#: Passed by verl to every function, and of no use here.
+_OF_VERL = ("reward_router_address", "reward_model_tokenizer", "prompt")
+
+
+class _Settings:
+    """The adapter's settings, from `reward_kwargs` or a configuration."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        left = {key: value for key, value in given.items() if key not in _OF_VERL}
+        client = {key: left.pop(key, None) for key in CLIENT_SETTINGS}
+        self.connection = connection(left.pop("url", None), left.pop("api_key", None), **client)
+        self.run = run_name(left.pop("run", None), "verl")
+        self.step = int(left.pop("step", None) or 0)
+        self.split = left.pop("split", None) or "train"
+        on_failure = left.pop("on_failure", None)
+        self.reward = failure_policy(
+            settled(left.pop("reward", None)), "raise" if on_failure is None else on_failure
+        )
+        if left:
+            raise RewardOpsError(
+                f"rewardops.verl has no setting {sorted(left)[0]!r}.", reason=INVALID_INPUT
+            )
+
+    async def scored(
+        self,
+        data_source: str,
+        solution_str: str,
+        ground_truth: Any,
+        extra_info: Any,
+        **more: Any,
+    ) -> ScoredSample:
+        return await self.connection.client.compute_score(
+            data_source,
+            solution_str,
+            ground_truth,
+            extra_info,
+            **{
+                "run": self.run,
+                "step": self.step,
+                "split": self.split,
+                "reward": self.reward,
+                **more,
+            },
+        )
+
+
+def _told(result: ScoredSample) -> dict[str, Any]:
+    """As verl wants it. Raises RewardOpsError (`not_scored`) where there is no score."""
+    score = float(result)
+    info = ExtraInfo(result.reward_extra_info)
+    info.pop("score", None)
+    info.setdefault("acc", score)
+    info["rewardops_failed"] = 0.0 if result.reason is None else 1.0
+    return ExtraInfo({"score": score, **info})
+
+
+def manager_class() -> Any:
+    """
+    The reward manager, a subclass of the installed verl's RewardManagerBase; `RewardOpsRewardManager` is this class.
+    Raises ImportError with one sentence where there is no verl, or one from before its reward loop.
+    """
+    global _manager_class
+    if _manager_class is not None:
+        return _manager_class
+    try:
+        from verl.experimental.reward_loop.reward_manager.base import (  # type: ignore[import-not-found]
+            RewardManagerBase,
+        )
+    except ImportError as error:
+        raise ImportError(
+            "rewardops.verl.RewardOpsRewardManager needs verl 0.7 or newer in this environment "
+            f"({error}); rewardops.verl.compute_score needs none."
+        ) from error
+
+    class RewardOpsRewardManager(RewardManagerBase):  # type: ignore[misc]
+        """
+        Has the service score each row as it comes. Its settings are `reward.rewardops` (or `rewardops`) of the
+        configuration: those of `compute_score`.
+        """
+
+        def __init__(
+            self,
+            config: Any,
+            tokenizer: Any,
+            compute_score: Any = None,
+            reward_router_address: Any = None,
+            reward_model_tokenizer: Any = None,
+            **_: Any,
+        ) -> None:
+            try:
+                super().__init__(config, tokenizer, compute_score)
+            except TypeError:
+                # Of before 0.8, which took two.
+                super().__init__(config, tokenizer)
+            self._settings = _Settings(_configured(config))
+
+        async def run_single(self, data: Any) -> dict[str, Any]:
+            """One row (of a trajectory of several outputs the last), scored."""
+            settings = self._settings
+            data = data[-1:]
+            # Off the loop: a tokenizer takes milliseconds for a long response, and thousands wait here.
+            sample = await asyncio.get_running_loop().run_in_executor(
+                None, lambda: next(samples_of(data, self.tokenizer))
+            )
+            about = getattr(data, "meta_info", None) or {}
+            # A row that is streamed to the manager says its step among the rollout's fields, if anywhere.
+            steps = (about.get("global_steps"), sample["extraInfo"].get("max_global_steps"))
+            step = next((s for s in steps if isinstance(s, int) and s >= 0), None)
+            result = await settings.connection.run(
+                settings.scored(
+                    sample["dataSource"],
+                    sample["response"],
+                    sample["groundTruth"],
+                    sample["extraInfo"],
+                    prompt=sample["prompt"],
+                    uid=sample.get("uid"),
+                    response_length=sample["responseLength"],
+                    step=settings.step if step is None else step,
+                    split="val" if about.get("validate") else settings.split,
+                )
+            )
+            told = _told(result)
+            return {"reward_score": told["score"], "reward_extra_info": told}
+
+    # So that Ray's workers find it again by its name.
+    RewardOpsRewardManager.__module__ = __name__
+    RewardOpsRewardManager.__qualname__ = "RewardOpsRewardManager"
+    _manager_class = RewardOpsRewardManager
+    return RewardOpsRewardManager
+
+
+_manager_class: Any = None
+
+
+def _configured(config: Any) -> Mapping[str, Any]:
+    reward = _section(config, "reward")
+    for where in (reward, config):
+        found = _section(where, "rewardops")
+        if found is not None:
+            return {str(key): found[key] for key in found}
+    return {}
+
+
+def _section(config: Any, name: str) -> Any:
+    get = getattr(config, "get", None)
+    return get(name) if callable(get) else getattr(config, name, None)
+
+
+def __getattr__(name: str) -> Any:
+    # Made when it is asked for: whoever uses the function alone needs no verl.
+    if name == "RewardOpsRewardManager":
+        return manager_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

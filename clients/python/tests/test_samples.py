@@ -1,0 +1,257 @@
+"""What trainers hand over, as the service takes it; and where rewards are placed."""
+
+import dataclasses
+import json
+import pickle
+import unittest
+
+from rewardops import RewardOpsError, Sample
+from rewardops.address import parse_address
+from rewardops.rewards import reward_spec
+from rewardops.samples import plain, prepare
+from rewardops.scores import Scores
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+    print("numpy is not installed; what it adds is not tested")
+try:
+    import torch
+except ImportError:
+    torch = None
+
+GIVEN = {"data_source": "openai/gsm8k", "prompt": "6 * 7?", "response": "#### 42"}
+
+
+def scores(**changed):
+    columns = {
+        "batch_id": "b1",
+        "index": [0, 1, 2],
+        "uid": ["a", "a", "b"],
+        "status": ["scored"] * 3,
+        "reason": [None] * 3,
+        "score": [1.0, 0.25, -2.0],
+        "raw_score": [1.0, 0.25, -2.0],
+        "substituted": [False] * 3,
+        "advantage": [None] * 3,
+        "position": [2, 0, 4],
+        "reward_extra_info": {},
+        "width": 5,
+        "lengths": [3, 1, 5],
+    }
+    return Scores(**{**columns, **changed})
+
+
+class Preparing(unittest.TestCase):
+    def refused(self, data, *told, **options):
+        with self.assertRaises(RewardOpsError) as caught:
+            prepare(data, **options)
+        self.assertEqual(caught.exception.reason, "invalid_input")
+        for text in told:
+            self.assertIn(text, str(caught.exception))
+
+    def test_fields_by_any_of_their_names(self):
+        wanted = {
+            "uid": "q-1",
+            "dataSource": "d",
+            "prompt": "p",
+            "response": "r",
+            "groundTruth": "42",
+            "extraInfo": {"k": 1},
+            "responseLength": 3,
+        }
+        verl = {
+            "uid": "q-1",
+            "data_source": "d",
+            "raw_prompt": "p",
+            "solution_str": "r",
+            "reward_model": {"style": "rule", "ground_truth": "42"},
+            "extra_info": {"k": 1},
+            "response_length": 3,
+            "score": None,
+        }
+        named = Sample("d", "p", "r", "q-1", "42", {"k": 1}, 3)
+        self.assertEqual(prepare([wanted, verl, named]).samples, [wanted] * 3)
+
+    def test_groups_where_no_uid_is_given(self):
+        uids = [s["uid"] for s in prepare([GIVEN] * 5, group_size=2).samples]
+        self.assertEqual(uids, ["group-0", "group-0", "group-1", "group-1", "group-2"])
+        uids = [s["uid"] for s in prepare([GIVEN] * 2, own_groups=True).samples]
+        self.assertEqual(len(set(uids)), 2)
+        self.refused([GIVEN], "Sample 0", "uid")
+
+    def test_what_is_wrong_is_named(self):
+        one = {**GIVEN, "uid": "u"}
+        self.refused([one, {**one, "reponse": "?"}], "Sample 1", "'reponse'")
+        self.refused([one, {"uid": "u", "prompt": "p"}], "Sample 1", "dataSource")
+        self.refused([{**one, "response": 7}], "Sample 0", "response")
+        self.refused([{**one, "score": float("nan")}], "Sample 0", "nan")
+        self.refused([{**one, "prompt": [{"text": "?"}]}], "Sample 0", "prompt")
+        self.refused([{**one, "extra_info": {"k": object()}}], "Sample 0", "builtins.object")
+        self.refused([{**one, "solution_str": "#### 1"}], "Sample 0", "twice")
+        self.refused("a text", "str")
+        self.refused([7], "Sample 0", "int")
+
+    def test_values_become_json_without_a_loss(self):
+        odd = {
+            "nan": float("nan"),
+            "bytes": b"a\xffb",
+            3: (1, {2}),
+            "deep": {"inf": [float("-inf")]},
+        }
+        made = plain(odd)
+        self.assertEqual(
+            made, {"nan": None, "bytes": "a\udcffb", "3": [1, [2]], "deep": {"inf": [None]}}
+        )
+        self.assertEqual(made["bytes"].encode("utf-8", "surrogateescape"), b"a\xffb")
+        json.dumps(made, allow_nan=False)
+
+    def test_messages_of_parts_become_text(self):
+        parts = [{"type": "image"}, {"type": "text", "text": "What is this?"}]
+        prompt = [{"role": "system", "content": None}, {"role": "user", "content": parts}]
+        made = prepare([{**GIVEN, "uid": "u", "prompt": prompt}]).samples[0]["prompt"]
+        self.assertEqual([m["content"] for m in made], [None, "<image>What is this?"])
+
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_numpy_values(self):
+        row = {
+            **GIVEN,
+            "uid": numpy.str_("u"),
+            "prompt": numpy.array([{"role": "user", "content": "?"}], dtype=object),
+            "ground_truth": numpy.int64(42),
+            "extra_info": {"a": numpy.arange(3), "b": numpy.bool_(True), "c": numpy.float32("nan")},
+            "response_length": numpy.int32(4),
+            "score": numpy.float64(0.5),
+        }
+        made = json.loads(json.dumps(prepare([row]).samples[0], allow_nan=False))
+        self.assertEqual(made["prompt"], [{"role": "user", "content": "?"}])
+        self.assertEqual((made["groundTruth"], made["responseLength"], made["score"]), (42, 4, 0.5))
+        self.assertEqual(made["extraInfo"], {"a": [0, 1, 2], "b": True, "c": None})
+
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_a_data_proto_as_its_managers_see_it(self):
+        class Tokenizer:
+            def decode(self, ids, skip_special_tokens):
+                assert skip_special_tokens
+                return " ".join(str(int(i)) for i in ids)
+
+        class Mask(numpy.ndarray):
+            def bool(self):
+                return self.astype(bool)
+
+        class Proto:
+            batch = {
+                "prompts": numpy.array([[0, 7], [5, 6]]),
+                "responses": numpy.array([[1, 2, 0], [0, 0, 0]]),
+                "attention_mask": numpy.array([[0, 1, 1, 1, 0], [1, 1, 0, 0, 0]]).view(Mask),
+            }
+            non_tensor_batch = {
+                "uid": numpy.array(["a", "b"], dtype=object),
+                "data_source": numpy.array(["d", "d"], dtype=object),
+                "reward_model": numpy.array([{"ground_truth": "42"}] * 2, dtype=object),
+                "extra_info": numpy.array([{"index": 1}, {"image": object()}], dtype=object),
+                "__num_turns__": numpy.array([2, 1]),
+                "tool_extra_fields": numpy.array([{"tool_rewards": [0.5]}, None], dtype=object),
+            }
+            meta_info = {"global_steps": 12}
+
+        made = prepare(Proto(), tokenizer=Tokenizer())
+        self.assertEqual((made.step, made.width, made.lengths), (12, 3, [2, 0]))
+        self.assertEqual([s["response"] for s in made.samples], ["1 2", ""])
+        self.assertEqual([s["prompt"] for s in made.samples], ["7", "5 6"])
+        self.assertEqual([s["groundTruth"] for s in made.samples], ["42", "42"])
+        first, second = (s["extraInfo"] for s in made.samples)
+        self.assertEqual(
+            first,
+            {"index": 1, "tool_rewards": [0.5], "num_turns": 2, "rollout_reward_scores": {}},
+        )
+        self.assertEqual(second["image"], "<builtins.object>")
+        self.refused(Proto(), "tokenizer")
+
+
+class Placing(unittest.TestCase):
+    PLACED = [[0, 0, 1.0, 0, 0], [0.25, 0, 0, 0, 0], [0, 0, 0, 0, -2.0]]
+
+    def test_on_the_last_valid_token(self):
+        self.assertEqual(scores().rm_scores(as_="list"), self.PLACED)
+        self.assertEqual(len(scores(width=None).rm_scores(as_="list")[0]), 5)
+        self.assertEqual(len(scores().rm_scores(8, as_="list")[0]), 8)
+
+    def test_an_empty_response_has_no_place(self):
+        made = scores(position=[2, None, 4], lengths=[3, 0, 5]).rm_scores(as_="list")
+        self.assertEqual(made[1], [0, 0, 0, 0, 0])
+
+    def test_a_place_that_nobody_knows_is_refused(self):
+        for lengths in ([3, None, 5], None):
+            with self.assertRaises(RewardOpsError) as caught:
+                scores(position=[2, None, 4], lengths=lengths).rm_scores(as_="list")
+            self.assertIn("response_length", str(caught.exception))
+        with self.assertRaises(RewardOpsError):
+            scores().rm_scores(4)
+
+    def test_a_failure_is_no_zero(self):
+        failed = scores(
+            status=["scored", "failed", "failed"],
+            reason=[None, "timeout", "transport"],
+            score=[1.0, None, None],
+        )
+        self.assertEqual(failed.failed, [(1, "timeout"), (2, "transport")])
+        self.assertEqual(failed.scored, [True, False, False])
+        for ask in (failed.rm_scores, failed.require):
+            with self.assertRaises(RewardOpsError) as caught:
+                ask()
+            self.assertEqual(caught.exception.reason, "not_scored")
+            self.assertIn("2 of 3", str(caught.exception))
+            self.assertIn("timeout 1, transport 1", str(caught.exception))
+        self.assertEqual(failed.rm_scores(missing=-1.0, as_="list")[1][0], -1.0)
+
+    @unittest.skipIf(numpy is None, "numpy is not installed")
+    def test_as_numpy(self):
+        made = scores().rm_scores(as_="numpy")
+        self.assertEqual((made.dtype, made.shape), (numpy.float32, (3, 5)))
+        self.assertEqual(made.tolist(), self.PLACED)
+        advantages = scores(advantage=[1.5, None, 0.0])
+        column = advantages.column(advantages.advantage, "numpy")
+        self.assertTrue(numpy.isnan(column[1]) and column[0] == 1.5)
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_as_torch(self):
+        made = scores().rm_scores()
+        self.assertEqual((made.dtype, made.tolist()), (torch.float32, self.PLACED))
+
+
+class Small(unittest.TestCase):
+    def test_addresses(self):
+        for given, url, header in (
+            ("127.0.0.1:3000", "http://127.0.0.1:3000", "127.0.0.1:3000"),
+            ("https://host/path/", "https://host/path", "host"),
+            ("http://[::1]:80/api/trpc", "http://[::1]:80", "[::1]"),
+        ):
+            address = parse_address(given)
+            self.assertEqual((address.url, address.host_header), (url, header))
+        for wrong in ("", "ftp://host", "http://", "http://host:port", "http://user:secret@host"):
+            with self.assertRaises(RewardOpsError) as caught:
+                parse_address(wrong)
+            self.assertEqual(caught.exception.reason, "invalid_input")
+
+    def test_rewards(self):
+        self.assertIsNone(reward_spec(None))
+        self.assertEqual(reward_spec("my-rm"), {"model": "my-rm"})
+        self.assertEqual(
+            reward_spec({"manager": "dapo"}, -1),
+            {"manager": "dapo", "onFailure": {"policy": "constant", "value": -1.0}},
+        )
+        self.assertEqual(reward_spec(None, "drop_group"), {"onFailure": {"policy": "drop_group"}})
+
+    def test_errors_and_scores_cross_processes(self):
+        error = RewardOpsError("It is.", reason="busy", hint="Wait.", request_id="r-1", status=503)
+        again = pickle.loads(pickle.dumps(error))
+        self.assertEqual((str(again), vars(again)), ("It is. Wait.", vars(error)))
+        self.assertEqual(
+            dataclasses.asdict(pickle.loads(pickle.dumps(scores()))), dataclasses.asdict(scores())
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,137 @@
+"""
+The reward manager and the reward function as the installed verl loads and calls them, against the service.
+
+    python run_verl.py http://127.0.0.1:3000
+"""
+
+import asyncio
+import sys
+
+import numpy as np
+import torch
+from omegaconf import OmegaConf
+from tensordict import TensorDict
+from verl import DataProto
+from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
+from verl.trainer.ppo.reward import load_reward_manager
+
+from rewardops import RewardOps
+
+RUN = "verl-manager"
+PROMPT, RESPONSE = 6, 12
+
+
+class Characters:
+    """A tokenizer whose tokens are characters; 0 is padding."""
+
+    def encode(self, text):
+        return [ord(c) for c in text]
+
+    def decode(self, ids, skip_special_tokens=False):
+        return "".join(chr(int(i)) for i in ids if int(i) or not skip_special_tokens)
+
+
+def rollouts(tokenizer, responses):
+    """Prompts padded on the left, responses on the right, as an agent loop hands them over."""
+    rows = {"prompts": [], "responses": [], "attention_mask": []}
+    for i, response in enumerate(responses):
+        asked, said = tokenizer.encode(f"q{i // 2}?"), tokenizer.encode(response)
+        before, after = PROMPT - len(asked), RESPONSE - len(said)
+        rows["prompts"].append([0] * before + asked)
+        rows["responses"].append(said + [0] * after)
+        rows["attention_mask"].append([0] * before + [1] * (len(asked) + len(said)) + [0] * after)
+    n = len(responses)
+    columns = {
+        "uid": [f"q{i // 2}" for i in range(n)],
+        "data_source": ["openai/gsm8k"] * n,
+        "reward_model": [{"style": "rule", "ground_truth": "72"}] * n,
+        "extra_info": [{"index": i} for i in range(n)],
+        "raw_prompt": [[{"role": "user", "content": f"q{i // 2}?"}] for i in range(n)],
+    }
+    made = {}
+    for name, values in columns.items():
+        made[name] = np.empty(n, dtype=object)
+        made[name][:] = values
+    tensors = {name: torch.tensor(values) for name, values in rows.items()}
+    return DataProto(
+        batch=TensorDict(tensors, batch_size=n),
+        non_tensor_batch=made,
+        meta_info={"global_steps": 5},
+    )
+
+
+def configuration(**reward):
+    base = {
+        "custom_reward_function": {"path": None, "name": "compute_score"},
+        "reward_manager": {"source": "register", "name": "naive", "module": {"path": None}},
+        "sandbox_fusion": None,
+    }
+    return OmegaConf.create({"reward": {**base, **reward}})
+
+
+async def score(manager, data):
+    told = await asyncio.gather(*(manager.run_single(data[i : i + 1]) for i in range(len(data))))
+    keys = list(told[0]["reward_extra_info"])
+    # As verl's manager of the loop does it: the keys of the first sample, asked of all.
+    extra = {key: np.array([t["reward_extra_info"][key] for t in told]) for key in keys}
+    return [t["reward_score"] for t in told], extra
+
+
+def main(url):
+    tokenizer = Characters()
+    data = rollouts(tokenizer, ["#### 72", "#### 71", "so #### 72", ""])
+    wanted = [1.0, 0.0, 1.0, 0.0]
+
+    async def with_the_manager():
+        manager = load_reward_manager(
+            configuration(
+                reward_manager={
+                    "source": "importlib",
+                    "name": "RewardOpsRewardManager",
+                    "module": {"path": "pkg://rewardops.verl"},
+                },
+                rewardops={"url": url, "run": RUN},
+            ),
+            tokenizer,
+            reward_router_address=None,
+            reward_model_tokenizer=None,
+        )
+        assert isinstance(manager, RewardManagerBase), type(manager).__mro__
+        scores, extra = await score(manager, data)
+        assert scores == wanted, scores
+        assert extra["acc"].tolist() == wanted, extra
+        return type(manager).assemble_rm_scores(data, scores)
+
+    async def with_the_function():
+        manager = load_reward_manager(
+            configuration(
+                custom_reward_function={
+                    "path": "pkg://rewardops.verl",
+                    "name": "compute_score",
+                    "reward_kwargs": {"url": url, "run": f"{RUN}-function"},
+                }
+            ),
+            tokenizer,
+        )
+        scores, extra = await score(manager, data)
+        assert scores == wanted and extra["rewardops_failed"].tolist() == [0.0] * 4, (scores, extra)
+
+    placed = asyncio.run(with_the_manager())
+    asyncio.run(with_the_function())
+    with RewardOps(url, run=RUN) as client:
+        # A whole DataProto at once, with the rewards in the places where verl's own puts them.
+        scores = client.compute_rm_score(data, 2, step=6, tokenizer=tokenizer)
+        ours = scores.rm_scores()
+        assert torch.equal(ours[:3], placed[:3]), (ours, placed)
+        # An empty response has no last token; verl's own would put its reward on the padding's end.
+        assert ours[3].tolist() == [0.0] * RESPONSE
+        [batch] = [b for b in client.call("batches.list", {"run": RUN})["items"] if b["step"] == 5]
+        assert batch["samples"] == 4 and batch["groups"] == 2, batch
+    print(
+        f"RewardOpsRewardManager is a {RewardManagerBase.__module__}.RewardManagerBase: loaded by verl from its configuration, "
+        "as manager and as custom_reward_function, scores and their places the same as verl's own"
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
