@@ -86,7 +86,8 @@ function notesOf(data: { running: number; pending: number; more: boolean }): str
   ]
 }
 
-function Component({ data }: { data: ComponentData }) {
+/** One component over the steps. */
+export function Component({ data }: { data: ComponentData }) {
   const { name, weight, last, steps } = data
   const color = name === '' ? 'var(--accent)' : hueOf('component', name)
   return (

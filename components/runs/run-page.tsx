@@ -23,6 +23,7 @@ import {
   SpreadChart,
   WaitsChart,
 } from './run-charts.tsx'
+import { RunComponents } from './run-components.tsx'
 import { RunFan } from './run-fan.tsx'
 import { RunFigures } from './run-figures.tsx'
 import { RunSteps } from './run-steps.tsx'
@@ -126,6 +127,7 @@ function Loaded({
         <WaitsChart run={run} />
         <FailuresChart run={run} />
       </div>
+      {run.split === 'train' && <RunComponents run={run.name} />}
       <SourceCharts run={run} />
       <RunSteps run={run} />
     </>

@@ -3,7 +3,7 @@
 'use client'
 
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { useEffect, useRef } from 'react'
+import { type ReactNode, useEffect, useRef } from 'react'
 import type { SampleRowDto } from '../../server/wire/pages.ts'
 import { Scroll } from '../ui/scroll.tsx'
 import type { SampleColumn } from './sample-columns.tsx'
@@ -18,6 +18,7 @@ export function SampleTable({
   onOpen,
   hasMore,
   onMore,
+  end,
 }: {
   rows: readonly SampleRowDto[]
   columns: SampleColumn[]
@@ -25,6 +26,8 @@ export function SampleTable({
   onOpen(id: string): void
   hasMore: boolean
   onMore(): void
+  /** Below the last row, where no more come by themselves. */
+  end?: ReactNode
 }) {
   const scroller = useRef<HTMLElement>(null)
   const virtual = useVirtualizer({
@@ -123,6 +126,7 @@ export function SampleTable({
           })}
         </div>
         {hasMore && <p className="num px-5 py-3 text-center text-xs text-ink-3">Loading more…</p>}
+        {end}
       </div>
     </Scroll>
   )

@@ -3,10 +3,10 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { Boxes, FilterX } from 'lucide-react'
 import { useMemo, useRef } from 'react'
-import type { SampleRowDto } from '../../server/wire/pages.ts'
+import type { SamplePageDto, SampleRowDto } from '../../server/wire/pages.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
-import { formatCount } from '../format/numbers.ts'
+import { formatCount, plural } from '../format/numbers.ts'
 import { clockTime } from '../format/time.ts'
 import { useKeys } from '../shell/keys.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
@@ -48,6 +48,9 @@ export function SamplesPage() {
     }),
   )
   loadedPages.current = list.data?.pages.length ?? 1
+  const searched = useMemo(() => sumOfSearched(list.data?.pages ?? []), [list.data])
+  // What found nothing among so many is asked for again by a person, not by scrolling.
+  const stopped = list.hasNextPage && (list.data?.pages.at(-1)?.items.length ?? 0) === 0
   const rows = useMemo(() => list.data?.pages.flatMap((page) => page.items), [list.data])
   const { shown, freshCount, showFresh } = useAnnounced(
     rows,
@@ -99,6 +102,9 @@ export function SamplesPage() {
               {formatCount(shown.length)}
               {list.hasNextPage ? '+' : ''} shown
               {loadedPages.current > LIVE_PAGES && ` · as of ${clockTime(list.dataUpdatedAt)}`}
+              {view.sort !== 'newest' && searched && !searched.all && (
+                <> · put in order: the newest {searchedText(searched)}</>
+              )}
             </span>
           )
         }
@@ -112,17 +118,38 @@ export function SamplesPage() {
           <QueryView query={list} skeleton={<TableSkeleton columns={8} rows={16} />}>
             {() =>
               shown.length === 0 ? (
-                <NoSamples narrowed={isNarrowed(view)} onClear={() => setView({ ...NO_FILTERS })} />
+                <NoSamples
+                  narrowed={isNarrowed(view)}
+                  searched={searched && !searched.all ? searched : null}
+                  searching={list.isFetchingNextPage}
+                  onSearchOn={list.hasNextPage ? () => void list.fetchNextPage() : null}
+                  onClear={() => setView({ ...NO_FILTERS })}
+                />
               ) : (
                 <SampleTable
                   rows={shown}
                   columns={columns}
                   openId={view.sample}
                   onOpen={(id) => open(id, view.sample === null ? 'push' : 'replace')}
-                  hasMore={list.hasNextPage}
+                  hasMore={list.hasNextPage && !stopped}
                   onMore={() => {
                     if (!list.isFetchingNextPage) void list.fetchNextPage()
                   }}
+                  end={
+                    stopped &&
+                    searched && (
+                      <p className="num flex items-center justify-center gap-3 px-5 py-3 text-xs text-ink-3">
+                        {searchedText(searched)} were looked at, down to {searched.oldest}
+                        <Button
+                          small
+                          busy={list.isFetchingNextPage}
+                          onClick={() => void list.fetchNextPage()}
+                        >
+                          Search on
+                        </Button>
+                      </p>
+                    )
+                  }
                 />
               )
             }
@@ -156,7 +183,60 @@ function keysSeen(rows: readonly SampleRowDto[]): string[] {
   return [...keys]
 }
 
-function NoSamples({ narrowed, onClear }: { narrowed: boolean; onClear(): void }) {
+type Searched = SamplePageDto['searched']
+
+/** What was looked at for all pages; in an order of keys every page looks at the same. */
+function sumOfSearched(pages: readonly SamplePageDto[]): Searched | null {
+  const last = pages.at(-1)?.searched
+  if (last === undefined) return null
+  const sorted = pages.length > 1 && pages[0]?.searched.oldest === last.oldest
+  if (sorted) return last
+  return {
+    ...last,
+    batches: pages.reduce((sum, page) => sum + page.searched.batches, 0),
+    samples: pages.reduce((sum, page) => sum + page.searched.samples, 0),
+  }
+}
+
+function searchedText({ samples, batches }: Searched): string {
+  return `${plural(samples, 'sample')} of ${plural(batches, 'batch', 'batches')}`
+}
+
+function NoSamples({
+  narrowed,
+  searched,
+  searching,
+  onSearchOn,
+  onClear,
+}: {
+  narrowed: boolean
+  /** Null: all were looked at. */
+  searched: Searched | null
+  searching: boolean
+  onSearchOn: (() => void) | null
+  onClear(): void
+}) {
+  if (narrowed && searched !== null) {
+    return (
+      <Empty
+        icon={FilterX}
+        title="None among the newest that may fit"
+        actions={
+          <>
+            {onSearchOn && (
+              <Button variant="primary" busy={searching} onClick={onSearchOn}>
+                Search on
+              </Button>
+            )}
+            <Button onClick={onClear}>Clear the filters</Button>
+          </>
+        }
+      >
+        {searchedText(searched)} were looked at, down to {searched.oldest}. A run, a step or a batch
+        narrows it to what you mean.
+      </Empty>
+    )
+  }
   return narrowed ? (
     <Empty
       icon={FilterX}

@@ -6,7 +6,7 @@ import type {
   OverviewDto,
   SampleDetailDto,
   SampleListInput,
-  SampleRowDto,
+  SamplePageDto,
   SessionDto,
   WorkerDto,
 } from '../wire/pages.ts'
@@ -69,7 +69,7 @@ export interface Services {
     order: 'completion' | 'latest'
   }): Promise<Page<BatchGroupDto>>
   score(input: ScoreInput, signal?: AbortSignal): Promise<ScoreResult>
-  listSamples(input: SampleListInput): Promise<Page<SampleRowDto>>
+  listSamples(input: SampleListInput): Promise<SamplePageDto>
   getSample(id: string): Promise<SampleDetailDto>
   plan(input: PlannerInput, signal?: AbortSignal): Promise<PlannerDto>
   listRuns(): Promise<RunRowDto[]>

@@ -13,6 +13,7 @@ import {
   storeSignalCounts,
 } from '../store/sql/group-statistics.ts'
 import { type GroupSignalCounts, noSignals } from '../wire/group-signal.ts'
+import { componentNames } from '../wire/resolved-reward.ts'
 import { reportsOf } from './group-reports.ts'
 
 /** How often ended batches are looked for. */
@@ -113,6 +114,6 @@ export async function rollUpGroups(
     from = to + 1
   }
   await storeSignalCounts(db, batch.id, counts)
-  await storeBatchRollUps(db, batch.id)
+  await storeBatchRollUps(db, batch.id, componentNames(batch.reward))
   return counts
 }

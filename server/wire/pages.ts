@@ -1,7 +1,14 @@
 import { z } from 'zod'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
 import type { ServerDto } from './servers.ts'
-import { BatchId, type BatchSummary, FailureReason, type Result, SampleStatus } from './trainer.ts'
+import {
+  BatchId,
+  type BatchSummary,
+  FailureReason,
+  type Page,
+  type Result,
+  SampleStatus,
+} from './trainer.ts'
 
 /** What the pages read. Everything here is bounded: at most 2,000 points a chart, keyset pages, bins made in SQL. */
 
@@ -171,6 +178,17 @@ export interface SampleRowDto extends Result {
   dataSource: string
   responseLength: number | null
   endedAt: string | null
+}
+
+/** A page of samples. What is looked at for one is bounded; where nothing older was, `all` is false. */
+export interface SamplePageDto extends Page<SampleRowDto> {
+  searched: {
+    batches: number
+    samples: number
+    /** The oldest batch looked at. */
+    oldest: string | null
+    all: boolean
+  }
 }
 
 /** One call to a reward-model server (or one evaluation of a rule). */

@@ -88,6 +88,15 @@ function functionsOf(reward: ResolvedReward): FunctionRef[] {
   ]
 }
 
+/** The keys of the extra info that are a reward's components, after `''`, the reward itself; empty where it has none. */
+export function componentNames({
+  parts = [],
+  gdpo,
+}: Pick<ResolvedReward, 'parts' | 'gdpo'>): string[] {
+  const names = [...parts.map(({ name }) => name), ...(gdpo?.keys ?? [])]
+  return names.length === 0 ? [] : ['', ...names]
+}
+
 /** The reward models that a reward asks, its parts' included, each once. */
 export function modelsOf(reward: Pick<ResolvedReward, 'model' | 'parts' | 'wraps'>): string[] {
   const inner = [...(reward.parts ?? []).map((part) => part.reward), reward.wraps]

@@ -37,6 +37,10 @@ export class ComponentsView {
     const components = new Map<string, ComponentDto>()
     let pending = 0
     for (const batch of ended) {
+      if (batch.sums !== null) {
+        add(components, batch, batch.sums)
+        continue
+      }
       if (!this.#sums.has(batch.id) && performance.now() > until) {
         pending++
         continue

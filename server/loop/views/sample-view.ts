@@ -7,18 +7,18 @@ import {
   type SampleDetailRow,
   type SampleRow,
   sampleDetail,
-  samplesPage,
 } from '../../store/sql/batch-view.ts'
 import { statusOf, toResult } from '../../store/sql/results.ts'
+import { type SampleCursor, sampleList } from '../../store/sql/sample-list.ts'
 import { decodeTexts } from '../../store/stored-texts.ts'
 import type {
   AttemptDto,
   SampleDetailDto,
   SampleListInput,
+  SamplePageDto,
   SampleRowDto,
 } from '../../wire/pages.ts'
 import { rewardVersionOf } from '../../wire/resolved-reward.ts'
-import type { Page } from '../../wire/trainer.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { memberOf } from '../group-reports.ts'
 
@@ -30,20 +30,23 @@ export class SampleViews {
     this.#db = db
   }
 
-  async list(input: SampleListInput): Promise<Page<SampleRowDto>> {
-    const { cursor, batch, limit, ...filter } = input
-    const rows = await samplesPage(this.#db, {
-      ...filter,
-      batchId: batch === undefined ? undefined : batchNumber(batch),
-      after: cursor ? parseCursor(cursor) : null,
-      limit: limit + 1,
-    })
-    const page = rows.slice(0, limit)
-    const last = page.at(-1)
+  /** Throws `cursor_mismatch`. */
+  async list(input: SampleListInput): Promise<SamplePageDto> {
+    const { cursor, batch, limit, sort, ...filter } = input
+    const { rows, next, searched } = await sampleList(
+      this.#db,
+      { ...filter, batchId: batch === undefined ? undefined : batchNumber(batch) },
+      { sort, cursor: cursor ? parseCursor(cursor) : null, limit },
+    )
     return {
-      items: page.map(toRow),
-      nextCursor:
-        rows.length > limit && last ? `${last.sort_key ?? ''}_${last.batch_id}_${last.idx}` : null,
+      items: rows.map(toRow),
+      nextCursor: next && cursorText(next),
+      searched: {
+        batches: searched.batches,
+        samples: searched.samples,
+        oldest: searched.oldest === null ? null : `b${searched.oldest}`,
+        all: searched.all,
+      },
     }
   }
 
@@ -82,8 +85,15 @@ export class SampleViews {
   }
 }
 
-function parseCursor(cursor: string): { key: number | null; batchId: number; idx: number } {
-  const match = /^([-+.\de]*)_(\d{1,10})_(\d{1,10})$/.exec(cursor)
+/** `<key>_<batch>_<index>_<from batch>` behind a sample, or `_<from batch>`. */
+function cursorText(cursor: SampleCursor): string {
+  if (!('after' in cursor)) return `_${cursor.fromBatch}`
+  const { key, batchId, idx } = cursor.after
+  return `${key ?? ''}_${batchId}_${idx}_${cursor.fromBatch}`
+}
+
+function parseCursor(cursor: string): SampleCursor {
+  const match = /^(?:(-?[\d.]+(?:e[-+]?\d+)?)?_(\d{1,9})_(\d{1,9}))?_(\d{1,9})$/.exec(cursor)
   if (!match) {
     throw new RewardOpsError(
       'cursor_mismatch',
@@ -93,10 +103,15 @@ function parseCursor(cursor: string): { key: number | null; batchId: number; idx
       },
     )
   }
+  const [, key, batchId, idx, fromBatch] = match
+  if (batchId === undefined) return { fromBatch: Number(fromBatch) }
   return {
-    key: match[1] === '' ? null : Number(match[1]),
-    batchId: Number(match[2]),
-    idx: Number(match[3]),
+    after: {
+      key: key === undefined ? null : Number(key),
+      batchId: Number(batchId),
+      idx: Number(idx),
+    },
+    fromBatch: Number(fromBatch),
   }
 }
 

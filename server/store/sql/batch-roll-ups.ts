@@ -1,4 +1,5 @@
 import type { Database } from '../database.ts'
+import { componentStats } from './components.ts'
 import { deviationOf, meanOf, quantilesOf } from './moments.ts'
 
 /** Data sources of a batch that have a roll-up of their own, the largest. */
@@ -12,8 +13,14 @@ export const BINS = 128
  * Stores the roll-ups of an ended batch, of each data source and of all (`''`), and says on the batch that they are there.
  * Only scores that count are in the statistics: of scored samples, not those that a failure policy put there. One walk
  * over the batch's samples, 45 ms for 8,192. Repeating it changes nothing.
+ * @param components keys of the extra info that are followed over the steps, `''` the score itself
  */
-export async function storeBatchRollUps(db: Database, batchId: number): Promise<void> {
+export async function storeBatchRollUps(
+  db: Database,
+  batchId: number,
+  components: readonly string[] = [],
+): Promise<void> {
+  const sums = components.length === 0 ? null : await componentStats(db, batchId, components)
   await db.transaction(async (client) => {
     await client.query('delete from batch_roll_up where batch_id = $1', [batchId])
     await client.query({
@@ -67,6 +74,12 @@ export async function storeBatchRollUps(db: Database, batchId: number): Promise<
         where samples > 0`,
       values: [batchId],
     })
+    if (sums !== null) {
+      await client.query(
+        "update batch_roll_up set components = $2 where batch_id = $1 and data_source = ''",
+        [batchId, JSON.stringify(sums)],
+      )
+    }
     await client.query('update batch set rolled_up = true where id = $1', [batchId])
     // Pages that show the run are to look again.
     await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])

@@ -4,11 +4,12 @@ import { meanOf } from './moments.ts'
 import type { ResultRow } from './results.ts'
 
 /** Columns of a ResultRow, from sample s, sample_group g and server v. */
-const RESULT_COLUMNS = `s.idx, g.uid, s.status, s.reason, s.score, s.raw_score, s.substituted, s.reward_extra,
+export const RESULT_COLUMNS = `s.idx, g.uid, s.status, s.reason, s.score, s.raw_score, s.substituted, s.reward_extra,
   s.response_length, s.queue_ms, s.score_ms, s.attempts, v.name as server_name, s.worker_id,
   s.status < 2 and exists (select 1 from claim c where c.batch_id = s.batch_id
     and s.idx between c.first_idx and c.last_idx) as held`
-const RESULT_JOINS = `join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
+/** What {@link RESULT_COLUMNS} are of, beside sample s. */
+export const RESULT_JOINS = `join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
   left join server v on v.id = s.server_id`
 
 /** What the batch page shows beside the summary; each one bounded aggregation over one batch. */
@@ -162,95 +163,6 @@ export interface SampleRow extends ResultRow {
   step: number
   data_source: string
   ended_at: Date | null
-  sort_key: number | null
-}
-
-const SORTS = {
-  newest: { key: 'null::float8', order: 's.batch_id desc, s.idx desc', direction: '<' },
-  worst: { key: 's.score', order: 's.score asc, s.batch_id desc, s.idx desc', direction: '>' },
-  best: { key: 's.score', order: 's.score desc, s.batch_id desc, s.idx desc', direction: '<' },
-  slowest: {
-    key: 's.score_ms::float8',
-    order: 's.score_ms desc, s.batch_id desc, s.idx desc',
-    direction: '<',
-  },
-} as const
-
-/** Filters of the Samples page, as SQL sees them. */
-export interface SampleFilter {
-  run?: string | undefined
-  batchId?: number | undefined
-  step?: number | undefined
-  uid?: string | undefined
-  dataSource?: string | undefined
-  status?: 'queued' | 'running' | 'scored' | 'failed' | undefined
-  reason?: string | undefined
-  server?: string | undefined
-  scoreMin?: number | undefined
-  scoreMax?: number | undefined
-  sort: keyof typeof SORTS
-  after: { key: number | null; batchId: number; idx: number } | null
-  limit: number
-}
-
-/** A keyset page of samples. Bounded: by the filter's batch or run, else by the newest 200 batches. */
-export async function samplesPage(db: Database, filter: SampleFilter): Promise<SampleRow[]> {
-  const values: unknown[] = []
-  const where: string[] = []
-  const arg = (value: unknown) => {
-    values.push(value)
-    return `$${values.length}`
-  }
-  const sort = SORTS[filter.sort]
-  if (filter.batchId !== undefined) where.push(`s.batch_id = ${arg(filter.batchId)}`)
-  else {
-    const scope: string[] = []
-    if (filter.run !== undefined)
-      scope.push(`run_id = (select id from run where name = ${arg(filter.run)})`)
-    if (filter.step !== undefined) scope.push(`step = ${arg(filter.step)}`)
-    if (filter.sort === 'newest' && filter.after) scope.push(`id <= ${arg(filter.after.batchId)}`)
-    where.push(
-      `s.batch_id in (select id from batch ${scope.length > 0 ? `where ${scope.join(' and ')}` : ''} order by id desc limit 200)`,
-    )
-  }
-  if (filter.batchId !== undefined && filter.step !== undefined)
-    where.push(`b.step = ${arg(filter.step)}`)
-  if (filter.batchId !== undefined && filter.run !== undefined)
-    where.push(`r.name = ${arg(filter.run)}`)
-  if (filter.uid !== undefined) where.push(`g.uid = ${arg(filter.uid)}`)
-  if (filter.dataSource !== undefined) where.push(`s.data_source = ${arg(filter.dataSource)}`)
-  if (filter.status === 'scored') where.push('s.status = 2')
-  if (filter.status === 'failed') where.push('s.status = 3')
-  if (filter.status === 'queued' || filter.status === 'running') {
-    const held = `exists (select 1 from claim c where c.batch_id = s.batch_id and s.idx between c.first_idx and c.last_idx)`
-    // Status 1 waits for its group's post-processing.
-    where.push(
-      filter.status === 'running'
-        ? `s.status < 2 and (s.status = 1 or ${held})`
-        : `s.status = 0 and not ${held}`,
-    )
-  }
-  if (filter.reason !== undefined) where.push(`s.reason = ${arg(filter.reason)}`)
-  if (filter.server !== undefined) where.push(`v.name = ${arg(filter.server)}`)
-  if (filter.scoreMin !== undefined) where.push(`s.score >= ${arg(filter.scoreMin)}`)
-  if (filter.scoreMax !== undefined) where.push(`s.score <= ${arg(filter.scoreMax)}`)
-  if (filter.sort === 'worst' || filter.sort === 'best') where.push('s.score is not null')
-  if (filter.sort === 'slowest') where.push('s.score_ms is not null')
-  if (filter.after) {
-    const { key, batchId, idx } = filter.after
-    const rest = `(s.batch_id, s.idx) < (${arg(batchId)}, ${arg(idx)})`
-    where.push(
-      filter.sort === 'newest'
-        ? rest
-        : `(${sort.key} ${sort.direction} ${arg(key)} or (${sort.key} = $${values.length} and ${rest}))`,
-    )
-  }
-  return db.adhoc<SampleRow>(
-    `select ${RESULT_COLUMNS}, s.batch_id, r.name as run, b.step, s.data_source, s.ended_at, ${sort.key} as sort_key
-     from sample s join batch b on b.id = s.batch_id join run r on r.id = b.run_id ${RESULT_JOINS}
-     where ${where.join(' and ')} order by ${sort.order} limit ${arg(filter.limit)}`,
-    values,
-  )
 }
 
 /** A sample with its texts. */
@@ -276,7 +188,7 @@ export async function sampleDetail(
   const [row] = await db.rows<SampleDetailRow>(
     'sample-detail',
     `select ${RESULT_COLUMNS}, s.batch_id, s.group_no, r.name as run, b.step, s.data_source, s.ended_at,
-       null::float8 as sort_key, g.seq is not null as group_done, b.reward, b.reward_name, b.submitted_at, s.dispatched_at, t.prompt, t.response,
+       g.seq is not null as group_done, b.reward, b.reward_name, b.submitted_at, s.dispatched_at, t.prompt, t.response,
        t.ground_truth, t.extra_info, t.encoding
      from sample s join batch b on b.id = s.batch_id join run r on r.id = b.run_id ${RESULT_JOINS}
      left join sample_text t on t.bucket = b.text_bucket and t.batch_id = s.batch_id and t.idx = s.idx

@@ -10,6 +10,8 @@ export interface ComponentBatch {
   id: number
   step: number
   ended: boolean
+  /** As its roll-up has them; null: there is none yet, or one of before components were in it. */
+  sums: ComponentStatsRow[] | null
   reward: Pick<ResolvedReward, 'parts' | 'gdpo'>
 }
 
@@ -33,7 +35,8 @@ export async function componentBatches(
   return db.rows(
     'component-batches',
     `select id, step, completed_at is not null as ended,
-       json_build_object('parts', reward -> 'parts', 'gdpo', reward -> 'gdpo') as reward
+       json_build_object('parts', reward -> 'parts', 'gdpo', reward -> 'gdpo') as reward,
+       (select r.components from batch_roll_up r where b.rolled_up and r.batch_id = b.id and r.data_source = '') as sums
      from (select * from batch where run_id = (select id from run where name = $1) order by id desc limit ${LOOKED_AT}) b
      where split = 'train' and status in ('open', 'running', 'completed')
        and (reward -> 'parts' is not null or reward -> 'gdpo' is not null)

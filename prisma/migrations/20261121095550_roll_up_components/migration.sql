@@ -1,0 +1,2 @@
+-- AlterTable
+ALTER TABLE "batch_roll_up" ADD COLUMN     "components" JSONB;
