@@ -292,7 +292,7 @@ describe('bad rows', () => {
 
 describe('again, and after a kill', () => {
   /** Short rows, many chunks of them. */
-  const many = (run: string, count = 40_000): Row[] =>
+  const many = (run: string, count = 24_000): Row[] =>
     Array.from({ length: count }, (_, i) => ({
       run,
       step: i < count / 4 ? 0 : 1,
@@ -328,8 +328,8 @@ describe('again, and after a kill', () => {
     const result = await done<{ before: number; rows: number }>('import', path)
     expect(result.before).toBeGreaterThanOrEqual(stored)
     expect(await batchesOf('killed')).toMatchObject([
-      { step: 1, samples: 30_000, scored: 30_000, groups: 3_750 },
-      { step: 0, samples: 10_000, scored: 10_000, groups: 1_250 },
+      { step: 1, samples: 18_000, scored: 18_000, groups: 2_250 },
+      { step: 0, samples: 6_000, scored: 6_000, groups: 750 },
     ])
     const out = at('out.jsonl')
     await done('export', '--run', 'killed', '--out', out)
@@ -346,10 +346,10 @@ describe('again, and after a kill', () => {
     const { code, stderr } = await importer.ended
     expect(code).toBe(EXIT.interrupted)
     expect(stderr).toMatch(
-      /Stored so far: \d+ of 40000 rows .* The same command goes on from there\./,
+      /Stored so far: \d+ of 24000 rows .* The same command goes on from there\./,
     )
-    expect(await done('import', path)).toMatchObject({ rows: 40_000 })
-    expect(await storedOf('interrupted')).toBe(40_000)
+    expect(await done('import', path)).toMatchObject({ rows: 24_000 })
+    expect(await storedOf('interrupted')).toBe(24_000)
   })
 
   it('an exporter that is killed: --resume goes on after its last whole row', async () => {
@@ -370,7 +370,7 @@ describe('again, and after a kill', () => {
       expect(refused.stderr).toContain('--resume goes on with it')
       const result = await done<{ before: number; rows: number }>('export', ...how, cut, '--resume')
       expect(result.before).toBeGreaterThan(1_000)
-      expect(result.rows).toBe(format === 'verl' ? 30_000 : 40_000)
+      expect(result.rows).toBe(format === 'verl' ? 18_000 : 24_000)
       expect(readFileSync(cut + out).equals(bytes), format).toBe(true)
       expect((await cli('export', ...how, cut)).stderr).toContain('is there already; --force')
     }
@@ -424,6 +424,20 @@ describe('submit, wait, results, servers', () => {
     const [first, again] = [await runCli(args, env(), body), await runCli(args, env(), body)]
     const { batchId } = JSON.parse(first.stdout) as { batchId: string }
     expect(JSON.parse(again.stdout)).toMatchObject({ batchId, duplicate: true, accepted: 2 })
+  })
+
+  it('a batch’s rollouts by another reward', async () => {
+    const { batchId } = await done<{ batchId: string }>(
+      'submit',
+      file(),
+      '--key',
+      'first',
+      '--wait',
+    )
+    const reward = '{"function":{"name":"gsm8k"},"kwargs":{"format_score":0.25}}'
+    const again = await done('rescore', batchId, '--reward', reward, '--wait', '--fail-on-failed')
+    expect(again).toMatchObject({ run: 'submitted', step: 3, samples: 16, mean: 0.625 })
+    expect(again.batchId).not.toBe(batchId)
   })
 
   it('exit codes: a time-out, failed samples, a cancelled batch, an unknown one', async () => {
@@ -489,6 +503,24 @@ describe('GET /api/export/samples', () => {
       reason: 'not_found',
       message: 'There is nothing at /api/export/servers',
     })
+  })
+
+  it('texts that are no longer there are null, not empty', async () => {
+    const dropped = await done<{ batches: { batchId: string }[] }>(
+      ...['import', write(oddRows('dropped')), '--step', '7', '--split', 'val'],
+    )
+    const { batchId } = dropped.batches[0] as { batchId: string }
+    await service.sql('delete from sample_text where batch_id = $1', [Number(batchId.slice(1))])
+    const { text } = await service.raw(`/api/export/samples?batch=${batchId}`)
+    const lines = text.trim().split('\n')
+    expect(lines).toHaveLength(210)
+    expect(JSON.parse(lines[3] as string)).toMatchObject({
+      prompt: null,
+      response: null,
+      score: 3 / 7,
+    })
+    const csv = await service.raw(`/api/export/samples?batch=${batchId}&format=csv`)
+    expect(csv.text.split('\r\n')[4]).toContain('openai/gsm8k,json:null,json:null,,')
   })
 
   it('what it gives is read as our JSON Lines', async () => {
