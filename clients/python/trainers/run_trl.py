@@ -5,6 +5,7 @@ A real GRPOTrainer on a tiny model with random weights, on the CPU, for three st
 """
 
 import sys
+import uuid
 from pathlib import Path
 
 import torch
@@ -19,7 +20,8 @@ from rewardops.trl import reward_function
 STEPS = 3
 PROMPTS = 2
 GENERATIONS = 4
-RUN = "trl-grpo"
+#: Another one each time: what the service has of it is compared with what the trainer logged.
+RUN = f"trl-grpo-{uuid.uuid4().hex[:6]}"
 
 
 def tiny_model(folder):
@@ -62,7 +64,7 @@ def main(url, folder):
         rows = [
             {"prompt": f"What is {n} + {n}? ", "answer": str(2 * n), "number": n} for n in range(8)
         ]
-        # One that scores by a rule, and one whose failures must be left out: its model refuses short texts.
+        # One that scores by a rule, and one whose failures must be left out: they have no score.
         by_rule = reward_function(url, run=RUN, data_source="openai/gsm8k", name="by_rule")
         sometimes = reward_function(
             url, run=f"{RUN}-sometimes", reward="sometimes", data_source="d", name="sometimes"
@@ -99,10 +101,18 @@ def main(url, folder):
         for batch in batches:
             assert (batch["samples"], batch["failed"]) == (PROMPTS * GENERATIONS, 0), batch
             assert batch["groups"] == PROMPTS, batch
+        # What was not scored is in none of the trainer's means, as it is in none of the service's.
+        by_step = {
+            b["step"]: b for b in client.call("batches.list", {"run": f"{RUN}-sometimes"})["items"]
+        }
+        for step, entry in enumerate(logs):
+            batch = by_step[step]
+            assert entry["sometimes/failed"] == batch["failed"], (entry, batch)
+            assert abs(entry["rewards/sometimes/mean"] - batch["mean"]) < 1e-4, (entry, batch)
         means = [round(entry["rewards/sometimes/mean"], 4) for entry in logs]
-        failed = [entry["sometimes/failed"] for entry in logs]
+        failed = [int(entry["sometimes/failed"]) for entry in logs]
         print(
-            f"{STEPS} steps of GRPOTrainer, {len(batches)} batches in the service; the second reward's means {means}, "
+            f"PASSED {STEPS} steps of GRPOTrainer, {len(batches)} batches in the service; the second reward's means {means}, "
             f"of its {PROMPTS * GENERATIONS} samples not scored {failed}"
         )
 

@@ -128,7 +128,7 @@ def main(url):
         [batch] = [b for b in client.call("batches.list", {"run": RUN})["items"] if b["step"] == 5]
         assert batch["samples"] == 4 and batch["groups"] == 2, batch
     print(
-        f"RewardOpsRewardManager is a {RewardManagerBase.__module__}.RewardManagerBase: loaded by verl from its configuration, "
+        f"PASSED RewardOpsRewardManager is a {RewardManagerBase.__module__}.RewardManagerBase: loaded by verl from its configuration, "
         "as manager and as custom_reward_function, scores and their places the same as verl's own"
     )
 

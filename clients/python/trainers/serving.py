@@ -2,8 +2,7 @@
 
 
 def sometimes(data_source, solution_str, ground_truth, extra_info):
-    """How many letters there are, where there are some."""
-    letters = sum(c.isalpha() for c in solution_str)
-    if len(solution_str) % 3 == 0:
-        raise ValueError("a length that it does not like")
-    return letters / 16
+    """How many letters there are; a third of all texts is refused."""
+    if sum(map(ord, solution_str)) % 3 == 0:
+        raise ValueError("a text that it does not like")
+    return sum(c.isalpha() for c in solution_str) / 16

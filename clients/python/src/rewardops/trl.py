@@ -125,11 +125,11 @@ def _samples(
         if key not in _OF_TRL and isinstance(values, (list, tuple)) and len(values) == len(prompts)
     }
     sources = rows.pop("data_source", None)
-    if function.data_source is None and sources is None:
+    if function.data_source is None and sources is None and function.reward is None:
         raise RewardOpsError(
             "Which rule scores is not known: the data set has no column data_source.",
             reason=INVALID_INPUT,
-            hint='Give reward_function(data_source="openai/gsm8k"), or one that a reward model needs no rule for.',
+            hint='Give reward_function(data_source="openai/gsm8k"), or a reward="…" that needs no rule.',
         )
     column = function.ground_truth
     if column is not None and column not in rows:
@@ -146,7 +146,7 @@ def _samples(
             {
                 # TRL hands a process a slice of the step, which may cut a group: by its prompt, it is one wherever it is.
                 "uid": _uid(prompt),
-                "data_source": function.data_source or sources[i],  # type: ignore[index]
+                "data_source": function.data_source or (sources[i] if sources else "trl"),
                 "prompt": prompt,
                 "response": text_of(completion),
                 "ground_truth": None if truths is None else truths[i],

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any, Callable
 
 from rewardops.adapters import Connection, failure_policy, run_name, settled
+from rewardops.errors import INVALID_INPUT, RewardOpsError
 from rewardops.rewards import Reward
 from rewardops.samples import plain
 from rewardops.scores import ScoredSample
@@ -38,14 +39,20 @@ class _Adapter:
         step: int,
         reward: Reward,
         on_failure: Any,
-        data_source: str,
+        data_source: str | None,
         client: dict[str, Any],
     ) -> None:
         self.connection = Connection(url, api_key, **client)
         self.run = run_name(run, "verifiers")
         self.step = step
         self.reward = failure_policy(settled(reward), on_failure)
-        self.data_source = data_source
+        if data_source is None and self.reward is None:
+            raise RewardOpsError(
+                "Which rule scores is not known.",
+                reason=INVALID_INPUT,
+                hint='Give data_source="openai/gsm8k", or a reward="…" that needs no rule.',
+            )
+        self.data_source = data_source or "verifiers"
 
     async def score(
         self, prompt: Any, completion: Any, answer: Any, extra_info: Mapping[str, Any]
@@ -70,7 +77,7 @@ def rubric_function(
     url: str | None = None,
     api_key: str | None = None,
     *,
-    data_source: str,
+    data_source: str | None = None,
     run: str | None = None,
     step: int = 0,
     reward: Reward = None,
@@ -79,7 +86,7 @@ def rubric_function(
     **client: Any,
 ) -> Callable[..., Any]:
     """
-    A function of a rubric of verifiers 0.1. `on_failure`: "raise", or a number. `client`: as AsyncRewardOps. Raises
+    A function of a rubric of verifiers 0.1. `data_source`: which rule scores, where no `reward` is given. `on_failure`: "raise", or a number. `client`: as AsyncRewardOps. Raises
     RewardOpsError.
     """
     adapter = _Adapter(url, api_key, run, step, reward, on_failure, data_source, client)
@@ -106,7 +113,7 @@ def trace_reward(
     url: str | None = None,
     api_key: str | None = None,
     *,
-    data_source: str,
+    data_source: str | None = None,
     run: str | None = None,
     step: int = 0,
     reward: Reward = None,
