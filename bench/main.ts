@@ -4,6 +4,7 @@ import { measureGroups } from './groups.ts'
 import type { Emit } from './harness.ts'
 import { measureMemory } from './memory.ts'
 import { measurePageLoad } from './page-load.ts'
+import { measurePages, PAGES_DEFAULTS } from './pages.ts'
 import { measureProxy } from './proxy.ts'
 import { measureRate } from './rate.ts'
 import { measureRouterStep, ROUTER_STEP_DEFAULTS } from './router-step.ts'
@@ -20,6 +21,11 @@ const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
   rules: measureRules,
   proxy: measureProxy,
   router: (emit) => measureRouterStep(emit, routerStepOptions()),
+  pages: (emit) =>
+    measurePages(emit, {
+      samples: Number(values.samples ?? PAGES_DEFAULTS.samples),
+      dataDir: values.data,
+    }),
 }
 
 /** All of them together take about fifteen minutes on two cores, `router` nine of them; what hangs is not waited for. */
@@ -37,6 +43,9 @@ const { values, positionals: names } = parseArgs({
     seed: text,
     scenarios: text,
     dispatchers: text,
+    // Of `pages` alone.
+    samples: text,
+    data: text,
   },
 })
 const unknown = names.filter((name) => !Object.hasOwn(MEASUREMENTS, name))
