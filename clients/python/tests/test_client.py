@@ -6,7 +6,7 @@ import os
 import threading
 import unittest
 
-import rewardops.client
+import rewardops.bodies
 from rewardops import AsyncRewardOps, RewardOps, RewardOpsError
 from rewardops.samples import prepare
 
@@ -184,8 +184,8 @@ class Client(unittest.TestCase):
 
     def test_a_batch_larger_than_a_body_goes_in_parts(self):
         data = rollouts(100, 4, "parts")
-        whole = rewardops.client.PART_BYTES
-        rewardops.client.PART_BYTES = 3_000
+        whole = rewardops.bodies.PART_BYTES
+        rewardops.bodies.PART_BYTES = 3_000
         try:
             for http in TRANSPORTS:
                 with self.client(http) as client:
@@ -195,7 +195,7 @@ class Client(unittest.TestCase):
                     self.assertEqual(batch.wait()["status"], "completed")
                     self.assertEqual(batch.results().score, [1.0 - i % 2 for i in range(100)])
         finally:
-            rewardops.client.PART_BYTES = whole
+            rewardops.bodies.PART_BYTES = whole
 
     def test_text_comes_back_as_it_was(self):
         odd = "NUL \x00 surrogate \udcff é \U0001f600\r\n#### 72"
@@ -226,6 +226,30 @@ class Client(unittest.TestCase):
                     [r.score for r in results], [1.0 if i % 3 else 0.0 for i in range(2_000)]
                 )
                 self.assertEqual(len({r.id for r in results}), 2_000)
+
+    def test_rewards_that_are_waited_for_leave_connections_to_others(self):
+        for http in TRANSPORTS:
+            with self.subTest(http=http):
+
+                async def summary_while_all_wait(http=http):
+                    async with AsyncRewardOps(
+                        self.service.url, KEY, http=http, connect_s=30.0, max_connections=8
+                    ) as client:
+                        batch = await client.submit(rollouts(4), 4, step=14)
+                        scores = [
+                            asyncio.ensure_future(
+                                client.compute_score("d", f"score={i} ms=1500", reward="slow")
+                            )
+                            for i in range(12)
+                        ]
+                        await asyncio.sleep(0)
+                        await batch.summary()
+                        early = sum(score.done() for score in scores)
+                        return early, [float(score) for score in await asyncio.gather(*scores)]
+
+                early, scores = asyncio.run(summary_while_all_wait())
+                self.assertLess(early, 12)
+                self.assertEqual(scores, [float(i) for i in range(12)])
 
     @with_each_transport
     def test_threads_share_a_client(self, client):

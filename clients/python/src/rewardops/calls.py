@@ -20,10 +20,9 @@ from typing import Any
 
 from rewardops import _version
 from rewardops.address import Address, parse_address
+from rewardops.answers import Later, Result, not_rewardops, read_answer
 from rewardops.errors import (
     CLOSED,
-    NOT_REWARDOPS,
-    REDIRECTED,
     TIMEOUT,
     UNAUTHORIZED,
     UNREACHABLE,
@@ -31,7 +30,7 @@ from rewardops.errors import (
     RewardOpsError,
 )
 from rewardops.http_aiohttp import AiohttpHttp, aiohttp_is_there
-from rewardops.http_answer import Answer, Http, NoAnswer, connections_allowed
+from rewardops.http_answer import Http, NoAnswer, connections_allowed
 from rewardops.http_streams import StreamsHttp
 
 log = logging.getLogger("rewardops")
@@ -53,27 +52,16 @@ class ServiceInfo:
     auth: str
 
 
-@dataclass(frozen=True)
-class _Result:
-    data: Any
-
-
-@dataclass(frozen=True)
-class _Later:
-    """What may pass. `wait_s`: what the service asked to wait; None where it did not say."""
-
-    wait_s: float | None
-    error: RewardOpsError
-
-
 _of_parents: list[object] = []
 
 
 class _OfLoop:
     """What belongs to one event loop: connections, and the first look at the service that all calls wait for."""
 
-    def __init__(self, http: Http) -> None:
+    def __init__(self, http: Http, most_waiting: int) -> None:
         self.http = http
+        #: Calls that hold a connection for as long as a reward takes.
+        self.waiting = asyncio.Semaphore(most_waiting)
         self.look: asyncio.Task[ServiceInfo] | None = None
 
 
@@ -140,14 +128,27 @@ class Calls:
         *,
         deadline: float | None = None,
         answer_s: float = 60.0,
+        waits: bool = False,
     ) -> Any:
         """
         A procedure's result. `given`: its input, or that as JSON already. `answer_s`: of silence, after which it is asked
-        again. Raises RewardOpsError with one sentence.
+        again. `waits`: its answer takes as long as a reward does. Raises RewardOpsError with one sentence.
         """
         await self._looked_at(procedure, deadline)
         body = given if isinstance(given, bytes) else json.dumps(given, allow_nan=False).encode()
-        return await self._asked(procedure, body, deadline, answer_s)
+        if not waits:
+            return await self._asked(procedure, body, deadline, answer_s)
+        waiting = self._here().waiting
+        begun = time.monotonic()
+        try:
+            left = None if deadline is None else max(0.0, deadline - begun)
+            await asyncio.wait_for(waiting.acquire(), left)
+        except asyncio.TimeoutError:
+            raise self._too_late(procedure, begun) from None
+        try:
+            return await self._asked(procedure, body, deadline, answer_s)
+        finally:
+            waiting.release()
 
     async def check(self) -> ServiceInfo:
         """
@@ -178,7 +179,11 @@ class Calls:
         of_loop = self._loops.get(loop)
         if of_loop is None:
             make = AiohttpHttp if self._aiohttp else StreamsHttp
-            of_loop = self._loops[loop] = _OfLoop(make(self.address, self._context, self._most))
+            of_loop = self._loops[loop] = _OfLoop(
+                make(self.address, self._context, self._most),
+                # Some stay free: what a thousand rewards wait for must not keep a submit waiting.
+                max(1, self._most - max(4, self._most // 8)),
+            )
         return of_loop
 
     async def _looked_at(self, procedure: str, deadline: float | None) -> ServiceInfo:
@@ -187,6 +192,8 @@ class Calls:
             return self._info
         if here.look is None or here.look.done():
             here.look = asyncio.ensure_future(self._look())
+            # Where all who waited for it were given up, nobody reads what it came to.
+            here.look.add_done_callback(lambda look: look.cancelled() or look.exception())
         # Waited for, not awaited: one call that is given up must not take the look away from the others.
         begun = time.monotonic()
         left = None if deadline is None else max(0.0, deadline - begun)
@@ -199,7 +206,7 @@ class Calls:
         said = await self._asked("session.get", b"{}", None, self._connect_s, first=True)
         version = said.get("version") if isinstance(said, dict) else None
         if not isinstance(version, str):
-            raise self._not_rewardops("answers, but says nothing of its version")
+            raise not_rewardops(self.address.url, "answers, but says nothing of its version")
         if _generation(version) != _generation(_version.VERSION):
             raise RewardOpsError(
                 f"The service at {self.address.url} is version {version}, this client {_version.VERSION}.",
@@ -254,15 +261,15 @@ class Calls:
                 answer = await self._here().http.post(
                     path, headers, body, min(self._connect_s, within), within
                 )
-                said = self._read(procedure, answer, internal)
-                if isinstance(said, _Result):
+                said = read_answer(self.address.url, procedure, answer)
+                if isinstance(said, Result):
                     self._answered()
                     return said.data
                 later, met = said, True
             except NoAnswer as silence:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise self._too_late(procedure, begun) from None
-                later = _Later(
+                later = Later(
                     None,
                     RewardOpsError(
                         f"{self.address.url} does not answer: {silence.detail}.",
@@ -273,6 +280,8 @@ class Calls:
                 if not silence.passing:
                     raise later.error from None
             internal += later.error.reason == "internal"
+            if internal >= TRIES_OF_INTERNAL:
+                raise later.error
             now = time.monotonic()
             pause = later.wait_s
             if pause is None:
@@ -293,66 +302,6 @@ class Calls:
             if deadline is not None:
                 pause = min(pause, max(0.0, deadline - now))
             await asyncio.sleep(pause)
-
-    def _read(self, procedure: str, answer: Answer, internal: int) -> _Result | _Later:
-        """The result, or what may pass; raises the rest."""
-        url = self.address.url
-        if 300 <= answer.status < 400:
-            raise RewardOpsError(
-                f"{url} redirects to {answer.headers.get('location', 'elsewhere')[:200]}.",
-                reason=REDIRECTED,
-                hint="Give the address of the service itself: redirects are not followed.",
-                status=answer.status,
-            )
-        try:
-            value = json.loads(answer.body)
-        except ValueError:
-            value = None
-        if (
-            answer.status == 200
-            and isinstance(value, dict)
-            and isinstance(value.get("result"), dict)
-        ):
-            return _Result(value["result"].get("data"))
-        told = value.get("error") if isinstance(value, dict) else None
-        data = told.get("data") if isinstance(told, dict) else None
-        if not isinstance(told, dict) or not isinstance(data, dict) or "reason" not in data:
-            if answer.status in (502, 503, 504):
-                # A proxy in front of a service that is not there.
-                return _Later(
-                    None,
-                    RewardOpsError(
-                        f"{url} does not answer: what stands in front of it says {answer.status}.",
-                        reason=UNREACHABLE,
-                        hint="Is the service running?",
-                        status=answer.status,
-                    ),
-                )
-            raise self._not_rewardops(f"answered {answer.status}, not as a rewardops service does")
-        after_ms = data.get("retryAfterMs")
-        after_s = after_ms / 1000 if isinstance(after_ms, (int, float)) else _seconds(answer)
-        error = RewardOpsError(
-            str(told.get("message", f"answered {answer.status}")),
-            reason=str(data["reason"]),
-            hint=data.get("hint"),
-            request_id=data.get("requestId") or answer.headers.get("x-request-id"),
-            status=answer.status,
-            retry_after_s=after_s,
-        )
-        if answer.status in (429, 503) and error.reason != "query_timeout":
-            return _Later(after_s if after_s is not None else 1.0, error)
-        if error.reason == "internal" and internal + 1 < TRIES_OF_INTERNAL:
-            return _Later(None, error)
-        if error.reason == "not_found" and procedure == "session.get":
-            raise self._not_rewardops("answers, but knows no session.get")
-        raise error
-
-    def _not_rewardops(self, what: str) -> RewardOpsError:
-        return RewardOpsError(
-            f"{self.address.url} {what}.",
-            reason=NOT_REWARDOPS,
-            hint="Check the address: host, port and, behind a proxy, the path.",
-        )
 
     def _too_late(self, procedure: str, begun: float) -> RewardOpsError:
         took = time.monotonic() - begun
@@ -376,13 +325,6 @@ class Calls:
                 time.monotonic() - self._down_since,
             )
             self._down_since, self._down_told = None, False
-
-
-def _seconds(answer: Answer) -> float | None:
-    try:
-        return max(0.0, float(answer.headers.get("retry-after", "")))
-    except ValueError:
-        return None
 
 
 def _generation(version: str) -> str:

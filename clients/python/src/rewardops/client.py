@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import ssl
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from rewardops.bodies import parts_of, scores_of, single, with_samples
 from rewardops.calls import Calls, ServiceInfo
 from rewardops.errors import INVALID_INPUT, TIMEOUT, RewardOpsError
 from rewardops.pipeline import (
@@ -25,8 +24,6 @@ from rewardops.rewards import OnFailure, Reward, reward_spec
 from rewardops.samples import Prepared, Prompt, plain, prepare
 from rewardops.scores import ScoredSample, Scores, number
 
-#: A submit's body; a larger one goes as an open batch and appends. The service takes 256 MiB.
-PART_BYTES = 32 << 20
 #: Silence on a submit: it is parsed and written to disk before it is answered, one large body after another.
 SUBMIT_ANSWER_S = 300.0
 #: Silence on a score, after which it is asked for again with its key: an answer that was lost is not waited for longer.
@@ -162,11 +159,11 @@ class AsyncRewardOps:
         spec = self._spec(reward, on_failure)
         if spec is not None:
             envelope["reward"] = spec
-        parts = await _parts(prepared.samples)
+        parts = await parts_of(prepared.samples)
         envelope["open"] = open or len(parts) > 1
         told = await self.calls.call(
             "batches.submit",
-            _with_samples(envelope, parts[0][1]),
+            with_samples(envelope, parts[0][1]),
             deadline=deadline,
             answer_s=SUBMIT_ANSWER_S,
         )
@@ -174,7 +171,7 @@ class AsyncRewardOps:
         for start, body in parts[1:]:
             appended = await self.calls.call(
                 "batches.append",
-                _with_samples({"batchId": batch_id, "startIndex": start}, body),
+                with_samples({"batchId": batch_id, "startIndex": start}, body),
                 deadline=deadline,
                 answer_s=SUBMIT_ANSWER_S,
             )
@@ -213,10 +210,10 @@ class AsyncRewardOps:
         """`append` of samples that are made already."""
         deadline = self.deadline(timeout_s)
         samples = start_index
-        for start, body in await _parts(sent.samples):
+        for start, body in await parts_of(sent.samples):
             told = await self.calls.call(
                 "batches.append",
-                _with_samples({"batchId": batch_id, "startIndex": start_index + start}, body),
+                with_samples({"batchId": batch_id, "startIndex": start_index + start}, body),
                 deadline=deadline,
                 answer_s=SUBMIT_ANSWER_S,
             )
@@ -281,7 +278,7 @@ class AsyncRewardOps:
             pages.append(page)
             offset += len(page["index"])
             if len(page["index"]) < PAGE:
-                return _scores(batch_id, pages, width, lengths)
+                return scores_of(batch_id, pages, width, lengths)
 
     async def compute_reward_pipeline(
         self, data: Any, group_size: int | None = None, *, cursor: str | None = None, **submit: Any
@@ -361,7 +358,11 @@ class AsyncRewardOps:
         if spec is not None:
             given["reward"] = spec
         told = await self.calls.call(
-            "samples.score", given, deadline=self.deadline(timeout_s), answer_s=SCORE_ANSWER_S
+            "samples.score",
+            given,
+            deadline=self.deadline(timeout_s),
+            answer_s=SCORE_ANSWER_S,
+            waits=True,
         )
         return ScoredSample(
             score=number(told["score"]),
@@ -488,99 +489,8 @@ def _known(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def single(
-    data_source: str,
-    solution_str: str,
-    ground_truth: Any,
-    extra_info: Mapping[str, Any] | None,
-    prompt: Prompt | None,
-    uid: str | None,
-    response_length: int | None,
-) -> Prepared:
-    """verl's arguments as a sample."""
-    info = dict(extra_info) if extra_info is not None else {}
-    if prompt is None:
-        prompt = info.get("prompt") or info.get("question") or ""
-    if uid is None:
-        uid = info.get("uid") or info.get("group_uid") or f"single-{uuid.uuid4().hex[:12]}"
-    return prepare(
-        [
-            {
-                "uid": uid,
-                "dataSource": data_source,
-                "prompt": prompt,
-                "response": solution_str,
-                "groundTruth": ground_truth,
-                "extraInfo": info,
-                "responseLength": response_length,
-            }
-        ]
-    )
-
-
 def _left(deadline: float | None) -> float | None:
     return None if deadline is None else max(0.0, deadline - time.monotonic())
-
-
-async def _parts(samples: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
-    """(index of the first, the samples as JSON): at least one, each within a body's size."""
-    if len(samples) <= 64:
-        return list(_split(samples))
-    # 100 MB are a second of JSON: not on the event loop.
-    return await asyncio.get_running_loop().run_in_executor(None, lambda: list(_split(samples)))
-
-
-def _split(samples: list[dict[str, Any]]) -> Iterator[tuple[int, bytes]]:
-    start, size = 0, 0
-    part: list[bytes] = []
-    for index, sample in enumerate(samples):
-        body = json.dumps(sample, allow_nan=False, separators=(",", ":")).encode()
-        if part and size + len(body) > PART_BYTES:
-            yield start, b",".join(part)
-            start, size, part = index, 0, []
-        part.append(body)
-        size += len(body) + 1
-    yield start, b",".join(part)
-
-
-def _with_samples(envelope: dict[str, Any], samples: bytes) -> bytes:
-    head = json.dumps(envelope, allow_nan=False, separators=(",", ":"))
-    return head[:-1].encode() + b',"samples":[' + samples + b"]}"
-
-
-def _scores(
-    batch_id: str,
-    pages: list[dict[str, Any]],
-    width: int | None,
-    lengths: list[int | None] | None,
-) -> Scores:
-    def joined(name: str) -> list[Any]:
-        return [value for page in pages for value in page[name]]
-
-    keys = dict.fromkeys(key for page in pages for key in page["rewardExtraKeys"])
-    rows = len(joined("index"))
-    return Scores(
-        batch_id=batch_id,
-        index=joined("index"),
-        uid=joined("uid"),
-        status=joined("status"),
-        reason=joined("reason"),
-        score=[number(value) for value in joined("score")],
-        raw_score=[number(value) for value in joined("rawScore")],
-        substituted=joined("substituted"),
-        advantage=[number(value) for value in joined("advantage")],
-        position=joined("position"),
-        reward_extra_info={
-            key: [
-                value
-                for page in pages
-                for value in page["rewardExtraInfo"].get(key, [None] * len(page["index"]))
-            ]
-            for key in keys
-        },
-        width=width,
-        lengths=lengths if lengths is not None and len(lengths) == rows else None,
-    )
 
 
 def _camel(name: str) -> str:

@@ -1,0 +1,106 @@
+"""What is sent with samples, within a body's size; and what comes back in pages."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rewardops.samples import Prepared, Prompt, prepare
+from rewardops.scores import Scores, number
+
+#: A submit's body; a larger one goes as an open batch and appends. The service takes 256 MiB.
+PART_BYTES = 32 << 20
+
+
+def single(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Mapping[str, Any] | None,
+    prompt: Prompt | None,
+    uid: str | None,
+    response_length: int | None,
+) -> Prepared:
+    """verl's arguments as a sample."""
+    info = dict(extra_info) if extra_info is not None else {}
+    if prompt is None:
+        prompt = info.get("prompt") or info.get("question") or ""
+    if uid is None:
+        uid = info.get("uid") or info.get("group_uid") or f"single-{uuid.uuid4().hex[:12]}"
+    return prepare(
+        [
+            {
+                "uid": uid,
+                "dataSource": data_source,
+                "prompt": prompt,
+                "response": solution_str,
+                "groundTruth": ground_truth,
+                "extraInfo": info,
+                "responseLength": response_length,
+            }
+        ]
+    )
+
+
+async def parts_of(samples: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
+    """(index of the first, the samples as JSON): at least one, each within a body's size."""
+    if len(samples) <= 64:
+        return list(_split(samples))
+    # 100 MB are a second of JSON: not on the event loop.
+    return await asyncio.get_running_loop().run_in_executor(None, lambda: list(_split(samples)))
+
+
+def _split(samples: list[dict[str, Any]]) -> Iterator[tuple[int, bytes]]:
+    start, size = 0, 0
+    part: list[bytes] = []
+    for index, sample in enumerate(samples):
+        body = json.dumps(sample, allow_nan=False, separators=(",", ":")).encode()
+        if part and size + len(body) > PART_BYTES:
+            yield start, b",".join(part)
+            start, size, part = index, 0, []
+        part.append(body)
+        size += len(body) + 1
+    yield start, b",".join(part)
+
+
+def with_samples(envelope: dict[str, Any], samples: bytes) -> bytes:
+    head = json.dumps(envelope, allow_nan=False, separators=(",", ":"))
+    return head[:-1].encode() + b',"samples":[' + samples + b"]}"
+
+
+def scores_of(
+    batch_id: str,
+    pages: list[dict[str, Any]],
+    width: int | None,
+    lengths: list[int | None] | None,
+) -> Scores:
+    def joined(name: str) -> list[Any]:
+        return [value for page in pages for value in page[name]]
+
+    keys = dict.fromkeys(key for page in pages for key in page["rewardExtraKeys"])
+    rows = len(joined("index"))
+    return Scores(
+        batch_id=batch_id,
+        index=joined("index"),
+        uid=joined("uid"),
+        status=joined("status"),
+        reason=joined("reason"),
+        score=[number(value) for value in joined("score")],
+        raw_score=[number(value) for value in joined("rawScore")],
+        substituted=joined("substituted"),
+        advantage=[number(value) for value in joined("advantage")],
+        position=joined("position"),
+        reward_extra_info={
+            key: [
+                value
+                for page in pages
+                for value in page["rewardExtraInfo"].get(key, [None] * len(page["index"]))
+            ]
+            for key in keys
+        },
+        width=width,
+        lengths=lengths if lengths is not None and len(lengths) == rows else None,
+    )
