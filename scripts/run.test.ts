@@ -166,7 +166,7 @@ test('a stage that fails stops the command and shows what it said; the next run 
 test('an unknown command is refused, with those there are', async () => {
   const { code, err } = await run('stort')
   expect(code).toBe(1)
-  expect(err).toMatch(/^usage: .*start \| dev \| worker \| demo \| bench \| check \| test/)
+  expect(err).toMatch(/^usage: .*start \| dev \| worker \| demo \| bench \| seed \| check \| test/)
   expect(calls()).toEqual([])
 })
 
