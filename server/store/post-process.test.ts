@@ -128,6 +128,16 @@ describe('a staged sample', () => {
     expect(await batchRow(id)).toMatchObject({ status: 'running', scored: 0, groups_completed: 0 })
   })
 
+  it('keeps its score when a failure of the same sample comes late', async () => {
+    const id = await makeBatch({ samples: 2, groups: 1 })
+    expect(await stage(id, [0])).toBe(1)
+    expect(await fail(id, [0, 1])).toBe(1)
+    expect((await samplesOf(id)).map(({ status, reason }) => [status, reason])).toEqual([
+      [1, null],
+      [3, 'timeout'],
+    ])
+  })
+
   it('ends with the batch that is cancelled', async () => {
     const id = await makeBatch({ samples: 4, groups: 2 })
     await stage(id, [0, 1, 2])
