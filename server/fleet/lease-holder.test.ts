@@ -94,6 +94,46 @@ it('never has more together than the limit, whoever wants how many', async () =>
   expect(most).toBe(3)
 })
 
+it('gives way to who comes later, though what it has is always in flight', async () => {
+  const a = process(1, 'batch:1', 9)
+  a.want(50)
+  await waitFor('all of it', () => a.slots === 9)
+  // Calls that end are replaced at once, as far as there are slots; one ends every 20 ms.
+  a.inFlight = 9
+  const send = setInterval(() => {
+    a.inFlight = Math.max(a.inFlight - 1, Math.min(a.slots, 9))
+  }, 20)
+  try {
+    const b = process(2, 'batch:1', 9)
+    b.want(50)
+    await waitFor('an equal part', () => b.slots === 4)
+    expect(a.slots).toBe(5)
+    // Both go on so: nothing wanders to and fro.
+    b.inFlight = 4
+    a.told.length = 0
+    await waitFor('some renewals', () => a.told.length >= 3)
+    expect(new Set(a.told)).toEqual(new Set([5]))
+    // What the other has no use for comes back.
+    b.demand = 1
+    b.inFlight = 1
+    await waitFor('what is left', () => a.slots === 8)
+  } finally {
+    clearInterval(send)
+  }
+})
+
+it('keeps a limit that is smaller than its holders', async () => {
+  const a = process(1, 'batch:1', 1)
+  a.want(3)
+  await waitFor('the one', () => a.slots === 1)
+  a.inFlight = 1
+  const b = process(2, 'batch:1', 1)
+  b.want(2)
+  a.told.length = 0
+  await waitFor('some renewals', () => a.told.length >= 3)
+  expect({ a: a.slots, b: b.slots }).toEqual({ a: 1, b: 0 })
+})
+
 it('has none of a server that is not ready, but what is in flight; then none at all', async () => {
   const id = await insertServer(db)
   const a = process(1, `server:${id}`, 8)

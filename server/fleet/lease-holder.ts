@@ -10,6 +10,8 @@ const MARGIN_MS = 150
 const COALESCE_MS = 15
 /** A share without use is given up after one to two of these: where a limit is small, somebody waits for it. */
 const LOOK_MS = 25
+/** While it gives way it tells this often what has ended: the others wait for it. */
+const YIELD_MS = 150
 /** Without any share one asks again after this long, doubled each time up to the time of a renewal. */
 const AGAIN_MS = 40
 
@@ -24,6 +26,12 @@ export interface LeasedResource {
    * `others`: what the other holders have, where that was asked just now.
    */
   setSlots(slots: number, untilMs: number, others?: number): void
+}
+
+/** What another holder has of a limit, and what it could use. */
+interface OtherHolder {
+  slots: number
+  demand: number
 }
 
 interface Held {
@@ -41,11 +49,17 @@ interface Held {
   againMs: number
   /** The last answer was less than asked for: others hold the rest, only the timer asks again. */
   short: boolean
+  /** Others lack their part: it takes up less than it was granted until they have it. */
+  yielding: boolean
 }
 
 /**
  * A process's shares: asked for by demand, renewed while needed, given up when idle or not renewed in time. While it
  * asks, no more may be in flight than it told: what the answer takes away may be another's before the answer is here.
+ *
+ * What is in flight is never taken away. So who holds the whole limit and sends the next call as one ends would keep it
+ * for ever, and what another has taken up would wait for its end: it gives way by itself, as its calls end, to those
+ * that lack their equal part.
  */
 export class LeaseHolder {
   readonly #db: Database
@@ -79,6 +93,7 @@ export class LeaseHolder {
         idle: false,
         againMs: AGAIN_MS,
         short: false,
+        yielding: false,
       })
     }
   }
@@ -125,7 +140,7 @@ export class LeaseHolder {
       const idle = unused && held.idle
       held.idle = unused
       if (!wanted) held.againMs = AGAIN_MS
-      const everyMs = held.slots > 0 || !wanted ? RENEW_MS : held.againMs
+      const everyMs = held.yielding ? YIELD_MS : held.slots > 0 || !wanted ? RENEW_MS : held.againMs
       if (idle || ((wanted || held.slots > 0) && nowMs - held.askedAtMs >= everyMs)) {
         this.#ask(held, 0)
       }
@@ -140,10 +155,11 @@ export class LeaseHolder {
       const demand = Math.max(resource.demand(), atLeast)
       const inFlight = resource.inFlight()
       if (held.slots > inFlight) resource.setSlots(inFlight, held.untilMs)
-      const [row] = await this.#db.rows<{ slots: number; others: number }>(
+      const [row] = await this.#db.rows<{ slots: number; others: OtherHolder[] }>(
         'renew-lease',
         `select renew_lease($1, $2, $3, $4, $5, $6) as slots,
-                (select coalesce(sum(slots), 0)::int from lease where resource = $1 and worker_id <> $2) as others`,
+                (select coalesce(json_agg(json_build_object('slots', slots, 'demand', demand)), '[]') from lease
+                 where resource = $1 and worker_id <> $2 and expires_at > clock_timestamp()) as others`,
         [resource.name, this.#holderId, demand, inFlight, resource.limit, TTL_MS],
       )
       held.short = row!.slots < demand
@@ -160,11 +176,18 @@ export class LeaseHolder {
     }
   }
 
-  #grant(held: Held, { slots, others }: { slots: number; others: number }, sentAt: number): void {
+  #grant(
+    held: Held,
+    { slots: granted, others }: { slots: number; others: OtherHolder[] },
+    sentAt: number,
+  ): void {
     clearTimeout(held.lapse)
+    const slots = granted - toYield(granted, held.resource.limit, others)
+    held.yielding = slots < granted
     held.slots = slots
     held.untilMs = sentAt + TTL_MS - MARGIN_MS
-    held.resource.setSlots(slots, held.untilMs, others)
+    const theirs = others.reduce((sum, other) => sum + other.slots, 0)
+    held.resource.setSlots(slots, held.untilMs, theirs)
     if (slots === 0) return
     held.lapse = setTimeout(
       () => {
@@ -174,4 +197,21 @@ export class LeaseHolder {
       Math.max(0, held.untilMs - performance.now()),
     )
   }
+}
+
+/**
+ * How much of what one was granted others should have: what they lack of equal parts, as far as they can use it and none is
+ * free, but no more than one has beyond one's own part. Parts are rounded down: a remainder that wandered from one to the
+ * other would be idle on the way, and a limit below the number of holders stays with who has it.
+ */
+function toYield(granted: number, limit: number, others: readonly OtherHolder[]): number {
+  const claiming = others.filter(({ slots, demand }) => slots > 0 || demand > 0)
+  const part = Math.floor(limit / (claiming.length + 1))
+  let lacking = 0
+  let free = limit - granted
+  for (const { slots, demand } of claiming) {
+    lacking += Math.max(0, Math.min(demand, part) - slots)
+    free -= slots
+  }
+  return Math.max(0, Math.min(lacking - Math.max(0, free), granted - part))
 }
