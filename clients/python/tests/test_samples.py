@@ -1,6 +1,7 @@
 """What trainers hand over, as the service takes it; and where rewards are placed."""
 
 import dataclasses
+import datetime
 import json
 import pickle
 import unittest
@@ -95,15 +96,15 @@ class Preparing(unittest.TestCase):
 
     def test_values_become_json_without_a_loss(self):
         odd = {
+            "when": datetime.date(2026, 8, 1),
             "nan": float("nan"),
             "bytes": b"a\xffb",
             3: (1, {2}),
             "deep": {"inf": [float("-inf")]},
         }
         made = plain(odd)
-        self.assertEqual(
-            made, {"nan": None, "bytes": "a\udcffb", "3": [1, [2]], "deep": {"inf": [None]}}
-        )
+        wanted = {"nan": None, "bytes": "a\udcffb", "3": [1, [2]], "deep": {"inf": [None]}}
+        self.assertEqual(made, {"when": "2026-08-01", **wanted})
         self.assertEqual(made["bytes"].encode("utf-8", "surrogateescape"), b"a\xffb")
         json.dumps(made, allow_nan=False)
 

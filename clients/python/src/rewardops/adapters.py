@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
-from collections.abc import Mapping
-from typing import Any, Coroutine, TypeVar
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
 
 from rewardops.background import close_with, shared_loop
 from rewardops.client import AsyncRewardOps
@@ -30,7 +29,6 @@ class Connection:
         self._given = (url, api_key, {k: v for k, v in settings.items() if v is not None})
         # A wrong address or setting is told where it is written, not at the first sample.
         self._client: AsyncRewardOps | None = self._made()
-        self._pid = os.getpid()
 
     def _made(self) -> AsyncRewardOps:
         url, api_key, settings = self._given
@@ -41,14 +39,9 @@ class Connection:
     @property
     def client(self) -> AsyncRewardOps:
         """The process's own client."""
-        with _lock:
-            if self._client is None:
-                self._client = self._made()
-                self._pid = os.getpid()
-            elif self._pid != os.getpid():
-                self._client.calls.forget_loops()
-                self._pid = os.getpid()
-            return self._client
+        if self._client is None:
+            self._client = self._made()
+        return self._client
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs it there and waits."""
@@ -59,21 +52,19 @@ class Connection:
         return await asyncio.wrap_future(shared_loop().start(work))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_given": self._given, "_client": None, "_pid": 0}
+        return {"_given": self._given, "_client": None}
 
 
 _connections: dict[str, Connection] = {}
-_lock = threading.RLock()
 
 
 def connection(url: str | None, api_key: str | None, **settings: Any) -> Connection:
     """The process's connection with these settings; the same ones give the same."""
     key = repr((url, api_key, sorted(settings.items())))
-    with _lock:
-        found = _connections.get(key)
-        if found is None:
-            found = _connections[key] = Connection(url, api_key, **settings)
-        return found
+    # Two threads that make one at the same moment have both made one that works; the first stays.
+    return _connections.get(key) or _connections.setdefault(
+        key, Connection(url, api_key, **settings)
+    )
 
 
 def failure_policy(reward: Reward, on_failure: Any) -> dict[str, Any] | None:

@@ -17,7 +17,6 @@ class LoopThread:
     """An event loop that runs in a daemon thread until the process ends."""
 
     def __init__(self) -> None:
-        self.pid = os.getpid()
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self._run, name="rewardops", daemon=True)
         self.thread.start()
@@ -55,7 +54,7 @@ def close_with(
 
 def _close(close: Callable[[], Coroutine[Any, Any, None]], pid: int) -> None:
     # What was opened before a fork is the parent's to close.
-    if _shared is None or pid != os.getpid() or _shared.pid != pid:
+    if _shared is None or pid != os.getpid():
         return
     closing = _shared.start(close())
     if threading.current_thread() is not _shared.thread:
@@ -68,13 +67,21 @@ def _close(close: Callable[[], Coroutine[Any, Any, None]], pid: int) -> None:
 
 def shared_loop() -> LoopThread:
     """The process's own; a process that was forked has its own, since threads do not come along."""
-    global _shared, _lock
-    if _shared is not None and _shared.pid != os.getpid():
-        # The lock may have been held when the process was forked.
-        _lock = threading.Lock()
-        _of_parents.append(_shared)
-        _shared = None
+    global _shared
     with _lock:
         if _shared is None:
             _shared = LoopThread()
         return _shared
+
+
+def _forked() -> None:
+    global _shared, _lock
+    # It may have been held at that moment, by a thread that is not here.
+    _lock = threading.Lock()
+    if _shared is not None:
+        _of_parents.append(_shared)
+        _shared = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -27,15 +27,15 @@ def single(
     """verl's arguments as a sample."""
     info = dict(extra_info) if extra_info is not None else {}
     if prompt is None:
-        prompt = info.get("prompt") or info.get("question") or ""
+        prompt = _first(info, "prompt", "question")
     if uid is None:
-        uid = info.get("uid") or info.get("group_uid") or f"single-{uuid.uuid4().hex[:12]}"
+        uid = _first(info, "uid", "group_uid")
     return prepare(
         [
             {
-                "uid": uid,
+                "uid": f"single-{uuid.uuid4().hex[:12]}" if uid is None else uid,
                 "dataSource": data_source,
-                "prompt": prompt,
+                "prompt": "" if prompt is None else prompt,
                 "response": solution_str,
                 "groundTruth": ground_truth,
                 "extraInfo": info,
@@ -43,6 +43,10 @@ def single(
             }
         ]
     )
+
+
+def _first(info: Mapping[str, Any], *names: str) -> Any:
+    return next((info[name] for name in names if info.get(name) is not None), None)
 
 
 async def parts_of(samples: list[dict[str, Any]]) -> list[tuple[int, bytes]]:

@@ -53,6 +53,16 @@ class ServiceInfo:
 
 
 _of_parents: list[object] = []
+_all: weakref.WeakSet[Calls] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for calls in list(_all):
+        calls.forget_loops()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 class _OfLoop:
@@ -110,6 +120,7 @@ class Calls:
         #: Since when nobody answers; told once, however many calls wait.
         self._down_since: float | None = None
         self._down_told = False
+        _all.add(self)
 
     @property
     def transport(self) -> str:

@@ -6,11 +6,12 @@ import ssl
 import time
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rewardops.bodies import parts_of, scores_of, single, with_samples
 from rewardops.calls import Calls, ServiceInfo
 from rewardops.errors import INVALID_INPUT, TIMEOUT, RewardOpsError
+from rewardops.options import SubmitOptions
 from rewardops.pipeline import (
     GRACE_S,
     PAGE,
@@ -23,6 +24,9 @@ from rewardops.pipeline import (
 from rewardops.rewards import OnFailure, Reward, reward_spec
 from rewardops.samples import Prepared, Prompt, plain, prepare
 from rewardops.scores import ScoredSample, Scores, number
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: Silence on a submit: it is parsed and written to disk before it is answered, one large body after another.
 SUBMIT_ANSWER_S = 300.0
@@ -89,17 +93,8 @@ class AsyncRewardOps:
         data: Any,
         group_size: int | None = None,
         *,
-        run: str | None = None,
-        step: int | None = None,
-        split: str = "train",
-        reward: Reward = None,
-        on_failure: OnFailure = None,
-        open: bool = False,
-        priority: int = 0,
-        deadline_ms: int | None = None,
-        idempotency_key: str | None = None,
         tokenizer: Any = None,
-        timeout_s: Any = UNSET,
+        **submit: Unpack[SubmitOptions],
     ) -> AsyncBatch:
         """
         Hands a step's rollouts over; returns as soon as they are safe on disk there, before they are scored.
@@ -111,36 +106,23 @@ class AsyncRewardOps:
         finds what it submitted before.
         """
         prepared = prepare(data, group_size=group_size, tokenizer=tokenizer)
-        return await self.submit_prepared(
-            prepared,
-            group_size,
-            run=run,
-            step=step,
-            split=split,
-            reward=reward,
-            on_failure=on_failure,
-            open=open,
-            priority=priority,
-            deadline_ms=deadline_ms,
-            idempotency_key=idempotency_key,
-            timeout_s=timeout_s,
-        )
+        return await self.submit_prepared(prepared, group_size, **submit)
 
     async def submit_prepared(
         self,
         prepared: Prepared,
         group_size: int | None,
         *,
-        run: str | None,
-        step: int | None,
-        split: str,
-        reward: Reward,
-        on_failure: OnFailure,
-        open: bool,
-        priority: int,
-        deadline_ms: int | None,
-        idempotency_key: str | None,
-        timeout_s: Any,
+        run: str | None = None,
+        step: int | None = None,
+        split: str = "train",
+        reward: Reward = None,
+        on_failure: OnFailure = None,
+        open: bool = False,
+        priority: int = 0,
+        deadline_ms: int | None = None,
+        idempotency_key: str | None = None,
+        timeout_s: Any = UNSET,
     ) -> AsyncBatch:
         """`submit` of samples that are made already."""
         deadline = self.deadline(timeout_s)
@@ -281,16 +263,28 @@ class AsyncRewardOps:
                 return scores_of(batch_id, pages, width, lengths)
 
     async def compute_reward_pipeline(
-        self, data: Any, group_size: int | None = None, *, cursor: str | None = None, **submit: Any
+        self,
+        data: Any,
+        group_size: int | None = None,
+        *,
+        cursor: str | None = None,
+        tokenizer: Any = None,
+        **submit: Unpack[SubmitOptions],
     ) -> AsyncRewardPipeline:
         """
         Hands a step's rollouts over, and gives their groups as they complete: `get(chunk_size)`. `cursor`: of a chunk of
         before, with the same `idempotency_key`, to go on after a restart. The rest as `submit`.
         """
-        return (await self.submit(data, group_size, **submit)).pipeline(cursor)
+        batch = await self.submit(data, group_size, tokenizer=tokenizer, **submit)
+        return batch.pipeline(cursor)
 
     async def compute_rm_score(
-        self, data: Any, group_size: int | None = None, *, tokenizer: Any = None, **submit: Any
+        self,
+        data: Any,
+        group_size: int | None = None,
+        *,
+        tokenizer: Any = None,
+        **submit: Unpack[SubmitOptions],
     ) -> Scores:
         """
         Hands a batch over, waits until it has ended, and gives its scores in the order of `data`. Samples without a uid
@@ -302,19 +296,18 @@ class AsyncRewardOps:
         return await self.rm_score_prepared(prepared, group_size, **submit)
 
     async def rm_score_prepared(
-        self, prepared: Prepared, group_size: int | None, *, timeout_s: Any = UNSET, **submit: Any
+        self, prepared: Prepared, group_size: int | None, **submit: Unpack[SubmitOptions]
     ) -> Scores:
         """`compute_rm_score` of samples that are made already."""
-        deadline = self.deadline(timeout_s)
-        options = {**SUBMIT_DEFAULTS, **_known(submit)}
-        batch = await self.submit_prepared(
-            prepared, group_size, timeout_s=_left(deadline), **options
-        )
-        if options["open"]:
+        if submit.get("open"):
             raise RewardOpsError(
                 "compute_rm_score waits for the end, and an open batch has none.",
                 reason=INVALID_INPUT,
             )
+        deadline = self.deadline(submit.get("timeout_s", UNSET))
+        # One time for all three calls.
+        submit["timeout_s"] = _left(deadline)
+        batch = await self.submit_prepared(prepared, group_size, **submit)
         await batch.wait(timeout_s=_left(deadline))
         return await batch.results(timeout_s=_left(deadline))
 
@@ -466,27 +459,6 @@ class AsyncRewardOps:
         return await self.calls.call(
             procedure, {"batchId": batch_id}, deadline=self.deadline(timeout_s)
         )
-
-
-#: What `submit` takes beside the samples, and its defaults.
-SUBMIT_DEFAULTS: dict[str, Any] = {
-    "run": None,
-    "step": None,
-    "split": "train",
-    "reward": None,
-    "on_failure": None,
-    "open": False,
-    "priority": 0,
-    "deadline_ms": None,
-    "idempotency_key": None,
-}
-
-
-def _known(given: dict[str, Any]) -> dict[str, Any]:
-    for name in given:
-        if name not in SUBMIT_DEFAULTS:
-            raise TypeError(f"submit takes no {name!r}")
-    return given
 
 
 def _left(deadline: float | None) -> float | None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
 from typing import Any, Optional, Union
+from uuid import UUID
 
 from rewardops.errors import INVALID_INPUT, RewardOpsError
 
@@ -191,7 +196,7 @@ def _content(content: Any) -> str | None:
 def plain(value: Any) -> Any:
     """
     A value as JSON has it: numpy's and torch's as numbers and lists, bytes as text (what is no UTF-8 as lone
-    surrogates, so that nothing is lost), NaN and infinities as null. Raises TypeError for what is none of these.
+    surrogates, so that nothing is lost), NaN and infinities as null, dates and paths as text. Raises TypeError for what is none of these.
     """
     if value is None or isinstance(value, (bool, str)):
         return value if type(value) in (bool, str, type(None)) else _of_subclass(value)
@@ -213,6 +218,10 @@ def plain(value: Any) -> Any:
         return plain(dump(mode="json"))
     if isinstance(value, Sequence):
         return [plain(inner) for inner in value]
+    if isinstance(value, Enum):
+        return plain(value.value)
+    if isinstance(value, (date, time, Decimal, UUID, PurePath)):
+        return str(value)
     raise TypeError(f"{type(value).__module__}.{type(value).__qualname__}")
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import os
+import ssl
 from collections.abc import Coroutine, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rewardops.background import close_with, shared_loop
 from rewardops.calls import ServiceInfo
-from rewardops.client import SUBMIT_DEFAULTS, AsyncRewardOps, _known
+from rewardops.client import AsyncRewardOps
+from rewardops.options import ScoreOptions, SubmitOptions
 from rewardops.pipeline import UNSET, AsyncBatch, AsyncRewardPipeline
-from rewardops.rewards import Reward
+from rewardops.rewards import OnFailure, Reward
 from rewardops.samples import prepare
 from rewardops.scores import Chunk, Group, ScoredSample, Scores
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 
@@ -29,9 +33,34 @@ class RewardOps:
     Takes what AsyncRewardOps takes, and has its methods. Raises RewardOpsError with one sentence.
     """
 
-    def __init__(self, url: str | None = None, api_key: str | None = None, **settings: Any) -> None:
-        self._async = AsyncRewardOps(url, api_key, **settings)
-        self._pid = os.getpid()
+    def __init__(
+        self,
+        url: str | None = None,
+        api_key: str | None = None,
+        *,
+        run: str = "python",
+        reward: Reward = None,
+        on_failure: OnFailure = None,
+        timeout_s: float | None = 3600.0,
+        connect_s: float = 4.0,
+        outage_s: float = 300.0,
+        max_connections: int | None = None,
+        http: str = "auto",
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._async = AsyncRewardOps(
+            url,
+            api_key,
+            run=run,
+            reward=reward,
+            on_failure=on_failure,
+            timeout_s=timeout_s,
+            connect_s=connect_s,
+            outage_s=outage_s,
+            max_connections=max_connections,
+            http=http,
+            ssl_context=ssl_context,
+        )
         self._close = close_with(self, self._async.close)
 
     @property
@@ -47,17 +76,17 @@ class RewardOps:
         return self._wait(self._async.check())
 
     def submit(
-        self, data: Any, group_size: int | None = None, *, tokenizer: Any = None, **submit: Any
+        self,
+        data: Any,
+        group_size: int | None = None,
+        *,
+        tokenizer: Any = None,
+        **submit: Unpack[SubmitOptions],
     ) -> Batch:
         """See AsyncRewardOps."""
         # Here and not in the other thread: a tokenizer is the caller's own.
         prepared = prepare(data, group_size=group_size, tokenizer=tokenizer)
-        timeout_s = submit.pop("timeout_s", UNSET)
-        options = {**SUBMIT_DEFAULTS, **_known(submit)}
-        batch = self._wait(
-            self._async.submit_prepared(prepared, group_size, timeout_s=timeout_s, **options)
-        )
-        return Batch(self, batch)
+        return Batch(self, self._wait(self._async.submit_prepared(prepared, group_size, **submit)))
 
     def batch(self, batch_id: str) -> Batch:
         """See AsyncRewardOps."""
@@ -103,13 +132,24 @@ class RewardOps:
         return self._wait(self._async.results(batch_id, timeout_s=timeout_s))
 
     def compute_reward_pipeline(
-        self, data: Any, group_size: int | None = None, *, cursor: str | None = None, **submit: Any
+        self,
+        data: Any,
+        group_size: int | None = None,
+        *,
+        cursor: str | None = None,
+        tokenizer: Any = None,
+        **submit: Unpack[SubmitOptions],
     ) -> RewardPipeline:
         """See AsyncRewardOps."""
-        return self.submit(data, group_size, **submit).pipeline(cursor)
+        return self.submit(data, group_size, tokenizer=tokenizer, **submit).pipeline(cursor)
 
     def compute_rm_score(
-        self, data: Any, group_size: int | None = None, *, tokenizer: Any = None, **submit: Any
+        self,
+        data: Any,
+        group_size: int | None = None,
+        *,
+        tokenizer: Any = None,
+        **submit: Unpack[SubmitOptions],
     ) -> Scores:
         """See AsyncRewardOps."""
         prepared = prepare(
@@ -123,16 +163,35 @@ class RewardOps:
         solution_str: str,
         ground_truth: Any = None,
         extra_info: Mapping[str, Any] | None = None,
-        **more: Any,
+        **more: Unpack[ScoreOptions],
     ) -> ScoredSample:
         """See AsyncRewardOps."""
         return self._wait(
             self._async.compute_score(data_source, solution_str, ground_truth, extra_info, **more)
         )
 
-    def rescore(self, batch_id: str, reward: Reward, **more: Any) -> Batch:
+    def rescore(
+        self,
+        batch_id: str,
+        reward: Reward,
+        *,
+        on_failure: OnFailure = None,
+        idempotency_key: str | None = None,
+        timeout_s: Any = UNSET,
+    ) -> Batch:
         """See AsyncRewardOps."""
-        return Batch(self, self._wait(self._async.rescore(batch_id, reward, **more)))
+        return Batch(
+            self,
+            self._wait(
+                self._async.rescore(
+                    batch_id,
+                    reward,
+                    on_failure=on_failure,
+                    idempotency_key=idempotency_key,
+                    timeout_s=timeout_s,
+                )
+            ),
+        )
 
     def register_server(
         self, name: str, url: str, engine: str = "auto", **settings: Any
@@ -165,9 +224,6 @@ class RewardOps:
         self.close()
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._pid != os.getpid():
-            self._pid = os.getpid()
-            self._async.calls.forget_loops()
         return shared_loop().run(work)
 
 
