@@ -135,6 +135,7 @@ async function queries(ask: Ask): Promise<[page: string, procedure: string, inpu
     ['batches of a run', 'batches.list', { limit: 50, run: 'seeded-judge' }],
     ['batch', 'batches.view', { batchId: batch }],
     ['batch, groups', 'batches.groups', { batchId: batch }],
+    ['samples, facets', 'samples.facets', {}],
     ['samples, first page', 'samples.list', {}],
     ['samples, middle', 'samples.list', { cursor: `_${middle}` }],
     ['samples, last page', 'samples.list', { cursor: '_1' }],

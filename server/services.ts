@@ -94,6 +94,7 @@ export function createServices(parts: {
     listGroups: (input) => batches.groups(input),
     score: (input, signal) => manager.score(input, signal),
     listSamples: (input) => samples.list(input),
+    sampleFacets: (input) => samples.facets(input),
     getSample: (id) => samples.detail(id),
     async listRuns() {
       return (await runRows(db)).map((row) => ({

@@ -1,7 +1,7 @@
 'use client'
 
 import { Menu } from '@base-ui/react/menu'
-import { useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Check, Columns3, FilterX, Link2, SlidersHorizontal, X } from 'lucide-react'
 import { useState } from 'react'
 import type { SampleRowDto } from '../../server/wire/pages.ts'
@@ -11,6 +11,7 @@ import {
 } from '../../server/wire/sample-reason.ts'
 import type { SampleStatus } from '../../server/wire/trainer.ts'
 import { useTRPC } from '../api/trpc.ts'
+import { formatCompact } from '../format/numbers.ts'
 import { MENU_POPUP } from '../ui/action-menu.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { useCopy } from '../ui/copy-text.tsx'
@@ -39,6 +40,26 @@ export function SampleFilterBar({
   const trpc = useTRPC()
   const runs = useQuery(trpc.runs.list.queryOptions())
   const servers = useQuery(trpc.servers.list.queryOptions())
+  const { run, batch, step } = view
+  const facets = useQuery(
+    trpc.samples.facets.queryOptions(
+      {
+        ...(run === null ? {} : { run }),
+        ...(batch === null ? {} : { batch }),
+        ...(step === null ? {} : { step }),
+      },
+      { meta: { topics: ['samples'] }, placeholderData: keepPreviousData },
+    ),
+  ).data
+  const sources = facets?.dataSources.map(({ name }) => name) ?? []
+  const counts = facets && {
+    source: new Map(facets.dataSources.map(({ name, samples }) => [name, samples])),
+    reason: new Map<string, number>(facets.reasons.map(({ reason, samples }) => [reason, samples])),
+    status: new Map<string, number>([
+      ['scored', facets.statuses.scored],
+      ['failed', facets.statuses.failed],
+    ]),
+  }
   const [unfolded, setUnfolded] = useState(false)
   const seen = (pick: (row: SampleRowDto) => string | null) => [
     ...new Set(rows.map(pick).filter((value) => value !== null)),
@@ -92,7 +113,8 @@ export function SampleFilterBar({
           label="Data source"
           all="All sources"
           value={view.dataSource}
-          options={seen((row) => row.dataSource)}
+          options={[...new Set([...sources, ...seen((row) => row.dataSource)])]}
+          counts={counts?.source}
           onChange={(dataSource) => onChange({ dataSource })}
           width="w-30"
         />
@@ -101,6 +123,7 @@ export function SampleFilterBar({
           all="Any status"
           value={view.status}
           options={SAMPLE_STATUSES}
+          counts={counts?.status}
           onChange={(status) => onChange({ status: status as SampleStatus | null })}
           width="w-26"
         />
@@ -109,6 +132,7 @@ export function SampleFilterBar({
           all="Any reason"
           value={view.reason}
           options={SAMPLE_FAILURE_REASONS}
+          counts={counts?.reason}
           onChange={(reason) => onChange({ reason: reason as SampleFailureReason | null })}
           width="w-27"
         />
@@ -207,6 +231,7 @@ function Choice({
   all,
   value,
   options,
+  counts,
   onChange,
   width,
 }: {
@@ -214,6 +239,8 @@ function Choice({
   all: string
   value: string | null
   options: readonly string[]
+  /** Samples of each, among those of the run, step and batch chosen; from roll-ups. */
+  counts?: ReadonlyMap<string, number> | undefined
   onChange(value: string | null): void
   width: string
 }) {
@@ -230,7 +257,7 @@ function Choice({
         <option value="">{all}</option>
         {listed.map((option) => (
           <option key={option} value={option}>
-            {option}
+            {counts?.has(option) ? `${option} · ${formatCompact(counts.get(option) ?? 0)}` : option}
           </option>
         ))}
       </Select>

@@ -1,6 +1,11 @@
 import { z } from 'zod'
 import { RewardOpsError } from '../errors.ts'
-import { BatchGroupsInput, BatchViewInput, SampleListInput } from '../wire/pages.ts'
+import {
+  BatchGroupsInput,
+  BatchViewInput,
+  SampleFacetsInput,
+  SampleListInput,
+} from '../wire/pages.ts'
 import { UpdatePoolInput } from '../wire/pools.ts'
 import { ComponentsInput, ImportConfigInput, TryInput } from '../wire/rewards.ts'
 import { RunInput } from '../wire/runs.ts'
@@ -75,6 +80,9 @@ export const appRouter = router({
     score: procedure
       .input(ScoreInput)
       .mutation(({ ctx, input, signal }) => ctx.services.score(input, signal)),
+    facets: procedure
+      .input(SampleFacetsInput)
+      .query(({ ctx, input }) => ctx.services.sampleFacets(input)),
     list: procedure
       .input(SampleListInput.prefault({}))
       .query(({ ctx, input }) => ctx.services.listSamples(input)),

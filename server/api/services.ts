@@ -5,6 +5,8 @@ import type {
   LiveEvent,
   OverviewDto,
   SampleDetailDto,
+  SampleFacetsDto,
+  SampleFacetsInput,
   SampleListInput,
   SamplePageDto,
   SessionDto,
@@ -70,6 +72,7 @@ export interface Services {
   }): Promise<Page<BatchGroupDto>>
   score(input: ScoreInput, signal?: AbortSignal): Promise<ScoreResult>
   listSamples(input: SampleListInput): Promise<SamplePageDto>
+  sampleFacets(input: SampleFacetsInput): Promise<SampleFacetsDto>
   getSample(id: string): Promise<SampleDetailDto>
   plan(input: PlannerInput, signal?: AbortSignal): Promise<PlannerDto>
   listRuns(): Promise<RunRowDto[]>

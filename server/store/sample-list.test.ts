@@ -3,6 +3,7 @@ import { createLogger } from '../log.ts'
 import { Database } from './database.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
 import { storeBatchRollUps } from './sql/batch-roll-ups.ts'
+import { sampleFacets } from './sql/sample-facets.ts'
 import {
   type SampleCursor,
   type SampleFilter,
@@ -114,6 +115,41 @@ describe.each(FILTERS)('%s', (_, filter, where) => {
     const { ids, all } = await byPages(filter, sort, 37)
     expect(ids).toEqual(expected)
     expect(all).toBe(true)
+  })
+})
+
+describe('facets', () => {
+  const counted = async (where: string) =>
+    (
+      await db.adhoc<{ scored: number; failed: number; a: number }>(
+        `select (count(*) filter (where s.status = 2))::int as scored, (count(*) filter (where s.status = 3))::int as failed,
+           (count(*) filter (where data_source = 'a' and batch_id < ${BATCHES}))::int as a
+         from sample s join batch on batch.id = s.batch_id where ${where}`,
+      )
+    )[0]
+
+  it.each([
+    ['all', {}, 'true'],
+    ['a run', { run: 'two' }, 'run_id = 2'],
+    ['a batch', { batchId: 4 }, 'batch.id = 4'],
+  ])('are what the samples of %s are', async (_, filter, where) => {
+    const facets = await sampleFacets(db, filter)
+    const { scored, failed, a } = (await counted(where))!
+    expect([facets.scored, facets.failed, facets.waiting]).toEqual([scored, failed, 0])
+    expect(facets.sources?.find(({ name }) => name === 'a')?.samples).toBe(a)
+  })
+
+  it('tell of batches that are not in all of them yet', async () => {
+    expect(await sampleFacets(db, {})).toMatchObject({
+      batches: BATCHES,
+      pending: 1,
+      capped: false,
+    })
+    expect(await sampleFacets(db, { batchId: 8 })).toMatchObject({
+      pending: 0,
+      reasons: [{ reason: 'timeout', samples: 10 }],
+    })
+    expect(await sampleFacets(db, { run: 'three' })).toMatchObject({ batches: 0, sources: null })
   })
 })
 

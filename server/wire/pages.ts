@@ -169,6 +169,27 @@ export const SampleListInput = z.strictObject({
 })
 export type SampleListInput = z.infer<typeof SampleListInput>
 
+/** `samples.facets`: what narrows it most; the other filters narrow what is listed. */
+export const SampleFacetsInput = z.strictObject({
+  run: z.string().optional(),
+  batch: BatchId.optional(),
+  step: z.int().min(0).optional(),
+})
+export type SampleFacetsInput = z.infer<typeof SampleFacetsInput>
+
+/** What there is to choose from, with counts from counters and roll-ups. */
+export interface SampleFacetsDto {
+  batches: number
+  /** Batches that run, or ended a moment ago: their data sources and reasons are not counted yet. */
+  pending: number
+  /** Older batches are left out. */
+  capped: boolean
+  /** `waiting`: queued or running. */
+  statuses: { scored: number; failed: number; waiting: number }
+  dataSources: { name: string; samples: number; failed: number }[]
+  reasons: { reason: string; samples: number }[]
+}
+
 /** A row of the Samples table: no texts. */
 export interface SampleRowDto extends Result {
   id: string

@@ -9,11 +9,14 @@ import {
   sampleDetail,
 } from '../../store/sql/batch-view.ts'
 import { statusOf, toResult } from '../../store/sql/results.ts'
+import { sampleFacets } from '../../store/sql/sample-facets.ts'
 import { type SampleCursor, sampleList } from '../../store/sql/sample-list.ts'
 import { decodeTexts } from '../../store/stored-texts.ts'
 import type {
   AttemptDto,
   SampleDetailDto,
+  SampleFacetsDto,
+  SampleFacetsInput,
   SampleListInput,
   SamplePageDto,
   SampleRowDto,
@@ -21,10 +24,15 @@ import type {
 import { rewardVersionOf } from '../../wire/resolved-reward.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { memberOf } from '../group-reports.ts'
+import { Memo } from '../memo.ts'
+
+/** However many look, counts are made so often at most. */
+const FACETS_TTL_MS = 1_500
 
 /** The Samples page's data: rows without texts, and one sample with everything. */
 export class SampleViews {
   readonly #db: Database
+  readonly #facets = new Memo<SampleFacetsDto>(FACETS_TTL_MS)
 
   constructor(db: Database) {
     this.#db = db
@@ -48,6 +56,24 @@ export class SampleViews {
         all: searched.all,
       },
     }
+  }
+
+  /** What there is to choose from. */
+  facets(input: SampleFacetsInput): Promise<SampleFacetsDto> {
+    return this.#facets.get(JSON.stringify(input), async () => {
+      const { run, step, batch } = input
+      const row = await sampleFacets(this.#db, {
+        run,
+        step,
+        batchId: batch === undefined ? undefined : batchNumber(batch),
+      })
+      const { batches, pending, capped, scored, failed, waiting } = row
+      return {
+        ...{ batches, pending, capped, statuses: { scored, failed, waiting } },
+        dataSources: row.sources ?? [],
+        reasons: row.reasons ?? [],
+      }
+    })
   }
 
   /** Throws `sample_not_found`. */

@@ -1,0 +1,56 @@
+import type { Database } from '../database.ts'
+
+/** Batches that are added up, the newest. */
+const MOST_BATCHES = 5_000
+
+/** What there is to choose from among the samples of these batches, with counts. */
+export interface FacetRows {
+  batches: number
+  /** Batches of them that have no roll-up yet: they are in the counts of states alone. */
+  pending: number
+  /** There are more than the newest {@link MOST_BATCHES}. */
+  capped: boolean
+  scored: number
+  failed: number
+  waiting: number
+  sources: { name: string; samples: number; failed: number }[] | null
+  reasons: { reason: string; samples: number }[] | null
+}
+
+/** Counts from the counters and roll-ups of batches: no sample is looked at. */
+export async function sampleFacets(
+  db: Database,
+  filter: { run?: string | undefined; batchId?: number | undefined; step?: number | undefined },
+): Promise<FacetRows> {
+  const values: unknown[] = []
+  const arg = (value: unknown) => {
+    values.push(value)
+    return `$${values.length}`
+  }
+  const where = ['samples > 0']
+  if (filter.batchId !== undefined) where.push(`id = ${arg(filter.batchId)}`)
+  if (filter.run !== undefined)
+    where.push(`run_id = (select id from run where name = ${arg(filter.run)})`)
+  if (filter.step !== undefined) where.push(`step = ${arg(filter.step)}`)
+  const [row] = await db.adhoc<FacetRows>(
+    `with found as materialized (
+       select id, samples, scored, failed, rolled_up from batch where ${where.join(' and ')}
+       order by id desc limit ${MOST_BATCHES + 1}
+     ), b as materialized (select * from found order by id desc limit ${MOST_BATCHES}),
+     r as materialized (
+       select r.data_source, r.samples, r.failed, r.reasons from b join batch_roll_up r on r.batch_id = b.id where b.rolled_up)
+     select count(*)::int as batches, (count(*) filter (where not rolled_up))::int as pending,
+       (select count(*) > ${MOST_BATCHES} from found) as capped,
+       coalesce(sum(scored), 0)::float8 as scored, coalesce(sum(failed), 0)::float8 as failed,
+       coalesce(sum(samples - scored - failed), 0)::float8 as waiting,
+       (select json_agg(s) from (
+          select data_source as name, sum(samples)::float8 as samples, sum(failed)::float8 as failed
+          from r where data_source <> '' group by 1 order by 2 desc, 1 limit 100) s) as sources,
+       (select json_agg(f) from (
+          select e.key as reason, sum(e.value::int)::float8 as samples
+          from r, jsonb_each_text(r.reasons) e where r.data_source = '' group by 1 order by 2 desc, 1) f) as reasons
+     from b`,
+    values,
+  )
+  return row!
+}
