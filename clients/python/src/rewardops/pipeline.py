@@ -118,8 +118,8 @@ class AsyncRewardPipeline:
     pipeline of the batch is begun at an earlier `cursor`: reading consumes nothing in the service.
 
         async with await client.compute_reward_pipeline(data, group_size=8, step=1) as pipeline:
-            while not pipeline.done:
-                indices, rm_scores, extra = await pipeline.get(1280)
+            async for indices, rm_scores, extra in pipeline.chunks(1280):
+                ...
     """
 
     def __init__(self, batch: AsyncBatch, cursor: str | None = None) -> None:

@@ -27,8 +27,8 @@ class RewardOps:
 
         with RewardOps("http://127.0.0.1:3000", run="my-run") as client:
             pipeline = client.compute_reward_pipeline(samples, group_size=8, step=1)
-            while not pipeline.done:
-                indices, rm_scores, extra = pipeline.get(1280)
+            for indices, rm_scores, extra in pipeline.chunks(1280):
+                ...
 
     Takes what AsyncRewardOps takes, and has its methods. Raises RewardOpsError with one sentence.
     """
