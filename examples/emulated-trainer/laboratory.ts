@@ -1,7 +1,7 @@
 import { boundOf, evenSteps, predict, type Workload } from '../../server/planner/overlap.ts'
 import { type Behaviour, delayOfDraw, PLAIN_BEHAVIOUR } from '../reference-rm/behaviour.ts'
 import { hashScore, tailHash } from '../reference-rm/score.ts'
-import type { Job, Run } from './options.ts'
+import { type Job, type Run, readRun } from './options.ts'
 import { type Emulated, emulate, type Rollouts, STREAMED_PARTS } from './trainer.ts'
 
 /** A run, and what the planner says of it. All times as if nothing had been scaled. */
@@ -93,6 +93,19 @@ export async function conduct(
     boundMs: boundOf(work).boundMs,
     slowestMs,
   }
+}
+
+/** Some steps nobody times: what a service does for the first time in its life takes longer than ever after. */
+export async function warmUp(laboratory: Laboratory): Promise<void> {
+  const job: Job = {
+    prompts: 256,
+    responses: 4,
+    miniBatches: 4,
+    steps: 3,
+    phases: { rolloutMs: 0, logProbMs: 0, updateMs: 0 },
+    rewardMs: { fromMs: 1, toMs: 100 },
+  }
+  await conduct(laboratory, job, readRun('both'), 1)
 }
 
 /** The same texts for every strategy, and so the same rewards and delays. */

@@ -5,7 +5,7 @@ import { freePort } from '../processes/port.ts'
 import { startReferenceRmProcess } from '../processes/reference-rm.ts'
 import { type ServiceProcess, startService } from '../processes/service.ts'
 import { CONFIGURATIONS } from './comparison.ts'
-import { type Compared, conduct, type Laboratory, SEED } from './laboratory.ts'
+import { type Compared, conduct, type Laboratory, SEED, warmUp } from './laboratory.ts'
 import { type EmulationOptions, readOptions } from './options.ts'
 import { comparisonOf, errorPercent, tableOf } from './report.ts'
 import { keepResult, readResults } from './results.ts'
@@ -38,6 +38,7 @@ async function main(): Promise<void> {
       })
     }
     const laboratory = { url: options.url ?? (service as ServiceProcess).url, rm }
+    await warmUp(laboratory)
     await (options.compare ? compare(laboratory, options) : experiment(laboratory, options))
   } catch (error) {
     // Stopped by a signal, what fails is what was stopped.
