@@ -8,8 +8,7 @@ export const RESULT_COLUMNS = `s.idx, g.uid, s.status, s.reason, s.score, s.raw_
   s.response_length, s.queue_ms, s.score_ms, s.attempts, v.name as server_name, s.worker_id,
   s.status < 2 and exists (select 1 from claim c where c.batch_id = s.batch_id
     and s.idx between c.first_idx and c.last_idx) as held`
-/** What {@link RESULT_COLUMNS} are of, beside sample s. */
-export const RESULT_JOINS = `join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
+const RESULT_JOINS = `join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
   left join server v on v.id = s.server_id`
 
 /** What the batch page shows beside the summary; each one bounded aggregation over one batch. */

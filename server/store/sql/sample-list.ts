@@ -1,5 +1,5 @@
 import type { Database } from '../database.ts'
-import { RESULT_COLUMNS, RESULT_JOINS, type SampleRow } from './batch-view.ts'
+import { RESULT_COLUMNS, type SampleRow } from './batch-view.ts'
 
 /**
  * Samples of many batches, by filters and in an order. Batches that cannot have a fitting sample are passed over by their
@@ -300,15 +300,23 @@ class Conditions {
   }
 }
 
-/** The samples picked, with all that the table shows of them, in their order. */
+/**
+ * The samples picked, with all that the table shows of them, in their order. Each is looked up by its key, in the order
+ * written (`offset 0`): left to a planner without statistics, as in a database of a minute's age, 101 rows of a batch of 512 took 2 s.
+ */
 async function rowsOf(db: Database, picked: readonly PickedSample[]): Promise<SampleRow[]> {
   if (picked.length === 0) return []
   return db.rows<SampleRow>(
     'sample-rows',
-    `select ${RESULT_COLUMNS}, s.batch_id, r.name as run, b.step, s.data_source, s.ended_at
+    `select ${RESULT_COLUMNS}, s.batch_id, b.run, b.step, s.data_source, s.ended_at
      from unnest($1::int[], $2::int[]) with ordinality as p(batch_id, idx, place)
-     join sample s on s.batch_id = p.batch_id and s.idx = p.idx
-     join batch b on b.id = s.batch_id join run r on r.id = b.run_id ${RESULT_JOINS}
+     cross join lateral (
+       select * from sample where batch_id = p.batch_id and idx = p.idx offset 0) s
+     cross join lateral (
+       select step, (select name from run where id = run_id) as run from batch where id = s.batch_id offset 0) b
+     cross join lateral (
+       select uid from sample_group where batch_id = s.batch_id and no = s.group_no offset 0) g
+     left join lateral (select name from server where id = s.server_id offset 0) v on true
      order by p.place`,
     [picked.map((p) => p.batch_id), picked.map((p) => p.idx)],
   )
