@@ -32,6 +32,7 @@ const COMMANDS = {
     needs: { pages: true, chromium: true },
     env: { REWARDOPS_TEST_FULL: '1' },
   },
+  'test:trainers': { entry: 'scripts/test-trainers.ts' },
 }
 
 /** Ctrl-C reaches us from the terminal and once more from npm, which passes it on; it is meant once. */
