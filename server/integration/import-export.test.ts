@@ -15,6 +15,7 @@ import { EXIT } from '../../cli/exit-codes.ts'
 import { openRollouts } from '../../cli/rollouts/read-rollouts.ts'
 import { type CliRun, runCli, startCli } from '../../cli/testing/run-cli.ts'
 import { freePort } from '../../examples/processes/port.ts'
+import { itInFullRun } from '../testing/full-run.ts'
 import { expectRefusal } from '../testing/refusals.ts'
 import { rollouts, type Sample, sample, shuffled } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
@@ -338,7 +339,7 @@ describe('again, and after a kill', () => {
     expect(exported.map(kept)).toEqual(rows.map((row) => kept({ ...row, split: 'train' })))
   })
 
-  it('Ctrl-C says what is stored, and how to go on', async () => {
+  itInFullRun('Ctrl-C says what is stored, and how to go on', async () => {
     const path = write(many('interrupted'))
     const importer = startCli(['import', path], env())
     await waitFor('some of it', async () => (await batchesOf('interrupted')).length > 0)
@@ -352,7 +353,7 @@ describe('again, and after a kill', () => {
     expect(await storedOf('interrupted')).toBe(24_000)
   })
 
-  it('an exporter that is killed: --resume goes on after its last whole row', async () => {
+  itInFullRun('an exporter that is killed: --resume goes on after its last whole row', async () => {
     for (const format of ['jsonl', 'csv', 'verl'] as const) {
       const name = format === 'verl' ? 'dump' : `out.${format}`
       const [whole, cut] = [at(name), at(name)]
@@ -376,20 +377,23 @@ describe('again, and after a kill', () => {
     }
   })
 
-  it('the service is killed under an import and comes back: it goes on by itself', async () => {
-    const rows = many('outage')
-    const path = write(rows)
-    const importer = startCli(['import', path, '--json'], env())
-    await waitFor('some of it', async () => (await batchesOf('outage')).length > 0)
-    await service.kill9('server')
-    await service.restart()
-    expect(await importer.ended).toMatchObject({ code: EXIT.ok })
-    const out = at('out.jsonl')
-    await done('export', '--run', 'outage', '--out', out)
-    expect(linesOf(out).map(({ response }) => response)).toEqual(
-      rows.map(({ response }) => response),
-    )
-  })
+  itInFullRun(
+    'the service is killed under an import and comes back: it goes on by itself',
+    async () => {
+      const rows = many('outage')
+      const path = write(rows)
+      const importer = startCli(['import', path, '--json'], env())
+      await waitFor('some of it', async () => (await batchesOf('outage')).length > 0)
+      await service.kill9('server')
+      await service.restart()
+      expect(await importer.ended).toMatchObject({ code: EXIT.ok })
+      const out = at('out.jsonl')
+      await done('export', '--run', 'outage', '--out', out)
+      expect(linesOf(out).map(({ response }) => response)).toEqual(
+        rows.map(({ response }) => response),
+      )
+    },
+  )
 })
 
 describe('submit, wait, results, servers', () => {

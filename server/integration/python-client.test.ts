@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { FULL } from '../testing/full-run.ts'
 
 /** The Python client's own suite; on the standard library alone, and on aiohttp and numpy where they are installed. */
 
@@ -14,13 +15,18 @@ if (missing) {
   console.warn('python3 (3.9 or newer) is not there; tests of the Python client are skipped')
 }
 
+/** What kills services and waits for them takes two minutes, and is left to the full run. */
+const SLOW = /restart|failures/
+
 function environment(): NodeJS.ProcessEnv {
   const { PATH, HOME, NODE_ENV } = process.env
   return { PATH, HOME, NODE_ENV, PYTHONPATH: join(CLIENT, 'src') }
 }
 
 describe.skipIf(missing)('the Python client', () => {
-  const files = readdirSync(join(CLIENT, 'tests')).filter((file) => /^test_.*\.py$/.test(file))
+  const files = readdirSync(join(CLIENT, 'tests')).filter(
+    (file) => /^test_.*\.py$/.test(file) && (FULL || !SLOW.test(file)),
+  )
   const withService = files.filter((file) =>
     readFileSync(join(CLIENT, 'tests', file), 'utf8').includes('@requires_service'),
   )

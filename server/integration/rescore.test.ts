@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hashScore } from '../../examples/reference-rm/score.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
+import { itInFullRun } from '../testing/full-run.ts'
 import { expectRefusal } from '../testing/refusals.ts'
 import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
 import { padding, rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
@@ -290,60 +291,64 @@ describe('a large one', () => {
     expect(await ended(batchId)).toMatchObject({ scored: 4_096, groupsCompleted: 512, mean: 0.5 })
   })
 
-  it('is not there at all when the server dies in the middle, and is made when it is asked for again', {
-    timeout: 120_000,
-  }, async () => {
-    const samples = rollouts(5_000, 8, 'killed')
-    const first = await submit(samples)
-    await ended(first)
-    const [{ last }] = (await service.sql<{ last: number }>(
-      'select max(id) as last from batch',
-    )) as [{ last: number }]
-    // Its last piece, the groups, has to wait: it is killed with all texts and samples copied.
-    const client = new pg.Client({
-      connectionString: runningEmbeddedUrl(service.dataDir) as string,
-    })
-    // It is cut off with the server.
-    client.on('error', () => {})
-    await client.connect()
-    await client.query('begin')
-    await client.query('lock table sample_group in share mode')
-    const lost = rescore(first, BY_RULE, 'killed').catch((error: Error) => error)
-    const copied = () =>
-      service.sql<{ batch_id: number; samples: number; texts: number }>(
-        `select batch_id, (select count(*)::int from sample s where s.batch_id = c.batch_id) as samples,
+  itInFullRun(
+    'is not there at all when the server dies in the middle, and is made when it is asked for again',
+    {
+      timeout: 120_000,
+    },
+    async () => {
+      const samples = rollouts(5_000, 8, 'killed')
+      const first = await submit(samples)
+      await ended(first)
+      const [{ last }] = (await service.sql<{ last: number }>(
+        'select max(id) as last from batch',
+      )) as [{ last: number }]
+      // Its last piece, the groups, has to wait: it is killed with all texts and samples copied.
+      const client = new pg.Client({
+        connectionString: runningEmbeddedUrl(service.dataDir) as string,
+      })
+      // It is cut off with the server.
+      client.on('error', () => {})
+      await client.connect()
+      await client.query('begin')
+      await client.query('lock table sample_group in share mode')
+      const lost = rescore(first, BY_RULE, 'killed').catch((error: Error) => error)
+      const copied = () =>
+        service.sql<{ batch_id: number; samples: number; texts: number }>(
+          `select batch_id, (select count(*)::int from sample s where s.batch_id = c.batch_id) as samples,
            (select count(*)::int from sample_text t where t.batch_id = c.batch_id) as texts from rescore_copy c`,
-      )
-    const [copy] = await waitFor('a copy that is almost done', async () => {
-      const rows = await copied()
-      return rows[0]?.samples === 5_000 && rows
-    })
-    expect(copy).toMatchObject({ texts: 5_000 })
-    const id = copy?.batch_id as number
-    expect(id).toBeGreaterThan(last)
-    await service.kill9('server')
-    await client.end().catch(() => {})
-    expect(await lost).toBeInstanceOf(Error)
-    await service.restart()
-    expectRefusal(await service.raw(`/api/trpc/batches.get?input={"batchId":"b${id}"}`), {
-      status: 404,
-      reason: 'batch_not_found',
-      message: `b${id}`,
-    })
-    await waitFor('what it left to be taken back', async () => (await copied()).length === 0)
-    const [left] = await service.sql<{ rows: number }>(
-      `select (select count(*) from sample where batch_id = $1) + (select count(*) from sample_text where batch_id = $1)
+        )
+      const [copy] = await waitFor('a copy that is almost done', async () => {
+        const rows = await copied()
+        return rows[0]?.samples === 5_000 && rows
+      })
+      expect(copy).toMatchObject({ texts: 5_000 })
+      const id = copy?.batch_id as number
+      expect(id).toBeGreaterThan(last)
+      await service.kill9('server')
+      await client.end().catch(() => {})
+      expect(await lost).toBeInstanceOf(Error)
+      await service.restart()
+      expectRefusal(await service.raw(`/api/trpc/batches.get?input={"batchId":"b${id}"}`), {
+        status: 404,
+        reason: 'batch_not_found',
+        message: `b${id}`,
+      })
+      await waitFor('what it left to be taken back', async () => (await copied()).length === 0)
+      const [left] = await service.sql<{ rows: number }>(
+        `select (select count(*) from sample where batch_id = $1) + (select count(*) from sample_text where batch_id = $1)
          + (select count(*) from sample_group where batch_id = $1) as rows`,
-      [id],
-    )
-    expect(Number(left?.rows)).toBe(0)
-    const { batchId } = await rescore(first, BY_RULE, 'killed')
-    expect(await ended(batchId)).toMatchObject({
-      status: 'completed',
-      scored: 5_000,
-      groupsCompleted: 625,
-      mean: 0.5,
-      rescoredFrom: first,
-    })
-  })
+        [id],
+      )
+      expect(Number(left?.rows)).toBe(0)
+      const { batchId } = await rescore(first, BY_RULE, 'killed')
+      expect(await ended(batchId)).toMatchObject({
+        status: 'completed',
+        scored: 5_000,
+        groupsCompleted: 625,
+        mean: 0.5,
+        rescoredFrom: first,
+      })
+    },
+  )
 })

@@ -1,5 +1,6 @@
 import { createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { itInFullRun } from '../../../server/testing/full-run.ts'
 import { type RewardModel, startRewardModel } from '../../../server/testing/reward-model.ts'
 import { rollouts, sample } from '../../../server/testing/rollouts.ts'
 import { Service } from '../../../server/testing/service.ts'
@@ -161,17 +162,21 @@ describe('the other calls', () => {
     })
   })
 
-  it('give all results of a batch of more than one page, with keys that only some have', async () => {
-    const samples = rollouts(10_500, 4, 'pages').map((one, i) =>
-      i === 10_200 ? { ...one, response: '#### none' } : one,
-    )
-    const { batchId } = await client.submit({ run: 'ts', step: 6, samples })
-    await client.wait(batchId)
-    const results = await client.results(batchId)
-    expect(results.index).toEqual([...samples.keys()])
-    for (const column of Object.values(results.rewardExtraInfo)) expect(column).toHaveLength(10_500)
-    expect(results.advantage).toHaveLength(10_500)
-  })
+  itInFullRun(
+    'give all results of a batch of more than one page, with keys that only some have',
+    async () => {
+      const samples = rollouts(10_500, 4, 'pages').map((one, i) =>
+        i === 10_200 ? { ...one, response: '#### none' } : one,
+      )
+      const { batchId } = await client.submit({ run: 'ts', step: 6, samples })
+      await client.wait(batchId)
+      const results = await client.results(batchId)
+      expect(results.index).toEqual([...samples.keys()])
+      for (const column of Object.values(results.rewardExtraInfo))
+        expect(column).toHaveLength(10_500)
+      expect(results.advantage).toHaveLength(10_500)
+    },
+  )
 })
 
 describe('a service that dies and comes back', { timeout: 120_000 }, () => {
