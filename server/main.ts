@@ -33,6 +33,7 @@ import { RewardsView } from './loop/views/rewards-view.ts'
 import { RunView } from './loop/views/run-view.ts'
 import { SampleViews } from './loop/views/sample-view.ts'
 import { ServerView } from './loop/views/server-view.ts'
+import { TimelineView } from './loop/views/timeline-view.ts'
 import { takeOverDeadLocals, WorkerSupervisor } from './loop/worker-supervisor.ts'
 import { AcceptedFunctions } from './rewards/functions/accepted-functions.ts'
 import { FunctionPool } from './rewards/functions/function-pool.ts'
@@ -194,6 +195,7 @@ async function main(): Promise<void> {
     manager,
     models,
     batches,
+    timelines: new TimelineView(pagesDb, manager.readerOn(pagesDb)),
     samples: new SampleViews(pagesDb),
     runs: new RunView(pagesDb),
     fleet,

@@ -16,6 +16,7 @@ import type { RewardsView } from './loop/views/rewards-view.ts'
 import type { RunView } from './loop/views/run-view.ts'
 import type { SampleViews } from './loop/views/sample-view.ts'
 import type { ServerView } from './loop/views/server-view.ts'
+import type { TimelineView } from './loop/views/timeline-view.ts'
 import { importOffLoop } from './rewards/config/import-off-loop.ts'
 import { DEFAULT_POLICY } from './router/policies/registry.ts'
 import { type Database, isConnectionLoss } from './store/database.ts'
@@ -49,6 +50,7 @@ export function createServices(parts: {
   models: RewardModelManager
   batches: BatchViews
   runs: RunView
+  timelines: TimelineView
   samples: SampleViews
   fleet: FleetView
   servers: ServerView
@@ -64,6 +66,7 @@ export function createServices(parts: {
     models,
     batches,
     runs,
+    timelines,
     samples,
     fleet,
     servers,
@@ -92,6 +95,7 @@ export function createServices(parts: {
     listBatches: (input) => batches.list(input),
     viewBatch: (batchId) => batches.view(batchId),
     listGroups: (input) => batches.groups(input),
+    timeline: (input) => timelines.part(input),
     score: (input, signal) => manager.score(input, signal),
     listSamples: (input) => samples.list(input),
     sampleFacets: (input) => samples.facets(input),

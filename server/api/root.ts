@@ -18,6 +18,7 @@ import {
   UpdateServerInput,
   WakeServerInput,
 } from '../wire/servers.ts'
+import { TimelineInput } from '../wire/timeline.ts'
 import {
   AppendInput,
   BatchId,
@@ -75,6 +76,9 @@ export const appRouter = router({
     groups: procedure
       .input(BatchGroupsInput)
       .query(({ ctx, input }) => ctx.services.listGroups(input)),
+    timeline: procedure
+      .input(TimelineInput)
+      .query(({ ctx, input }) => ctx.services.timeline(input)),
   }),
   samples: router({
     score: procedure

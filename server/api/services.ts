@@ -24,6 +24,7 @@ import type {
 import type { RunDto, RunInput, RunRowDto } from '../wire/runs.ts'
 import type { ServerDetailDto, ServerLogDto, ServerMonitorDto } from '../wire/server-detail.ts'
 import type { LaunchServerInput, RegisterServerInput, ServerDto } from '../wire/servers.ts'
+import type { TimelineDto, TimelineInput } from '../wire/timeline.ts'
 import type {
   AppendInput,
   AppendResult,
@@ -70,6 +71,8 @@ export interface Services {
     limit: number
     order: 'completion' | 'latest'
   }): Promise<Page<BatchGroupDto>>
+  /** When the groups of a batch came to be, or what of it changed since a cursor. */
+  timeline(input: TimelineInput): Promise<TimelineDto>
   score(input: ScoreInput, signal?: AbortSignal): Promise<ScoreResult>
   listSamples(input: SampleListInput): Promise<SamplePageDto>
   sampleFacets(input: SampleFacetsInput): Promise<SampleFacetsDto>
