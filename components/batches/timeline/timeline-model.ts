@@ -1,0 +1,162 @@
+import type { SampleFailureReason } from '../../../server/wire/sample-reason.ts'
+import type { TimelineDto } from '../../../server/wire/timeline.ts'
+
+/** The end of a sample. Times in milliseconds since the batch was accepted. */
+export interface SampleMark {
+  index: number
+  /** Null: it ended without a dispatch. */
+  dispatchedMs: number | null
+  endedMs: number
+  server: string | null
+  /** Null: scored. */
+  reason: SampleFailureReason | null
+  attempts: number
+}
+
+/** One call of a sample. */
+export interface SampleCall {
+  startedMs: number
+  queueMs: number
+  backoffMs: number
+  serviceMs: number
+}
+
+/** What is known of a group. Never changed: a group of which more is known is a new object. */
+export interface GroupTrack {
+  no: number
+  uid: string
+  size: number
+  /** Completion number; 0: not complete. */
+  seq: number
+  completedMs: number | null
+  /** Samples that ended, the last one last. */
+  samples: readonly SampleMark[]
+  /** Samples that workers hold now, and since when. */
+  held: number
+  heldSinceMs: number | null
+  /** The calls of the sample that ended last, where there was more than one. */
+  lastCalls: readonly SampleCall[]
+}
+
+/** A part of a batch's timeline as far as it was told. */
+export interface TimelineModel
+  extends Pick<
+    TimelineDto,
+    | 'batchId'
+    | 'cursor'
+    | 'atMs'
+    | 'ended'
+    | 'totals'
+    | 'part'
+    | 'parts'
+    | 'partGroups'
+    | 'groupsInPart'
+    | 'samplesLeftOut'
+  > {
+  groups: ReadonlyMap<number, GroupTrack>
+}
+
+/** Merges an answer into what is known; a full one replaces it. */
+export function mergeTimeline(known: TimelineModel | null, answer: TimelineDto): TimelineModel {
+  const groups = new Map(answer.full || known === null ? [] : known.groups)
+  const { no, uid, size, seq, completedMs } = answer.groups
+  for (let i = 0; i < no.length; i++) {
+    const of = no[i] as number
+    const before = groups.get(of)
+    groups.set(of, {
+      ...{ no: of, uid: uid[i] as string, size: size[i] as number, seq: seq[i] as number },
+      completedMs: completedMs[i] as number | null,
+      samples: before?.samples ?? [],
+      held: 0,
+      heldSinceMs: null,
+      lastCalls: before?.lastCalls ?? [],
+    })
+  }
+  addSamples(groups, answer)
+  setHeld(groups, answer)
+  dropPushedOut(groups, answer.groupsInPart)
+  const { batchId, cursor, atMs, ended, totals, part, parts, partGroups, groupsInPart } = answer
+  const samplesLeftOut = answer.full ? answer.samplesLeftOut : (known?.samplesLeftOut ?? 0)
+  return {
+    ...{ batchId, cursor, atMs, ended, totals, part, parts, partGroups, groupsInPart },
+    samplesLeftOut,
+    groups,
+  }
+}
+
+function addSamples(groups: Map<number, GroupTrack>, answer: TimelineDto): void {
+  const { index, group, dispatchedMs, endedMs, server } = answer.samples
+  const reasonOf = new Map(answer.failed.index.map((at, i) => [at, answer.failed.reason[i]]))
+  const attemptsOf = new Map(answer.retried.index.map((at, i) => [at, answer.retried.attempts[i]]))
+  const callsOf = new Map<number, SampleCall[]>()
+  answer.calls.index.forEach((at, i) => {
+    const call: SampleCall = {
+      startedMs: answer.calls.startedMs[i] as number,
+      queueMs: answer.calls.queueMs[i] as number,
+      backoffMs: answer.calls.backoffMs[i] as number,
+      serviceMs: answer.calls.serviceMs[i] as number,
+    }
+    const calls = callsOf.get(at)
+    if (calls) calls.push(call)
+    else callsOf.set(at, [call])
+  })
+  const came = new Map<number, SampleMark[]>()
+  for (let i = 0; i < index.length; i++) {
+    const at = index[i] as number
+    const by = server[i]
+    const mark: SampleMark = {
+      index: at,
+      dispatchedMs: dispatchedMs[i] as number | null,
+      endedMs: endedMs[i] as number,
+      server: by === null || by === undefined ? null : (answer.servers[by] ?? null),
+      reason: reasonOf.get(at) ?? null,
+      attempts: attemptsOf.get(at) ?? 1,
+    }
+    const of = group[i] as number
+    const list = came.get(of)
+    if (list) list.push(mark)
+    else came.set(of, [mark])
+  }
+  for (const [of, marks] of came) {
+    const track = groups.get(of)
+    if (track === undefined) continue
+    const fresh = new Set(marks.map((mark) => mark.index))
+    const samples = track.samples
+      .filter((mark) => !fresh.has(mark.index))
+      .concat(marks)
+      .sort((a, b) => a.endedMs - b.endedMs || a.index - b.index)
+    const lastCalls = callsOf.get(samples.at(-1)?.index ?? -1)
+    groups.set(of, { ...track, samples, lastCalls: lastCalls ?? track.lastCalls })
+  }
+}
+
+function setHeld(groups: Map<number, GroupTrack>, answer: TimelineDto): void {
+  const now = new Map(answer.held.group.map((of, i) => [of, i]))
+  for (const [of, track] of groups) {
+    const i = now.get(of)
+    const held = i === undefined ? 0 : (answer.held.samples[i] as number)
+    const heldSinceMs = i === undefined ? null : (answer.held.sinceMs[i] as number)
+    if (held !== track.held || heldSinceMs !== track.heldSinceMs)
+      groups.set(of, { ...track, held, heldSinceMs })
+  }
+}
+
+/** A group from beyond the part that completes takes the place of the last one that waits. */
+function dropPushedOut(groups: Map<number, GroupTrack>, most: number): void {
+  if (groups.size <= most) return
+  const waiting = [...groups.values()].filter((track) => track.seq === 0)
+  waiting.sort((a, b) => b.no - a.no)
+  for (const track of waiting.slice(0, groups.size - most)) groups.delete(track.no)
+}
+
+/**
+ * Whether something was not told: a result whose writing took longer than answers overlap. Then everything is to be
+ * asked for again.
+ */
+export function hasHoles(model: TimelineModel): boolean {
+  if (model.groups.size !== model.groupsInPart) return true
+  if (model.samplesLeftOut > 0) return false
+  for (const track of model.groups.values())
+    if (track.seq > 0 && track.samples.length < track.size) return true
+  return false
+}

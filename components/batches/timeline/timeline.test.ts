@@ -1,0 +1,411 @@
+import { describe, expect, test } from 'vitest'
+import type { TimelineDto } from '../../../server/wire/timeline.ts'
+import { prepareDensity } from './density.ts'
+import { clampWindow, idleStretches, panWindow, timeScale, zoomWindow } from './time-scale.ts'
+import { prepareRow, prepareTimeline, usualChunk, waitsOf } from './timeline.prepare.ts'
+import { hasHoles, mergeTimeline, type SampleMark, type TimelineModel } from './timeline-model.ts'
+import { timelineView } from './timeline-url.ts'
+
+/** A group's samples as [first dispatch, end], milliseconds. */
+type Times = [dispatchedMs: number | null, endedMs: number][]
+
+/** An answer with the groups' samples; complete ones in order of completion where `complete` says so. */
+function answer(
+  groups: Times[],
+  over: Partial<TimelineDto> = {},
+  complete = groups.length,
+): TimelineDto {
+  const samples: TimelineDto['samples'] = {
+    ...{ index: [], group: [], dispatchedMs: [], endedMs: [], server: [] },
+  }
+  const endOf = groups.map((times) => Math.max(0, ...times.map(([, end]) => end)))
+  const order = groups.map((_, no) => no).sort((a, b) => (endOf[a] ?? 0) - (endOf[b] ?? 0))
+  groups.forEach((times, no) => {
+    times.forEach(([dispatched, ended], i) => {
+      samples.index.push(no * 100 + i)
+      samples.group.push(no)
+      samples.dispatchedMs.push(dispatched)
+      samples.endedMs.push(ended)
+      samples.server.push(0)
+    })
+  })
+  const seq = groups.map((_, no) => (order.indexOf(no) < complete ? order.indexOf(no) + 1 : 0))
+  return {
+    ...{ batchId: 'b1', full: true, cursor: 'c', atMs: Math.max(...endOf), ended: false },
+    totals: {
+      groups: groups.length,
+      groupsCompleted: complete,
+      samples: groups.flat().length,
+    },
+    ...{ part: 0, parts: 1, partGroups: 2_000, groupsInPart: groups.length, samplesLeftOut: 0 },
+    servers: ['rm-1'],
+    groups: {
+      no: groups.map((_, no) => no),
+      uid: groups.map((_, no) => `q${no}`),
+      size: groups.map((times) => times.length),
+      seq,
+      completedMs: groups.map((_, no) => ((seq[no] ?? 0) > 0 ? (endOf[no] ?? null) : null)),
+    },
+    samples,
+    failed: { index: [], reason: [] },
+    retried: { index: [], attempts: [] },
+    held: { group: [], samples: [], sinceMs: [] },
+    calls: { index: [], startedMs: [], queueMs: [], backoffMs: [], serviceMs: [] },
+    ...over,
+  }
+}
+
+const model = (...args: Parameters<typeof answer>): TimelineModel =>
+  mergeTimeline(null, answer(...args))
+const prepare = (
+  of: TimelineModel,
+  sort: 'completion' | 'dispatch' | 'lost' = 'completion',
+  chunk = 0,
+) => prepareTimeline(of, { sort, chunk })
+const rowsOf = (...args: Parameters<typeof answer>) => prepare(model(...args)).rows
+const mark = (dispatchedMs: number | null, endedMs: number): SampleMark => ({
+  ...{ index: 0, dispatchedMs, endedMs, server: null, reason: null, attempts: 1 },
+})
+
+describe('what is known of a batch', () => {
+  test('grows with each answer, and what comes again changes nothing', () => {
+    const first = answer([[[0, 100]], [[0, 50]]], {}, 1)
+    const known = mergeTimeline(null, first)
+    const again = mergeTimeline(known, { ...first, full: false })
+    expect([...again.groups.values()]).toEqual([...known.groups.values()])
+    const next = mergeTimeline(known, {
+      ...answer([[[0, 100]], [[0, 50]]]),
+      full: false,
+      samples: { index: [1], group: [0], dispatchedMs: [10], endedMs: [90], server: [0] },
+    })
+    expect(next.groups.get(0)).toMatchObject({ seq: 2, completedMs: 100 })
+    expect(next.groups.get(0)?.samples.map((each) => each.index)).toEqual([1, 0])
+    // A group of which nothing new is told is the same object: it is not prepared again.
+    expect(next.groups.get(1)?.samples).toBe(known.groups.get(1)?.samples)
+  })
+
+  test('of failures and of samples with more than one call says which', () => {
+    const { groups } = model(
+      [
+        [
+          [0, 100],
+          [0, 200],
+        ],
+      ],
+      {
+        failed: { index: [1], reason: ['timeout'] },
+        retried: { index: [1], attempts: [3] },
+        calls: {
+          ...{ index: [1, 1], startedMs: [0, 80], queueMs: [0, 5], backoffMs: [0, 25] },
+          serviceMs: [50, 120],
+        },
+      },
+    )
+    expect(groups.get(0)?.samples[1]).toMatchObject({ reason: 'timeout', attempts: 3 })
+    expect(groups.get(0)?.lastCalls).toHaveLength(2)
+  })
+
+  test('groups that others push out of the part go: the last that wait', () => {
+    const known = model([[[0, 9]], [], []], {}, 1)
+    const next = mergeTimeline(known, {
+      ...answer([[[0, 9]]], {}, 1),
+      full: false,
+      groupsInPart: 3,
+      groups: { no: [7], uid: ['q7'], size: [1], seq: [2], completedMs: [12] },
+      samples: { index: [700], group: [7], dispatchedMs: [0], endedMs: [12], server: [0] },
+    })
+    expect([...next.groups.keys()].sort()).toEqual([0, 1, 7])
+    expect(hasHoles(next)).toBe(false)
+  })
+
+  test('a complete group that misses a sample is found', () => {
+    const whole = model([
+      [
+        [0, 5],
+        [0, 7],
+      ],
+    ])
+    expect(hasHoles(whole)).toBe(false)
+    const torn = answer([
+      [
+        [0, 5],
+        [0, 7],
+      ],
+    ])
+    torn.samples = { ...torn.samples, index: [0], group: [0] }
+    expect(hasHoles(mergeTimeline(null, torn))).toBe(true)
+    expect(hasHoles(mergeTimeline(null, { ...torn, samplesLeftOut: 1 }))).toBe(false)
+  })
+
+  test('workers that hold samples of a group no more are forgotten', () => {
+    const held = { group: [0], samples: [2], sinceMs: [40] }
+    const known = model([[], []], { held }, 0)
+    expect(known.groups.get(0)).toMatchObject({ held: 2, heldSinceMs: 40 })
+    const next = mergeTimeline(known, answer([[], []], { full: false }, 0))
+    expect(next.groups.get(0)).toMatchObject({ held: 0, heldSinceMs: null })
+  })
+})
+
+describe('a group’s row', () => {
+  test('lasts from the first dispatch to the completion, and loses what the last sample took longer', () => {
+    const [row] = rowsOf([
+      [
+        [100, 300],
+        [120, 320],
+        [110, 1_320],
+      ],
+    ])
+    expect(row).toMatchObject({ startMs: 100, endMs: 1_320, medianMs: 220, lostMs: 1_000 })
+    expect(row?.waits).toEqual({ queue: 0, router: 0, service: 1_000, retry: 0 })
+    expect(row?.cause).toBe('service')
+  })
+
+  test('a worker’s clock that is ahead puts nothing after its end', () => {
+    expect(rowsOf([[[500, 400]]])[0]).toMatchObject({ startMs: 400, endMs: 400, lostMs: 0 })
+  })
+
+  test('a group that ended without a dispatch has no beginning', () => {
+    expect(
+      rowsOf([
+        [
+          [null, 400],
+          [null, 400],
+        ],
+      ])[0],
+    ).toMatchObject({ startMs: null, endMs: 400 })
+  })
+
+  test('a running one has no end and has lost nothing yet', () => {
+    expect(
+      rowsOf(
+        [
+          [
+            [10, 50],
+            [10, 900],
+          ],
+        ],
+        {},
+        0,
+      )[0],
+    ).toMatchObject({
+      ...{ startMs: 10, endMs: null, last: null, lostMs: 0, cause: null },
+    })
+  })
+})
+
+describe('what the last sample waited on', () => {
+  const calls = [
+    { startedMs: 1_000, queueMs: 300, backoffMs: 0, serviceMs: 400 },
+    { startedMs: 2_000, queueMs: 200, backoffMs: 400, serviceMs: 500 },
+  ]
+  test('not dispatched yet: the queue; after: the answer', () => {
+    expect(waitsOf(mark(800, 1_000), [], 100)).toMatchObject({ queue: 700, service: 200 })
+    expect(waitsOf(mark(null, 1_000), [], 100)).toMatchObject({ queue: 900, service: 0 })
+  })
+  test('calls made again are told apart: the failed call and its pause, the wait for a server, the answer', () => {
+    // 1000 call, 1400 failed, 1800 back-off over, 2000 a server is free, 2500 answered, 2540 written.
+    expect(waitsOf(mark(1_000, 2_540), calls, 0)).toEqual({
+      ...{ queue: 700, router: 500, retry: 800, service: 540 },
+    })
+  })
+  test('only from when the others had ended', () => {
+    expect(waitsOf(mark(1_000, 2_540), calls, 1_900)).toEqual({
+      ...{ queue: 0, router: 100, retry: 0, service: 540 },
+    })
+  })
+  test('the parts are what was lost', () => {
+    const row = rowsOf(
+      [
+        [
+          [0, 700],
+          [1_000, 2_540],
+        ],
+      ],
+      {
+        calls: {
+          ...{ index: [1, 1], startedMs: [1_000, 2_000], queueMs: [300, 200] },
+          ...{ backoffMs: [0, 400], serviceMs: [400, 500] },
+        },
+      },
+    )[0]
+    const sum = Object.values(row?.waits ?? {}).reduce((a, b) => a + b, 0)
+    expect(sum).toBeCloseTo(row?.lostMs ?? -1)
+  })
+})
+
+describe('stragglers', () => {
+  const even: Times = [
+    [0, 1_000],
+    [0, 1_010],
+    [0, 1_020],
+  ]
+  test('took more than twice the group’s median', () => {
+    const late: Times = [
+      [0, 1_000],
+      [0, 1_010],
+      [0, 2_100],
+    ]
+    const groups = [...Array.from({ length: 30 }, () => even), late]
+    const { stragglers, lostMs } = prepare(model(groups))
+    expect([...stragglers]).toEqual([30])
+    expect(lostMs).toBe(30 * 10 + 1_090)
+  })
+  test('or are the tenth that lost most, if that is more than results are written apart', () => {
+    const slower = (by: number): Times => [
+      [0, 1_000],
+      [0, 1_000 + by],
+    ]
+    const groups = Array.from({ length: 20 }, (_, i) => slower(i === 4 ? 300 : i === 9 ? 200 : 60))
+    expect([...prepare(model(groups)).stragglers]).toEqual([4, 9])
+    expect(prepare(model(groups.map(() => slower(40)))).stragglers.size).toBe(0)
+  })
+})
+
+describe('order and mini-batches', () => {
+  const groups: Times[] = [
+    [[50, 400]],
+    [[0, 100]],
+    [
+      [20, 300],
+      [20, 900],
+    ],
+    [[70, 200]],
+    [[10, 500]],
+  ]
+  test('by completion, first dispatch or time lost; what runs is behind what is complete', () => {
+    const order = (sort: 'completion' | 'dispatch' | 'lost', complete = 5) =>
+      prepare(model(groups, {}, complete), sort).rows.map((row) => row.track.no)
+    expect(order('completion')).toEqual([1, 3, 0, 4, 2])
+    expect(order('dispatch')).toEqual([1, 4, 2, 0, 3])
+    expect(order('lost')).toEqual([2, 1, 3, 0, 4])
+    expect(order('completion', 3)).toEqual([1, 3, 0, 4, 2])
+  })
+  test('a mini-batch is ready when its last group is; the last one has what is left once the batch ended', () => {
+    const ready = (ended: boolean, complete = 5) =>
+      prepare(model(groups, { ended }, complete), 'completion', 2).miniBatches
+    expect(ready(true)).toEqual([
+      { no: 1, fromSeq: 1, toSeq: 2, readyMs: 200, afterMs: 200 },
+      { no: 2, fromSeq: 3, toSeq: 4, readyMs: 500, afterMs: 300 },
+      { no: 3, fromSeq: 5, toSeq: 5, readyMs: 900, afterMs: 400 },
+    ])
+    expect(ready(false)).toHaveLength(2)
+    expect(ready(false, 3)).toHaveLength(1)
+    expect(prepare(model(groups)).miniBatches).toEqual([])
+  })
+  test('of a later part, numbers go on and the one before is not known', () => {
+    const later = model(groups, { part: 1, partGroups: 5, ended: true })
+    later.totals.groups = 10
+    const shifted = new Map(
+      [...later.groups].map(([no, track]) => [no, { ...track, seq: track.seq + 5 }]),
+    )
+    const { miniBatches } = prepare({ ...later, groups: shifted }, 'completion', 4)
+    expect(miniBatches).toEqual([
+      { no: 2, fromSeq: 5, toSeq: 8, readyMs: 400, afterMs: null },
+      { no: 3, fromSeq: 9, toSeq: 10, readyMs: 900, afterMs: 500 },
+    ])
+  })
+  test('usually a quarter of the groups', () => {
+    expect([7, 8, 10, 128].map(usualChunk)).toEqual([0, 2, 3, 32])
+  })
+})
+
+describe('idle time', () => {
+  const rows = rowsOf([[[1_000, 3_000]], [[2_000, 10_000]], [[60_000, 61_000]]])
+  test('is what lies between the samples, not a slow sample', () => {
+    const [gap, ...more] = idleStretches(rows, 61_000, 61_000)
+    expect(more).toEqual([])
+    expect(gap?.fromMs).toBeCloseTo(10_000, -2)
+    expect(gap?.toMs).toBeCloseTo(60_000, -2)
+  })
+  test('the wait before the first sample counts, the time since the last does not', () => {
+    const late = rowsOf([[[50_000, 51_000]]])
+    expect(idleStretches(late, 80_000, 80_000)).toHaveLength(1)
+    expect(idleStretches(late, 80_000, 80_000)[0]?.fromMs).toBe(0)
+  })
+  test('what a worker holds is under way', () => {
+    const held = rowsOf([[]], { held: { group: [0], samples: [1], sinceMs: [0] } }, 0)
+    expect(idleStretches(held, 60_000, 60_000)).toEqual([])
+  })
+  test('collapsed it has a small width, and every moment still has its place', () => {
+    const scale = timeScale(61_000, [{ fromMs: 10_000, toMs: 60_000 }])
+    expect(scale.at(10_000)).toBe(10_000)
+    expect(scale.at(60_000) - scale.at(10_000)).toBeCloseTo(11_000 * 0.025)
+    expect(scale.length).toBeCloseTo(11_000 * 1.025)
+    for (const ms of [0, 4_000, 10_000, 33_000, 60_000, 61_000])
+      expect(scale.ms(scale.at(ms))).toBeCloseTo(ms)
+  })
+})
+
+describe('zoom', () => {
+  const scale = timeScale(10_000, [])
+  test('keeps the moment under the cursor where it is', () => {
+    const window = zoomWindow(null, scale, 0.5, 2_000)
+    expect(window).toEqual({ fromMs: 1_000, toMs: 6_000 })
+    expect(zoomWindow(window, scale, 2, 2_000)).toBeNull()
+  })
+  test('never leaves the batch, and is the whole rather than more than it', () => {
+    expect(panWindow({ fromMs: 8_000, toMs: 9_000 }, scale, 5)).toEqual({
+      ...{ fromMs: 9_000, toMs: 10_000 },
+    })
+    expect(clampWindow({ fromMs: -50, toMs: 20_000 }, scale)).toBeNull()
+    expect(clampWindow({ fromMs: 10_000, toMs: 10_000 }, scale)).toEqual({
+      ...{ fromMs: 9_995, toMs: 10_000 },
+    })
+  })
+})
+
+describe('density', () => {
+  test('counts every group and every sample, however thin the rows are', () => {
+    const groups = Array.from(
+      { length: 1_000 },
+      (_, i): Times => [
+        [0, i],
+        [10, i + 1],
+        [0, i + 5],
+      ],
+    )
+    const { rows } = prepare(model(groups))
+    const density = prepareDensity(rows, { width: 100, height: 50 }, (ms) => ms / 10.06, 1_005)
+    const sum = (list: Uint16Array) => list.reduce((a, b) => a + b, 0)
+    expect(sum(density.ends)).toBe(3_000)
+    expect(sum(density.perRow)).toBe(1_000)
+    // All of them are under way at the first moment.
+    const first = Array.from({ length: 50 }, (_, y) => density.groups[y * 100] ?? 0)
+    expect(first.reduce((a, b) => a + b, 0)).toBe(1_000)
+    expect(density.groups[99]).toBe(0)
+  })
+  test('failed samples are counted apart, what is outside of the window not at all', () => {
+    const { rows } = prepare(
+      model(
+        [
+          [
+            [0, 50],
+            [0, 500],
+          ],
+        ],
+        { failed: { index: [0], reason: ['timeout'] } },
+      ),
+    )
+    const density = prepareDensity(rows, { width: 10, height: 1 }, (ms) => ms / 10, 500)
+    expect([...density.failed].reduce((a, b) => a + b)).toBe(1)
+    expect([...density.ends].reduce((a, b) => a + b)).toBe(1)
+  })
+})
+
+describe('the address', () => {
+  const round = (query: string) =>
+    timelineView.write(timelineView.parse(new URLSearchParams(query)))
+  test('holds the whole state and comes back as it was', () => {
+    const query = 'sort=lost&from=1200&to=4000&chunk=64&rows=read&idle=keep&part=3&timeline=table'
+    expect(round(query).toString()).toBe(query)
+  })
+  test('is bare for the usual view, whatever was mistyped', () => {
+    expect(round('sort=up&from=9&to=2&chunk=-1&rows=&part=0').toString()).toBe('')
+  })
+})
+
+test('a row is prepared once', () => {
+  const track = model([[[0, 1]]]).groups.get(0)
+  if (!track) throw new Error('no group')
+  expect(prepareRow(track)).toBe(prepareRow(track))
+})
