@@ -37,7 +37,13 @@ import { batchDurationMs, isActive, RunName } from './batch-cells.tsx'
 import { BatchSide } from './batch-side.tsx'
 import { teachNothingInShort } from './group-signal-text.ts'
 import { GroupTable } from './group-table.tsx'
+
+
 import { RescoreSheet } from './rescore-sheet.tsx'
+
+
+import { GroupTimeline } from './timeline/group-timeline.tsx'
+
 
 /** One batch: how far it is, how its rewards lie, and which group came when and why then. */
 export function BatchPage({ batchId }: { batchId: string }) {
@@ -130,7 +136,8 @@ function BatchBody({ batch }: { batch: BatchViewDto }) {
   return (
     <>
       <BatchFigures batch={batch} />
-      <div className="grid lg:grid-cols-2">
+      <GroupTimeline batch={batch} />
+      <div className="grid border-t lg:grid-cols-2">
         <RewardDistribution batch={batch} />
         <GroupCompletion batch={batch} />
       </div>

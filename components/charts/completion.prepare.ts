@@ -46,14 +46,15 @@ export function prepareCompletion(
   }
 }
 
-const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500]
+/** Steps between round moments, milliseconds. */
+export const TIME_STEPS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500]
   .concat([1, 2, 5, 10, 15, 30].map((s) => s * 1000))
   .concat([1, 2, 5, 10, 15, 30].map((m) => m * 60_000))
   .concat([1, 2, 4, 6, 12, 24, 48, 120, 240, 720].map((h) => h * 3_600_000))
 
 /** At most seven round moments from 0 to `endMs`. */
 export function timeTicks(endMs: number): { at: number; label: string }[] {
-  const step = STEPS.find((each) => endMs / each <= 6) ?? (STEPS.at(-1) as number)
+  const step = TIME_STEPS_MS.find((each) => endMs / each <= 6) ?? (TIME_STEPS_MS.at(-1) as number)
   const ticks: { at: number; label: string }[] = []
   for (let at = 0; at <= endMs; at += step) {
     ticks.push({ at, label: at === 0 ? '0' : durationText(at).replace(/\.0+(?=\D)/, '') })

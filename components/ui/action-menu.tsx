@@ -22,16 +22,20 @@ export const MENU_POPUP =
 const ITEM =
   'flex h-8 cursor-default items-center gap-2 rounded-md px-2 text-sm outline-none data-highlighted:bg-hover data-disabled:opacity-45'
 
-/** What can be done to a row. */
-export function ActionMenu({ label, actions }: { label: string; actions: MenuAction[] }) {
+/** What can be done to a row; `icon` in place of the three dots. */
+export function ActionMenu({
+  label,
+  actions,
+  icon,
+}: {
+  label: string
+  actions: MenuAction[]
+  icon?: ReactNode
+}) {
   return (
     <Menu.Root>
       <Menu.Trigger
-        render={
-          <IconButton label={label}>
-            <Ellipsis size={16} aria-hidden />
-          </IconButton>
-        }
+        render={<IconButton label={label}>{icon ?? <Ellipsis size={16} aria-hidden />}</IconButton>}
       />
       <Menu.Portal>
         <Menu.Positioner align="end" sideOffset={4} className="z-50">

@@ -1,0 +1,84 @@
+import {
+  AXIS_PX,
+  drawBackdrop,
+  drawFrame,
+  drawGutter,
+  drawRows,
+  HEAD_PX,
+  NAMED_ROW_PX,
+  type TimelineScene,
+} from './draw-timeline.ts'
+import type { Painter } from './painter.ts'
+import { WAIT_CAUSES } from './timeline.prepare.ts'
+import { CAUSE_WORDS } from './timeline-words.ts'
+
+/** What a picture says beside its rows. */
+export interface PictureWords {
+  title: string
+  /** n, units, what was lost. */
+  lines: readonly string[]
+}
+
+const WIDTH = 1_280
+const EDGE = 24
+const TITLE_PX = 26
+const LINE_PX = 18
+const LEGEND_PX = 30
+/** All rows together, unless they would be thinner than a pixel. */
+const ROWS_PX = 480
+const MOST_ROW_PX = 18
+
+/**
+ * A picture to keep: every row of the view, however many, under its title and over its legend. Nothing is added up: of
+ * 2,000 groups it is 2,000 pixels high.
+ */
+export function pictureScene(
+  scene: Omit<TimelineScene, 'plot' | 'rowPx' | 'scrollPx'>,
+  words: PictureWords,
+): { scene: TimelineScene; width: number; height: number } {
+  const rows = Math.max(1, scene.data.rows.length)
+  const rowPx = Math.max(1, Math.min(MOST_ROW_PX, ROWS_PX / rows))
+  const named = rowPx >= NAMED_ROW_PX
+  const x = EDGE + (named ? 152 : 46)
+  const y = EDGE + TITLE_PX + words.lines.length * LINE_PX + HEAD_PX + 6
+  const plot = { x, y, width: WIDTH - x - EDGE - 14, height: rows * rowPx }
+  return {
+    scene: { ...scene, plot, rowPx, scrollPx: 0 },
+    width: WIDTH,
+    height: Math.ceil(y + plot.height + AXIS_PX + LEGEND_PX + EDGE / 2),
+  }
+}
+
+/** Draws it. */
+export function drawPicture(
+  p: Painter,
+  { scene, width, height }: ReturnType<typeof pictureScene>,
+  words: PictureWords,
+): void {
+  p.boxes([0, 0, width, height], 'surface')
+  p.text(EDGE, EDGE + 8, words.title, { ink: 'ink', sizePx: 16, bold: true })
+  words.lines.forEach((line, i) => {
+    p.text(EDGE, EDGE + TITLE_PX + i * LINE_PX + 7, line, { ink: 'ink-2', sizePx: 12 })
+  })
+  drawBackdrop(p, scene)
+  drawRows(p, scene)
+  drawFrame(p, scene)
+  drawGutter(p, scene, scene.rowPx >= NAMED_ROW_PX)
+  drawLegend(p, EDGE, height - EDGE / 2 - 10)
+}
+
+/** One line: what the marks mean. */
+function drawLegend(p: Painter, fromX: number, y: number): void {
+  let x = fromX
+  const entry = (draw: (x: number) => void, text: string, wide = 8) => {
+    draw(x)
+    p.text(x + wide + 6, y, text, { ink: 'ink-2' })
+    x += wide + 6 + text.length * 5.9 + 18
+  }
+  entry((at) => p.boxes([at, y - 2, 18, 4], 'bar', 0.34), 'group, first dispatch to completion', 18)
+  entry((at) => p.boxes([at, y - 2, 18, 4], 'bar', 0.16), 'running', 18)
+  entry((at) => p.dots([at + 4, y], 3.2, 'mark'), 'sample ended')
+  entry((at) => p.failures([at + 4, y], 7), 'failed')
+  for (const cause of WAIT_CAUSES)
+    entry((at) => p.boxes([at, y - 2, 14, 4], cause), `straggler: ${CAUSE_WORDS[cause].word}`, 14)
+}

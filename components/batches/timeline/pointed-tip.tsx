@@ -1,0 +1,105 @@
+import { durationText, formatCount } from '../../format/numbers.ts'
+import { shortenMiddle } from '../../format/text.ts'
+import { INK_TOKENS } from './painter.ts'
+import { LEAST_LOST_MS, WAIT_CAUSES } from './timeline.prepare.ts'
+import type { Pointed } from './timeline-plot.tsx'
+import { CAUSE_WORDS } from './timeline-words.ts'
+
+const WIDTH = 264
+
+/** What lies under the pointer: the group, and the sample that is near. */
+export function PointedTip({
+  pointed: { row, mark },
+  x,
+  y,
+  width,
+  height,
+}: {
+  pointed: Pointed
+  x: number
+  y: number
+  width: number
+  height: number
+}) {
+  const { track } = row
+  const lost = row.lostMs >= LEAST_LOST_MS
+  return (
+    <div
+      data-timeline-tip
+      className="pointer-events-none absolute z-10 rounded-md border border-line-strong bg-raised px-2.5 py-1.5 text-xs shadow-pop"
+      style={{
+        width: Math.min(WIDTH, width - 8),
+        left: Math.max(4, x + 16 + WIDTH > width ? x - WIDTH - 12 : x + 16),
+        // Above the pointer in the lower half, so that what comes after is not hidden.
+        ...(y > height / 2 ? { bottom: height - y + 12 } : { top: y + 14 }),
+      }}
+    >
+      <p className="num flex items-baseline gap-2 font-medium">
+        {track.seq > 0 ? `Group ${formatCount(track.seq)}` : 'Running group'}
+        <span className="truncate font-mono font-normal text-ink-3">
+          {shortenMiddle(track.uid, 22)}
+        </span>
+      </p>
+      {row.startMs !== null && (
+        <Line
+          label={track.samples.length > 0 ? 'first dispatch' : 'taken by a worker'}
+          value={durationText(row.startMs)}
+        />
+      )}
+      {row.endMs === null ? (
+        <Line
+          label="ended so far"
+          value={`${formatCount(track.samples.length)} of ${formatCount(track.size)}`}
+        />
+      ) : (
+        <>
+          <Line label="complete" value={durationText(row.endMs)} />
+          <Line label="median sample took" value={durationText(row.medianMs)} />
+        </>
+      )}
+      {row.failed > 0 && <Line label="failed" value={formatCount(row.failed)} />}
+      {lost && row.last && (
+        <>
+          <Line label={`lost to #${row.last.index}`} value={durationText(row.lostMs)} />
+          {WAIT_CAUSES.filter((cause) => row.waits[cause] >= 0.5).map((cause) => (
+            <Line
+              key={cause}
+              label={CAUSE_WORDS[cause].word}
+              value={durationText(row.waits[cause])}
+              swatch={`var(${INK_TOKENS[cause]})`}
+            />
+          ))}
+        </>
+      )}
+      {mark && (
+        <div className="mt-1 border-t pt-1">
+          <p className="num font-medium">
+            Sample #{mark.index}
+            <span className={`ml-2 font-normal ${mark.reason ? 'text-bad' : 'text-ink-3'}`}>
+              {mark.reason ?? 'scored'}
+            </span>
+          </p>
+          <Line
+            label="dispatched"
+            value={mark.dispatchedMs === null ? 'never' : durationText(mark.dispatchedMs)}
+          />
+          <Line label="ended" value={durationText(mark.endedMs)} />
+          {mark.server && <Line label="server" value={mark.server} />}
+          {mark.attempts > 1 && <Line label="calls" value={formatCount(mark.attempts)} />}
+        </div>
+      )}
+    </div>
+  )
+}
+
+function Line({ label, value, swatch }: { label: string; value: string; swatch?: string }) {
+  return (
+    <p className="num flex items-center gap-2 text-ink-2">
+      {swatch && (
+        <span className="ml-2 size-2 rounded-[2px]" style={{ background: swatch }} aria-hidden />
+      )}
+      {label}
+      <span className="ml-auto truncate pl-4 text-ink">{value}</span>
+    </p>
+  )
+}

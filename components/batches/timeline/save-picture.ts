@@ -1,0 +1,45 @@
+import { canvasPainter, openCanvas, readLook } from './canvas-painter.ts'
+import { drawPicture, type PictureWords, pictureScene } from './draw-picture.ts'
+import type { TimelineScene } from './draw-timeline.ts'
+import { svgPainter } from './svg-painter.ts'
+
+/** Browsers refuse canvases of more than 16,384 pixels a side. */
+const MOST_PIXELS = 16_000
+
+/** Saves the view as a file of the reader's, in the colours of the theme that holds. Throws where the browser gives no picture. */
+export async function savePicture(
+  kind: 'png' | 'svg',
+  name: string,
+  scene: Omit<TimelineScene, 'plot' | 'rowPx' | 'scrollPx'>,
+  words: PictureWords,
+): Promise<void> {
+  const picture = pictureScene(scene, words)
+  const { width, height } = picture
+  const { inks, fonts } = readLook(document.body)
+  if (kind === 'svg') {
+    const painter = svgPainter(width, height, inks, {
+      title: words.title,
+      description: words.lines.join(' '),
+    })
+    drawPicture(painter, picture, words)
+    save(new Blob([painter.finish()], { type: 'image/svg+xml' }), `${name}.svg`)
+    return
+  }
+  const canvas = document.createElement('canvas')
+  const scale = Math.min(2, MOST_PIXELS / height)
+  const context = openCanvas(canvas, width, height, scale)
+  if (context === null) throw new Error('This browser gives no canvas to draw on.')
+  drawPicture(canvasPainter(context, inks, fonts), picture, words)
+  const blob = await new Promise<Blob | null>((resolve) => canvas.toBlob(resolve, 'image/png'))
+  if (blob === null) throw new Error('This browser could not write the picture.')
+  save(blob, `${name}.png`)
+}
+
+function save(blob: Blob, name: string): void {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(blob)
+  link.download = name
+  link.click()
+  // After the browser has begun to read it.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
+}

@@ -1,0 +1,70 @@
+import { CircleX } from 'lucide-react'
+import type { ReactNode } from 'react'
+import { INK_TOKENS } from './painter.ts'
+import { STRAGGLER_FACTOR, type TimelineData, WAIT_CAUSES } from './timeline.prepare.ts'
+import { CAUSE_WORDS } from './timeline-words.ts'
+
+/** What is drawn, in words; a cause only where some straggler waited on it. */
+export function TimelineLegend({ data, running }: { data: TimelineData; running: boolean }) {
+  const causes = new Set(
+    data.rows.filter((row) => data.stragglers.has(row.track.no)).map((row) => row.cause),
+  )
+  return (
+    <ul
+      className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-2"
+      aria-label="Legend"
+    >
+      <Entry
+        text="group, first dispatch to completion"
+        mark={<Bar ink="var(--data-3)" opacity={0.34} />}
+      />
+      {running && <Entry text="running" mark={<Bar ink="var(--data-3)" opacity={0.16} />} />}
+      <Entry
+        text="sample ended"
+        mark={<span className="size-1.5 rounded-full" style={{ background: 'var(--data-1)' }} />}
+      />
+      {data.failed > 0 && (
+        <Entry
+          text="failed"
+          mark={
+            <span className="inline-flex items-center gap-1 text-bad">
+              <span className="hatch size-2 rounded-[1px] border border-bad" />
+              <CircleX size={12} />
+            </span>
+          }
+        />
+      )}
+      {WAIT_CAUSES.filter((cause) => causes.has(cause)).map((cause) => (
+        <Entry
+          key={cause}
+          text={`straggler, waited on ${CAUSE_WORDS[cause].word}`}
+          title={`${CAUSE_WORDS[cause].about} A straggler took more than ${STRAGGLER_FACTOR} times its group’s median sample, or lost most of all.`}
+          mark={
+            <span className="inline-flex items-center">
+              <Bar ink={`var(${INK_TOKENS[cause]})`} />
+              <span
+                className="-ml-1 size-2 rounded-full border-[1.5px]"
+                style={{ borderColor: `var(${INK_TOKENS[cause]})` }}
+              />
+            </span>
+          }
+        />
+      ))}
+    </ul>
+  )
+}
+
+function Entry({ mark, text, title }: { mark: ReactNode; text: string; title?: string }) {
+  return (
+    <li className="flex items-center gap-1.5" title={title}>
+      <span className="inline-flex" aria-hidden>
+        {mark}
+      </span>
+      {text}
+    </li>
+  )
+}
+
+function Bar({ ink, opacity = 1 }: { ink: string; opacity?: number }) {
+  return <span className="h-1 w-4.5 rounded-full" style={{ background: ink, opacity }} />
+}

@@ -1,0 +1,161 @@
+'use client'
+
+import { type PointerEvent, useEffect, useMemo, useRef, useState } from 'react'
+import { openCanvas } from './canvas-painter.ts'
+import { clampWindow, type TimeScale, type TimeWindow } from './time-scale.ts'
+import type { TimelineData } from './timeline.prepare.ts'
+import { useLook } from './use-look.ts'
+
+const HEIGHT = 30
+/** So near to an edge of the window, the edge is meant. */
+const EDGE_PX = 7
+
+/**
+ * The whole batch in a strip: how many samples ended when, and the window that is looked at, to be drawn anew, moved or
+ * widened by the pointer. Keys do the same on the plot.
+ */
+export function TimelineStrip({
+  data,
+  scale,
+  window: shown,
+  onZoom,
+}: {
+  data: TimelineData
+  scale: TimeScale
+  window: TimeWindow | null
+  onZoom(window: TimeWindow | null): void
+}) {
+  const holder = useRef<HTMLDivElement>(null)
+  const canvas = useRef<HTMLCanvasElement>(null)
+  const [width, setWidth] = useState(0)
+  const drag = useRef<{ kind: 'new' | 'move' | 'from' | 'to'; at: number; was: TimeWindow } | null>(
+    null,
+  )
+  const look = useLook(holder)
+  useEffect(() => {
+    const element = holder.current
+    if (element === null) return
+    const observer = new ResizeObserver(() => setWidth(element.clientWidth))
+    observer.observe(element)
+    return () => observer.disconnect()
+  }, [])
+  const bins = useMemo(() => endsPerBin(data, scale, Math.floor(width / 3)), [data, scale, width])
+  const x = (ms: number) => (scale.at(ms) / scale.length) * width
+  const ms = (at: number) => scale.ms((Math.max(0, Math.min(width, at)) / width) * scale.length)
+
+  useEffect(() => {
+    if (canvas.current === null || look === null || width === 0) return
+    const context = openCanvas(canvas.current, width, HEIGHT)
+    if (context === null) return
+    const { inks } = look
+    const most = Math.max(1, ...bins.ends)
+    const step = width / Math.max(1, bins.ends.length)
+    const bar = (count: number, i: number, ink: string) => {
+      if (count === 0) return
+      // The square root: a few samples at the end are seen beside thousands at once.
+      const tall = Math.max(1.5, Math.sqrt(count / most) * (HEIGHT - 4))
+      context.fillStyle = ink
+      context.fillRect(i * step, HEIGHT - tall, Math.max(1, step - 0.75), tall)
+    }
+    for (const [i, count] of bins.ends.entries()) bar(count, i, inks.mark)
+    for (const [i, count] of bins.failed.entries()) bar(count, i, inks.bad)
+    for (const each of scale.breaks) {
+      context.fillStyle = inks.surface
+      context.fillRect(x(each.fromMs), 0, x(each.toMs) - x(each.fromMs), HEIGHT)
+    }
+    if (shown !== null) {
+      const [from, to] = [x(shown.fromMs), x(shown.toMs)]
+      context.globalAlpha = 0.72
+      context.fillStyle = inks.surface
+      context.fillRect(0, 0, from, HEIGHT)
+      context.fillRect(to, 0, width - to, HEIGHT)
+      context.globalAlpha = 1
+      context.fillStyle = inks.accent
+      context.fillRect(from - 1, 0, 2, HEIGHT)
+      context.fillRect(to - 1, 0, 2, HEIGHT)
+      context.fillRect(from - 2.5, HEIGHT / 2 - 6, 5, 12)
+      context.fillRect(to - 2.5, HEIGHT / 2 - 6, 5, 12)
+    }
+    context.fillStyle = inks['line-strong']
+    context.fillRect(0, HEIGHT - 1, width, 1)
+  })
+
+  const place = (event: PointerEvent) =>
+    event.clientX - event.currentTarget.getBoundingClientRect().left
+  const kindAt = (at: number) => {
+    if (shown === null) return 'new'
+    const [from, to] = [x(shown.fromMs), x(shown.toMs)]
+    if (Math.abs(at - from) <= EDGE_PX) return 'from'
+    if (Math.abs(at - to) <= EDGE_PX) return 'to'
+    return at > from && at < to ? 'move' : 'new'
+  }
+  const [cursor, setCursor] = useState('cursor-crosshair')
+  return (
+    <div ref={holder} className="mr-[14px] ml-[46px]">
+      <div
+        aria-hidden
+        data-timeline-strip
+        className={`relative touch-pan-y ${cursor}`}
+        style={{ height: HEIGHT }}
+        onPointerDown={(event) => {
+          if (event.button !== 0) return
+          event.currentTarget.setPointerCapture(event.pointerId)
+          const at = place(event)
+          const was = shown ?? { fromMs: 0, toMs: scale.spanMs }
+          drag.current = { kind: kindAt(at), at, was }
+        }}
+        onPointerMove={(event) => {
+          const at = place(event)
+          const now = drag.current
+          if (now === null) {
+            const kind = kindAt(at)
+            setCursor(
+              kind === 'new'
+                ? 'cursor-crosshair'
+                : kind === 'move'
+                  ? 'cursor-grab'
+                  : 'cursor-ew-resize',
+            )
+            return
+          }
+          if (Math.abs(at - now.at) < 3) return
+          if (now.kind === 'move') {
+            const by = at - now.at
+            const size = x(now.was.toMs) - x(now.was.fromMs)
+            const from = Math.max(0, Math.min(width - size, x(now.was.fromMs) + by))
+            onZoom(clampWindow({ fromMs: ms(from), toMs: ms(from + size) }, scale))
+            return
+          }
+          const fixed =
+            now.kind === 'new' ? now.at : now.kind === 'from' ? x(now.was.toMs) : x(now.was.fromMs)
+          onZoom(
+            clampWindow({ fromMs: ms(Math.min(fixed, at)), toMs: ms(Math.max(fixed, at)) }, scale),
+          )
+        }}
+        onPointerUp={() => {
+          drag.current = null
+        }}
+        onPointerCancel={() => {
+          drag.current = null
+        }}
+        onDoubleClick={() => onZoom(null)}
+      >
+        <canvas ref={canvas} className="absolute inset-0" style={{ width, height: HEIGHT }} />
+      </div>
+    </div>
+  )
+}
+
+/** Samples that ended in each of `count` equal parts of the line, and those of them that failed. */
+function endsPerBin(data: TimelineData, scale: TimeScale, count: number) {
+  const ends = new Array<number>(Math.max(0, count)).fill(0)
+  const failed = new Array<number>(Math.max(0, count)).fill(0)
+  if (count > 0)
+    for (const row of data.rows)
+      for (const mark of row.track.samples) {
+        const bin = Math.min(count - 1, Math.floor((scale.at(mark.endedMs) / scale.length) * count))
+        ends[bin] = (ends[bin] as number) + 1
+        if (mark.reason !== null) failed[bin] = (failed[bin] as number) + 1
+      }
+  return { ends, failed }
+}
