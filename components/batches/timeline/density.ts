@@ -35,8 +35,9 @@ export function prepareDensity(
     perRow[y] = (perRow[y] as number) + 1
     if (row.startMs !== null) {
       const from = Math.max(0, Math.floor(x(row.startMs)))
-      const to = Math.min(width, Math.max(from + 1, Math.ceil(x(row.endMs ?? nowMs))))
-      if (from < width && to > 0) {
+      const end = x(row.endMs ?? nowMs)
+      const to = Math.min(width, Math.max(from + 1, Math.ceil(end)))
+      if (from < width && end >= 0) {
         const base = y * (width + 1)
         steps[base + from] = (steps[base + from] as number) + 1
         steps[base + to] = (steps[base + to] as number) - 1

@@ -32,7 +32,7 @@ export function drawDensity(
       const ink = failed > 0 ? bad : ends > 0 ? mark : bar
       // One sample alone is seen; from four a row on a pixel is full.
       const alpha =
-        failed > 0 ? 1 : ends > 0 ? Math.min(1, 0.4 + (0.6 * ends) / (4 * rows)) : 0.34 * under
+        failed > 0 ? 1 : ends > 0 ? Math.min(1, 0.4 + (0.6 * ends) / (4 * rows)) : 0.5 * under
       // Little-endian, as every browser's machine is.
       pixels[cell] = (Math.round(alpha * 255) << 24) | (ink[2] << 16) | (ink[1] << 8) | ink[0]
     }

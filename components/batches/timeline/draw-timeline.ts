@@ -120,8 +120,7 @@ export function drawFrame(p: Painter, scene: TimelineScene): void {
   for (const each of lines) {
     const at = x(each.readyMs)
     if (scene.inOrder) {
-      const firstSeq = data.rows[0]?.track.seq ?? 1
-      const y = plot.y + (each.toSeq - firstSeq + 1) * rowPx - scene.scrollPx
+      const y = plot.y + rowsUpTo(data.rows, each.toSeq) * rowPx - scene.scrollPx
       if (y >= plot.y && y <= bottom) steps.push(plot.x, y, Math.min(right, at), y)
     }
     if (at < plot.x - 0.5 || at > right + 0.5) continue
@@ -143,6 +142,19 @@ export function drawFrame(p: Painter, scene: TimelineScene): void {
       ink: 'ink-3',
       align: tick.x > right - 20 ? 'end' : tick.x < plot.x + 12 ? 'start' : 'middle',
     })
+}
+
+/** How many rows, in completion order, have a completion number up to `seq`. */
+function rowsUpTo(rows: readonly TimelineRow[], seq: number): number {
+  let from = 0
+  let to = rows.length
+  while (from < to) {
+    const middle = (from + to) >> 1
+    const at = rows[middle]?.track.seq || Number.POSITIVE_INFINITY
+    if (at <= seq) from = middle + 1
+    else to = middle
+  }
+  return from
 }
 
 /** Two slanted strokes through the axis where time was left out, and how much. */
@@ -224,7 +236,8 @@ export function drawRows(p: Painter, scene: TimelineScene): void {
     const end = x(row.last.endedMs)
     bar(x(row.last.endedMs - row.lostMs), end, tails[row.cause])
     if (end >= left - 4 && end <= right + 4) rings[row.cause].push(end, y)
-    if (rowPx >= NAMED_ROW_PX) told.push(() => tellLost(p, row, end, y, left, right))
+    if (rowPx >= NAMED_ROW_PX)
+      told.push(() => tellLost(p, row, x(row.startMs ?? 0), end, y, left, right))
   }
   p.clipped({ ...plot, x: left - 5, width: plot.width + 10 }, () => {
     p.boxes(bars, 'bar', 0.34)
@@ -245,6 +258,7 @@ export function drawRows(p: Painter, scene: TimelineScene): void {
 function tellLost(
   p: Painter,
   row: TimelineRow,
+  start: number,
   end: number,
   y: number,
   left: number,
@@ -254,6 +268,7 @@ function tellLost(
   const text = `+${durationText(row.lostMs)} ${CAUSE_WORDS[row.cause].word}`
   const width = text.length * 5.8
   if (end + 10 + width < right) p.text(end + 10, y, text, { ink: 'ink-2' })
+  else if (start - 8 - width > left) p.text(start - 8, y, text, { ink: 'ink-2', align: 'end' })
 }
 
 function squares(centres: readonly number[], size: number): number[] {
@@ -273,8 +288,8 @@ export function drawThinStragglers(p: Painter, scene: TimelineScene): void {
       data.rows.forEach((row, i) => {
         if (row.cause !== cause || row.last === null || !data.stragglers.has(row.track.no)) return
         const y = plot.y + (i + 0.5) * rowPx
-        const end = x(row.last.endedMs)
-        boxes.push(end - 1.5, y - 1.5, 3, 3)
+        const from = x(row.last.endedMs - row.lostMs)
+        boxes.push(from, y - 0.5, Math.max(2, x(row.last.endedMs) - from), 1)
       })
       p.boxes(boxes, cause)
     }
@@ -288,7 +303,9 @@ export function drawGutter(p: Painter, scene: TimelineScene, wide: boolean): voi
     for (const tick of linearTicks(data.rows.length)) {
       if (tick.at > data.rows.length || tick.at === 0) continue
       const y = plot.y + tick.at * rowPx - scrollPx
-      p.text(plot.x - 8, Math.min(y, plot.y + plot.height - 5), tick.label, {
+      const seq = scene.inOrder ? data.rows[tick.at - 1]?.track.seq : 0
+      const label = seq ? formatCount(seq) : tick.label
+      p.text(plot.x - 8, Math.min(y, plot.y + plot.height - 5), label, {
         ...{ ink: 'ink-3', align: 'end' },
       })
     }

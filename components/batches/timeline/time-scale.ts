@@ -6,12 +6,12 @@ export interface Stretch {
   toMs: number
 }
 
-/** Idle time shorter than this, or than a 25th of the whole, is left as it is. */
-const LEAST_IDLE_MS = 1_000
-const LEAST_IDLE_SHARE = 0.04
+/** Idle time shorter than this, or than a tenth of the whole, is left as it is: it hides nothing. */
+const LEAST_IDLE_MS = 2_000
+const LEAST_IDLE_SHARE = 0.1
 /** A collapsed stretch has this share of what is left. */
 const BREAK_SHARE = 0.025
-/** As many as a screen has columns: what is idle for a 25th of the time is some 80 of them. */
+/** As many as a screen has columns: what is idle for a tenth of the time is some 200 of them. */
 const BUCKETS = 2_048
 
 /**

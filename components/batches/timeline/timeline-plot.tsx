@@ -18,6 +18,8 @@ import {
   THINNEST_ROW_PX,
   type TimelineScene,
 } from './draw-timeline.ts'
+import { plotStep } from './plot-keys.ts'
+import { layoutPlot, RIGHT_PX } from './plot-layout.ts'
 import { PointedTip } from './pointed-tip.tsx'
 import {
   clampWindow,
@@ -29,13 +31,12 @@ import {
 import type { TimelineData, TimelineRow } from './timeline.prepare.ts'
 import type { SampleMark } from './timeline-model.ts'
 import { useLook } from './use-look.ts'
+import { useWidth } from './use-width.ts'
 
-/** Height of the rows when all are shown at once, and of a row that can be read. */
-const FIT_PX = 360
-const READ_ROW_PX = 18
-const MOST_READ_PX = 450
 /** A mark this far from the pointer is meant. */
 const NEAR_PX = 9
+/** A pointer that moved less was a click. */
+const CLICK_PX = 6
 
 /** A group, or a sample of it, that is pointed at. */
 export interface Pointed {
@@ -43,6 +44,7 @@ export interface Pointed {
   mark: SampleMark | null
 }
 
+/** By number and index: what is prepared anew is another object. */
 interface PointedId {
   no: number
   index: number | null
@@ -50,7 +52,7 @@ interface PointedId {
 
 /**
  * Rows of groups over time, on canvas: one for what changes with the data, one above it for what follows the pointer
- * and the keys. The scroller is as high as all rows, the canvas as high as what is in sight.
+ * and the keys. The scroller holds something as high as all rows, the canvas is as high as what is in sight.
  */
 export function TimelinePlot({
   data,
@@ -80,70 +82,62 @@ export function TimelinePlot({
   const scroller = useRef<HTMLDivElement>(null)
   const base = useRef<HTMLCanvasElement>(null)
   const over = useRef<HTMLCanvasElement>(null)
-  const [width, setWidth] = useState(0)
+  const width = useWidth(scroller)
+  const look = useLook(scroller)
   const [scrollPx, setScrollPx] = useState(0)
   const [hovered, setHovered] = useState<(PointedId & { x: number; y: number }) | null>(null)
   const [reached, setReached] = useState<PointedId | null>(null)
   const [selection, setSelection] = useState<{ fromX: number; toX: number } | null>(null)
-  const look = useLook(scroller)
-  const rows = data.rows.length
-  const read = readable || rows * READ_ROW_PX <= FIT_PX
-  const rowPx = read ? READ_ROW_PX : FIT_PX / rows
-  const plotPx = Math.max(72, Math.min(read ? MOST_READ_PX : FIT_PX, rows * rowPx))
-  const wide = width >= 640
-  const gutter = read && wide ? 152 : 46
+  const layout = useMemo(
+    () => layoutPlot(data.rows.length, readable, width),
+    [data.rows.length, readable, width],
+  )
+  const { rowPx, plotPx, gutterPx } = layout
+  const height = HEAD_PX + plotPx + AXIS_PX
   const scene = useMemo(
     (): TimelineScene => ({
-      ...{ data, scale, window: shown, nowMs, rowPx, scrollPx, inOrder },
-      plot: { x: gutter, y: HEAD_PX, width: Math.max(40, width - gutter - 14), height: plotPx },
+      ...{ data, scale, window: shown, nowMs, rowPx, inOrder },
+      scrollPx: layout.fits ? 0 : scrollPx,
+      plot: {
+        x: gutterPx,
+        y: HEAD_PX,
+        width: Math.max(40, width - gutterPx - RIGHT_PX),
+        height: plotPx,
+      },
     }),
-    [data, scale, shown, nowMs, rowPx, scrollPx, inOrder, gutter, width, plotPx],
+    [data, scale, shown, nowMs, rowPx, scrollPx, inOrder, gutterPx, width, plotPx, layout.fits],
   )
-  const rowOf = useMemo(
-    () => new Map(data.rows.map((row, i) => [row.track.no, i] as const)),
-    [data],
-  )
+  const { plot } = scene
+  const rowOf = useMemo(() => new Map(data.rows.map((row, at) => [row.track.no, at])), [data])
   const find = (id: PointedId | null): (Pointed & { at: number }) | null => {
     const at = id === null ? undefined : rowOf.get(id.no)
     const row = at === undefined ? undefined : data.rows[at]
     if (row === undefined || at === undefined) return null
     return { row, at, mark: row.track.samples.find((mark) => mark.index === id?.index) ?? null }
   }
-
-  useEffect(() => {
-    const element = scroller.current
-    if (element === null) return
-    const observer = new ResizeObserver(() => setWidth(element.clientWidth))
-    observer.observe(element)
-    return () => observer.disconnect()
-  }, [])
+  const focus = find(reached)
+  const pointed = find(hovered ?? reached)
 
   useEffect(() => {
     if (base.current === null || look === null || width === 0) return
-    const context = openCanvas(base.current, width, HEAD_PX + plotPx + AXIS_PX)
+    const context = openCanvas(base.current, width, height)
     if (context === null) return
     const painter = canvasPainter(context, look.inks, look.fonts)
     drawBackdrop(painter, scene)
     if (rowPx < THINNEST_ROW_PX) {
       const { x } = placer(scene)
-      const density = prepareDensity(
-        data.rows,
-        scene.plot,
-        (ms) => x(ms) - scene.plot.x,
-        nowMs ?? scale.spanMs,
-      )
-      drawDensity(context, density, scene.plot, look.inks)
+      const now = scene.nowMs ?? scene.scale.spanMs
+      const density = prepareDensity(scene.data.rows, plot, (ms) => x(ms) - plot.x, now)
+      drawDensity(context, density, plot, look.inks)
       drawThinStragglers(painter, scene)
     } else drawRows(painter, scene)
     drawFrame(painter, scene)
-    drawGutter(painter, scene, wide)
-  }, [scene, look, width, plotPx, rowPx, data, nowMs, scale, wide])
+    drawGutter(painter, scene, layout.named)
+  }, [scene, plot, look, width, height, rowPx, layout.named])
 
-  const pointed = find(hovered ?? reached)
-  const focus = find(reached)
   useEffect(() => {
     if (over.current === null || look === null || width === 0) return
-    const context = openCanvas(over.current, width, HEAD_PX + plotPx + AXIS_PX)
+    const context = openCanvas(over.current, width, height)
     if (context === null) return
     const painter = canvasPainter(context, look.inks, look.fonts)
     if (focus !== null) drawPointed(painter, scene, focus.at, focus.mark, true)
@@ -152,15 +146,11 @@ export function TimelinePlot({
     if (selection !== null) drawSelection(painter, scene, selection)
   })
 
-  // What is reached is told as it is now: it may end while it is looked at.
-  const told = useRef<string>('')
+  // What is reached is told as it is now: its group may complete while it is looked at.
+  const told = useRef<Pointed | null>(null)
   useEffect(() => {
-    const now =
-      focus === null
-        ? ''
-        : `${focus.row.track.no} ${focus.mark?.index} ${focus.row.endMs} ${focus.row.track.samples.length}`
-    if (now === told.current) return
-    told.current = now
+    if (focus?.row === told.current?.row && focus?.mark === told.current?.mark) return
+    told.current = focus
     onPoint(focus)
   })
 
@@ -172,8 +162,7 @@ export function TimelinePlot({
     if (event.ctrlKey || event.metaKey) {
       event.preventDefault()
       const factor = Math.exp(Math.max(-60, Math.min(60, event.deltaY)) * 0.01)
-      const inside = Math.max(scene.plot.x, Math.min(scene.plot.x + scene.plot.width, at))
-      onZoom(zoomWindow(shown, scale, factor, ms(inside)))
+      onZoom(zoomWindow(shown, scale, factor, ms(within(at))))
     } else if (shown !== null) {
       const across = event.shiftKey && event.deltaX === 0 ? event.deltaY : event.deltaX
       if (Math.abs(across) <= Math.abs(event.shiftKey ? 0 : event.deltaY)) return
@@ -188,14 +177,14 @@ export function TimelinePlot({
     return () => element?.removeEventListener('wheel', listen)
   }, [])
 
+  const within = (x: number) => Math.max(plot.x, Math.min(plot.x + plot.width, x))
   const placeOf = (event: PointerEvent) => {
     const box = event.currentTarget.getBoundingClientRect()
     return { x: event.clientX - box.left, y: event.clientY - box.top }
   }
   const under = (x: number, y: number): PointedId | null => {
-    const { plot } = scene
     if (y < plot.y || y >= plot.y + plot.height || x < 0) return null
-    const row = data.rows[Math.floor((y - plot.y + scrollPx) / rowPx)]
+    const row = data.rows[Math.floor((y - plot.y + scene.scrollPx) / rowPx)]
     if (row === undefined) return null
     const place = placer(scene)
     let index: number | null = null
@@ -209,6 +198,12 @@ export function TimelinePlot({
     }
     return { no: row.track.no, index }
   }
+  const onPointerDown = (event: PointerEvent) => {
+    const { x, y } = placeOf(event)
+    if (event.button !== 0 || x !== within(x) || y > plot.y + plot.height) return
+    event.currentTarget.setPointerCapture(event.pointerId)
+    setSelection({ fromX: x, toX: x })
+  }
   const onPointerMove = (event: PointerEvent) => {
     const { x, y } = placeOf(event)
     if (selection !== null) {
@@ -218,26 +213,18 @@ export function TimelinePlot({
     const id = under(x, y)
     setHovered(id === null ? null : { ...id, x, y })
   }
-  const onPointerDown = (event: PointerEvent) => {
-    const { x, y } = placeOf(event)
-    const { plot } = scene
-    if (event.button !== 0 || x < plot.x || x > plot.x + plot.width || y > plot.y + plot.height)
-      return
-    event.currentTarget.setPointerCapture(event.pointerId)
-    setSelection({ fromX: x, toX: x })
-  }
   const onPointerUp = (event: PointerEvent) => {
-    const { x, y } = placeOf(event)
     if (selection === null) return
     setSelection(null)
-    if (Math.abs(selection.toX - selection.fromX) > 6) {
-      const { ms } = placer(scene)
-      const clamp = (at: number) =>
-        Math.max(scene.plot.x, Math.min(scene.plot.x + scene.plot.width, at))
-      const [a, b] = [selection.fromX, selection.toX].map(clamp).sort((c, d) => c - d)
-      onZoom(clampWindow({ fromMs: ms(a as number), toMs: ms(b as number) }, scale))
-      setHovered(null)
-    } else setReached(under(x, y))
+    const { x, y } = placeOf(event)
+    if (Math.abs(x - selection.fromX) <= CLICK_PX) {
+      setReached(under(x, y))
+      return
+    }
+    const { ms } = placer(scene)
+    const [from, to] = [selection.fromX, x].map(within).sort((a, b) => a - b) as [number, number]
+    onZoom(clampWindow({ fromMs: ms(from), toMs: ms(to) }, scale))
+    setHovered(null)
   }
 
   const reach = (at: number, mark: SampleMark | null) => {
@@ -246,95 +233,42 @@ export function TimelinePlot({
     setHovered(null)
     setReached({ no: row.track.no, index: mark?.index ?? null })
     const element = scroller.current
-    if (element !== null && read) {
+    if (element !== null && !layout.fits) {
       const top = at * rowPx
       if (top < element.scrollTop) element.scrollTop = top
       else if (top + rowPx > element.scrollTop + plotPx) element.scrollTop = top + rowPx - plotPx
     }
-    if (
-      shown !== null &&
-      mark !== null &&
-      (mark.endedMs < shown.fromMs || mark.endedMs > shown.toMs)
-    ) {
-      const half = (shown.toMs - shown.fromMs) / 2
-      onZoom(clampWindow({ fromMs: mark.endedMs - half, toMs: mark.endedMs + half }, scale))
-    }
+    if (shown === null || mark === null) return
+    if (mark.endedMs >= shown.fromMs && mark.endedMs <= shown.toMs) return
+    const half = (shown.toMs - shown.fromMs) / 2
+    onZoom(clampWindow({ fromMs: mark.endedMs - half, toMs: mark.endedMs + half }, scale))
   }
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return
-    const handled = keyed(event.key, event.shiftKey)
-    if (handled) event.preventDefault()
-  }
-  const keyed = (key: string, shift: boolean): boolean => {
-    const at = focus?.at ?? -1
-    const beside = (step: number) => {
-      const samples = focus?.row.track.samples ?? []
-      const from = focus?.mark ? samples.indexOf(focus.mark) : step > 0 ? -1 : samples.length
-      const mark = samples[Math.max(0, Math.min(samples.length - 1, from + step))]
-      if (focus === null) reach(0, null)
-      else if (mark) reach(at, mark)
-    }
-    const rowTo = (to: number) => reach(Math.max(0, Math.min(rows - 1, to)), null)
-    switch (key) {
-      case 'ArrowDown':
-        rowTo(at + 1)
-        return true
-      case 'ArrowUp':
-        rowTo(at < 0 ? rows - 1 : at - 1)
-        return true
-      case 'PageDown':
-        rowTo(at + 10)
-        return true
-      case 'PageUp':
-        rowTo(at - 10)
-        return true
-      case 'Home':
-        rowTo(0)
-        return true
-      case 'End':
-        rowTo(rows - 1)
-        return true
-      case 'ArrowRight':
-      case 'ArrowLeft': {
-        const step = key === 'ArrowRight' ? 1 : -1
-        if (shift) onZoom(panWindow(shown, scale, step * 0.25))
-        else beside(step)
-        return true
-      }
-      case '+':
-      case '=':
-        onZoom(zoomWindow(shown, scale, 0.5, focus?.mark?.endedMs))
-        return true
-      case '-':
-        onZoom(zoomWindow(shown, scale, 2, focus?.mark?.endedMs))
-        return true
-      case '0':
-        onZoom(null)
-        return true
-      case 'Enter':
-        if (focus !== null) onOpen(focus)
-        return focus !== null
-      case 'Escape':
-        if (reached === null) return false
-        setReached(null)
-        return true
-      default:
-        return false
-    }
+    const mark = focus?.mark ?? null
+    const step = plotStep(event.key, event.shiftKey, data.rows, focus?.at ?? -1, mark)
+    if (step === null) return
+    event.preventDefault()
+    if (step.do === 'reach') reach(step.at, step.mark)
+    else if (step.do === 'zoom') onZoom(zoomWindow(shown, scale, step.factor, mark?.endedMs))
+    else if (step.do === 'pan') onZoom(panWindow(shown, scale, step.share))
+    else if (step.do === 'whole') onZoom(null)
+    else if (step.do === 'leave') setReached(null)
+    else if (focus !== null) onOpen(focus)
   }
 
-  const height = HEAD_PX + plotPx + AXIS_PX
+  const dragged = selection !== null && Math.abs(selection.toX - selection.fromX) > CLICK_PX
   return (
     <div className="relative">
       <div
         ref={scroller}
         role="application"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: as above
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it has keys of its own, told under it
         tabIndex={0}
         aria-label={label}
         aria-describedby="timeline-keys"
         data-timeline
-        className="relative cursor-crosshair touch-pan-y overflow-x-hidden overflow-y-auto outline-offset-[-2px] select-none"
+        className={`relative cursor-crosshair touch-pan-y select-none ${layout.fits ? 'overflow-hidden' : 'overflow-x-hidden overflow-y-auto'}`}
         style={{ height }}
         onScroll={(event) => setScrollPx(event.currentTarget.scrollTop)}
         onKeyDown={onKeyDown}
@@ -345,7 +279,7 @@ export function TimelinePlot({
         onPointerLeave={() => setHovered(null)}
         onDoubleClick={() => onZoom(null)}
       >
-        <div style={{ height: HEAD_PX + Math.max(plotPx, rows * rowPx) + AXIS_PX }}>
+        <div style={{ height: height + (layout.fits ? 0 : data.rows.length * rowPx - plotPx) }}>
           <div className="sticky top-0" style={{ height }}>
             <canvas ref={base} aria-hidden className="absolute inset-0" style={{ width, height }} />
             <canvas ref={over} aria-hidden className="absolute inset-0" style={{ width, height }} />
@@ -355,28 +289,27 @@ export function TimelinePlot({
       {hovered !== null && pointed !== null && selection === null && (
         <PointedTip pointed={pointed} x={hovered.x} y={hovered.y} width={width} height={height} />
       )}
-      {selection !== null && Math.abs(selection.toX - selection.fromX) > 6 && (
-        <SelectionWords scene={scene} selection={selection} />
-      )}
+      {dragged && <SelectionWords scene={scene} selection={selection} />}
     </div>
   )
 }
 
+/** The stretch that is being chosen, above it. */
 function SelectionWords({
   scene,
-  selection,
+  selection: { fromX, toX },
 }: {
   scene: TimelineScene
   selection: { fromX: number; toX: number }
 }) {
   const { ms } = placer(scene)
-  const [a, b] = [selection.fromX, selection.toX].sort((c, d) => c - d) as [number, number]
+  const text = (x: number) => durationText(Math.max(0, ms(x)))
   return (
     <span
-      className="num pointer-events-none absolute top-0 rounded-md border border-line-strong bg-raised px-2 py-0.5 text-xs shadow-pop"
-      style={{ left: Math.max(0, (a + b) / 2 - 60) }}
+      className="num pointer-events-none absolute top-0 -translate-x-1/2 rounded-md border border-line-strong bg-raised px-2 py-0.5 text-xs whitespace-nowrap shadow-pop"
+      style={{ left: Math.max(70, (fromX + toX) / 2) }}
     >
-      {durationText(Math.max(0, ms(a)))} to {durationText(Math.max(0, ms(b)))}
+      {text(Math.min(fromX, toX))} to {text(Math.max(fromX, toX))}
     </span>
   )
 }

@@ -2,9 +2,11 @@
 
 import { type PointerEvent, useEffect, useMemo, useRef, useState } from 'react'
 import { openCanvas } from './canvas-painter.ts'
+import { GUTTER_PX, RIGHT_PX } from './plot-layout.ts'
 import { clampWindow, type TimeScale, type TimeWindow } from './time-scale.ts'
 import type { TimelineData } from './timeline.prepare.ts'
 import { useLook } from './use-look.ts'
+import { useWidth } from './use-width.ts'
 
 const HEIGHT = 30
 /** So near to an edge of the window, the edge is meant. */
@@ -27,18 +29,11 @@ export function TimelineStrip({
 }) {
   const holder = useRef<HTMLDivElement>(null)
   const canvas = useRef<HTMLCanvasElement>(null)
-  const [width, setWidth] = useState(0)
   const drag = useRef<{ kind: 'new' | 'move' | 'from' | 'to'; at: number; was: TimeWindow } | null>(
     null,
   )
   const look = useLook(holder)
-  useEffect(() => {
-    const element = holder.current
-    if (element === null) return
-    const observer = new ResizeObserver(() => setWidth(element.clientWidth))
-    observer.observe(element)
-    return () => observer.disconnect()
-  }, [])
+  const width = useWidth(holder)
   const bins = useMemo(() => endsPerBin(data, scale, Math.floor(width / 3)), [data, scale, width])
   const x = (ms: number) => (scale.at(ms) / scale.length) * width
   const ms = (at: number) => scale.ms((Math.max(0, Math.min(width, at)) / width) * scale.length)
@@ -91,7 +86,7 @@ export function TimelineStrip({
   }
   const [cursor, setCursor] = useState('cursor-crosshair')
   return (
-    <div ref={holder} className="mr-[14px] ml-[46px]">
+    <div ref={holder} style={{ marginLeft: GUTTER_PX, marginRight: RIGHT_PX }}>
       <div
         aria-hidden
         data-timeline-strip

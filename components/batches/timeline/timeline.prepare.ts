@@ -230,6 +230,23 @@ function miniBatches(
   }
 }
 
+/**
+ * The rows that something happens in between two moments: zoomed in, the others would be empty. The sums stay those of
+ * all.
+ */
+export function rowsBetween(
+  data: TimelineData,
+  between: { fromMs: number; toMs: number } | null,
+  nowMs: number | null,
+): TimelineData {
+  if (between === null) return data
+  const rows = data.rows.filter((row) => {
+    const endMs = row.endMs ?? nowMs ?? 0
+    return (row.startMs ?? endMs) <= between.toMs && endMs >= between.fromMs
+  })
+  return { ...data, rows }
+}
+
 /** A quarter of the groups, as trainers usually take them; 0 for batches too small to be parted. */
 export function usualChunk(groups: number): number {
   return groups < 8 ? 0 : Math.ceil(groups / 4)
