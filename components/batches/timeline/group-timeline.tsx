@@ -168,7 +168,14 @@ function Timeline({
           </div>
           {!view.table && (
             <>
-              <TimelineStrip data={data} scale={scale} window={shown} onZoom={setZoom} />
+              <TimelineStrip
+                data={data}
+                scale={scale}
+                window={shown}
+                rows={seen.rows.length}
+                readable={view.rows === 'read'}
+                onZoom={setZoom}
+              />
               <TimelinePlot
                 data={seen}
                 scale={scale}

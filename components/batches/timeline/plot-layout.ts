@@ -10,8 +10,8 @@ const LEAST_PX = 72
 const NAMED_WIDTH_PX = 640
 /** Right of the rows: half a mark, and the last tick. */
 export const RIGHT_PX = 14
-/** Left of rows without names, and of the strip above. */
-export const GUTTER_PX = 46
+/** Left of the rows: without names, with names. */
+const GUTTER_PX = 46
 const NAMED_GUTTER_PX = 152
 
 /** Sizes of a plot, in pixels. */

@@ -2,7 +2,7 @@
 
 import { type PointerEvent, useEffect, useMemo, useRef, useState } from 'react'
 import { openCanvas } from './canvas-painter.ts'
-import { GUTTER_PX, RIGHT_PX } from './plot-layout.ts'
+import { layoutPlot, RIGHT_PX } from './plot-layout.ts'
 import { clampWindow, type TimeScale, type TimeWindow } from './time-scale.ts'
 import type { TimelineData } from './timeline.prepare.ts'
 import { useLook } from './use-look.ts'
@@ -20,11 +20,16 @@ export function TimelineStrip({
   data,
   scale,
   window: shown,
+  rows,
+  readable,
   onZoom,
 }: {
   data: TimelineData
   scale: TimeScale
   window: TimeWindow | null
+  /** As many as the plot below has, and how: its left edge is this one's. */
+  rows: number
+  readable: boolean
   onZoom(window: TimeWindow | null): void
 }) {
   const holder = useRef<HTMLDivElement>(null)
@@ -33,7 +38,9 @@ export function TimelineStrip({
     null,
   )
   const look = useLook(holder)
-  const width = useWidth(holder)
+  const outer = useWidth(holder)
+  const { gutterPx } = layoutPlot(rows, readable, outer)
+  const width = Math.max(0, outer - gutterPx - RIGHT_PX)
   const bins = useMemo(() => endsPerBin(data, scale, Math.floor(width / 3)), [data, scale, width])
   const x = (ms: number) => (scale.at(ms) / scale.length) * width
   const ms = (at: number) => scale.ms((Math.max(0, Math.min(width, at)) / width) * scale.length)
@@ -86,7 +93,7 @@ export function TimelineStrip({
   }
   const [cursor, setCursor] = useState('cursor-crosshair')
   return (
-    <div ref={holder} style={{ marginLeft: GUTTER_PX, marginRight: RIGHT_PX }}>
+    <div ref={holder} style={{ paddingLeft: gutterPx, paddingRight: RIGHT_PX }}>
       <div
         aria-hidden
         data-timeline-strip
