@@ -2,7 +2,7 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { ArrowDownWideNarrow, RotateCcw } from 'lucide-react'
-import { useMemo, useState } from 'react'
+import { useDeferredValue, useMemo, useState } from 'react'
 import type { BatchViewDto } from '../../server/wire/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
@@ -38,12 +38,9 @@ import { BatchSide } from './batch-side.tsx'
 import { teachNothingInShort } from './group-signal-text.ts'
 import { GroupTable } from './group-table.tsx'
 
-
 import { RescoreSheet } from './rescore-sheet.tsx'
 
-
 import { GroupTimeline } from './timeline/group-timeline.tsx'
-
 
 /** One batch: how far it is, how its rewards lie, and which group came when and why then. */
 export function BatchPage({ batchId }: { batchId: string }) {
@@ -222,12 +219,15 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
   )
 }
 
+// Its plot and the next follow behind the rest of the page: together they would hold it up for 50 ms and more.
 function RewardDistribution({ batch }: { batch: BatchViewDto }) {
   const [axis, setAxis] = useState<'linear' | 'log'>('linear')
   const data = useMemo(
     () => prepareDistribution(batch.distribution, { log: axis === 'log' }),
     [batch.distribution, axis],
   )
+  const drawn = useDeferredValue(data)
+  const plot = useMemo(() => <DistributionPlot data={drawn} />, [drawn])
   return (
     <ChartFrame
       title="Rewards"
@@ -247,13 +247,7 @@ function RewardDistribution({ batch }: { batch: BatchViewDto }) {
           ]}
         />
       }
-      chart={
-        data.n === 0 ? (
-          <Nothing>Rewards appear here as samples are scored.</Nothing>
-        ) : (
-          <DistributionPlot data={data} />
-        )
-      }
+      chart={data.n === 0 ? <Nothing>Rewards appear here as samples are scored.</Nothing> : plot}
       table={{
         head: ['Reward', 'Samples', 'Share'],
         rows: data.rows.map((row) => [row.label, formatCount(row.count), row.share]),
@@ -272,6 +266,11 @@ function GroupCompletion({ batch }: { batch: BatchViewDto }) {
     () => prepareCompletion(batch.completion, batch.groups, elapsed),
     [batch.completion, batch.groups, elapsed],
   )
+  const drawn = useDeferredValue(data)
+  const plot = useMemo(
+    () => <CompletionPlot data={drawn} total={batch.groups} />,
+    [drawn, batch.groups],
+  )
   const times = [
     data.halfMs === null ? null : `half out at ${durationText(data.halfMs)}`,
     data.allMs === null ? null : `all at ${durationText(data.allMs)}`,
@@ -285,7 +284,7 @@ function GroupCompletion({ batch }: { batch: BatchViewDto }) {
         batch.groupsCompleted === 0 ? (
           <Nothing>The first group appears when its last sample is scored.</Nothing>
         ) : (
-          <CompletionPlot data={data} total={batch.groups} />
+          plot
         )
       }
       table={{

@@ -7,29 +7,29 @@ import type { TimelineRow } from './timeline.prepare.ts'
 export interface Density {
   width: number
   height: number
-  /** Groups under way, row by row of pixels. */
-  groups: Uint16Array
-  /** Samples that ended, and those of them that failed. */
+  /** Groups under way, row by row of pixels, each with one cell more than it is wide. */
+  groups: Int16Array
+  /** Samples that ended, and those of them that failed, row by row of pixels. */
   ends: Uint16Array
   failed: Uint16Array
   /** Groups in each row of pixels. */
   perRow: Uint16Array
 }
 
-/** Adds rows up on `width` × `height` pixels; `x` places a moment, in pixels; running groups last until `nowMs`. */
+/**
+ * Adds rows up on `width` × `height` pixels; `x` places a moment, in pixels; running groups last until `nowMs`. `used`
+ * is one that is not needed any more: three times a second, new ones of 2 MB keep the garbage collector busy.
+ */
 export function prepareDensity(
   rows: readonly TimelineRow[],
   size: { width: number; height: number },
   x: (ms: number) => number,
   nowMs: number,
+  used?: Density | null,
 ): Density {
-  const width = Math.max(1, Math.floor(size.width))
-  const height = Math.max(1, Math.floor(size.height))
-  const groups = new Uint16Array(width * height)
-  const ends = new Uint16Array(width * height)
-  const failed = new Uint16Array(width * height)
-  const perRow = new Uint16Array(height)
-  const steps = new Int32Array(height * (width + 1))
+  const density = emptyDensity(Math.floor(size.width), Math.floor(size.height), used)
+  const { width, height, groups, ends, failed, perRow } = density
+  const stride = width + 1
   rows.forEach((row, i) => {
     const y = Math.min(height - 1, Math.floor((i * height) / rows.length))
     perRow[y] = (perRow[y] as number) + 1
@@ -38,9 +38,8 @@ export function prepareDensity(
       const end = x(row.endMs ?? nowMs)
       const to = Math.min(width, Math.max(from + 1, Math.ceil(end)))
       if (from < width && end >= 0) {
-        const base = y * (width + 1)
-        steps[base + from] = (steps[base + from] as number) + 1
-        steps[base + to] = (steps[base + to] as number) - 1
+        groups[y * stride + from] = (groups[y * stride + from] as number) + 1
+        groups[y * stride + to] = (groups[y * stride + to] as number) - 1
       }
     }
     for (const mark of row.track.samples) {
@@ -53,10 +52,23 @@ export function prepareDensity(
   })
   for (let y = 0; y < height; y++) {
     let under = 0
-    for (let column = 0; column < width; column++) {
-      under += steps[y * (width + 1) + column] as number
-      groups[y * width + column] = under
+    for (let cell = y * stride; cell < (y + 1) * stride; cell++) {
+      under += groups[cell] as number
+      groups[cell] = under
     }
   }
-  return { width, height, groups, ends, failed, perRow }
+  return density
+}
+
+function emptyDensity(width: number, height: number, used?: Density | null): Density {
+  const [w, h] = [Math.max(1, width), Math.max(1, height)]
+  if (used?.width === w && used.height === h) {
+    for (const counts of [used.groups, used.ends, used.failed, used.perRow]) counts.fill(0)
+    return used
+  }
+  return {
+    ...{ width: w, height: h, groups: new Int16Array((w + 1) * h), ends: new Uint16Array(w * h) },
+    failed: new Uint16Array(w * h),
+    perRow: new Uint16Array(h),
+  }
 }

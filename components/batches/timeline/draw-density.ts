@@ -1,10 +1,24 @@
 import type { Density } from './density.ts'
 import type { Box, Inks } from './painter.ts'
 
-/** Red, green and blue of a colour that the browser resolved. */
-function rgb(colour: string): [number, number, number] {
+/** Red, green and blue of a colour that the browser resolved, as a pixel without its alpha. */
+function pixelOf(colour: string): number {
   const [r, g, b] = (colour.match(/[\d.]+/g) ?? []).map(Number)
-  return [r ?? 0, g ?? 0, b ?? 0]
+  // Little-endian, as every browser's machine is.
+  return ((b ?? 0) << 16) | ((g ?? 0) << 8) | (r ?? 0)
+}
+
+/** Where pixels are put before they are drawn over the lines behind them; made once a size. */
+export interface Sheet {
+  canvas: OffscreenCanvas
+  image: ImageData
+}
+
+/** The sheet for a size, the one that is there if it has it. */
+export function sheetFor(density: Density, used: Sheet | null): Sheet {
+  const { width, height } = density
+  if (used?.image.width === width && used.image.height === height) return used
+  return { canvas: new OffscreenCanvas(width, height), image: new ImageData(width, height) }
 }
 
 /**
@@ -13,32 +27,30 @@ function rgb(colour: string): [number, number, number] {
  */
 export function drawDensity(
   context: CanvasRenderingContext2D,
+  { canvas, image }: Sheet,
   density: Density,
   box: Box,
   inks: Inks,
 ): void {
-  const { width, height } = density
-  const image = context.createImageData(width, height)
+  const { width, height, groups, ends, failed, perRow } = density
   const pixels = new Uint32Array(image.data.buffer)
-  const [bar, mark, bad] = [rgb(inks.bar), rgb(inks.mark), rgb(inks.bad)]
+  const [bar, mark, bad] = [pixelOf(inks.bar), pixelOf(inks.mark), pixelOf(inks.bad)]
   for (let y = 0; y < height; y++) {
-    const rows = Math.max(1, density.perRow[y] as number)
+    const rows = Math.max(1, perRow[y] as number)
+    const full = 127 / rows
+    const more = 153 / (4 * rows)
     for (let x = 0; x < width; x++) {
       const cell = y * width + x
-      const ends = density.ends[cell] as number
-      const failed = density.failed[cell] as number
-      const under = (density.groups[cell] as number) / rows
-      if (ends === 0 && under === 0) continue
-      const ink = failed > 0 ? bad : ends > 0 ? mark : bar
+      const ended = ends[cell] as number
       // One sample alone is seen; from four a row on a pixel is full.
-      const alpha =
-        failed > 0 ? 1 : ends > 0 ? Math.min(1, 0.4 + (0.6 * ends) / (4 * rows)) : 0.5 * under
-      // Little-endian, as every browser's machine is.
-      pixels[cell] = (Math.round(alpha * 255) << 24) | (ink[2] << 16) | (ink[1] << 8) | ink[0]
+      if (ended === 0) {
+        const under = groups[cell + y] as number
+        pixels[cell] = under === 0 ? 0 : bar | ((under * full) << 24)
+      } else if ((failed[cell] as number) > 0) pixels[cell] = bad | (255 << 24)
+      else pixels[cell] = mark | (Math.min(255, 102 + ended * more) << 24)
     }
   }
-  const sheet = new OffscreenCanvas(width, height)
-  sheet.getContext('2d')?.putImageData(image, 0, 0)
+  canvas.getContext('2d')?.putImageData(image, 0, 0)
   context.imageSmoothingEnabled = false
-  context.drawImage(sheet, box.x, box.y, width, height)
+  context.drawImage(canvas, box.x, box.y, width, height)
 }

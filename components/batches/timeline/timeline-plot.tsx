@@ -1,10 +1,18 @@
 'use client'
 
-import { type KeyboardEvent, type PointerEvent, useEffect, useMemo, useRef, useState } from 'react'
+import {
+  type KeyboardEvent,
+  type PointerEvent,
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+} from 'react'
 import { durationText } from '../../format/numbers.ts'
 import { canvasPainter, openCanvas } from './canvas-painter.ts'
-import { prepareDensity } from './density.ts'
-import { drawDensity } from './draw-density.ts'
+import { type Density, prepareDensity } from './density.ts'
+import { drawDensity, type Sheet, sheetFor } from './draw-density.ts'
 import { drawPointed, drawSelection } from './draw-pointed.ts'
 import {
   AXIS_PX,
@@ -30,6 +38,7 @@ import {
 } from './time-scale.ts'
 import type { TimelineData, TimelineRow } from './timeline.prepare.ts'
 import type { SampleMark } from './timeline-model.ts'
+import { useDrawing } from './use-drawing.ts'
 import { useLook } from './use-look.ts'
 import { useWidth } from './use-width.ts'
 
@@ -118,31 +127,42 @@ export function TimelinePlot({
   const focus = find(reached)
   const pointed = find(hovered ?? reached)
 
-  useEffect(() => {
-    if (base.current === null || look === null || width === 0) return
-    const context = openCanvas(base.current, width, height)
-    if (context === null) return
-    const painter = canvasPainter(context, look.inks, look.fonts)
-    drawBackdrop(painter, scene)
-    if (rowPx < THINNEST_ROW_PX) {
-      const { x } = placer(scene)
-      const now = scene.nowMs ?? scene.scale.spanMs
-      const density = prepareDensity(scene.data.rows, plot, (ms) => x(ms) - plot.x, now)
-      drawDensity(context, density, plot, look.inks)
-      drawThinStragglers(painter, scene)
-    } else drawRows(painter, scene)
-    drawFrame(painter, scene)
-    drawGutter(painter, scene, layout.named)
-  }, [scene, plot, look, width, height, rowPx, layout.named])
+  const { named } = layout
+  const kept = useRef<{ density: Density | null; sheet: Sheet | null }>({
+    density: null,
+    sheet: null,
+  })
+  useDrawing(
+    useCallback(() => {
+      if (base.current === null || look === null || width === 0) return
+      const context = openCanvas(base.current, width, height)
+      if (context === null) return
+      const painter = canvasPainter(context, look.inks, look.fonts)
+      drawBackdrop(painter, scene)
+      if (scene.rowPx < THINNEST_ROW_PX) {
+        const { x } = placer(scene)
+        const { plot, data } = scene
+        const now = scene.nowMs ?? scene.scale.spanMs
+        const of = (ms: number) => x(ms) - plot.x
+        const density = prepareDensity(data.rows, plot, of, now, kept.current.density)
+        const sheet = sheetFor(density, kept.current.sheet)
+        kept.current = { density, sheet }
+        drawDensity(context, sheet, density, plot, look.inks)
+        drawThinStragglers(painter, scene)
+      } else drawRows(painter, scene)
+      drawFrame(painter, scene)
+      drawGutter(painter, scene, named)
+    }, [scene, look, width, height, named]),
+  )
 
+  const hoverAt = pointed !== null && pointed.row !== focus?.row ? pointed : null
   useEffect(() => {
     if (over.current === null || look === null || width === 0) return
     const context = openCanvas(over.current, width, height)
     if (context === null) return
     const painter = canvasPainter(context, look.inks, look.fonts)
     if (focus !== null) drawPointed(painter, scene, focus.at, focus.mark, true)
-    if (pointed !== null && pointed.row !== focus?.row)
-      drawPointed(painter, scene, pointed.at, pointed.mark, false)
+    if (hoverAt !== null) drawPointed(painter, scene, hoverAt.at, hoverAt.mark, false)
     if (selection !== null) drawSelection(painter, scene, selection)
   })
 

@@ -1,10 +1,12 @@
 'use client'
 
-import { type PointerEvent, useEffect, useMemo, useRef, useState } from 'react'
+import { type PointerEvent, useCallback, useRef, useState } from 'react'
 import { openCanvas } from './canvas-painter.ts'
+import type { Inks } from './painter.ts'
 import { layoutPlot, RIGHT_PX } from './plot-layout.ts'
 import { clampWindow, type TimeScale, type TimeWindow } from './time-scale.ts'
 import type { TimelineData } from './timeline.prepare.ts'
+import { useDrawing } from './use-drawing.ts'
 import { useLook } from './use-look.ts'
 import { useWidth } from './use-width.ts'
 
@@ -41,46 +43,15 @@ export function TimelineStrip({
   const outer = useWidth(holder)
   const { gutterPx } = layoutPlot(rows, readable, outer)
   const width = Math.max(0, outer - gutterPx - RIGHT_PX)
-  const bins = useMemo(() => endsPerBin(data, scale, Math.floor(width / 3)), [data, scale, width])
   const x = (ms: number) => (scale.at(ms) / scale.length) * width
   const ms = (at: number) => scale.ms((Math.max(0, Math.min(width, at)) / width) * scale.length)
-
-  useEffect(() => {
-    if (canvas.current === null || look === null || width === 0) return
-    const context = openCanvas(canvas.current, width, HEIGHT)
-    if (context === null) return
-    const { inks } = look
-    const most = Math.max(1, ...bins.ends)
-    const step = width / Math.max(1, bins.ends.length)
-    const bar = (count: number, i: number, ink: string) => {
-      if (count === 0) return
-      // The square root: a few samples at the end are seen beside thousands at once.
-      const tall = Math.max(1.5, Math.sqrt(count / most) * (HEIGHT - 4))
-      context.fillStyle = ink
-      context.fillRect(i * step, HEIGHT - tall, Math.max(1, step - 0.75), tall)
-    }
-    for (const [i, count] of bins.ends.entries()) bar(count, i, inks.mark)
-    for (const [i, count] of bins.failed.entries()) bar(count, i, inks.bad)
-    for (const each of scale.breaks) {
-      context.fillStyle = inks.surface
-      context.fillRect(x(each.fromMs), 0, x(each.toMs) - x(each.fromMs), HEIGHT)
-    }
-    if (shown !== null) {
-      const [from, to] = [x(shown.fromMs), x(shown.toMs)]
-      context.globalAlpha = 0.72
-      context.fillStyle = inks.surface
-      context.fillRect(0, 0, from, HEIGHT)
-      context.fillRect(to, 0, width - to, HEIGHT)
-      context.globalAlpha = 1
-      context.fillStyle = inks.accent
-      context.fillRect(from - 1, 0, 2, HEIGHT)
-      context.fillRect(to - 1, 0, 2, HEIGHT)
-      context.fillRect(from - 2.5, HEIGHT / 2 - 6, 5, 12)
-      context.fillRect(to - 2.5, HEIGHT / 2 - 6, 5, 12)
-    }
-    context.fillStyle = inks['line-strong']
-    context.fillRect(0, HEIGHT - 1, width, 1)
-  })
+  useDrawing(
+    useCallback(() => {
+      if (canvas.current === null || look === null || width === 0) return
+      const context = openCanvas(canvas.current, width, HEIGHT)
+      if (context !== null) drawStrip(context, width, data, scale, shown, look.inks)
+    }, [data, scale, shown, look, width]),
+  )
 
   const place = (event: PointerEvent) =>
     event.clientX - event.currentTarget.getBoundingClientRect().left
@@ -146,6 +117,48 @@ export function TimelineStrip({
       </div>
     </div>
   )
+}
+
+/** How many samples ended when, what was left out, and the window. */
+function drawStrip(
+  context: CanvasRenderingContext2D,
+  width: number,
+  data: TimelineData,
+  scale: TimeScale,
+  shown: TimeWindow | null,
+  inks: Inks,
+): void {
+  const bins = endsPerBin(data, scale, Math.floor(width / 3))
+  const x = (ms: number) => (scale.at(ms) / scale.length) * width
+  const most = Math.max(1, ...bins.ends)
+  const step = width / Math.max(1, bins.ends.length)
+  const bar = (count: number, i: number, ink: string) => {
+    if (count === 0) return
+    // The square root: a few samples at the end are seen beside thousands at once.
+    const tall = Math.max(1.5, Math.sqrt(count / most) * (HEIGHT - 4))
+    context.fillStyle = ink
+    context.fillRect(i * step, HEIGHT - tall, Math.max(1, step - 0.75), tall)
+  }
+  for (const [i, count] of bins.ends.entries()) bar(count, i, inks.mark)
+  for (const [i, count] of bins.failed.entries()) bar(count, i, inks.bad)
+  context.fillStyle = inks.line
+  for (const each of scale.breaks)
+    context.fillRect(x(each.fromMs), 0, x(each.toMs) - x(each.fromMs), HEIGHT)
+  if (shown !== null) {
+    const [from, to] = [x(shown.fromMs), x(shown.toMs)]
+    context.globalAlpha = 0.72
+    context.fillStyle = inks.surface
+    context.fillRect(0, 0, from, HEIGHT)
+    context.fillRect(to, 0, width - to, HEIGHT)
+    context.globalAlpha = 1
+    context.fillStyle = inks.accent
+    for (const edge of [from, to]) {
+      context.fillRect(edge - 1, 0, 2, HEIGHT)
+      context.fillRect(edge - 2.5, HEIGHT / 2 - 6, 5, 12)
+    }
+  }
+  context.fillStyle = inks['line-strong']
+  context.fillRect(0, HEIGHT - 1, width, 1)
 }
 
 /** Samples that ended in each of `count` equal parts of the line, and those of them that failed. */

@@ -366,13 +366,23 @@ describe('density', () => {
     )
     const { rows } = prepare(model(groups))
     const density = prepareDensity(rows, { width: 100, height: 50 }, (ms) => ms / 10.06, 1_005)
-    const sum = (list: Uint16Array) => list.reduce((a, b) => a + b, 0)
+    const sum = (list: Iterable<number>) => [...list].reduce((a, b) => a + b, 0)
     expect(sum(density.ends)).toBe(3_000)
     expect(sum(density.perRow)).toBe(1_000)
     // All of them are under way at the first moment.
-    const first = Array.from({ length: 50 }, (_, y) => density.groups[y * 100] ?? 0)
+    const first = Array.from({ length: 50 }, (_, y) => density.groups[y * 101] ?? 0)
     expect(first.reduce((a, b) => a + b, 0)).toBe(1_000)
     expect(density.groups[99]).toBe(0)
+    const before = density.ends.slice()
+    const again = prepareDensity(
+      rows,
+      { width: 100, height: 50 },
+      (ms) => ms / 10.06,
+      1_005,
+      density,
+    )
+    expect(again).toBe(density)
+    expect(again.ends).toEqual(before)
   })
   test('failed samples are counted apart, what is outside of the window not at all', () => {
     const { rows } = prepare(
