@@ -1,0 +1,284 @@
+import { readFile } from 'node:fs/promises'
+import { expect, type Locator, type Page, test } from '@playwright/test'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../examples/processes/reference-rm.ts'
+import type { TimelineDto } from '../server/wire/timeline.ts'
+import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+let service: TestService
+let rms: ReferenceRmProcess[] = []
+/** 40 groups of 4, a few of whose texts take much longer, some of which fail. */
+let batch = ''
+let timeline: TimelineDto
+
+test.beforeAll(async () => {
+  const slow = ['--slow-share', '0.03', '--slow-ms', '1500']
+  ;[service, ...rms] = await Promise.all([
+    startTestService(),
+    startReferenceRmProcess([
+      ...['--model', 'uneven', '--delay', 'uniform:40,300', ...slow],
+      ...['--fault', 'nan', '--fault-share', '0.03', '--fault-by', 'text'],
+    ]),
+    startReferenceRmProcess(['--model', 'steady', '--delay', 'uniform:60,200']),
+  ])
+  for (const rm of rms) {
+    await service.api.servers.register.mutate({
+      ...{ name: rm.model, url: rm.url, engine: 'vllm', maxInFlight: 32 },
+    })
+  }
+  batch = await submit('uneven', 40, 4)
+  await service.api.batches.wait.query({ batchId: batch, waitMs: 60_000 })
+  timeline = await service.api.batches.timeline.query({ batchId: batch })
+})
+test.afterAll(() => Promise.all([service.stop(), ...rms.map((rm) => rm.stop())]))
+
+async function submit(model: string, groups: number, size: number): Promise<string> {
+  const { batchId } = await service.api.batches.submit.mutate({
+    ...{ run: 'timeline', step: 1, groupSize: size, reward: { model } },
+    samples: Array.from({ length: groups * size }, (_, i) => ({
+      uid: `q-${Math.floor(i / size)}`,
+      dataSource: 'openai/gsm8k',
+      prompt: 'What is 6 * 12?',
+      response: `${model} #### ${i}`,
+    })),
+  })
+  return batchId
+}
+
+const plotOf = (page: Page) => page.locator('[data-timeline]')
+const reached = (page: Page) => page.locator('[data-timeline-reached]')
+const tableOf = (page: Page) => page.getByRole('table', { name: 'Group completion' })
+const plain = (text: string) => text.replace(/\s+/g, ' ').trim()
+
+async function open(page: Page, query = ''): Promise<Locator> {
+  await page.goto(`${service.url}/batches/${batch}${query}`)
+  await expect(plotOf(page)).toBeVisible()
+  return plotOf(page)
+}
+
+/** The groups of the batch from what the service tells, as the page should have understood it. */
+function groupsTold() {
+  const { groups, samples } = timeline
+  return groups.no.map((no, i) => {
+    const ends = samples.group.flatMap((of, at) =>
+      of === no ? [{ index: samples.index[at], endedMs: samples.endedMs[at] as number }] : [],
+    )
+    ends.sort((a, b) => a.endedMs - b.endedMs)
+    const [before, last] = ends.slice(-2)
+    const lostMs = (last?.endedMs ?? 0) - (before?.endedMs ?? 0)
+    return { uid: groups.uid[i], seq: groups.seq[i], last, lostMs }
+  })
+}
+
+test('keys walk groups and samples, and the table has the same numbers', async ({ page }) => {
+  const errors = watchErrors(page)
+  const plot = await open(page)
+  await plot.focus()
+  const told: string[] = []
+  for (let i = 0; i < 5; i++) {
+    await page.keyboard.press('ArrowDown')
+    await expect(reached(page)).toContainText(`Group ${i + 1}, `)
+    told.push(plain(await reached(page).innerText()))
+  }
+  await page.keyboard.press('ArrowRight')
+  await expect(reached(page)).toContainText(/— Sample #\d+ · dispatched at/)
+  await page.keyboard.press('Home')
+  await expect(reached(page)).toContainText('Group 1, ')
+  await page.keyboard.press('End')
+  await expect(reached(page)).toContainText('Group 40, ')
+
+  await page.getByRole('button', { name: 'Show Group completion as a table' }).click()
+  for (const [i, text] of told.entries()) {
+    const row = tableOf(page)
+      .getByRole('row')
+      .nth(i + 1)
+    const cells = (await row.getByRole('cell').allInnerTexts()).map(plain)
+    expect(text).toContain(`Group ${cells[0]}, ${cells[1]} `)
+    expect(text).toContain(`first dispatched at ${cells[2]} `)
+    expect(text).toContain(`complete at ${cells[3]}`)
+    expect(cells[4]).toContain('4 of 4')
+  }
+  await expectAccessible(page)
+  errors.expectNone()
+})
+
+test('the group that lost most is named with its last sample and what that waited on', async ({
+  page,
+}) => {
+  const worst = groupsTold().reduce((a, b) => (b.lostMs > a.lostMs ? b : a))
+  expect(worst.lostMs).toBeGreaterThan(300)
+  const plot = await open(page)
+  await page.getByRole('button', { name: 'Time lost' }).click()
+  await expect(page).toHaveURL(/sort=lost/)
+  await plot.focus()
+  await page.keyboard.press('ArrowDown')
+  await expect(reached(page)).toContainText(`Group ${worst.seq}, ${worst.uid} `)
+  await expect(reached(page)).toContainText(
+    new RegExp(`lost to its last sample #${worst.last?.index}: service`),
+  )
+  await page.keyboard.press('Enter')
+  await page.waitForURL(`**/samples?batch=${batch}&sample=${batch}-${worst.last?.index}`)
+  await expect(page.locator(`[data-panel="${batch}-${worst.last?.index}"]`)).toBeVisible()
+})
+
+test('order, zoom, rows and mini-batches are in the address', async ({ page }) => {
+  const plot = await open(page)
+  const box = await plot.boundingBox()
+  if (box === null) throw new Error('no plot')
+  await page.mouse.move(box.x + box.width * 0.4, box.y + 60)
+  await page.mouse.down()
+  await page.mouse.move(box.x + box.width * 0.7, box.y + 80, { steps: 4 })
+  await page.mouse.up()
+  const window = page.locator('[data-timeline-window]')
+  await expect(window).toContainText(/to .* · \d+ of 40 groups/)
+  await page.getByRole('button', { name: 'Rows', exact: true }).click()
+  await page.getByLabel('Groups of a mini-batch, 0 for none').fill('16')
+  await expect(page).toHaveURL(/from=\d+&to=\d+&chunk=16&rows=read/)
+  const before = await window.innerText()
+  await page.reload()
+  await expect(window).toHaveText(before)
+  await expect(page.getByText('· 3 in all')).toBeVisible()
+  await plotOf(page).focus()
+  await page.keyboard.press('0')
+  await expect(window).toHaveCount(0)
+  await expect(page).not.toHaveURL(/from=/)
+  await page.keyboard.press('+')
+  await expect(window).toBeVisible()
+
+  await page.getByRole('button', { name: 'Show Group completion as a table' }).click()
+  const ready = page.getByRole('region', { name: 'Mini-batches' }).getByRole('row')
+  await expect(ready).toHaveCount(4)
+  await expect(ready.nth(3)).toContainText('33 to 40')
+})
+
+test('the view is saved as a PNG and as an SVG', async ({ page }) => {
+  await open(page)
+  const save = async (kind: string) => {
+    await page.getByRole('button', { name: 'Save as a picture' }).click()
+    const download = page.waitForEvent('download')
+    await page.getByRole('menuitem', { name: kind }).click()
+    const file = await download
+    expect(file.suggestedFilename()).toBe(
+      `group-completion-${batch}.${kind.slice(0, 3).toLowerCase()}`,
+    )
+    return readFile(await file.path())
+  }
+  const png = await save('PNG')
+  expect(png.subarray(0, 8)).toEqual(Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'))
+  // At twice the size, for screens that have it.
+  expect(png.readUInt32BE(16)).toBe(2_560)
+  expect(png.readUInt32BE(20)).toBeGreaterThan(900)
+  const svg = (await save('SVG')).toString()
+  const told = await page.evaluate((text) => {
+    const image = new DOMParser().parseFromString(text, 'image/svg+xml')
+    return {
+      broken: image.querySelector('parsererror')?.textContent ?? null,
+      title: image.querySelector('title')?.textContent,
+      about: image.querySelector('desc')?.textContent,
+      paths: image.querySelectorAll('path').length,
+    }
+  }, svg)
+  expect(told).toMatchObject({
+    broken: null,
+    title: `Group completion, ${batch} of timeline, step 1`,
+  })
+  expect(told.about).toContain('n = 40 of 40 groups, 160 samples ended')
+  expect(told.paths).toBeGreaterThan(5)
+  // It stands alone: no colour is a variable of the page.
+  expect(svg).not.toContain('var(')
+})
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  for (const width of [1280, 390]) {
+    test(`fits and is accessible, ${colorScheme}, ${width} px`, async ({ page }) => {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+      await page.setViewportSize({ width, height: 900 })
+      const plot = await open(page)
+      await plot.hover({ position: { x: width / 3, y: 200 } })
+      await expect(page.locator('[data-timeline-tip]')).toBeVisible()
+      await expectFits(page)
+      await expectAccessible(page)
+    })
+  }
+}
+
+test('2,000 groups, live, are drawn up to five times a second, and no task holds the page up', async ({
+  page,
+  browser,
+}) => {
+  test.setTimeout(120_000)
+  const errors = watchErrors(page)
+  const live = await submit('steady', 2_000, 8)
+  await page.goto(`${service.url}/batches/${live}`)
+  await expect(plotOf(page)).toBeVisible()
+  await expectLive(page)
+  const counts = page.getByText(/^n = [\d,]+ of 2,000 groups/)
+  await expect(counts).not.toContainText(/n = 0 of|, \d\d? samples/)
+  await page.evaluate(() => {
+    const seen = { longMs: [] as number[], changes: 0 }
+    Object.assign(window, { seen })
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) seen.longMs.push(Math.round(entry.duration))
+    }).observe({ type: 'longtask' })
+    const title = [...document.querySelectorAll('h2')].find(
+      (each) => each.textContent === 'Group completion',
+    )
+    let last = ''
+    const look = () => {
+      const now = title?.nextElementSibling?.textContent ?? ''
+      if (now !== last) seen.changes++
+      last = now
+      requestAnimationFrame(look)
+    }
+    look()
+  })
+  const WATCHED_MS = 8_000
+  await browser.startTracing(page, { categories: ['toplevel'] })
+  await page.waitForTimeout(WATCHED_MS)
+  const trace = JSON.parse((await browser.stopTracing()).toString()) as {
+    traceEvents: TraceEvent[]
+  }
+  const seen = await page.evaluate(
+    () => (window as unknown as { seen: { longMs: number[]; changes: number } }).seen,
+  )
+  const cpuMs = mainThreadTasks(trace.traceEvents)
+  const longest = Math.max(0, ...cpuMs)
+  const note = `${((seen.changes * 1_000) / WATCHED_MS).toFixed(1)} updates/s, longest task ${longest.toFixed(0)} ms of CPU, by the clock over 50 ms: ${seen.longMs.join(', ') || 'none'}`
+  console.info(note)
+  test.info().annotations.push({ type: 'live', description: note })
+  // The CPU's time, not the clock's: a machine that does something else beside makes every task longer.
+  expect(cpuMs.length).toBeGreaterThan(100)
+  expect(longest).toBeLessThan(50)
+  // 2.9 a second where nothing else runs.
+  expect(seen.changes).toBeGreaterThanOrEqual(WATCHED_MS / 1_000)
+  expect(seen.changes).toBeLessThanOrEqual((WATCHED_MS / 1_000) * 5)
+  await service.api.batches.cancel.mutate({ batchId: live })
+  await expect(page.locator('[data-page-header]').getByText('cancelled')).toBeVisible()
+  await expect(counts).toContainText('n = 2,000 of 2,000 groups, 16,000 samples')
+  errors.expectNone()
+})
+
+/** An event of Chromium's trace, as far as it is used here. Times in microseconds. */
+interface TraceEvent {
+  name: string
+  ph: string
+  pid: number
+  tid: number
+  tdur?: number
+  args: { name?: string }
+}
+
+/** CPU time of each task of the page's main thread, in milliseconds. */
+function mainThreadTasks(events: TraceEvent[]): number[] {
+  const main = new Set(
+    events
+      .filter((e) => e.name === 'thread_name' && e.args.name === 'CrRendererMain')
+      .map((e) => `${e.pid} ${e.tid}`),
+  )
+  return events
+    .filter((e) => e.ph === 'X' && e.name.endsWith('RunTask') && main.has(`${e.pid} ${e.tid}`))
+    .map((e) => (e.tdur ?? 0) / 1_000)
+}
