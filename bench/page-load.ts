@@ -56,6 +56,7 @@ async function loadOnce(bench: Bench, batchId: string): Promise<void> {
   await Promise.all([
     bench.call('batches.view', JSON.stringify({ batchId })),
     bench.call('batches.groups', JSON.stringify({ batchId })),
+    bench.call('batches.timeline', JSON.stringify({ batchId })),
   ])
 }
 

@@ -136,6 +136,7 @@ async function queries(ask: Ask): Promise<[page: string, procedure: string, inpu
     ['batch', 'batches.view', { batchId: batch }],
     ['batch, groups', 'batches.groups', { batchId: batch }],
     ['samples, facets', 'samples.facets', {}],
+    ['batch, timeline', 'batches.timeline', { batchId: batch }],
     ['samples, first page', 'samples.list', {}],
     ['samples, middle', 'samples.list', { cursor: `_${middle}` }],
     ['samples, last page', 'samples.list', { cursor: '_1' }],

@@ -9,7 +9,7 @@ import {
   type TimelineScene,
 } from './draw-timeline.ts'
 import type { Painter } from './painter.ts'
-import { WAIT_CAUSES } from './timeline.prepare.ts'
+import { stragglerCauses, WAIT_CAUSES } from './timeline.prepare.ts'
 import { CAUSE_WORDS } from './timeline-words.ts'
 
 /** What a picture says beside its rows. */
@@ -64,21 +64,25 @@ export function drawPicture(
   drawRows(p, scene)
   drawFrame(p, scene)
   drawGutter(p, scene, scene.rowPx >= NAMED_ROW_PX)
-  drawLegend(p, EDGE, height - EDGE / 2 - 10)
+  drawLegend(p, scene, EDGE, height - EDGE / 2 - 10)
 }
 
-/** One line: what the marks mean. */
-function drawLegend(p: Painter, fromX: number, y: number): void {
+/** One line: what the marks that are there mean. */
+function drawLegend(p: Painter, { data, nowMs }: TimelineScene, fromX: number, y: number): void {
   let x = fromX
-  const entry = (draw: (x: number) => void, text: string, wide = 8) => {
+  const entry = (text: string, wide: number, draw: (x: number) => void) => {
     draw(x)
     p.text(x + wide + 6, y, text, { ink: 'ink-2' })
     x += wide + 6 + text.length * 5.9 + 18
   }
-  entry((at) => p.boxes([at, y - 2, 18, 4], 'bar', 0.34), 'group, first dispatch to completion', 18)
-  entry((at) => p.boxes([at, y - 2, 18, 4], 'bar', 0.16), 'running', 18)
-  entry((at) => p.dots([at + 4, y], 3.2, 'mark'), 'sample ended')
-  entry((at) => p.failures([at + 4, y], 7), 'failed')
+  entry('group, first dispatch to completion', 18, (at) => p.boxes([at, y - 2, 18, 4], 'bar', 0.34))
+  if (nowMs !== null) entry('running', 18, (at) => p.boxes([at, y - 2, 18, 4], 'bar', 0.16))
+  entry('sample ended', 8, (at) => p.dots([at + 4, y], 3.2, 'mark'))
+  if (data.failed > 0) entry('failed', 8, (at) => p.failures([at + 4, y], 7))
+  const causes = stragglerCauses(data)
   for (const cause of WAIT_CAUSES)
-    entry((at) => p.boxes([at, y - 2, 14, 4], cause), `straggler: ${CAUSE_WORDS[cause].word}`, 14)
+    if (causes.has(cause))
+      entry(`straggler, waited on ${CAUSE_WORDS[cause].word}`, 14, (at) =>
+        p.boxes([at, y - 2, 14, 4], cause),
+      )
 }

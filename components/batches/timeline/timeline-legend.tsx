@@ -1,14 +1,17 @@
 import { CircleX } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { INK_TOKENS } from './painter.ts'
-import { STRAGGLER_FACTOR, type TimelineData, WAIT_CAUSES } from './timeline.prepare.ts'
+import {
+  STRAGGLER_FACTOR,
+  stragglerCauses,
+  type TimelineData,
+  WAIT_CAUSES,
+} from './timeline.prepare.ts'
 import { CAUSE_WORDS } from './timeline-words.ts'
 
 /** What is drawn, in words; a cause only where some straggler waited on it. */
 export function TimelineLegend({ data, running }: { data: TimelineData; running: boolean }) {
-  const causes = new Set(
-    data.rows.filter((row) => data.stragglers.has(row.track.no)).map((row) => row.cause),
-  )
+  const causes = stragglerCauses(data)
   return (
     <ul
       className="flex flex-wrap items-center gap-x-4 gap-y-1 text-xs text-ink-2"

@@ -203,6 +203,14 @@ function stragglersAmong(rows: readonly TimelineRow[]): Set<number> {
   return new Set([...late, ...most].map((row) => row.track.no))
 }
 
+/** What the stragglers in sight waited on. */
+export function stragglerCauses(data: TimelineData): Set<WaitCause> {
+  const causes = new Set<WaitCause>()
+  for (const { track, cause } of data.rows)
+    if (cause !== null && data.stragglers.has(track.no)) causes.add(cause)
+  return causes
+}
+
 /** When each mini-batch of `chunk` groups was there; the last one may have fewer groups, once all are complete. */
 function miniBatches(
   rows: readonly TimelineRow[],

@@ -1,0 +1,229 @@
+import { describe, expect, test } from 'vitest'
+import { prepareDensity } from './density.ts'
+import { drawPicture, pictureScene } from './draw-picture.ts'
+import { INK_TOKENS, type Inks } from './painter.ts'
+import { plotStep } from './plot-keys.ts'
+import { layoutPlot } from './plot-layout.ts'
+import { svgPainter } from './svg-painter.ts'
+import { answer, model, prepare, rowsOf, type Times } from './testing/answers.ts'
+import { clampWindow, idleStretches, panWindow, timeScale, zoomWindow } from './time-scale.ts'
+import { rowsBetween } from './timeline.prepare.ts'
+import { mergeTimeline } from './timeline-model.ts'
+import { timelineView } from './timeline-url.ts'
+
+describe('idle time', () => {
+  const rows = rowsOf([[[1_000, 3_000]], [[2_000, 10_000]], [[60_000, 61_000]]])
+  test('is what lies between the samples, not a slow sample', () => {
+    const [gap, ...more] = idleStretches(rows, 61_000, 61_000)
+    expect(more).toEqual([])
+    expect(gap?.fromMs).toBeCloseTo(10_000, -2)
+    expect(gap?.toMs).toBeCloseTo(60_000, -2)
+  })
+  test('the wait before the first sample counts, the time since the last does not', () => {
+    const late = rowsOf([[[50_000, 51_000]]])
+    expect(idleStretches(late, 80_000, 80_000)).toHaveLength(1)
+    expect(idleStretches(late, 80_000, 80_000)[0]?.fromMs).toBe(0)
+  })
+  test('what a worker holds is under way', () => {
+    const held = rowsOf([[]], { held: { group: [0], samples: [1], sinceMs: [0] } }, 0)
+    expect(idleStretches(held, 60_000, 60_000)).toEqual([])
+  })
+  test('collapsed it has a small width, and every moment still has its place', () => {
+    const scale = timeScale(61_000, [{ fromMs: 10_000, toMs: 60_000 }])
+    expect(scale.at(10_000)).toBe(10_000)
+    expect(scale.at(60_000) - scale.at(10_000)).toBeCloseTo(11_000 * 0.025)
+    expect(scale.length).toBeCloseTo(11_000 * 1.025)
+    for (const ms of [0, 4_000, 10_000, 33_000, 60_000, 61_000])
+      expect(scale.ms(scale.at(ms))).toBeCloseTo(ms)
+  })
+})
+
+describe('zoom', () => {
+  const scale = timeScale(10_000, [])
+  test('keeps the moment under the cursor where it is', () => {
+    const window = zoomWindow(null, scale, 0.5, 2_000)
+    expect(window).toEqual({ fromMs: 1_000, toMs: 6_000 })
+    expect(zoomWindow(window, scale, 2, 2_000)).toBeNull()
+  })
+  test('never leaves the batch, and is the whole rather than more than it', () => {
+    expect(panWindow({ fromMs: 8_000, toMs: 9_000 }, scale, 5)).toEqual({
+      ...{ fromMs: 9_000, toMs: 10_000 },
+    })
+    expect(clampWindow({ fromMs: -50, toMs: 20_000 }, scale)).toBeNull()
+    expect(clampWindow({ fromMs: 10_000, toMs: 10_000 }, scale)).toEqual({
+      ...{ fromMs: 9_995, toMs: 10_000 },
+    })
+  })
+})
+
+describe('density', () => {
+  test('counts every group and every sample, however thin the rows are', () => {
+    const groups = Array.from(
+      { length: 1_000 },
+      (_, i): Times => [
+        [0, i],
+        [10, i + 1],
+        [0, i + 5],
+      ],
+    )
+    const { rows } = prepare(model(groups))
+    const density = prepareDensity(rows, { width: 100, height: 50 }, (ms) => ms / 10.06, 1_005)
+    const sum = (list: Iterable<number>) => [...list].reduce((a, b) => a + b, 0)
+    expect(sum(density.ends)).toBe(3_000)
+    expect(sum(density.perRow)).toBe(1_000)
+    // All of them are under way at the first moment.
+    const first = Array.from({ length: 50 }, (_, y) => density.groups[y * 101] ?? 0)
+    expect(first.reduce((a, b) => a + b, 0)).toBe(1_000)
+    expect(density.groups[99]).toBe(0)
+    const before = density.ends.slice()
+    const again = prepareDensity(
+      rows,
+      { width: 100, height: 50 },
+      (ms) => ms / 10.06,
+      1_005,
+      density,
+    )
+    expect(again).toBe(density)
+    expect(again.ends).toEqual(before)
+  })
+  test('failed samples are counted apart, what is outside of the window not at all', () => {
+    const { rows } = prepare(
+      model(
+        [
+          [
+            [0, 50],
+            [0, 500],
+          ],
+        ],
+        { failed: { index: [0], reason: ['timeout'] } },
+      ),
+    )
+    const density = prepareDensity(rows, { width: 10, height: 1 }, (ms) => ms / 10, 500)
+    expect([...density.failed].reduce((a, b) => a + b)).toBe(1)
+    expect([...density.ends].reduce((a, b) => a + b)).toBe(1)
+  })
+})
+
+describe('the address', () => {
+  const round = (query: string) =>
+    timelineView.write(timelineView.parse(new URLSearchParams(query)))
+  test('holds the whole state and comes back as it was', () => {
+    const query = 'sort=lost&from=1200&to=4000&chunk=64&rows=read&idle=keep&part=3&timeline=table'
+    expect(round(query).toString()).toBe(query)
+  })
+  test('is bare for the usual view, whatever was mistyped', () => {
+    expect(round('sort=up&from=9&to=2&chunk=-1&rows=&part=0').toString()).toBe('')
+  })
+})
+
+describe('the keys', () => {
+  const { rows } = prepare(
+    model(
+      [
+        [
+          [0, 10],
+          [0, 20],
+        ],
+        [[0, 30]],
+        [],
+      ],
+      {},
+      2,
+    ),
+  )
+  const [first] = rows
+  const [early, late] = first?.track.samples ?? []
+  test('up and down go between groups, and stop at the ends', () => {
+    const at = (key: string, from: number) => {
+      const step = plotStep(key, false, rows, from, null)
+      return step?.do === 'reach' ? step.at : null
+    }
+    expect(['ArrowDown', 'ArrowUp', 'End', 'Home'].map((key) => at(key, 1))).toEqual([2, 0, 2, 0])
+    expect([at('ArrowDown', -1), at('ArrowUp', -1), at('ArrowDown', 2)]).toEqual([0, 2, 2])
+    expect([at('PageDown', 0), at('PageUp', 1)]).toEqual([2, 0])
+  })
+  test('left and right go between the samples of a group in the order of their ends', () => {
+    const to = (key: string, at: number, from = early) =>
+      plotStep(key, false, rows, at, from ?? null)
+    expect(to('ArrowRight', 0)).toEqual({ do: 'reach', at: 0, mark: late })
+    expect(to('ArrowRight', 0, late)).toEqual({ do: 'reach', at: 0, mark: late })
+    expect(plotStep('ArrowLeft', false, rows, 0, null)).toEqual({ do: 'reach', at: 0, mark: late })
+    // Of a group of which nothing ended, and before any was reached.
+    expect(plotStep('ArrowRight', false, rows, 2, null)).toEqual({ do: 'reach', at: 2, mark: null })
+    expect(plotStep('ArrowRight', false, rows, -1, null)).toEqual({
+      do: 'reach',
+      at: 0,
+      mark: null,
+    })
+  })
+  test('zoom, move, open and leave; others are not ours', () => {
+    const does = (key: string, at = 0, shift = false) => plotStep(key, shift, rows, at, null)?.do
+    expect(['+', '-', '0', 'Enter', 'Escape'].map((key) => does(key))).toEqual([
+      ...['zoom', 'zoom', 'whole', 'open', 'leave'],
+    ])
+    expect(does('ArrowLeft', 0, true)).toBe('pan')
+    expect([does('Enter', -1), does('Escape', -1), does('j')]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
+  })
+})
+
+describe('the picture', () => {
+  const inks = Object.fromEntries(Object.keys(INK_TOKENS).map((ink) => [ink, '#123456'])) as Inks
+  const draw = (groups: Times[], uid = 'q') => {
+    const told = answer(groups, { failed: { index: [0], reason: ['timeout'] } })
+    told.groups.uid = told.groups.uid.map((_, i) => `${uid}${i}`)
+    const data = prepare(mergeTimeline(null, told))
+    const scale = timeScale(data.spanMs, [])
+    const words = { title: 'A <title> & more', lines: ['n = 2'] }
+    const picture = pictureScene({ data, scale, window: null, nowMs: null, inOrder: true }, words)
+    const painter = svgPainter(picture.width, picture.height, inks, {
+      ...{ title: words.title, description: words.lines.join(' ') },
+    })
+    drawPicture(painter, picture, words)
+    return { svg: painter.finish(), ...picture }
+  }
+  test('holds every group in a row of its own, however many there are', () => {
+    expect(draw([[[0, 10]], [[0, 30]]]).scene.rowPx).toBe(18)
+    const many = draw(Array.from({ length: 2_000 }, (_, i): Times => [[0, i + 1]]))
+    expect(many.scene.rowPx).toBe(1)
+    expect(many.height).toBeGreaterThan(2_000)
+    // One sample failed; the others are a mark each in one path.
+    const marks = many.svg.split('\n').find((line) => line.includes('fill-opacity="0.75"'))
+    expect(marks?.match(/M/g)).toHaveLength(1_999)
+  })
+  test('holds texts as they are, and none that XML cannot hold', () => {
+    const { svg } = draw([[[0, 10]], [[0, 30]]], 'a<b>&"\u0000\ud800')
+    expect(svg).toContain('A &lt;title&gt; &amp; more')
+    expect(svg).toContain('a&lt;b&gt;&amp;&quot;\ufffd\ufffd0')
+    expect(svg).not.toMatch(/\u0000|NaN|Infinity|undefined/)
+  })
+})
+
+test('zoomed in, rows are those that something happens in; the sums stay those of all', () => {
+  const data = prepare(
+    model([
+      [[0, 10]],
+      [[5, 100]],
+      [
+        [200, 300],
+        [200, 900],
+      ],
+      [[null, 950]],
+    ]),
+  )
+  const between = (fromMs: number, toMs: number) => rowsBetween(data, { fromMs, toMs }, null)
+  expect(between(50, 150).rows.map((row) => row.track.no)).toEqual([1])
+  expect(between(90, 960).rows.map((row) => row.track.no)).toEqual([1, 2, 3])
+  expect(between(50, 150).lostMs).toBe(600)
+  expect(rowsBetween(data, null, null)).toBe(data)
+})
+
+test('few groups are rows that can be read, many are all at once until rows are asked for', () => {
+  expect(layoutPlot(12, false, 1_000)).toMatchObject({ rowPx: 18, named: true, fits: true })
+  expect(layoutPlot(12, false, 390)).toMatchObject({ named: false })
+  expect(layoutPlot(2_000, false, 1_000)).toMatchObject({ rowPx: 0.18, plotPx: 360, fits: true })
+  expect(layoutPlot(2_000, true, 1_000)).toMatchObject({ rowPx: 18, fits: false })
+})
