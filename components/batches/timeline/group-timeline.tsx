@@ -5,7 +5,7 @@ import { useRouter } from 'next/navigation'
 import { useMemo, useState } from 'react'
 import type { BatchViewDto } from '../../../server/wire/pages.ts'
 import { ActionMenu } from '../../ui/action-menu.tsx'
-import { IconButton } from '../../ui/button.tsx'
+import { Button, IconButton } from '../../ui/button.tsx'
 import { Segmented } from '../../ui/field.tsx'
 import { QueryView } from '../../ui/query-view.tsx'
 import { Section } from '../../ui/section.tsx'
@@ -139,11 +139,20 @@ function Timeline({
       }
     >
       {none ? (
-        <p className="mx-5 mb-4 flex h-60 items-center justify-center rounded-lg border border-dashed px-5 text-center text-ink-3">
-          {isActive(batch)
-            ? 'A row for each group appears here as the batch is given samples.'
-            : 'The batch ended without a group.'}
-        </p>
+        <div className="px-5 pb-4">
+          <p className="flex h-60 items-center justify-center rounded-lg border border-dashed px-5 text-center text-ink-3">
+            {groups > 0
+              ? 'The batch has no groups in this part.'
+              : isActive(batch)
+                ? 'A row for each group appears here as the batch is given samples.'
+                : 'The batch ended without a group.'}
+          </p>
+          {model.part > 0 && (
+            <Button small className="mt-2" onClick={() => setView({ part: 0, zoom: null })}>
+              Show the first groups
+            </Button>
+          )}
+        </div>
       ) : (
         <div className="px-5 pb-4">
           <LostNote data={data} />
