@@ -218,7 +218,7 @@ test('2,000 groups, live, are drawn up to five times a second, and no task holds
   const counts = page.getByText(/^n = [\d,]+ of 2,000 groups/)
   await expect(counts).not.toContainText(/n = 0 of|, \d\d? samples/)
   await page.evaluate(() => {
-    const seen = { longMs: [] as number[], changes: 0 }
+    const seen: Seen = { longMs: [], changes: 0, sinceMs: performance.now(), nowMs: 0 }
     Object.assign(window, { seen })
     new PerformanceObserver((list) => {
       for (const entry of list.getEntries()) seen.longMs.push(Math.round(entry.duration))
@@ -231,35 +231,44 @@ test('2,000 groups, live, are drawn up to five times a second, and no task holds
       const now = title?.nextElementSibling?.textContent ?? ''
       if (now !== last) seen.changes++
       last = now
+      seen.nowMs = performance.now()
       requestAnimationFrame(look)
     }
     look()
   })
-  const WATCHED_MS = 8_000
+  const seen = () => page.evaluate(() => (window as unknown as { seen: Seen }).seen)
   await browser.startTracing(page, { categories: ['toplevel'] })
-  await page.waitForTimeout(WATCHED_MS)
+  await expect
+    .poll(async () => (await seen()).changes, { timeout: 60_000 })
+    .toBeGreaterThanOrEqual(20)
   const trace = JSON.parse((await browser.stopTracing()).toString()) as {
     traceEvents: TraceEvent[]
   }
-  const seen = await page.evaluate(
-    () => (window as unknown as { seen: { longMs: number[]; changes: number } }).seen,
-  )
+  const { longMs, changes, sinceMs, nowMs } = await seen()
+  const perSecond = (changes * 1_000) / (nowMs - sinceMs)
   const cpuMs = mainThreadTasks(trace.traceEvents)
   const longest = Math.max(0, ...cpuMs)
-  const note = `${((seen.changes * 1_000) / WATCHED_MS).toFixed(1)} updates/s, longest task ${longest.toFixed(0)} ms of CPU, by the clock over 50 ms: ${seen.longMs.join(', ') || 'none'}`
+  const note = `${perSecond.toFixed(1)} updates/s, longest task ${longest.toFixed(0)} ms of CPU, by the clock over 50 ms: ${longMs.join(', ') || 'none'}`
   console.info(note)
   test.info().annotations.push({ type: 'live', description: note })
   // The CPU's time, not the clock's: a machine that does something else beside makes every task longer.
   expect(cpuMs.length).toBeGreaterThan(100)
   expect(longest).toBeLessThan(50)
-  // 2.9 a second where nothing else runs.
-  expect(seen.changes).toBeGreaterThanOrEqual(WATCHED_MS / 1_000)
-  expect(seen.changes).toBeLessThanOrEqual((WATCHED_MS / 1_000) * 5)
+  // 2.9 a second where nothing else runs; how few on a busy machine is not for a test to say.
+  expect(perSecond).toBeLessThanOrEqual(5)
   await service.api.batches.cancel.mutate({ batchId: live })
   await expect(page.locator('[data-page-header]').getByText('cancelled')).toBeVisible()
   await expect(counts).toContainText('n = 2,000 of 2,000 groups, 16,000 samples')
   errors.expectNone()
 })
+
+/** What the page saw of itself: tasks of 50 ms and more by the clock, new counts, from when to when. */
+interface Seen {
+  longMs: number[]
+  changes: number
+  sinceMs: number
+  nowMs: number
+}
 
 /** An event of Chromium's trace, as far as it is used here. Times in microseconds. */
 interface TraceEvent {
