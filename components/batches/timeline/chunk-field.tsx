@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from 'react'
 import { formatCount } from '../../format/numbers.ts'
+import { MOST_MINI_BATCHES } from './draw-timeline.ts'
 
 /** Groups of a mini-batch: typed, kept when it is a number; 0 draws none. */
 export function ChunkField({
@@ -33,6 +34,7 @@ export function ChunkField({
       groups
       <span className="text-ink-3">
         {count > 0 ? `· ${formatCount(count)} in all` : '· none drawn'}
+        {count > MOST_MINI_BATCHES && ', too many to draw'}
       </span>
     </label>
   )

@@ -35,8 +35,8 @@ export const AXIS_PX = 22
 export const THINNEST_ROW_PX = 1
 /** Rows of at least this height have names. */
 export const NAMED_ROW_PX = 13
-/** More lines than this say nothing. */
-const MOST_LINES = 200
+/** More lines than this say nothing: none is drawn. */
+export const MOST_MINI_BATCHES = 200
 
 /** Where moments lie. */
 export function placer(scene: Pick<TimelineScene, 'scale' | 'window' | 'plot'>) {
@@ -112,7 +112,7 @@ export function drawFrame(p: Painter, scene: TimelineScene): void {
   const { x } = placer(scene)
   const bottom = plot.y + plot.height
   const right = plot.x + plot.width
-  const lines = data.miniBatches.length > MOST_LINES ? [] : data.miniBatches
+  const lines = data.miniBatches.length > MOST_MINI_BATCHES ? [] : data.miniBatches
   const steps: number[] = []
   const risers: number[] = []
   let labelEnd = Number.NEGATIVE_INFINITY
