@@ -7,7 +7,9 @@ export default defineConfig({
   outputDir: 'test-results/playwright',
   timeout: 60_000,
   fullyParallel: false,
+  // One at a time: two of them with their services and browsers share two cores, and take longer than one after the other.
   workers: 1,
+  expect: { timeout: 15_000 },
   retries: 0,
   forbidOnly: process.env.CI !== undefined,
   reporter: [['list'], ['json', { outputFile: 'test-results/playwright.json' }]],

@@ -6,6 +6,7 @@ import {
 } from '../examples/processes/reference-rm.ts'
 import type { SampleInput } from '../server/wire/trainer.ts'
 import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
+import { looksOf } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
@@ -77,22 +78,11 @@ const PAGES: { name: string; path: () => string; loaded: RegExp | string }[] = [
   { name: 'no such batch', path: () => '/batches/b999999', loaded: 'There is no such batch' },
 ]
 
-/** Pages that are looked at in every look; the others too in the full run. */
-const OFTEN = new Set(['overview', 'batch', 'sample', 'server'])
-const EVERYTHING = process.env.REWARDOPS_TEST_FULL === '1'
-
 for (const colorScheme of ['light', 'dark'] as const) {
   for (const width of [1440, 390]) {
     test.describe(`${colorScheme}, ${width} px`, () => {
       test.use({ colorScheme, viewport: { width, height: 900 } })
-      // Each of these three looks at what the others have not: all pages in all of them take two minutes.
-      const some = PAGES.filter(({ name }) => OFTEN.has(name))
-      const pages =
-        (colorScheme === 'light' && width === 1440) || EVERYTHING
-          ? PAGES
-          : colorScheme === 'dark' && width === 390
-            ? some.slice(0, 1)
-            : some
+      const pages = looksOf(PAGES, colorScheme, width)
       for (const { name, path, loaded } of pages) {
         test(name, async ({ page }) => {
           const errors = watchErrors(page)

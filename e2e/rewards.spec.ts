@@ -5,6 +5,7 @@ import { expect, type Page, test } from '@playwright/test'
 import { type SimulatedServers, startSimulatedServers } from '../examples/simulated-rm/process.ts'
 import { current, legacy } from '../server/rewards/config/testing/upstream-yaml.ts'
 import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
+import { looksOf } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
@@ -134,7 +135,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
     test.describe(`${colorScheme}, ${width} px`, () => {
       test.use({ colorScheme, viewport: { width, height: 900 } })
       // The dark phone has the colours of one and the shape of another, both looked at already.
-      const views = colorScheme === 'dark' && width === 390 ? VIEWS.slice(0, 1) : VIEWS
+      const views = looksOf(VIEWS, colorScheme, width)
       for (const { name, path, make } of views) {
         test(name, async ({ page }) => {
           const errors = watchErrors(page)

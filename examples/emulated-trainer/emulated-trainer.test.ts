@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCli } from '../../cli/testing/run-cli.ts'
 import { STRATEGIES } from '../../server/planner/overlap.ts'
-import { FULL } from '../../server/testing/full-run.ts'
+import { FULL, itInFullRun } from '../../server/testing/full-run.ts'
 import { Service } from '../../server/testing/service.ts'
 import type { PlannerDto } from '../../server/wire/planner.ts'
 import { type ReferenceRmProcess, startReferenceRmProcess } from '../processes/reference-rm.ts'
@@ -98,25 +98,31 @@ test('what was recorded can be planned with, over HTTP and from the command line
   })
 })
 
-test('plan by typed numbers says where there is nothing to gain, and what is wrong', async () => {
-  const run = async (...more: string[]) =>
-    startCli(['plan', ...more], { REWARDOPS_URL: service.url }).ended
-  const { stdout } = await run('--reward', '0.002-0.02', '--at-once', '64')
-  expect(stdout).toContain('64 at once: no gain from any strategy')
-  const theirs = await run()
-  expect(theirs.stdout).toContain('256 at once: both is the simplest of the best')
-  expect(theirs.stdout).toMatch(/^barrier +6\d\d\.\d +4\d\d\.\d$/m)
-  for (const [args, message] of [
-    [['--reward', '40-1'], '--reward 40-1: seconds are expected'],
-    [['--batch', 'b1'], 'plan needs --rollout'],
-    [['--batch', 'b1', '--prompts', '4'], '--prompts is of typed rewards'],
-    [['--batch', 'b1', '--run', 'r'], 'either --batch ID or --run NAME'],
-    [['--at-once', 'many'], '--at-once many: a whole number'],
-    [['--steps', '99'], 'steps'],
-  ] as const) {
-    expect(await run(...args)).toMatchObject({ code: 1, stderr: expect.stringContaining(message) })
-  }
-})
+itInFullRun(
+  'plan by typed numbers says where there is nothing to gain, and what is wrong',
+  async () => {
+    const run = async (...more: string[]) =>
+      startCli(['plan', ...more], { REWARDOPS_URL: service.url }).ended
+    const { stdout } = await run('--reward', '0.002-0.02', '--at-once', '64')
+    expect(stdout).toContain('64 at once: no gain from any strategy')
+    const theirs = await run()
+    expect(theirs.stdout).toContain('256 at once: both is the simplest of the best')
+    expect(theirs.stdout).toMatch(/^barrier +6\d\d\.\d +4\d\d\.\d$/m)
+    for (const [args, message] of [
+      [['--reward', '40-1'], '--reward 40-1: seconds are expected'],
+      [['--batch', 'b1'], 'plan needs --rollout'],
+      [['--batch', 'b1', '--prompts', '4'], '--prompts is of typed rewards'],
+      [['--batch', 'b1', '--run', 'r'], 'either --batch ID or --run NAME'],
+      [['--at-once', 'many'], '--at-once many: a whole number'],
+      [['--steps', '99'], 'steps'],
+    ] as const) {
+      expect(await run(...args)).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining(message),
+      })
+    }
+  },
+)
 
 test('results are kept a file a run, and the table is of all of them', async () => {
   const result = (name: string, stepMs: number): Compared => ({

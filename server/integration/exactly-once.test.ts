@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { hashScore } from '../../examples/reference-rm/score.ts'
 import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
+import { itInFullRun } from '../testing/full-run.ts'
 import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
 import { rollouts, type Sample, sample } from '../testing/rollouts.ts'
 import { type Part, Service, STOP_MS } from '../testing/service.ts'
@@ -153,7 +154,7 @@ describe('a batch of 2,000', () => {
     expect(await submit(samples, { idempotencyKey })).toBe(batchId)
   })
 
-  it('survives SIGTERM: what is not finished is given back, and is no loss', async () => {
+  itInFullRun('survives SIGTERM: what is not finished is given back, and is no loss', async () => {
     const samples = rollouts(SAMPLES, 8, 'sigterm')
     const followed = followBatch(service, await submit(samples))
     await middleOf(followed.batchId)

@@ -16,7 +16,7 @@ if (missing) {
 }
 
 /** What kills services and waits for them takes two minutes, and is left to the full run. */
-const SLOW = /restart|failures/
+const SLOW = /restart|failures|adapters|client_errors/
 
 function environment(): NodeJS.ProcessEnv {
   const { PATH, HOME, NODE_ENV } = process.env
