@@ -110,12 +110,15 @@ export class BatchReader {
         const delivered = await this.#groupResults(batch, groups)
         const seq = groups.at(-1)?.seq ?? after
         const before = await samplesDelivered(this.#db, id, after)
+        const remaining = batch.samples - before - inHand
+        // The batch may have ended between the two reads, with the last of these groups: it is told now, not by one call more.
+        const now = ended || remaining > 0 ? batch : await this.row(input.batchId)
         return {
           groups: delivered,
           cursor: cursorAt(id, seq),
           delivered: inHand,
-          remaining: batch.samples - before - inHand,
-          done: ended && seq >= batch.groups_completed,
+          remaining,
+          done: now.completed_at !== null && seq >= now.groups_completed,
           timedOut: false,
         }
       }

@@ -126,9 +126,14 @@ export class RewardModelManager {
         { hint: 'Change it with servers.update, or remove it first.' },
       )
     }
-    const row = await this.#o.locks.under(known.id, () => this.#admit(input, url.url, known))
-    if (!row) throw busy(known, 'registered again')
-    return row
+    if (!(await this.#o.locks.takeWithin(known.id, PROBE_WAIT_MS))) {
+      throw busy(known, 'registered again')
+    }
+    try {
+      return await this.#admit(input, url.url, known)
+    } finally {
+      await this.#o.locks.release(known.id)
+    }
   }
 
   async #admit(
@@ -330,7 +335,7 @@ export class RewardModelManager {
   async remove(ref: ServerRef): Promise<ServerRow> {
     const row = await this.#row(ref)
     // One that is being woken would be awake when nobody knows of it any more.
-    if (!(await this.#o.locks.takeWithin(row.id, REMOVE_WAIT_MS))) {
+    if (!(await this.#o.locks.takeWithin(row.id, PROBE_WAIT_MS))) {
       throw busy(await this.#row(ref), 'removed')
     }
     try {
@@ -364,7 +369,7 @@ function noScoreRoute(engine: string, detail: string): ProbeFailure {
 }
 
 /** A probe or a self-test is over in that time; a wake or a drain may not be. */
-const REMOVE_WAIT_MS = 10_000
+const PROBE_WAIT_MS = 10_000
 
 function busy(row: ServerRow, what: string): RewardOpsError {
   return new RewardOpsError(
