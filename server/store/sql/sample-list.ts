@@ -303,6 +303,7 @@ class Conditions {
 /**
  * The samples picked, with all that the table shows of them, in their order. Each is looked up by its key, in the order
  * written (`offset 0`): left to a planner without statistics, as in a database of a minute's age, 101 rows of a batch of 512 took 2 s.
+ * The order by number keeps the group's look-up off the index by uid, which would read all groups of the batch.
  */
 async function rowsOf(db: Database, picked: readonly PickedSample[]): Promise<SampleRow[]> {
   if (picked.length === 0) return []
@@ -315,7 +316,8 @@ async function rowsOf(db: Database, picked: readonly PickedSample[]): Promise<Sa
      cross join lateral (
        select step, (select name from run where id = run_id) as run from batch where id = s.batch_id offset 0) b
      cross join lateral (
-       select uid from sample_group where batch_id = s.batch_id and no = s.group_no offset 0) g
+       select uid from sample_group where batch_id = s.batch_id and no between s.group_no and s.group_no
+       order by no limit 1) g
      left join lateral (select name from server where id = s.server_id offset 0) v on true
      order by p.place`,
     [picked.map((p) => p.batch_id), picked.map((p) => p.idx)],
