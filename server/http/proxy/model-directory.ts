@@ -37,13 +37,22 @@ export class ModelDirectory {
   #seen: readonly KnownServer[] | null = null
   #models = new Map<string, KnownModel>()
   readonly #wokenAtMs = new Map<string, number>()
+  /** A reading of the registry that those who list share. */
+  #listing: Promise<void> | null = null
 
   constructor(sources: DirectorySources) {
     this.#sources = sources
   }
 
-  /** The models that have servers, in any state. */
-  list(): KnownModel[] {
+  /** The models that have servers, in any state; also one registered a moment ago. As they are known where they cannot be read. */
+  async list(): Promise<KnownModel[]> {
+    this.#listing ??= this.#sources
+      .refresh()
+      .catch(() => {})
+      .finally(() => {
+        this.#listing = null
+      })
+    await this.#listing
     return [...this.#known().values()]
   }
 

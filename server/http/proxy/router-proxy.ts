@@ -70,8 +70,8 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
   timer.unref()
 
   /** As OpenAI lists models, with what is ours beside it. */
-  function listModels(res: ServerResponse, requestId: string): void {
-    const data = directory.list().map(({ model, kind, servers }) => ({
+  async function listModels(res: ServerResponse, requestId: string): Promise<void> {
+    const data = (await directory.list()).map(({ model, kind, servers }) => ({
       id: model,
       object: 'model',
       created: startedAt,
@@ -111,7 +111,7 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
         return
       }
       if (!isProxied(path)) {
-        listModels(res, requestId)
+        await listModels(res, requestId)
         return
       }
       const exchange = new Exchange(context, req, res, requestId, path)
