@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { request } from 'undici'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { itInFullRun } from '../server/testing/full-run.ts'
 import { generateRollouts } from './generator/generate.ts'
 import { RIGHT_ANSWERS } from './generator/questions.ts'
 import { RIGHT } from './generator/responses.ts'
@@ -101,7 +102,7 @@ test('what cannot be read is said before anything is started', async () => {
 })
 
 const solutions = '../shared/data/gsm8k/example_model_solutions.jsonl'
-test.skipIf(!existsSync(solutions))(
+itInFullRun.skipIf(!existsSync(solutions))(
   'OpenAI’s 5,276 solutions: the published verdicts',
   async () => {
     const { code, said } = await demo(['--exit', '--port', '0', '--data', solutions])
