@@ -12,6 +12,7 @@ import {
   prepareShares,
   prepareSources,
   prepareWaits,
+  type SharesData,
   type SourceData,
   type SourcesData,
 } from '../charts/run.prepare.ts'
@@ -30,8 +31,21 @@ const TABLE_STEPS = 200
 
 const percent = (share: number | null | undefined) => quantityText(formatPercent(share))
 
+/** The charts below the leading one, two in a row. */
+export function RunCharts({ run }: { run: RunDto }) {
+  const shares = useMemo(() => prepareShares(run.steps), [run.steps])
+  return (
+    <div className="grid border-t md:grid-cols-2">
+      <SpreadChart run={run} />
+      <SignalsChart data={shares} />
+      <WaitsChart run={run} />
+      <FailuresChart run={run} data={shares} />
+    </div>
+  )
+}
+
 /** Step × reward: how the scores of each step are spread. */
-export function SpreadChart({ run }: { run: RunDto }) {
+function SpreadChart({ run }: { run: RunDto }) {
   const { heat } = run
   const data = useMemo(() => (heat === null ? null : prepareHeat(heat)), [heat])
   if (heat === null || data === null) return <Nothing title="Spread of rewards" />
@@ -60,8 +74,7 @@ export function SpreadChart({ run }: { run: RunDto }) {
 }
 
 /** Groups that teach nothing, by cause. */
-export function SignalsChart({ run }: { run: RunDto }) {
-  const data = useMemo(() => prepareShares(run.steps), [run.steps])
+function SignalsChart({ data }: { data: SharesData }) {
   if (data.signals.length === 0) return <Nothing title="Groups that teach nothing" said="none" />
   return (
     <ChartFrame
@@ -85,8 +98,7 @@ export function SignalsChart({ run }: { run: RunDto }) {
 }
 
 /** What share of the samples failed. */
-export function FailuresChart({ run }: { run: RunDto }) {
-  const data = useMemo(() => prepareShares(run.steps), [run.steps])
+function FailuresChart({ run, data }: { run: RunDto; data: SharesData }) {
   const reasons = useMemo(() => reasonsOf(run), [run])
   const failed = run.steps.reduce((sum, step) => sum + step.failed, 0)
   if (failed === 0) return <Nothing title="Samples that failed" said="none" />
@@ -120,7 +132,7 @@ function reasonsOf(run: RunDto): [string, number][] {
 }
 
 /** How long a step's rewards took, beside its own time. */
-export function WaitsChart({ run }: { run: RunDto }) {
+function WaitsChart({ run }: { run: RunDto }) {
   const data = useMemo(() => prepareWaits(run.steps), [run.steps])
   return (
     <ChartFrame

@@ -121,12 +121,7 @@ function Loaded({
       <RunFigures run={run} />
       <Notes run={run} />
       <RunFan run={run} overlays={overlays} url={url} onChange={onChange} />
-      <div className="grid border-t md:grid-cols-2">
-        <SpreadChart run={run} />
-        <SignalsChart run={run} />
-        <WaitsChart run={run} />
-        <FailuresChart run={run} />
-      </div>
+      <RunCharts run={run} />
       {run.split === 'train' && <RunComponents run={run.name} />}
       <SourceCharts run={run} />
       <RunSteps run={run} />
