@@ -16,13 +16,7 @@ import { FigureStripSkeleton } from '../ui/figure-strip.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { useUrl } from '../url/use-url.ts'
-import {
-  FailuresChart,
-  SignalsChart,
-  SourceCharts,
-  SpreadChart,
-  WaitsChart,
-} from './run-charts.tsx'
+import { RunCharts, SourceCharts } from './run-charts.tsx'
 import { RunComponents } from './run-components.tsx'
 import { RunFan } from './run-fan.tsx'
 import { RunFigures } from './run-figures.tsx'
