@@ -1,3 +1,4 @@
+import type { Actor } from '../wire/access.ts'
 import type {
   BatchGroupDto,
   BatchProgressDto,
@@ -120,6 +121,8 @@ export interface RequestContext {
   services: Services
   requestId: string
   session: SessionDto
+  /** Null: somebody who has not signed in; procedures that need a key refuse them before they look at it. */
+  actor: Actor | null
   /** Sets or clears the login cookie; null clears. */
   setSessionKey(key: string | null): boolean
 }

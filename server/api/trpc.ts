@@ -107,12 +107,12 @@ const refusals = t.middleware(async ({ next }) => {
 
 /** With keys configured, everything but the session procedures needs one. */
 const signedIn = t.middleware(({ ctx, next }) => {
-  if (ctx.session.auth === 'key' && !ctx.session.signedIn) {
+  if (ctx.actor === null) {
     throw toTrpcError(
       new RewardOpsError('unauthorized', 'A key is needed, and none or a wrong one was sent.'),
     )
   }
-  return next()
+  return next({ ctx: { ...ctx, actor: ctx.actor } })
 })
 
 export const router = t.router

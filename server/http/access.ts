@@ -2,6 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { type Config, isLoopback } from '../config.ts'
 import { RewardOpsError } from '../errors.ts'
+import type { Actor } from '../wire/access.ts'
 
 /** The login cookie: HttpOnly, same site, its value a digest of the key, never the key. */
 export const SESSION_COOKIE = 'rewardops_session'
@@ -80,6 +81,12 @@ export class Access {
       req.headers.cookie ?? '',
     )
     return cookie !== null && this.#sessions.has(cookie[1] as string)
+  }
+
+  /** Who asks; null: somebody without a key where one is needed. */
+  actorOf(req: IncomingMessage): Actor | null {
+    if (!this.needsKey) return { name: 'local', role: 'admin' }
+    return this.signedIn(req) ? { name: 'configured key', role: 'admin' } : null
   }
 
   isKey(key: string): boolean {

@@ -59,6 +59,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         services,
         requestId: (req as Annotated).requestId,
         session: sessionOf(req),
+        actor: access.actorOf(req),
         setSessionKey(key) {
           if (key !== null && !access.isKey(key)) return false
           res.setHeader(
