@@ -3,10 +3,13 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { Services } from './api/services.ts'
 import { isRewardOpsError, RewardOpsError } from './errors.ts'
+import type { Webhooks } from './loop/alerts/webhooks.ts'
 import type { LiveHub } from './loop/live-hub.ts'
 import type { RewardModelManager, ServerChanges } from './loop/models/reward-model-manager.ts'
+import type { MonitorsView } from './loop/monitors/monitors-view.ts'
 import type { Playground } from './loop/playground.ts'
 import type { RewardLoopManager } from './loop/reward-loop-manager.ts'
+import type { RunMarks } from './loop/run-marks.ts'
 import type { BatchViews } from './loop/views/batch-view.ts'
 import type { ComponentsView } from './loop/views/components-view.ts'
 import type { FleetView } from './loop/views/fleet-view.ts'
@@ -58,6 +61,9 @@ export function createServices(parts: {
   rewards: RewardsView
   components: ComponentsView
   playground: Playground
+  monitors: MonitorsView
+  webhooks: Webhooks
+  marks: RunMarks
   live: LiveHub
 }): Services {
   const {
@@ -74,6 +80,9 @@ export function createServices(parts: {
     rewards,
     components,
     playground,
+    monitors,
+    webhooks,
+    marks,
     live,
   } = parts
   const planner = new PlannerView(db)
@@ -139,6 +148,21 @@ export function createServices(parts: {
     tryReward: (input, signal) => playground.try(input, signal),
     importConfig: (text) => importOffLoop(text),
     loadDemo: async () => manager.submit(await demoBatch()),
+    listMonitors: () => monitors.list(),
+    runMonitors: (input) => monitors.run(input),
+    monitorHistory: (input) => monitors.history(input),
+    monitorSettings: (input) => monitors.settings(input),
+    configureMonitor: (input, by) => monitors.configure(input, by),
+    listWebhooks: () => webhooks.list(),
+    createWebhook: (input, by) => webhooks.create(input, by),
+    updateWebhook: (input) => webhooks.update(input),
+    removeWebhook: (id) => webhooks.remove(id),
+    testWebhook: (id) => webhooks.test(id),
+    listDeliveries: (input) => webhooks.deliveries(input),
+    listMarks: (run) => marks.list(run),
+    createMark: (input, author) => marks.create(input, author),
+    updateMark: (input) => marks.update(input),
+    removeMark: (id) => marks.remove(id),
     live: (signal) => live.subscribe(signal),
   }
   return guarded(services)

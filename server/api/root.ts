@@ -31,6 +31,9 @@ import {
   SubmitInput,
   WaitInput,
 } from '../wire/trainer.ts'
+import { alertsRouter } from './alerts.ts'
+import { marksRouter } from './marks.ts'
+import { monitorsRouter } from './monitors.ts'
 import { plannerRouter } from './planner.ts'
 import { openProcedure, procedure, router } from './trpc.ts'
 
@@ -145,6 +148,9 @@ export const appRouter = router({
       .mutation(({ ctx, input }) => ctx.services.importConfig(input.text)),
   }),
   planner: plannerRouter,
+  monitors: monitorsRouter,
+  alerts: alertsRouter,
+  marks: marksRouter,
   runs: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),
     get: procedure.input(RunInput).query(({ ctx, input }) => ctx.services.getRun(input)),

@@ -40,11 +40,15 @@ import type {
   SubmitResult,
 } from '../wire/trainer.ts'
 
+import type { AlertServices } from './alerts.ts'
+import type { MarkServices } from './marks.ts'
+import type { MonitorServices } from './monitors.ts'
+
 /**
  * What the procedures call. The loop implements it; the API layer holds no logic and no SQL.
  * Every method throws RewardOpsError for what the caller did wrong.
  */
-export interface Services {
+export interface Services extends MonitorServices, AlertServices, MarkServices {
   submit(input: SubmitInput): Promise<SubmitResult>
   append(input: AppendInput): Promise<AppendResult>
   /** A batch of the same rollouts, scored by another reward. */
