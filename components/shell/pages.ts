@@ -1,4 +1,5 @@
 import {
+  BellRing,
   Boxes,
   ChartGantt,
   Cpu,
@@ -27,6 +28,7 @@ export const NAVIGATION: readonly { title: string | null; pages: readonly PageLi
       { href: '/batches', label: 'Batches', icon: Layers },
       { href: '/samples', label: 'Samples', icon: Boxes },
       { href: '/rewards', label: 'Rewards', icon: Scale },
+      { href: '/monitors', label: 'Monitors', icon: BellRing },
       { href: '/planner', label: 'Planner', icon: ChartGantt },
     ],
   },
