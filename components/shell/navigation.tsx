@@ -1,16 +1,15 @@
 'use client'
 
 import { Dialog } from '@base-ui/react/dialog'
-import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Keyboard, LogOut, Menu as MenuIcon, X } from 'lucide-react'
 import { usePathname } from 'next/navigation'
 import { useState } from 'react'
-import { useTRPC } from '../api/trpc.ts'
 import { useSession } from '../session/use-session.ts'
 import { IconButton } from '../ui/button.tsx'
 import { Mark } from './mark.tsx'
 import { PageLink } from './page-link.tsx'
 import { isOn, NAVIGATION } from './pages.ts'
+import { useSignOut } from './shell-keys.ts'
 import { ThemeSwitch } from './theme-switch.tsx'
 
 /** The navigation at the left of wide screens. */
@@ -122,18 +121,9 @@ function NavigationFoot({ onKeys }: { onKeys(): void }) {
 }
 
 function SignOut() {
-  const trpc = useTRPC()
-  const queryClient = useQueryClient()
-  const signOut = useMutation(
-    trpc.session.signOut.mutationOptions({
-      onSuccess: () => {
-        queryClient.clear()
-        location.assign('/login')
-      },
-    }),
-  )
+  const signOut = useSignOut()
   return (
-    <IconButton label="Sign out" onClick={() => signOut.mutate({})}>
+    <IconButton label="Sign out" onClick={signOut}>
       <LogOut size={15} aria-hidden />
     </IconButton>
   )

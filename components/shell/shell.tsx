@@ -2,12 +2,12 @@
 
 import { usePathname, useRouter } from 'next/navigation'
 import { createContext, type ReactNode, useContext, useEffect, useState } from 'react'
-import { useLive } from '../live/live-provider.tsx'
 import { useSession } from '../session/use-session.ts'
 import { KeyList } from './key-list.tsx'
-import { useKeys } from './keys.tsx'
 import { SideNavigation } from './navigation.tsx'
 import { Palette } from './palette.tsx'
+import { visitPlace } from './recent-places.ts'
+import { useShellKeys } from './shell-keys.ts'
 
 interface ShellContext {
   openPalette(): void
@@ -24,7 +24,6 @@ export function useShell(): ShellContext {
 export function Shell({ children }: { children: ReactNode }) {
   const [paletteOpen, setPaletteOpen] = useState(false)
   const [keysOpen, setKeysOpen] = useState(false)
-  const { state, setFrozen } = useLive()
   const session = useSession()
   const router = useRouter()
   const pathname = usePathname()
@@ -36,16 +35,8 @@ export function Shell({ children }: { children: ReactNode }) {
     router.replace(here === '/' ? '/login' : `/login?next=${encodeURIComponent(here)}`)
   }, [locked, pathname, router])
 
-  useKeys([
-    { key: 'mod+k', label: 'Go to anything', group: 'Everywhere', run: () => setPaletteOpen(true) },
-    { key: '?', label: 'Show the keys', group: 'Everywhere', run: () => setKeysOpen(true) },
-    {
-      key: 'l',
-      label: 'Freeze or follow',
-      group: 'Everywhere',
-      run: () => setFrozen(state.frozenAt === null),
-    },
-  ])
+  useShellKeys({ onPalette: () => setPaletteOpen(true), onKeys: () => setKeysOpen(true) })
+  useEffect(() => visitPlace(pathname), [pathname])
 
   return (
     <Context.Provider
