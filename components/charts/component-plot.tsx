@@ -12,7 +12,8 @@ import {
 } from 'recharts'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import type { ComponentData, ComponentStep } from './components.prepare.ts'
-import { AXIS, GRID, labelOf, MARGIN, TICK, Tip } from './plot-parts.tsx'
+import { AXIS, GRID, labelOf, MARGIN, TICK } from './plot-parts.tsx'
+import { Tip } from './tip.tsx'
 
 /** The components of a run share their cursor: the same step is marked in all. */
 const SYNC = 'components'

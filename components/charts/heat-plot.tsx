@@ -3,7 +3,7 @@
 import { type PointerEvent, useEffect, useRef, useState } from 'react'
 import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
 import { type HeatData, heatAt } from './heat.prepare.ts'
-import { Tip } from './plot-parts.tsx'
+import { Tip } from './tip.tsx'
 
 const LEFT = 52
 const BOTTOM = 20

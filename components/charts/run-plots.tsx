@@ -19,7 +19,7 @@ import {
   quantityText,
 } from '../format/numbers.ts'
 import { hueOf } from './hue.ts'
-import { AXIS, GRID, labelOf, MARGIN, TICK, Tip } from './plot-parts.tsx'
+import { AXIS, GRID, labelOf, MARGIN, TICK } from './plot-parts.tsx'
 import type {
   FanData,
   FanStep,
@@ -30,6 +30,7 @@ import type {
   WaitData,
   WaitStep,
 } from './run.prepare.ts'
+import { Tip } from './tip.tsx'
 
 /** The charts of a run share their cursor: the same step is marked in all. */
 const SYNC = 'run-steps'

@@ -1,7 +1,7 @@
 'use client'
 
-import { Dialog } from '@base-ui/react/dialog'
-import { Keyboard, LogOut, Menu as MenuIcon, X } from 'lucide-react'
+import { Keyboard, LogOut, Menu as MenuIcon } from 'lucide-react'
+import dynamic from 'next/dynamic'
 import { usePathname } from 'next/navigation'
 import { useState } from 'react'
 import { useSession } from '../session/use-session.ts'
@@ -11,6 +11,8 @@ import { PageLink } from './page-link.tsx'
 import { isOn, NAVIGATION } from './pages.ts'
 import { useSignOut } from './shell-keys.ts'
 import { ThemeSwitch } from './theme-switch.tsx'
+
+const Drawer = dynamic(() => import('../ui/drawer.tsx').then((ui) => ui.Drawer), { ssr: false })
 
 /** The navigation at the left of wide screens. */
 export function SideNavigation({ onKeys }: { onKeys(): void }) {
@@ -27,30 +29,25 @@ export function SideNavigation({ onKeys }: { onKeys(): void }) {
 
 /** The same behind a button on narrow ones. */
 export function DrawerNavigation({ onKeys }: { onKeys(): void }) {
+  // Mounted with the first press: most screens are wide, and never fetch it.
+  const [wanted, setWanted] = useState(false)
   const [open, setOpen] = useState(false)
   return (
-    <Dialog.Root open={open} onOpenChange={setOpen}>
-      <Dialog.Trigger
-        render={
-          <IconButton label="Navigation" className="-ml-1.5 md:hidden">
-            <MenuIcon size={17} aria-hidden />
-          </IconButton>
-        }
-      />
-      <Dialog.Portal>
-        <Dialog.Backdrop className="fixed inset-0 z-40 bg-[#00000059] quick transition-opacity data-ending-style:opacity-0 data-starting-style:opacity-0" />
-        <Dialog.Popup className="fixed inset-y-0 left-0 z-50 flex w-[264px] flex-col border-r bg-canvas shadow-pop quick transition-transform data-ending-style:-translate-x-6 data-ending-style:opacity-0 data-starting-style:-translate-x-6 data-starting-style:opacity-0">
-          <Dialog.Title className="sr-only">Navigation</Dialog.Title>
-          <div className="flex h-12 items-center px-4">
-            <Brand />
-            <Dialog.Close
-              render={
-                <IconButton label="Close" className="ml-auto">
-                  <X size={16} aria-hidden />
-                </IconButton>
-              }
-            />
-          </div>
+    <>
+      <IconButton
+        label="Navigation"
+        aria-haspopup="dialog"
+        aria-expanded={open}
+        className="-ml-1.5 md:hidden"
+        onClick={() => {
+          setWanted(true)
+          setOpen(true)
+        }}
+      >
+        <MenuIcon size={17} aria-hidden />
+      </IconButton>
+      {wanted && (
+        <Drawer open={open} onClose={() => setOpen(false)} title="Navigation" head={<Brand />}>
           <NavigationList onChosen={() => setOpen(false)} />
           <NavigationFoot
             onKeys={() => {
@@ -58,9 +55,9 @@ export function DrawerNavigation({ onKeys }: { onKeys(): void }) {
               onKeys()
             }}
           />
-        </Dialog.Popup>
-      </Dialog.Portal>
-    </Dialog.Root>
+        </Drawer>
+      )}
+    </>
   )
 }
 
