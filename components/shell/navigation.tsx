@@ -17,7 +17,7 @@ const Drawer = dynamic(() => import('../ui/drawer.tsx').then((ui) => ui.Drawer),
 /** The navigation at the left of wide screens. */
 export function SideNavigation({ onKeys }: { onKeys(): void }) {
   return (
-    <aside className="sticky top-0 hidden h-dvh w-[204px] shrink-0 flex-col border-r bg-canvas md:flex">
+    <aside className="sticky top-0 hidden h-dvh w-[204px] shrink-0 flex-col border-r bg-canvas md:flex print:hidden">
       <div className="flex h-12 items-center px-4">
         <Brand />
       </div>

@@ -1,14 +1,14 @@
 import type { Database } from '../../store/database.ts'
-import { listBatches, toSummary } from '../../store/sql/batches.ts'
 import { overviewFigures, retriesPerMinute } from '../../store/sql/fleet.ts'
-import type { Attention, OverviewDto, WorkerDto } from '../../wire/pages.ts'
+import type { Attention, OverviewDto, RetryMinuteDto, WorkerDto } from '../../wire/pages.ts'
 import type { ServerDto } from '../../wire/servers.ts'
 import { Memo } from '../memo.ts'
 import type { BatchViews } from './batch-view.ts'
 import type { FleetView } from './fleet-view.ts'
 
 const ACTIVE_SHOWN = 20
-const RECENT_SHOWN = 10
+/** An hour's attempts are gone through each time: at three readings a second of every open page that would add up. */
+const RETRIES_KEPT_MS = 5_000
 /** States of a server that does not answer. */
 const GONE: ReadonlySet<string> = new Set(['unreachable', 'dead'])
 
@@ -18,6 +18,7 @@ export class OverviewView {
   readonly #fleet: FleetView
   readonly #batches: BatchViews
   readonly #memo = new Memo<OverviewDto>(400)
+  readonly #retries = new Memo<RetryMinuteDto[]>(RETRIES_KEPT_MS)
   readonly #wantedWorkers: number
 
   constructor(db: Database, fleet: FleetView, batches: BatchViews, wantedWorkers: number) {
@@ -31,14 +32,23 @@ export class OverviewView {
     return this.#memo.get('', () => this.#compute())
   }
 
+  /** Calls made again by minute and cause, over the last hour; up to 5 s old. */
+  retries(): Promise<RetryMinuteDto[]> {
+    return this.#retries.get('', async () => {
+      const rows = await retriesPerMinute(this.#db)
+      return [...Map.groupBy(rows, (r) => r.minute.toISOString())].map(([minute, causes]) => ({
+        minute,
+        byReason: Object.fromEntries(causes.map((r) => [r.reason, r.count])),
+      }))
+    })
+  }
+
   async #compute(): Promise<OverviewDto> {
-    const [figures, servers, workers, active, recent, retries] = await Promise.all([
+    const [figures, servers, workers, active] = await Promise.all([
       overviewFigures(this.#db),
       this.#fleet.servers(),
       this.#fleet.workers(),
       this.#batches.active(ACTIVE_SHOWN),
-      listBatches(this.#db, { beforeId: null, limit: RECENT_SHOWN }),
-      retriesPerMinute(this.#db),
     ])
     const alive = workers.filter((w) => w.state === 'alive')
     return {
@@ -59,13 +69,6 @@ export class OverviewView {
       servers,
       workers,
       activeBatches: active,
-      recentBatches: recent.map(toSummary),
-      retriesPerMinute: [...Map.groupBy(retries, (r) => r.minute.toISOString())].map(
-        ([minute, rows]) => ({
-          minute,
-          byReason: Object.fromEntries(rows.map((r) => [r.reason, r.count])),
-        }),
-      ),
     }
   }
 }
