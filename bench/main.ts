@@ -1,5 +1,6 @@
 import { availableParallelism, cpus } from 'node:os'
 import { parseArgs } from 'node:util'
+import { measureFirstLoad } from './first-load.ts'
 import { measureGroups } from './groups.ts'
 import type { Emit } from './harness.ts'
 import { measureMemory } from './memory.ts'
@@ -15,6 +16,7 @@ import { measureSingle } from './single.ts'
 const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
   rate: measureRate,
   'page-load': measurePageLoad,
+  'first-load': measureFirstLoad,
   memory: measureMemory,
   single: measureSingle,
   groups: measureGroups,

@@ -124,6 +124,7 @@ async function queries(ask: Ask): Promise<[page: string, procedure: string, inpu
   const middle = Math.ceil(number / 2)
   return [
     ['overview', 'overview.get'],
+    ['overview', 'overview.retries'],
     ['runs', 'runs.list'],
     ['run, verdicts', 'runs.get', { name: 'seeded-math-rule' }],
     ['run, reward model', 'runs.get', { name: 'seeded-reward-model' }],

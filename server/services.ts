@@ -121,6 +121,7 @@ export function createServices(parts: {
     plan: (input, signal) => planner.plan(input, signal),
     getRun: (input) => runs.get(input),
     overview: () => overview.get(),
+    retriesPerMinute: () => overview.retries(),
     listWorkers: () => fleet.workers(),
     listServers: () => fleet.servers(),
     getServer: (ref) => servers.get(ref),

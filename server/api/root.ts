@@ -160,6 +160,7 @@ export const appRouter = router({
   }),
   overview: router({
     get: procedure.input(nothing).query(({ ctx }) => ctx.services.overview()),
+    retries: procedure.input(nothing).query(({ ctx }) => ctx.services.retriesPerMinute()),
   }),
   demo: router({
     load: procedure.input(nothing).mutation(({ ctx }) => ctx.services.loadDemo()),

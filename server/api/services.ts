@@ -5,6 +5,7 @@ import type {
   BatchViewDto,
   LiveEvent,
   OverviewDto,
+  RetryMinuteDto,
   SampleDetailDto,
   SampleFacetsDto,
   SampleFacetsInput,
@@ -86,6 +87,7 @@ export interface Services extends MonitorServices, AlertServices, MarkServices {
   listRuns(): Promise<RunRowDto[]>
   getRun(input: RunInput): Promise<RunDto>
   overview(): Promise<OverviewDto>
+  retriesPerMinute(): Promise<RetryMinuteDto[]>
   listWorkers(): Promise<WorkerDto[]>
   listServers(): Promise<ServerDto[]>
   getServer(ref: ServerRefInput): Promise<ServerDetailDto>
