@@ -7,6 +7,7 @@ import {
   quoted,
   RESULT_COLUMNS,
   ROLLOUT_COLUMNS,
+  TEXT_COLUMNS,
   textCell,
 } from '../wire/csv-cells.ts'
 import type { ExportFormat } from '../wire/export.ts'
@@ -15,26 +16,27 @@ import type { ExportFormat } from '../wire/export.ts'
 interface LineWriter {
   contentType: string
   /** What stands before the first row; `after` a resumed export has it already. */
-  head: string
+  head(withTexts: boolean): string
   /** A sample, its line end included. */
-  line(batch: ExportedBatch, row: ExportedRow): string
+  line(batch: ExportedBatch, row: ExportedRow, withTexts: boolean): string
 }
 
 /** The writers, by format. */
 export const LINE_WRITERS: Record<ExportFormat, LineWriter> = {
-  jsonl: { contentType: 'application/x-ndjson', head: '', line: jsonLine },
+  jsonl: { contentType: 'application/x-ndjson', head: () => '', line: jsonLine },
   csv: {
     contentType: 'text/csv; charset=utf-8',
-    head: `${[...ROLLOUT_COLUMNS, ...RESULT_COLUMNS].join(',')}\r\n`,
+    head: (withTexts) => `${columnsOf(withTexts).join(',')}\r\n`,
     line: csvLine,
   },
-  verl: { contentType: 'application/x-ndjson', head: '', line: verlLine },
+  verl: { contentType: 'application/x-ndjson', head: () => '', line: verlLine },
 }
 
 /** Stored JSON is put in as it is: parsed and written anew it would cost twice as much, and numbers might change. */
-function jsonLine(batch: ExportedBatch, row: ExportedRow): string {
+function jsonLine(batch: ExportedBatch, row: ExportedRow, withTexts: boolean): string {
   const texts = textsAsJson(row)
   const given = [
+    withTexts ? `,"prompt":${texts.prompt},"response":${texts.response}` : '',
     texts.groundTruth === null ? '' : `,"groundTruth":${oneLine(texts.groundTruth)}`,
     texts.extraInfo === null ? '' : `,"extraInfo":${oneLine(texts.extraInfo)}`,
     row.response_length === null ? '' : `,"responseLength":${row.response_length}`,
@@ -43,21 +45,29 @@ function jsonLine(batch: ExportedBatch, row: ExportedRow): string {
     `{"run":${JSON.stringify(batch.run)},"step":${batch.step},"split":"${batch.split}"` +
     `,"batchId":"b${batch.id}","index":${row.idx}` +
     `,"uid":${JSON.stringify(row.uid)},"dataSource":${JSON.stringify(row.data_source)}` +
-    `,"prompt":${texts.prompt},"response":${texts.response}${given}` +
+    given +
     `,"score":${JSON.stringify(row.score)},"status":"${statusOf({ status: row.status, held: false })}"` +
     `,"reason":${JSON.stringify(row.reason)},"rawScore":${JSON.stringify(row.raw_score)}` +
     `,"substituted":${row.substituted},"rewardExtraInfo":${oneLine(row.reward_extra ?? '{}')}` +
     `,"queueMs":${JSON.stringify(row.queue_ms)},"scoreMs":${JSON.stringify(row.score_ms)}` +
-    `,"attempts":${row.attempts},"serverName":${JSON.stringify(row.server_name)}}\n`
+    `,"attempts":${row.attempts},"serverName":${JSON.stringify(row.server_name)}` +
+    `,"submittedAt":"${batch.submitted_at}","dispatchedAt":${JSON.stringify(row.dispatched_at)}` +
+    `,"endedAt":${JSON.stringify(row.ended_at)},"groupSeq":${row.group_seq}` +
+    `,"groupCompletedAt":${JSON.stringify(row.group_completed_at)}` +
+    `,"batchCompletedAt":${JSON.stringify(batch.completed_at)}}\n`
   )
 }
 
-function csvLine(batch: ExportedBatch, row: ExportedRow): string {
+const ALL_COLUMNS = [...ROLLOUT_COLUMNS, ...RESULT_COLUMNS] as const
+const COLUMNS_WITHOUT_TEXTS = ALL_COLUMNS.filter((column) => !TEXT_COLUMNS.has(column))
+
+function columnsOf(withTexts: boolean) {
+  return withTexts ? ALL_COLUMNS : COLUMNS_WITHOUT_TEXTS
+}
+
+function csvLine(batch: ExportedBatch, row: ExportedRow, withTexts: boolean): string {
   const texts = textsAsJson(row)
-  const cells: Record<
-    (typeof ROLLOUT_COLUMNS)[number] | (typeof RESULT_COLUMNS)[number],
-    string | number | boolean | null
-  > = {
+  const cells: Record<(typeof ALL_COLUMNS)[number], string | number | boolean | null> = {
     run: batch.run,
     step: batch.step,
     split: batch.split,
@@ -80,8 +90,14 @@ function csvLine(batch: ExportedBatch, row: ExportedRow): string {
     scoreMs: row.score_ms,
     attempts: row.attempts,
     serverName: row.server_name,
+    submittedAt: batch.submitted_at,
+    dispatchedAt: row.dispatched_at,
+    endedAt: row.ended_at,
+    groupSeq: row.group_seq,
+    groupCompletedAt: row.group_completed_at,
+    batchCompletedAt: batch.completed_at,
   }
-  return `${[...ROLLOUT_COLUMNS, ...RESULT_COLUMNS]
+  return `${columnsOf(withTexts)
     .map((column) => quoted(cells[column] === null ? '' : String(cells[column])))
     .join(',')}\r\n`
 }

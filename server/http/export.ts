@@ -80,6 +80,7 @@ export function createExport({ db, access, translate }: ExportSources) {
     const from = placeAfter(query.after)
     const size = await exportSize(db, selection, from)
     if (size.batches === 0) throw nothingThere(query)
+    const withTexts = query.texts === 'on'
     const { contentType, head, line } = LINE_WRITERS[query.format]
     const name = query.batch ?? 'samples'
     res.writeHead(200, {
@@ -94,11 +95,11 @@ export function createExport({ db, access, translate }: ExportSources) {
     }
     const gone = new AbortController()
     res.once('close', () => gone.abort())
-    if (query.after === undefined) res.write(head)
-    for await (const { batch, rows } of readAhead(pages(selection, from, size.lastId))) {
+    if (query.after === undefined) res.write(head(withTexts))
+    for await (const { batch, rows } of readAhead(pages(selection, from, size.lastId, withTexts))) {
       if (gone.signal.aborted) return
       let text = ''
-      for (const row of rows) text += line(batch, row)
+      for (const row of rows) text += line(batch, row, withTexts)
       if (!res.write(text)) await drained(res, gone.signal)
     }
     if (!gone.signal.aborted) res.end()
@@ -108,6 +109,7 @@ export function createExport({ db, access, translate }: ExportSources) {
     selection: ExportSelection,
     from: Place,
     lastId: number,
+    withTexts: boolean,
   ): AsyncGenerator<Page, void, undefined> {
     for (let afterId = from.batchId - 1; ; ) {
       const batches = await exportedBatches(db, selection, afterId, lastId, PAGE_BATCHES)
@@ -115,7 +117,7 @@ export function createExport({ db, access, translate }: ExportSources) {
         afterId = batch.id
         let idx = batch.id === from.batchId ? from.idx : 0
         for (;;) {
-          const rows = await exportedRows(db, batch, idx, PAGE_ROWS, PAGE_BYTES)
+          const rows = await exportedRows(db, batch, idx, PAGE_ROWS, PAGE_BYTES, withTexts)
           const last = rows.at(-1)
           if (last === undefined) break
           yield { batch, rows }

@@ -33,11 +33,17 @@ export const ExportQuery = z
     step: StepRange.optional(),
     split: z.enum(['train', 'val']).optional(),
     format: ExportFormat.default('jsonl'),
+    /** `off`: without prompts, responses, ground truths and extra infos, which are not read then. */
+    texts: z.enum(['on', 'off']).default('on'),
     /** Goes on after this sample: the last one that arrived whole. */
     after: SampleId.optional(),
   })
   .refine((query) => (query.batch === undefined) !== (query.run === undefined), {
     message: 'either batch or run must be given',
     path: ['batch'],
+  })
+  .refine((query) => query.texts === 'on' || query.format !== 'verl', {
+    message: 'a dump of format verl is made of its texts: leave texts out, or take jsonl or csv',
+    path: ['texts'],
   })
 export type ExportQuery = z.infer<typeof ExportQuery>

@@ -9,7 +9,14 @@ export interface ExportedBatch {
   split: 'train' | 'val'
   samples: number
   text_bucket: string
+  /** Moments of exports are texts, of microseconds and in UTC. */
+  submitted_at: string
+  completed_at: string | null
 }
+
+/** SQL of a moment as an export writes it: to the microsecond, as it is stored. */
+const momentOf = (column: string) =>
+  `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
 /** Which batches are exported. */
 export interface ExportSelection {
@@ -64,7 +71,8 @@ export async function exportedBatches(
 ): Promise<ExportedBatch[]> {
   return db.rows<ExportedBatch>(
     'exported-batches',
-    `select batch.id, run.name as run, step, split, samples, text_bucket::text as text_bucket
+    `select batch.id, run.name as run, step, split, samples, text_bucket::text as text_bucket,
+       ${momentOf('submitted_at')} as submitted_at, ${momentOf('completed_at')} as completed_at
      ${FROM_SELECTED} order by batch.id limit $8`,
     [...valuesOf(selection, afterId, lastId), limit],
   )
@@ -87,6 +95,11 @@ export interface ExportedRow {
   score_ms: number | null
   attempts: number
   server_name: string | null
+  dispatched_at: string | null
+  ended_at: string | null
+  /** Completion number of its group, and when that completed; null before. */
+  group_seq: number | null
+  group_completed_at: string | null
   /** Null: its texts were dropped with their day. */
   prompt: string | null
   response: string | null
@@ -95,7 +108,8 @@ export interface ExportedRow {
   encoding: number | null
 }
 
-type SampleColumns = Omit<ExportedRow, 'uid' | keyof Texts> & { group_no: number }
+type SampleColumns = Omit<ExportedRow, keyof Group | keyof Texts> & { group_no: number }
+type Group = Pick<ExportedRow, 'uid' | 'group_seq' | 'group_completed_at'>
 type Texts = Pick<ExportedRow, 'prompt' | 'response' | 'ground_truth' | 'extra_info' | 'encoding'>
 
 const NO_TEXTS: Texts = {
@@ -119,6 +133,7 @@ export async function exportedRows(
   fromIdx: number,
   limit: number,
   bytes: number,
+  withTexts = true,
 ): Promise<ExportedRow[]> {
   const until = Math.min(MAX_ID, fromIdx + limit)
   const [samples, texts] = await Promise.all([
@@ -126,40 +141,44 @@ export async function exportedRows(
       'exported-samples',
       `select idx, group_no, data_source, response_length, status, score, raw_score, reason, substituted,
          reward_extra::text as reward_extra, queue_ms, score_ms, attempts,
-         (select name from server v where v.id = server_id) as server_name
+         (select name from server v where v.id = server_id) as server_name,
+         ${momentOf('dispatched_at')} as dispatched_at, ${momentOf('ended_at')} as ended_at
        from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx`,
       [batch.id, fromIdx, until],
     ),
-    db.rows<Texts & { idx: number }>(
-      'exported-texts',
-      // Lengths are read from the texts' headers: those beyond the page are never fetched.
-      `select idx, prompt, response, ground_truth, extra_info, encoding
+    !withTexts
+      ? []
+      : db.rows<Texts & { idx: number }>(
+          'exported-texts',
+          // Lengths are read from the texts' headers: those beyond the page are never fetched.
+          `select idx, prompt, response, ground_truth, extra_info, encoding
        from (select *, sum(octet_length(prompt) + octet_length(response) + coalesce(octet_length(ground_truth), 0)
                  + coalesce(octet_length(extra_info), 0))
                over (order by idx rows between unbounded preceding and 1 preceding) as before
              from sample_text where bucket = $1 and batch_id = $2 and idx >= $3 and idx < $4) t
        where coalesce(before, 0) < $5 order by idx`,
-      [batch.text_bucket, batch.id, fromIdx, until, bytes],
-    ),
+          [batch.text_bucket, batch.id, fromIdx, until, bytes],
+        ),
   ])
   const textOf = new Map(texts.map((text) => [text.idx, text]))
   const lastText = texts.at(-1)
   // Without a text all were dropped with their day; else the page ends with the last that fits.
   const page = lastText === undefined ? samples : samples.filter(({ idx }) => idx <= lastText.idx)
-  const uids = await uidsOf(db, batch.id, [...new Set(page.map(({ group_no }) => group_no))])
+  const groups = await groupsOf(db, batch.id, [...new Set(page.map(({ group_no }) => group_no))])
   return page.map((sample) => ({
     ...sample,
     ...(textOf.get(sample.idx) ?? NO_TEXTS),
-    uid: uids.get(sample.group_no) ?? '',
+    ...(groups.get(sample.group_no) ?? { uid: '', group_seq: null, group_completed_at: null }),
   }))
 }
 
-async function uidsOf(db: Database, batchId: number, nos: number[]): Promise<Map<number, string>> {
+async function groupsOf(db: Database, batchId: number, nos: number[]): Promise<Map<number, Group>> {
   if (nos.length === 0) return new Map()
   // Planned each time: a plan made while there were few groups walks through all of the batch.
-  const rows = await db.adhoc<{ no: number; uid: string }>(
-    'select no, uid from sample_group where batch_id = $1 and no = any($2::int[])',
+  const rows = await db.adhoc<Group & { no: number }>(
+    `select no, uid, seq as group_seq, ${momentOf('completed_at')} as group_completed_at
+     from sample_group where batch_id = $1 and no = any($2::int[])`,
     [batchId, nos],
   )
-  return new Map(rows.map(({ no, uid }) => [no, uid]))
+  return new Map(rows.map(({ no, ...group }) => [no, group]))
 }
