@@ -299,7 +299,7 @@ const meanStd = (mean: number | null, std: number | null) =>
 for (const name of ['strict', 'drop_group', 'constant', 'model']) {
   test(`the page of the batch "${name}" says so`, async ({ page }) => {
     const of = numbersOf(name)
-    await page.goto(`${service.url}/batches/${batches[name]}?table=1`)
+    await page.goto(`${service.url}/batches/${batches[name]}?timeline=table`)
     await expect(section(page, 'Times of a sample')).toBeVisible()
     await readFigures(page, of)
     await readCharts(page, of)
@@ -512,15 +512,21 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
   if (heat !== null) {
     const rounded = (share: number) => Math.round(share * 1e4) / 1e4
     const rows = await chartRows(page, 'Spread of rewards')
-    expect(rows).toHaveLength(heat.steps.length)
-    for (const [at, { step, shares }] of heat.steps.toReversed().entries()) {
-      const { Step, ...told } = rows[at] ?? {}
-      expect(Step).toBe(formatCount(step))
-      const expected = shares
-        .toReversed()
-        .map((share) => (rounded(share) === 0 ? '0' : percent(rounded(share))))
-      expect(Object.values(told)).toEqual(expected)
-    }
+    const label = (row: number) =>
+      heat.kind === 'values'
+        ? formatScore(heat.edges[row])
+        : `${formatScore(heat.edges[row])} to ${formatScore(heat.edges[row + 1])}`
+    expect(rows).toEqual(
+      heat.steps.toReversed().map(({ step, shares }) => ({
+        Step: formatCount(step),
+        ...Object.fromEntries(
+          shares.map((share, row) => [
+            label(row),
+            rounded(share) === 0 ? '0' : percent(rounded(share)),
+          ]),
+        ),
+      })),
+    )
   }
   const failed = newest.some((step) => step.failed > 0)
   if (failed) {
