@@ -4,11 +4,8 @@ import { join } from 'node:path'
 import { Pool } from 'undici'
 import { freePort } from '../examples/processes/port.ts'
 import { startService } from '../examples/processes/service.ts'
+import { seedData } from '../scripts/seed-data.ts'
 import { createLogger } from '../server/log.ts'
-import { GroupRollUps } from '../server/loop/group-roll-ups.ts'
-import { Database } from '../server/store/database.ts'
-import { openDatabase } from '../server/store/postgres/connect.ts'
-import { seedBatches } from '../server/store/seeded/seed-batches.ts'
 import type { Emit } from './harness.ts'
 import { median, quantile, rounded } from './statistics.ts'
 
@@ -32,7 +29,11 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
   let service: Awaited<ReturnType<typeof startService>> | undefined
   let pool: Pool | undefined
   try {
-    emit({ name: 'pages.seeded', ...(await seed(folder, options.samples)) })
+    const log = createLogger('warn', 'bench')
+    const seeded = await seedData({
+      ...{ dataDir: folder, samples: options.samples, seed: 1, onlyWhenEmpty: true, log },
+    })
+    emit({ name: 'pages.seeded', ...seeded, runs: seeded.runs.length })
     service = await startService({
       port: await freePort(),
       dataDir: folder,
@@ -71,26 +72,6 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
     await pool?.destroy()
     await service?.stop()
     if (options.dataDir === undefined) await rm(folder, { recursive: true, force: true })
-  }
-}
-
-/** Seeds the folder where it is empty; gives what is in it, and how long it took. */
-async function seed(dataDir: string, samples: number): Promise<Record<string, unknown>> {
-  const log = createLogger('warn', 'bench')
-  const database = await openDatabase({ databaseUrl: null, dataDir, log })
-  const db = new Database(database.url, log, { max: 2, name: 'rewardops bench', lazyCommits: true })
-  try {
-    const startedAt = performance.now()
-    const [there] = await db.adhoc<{ samples: number; batches: number }>(
-      'select coalesce(sum(samples), 0)::float8 as samples, count(*)::int as batches from batch',
-    )
-    if (there !== undefined && there.batches > 0) return { ...there, before: true }
-    const { runs, ...done } = await seedBatches(db, { samples, seed: 1, onBatch: () => {} })
-    await new GroupRollUps(db, log).all()
-    return { ...done, runs: runs.length, seconds: rounded((performance.now() - startedAt) / 1_000) }
-  } finally {
-    await db.close()
-    await database.close()
   }
 }
 

@@ -22,6 +22,8 @@ export async function storeBatchRollUps(
 ): Promise<void> {
   const sums = components.length === 0 ? null : await componentStats(db, batchId, components)
   await db.transaction(async (client) => {
+    // One after the other: two services, or one and `npm run seed`, may come to the same batch at once.
+    await client.query('select from batch where id = $1 for no key update', [batchId])
     await client.query('delete from batch_roll_up where batch_id = $1', [batchId])
     await client.query({
       name: 'store-batch-roll-ups',
