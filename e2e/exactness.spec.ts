@@ -22,6 +22,8 @@ import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
 } from '../examples/processes/reference-rm.ts'
+import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from '../server/wire/csv-cells.ts'
+import { TEXT_COLUMNS } from '../server/wire/export.ts'
 import type { RewardSpec, SubmitInput } from '../server/wire/trainer.ts'
 import {
   type BatchNumbers,
@@ -51,6 +53,10 @@ test.describe.configure({ mode: 'serial' })
 
 const RULE: Partial<RewardSpec> = { function: { name: 'gsm8k' } as RewardSpec['function'] }
 const BROKEN_EVERY = 37
+/** All but the texts. */
+const COLUMNS = [...ROLLOUT_COLUMNS, ...RESULT_COLUMNS].filter(
+  (column) => !TEXT_COLUMNS.includes(column),
+)
 
 let service: TestService
 let rms: ReferenceRmProcess[] = []
@@ -134,7 +140,10 @@ test.beforeAll(async () => {
         return pending + steps.filter(({ groupSignals }) => groupSignals === null).length
       })
       .toBe(0)
-    const response = await fetch(`${service.url}/api/export/samples?run=${run}&texts=off`)
+    const columns = COLUMNS.join(',')
+    const response = await fetch(
+      `${service.url}/api/export/samples?run=${encodeURIComponent(run)}&columns=${columns}`,
+    )
     expect(response.status).toBe(200)
     lines.push(await response.text())
   }

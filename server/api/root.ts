@@ -32,6 +32,7 @@ import {
   WaitInput,
 } from '../wire/trainer.ts'
 import { plannerRouter } from './planner.ts'
+import { annotationsRouter, samplesPageProcedures, viewsRouter } from './samples-page.ts'
 import { openProcedure, procedure, router } from './trpc.ts'
 
 const byBatchId = z.strictObject({ batchId: BatchId })
@@ -81,6 +82,7 @@ export const appRouter = router({
       .query(({ ctx, input }) => ctx.services.timeline(input)),
   }),
   samples: router({
+    ...samplesPageProcedures,
     score: procedure
       .input(ScoreInput)
       .mutation(({ ctx, input, signal }) => ctx.services.score(input, signal)),
@@ -144,6 +146,8 @@ export const appRouter = router({
       .input(ImportConfigInput)
       .mutation(({ ctx, input }) => ctx.services.importConfig(input.text)),
   }),
+  annotations: annotationsRouter,
+  views: viewsRouter,
   planner: plannerRouter,
   runs: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),

@@ -46,14 +46,6 @@ export const RESULT_COLUMNS = [
   'batchCompletedAt',
 ] as const
 
-/** Columns that are left out of an export without texts. */
-export const TEXT_COLUMNS: ReadonlySet<string> = new Set([
-  'prompt',
-  'response',
-  'groundTruth',
-  'extraInfo',
-])
-
 /** A cell with the quotes RFC 4180 asks for. */
 export function quoted(cell: string): string {
   return /[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell

@@ -1,5 +1,6 @@
 import type { Database } from '../database.ts'
 import { componentStats } from './components.ts'
+import { storeExtraKeys } from './extra-keys.ts'
 import { deviationOf, meanOf, quantilesOf } from './moments.ts'
 
 /** Data sources of a batch that have a roll-up of their own, the largest. */
@@ -82,6 +83,7 @@ export async function storeBatchRollUps(
         [batchId, JSON.stringify(sums)],
       )
     }
+    await storeExtraKeys(client, batchId)
     await client.query('update batch set rolled_up = true where id = $1', [batchId])
     // Pages that show the run are to look again.
     await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
