@@ -253,6 +253,7 @@ async function main(): Promise<void> {
     access,
     version,
     own: () => member.servers(),
+    liveStreams: () => live.subscribers,
     log,
   })
 
