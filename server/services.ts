@@ -3,11 +3,14 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { Services } from './api/services.ts'
 import { isRewardOpsError, RewardOpsError } from './errors.ts'
+import type { Webhooks } from './loop/alerts/webhooks.ts'
 import { Annotations } from './loop/annotations.ts'
 import type { LiveHub } from './loop/live-hub.ts'
 import type { RewardModelManager, ServerChanges } from './loop/models/reward-model-manager.ts'
+import type { MonitorsView } from './loop/monitors/monitors-view.ts'
 import type { Playground } from './loop/playground.ts'
 import type { RewardLoopManager } from './loop/reward-loop-manager.ts'
+import type { RunMarks } from './loop/run-marks.ts'
 import { SavedViews } from './loop/saved-views.ts'
 import type { BatchViews } from './loop/views/batch-view.ts'
 import type { ComponentsView } from './loop/views/components-view.ts'
@@ -60,6 +63,9 @@ export function createServices(parts: {
   rewards: RewardsView
   components: ComponentsView
   playground: Playground
+  monitors: MonitorsView
+  webhooks: Webhooks
+  marks: RunMarks
   live: LiveHub
 }): Services {
   const {
@@ -76,6 +82,9 @@ export function createServices(parts: {
     rewards,
     components,
     playground,
+    monitors,
+    webhooks,
+    marks,
     live,
   } = parts
   const planner = new PlannerView(db)
@@ -129,6 +138,7 @@ export function createServices(parts: {
     plan: (input, signal) => planner.plan(input, signal),
     getRun: (input) => runs.get(input),
     overview: () => overview.get(),
+    retriesPerMinute: () => overview.retries(),
     listWorkers: () => fleet.workers(),
     listServers: () => fleet.servers(),
     getServer: (ref) => servers.get(ref),
@@ -156,6 +166,21 @@ export function createServices(parts: {
     tryReward: (input, signal) => playground.try(input, signal),
     importConfig: (text) => importOffLoop(text),
     loadDemo: async () => manager.submit(await demoBatch()),
+    listMonitors: () => monitors.list(),
+    runMonitors: (input) => monitors.run(input),
+    monitorHistory: (input) => monitors.history(input),
+    monitorSettings: (input) => monitors.settings(input),
+    configureMonitor: (input, by) => monitors.configure(input, by),
+    listWebhooks: () => webhooks.list(),
+    createWebhook: (input, by) => webhooks.create(input, by),
+    updateWebhook: (input) => webhooks.update(input),
+    removeWebhook: (id) => webhooks.remove(id),
+    testWebhook: (id) => webhooks.test(id),
+    listDeliveries: (input) => webhooks.deliveries(input),
+    listMarks: (run) => marks.list(run),
+    createMark: (input, author) => marks.create(input, author),
+    updateMark: (input) => marks.update(input),
+    removeMark: (id) => marks.remove(id),
     live: (signal) => live.subscribe(signal),
   }
   return guarded(services)

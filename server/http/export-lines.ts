@@ -64,7 +64,11 @@ function jsonLine(batch: ExportedBatch, row: ExportedRow): string {
     `,"reason":${JSON.stringify(row.reason)},"rawScore":${JSON.stringify(row.raw_score)}` +
     `,"substituted":${row.substituted},"rewardExtraInfo":${oneLine(row.reward_extra ?? '{}')}` +
     `,"queueMs":${JSON.stringify(row.queue_ms)},"scoreMs":${JSON.stringify(row.score_ms)}` +
-    `,"attempts":${row.attempts},"serverName":${JSON.stringify(row.server_name)}}\n`
+    `,"attempts":${row.attempts},"serverName":${JSON.stringify(row.server_name)}` +
+    `,"submittedAt":"${batch.submitted_at}","dispatchedAt":${JSON.stringify(row.dispatched_at)}` +
+    `,"endedAt":${JSON.stringify(row.ended_at)},"groupSeq":${row.group_seq}` +
+    `,"groupCompletedAt":${JSON.stringify(row.group_completed_at)}` +
+    `,"batchCompletedAt":${JSON.stringify(batch.completed_at)}}\n`
   )
 }
 
@@ -145,6 +149,12 @@ function plainCells(
     scoreMs: row.score_ms,
     attempts: row.attempts,
     serverName: row.server_name,
+    submittedAt: batch.submitted_at,
+    dispatchedAt: row.dispatched_at,
+    endedAt: row.ended_at,
+    groupSeq: row.group_seq,
+    groupCompletedAt: row.group_completed_at,
+    batchCompletedAt: batch.completed_at,
   }
 }
 

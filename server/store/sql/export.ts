@@ -11,7 +11,14 @@ export interface ExportedBatch {
   split: 'train' | 'val'
   samples: number
   text_bucket: string
+  /** Moments of exports are texts, to the microsecond and in UTC. */
+  submitted_at: string
+  completed_at: string | null
 }
+
+/** SQL of a moment as an export writes it: to the microsecond, as it is stored. */
+const momentOf = (column: string) =>
+  `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
 /** Postgres's largest integer. */
 const MAX_ID = 2_147_483_647
@@ -58,7 +65,8 @@ export async function exportedBatches(
   const ids = batches.filter(({ id }) => id <= lastId).map(({ id }) => id)
   const rows = await db.rows<ExportedBatch>(
     'exported-batches',
-    `select b.id, r.name as run, b.step, b.split, b.samples, b.text_bucket::text as text_bucket
+    `select b.id, r.name as run, b.step, b.split, b.samples, b.text_bucket::text as text_bucket,
+       ${momentOf('b.submitted_at')} as submitted_at, ${momentOf('b.completed_at')} as completed_at
      from unnest($1::int[]) with ordinality as p(id, place)
      cross join lateral (select * from batch where id = p.id offset 0) b
      cross join lateral (select name from run where id = b.run_id offset 0) r order by p.place`,
@@ -143,6 +151,11 @@ export interface ExportedRow {
   score_ms: number | null
   attempts: number
   server_name: string | null
+  dispatched_at: string | null
+  ended_at: string | null
+  /** Completion number of its group, and when that completed; null before. */
+  group_seq: number | null
+  group_completed_at: string | null
   /** Null: its texts were dropped with their day. */
   prompt: string | null
   response: string | null
@@ -151,7 +164,8 @@ export interface ExportedRow {
   encoding: number | null
 }
 
-type SampleColumns = Omit<ExportedRow, 'uid' | keyof Texts> & { group_no: number }
+type SampleColumns = Omit<ExportedRow, keyof Group | keyof Texts> & { group_no: number }
+type Group = Pick<ExportedRow, 'uid' | 'group_seq' | 'group_completed_at'>
 type Texts = Pick<ExportedRow, 'prompt' | 'response' | 'ground_truth' | 'extra_info' | 'encoding'>
 
 const NO_TEXTS: Texts = {
@@ -188,7 +202,8 @@ export async function exportedRows(
       'exported-samples',
       `select idx, group_no, data_source, response_length, status, score, raw_score, reason, substituted,
          reward_extra::text as reward_extra, queue_ms, score_ms, attempts,
-         (select name from server v where v.id = server_id) as server_name
+         (select name from server v where v.id = server_id) as server_name,
+         ${momentOf('dispatched_at')} as dispatched_at, ${momentOf('ended_at')} as ended_at
        from sample where batch_id = $1 and idx >= $2 and idx < $3 and ($4::int[] is null or idx = any($4::int[]))
        order by batch_id, idx`,
       [batch.id, first, until, wanted],
@@ -212,20 +227,21 @@ export async function exportedRows(
   const lastText = texts.at(-1)
   // Without a text all were dropped with their day, or none was asked for; else the page ends with the last that fits.
   const page = lastText === undefined ? samples : samples.filter(({ idx }) => idx <= lastText.idx)
-  const uids = await uidsOf(db, batch.id, [...new Set(page.map(({ group_no }) => group_no))])
+  const groups = await groupsOf(db, batch.id, [...new Set(page.map(({ group_no }) => group_no))])
   return page.map((sample) => ({
     ...sample,
     ...(textOf.get(sample.idx) ?? NO_TEXTS),
-    uid: uids.get(sample.group_no) ?? '',
+    ...(groups.get(sample.group_no) ?? { uid: '', group_seq: null, group_completed_at: null }),
   }))
 }
 
-async function uidsOf(db: Database, batchId: number, nos: number[]): Promise<Map<number, string>> {
+async function groupsOf(db: Database, batchId: number, nos: number[]): Promise<Map<number, Group>> {
   if (nos.length === 0) return new Map()
   // Planned each time: a plan made while there were few groups walks through all of the batch.
-  const rows = await db.adhoc<{ no: number; uid: string }>(
-    'select no, uid from sample_group where batch_id = $1 and no = any($2::int[])',
+  const rows = await db.adhoc<Group & { no: number }>(
+    `select no, uid, seq as group_seq, ${momentOf('completed_at')} as group_completed_at
+     from sample_group where batch_id = $1 and no = any($2::int[])`,
     [batchId, nos],
   )
-  return new Map(rows.map(({ no, uid }) => [no, uid]))
+  return new Map(rows.map(({ no, ...group }) => [no, group]))
 }
