@@ -158,7 +158,9 @@ export function SamplesPage() {
               {view.sort !== 'newest' && searched && !searched.all && (
                 <> · put in order: the newest {searchedText(searched)}</>
               )}
-              {searched?.texts && <> · {textsText(searched.texts)}</>}
+              {searched?.texts && (
+                <span className="max-md:hidden"> · {textsText(searched.texts)}</span>
+              )}
             </span>
           )
         }
