@@ -8,6 +8,8 @@ import type { RewardModelManager, ServerChanges } from './loop/models/reward-mod
 import type { Playground } from './loop/playground.ts'
 import type { RewardLoopManager } from './loop/reward-loop-manager.ts'
 import type { BatchViews } from './loop/views/batch-view.ts'
+import { CompareRunsView } from './loop/views/compare-runs.ts'
+import { CompareView } from './loop/views/compare-view.ts'
 import type { ComponentsView } from './loop/views/components-view.ts'
 import type { FleetView } from './loop/views/fleet-view.ts'
 import type { OverviewView } from './loop/views/overview-view.ts'
@@ -77,6 +79,8 @@ export function createServices(parts: {
     live,
   } = parts
   const planner = new PlannerView(db)
+  const comparisons = new CompareView(db)
+  const comparedRuns = new CompareRunsView(db)
   const asDto = async (row: ServerRow) => {
     // Shares are of the whole pool: described among all, then picked.
     const all = await fleet.describe(await activeServers(db))
@@ -110,6 +114,11 @@ export function createServices(parts: {
       }))
     },
     plan: (input, signal) => planner.plan(input, signal),
+    comparePair: (input) => comparisons.pair(input),
+    comparedSamples: (input) => comparisons.samples(input),
+    comparedGroups: (input) => comparisons.groups(input),
+    compareCandidates: (input) => comparisons.candidates(input),
+    compareRuns: (input) => comparedRuns.get(input),
     getRun: (input) => runs.get(input),
     overview: () => overview.get(),
     listWorkers: () => fleet.workers(),

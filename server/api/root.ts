@@ -31,6 +31,7 @@ import {
   SubmitInput,
   WaitInput,
 } from '../wire/trainer.ts'
+import { compareRouter } from './compare.ts'
 import { plannerRouter } from './planner.ts'
 import { openProcedure, procedure, router } from './trpc.ts'
 
@@ -145,6 +146,7 @@ export const appRouter = router({
       .mutation(({ ctx, input }) => ctx.services.importConfig(input.text)),
   }),
   planner: plannerRouter,
+  compare: compareRouter,
   runs: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),
     get: procedure.input(RunInput).query(({ ctx, input }) => ctx.services.getRun(input)),

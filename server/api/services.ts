@@ -39,12 +39,13 @@ import type {
   SubmitInput,
   SubmitResult,
 } from '../wire/trainer.ts'
+import type { CompareServices } from './compare.ts'
 
 /**
  * What the procedures call. The loop implements it; the API layer holds no logic and no SQL.
  * Every method throws RewardOpsError for what the caller did wrong.
  */
-export interface Services {
+export interface Services extends CompareServices {
   submit(input: SubmitInput): Promise<SubmitResult>
   append(input: AppendInput): Promise<AppendResult>
   /** A batch of the same rollouts, scored by another reward. */
