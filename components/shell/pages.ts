@@ -3,6 +3,7 @@ import {
   ChartGantt,
   Cpu,
   Gauge,
+  GitCompareArrows,
   Layers,
   ListTree,
   type LucideIcon,
@@ -10,7 +11,7 @@ import {
   Server,
 } from 'lucide-react'
 
-/** A page of the navigation. Compare and Settings join here when they exist. */
+/** A page of the navigation. Settings joins here when it exists. */
 export interface PageLink {
   href: string
   label: string
@@ -27,6 +28,7 @@ export const NAVIGATION: readonly { title: string | null; pages: readonly PageLi
       { href: '/batches', label: 'Batches', icon: Layers },
       { href: '/samples', label: 'Samples', icon: Boxes },
       { href: '/rewards', label: 'Rewards', icon: Scale },
+      { href: '/compare', label: 'Compare', icon: GitCompareArrows },
       { href: '/planner', label: 'Planner', icon: ChartGantt },
     ],
   },
