@@ -13,7 +13,11 @@ export interface CdfData {
 }
 
 export function prepareCdf({ values, first, second }: ComparePairDto['cdf']): CdfData {
-  const ticks = niceTicks(Math.min(...values), Math.max(...values))
+  const least = Math.min(...values)
+  const most = Math.max(...values)
+  // Some room on both sides: the first and the last step are seen as such.
+  const room = (most - least || Math.abs(most) || 1) * 0.05
+  const ticks = niceTicks(least - room, most + room)
   const points = values.map((value, at) => ({
     value,
     first: first[at] as number,

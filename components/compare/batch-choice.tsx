@@ -45,7 +45,9 @@ export function BatchChoice({
             <tr key={batch.batchId}>
               <td className="font-mono text-xs font-medium">{batch.batchId}</td>
               <td>
-                <span className="block max-w-64 truncate">{batch.rewardName}</span>
+                <span className="flex max-w-80">
+                  <RewardOf batch={batch} />
+                </span>
               </td>
               <td>
                 <RunName run={batch.run} link={false} />
@@ -73,6 +75,18 @@ export function BatchChoice({
         </tbody>
       </table>
     </Scroll>
+  )
+}
+
+/** A reward by its name and, lighter, what its rule was told: often that is the whole difference. */
+export function RewardOf({ batch }: { batch: ComparedBatchDto }) {
+  return (
+    <span className="min-w-0 truncate" title={`${batch.rewardName} ${batch.rewardOptions}`.trim()}>
+      {batch.rewardName}
+      {batch.rewardOptions !== '' && (
+        <span className="ml-1.5 font-mono text-xs text-ink-3">{batch.rewardOptions}</span>
+      )}
+    </span>
   )
 }
 

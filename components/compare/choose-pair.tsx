@@ -15,7 +15,7 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
-import { BatchField } from './batch-choice.tsx'
+import { BatchField, RewardOf } from './batch-choice.tsx'
 import type { CompareProps } from './compare-batches.tsx'
 import { comparePairHref } from './compare-url.ts'
 
@@ -123,9 +123,9 @@ export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
 function Rewards({ first, second }: { first: ComparedBatchDto; second: ComparedBatchDto }) {
   return (
     <span className="inline-flex max-w-96 items-center gap-1.5">
-      <span className="truncate">{first.rewardName}</span>
+      <RewardOf batch={first} />
       <ArrowRight size={12} aria-label="and" className="shrink-0 text-ink-3" />
-      <span className="truncate">{second.rewardName}</span>
+      <RewardOf batch={second} />
     </span>
   )
 }

@@ -6,7 +6,7 @@ import {
   useInfiniteQuery,
 } from '@tanstack/react-query'
 import { X } from 'lucide-react'
-import { useMemo } from 'react'
+import { useEffect, useMemo } from 'react'
 import type {
   ComparedPage,
   ComparedSampleDto,
@@ -28,6 +28,10 @@ import { TableSkeleton } from '../ui/skeleton.tsx'
 import type { CompareProps } from './compare-batches.tsx'
 import type { CompareUrl } from './compare-url.ts'
 import { MEASURE_LABEL, SIDE_COLOUR, signed } from './pair-words.ts'
+
+const PAGE = 25
+/** Columns that go first where there is little room. */
+const WIDE = '@max-[900px]:hidden'
 
 /** The list of samples and where one stands in it. */
 export interface ComparedList {
@@ -53,6 +57,7 @@ export function useComparedSamples(
     first: pair.first.batchId,
     second: pair.second.batchId,
     by,
+    limit: PAGE,
     flipped: url.flipped,
     ...(url.uid === null ? {} : { uid: url.uid }),
   }
@@ -172,6 +177,11 @@ function Rows({
   by: DisagreementMeasure
   openId: string | null
 }) {
+  // Walking with J and K moves the open row; the page follows it.
+  useEffect(() => {
+    if (openId === null) return
+    document.querySelector(`[data-compared-row="${openId}"]`)?.scrollIntoView({ block: 'nearest' })
+  }, [openId])
   const open = (row: ComparedSampleDto) =>
     onChange(
       { open: { first: row.firstId, second: row.secondId } },
@@ -183,14 +193,22 @@ function Rows({
         <thead>
           <tr>
             <th scope="col">Sample</th>
-            <th scope="col">Group</th>
-            <th scope="col">Data source</th>
+            <th scope="col" className={WIDE}>
+              Group
+            </th>
+            <th scope="col" className={WIDE}>
+              Data source
+            </th>
             <Head side="first">Score, first</Head>
             <Head side="second">second</Head>
             <Head side="first">Advantage, first</Head>
             <Head side="second">second</Head>
-            <Head side="first">Rank, first</Head>
-            <Head side="second">second</Head>
+            <Head side="first" className={WIDE}>
+              Rank, first
+            </Head>
+            <Head side="second" className={WIDE}>
+              second
+            </Head>
             <th scope="col" className="end">
               {MEASURE_LABEL[by]}, difference
             </th>
@@ -201,7 +219,8 @@ function Rows({
             <tr
               key={row.firstId}
               aria-current={row.firstId === openId || undefined}
-              className="cursor-pointer aria-[current]:[&>td]:bg-selected"
+              data-compared-row={row.firstId}
+              className="cursor-pointer scroll-mt-24 scroll-mb-6 aria-[current]:[&>td]:bg-selected"
               onClick={() => open(row)}
             >
               <td>
@@ -217,8 +236,10 @@ function Rows({
                   {row.firstId}
                 </button>
               </td>
-              <td className="font-mono text-xs text-ink-2">{shortenMiddle(row.uid, 18)}</td>
-              <td className="text-ink-2">
+              <td className={`font-mono text-xs text-ink-2 ${WIDE}`}>
+                {shortenMiddle(row.uid, 18)}
+              </td>
+              <td className={`text-ink-2 ${WIDE}`}>
                 <span className="block max-w-40 truncate">{row.dataSource}</span>
               </td>
               <td className="num end">{formatScore(row.first)}</td>
@@ -227,8 +248,8 @@ function Rows({
               <td className={`num end ${row.flipped ? 'font-medium text-bad' : ''}`}>
                 {signed(row.secondAdvantage)}
               </td>
-              <td className="num end text-ink-2">{placeText(row.firstRank)}</td>
-              <td className="num end text-ink-2">{placeText(row.secondRank)}</td>
+              <td className={`num end text-ink-2 ${WIDE}`}>{placeText(row.firstRank)}</td>
+              <td className={`num end text-ink-2 ${WIDE}`}>{placeText(row.secondRank)}</td>
               <td className="num end font-medium">{differenceOf(row, by)}</td>
             </tr>
           ))}
@@ -238,9 +259,17 @@ function Rows({
   )
 }
 
-function Head({ side, children }: { side: 'first' | 'second'; children: string }) {
+function Head({
+  side,
+  className,
+  children,
+}: {
+  side: 'first' | 'second'
+  className?: string
+  children: string
+}) {
   return (
-    <th scope="col" className="end">
+    <th scope="col" className={`end ${className ?? ''}`}>
       <span className="inline-flex items-center gap-1.5">
         <span
           className="size-2 rounded-[2px]"

@@ -19,9 +19,9 @@ const percent = (share: number) => quantityText(formatPercent(share))
 /** How the scores of both lie: against each other, apart, and their differences. */
 export function PairCharts({ pair }: { pair: ComparePairDto }) {
   return (
-    <div className="grid lg:grid-cols-2">
+    <div className="grid @min-[900px]:grid-cols-2">
       <JointChart pair={pair} />
-      <div className="grid border-t lg:border-t-0 lg:border-l">
+      <div className="grid min-w-0 border-t @min-[900px]:border-t-0 @min-[900px]:border-l">
         <CdfChart pair={pair} />
         <DifferenceChart pair={pair} />
       </div>
@@ -53,7 +53,11 @@ function JointChart({ pair }: { pair: ComparePairDto }) {
       }
       height={460}
       chart={
-        <JointPlot data={data} first={pair.first.rewardName} second={pair.second.rewardName} />
+        <JointPlot
+          data={data}
+          first={`first: ${pair.first.rewardName}`}
+          second={`second: ${pair.second.rewardName}`}
+        />
       }
       table={{
         head: ['First', 'Second', 'Samples', 'Share'],

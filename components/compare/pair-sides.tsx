@@ -17,14 +17,14 @@ export function PairSides({
   onChange,
 }: { pair: ComparePairDto } & Pick<CompareProps, 'onChange'>) {
   return (
-    <div className="relative grid border-b md:grid-cols-2">
+    <div className="relative grid border-b @min-[700px]:grid-cols-2">
       <SideBlock
         side="first"
         batch={pair.first}
         scores={pair.scores.first}
         action={<Change side="first" pair={pair} onChange={onChange} />}
       />
-      <div className="border-t md:border-t-0 md:border-l">
+      <div className="border-t @min-[700px]:border-t-0 @min-[700px]:border-l">
         <SideBlock
           side="second"
           batch={pair.second}
@@ -32,7 +32,7 @@ export function PairSides({
           action={<Change side="second" pair={pair} onChange={onChange} />}
         />
       </div>
-      <span className="absolute top-1/2 left-1/2 -translate-1/2 rounded-md border bg-surface max-md:hidden">
+      <span className="absolute top-1/2 left-1/2 -translate-1/2 rounded-md border bg-surface @max-[700px]:hidden">
         <IconButton
           label="Swap first and second"
           onClick={() =>
@@ -96,6 +96,14 @@ export function SideBlock({
         <span className="min-w-0 truncate text-md font-semibold" title={batch.rewardName}>
           {batch.rewardName}
         </span>
+        {batch.rewardOptions !== '' && (
+          <span
+            className="min-w-0 truncate font-mono text-xs text-ink-3"
+            title={batch.rewardOptions}
+          >
+            {batch.rewardOptions}
+          </span>
+        )}
         {action && <span className="ml-auto shrink-0 md:px-4">{action}</span>}
       </p>
       <p className="num mt-1 flex flex-wrap items-center gap-x-3 gap-y-1 text-ink-2">

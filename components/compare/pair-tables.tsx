@@ -26,7 +26,7 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
     [
       'Kendall τ-b within groups',
       formatScore(groups.tau),
-      `mean of ${formatCount(groups.tauGroups)} groups of ${formatCount(groups.n)}; the others are all equal by one`,
+      `mean of ${formatCount(groups.tauGroups)} of ${formatCount(groups.n)} groups; the others are all equal by one`,
     ],
     [
       'Pairs the other way round',
@@ -63,7 +63,9 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
                   {what}
                 </th>
                 <td className="num end font-medium">{value}</td>
-                <td className="num text-ink-3">{note}</td>
+                <td className="num min-w-52 !py-1.5 !leading-4 !whitespace-normal text-xs text-ink-3">
+                  {note}
+                </td>
               </tr>
             ))}
           </tbody>

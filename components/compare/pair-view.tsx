@@ -26,7 +26,7 @@ export function PairView({
   return (
     <div className="flex min-w-0">
       <div
-        className={`min-w-0 flex-1 quick transition-opacity ${isOld ? 'opacity-60' : ''}`}
+        className={`@container min-w-0 flex-1 quick transition-opacity ${isOld ? 'opacity-60' : ''}`}
         data-compared={isOld ? 'old' : pair.isLive ? 'live' : 'final'}
       >
         <PairSides pair={pair} onChange={onChange} />
@@ -37,9 +37,9 @@ export function PairView({
             <Verdict pair={pair} />
             <PairFigures pair={pair} />
             <PairCharts pair={pair} />
-            <div className="grid border-t lg:grid-cols-2">
+            <div className="grid border-t @min-[900px]:grid-cols-2">
               <StatisticsTable pair={pair} />
-              <div className="border-t lg:border-t-0 lg:border-l">
+              <div className="border-t @min-[900px]:border-t-0 @min-[900px]:border-l">
                 <AdvantageSigns pair={pair} />
               </div>
             </div>
@@ -119,7 +119,7 @@ function PairFigures({ pair }: { pair: ComparePairDto }) {
 function LeftOut({ pair }: { pair: ComparePairDto }) {
   const { prompts } = pair
   return (
-    <div className="grid border-t lg:grid-cols-2">
+    <div className="grid border-t @min-[900px]:grid-cols-2">
       {pair.unmatched.length > 0 && (
         <Section
           title="Left out"

@@ -26,7 +26,7 @@ export function pairVerdict(pair: ComparePairDto): { title: string; detail: stri
   const details: string[] = []
   if (groups.comparable > 0) {
     details.push(
-      `Of ${plural(groups.comparable, 'pair')} within a group that both put in order, ${shareText(groups.reversed, groups.comparable)} ${groups.reversed === 1 ? 'is' : 'are'} the other way round.`,
+      `Of ${plural(groups.comparable, 'pair')} within a group that both put in order, ${groups.reversed === 0 ? 'none is' : `${shareText(groups.reversed, groups.comparable)} are`} the other way round.`,
     )
   }
   if (groups.n > 0) {

@@ -49,7 +49,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
     0,
   )
   const common = { runs, hidden }
-  const frame = 'border-b md:odd:border-r'
+  const frame = 'border-b lg:[&:not(:last-child)]:border-r'
   return (
     <>
       <Overlay
@@ -63,13 +63,13 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
         onBand={(band) => onChange({ band })}
       />
       <Deltas data={data} hidden={hidden} />
-      <div className="grid border-t md:grid-cols-2">
+      <div className="grid border-t lg:grid-cols-3">
         <Overlay
           {...common}
           className={frame}
           quantity="silentShare"
           title="Groups that teach nothing"
-          note="share of groups whose scores are all equal, or that have fewer than two"
+          note="share of groups"
           write={percent}
         />
         <Overlay
@@ -170,8 +170,9 @@ function Overlay({
   )
 }
 
+/** How the interval is made, and which way it errs. */
 const HOW =
-  'with its 95 % interval by step (1.96 standard errors of two means; members of a group taken as independent, so it is rather too narrow)'
+  'Bands: 95 % intervals by step, 1.96 standard errors of the difference of two means (Welch). Members of a group are taken as independent, so that an interval is rather too narrow, by √(group size) at most.'
 
 /** Each of the others against the first, on one scale. */
 function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<string> }) {
@@ -192,18 +193,21 @@ function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<st
     )
   }
   return (
-    <div className={`grid border-t ${shown.length > 1 ? 'md:grid-cols-2' : ''}`}>
-      {shown.map(({ run, steps }) => (
-        <DeltaChart
-          key={run}
-          className={shown.length > 1 ? 'md:odd:border-r [&:nth-child(n+3)]:border-t' : ''}
-          title={`${run} − ${first.name}`}
-          note={`mean reward at ${plural(steps.length, 'shared step')}, ${HOW}`}
-          steps={steps}
-          color={hueOf('run', run)}
-          ticks={ticks}
-        />
-      ))}
+    <div className="border-t">
+      <div className={`grid ${shown.length > 1 ? 'md:grid-cols-2' : ''}`}>
+        {shown.map(({ run, steps }) => (
+          <DeltaChart
+            key={run}
+            className={shown.length > 1 ? 'md:odd:border-r [&:nth-child(n+3)]:border-t' : ''}
+            title={`${run} − ${first.name}`}
+            note={`difference of mean rewards, ${plural(steps.length, 'shared step')}`}
+            steps={steps}
+            color={hueOf('run', run)}
+            ticks={ticks}
+          />
+        ))}
+      </div>
+      <p className="max-w-3xl px-5 pb-4 text-xs text-ink-3">{HOW}</p>
     </div>
   )
 }

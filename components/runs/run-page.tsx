@@ -6,6 +6,7 @@ import type { RunDto } from '../../server/wire/runs.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
+import { compareRunsHref } from '../compare/compare-url.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -20,6 +21,7 @@ import { RunCharts, SourceCharts } from './run-charts.tsx'
 import { RunComponents } from './run-components.tsx'
 import { RunFan } from './run-fan.tsx'
 import { RunFigures } from './run-figures.tsx'
+import { RunRescores } from './run-rescores.tsx'
 import { RunSteps } from './run-steps.tsx'
 import { type RunUrl, runUrl } from './run-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
@@ -46,6 +48,12 @@ export function RunPage({ name }: { name: string }) {
           run.data && (
             <>
               <Splits run={run.data} url={url} onChange={setUrl} />
+              <PageLink
+                href={compareRunsHref([name])}
+                className={`${buttonClass('plain', true)} max-sm:hidden`}
+              >
+                Compare
+              </PageLink>
               <PageLink href={batches} className={`${buttonClass('plain', true)} max-sm:hidden`}>
                 Batches
               </PageLink>
@@ -119,6 +127,7 @@ function Loaded({
       {run.split === 'train' && <RunComponents run={run.name} />}
       <SourceCharts run={run} />
       <RunSteps run={run} />
+      <RunRescores run={run.name} />
     </>
   )
 }

@@ -68,6 +68,8 @@ export interface ComparedBatchDto {
   rewardName: string
   /** The source of the function that scored it; null: none of the user's own did. */
   rewardVersion: string | null
+  /** What its rule or manager was told, as JSON of 200 characters at most; empty where nothing. */
+  rewardOptions: string
   samples: number
   scored: number
   failed: number

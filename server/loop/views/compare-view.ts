@@ -347,6 +347,13 @@ function numberOf(value: number | undefined): number | null {
   return value === undefined || Number.isNaN(value) ? null : value
 }
 
+/** Two batches of one rule often differ in this alone. */
+function optionsOf({ kwargs, function: own }: BatchRow['reward']): string {
+  const all = { ...kwargs, ...own?.kwargs }
+  const text = Object.keys(all).length === 0 ? '' : JSON.stringify(all)
+  return text.length > 200 ? `${text.slice(0, 199)}…` : text
+}
+
 function toCompared(row: BatchRow): ComparedBatchDto {
   return {
     batchId: `b${row.id}`,
@@ -356,6 +363,7 @@ function toCompared(row: BatchRow): ComparedBatchDto {
     status: hasEnded(row.status) && row.completed_at === null ? 'running' : row.status,
     rewardName: row.reward_name,
     rewardVersion: rewardVersionOf(row.reward),
+    rewardOptions: optionsOf(row.reward),
     samples: row.samples,
     scored: row.scored,
     failed: row.failed,

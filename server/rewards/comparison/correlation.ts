@@ -51,14 +51,21 @@ export function* pearson(
   const a = yield* momentsOf(first)
   const b = yield* momentsOf(second)
   if (a.std === null || b.std === null || a.std === 0 || b.std === 0) return null
-  const [meanA, stdA] = [a.mean as number, a.std]
-  const [meanB, stdB] = [b.mean as number, b.std]
-  let sum = 0
+  const [meanA, meanB] = [a.mean as number, b.mean as number]
+  // In units of the deviations no square overflows.
+  const [stdA, stdB] = [a.std, b.std]
+  let both = 0
+  let ofFirst = 0
+  let ofSecond = 0
   for (let at = 0; at < first.length; at++) {
-    sum += (((first[at] as number) - meanA) / stdA) * (((second[at] as number) - meanB) / stdB)
+    const x = ((first[at] as number) - meanA) / stdA
+    const y = ((second[at] as number) - meanB) / stdB
+    both += x * y
+    ofFirst += x * x
+    ofSecond += y * y
     if (at % PORTION === PORTION - 1) yield
   }
-  return Math.max(-1, Math.min(1, sum / (first.length - 1)))
+  return Math.max(-1, Math.min(1, both / Math.sqrt(ofFirst * ofSecond)))
 }
 
 /** Cohen's κ of two ratings in the same classes: counts[i][j] rated i by the first and j by the second. Null: not defined. */
