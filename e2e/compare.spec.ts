@@ -161,7 +161,7 @@ test('what is not there says so, and a failing service too', async ({ page }) =>
     }),
   )
   await page.goto(`${service.url}/compare?a=${batch}&b=${rescored}`)
-  await expect(page.getByRole('alert')).toContainText('query_timeout')
+  await expect(page.getByRole('main').getByRole('alert')).toContainText('query_timeout')
 })
 
 test('runs are chosen from their list, drawn over one another, put away, and told by step', async ({

@@ -95,7 +95,7 @@ export function JointPlot({
             >
               <span className="font-medium">{formatCount(cell.samples)}</span>
               {data.columns <= 4 && data.rows <= 4 && (
-                <span className="text-2xs text-ink-2">
+                <span className="text-2xs">
                   {quantityText(formatPercent(cell.samples / data.n))}
                 </span>
               )}
