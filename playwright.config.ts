@@ -4,12 +4,21 @@ import { findChromium } from './scripts/chromium.mjs'
 // No webServer: each spec starts services of its own, on free ports and with their own data folders.
 export default defineConfig({
   testDir: 'e2e',
+  globalSetup: './e2e/fixtures/global-setup.ts',
   outputDir: 'test-results/playwright',
   timeout: 60_000,
   fullyParallel: false,
   // One at a time: two of them with their services and browsers share two cores, and take longer than one after the other.
   workers: 1,
-  expect: { timeout: 15_000 },
+  expect: {
+    timeout: 15_000,
+    toHaveScreenshot: {
+      // One picture for all machines; what differs between builds of Chromium is within the tolerance of charts.spec.ts.
+      pathTemplate: '{testDir}/pictures/{arg}{ext}',
+      animations: 'disabled',
+      caret: 'hide',
+    },
+  },
   retries: 0,
   forbidOnly: process.env.CI !== undefined,
   reporter: [['list'], ['json', { outputFile: 'test-results/playwright.json' }]],

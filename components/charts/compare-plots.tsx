@@ -16,7 +16,8 @@ import {
 import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 import type { CdfData, DeltaData, OverlayData, OverlayStep } from './compare.prepare.ts'
 import type { DistributionChartData } from './distribution.prepare.ts'
-import { AXIS, CURSOR, GRID, labelOf, MARGIN, TICK, Tip } from './plot-parts.tsx'
+import { AXIS, CURSOR, GRID, labelOf, MARGIN, TICK } from './plot-parts.tsx'
+import { Tip } from './tip.tsx'
 
 const SYNC = 'compared-steps'
 const STEPS_MARGIN = { ...MARGIN, right: 12 }
