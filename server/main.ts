@@ -13,6 +13,7 @@ import { createHealth } from './http/health.ts'
 import { createListener, type Routes } from './http/listener.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createRouterProxy } from './http/proxy/router-proxy.ts'
+import { createStaticFiles, STATIC_PATH } from './http/static-files.ts'
 import { createTrpcPlane } from './http/trpc-plane.ts'
 import { createLogger, type Logger } from './log.ts'
 import { IngestClient } from './loop/accept/ingest-client.ts'
@@ -252,6 +253,7 @@ async function main(): Promise<void> {
     access,
     version,
     own: () => member.servers(),
+    liveStreams: () => live.subscribers,
     log,
   })
 
@@ -401,7 +403,14 @@ async function openPages(
   })
   await app.prepare()
   const handle = app.getRequestHandler()
-  return (req, res) => handle(req, res)
+  // While pages are developed their files change with every keystroke, and are Next's alone.
+  if (config.dev) return (req, res) => handle(req, res)
+  const statics = await createStaticFiles(join(ROOT, '.next/static'))
+  return async (req, res) => {
+    const path = (req.url ?? '/').split('?', 1)[0] as string
+    if (path.startsWith(STATIC_PATH) && (await statics(path, req, res))) return
+    await handle(req, res)
+  }
 }
 
 main().catch((error: Error) => {

@@ -3,8 +3,8 @@
 import { Area, Line, ReferenceLine } from 'recharts'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import type { ComponentData } from './components.prepare.ts'
-import { Tip } from './plot-parts.tsx'
 import { StepPlot } from './step-plot.tsx'
+import { Tip } from './tip.tsx'
 
 /** The mean of a component over the steps, in a band of one deviation. */
 export function ComponentPlot({ data, color }: { data: ComponentData; color: string }) {

@@ -6,7 +6,7 @@ import { type HeatData, heatAt } from './heat.prepare.ts'
 import { MarkTip } from './mark-tip.tsx'
 import { prepareMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
-import { Tip } from './plot-parts.tsx'
+import { Tip } from './tip.tsx'
 
 const LEFT = 52
 const BOTTOM = 20

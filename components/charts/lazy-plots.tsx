@@ -14,10 +14,6 @@ export const CompletionPlot = dynamic(
   () => import('./plots.tsx').then((plots) => plots.CompletionPlot),
   { ssr: false, loading },
 )
-export const RetriesPlot = dynamic(() => import('./plots.tsx').then((plots) => plots.RetriesPlot), {
-  ssr: false,
-  loading,
-})
 export const LatencyPlot = dynamic(
   () => import('./server-plots.tsx').then((plots) => plots.LatencyPlot),
   { ssr: false, loading },

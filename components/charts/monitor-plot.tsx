@@ -3,8 +3,8 @@
 import { Line, ReferenceLine } from 'recharts'
 import { formatCount } from '../format/numbers.ts'
 import type { MonitorData } from './monitor.prepare.ts'
-import { Tip } from './plot-parts.tsx'
 import { StepPlot } from './step-plot.tsx'
+import { Tip } from './tip.tsx'
 
 /** A monitor over the steps of a run, with the thresholds it is judged by. */
 export function MonitorPlot({

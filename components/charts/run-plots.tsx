@@ -10,7 +10,6 @@ import {
   quantityText,
 } from '../format/numbers.ts'
 import { hueOf } from './hue.ts'
-import { Tip } from './plot-parts.tsx'
 import type {
   FanData,
   FanStep,
@@ -20,6 +19,7 @@ import type {
   WaitData,
 } from './run.prepare.ts'
 import { StepPlot } from './step-plot.tsx'
+import { Tip } from './tip.tsx'
 
 const percentText = (share: number | null) => quantityText(formatPercent(share))
 

@@ -6,7 +6,7 @@ export function FigureStrip({ label, children }: { label: string; children: Reac
   return (
     <dl
       aria-label={label}
-      className="grid grid-cols-2 border-b sm:grid-cols-3 lg:grid-cols-6 [&>*]:border-l [&>*]:-ml-px overflow-hidden"
+      className="grid grid-cols-2 border-b sm:grid-cols-3 lg:grid-cols-6 [&>*]:border-l [&>*]:-ml-px overflow-hidden print:grid-cols-3"
     >
       {children}
     </dl>
@@ -37,7 +37,12 @@ export function Figure({
           {unit && <span className="unit text-sm tracking-normal">&nbsp;{unit}</span>}
         </span>
         {detail !== undefined && (
-          <span className="num block truncate text-xs text-ink-3">{detail}</span>
+          <span
+            className="num block truncate text-xs text-ink-3"
+            title={typeof detail === 'string' ? detail : undefined}
+          >
+            {detail}
+          </span>
         )}
         {children && <span className="mt-1.5 block h-6">{children}</span>}
       </dd>

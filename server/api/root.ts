@@ -35,6 +35,7 @@ import { alertsRouter } from './alerts.ts'
 import { marksRouter } from './marks.ts'
 import { monitorsRouter } from './monitors.ts'
 import { plannerRouter } from './planner.ts'
+import { annotationsRouter, samplesPageProcedures, viewsRouter } from './samples-page.ts'
 import { openProcedure, procedure, router } from './trpc.ts'
 
 const byBatchId = z.strictObject({ batchId: BatchId })
@@ -84,6 +85,7 @@ export const appRouter = router({
       .query(({ ctx, input }) => ctx.services.timeline(input)),
   }),
   samples: router({
+    ...samplesPageProcedures,
     score: procedure
       .input(ScoreInput)
       .mutation(({ ctx, input, signal }) => ctx.services.score(input, signal)),
@@ -147,6 +149,8 @@ export const appRouter = router({
       .input(ImportConfigInput)
       .mutation(({ ctx, input }) => ctx.services.importConfig(input.text)),
   }),
+  annotations: annotationsRouter,
+  views: viewsRouter,
   planner: plannerRouter,
   monitors: monitorsRouter,
   alerts: alertsRouter,
@@ -160,6 +164,7 @@ export const appRouter = router({
   }),
   overview: router({
     get: procedure.input(nothing).query(({ ctx }) => ctx.services.overview()),
+    retries: procedure.input(nothing).query(({ ctx }) => ctx.services.retriesPerMinute()),
   }),
   demo: router({
     load: procedure.input(nothing).mutation(({ ctx }) => ctx.services.loadDemo()),

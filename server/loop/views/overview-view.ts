@@ -1,9 +1,8 @@
 import type { Database } from '../../store/database.ts'
-import { listBatches, toSummary } from '../../store/sql/batches.ts'
 import { overviewFigures, retriesPerMinute } from '../../store/sql/fleet.ts'
 import { type IncidentRow, incidentsOfLate } from '../../store/sql/monitor-views.ts'
 import type { IncidentDto } from '../../wire/monitors.ts'
-import type { Attention, OverviewDto, WorkerDto } from '../../wire/pages.ts'
+import type { Attention, OverviewDto, RetryMinuteDto, WorkerDto } from '../../wire/pages.ts'
 import type { ServerDto } from '../../wire/servers.ts'
 import { labelOf, valueText } from '../alerts/alert-payload.ts'
 import { Memo } from '../memo.ts'
@@ -11,9 +10,10 @@ import type { BatchViews } from './batch-view.ts'
 import type { FleetView } from './fleet-view.ts'
 
 const ACTIVE_SHOWN = 20
-const RECENT_SHOWN = 10
 /** Incidents that are told one by one, the newest. */
 const ATTENTION_INCIDENTS = 8
+/** An hour's attempts are gone through each time: at three readings a second of every open page that would add up. */
+const RETRIES_KEPT_MS = 5_000
 /** States of a server that does not answer. */
 const GONE: ReadonlySet<string> = new Set(['unreachable', 'dead'])
 
@@ -23,6 +23,7 @@ export class OverviewView {
   readonly #fleet: FleetView
   readonly #batches: BatchViews
   readonly #memo = new Memo<OverviewDto>(400)
+  readonly #retries = new Memo<RetryMinuteDto[]>(RETRIES_KEPT_MS)
   readonly #wantedWorkers: number
 
   constructor(db: Database, fleet: FleetView, batches: BatchViews, wantedWorkers: number) {
@@ -36,14 +37,23 @@ export class OverviewView {
     return this.#memo.get('', () => this.#compute())
   }
 
+  /** Calls made again by minute and cause, over the last hour; up to 5 s old. */
+  retries(): Promise<RetryMinuteDto[]> {
+    return this.#retries.get('', async () => {
+      const rows = await retriesPerMinute(this.#db)
+      return [...Map.groupBy(rows, (r) => r.minute.toISOString())].map(([minute, causes]) => ({
+        minute,
+        byReason: Object.fromEntries(causes.map((r) => [r.reason, r.count])),
+      }))
+    })
+  }
+
   async #compute(): Promise<OverviewDto> {
-    const [figures, servers, workers, active, recent, retries, incidents] = await Promise.all([
+    const [figures, servers, workers, active, incidents] = await Promise.all([
       overviewFigures(this.#db),
       this.#fleet.servers(),
       this.#fleet.workers(),
       this.#batches.active(ACTIVE_SHOWN),
-      listBatches(this.#db, { beforeId: null, limit: RECENT_SHOWN }),
-      retriesPerMinute(this.#db),
       incidentsOfLate(this.#db, ATTENTION_INCIDENTS),
     ])
     const alive = workers.filter((w) => w.state === 'alive')
@@ -68,13 +78,6 @@ export class OverviewView {
       servers,
       workers,
       activeBatches: active,
-      recentBatches: recent.map(toSummary),
-      retriesPerMinute: [...Map.groupBy(retries, (r) => r.minute.toISOString())].map(
-        ([minute, rows]) => ({
-          minute,
-          byReason: Object.fromEntries(rows.map((r) => [r.reason, r.count])),
-        }),
-      ),
     }
   }
 }
