@@ -39,12 +39,13 @@ import type {
   SubmitInput,
   SubmitResult,
 } from '../wire/trainer.ts'
+import type { SettingsServices } from './settings.ts'
 
 /**
  * What the procedures call. The loop implements it; the API layer holds no logic and no SQL.
  * Every method throws RewardOpsError for what the caller did wrong.
  */
-export interface Services {
+export interface Services extends SettingsServices {
   submit(input: SubmitInput): Promise<SubmitResult>
   append(input: AppendInput): Promise<AppendResult>
   /** A batch of the same rollouts, scored by another reward. */
@@ -123,6 +124,8 @@ export interface RequestContext {
   session: SessionDto
   /** Null: somebody who has not signed in; procedures that need a key refuse them before they look at it. */
   actor: Actor | null
+  /** Aborted when the key that the request came with is revoked or has ended. */
+  keyEnded: AbortSignal
   /** Sets or clears the login cookie; null clears. */
   setSessionKey(key: string | null): boolean
 }

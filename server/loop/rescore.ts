@@ -28,6 +28,7 @@ import {
 import { scoresWholeGroups } from './accept/whole-groups.ts'
 import type { BatchReader } from './batch-reader.ts'
 import { rescoreJobs } from './rescore-jobs.ts'
+import { foreseeLimits, holdToLimits, limitsOf } from './settings/run-limits.ts'
 
 /** Copies at once: each keeps a connection and a core of Postgres busy. A third is asked to come back. */
 const MOST_COPIES = 2
@@ -65,7 +66,8 @@ export class Rescores {
 
   /**
    * Resolves when the new batch is committed.
-   * Throws `batch_not_found`, `batch_open`, `empty_batch`, `busy`, `idempotency_conflict`, and what `resolveReward` does.
+   * Throws `batch_not_found`, `batch_open`, `empty_batch`, `removed_by_retention`, `busy`, `run_queue_full`, `run_limit`,
+   * `idempotency_conflict`, and what `resolveReward` does.
    */
   async rescore(input: RescoreInput): Promise<SubmitResult> {
     const { idempotencyKey } = input
@@ -93,7 +95,11 @@ export class Rescores {
         hint: 'Rescore a batch that has samples.',
       })
     }
+    if (batch.texts_removed_at !== null) throw textsRemoved(input.batchId)
     const { db, queue, functions } = this.#accept
+    const limits = await limitsOf(db, batch.run)
+    const adds = { samples: batch.samples, batches: 1 }
+    await foreseeLimits(db, limits, batch.run, adds)
     const dataSources = await dataSourcesOf(db, batch.id)
     const { versions, sources } = await functions.lookAt(input.reward)
     const withModels = asksModels(input.reward)
@@ -110,6 +116,7 @@ export class Rescores {
         const { groupOf, workOf } = await copyRollouts(client, copy, batch)
         await inTransaction(client, async () => {
           await storeFunctions(client, sources)
+          await holdToLimits(client, limits, { id: batch.run_id, name: batch.run }, adds)
           const { submitted_at } = await insertRescored(client, copy, {
             reward: JSON.stringify(reward),
             rewardName,
@@ -144,7 +151,8 @@ export class Rescores {
   async #begin(client: Client, batch: BatchRow): Promise<RolloutCopy> {
     const toBucket = textBucket()
     await ensureTextPartition(this.#accept.db, toBucket)
-    const toId = await beginCopy(client, toBucket)
+    const toId = await beginCopy(client, batch.id, toBucket)
+    if (toId === null) throw textsRemoved(`b${batch.id}`)
     return { fromId: batch.id, fromBucket: batch.text_bucket, toId, toBucket }
   }
 
@@ -178,6 +186,12 @@ export class Rescores {
   }
 }
 
+function textsRemoved(what: string): RewardOpsError {
+  return new RewardOpsError('removed_by_retention', `The texts of ${what} are no longer kept.`, {
+    hint: 'Submit the rollouts again: what is scored anew is read from their texts.',
+  })
+}
+
 async function inTransaction(client: Client, work: () => Promise<void>): Promise<void> {
   await client.query('begin')
   try {
@@ -200,9 +214,7 @@ async function copyRollouts(client: Client, copy: RolloutCopy, batch: BatchRow):
     let bytes = 0
     for (const row of rows) {
       if (row.work === null) {
-        throw new RewardOpsError('sample_not_found', `b${copy.fromId}-${row.idx} has no texts.`, {
-          hint: 'The rollouts of this batch are no longer kept: submit them again.',
-        })
+        throw textsRemoved(`b${copy.fromId}-${row.idx}`)
       }
       groupOf[row.idx] = row.group_no
       workOf[row.idx] = row.work

@@ -33,6 +33,8 @@ export const ExportQuery = z
     step: StepRange.optional(),
     split: z.enum(['train', 'val']).optional(),
     format: ExportFormat.default('jsonl'),
+    /** `kept`: where texts, or whole samples, were removed by retention, what is left is given; else that is refused. */
+    texts: z.enum(['all', 'kept']).default('all'),
     /** Goes on after this sample: the last one that arrived whole. */
     after: SampleId.optional(),
   })

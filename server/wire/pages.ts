@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Role } from './access.ts'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
 import type { ServerDto } from './servers.ts'
 import {
@@ -94,6 +95,10 @@ export interface Distribution {
 
 /** Everything the batch page shows except its groups. */
 export interface BatchViewDto extends BatchProgressDto {
+  /** Since when its prompts and responses are no longer kept; null: they are. */
+  textsRemovedAt: string | null
+  /** Since when its samples and groups are no longer kept. */
+  samplesRemovedAt: string | null
   /** The reward as resolved at acceptance. */
   reward: Record<string, unknown>
   /** Batches of the same rollouts, by `batches.rescore` of this one; the oldest 50. */
@@ -231,6 +236,8 @@ export interface AttemptDto {
 
 /** A sample with its texts, every attempt and its group's siblings. */
 export interface SampleDetailDto extends SampleRowDto {
+  /** Since when its texts are no longer kept: they are empty then. Null: they are. */
+  textsRemovedAt: string | null
   prompt: string | { role: string; content: string }[]
   response: string
   groundTruth: unknown
@@ -261,6 +268,11 @@ export interface SessionDto {
   /** `open`: no keys are configured (loopback only). `key`: a key is needed. */
   auth: 'open' | 'key'
   signedIn: boolean
+  /** Who asks, and what they may do; null: nobody who is known. */
+  name: string | null
+  role: Role | null
+  /** They showed a key or a login; false: everybody on this machine. */
+  withKey: boolean
   version: string
   /** The service's own address as the browser reached it, for copy-paste examples. */
   address: string

@@ -37,21 +37,31 @@ function valuesOf(selection: ExportSelection, afterId: number, lastId: number): 
   return [after, last, batchId, run, steps?.first ?? null, steps?.last ?? null, split]
 }
 
-/** How many samples a selection has from a sample on, and its last batch: what comes later is not part of the export. */
+/**
+ * How many samples a selection has from a sample on, its last batch (what comes later is not part of the export), and of how
+ * many batches retention took the texts.
+ */
 export async function exportSize(
   db: Database,
   selection: ExportSelection,
   from: { batchId: number; idx: number },
-): Promise<{ batches: number; lastId: number; rows: number }> {
-  const [row] = await db.rows<{ batches: number; last_id: number | null; rows: string }>(
+): Promise<{ batches: number; lastId: number; rows: number; removed: number }> {
+  const [row] = await db.rows<{
+    batches: number
+    last_id: number | null
+    rows: string
+    removed: number
+  }>(
     'export-size',
     `select count(*)::int as batches, max(batch.id) as last_id,
-       coalesce(sum(case when batch.id < $8 then 0 when batch.id = $8 then greatest(samples - $9, 0) else samples end), 0)
+       (count(*) filter (where texts_removed_at is not null and batch.id >= $8))::int as removed,
+       coalesce(sum(case when batch.id < $8 or samples_removed_at is not null then 0 when batch.id = $8 then greatest(samples - $9, 0) else samples end), 0)
          as rows
      ${FROM_SELECTED}`,
     [...valuesOf(selection, 0, MAX_ID), from.batchId, from.idx],
   )
-  return { batches: row!.batches, lastId: row!.last_id ?? 0, rows: Number(row!.rows) }
+  const { batches, last_id, rows, removed } = row!
+  return { batches, lastId: last_id ?? 0, rows: Number(rows), removed }
 }
 
 /** Batches of a selection in order of their number, after one and up to another. */
