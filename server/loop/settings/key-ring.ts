@@ -276,8 +276,12 @@ export class KeyRing {
     const now = Date.now()
     for (const row of rows) {
       const known = this.#byId.get(row.id)
-      const kept =
-        known?.holder.role === row.role && known.holder.name === row.name ? known : toRingKey(row)
+      const unchanged =
+        known !== undefined &&
+        known.holder.role === row.role &&
+        known.holder.name === row.name &&
+        known.expiresAtMs === (row.expires_at?.getTime() ?? null)
+      const kept = unchanged ? known : toRingKey(row)
       if (known !== undefined && kept !== known) known.end.abort()
       if (kept.expiresAtMs !== null && kept.expiresAtMs <= now) kept.end.abort()
       byId.set(row.id, kept)
