@@ -21,6 +21,7 @@ import {
 } from '../format/numbers.ts'
 import { useLive, useNow } from '../live/live-provider.tsx'
 import { PlanBatchLink } from '../planner/plan-batch-link.tsx'
+import { useMay } from '../session/use-may.ts'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
@@ -38,6 +39,7 @@ import { BatchSide } from './batch-side.tsx'
 import { teachNothingInShort } from './group-signal-text.ts'
 import { GroupTable } from './group-table.tsx'
 
+import { RemovedNote } from './removed-note.tsx'
 import { RescoreSheet } from './rescore-sheet.tsx'
 
 import { GroupTimeline } from './timeline/group-timeline.tsx'
@@ -80,6 +82,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   const queryClient = useQueryClient()
   const [asking, setAsking] = useState(false)
   const [rescoring, setRescoring] = useState(false)
+  const refused = useMay('trainer')
   const cancel = useMutation(
     trpc.batches.cancel.mutationOptions({
       onSuccess: () => {
@@ -102,14 +105,14 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
       </PageLink>
       <PlanBatchLink batchId={batch.batchId} />
       {!batch.open && batch.samples > 0 && (
-        <Button small onClick={() => setRescoring(true)}>
+        <Button small refused={refused ?? textsGone(batch)} onClick={() => setRescoring(true)}>
           <RotateCcw size={14} aria-hidden />
           <span className="max-sm:sr-only">Rescore</span>
         </Button>
       )}
       <RescoreSheet batch={batch} open={rescoring} onClose={() => setRescoring(false)} />
       {isActive(batch) && (
-        <Button small onClick={() => setAsking(true)}>
+        <Button small refused={refused} onClick={() => setAsking(true)}>
           Cancel
         </Button>
       )}
@@ -129,10 +132,27 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   )
 }
 
+/** Why a batch cannot be scored again, though who looks may. */
+function textsGone({ textsRemovedAt }: BatchViewDto): string | null {
+  return textsRemovedAt === null
+    ? null
+    : 'Its texts are no longer kept: there is nothing to be scored.'
+}
+
 function BatchBody({ batch }: { batch: BatchViewDto }) {
   return (
     <>
+      <RemovedNote batch={batch} />
       <BatchFigures batch={batch} />
+      {batch.samplesRemovedAt === null && <BatchParts batch={batch} />}
+    </>
+  )
+}
+
+/** Everything that is made of samples. */
+function BatchParts({ batch }: { batch: BatchViewDto }) {
+  return (
+    <>
       <GroupTimeline batch={batch} />
       <div className="grid border-t lg:grid-cols-2">
         <RewardDistribution batch={batch} />

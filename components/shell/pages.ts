@@ -8,9 +8,10 @@ import {
   type LucideIcon,
   Scale,
   Server,
+  Settings,
 } from 'lucide-react'
 
-/** A page of the navigation. Compare and Settings join here when they exist. */
+/** A page of the navigation. Compare joins here when it exists. */
 export interface PageLink {
   href: string
   label: string
@@ -37,6 +38,7 @@ export const NAVIGATION: readonly { title: string | null; pages: readonly PageLi
       { href: '/workers', label: 'Workers', icon: Cpu },
     ],
   },
+  { title: 'Service', pages: [{ href: '/settings', label: 'Settings', icon: Settings }] },
 ]
 
 /** Whether a path lies on a page or under it. */
