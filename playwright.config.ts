@@ -4,6 +4,7 @@ import { findChromium } from './scripts/chromium.mjs'
 // No webServer: each spec starts services of its own, on free ports and with their own data folders.
 export default defineConfig({
   testDir: 'e2e',
+  globalSetup: './e2e/fixtures/global-setup.ts',
   outputDir: 'test-results/playwright',
   timeout: 60_000,
   fullyParallel: false,

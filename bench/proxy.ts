@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Pool } from 'undici'
 import { startSimulatedServers } from '../examples/simulated-rm/process.ts'
 import { type Bench, type Emit, withBench } from './harness.ts'
+import { type PassThrough, startPassThrough } from './pass-through.ts'
 import { classifyBodies } from './rate.ts'
 import { median, quantile, rounded } from './statistics.ts'
 import { makeSamples, USUAL_SHAPE } from './texts.ts'
@@ -20,41 +21,46 @@ const REPLY_TOKENS = 60
 /** What the router address costs over calling the server itself: at full rate, in time a call, and between two tokens. */
 export async function measureProxy(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
-    const bodies = classifyBodies(bench, makeSamples({ ...USUAL_SHAPE, samples: 4_096 }, 1))
-    const ways = { direct: bench.rm.url, proxied: bench.service.url }
-    await calls(ways.direct, bodies, WARM_UP_MS)
-    await calls(ways.proxied, bodies, WARM_UP_MS)
-
-    const { pids } = await bench.service.health()
-    const cpu = cpuMs(pids.server)
-    const full = await inTurn(ways, bodies)
-    const proxied = full.reduce(
-      (sum, { proxied }) => sum + proxied.perSecond * (ROUND_MS / 1_000),
-      0,
-    )
-    emit({
-      name: 'proxy.rate',
-      ...told(full),
-      ratio: rounded(ratioOf(full), 3),
-      serviceCpuUsACall: rounded(((cpuMs(pids.server) - cpu) * 1_000) / proxied, 1),
-    })
-
-    await bench.setRm({ delay: SERVICE, delayBy: 'arrival' })
-    const timed = await inTurn(ways, bodies)
-    const over = (q: 'p50Ms' | 'p99Ms') =>
-      rounded(
-        median(timed.map(({ proxied }) => proxied[q])) -
-          median(timed.map(({ direct }) => direct[q])),
-        2,
-      )
-    emit({
-      name: 'proxy.overhead',
-      serviceMs: SERVICE,
-      ...told(timed),
-      p50OverDirectMs: over('p50Ms'),
-      p99OverDirectMs: over('p99Ms'),
-    })
+    const through = await startPassThrough(bench.rm.url)
+    try {
+      await measureCalls(bench, through, emit)
+    } finally {
+      await through.stop()
+    }
     await measureStream(bench, emit)
+  })
+}
+
+async function measureCalls(bench: Bench, through: PassThrough, emit: Emit): Promise<void> {
+  const bodies = classifyBodies(bench, makeSamples({ ...USUAL_SHAPE, samples: 4_096 }, 1))
+  const ways = { direct: bench.rm.url, passThrough: through.url, proxied: bench.service.url }
+  for (const url of Object.values(ways)) await calls(url, bodies, WARM_UP_MS)
+
+  const { pids } = await bench.service.health()
+  const cpu = cpuMs(pids.server)
+  const full = await inTurn(ways, bodies)
+  const proxied = full.reduce((sum, { proxied }) => sum + proxied.perSecond * (ROUND_MS / 1_000), 0)
+  emit({
+    name: 'proxy.rate',
+    ...told(full),
+    ratio: rounded(ratioOf(full, 'direct'), 3),
+    ratioToPassThrough: rounded(ratioOf(full, 'passThrough'), 3),
+    serviceCpuUsACall: rounded(((cpuMs(pids.server) - cpu) * 1_000) / proxied, 1),
+  })
+
+  await bench.setRm({ delay: SERVICE, delayBy: 'arrival' })
+  const timed = await inTurn(ways, bodies)
+  const over = (q: 'p50Ms' | 'p99Ms') =>
+    rounded(
+      median(timed.map(({ proxied }) => proxied[q])) - median(timed.map(({ direct }) => direct[q])),
+      2,
+    )
+  emit({
+    name: 'proxy.overhead',
+    serviceMs: SERVICE,
+    ...told(timed),
+    p50OverDirectMs: over('p50Ms'),
+    p99OverDirectMs: over('p99Ms'),
   })
 }
 
@@ -72,19 +78,21 @@ interface Round {
 
 interface Pair {
   direct: Round
+  passThrough: Round
   proxied: Round
 }
 
-/** Direct and proxied one after the other, again and again: a slow minute of the machine hits both. */
+/** One way after the other, again and again: a slow minute of the machine hits them all. */
 async function inTurn(
-  ways: { direct: string; proxied: string },
+  ways: Record<keyof Pair, string>,
   bodies: readonly string[],
 ): Promise<Pair[]> {
   const pairs: Pair[] = []
   for (let i = 0; i < ROUNDS; i++) {
     const direct = await calls(ways.direct, bodies, ROUND_MS)
+    const passThrough = await calls(ways.passThrough, bodies, ROUND_MS)
     const proxied = await calls(ways.proxied, bodies, ROUND_MS)
-    pairs.push({ direct, proxied })
+    pairs.push({ direct, passThrough, proxied })
   }
   return pairs
 }
@@ -121,8 +129,8 @@ async function calls(url: string, bodies: readonly string[], forMs: number): Pro
   }
 }
 
-function ratioOf(pairs: readonly Pair[]): number {
-  return median(pairs.map(({ direct, proxied }) => proxied.perSecond / direct.perSecond))
+function ratioOf(pairs: readonly Pair[], to: 'direct' | 'passThrough'): number {
+  return median(pairs.map((pair) => pair.proxied.perSecond / pair[to].perSecond))
 }
 
 function told(pairs: readonly Pair[]): Record<string, unknown> {
@@ -140,6 +148,7 @@ function told(pairs: readonly Pair[]): Record<string, unknown> {
     roundMs: ROUND_MS,
     rounds: pairs.length,
     direct: of('direct'),
+    passThrough: of('passThrough'),
     proxied: of('proxied'),
   }
 }

@@ -61,6 +61,8 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
     stdio: ['inherit', 'inherit', 'inherit', watched ? 'ignore' : 'pipe'],
     env: {
       NEXT_TELEMETRY_DISABLED: '1',
+      // Every process loads some 300 files of ours and our packages': 0.2 s of 0.45 without compiling them anew.
+      NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/node-compile'),
       ...process.env,
       PATH: path,
       ...env,

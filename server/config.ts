@@ -14,6 +14,8 @@ const Settings = z.object({
   /** Unset: the embedded Postgres 18 under the data folder. */
   DATABASE_URL: z.string().optional(),
   REWARDOPS_DATA_DIR: z.string().min(1).default('.data'),
+  /** 0: the API alone, without the pages: 0.7 s less to start. */
+  REWARDOPS_PAGES: z.enum(['0', '1']).default('1'),
   /** RewardLoopWorker processes started here; 0: none. */
   REWARDOPS_WORKERS: integer(2, 0, 64),
   /** Keys, separated by commas. Unset: loopback only, no login. */
@@ -40,6 +42,8 @@ export interface Config {
   databaseUrl: string | null
   /** Absolute. Everything the service keeps on disk is under it, the Postgres socket excepted. */
   dataDir: string
+  /** Whether the pages are served beside the API. */
+  pages: boolean
   workers: number
   apiKeys: string[]
   functionsDir: string
@@ -153,6 +157,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     host: s.HOST,
     databaseUrl: s.DATABASE_URL ?? null,
     dataDir,
+    pages: s.REWARDOPS_PAGES === '1',
     workers: s.REWARDOPS_WORKERS,
     apiKeys,
     functionsDir,
@@ -199,6 +204,7 @@ const INTERNAL = new Set([
   'REWARDOPS_URL',
   'REWARDOPS_API_KEY',
   'REWARDOPS_TEST_FULL',
+  'REWARDOPS_TEST_CLUSTER',
   'REWARDOPS_WORKER_LOCAL',
   'REWARDOPS_WORKER_ROUTER',
 ])

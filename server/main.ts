@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
+import { flushCompileCache } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
@@ -355,6 +356,9 @@ async function main(): Promise<void> {
       `${access.needsKey ? ' (keys needed)' : ' (no keys set: this machine only)'}\n`,
   )
 
+  // What was compiled is kept at once: whoever is killed writes nothing.
+  flushCompileCache()
+
   let stopping = false
   const stop = async (signal: string) => {
     if (stopping) {
@@ -405,13 +409,14 @@ async function main(): Promise<void> {
   process.on('SIGINT', () => void stop('SIGINT'))
 }
 
-/** Next for the pages; null, with a line in the log, where they were not built. */
+/** Next for the pages; null where they are not wanted, or, with a line in the log, were not built. */
 async function openPages(
   config: Config,
   port: number,
   server: import('node:http').Server,
   log: Logger,
 ): Promise<Routes['pages']> {
+  if (!config.pages) return null
   if (!config.dev && !existsSync(join(ROOT, '.next/BUILD_ID'))) {
     log.warn('the pages were not built: only the API answers')
     return null

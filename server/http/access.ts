@@ -24,6 +24,8 @@ export class Access {
   #ring: KeyRing | null = null
   #localEnd = new AbortController()
   #local: KeyHolder = localHolder(this.#localEnd)
+  /** The Host header that was found to be ours last: a trainer sends the same one a million times. */
+  #knownHost: string | null = null
 
   constructor(config: Pick<Config, 'apiKeys'>) {
     config.apiKeys.forEach((key, i) => {
@@ -63,11 +65,13 @@ export class Access {
   /** Throws `forbidden_host` or `forbidden_origin`. */
   checkOrigin(req: IncomingMessage): void {
     const host = req.headers.host ?? ''
-    if (!this.needsKey && !isLoopback(hostName(host))) {
-      throw new RewardOpsError(
-        'forbidden_host',
-        `The service is not known as "${host.slice(0, 100)}".`,
-      )
+    if (!this.needsKey && host !== this.#knownHost) {
+      if (isLoopback(hostName(host))) this.#knownHost = host
+      else
+        throw new RewardOpsError(
+          'forbidden_host',
+          `The service is not known as "${host.slice(0, 100)}".`,
+        )
     }
     const { origin } = req.headers
     if (origin !== undefined) {
@@ -126,7 +130,9 @@ export class Access {
 
   /** Whose key it is; null: nobody's. */
   holderOf(key: string): KeyHolder | null {
-    return this.#configured.get(lookUpOf(key)) ?? this.#ring?.byKey(key) ?? null
+    // Without keys nothing is computed of what a client sends.
+    const configured = this.#configured.size > 0 ? this.#configured.get(lookUpOf(key)) : undefined
+    return configured ?? this.#ring?.byKey(key) ?? null
   }
 
   /**

@@ -158,6 +158,8 @@ describe.skipIf(missing)('a reward function of verl’s, unchanged', () => {
       child.kill('SIGTERM')
       await waitFor('it to be gone', () => child.exitCode !== null)
       expect(child.exitCode).toBe(0)
+      // What it printed last may be read after its end was told.
+      await waitFor('its last line', () => events.at(-1)?.event === 'stopped')
       expect(events.map(({ event }) => event)).toEqual([
         'ready',
         'registered',

@@ -9,6 +9,7 @@ import { Agent } from 'undici'
 import { throughOutage } from '../store/database.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
+import { copyClusterTemplate } from './cluster-template.ts'
 import { ServiceLog } from './service-log.ts'
 import { type RawAnswer, type RawRequest, rawRequest, unwrap } from './trpc-call.ts'
 import { waitFor } from './wait-for.ts'
@@ -62,6 +63,7 @@ export class Service {
   private constructor(options: ServiceOptions) {
     this.#options = options
     this.dataDir = mkdtempSync(join(tmpdir(), 'rewardops-service-'))
+    if (options.env?.DATABASE_URL === undefined) copyClusterTemplate(this.dataDir)
   }
 
   /** Starts one and waits until it takes batches. @throws with the end of its log when it does not */
@@ -90,6 +92,7 @@ export class Service {
         PORT: '0',
         REWARDOPS_DATA_DIR: this.dataDir,
         NODE_ENV: 'production',
+        REWARDOPS_PAGES: '0',
         ...this.#options.env,
       }),
     })
@@ -291,9 +294,11 @@ export class Service {
 
 /** The variables a process of the service gets: none of its settings but those given. */
 export function environment(settings: Record<string, string>): NodeJS.ProcessEnv {
-  const { PATH, HOME, TMPDIR, LANG } = process.env
+  const { PATH, HOME, TMPDIR, LANG, NODE_COMPILE_CACHE } = process.env
   return Object.fromEntries(
-    Object.entries({ PATH, HOME, TMPDIR, LANG, ...settings }).filter(([, v]) => v !== undefined),
+    Object.entries({ PATH, HOME, TMPDIR, LANG, NODE_COMPILE_CACHE, ...settings }).filter(
+      ([, v]) => v !== undefined,
+    ),
   ) as NodeJS.ProcessEnv
 }
 

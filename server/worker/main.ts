@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module'
 import { hostname } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { loadConfig, loadWorkerHandover } from '../config.ts'
@@ -116,6 +117,7 @@ async function main(): Promise<void> {
   const report = new WorkerReport({ id, db, queue, worker, fleet, loopDelay, log })
   report.start()
   log.info({ worker: `w${id}`, local }, 'worker ready')
+  flushCompileCache()
 
   let stopping: Promise<void> | null = null
   const stop = (why: string) => {

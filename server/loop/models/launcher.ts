@@ -1,5 +1,6 @@
 import { RewardOpsError } from '../../errors.ts'
 import { checkServerUrl } from '../../router/server-admission.ts'
+import { throughOutage } from '../../store/database.ts'
 import { poolOfModel } from '../../store/job-queue.ts'
 import type { ServerRow, StoredLaunch } from '../../store/sql/servers.ts'
 import type { ServerLogDto } from '../../wire/server-detail.ts'
@@ -18,6 +19,8 @@ import { maskSecrets } from './secrets.ts'
 
 /** A process that lived this long is started again at once when it ends, the next time too. */
 const STEADY_MS = 60_000
+/** The registry is asked for again for this long while the database is away. */
+const READ_WITHIN_MS = 120_000
 
 /** Settings of the service that launched processes must not inherit: its keys, its database, its own port. */
 const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
@@ -70,7 +73,8 @@ export class ServerLauncher {
     const left = await endLeftovers(this.#folder, timings.stopWithinMs)
     if (left.length > 0)
       log.warn({ servers: left }, 'servers that an earlier run left running ended')
-    const rows = await registry.active()
+    // Busy disks and starting neighbours can hold the first query up; nobody would launch them later.
+    const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
     for (const row of rows.filter((r) => r.launch !== null)) await this.#resume(row)
     for (const entry of this.#options.servers) {
       if (!this.#stopping) await this.#begin(entry, 'file')

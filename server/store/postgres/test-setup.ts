@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { createLogger } from '../../log.ts'
+import { makeClusterTemplate } from '../../testing/cluster-template.ts'
 import { migrate } from '../migrate.ts'
 import { startEmbeddedPostgres } from './embedded.ts'
 import { THROWAWAY_SETTINGS } from './settings.ts'
@@ -44,7 +45,9 @@ export default async function setup(project: TestProject): Promise<() => Promise
     problem = (error as Error).message
   }
   project.provide('testPostgres', { adminUrl, problem })
+  const removeCluster = await makeClusterTemplate()
   return async () => {
+    removeCluster()
     await postgres.stop()
     rmSync(dataDir, { recursive: true, force: true })
   }

@@ -1,0 +1,85 @@
+import { createServer, type ServerResponse } from 'node:http'
+import { fileURLToPath } from 'node:url'
+import { type Dispatcher, Pool } from 'undici'
+import { type Child, startNode } from '../examples/processes/child.ts'
+
+/**
+ * What Node itself costs between a caller and a server: each request passed on by node:http and undici's dispatch as it
+ * came, and nothing else — no queue, limit, retry, deadline or count. What the router address can be held against.
+ */
+export interface PassThrough extends Child {
+  url: string
+}
+
+/** Starts one in its own process, to the server at `target`; it ends with this one. */
+export async function startPassThrough(target: string): Promise<PassThrough> {
+  const child = await startNode(fileURLToPath(import.meta.url), [target], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [line] = (await new Promise((resolve, reject) => {
+    child.process.stdout?.once('data', (data: Buffer) => resolve([String(data)]))
+    child.ended.then(({ code }) => reject(new Error(`the pass-through ended (exit code ${code})`)))
+  })) as [string]
+  return { ...child, url: line.trim() }
+}
+
+/** One answer, kept until it is whole and sent at once: the fewest writes. */
+class Answer implements Dispatcher.DispatchHandler {
+  readonly #res: ServerResponse
+  readonly #chunks: Buffer[] = []
+  #status = 0
+  #type = ''
+
+  constructor(res: ServerResponse) {
+    this.#res = res
+  }
+
+  onRequestStart(): void {}
+
+  onResponseStart(
+    _: Dispatcher.DispatchController,
+    status: number,
+    headers: Record<string, string | string[] | undefined>,
+  ): void {
+    this.#status = status
+    this.#type = String(headers['content-type'] ?? '')
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#chunks.push(chunk)
+  }
+
+  onResponseEnd(): void {
+    const body = Buffer.concat(this.#chunks)
+    this.#res.writeHead(this.#status, {
+      'content-type': this.#type,
+      'content-length': body.length,
+    })
+    this.#res.end(body)
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    this.#res.destroy(error)
+  }
+}
+
+function serve(target: string): void {
+  const pool = new Pool(target, { pipelining: 1 })
+  const server = createServer((req, res) => {
+    const chunks: Buffer[] = []
+    req.on('data', (chunk: Buffer) => chunks.push(chunk))
+    req.on('end', () => {
+      const headers = ['content-type', req.headers['content-type'] ?? 'application/json']
+      const request = { path: req.url ?? '/', method: 'POST', headers, body: Buffer.concat(chunks) }
+      pool.dispatch(request as Dispatcher.DispatchOptions, new Answer(res))
+    })
+  })
+  server.listen(0, '127.0.0.1', () => {
+    const address = server.address()
+    if (typeof address === 'object' && address !== null) {
+      process.stdout.write(`http://127.0.0.1:${address.port}\n`)
+    }
+  })
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) serve(process.argv[2] as string)
