@@ -3,8 +3,9 @@
 import { useQuery } from '@tanstack/react-query'
 import type { AboutDto } from '../../server/wire/about.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { formatBytes } from '../format/numbers.ts'
+import { formatBytes, formatDuration } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'
+import { useNow } from '../live/live-provider.tsx'
 import { CopyText } from '../ui/copy-text.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 import { Quantity } from '../ui/quantity.tsx'
@@ -27,6 +28,8 @@ export function AboutView() {
 function About({ about }: { about: AboutDto }) {
   const database = formatBytes(about.databaseBytes)
   const folder = formatBytes(about.dataDirBytes)
+  const now = useNow()
+  const running = formatDuration(now === 0 ? null : now - Date.parse(about.startedAt))
   const most = Math.max(1, ...about.tables.map(({ bytes }) => bytes))
   return (
     <>
@@ -52,9 +55,10 @@ function About({ about }: { about: AboutDto }) {
           }
         />
         <Figure
-          label="Running since"
-          value={dateTime(Date.parse(about.startedAt)).split(' ').at(-1)}
-          detail={dateTime(Date.parse(about.startedAt))}
+          label="Running for"
+          value={running.value}
+          unit={running.unit}
+          detail={`since ${dateTime(Date.parse(about.startedAt))}`}
         />
       </FigureStrip>
       <div className="grid lg:grid-cols-2">

@@ -96,7 +96,7 @@ function Decision({ keys }: { keys: KeysDto }) {
         className={`mt-0.5 shrink-0 ${keys.needsKey ? 'text-ok' : 'text-ink-3'}`}
         aria-hidden
       />
-      <div className="max-w-[640px] min-w-0 flex-1">
+      <div className="max-w-[640px] min-w-0 flex-1 basis-64">
         <p className="font-medium">
           {keys.needsKey ? 'Every call needs a key' : 'No key is needed on this machine'}
         </p>
@@ -109,7 +109,7 @@ function Decision({ keys }: { keys: KeysDto }) {
         </p>
       </div>
       {configured === 0 && keys.loopbackOnly && (
-        <Button small onClick={() => setAsking(keys.needsKey ? 'off' : 'on')}>
+        <Button small className="ml-auto" onClick={() => setAsking(keys.needsKey ? 'off' : 'on')}>
           {keys.needsKey ? 'No longer need keys…' : 'Need a key…'}
         </Button>
       )}

@@ -168,12 +168,24 @@ function Changes({ changes }: { changes: readonly AuditChange[] }) {
         <li key={field} className="flex flex-wrap gap-x-2 text-xs leading-5">
           <span className="text-ink-3">{field}</span>
           <span className="min-w-0 font-mono break-all">
-            {from !== null && <span className="text-ink-3 line-through">{from}</span>}
+            {from !== null && <span className="text-ink-3 line-through">{plain(from)}</span>}
             {from !== null && to !== null && ' → '}
-            {to ?? (from !== null && <span className="text-ink-3"> taken away</span>)}
+            {to === null ? '' : plain(to)}
+            {to === null && from !== null && <span className="text-ink-3"> taken away</span>}
           </span>
         </li>
       ))}
     </ul>
   )
+}
+
+/** A text without its quotes; everything else as it was noted. */
+function plain(json: string): string {
+  try {
+    const value: unknown = JSON.parse(json)
+    return typeof value === 'string' ? value : json
+  } catch {
+    // Cut where it was too long.
+    return json
+  }
 }

@@ -24,7 +24,7 @@ export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
     }),
   )
   return (
-    <Section title="Removals" note="the newest 20" className="border-t">
+    <Section title="Removals" note="the newest 20" className="-mt-px border-t">
       {cancel.error && <FailureView compact error={cancel.error} />}
       {jobs.length === 0 ? (
         <p className="px-5 pb-5 text-ink-2">Nothing was removed yet.</p>

@@ -33,7 +33,7 @@ export function auditPage(
     values.push(value)
     where.push(sql.replace('?', `$${values.length}`))
   }
-  if (filter.beforeId !== null) add('id < ?::bigint', filter.beforeId)
+  if (filter.beforeId !== null) add('audit_event.id < ?::bigint', filter.beforeId)
   if (filter.actor !== null) add('actor = ?', filter.actor)
   if (filter.action?.endsWith('.')) add('starts_with(action, ?)', filter.action)
   else if (filter.action !== null) add('action = ?', filter.action)
@@ -41,7 +41,7 @@ export function auditPage(
   return db.adhoc(
     `select id::text as id, at, actor, role, action, target, changes from audit_event
      ${where.length > 0 ? `where ${where.join(' and ')}` : ''}
-     order by id desc limit $${values.length}`,
+     order by audit_event.id desc limit $${values.length}`,
     values,
   )
 }
