@@ -30,6 +30,10 @@ What is exported can be imported: the rows come back as they were.`,
       value: 'SPLIT',
       help: 'train or val (default: both; with --format verl train)',
     },
+    kept: {
+      type: 'boolean',
+      help: 'what is left where retention removed texts: null stands for them',
+    },
     format: { type: 'string', value: 'FORMAT', help: 'jsonl (default), csv or verl' },
     out: { type: 'string', short: 'o', value: 'FILE', help: 'where to (default: stdout)' },
     resume: { type: 'boolean', help: 'go on with a FILE.part after its last complete row' },
@@ -61,6 +65,7 @@ What is exported can be imported: the rows come back as they were.`,
       ...(values.run === undefined ? {} : { run: values.run }),
       ...(values.step === undefined ? {} : { step: values.step }),
       ...(split === undefined ? {} : { split }),
+      ...(values.kept ? { texts: 'kept' } : {}),
     }
     const client = await service()
     const parts = await partsOf(client, query, values.out)

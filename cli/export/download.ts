@@ -12,6 +12,8 @@ export interface DownloadQuery {
   run?: string
   step?: string
   split?: string
+  /** `kept`: what retention left, where it took texts. */
+  texts?: 'kept'
 }
 
 const PAUSE_MS = 500
@@ -68,9 +70,12 @@ export async function download(
   }
 }
 
-function addressOf({ format, batch, run, step, split }: DownloadQuery, after: string | null) {
+function addressOf(
+  { format, batch, run, step, split, texts }: DownloadQuery,
+  after: string | null,
+) {
   const search = new URLSearchParams({ format })
-  for (const [key, value] of Object.entries({ batch, run, step, split })) {
+  for (const [key, value] of Object.entries({ batch, run, step, split, texts })) {
     if (value !== undefined) search.set(key, value)
   }
   if (after !== null) search.set('after', after)

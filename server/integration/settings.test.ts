@@ -1,5 +1,6 @@
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runCli } from '../../cli/testing/run-cli.ts'
 import { expectRefusal } from '../testing/refusals.ts'
 import { rollouts, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
@@ -161,6 +162,13 @@ describe('keys', () => {
     expectRefusal(await service.raw('/api/trpc/audit.list', { headers }), {
       ...{ status: 403, reason: 'forbidden_role', message: 'needs the role admin' },
     })
+    const cli = await runCli(['servers', 'drain', 'rm'], {
+      ...{ REWARDOPS_URL: service.url, REWARDOPS_API_KEY: viewer.key },
+    })
+    expect(cli.code).toBe(2)
+    expect(cli.stderr).toContain(
+      'servers.drain needs the role admin, and the key "board" has the role viewer.',
+    )
   })
 
   it('let a trainer score, and an admin everything', async () => {
@@ -272,6 +280,7 @@ describe('keys', () => {
     expect(told.filter(({ action }) => action === 'keys.create')).toHaveLength(4)
     expect(actors).toEqual(['local', 'ops'])
     expect(actions).toContain('keys.rename')
+    for (const run of ['a', 'b', 'c']) await service.mutate('limits.clear', { run })
     const ids: number[] = []
     for (let cursor: string | null = null, pages = 0; pages < 50; pages++) {
       const page: AuditPageDto = await service.query('audit.list', { limit: 3, cursor })

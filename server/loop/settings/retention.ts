@@ -65,6 +65,9 @@ export class Retention {
   #timer: NodeJS.Timeout | undefined
   #running: Promise<void> | null = null
   #stopping = false
+  /** The removal of which everything is marked. */
+  #marked: number | null = null
+  #lookAgainAt = 0
 
   constructor(db: Database, log: Logger) {
     this.#db = db
@@ -276,7 +279,11 @@ export class Retention {
 
   /** False: nothing is left. */
   async #piece(client: Client, job: RetentionJobRow | undefined): Promise<boolean> {
-    if (job !== undefined && (await markPiece(client, job))) return true
+    if (job !== undefined && job.id !== this.#marked) {
+      if (await markPiece(client, job)) return true
+      // All batches were looked through: what becomes old from here on is the next removal's.
+      this.#marked = job.id
+    }
     if (await dropDay(client)) return true
     if (await deletePiece(client)) return true
     if (job === undefined) return false
@@ -312,8 +319,6 @@ export class Retention {
       if (error.reason !== 'removal_under_way') throw error
     })
   }
-
-  #lookAgainAt = 0
 }
 
 function toDto(row: RetentionJobRow): RetentionJobDto {
