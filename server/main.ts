@@ -13,16 +13,22 @@ import { createHealth } from './http/health.ts'
 import { createListener, type Routes } from './http/listener.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createRouterProxy } from './http/proxy/router-proxy.ts'
+import { createStaticFiles, STATIC_PATH } from './http/static-files.ts'
 import { createTrpcPlane } from './http/trpc-plane.ts'
 import { createLogger, type Logger } from './log.ts'
 import { IngestClient } from './loop/accept/ingest-client.ts'
+import { AlertSender } from './loop/alerts/alert-sender.ts'
+import { Webhooks } from './loop/alerts/webhooks.ts'
 import { FunctionsFolder } from './loop/functions-folder.ts'
 import { GroupRollUps } from './loop/group-roll-ups.ts'
 import { LiveHub } from './loop/live-hub.ts'
 import { readServersFile } from './loop/models/launch-file.ts'
 import { RewardModelManager } from './loop/models/reward-model-manager.ts'
+import { MonitorLoop } from './loop/monitors/monitor-loop.ts'
+import { MonitorsView } from './loop/monitors/monitors-view.ts'
 import { Playground } from './loop/playground.ts'
 import { RewardLoopManager } from './loop/reward-loop-manager.ts'
+import { RunMarks } from './loop/run-marks.ts'
 import { AboutService } from './loop/settings/about.ts'
 import { AuditLog } from './loop/settings/audit-log.ts'
 import { KeyRing } from './loop/settings/key-ring.ts'
@@ -242,6 +248,9 @@ async function main(): Promise<void> {
     components: new ComponentsView(pagesDb),
     rewards: new RewardsView(fleet, new FunctionsFolder(config.functionsDir)),
     playground,
+    monitors: new MonitorsView(pagesDb),
+    webhooks: new Webhooks(pagesDb),
+    marks: new RunMarks(pagesDb),
     live,
     settings,
   })
@@ -282,6 +291,7 @@ async function main(): Promise<void> {
     access,
     version,
     own: () => member.servers(),
+    liveStreams: () => live.subscribers,
     log,
   })
 
@@ -298,11 +308,12 @@ async function main(): Promise<void> {
           .endFailed(Number(payload.slice(1)))
           .catch((error: Error) => log.warn({ err: error.message }, 'a failed batch was not ended'))
       } else if (kind === 'w') live.touch('workers', 'overview')
-      else if (kind === 'k') keys.changed()
+      else if (kind === 'a') keys.changed()
       else if (kind === 's') {
         void member.reload()
         live.touch('servers', 'overview')
-      }
+      } else if (kind === 'm') live.touch('monitors', 'overview')
+      else if (kind === 'k') live.touch('marks')
     },
     () => {
       void member.reload()
@@ -320,6 +331,10 @@ async function main(): Promise<void> {
   const groupRollUps = new GroupRollUps(db, log)
   groupRollUps.start()
   retention.start()
+  const alerts = new AlertSender(db, log)
+  alerts.start()
+  const monitorLoop = new MonitorLoop(db, log, () => alerts.wake())
+  monitorLoop.start()
   const supervisor = new WorkerSupervisor({
     count: config.workers,
     databaseUrl: database.url,
@@ -381,6 +396,8 @@ async function main(): Promise<void> {
       sweeps.stop(),
       groupRollUps.stop(),
       retention.stop(),
+      monitorLoop.stop(),
+      alerts.stop(),
       supervisor.stop(),
       playedFunctions.close(),
       proxy.close(PROXY_DRAIN_MS),
@@ -431,7 +448,14 @@ async function openPages(
   })
   await app.prepare()
   const handle = app.getRequestHandler()
-  return (req, res) => handle(req, res)
+  // While pages are developed their files change with every keystroke, and are Next's alone.
+  if (config.dev) return (req, res) => handle(req, res)
+  const statics = await createStaticFiles(join(ROOT, '.next/static'))
+  return async (req, res) => {
+    const path = (req.url ?? '/').split('?', 1)[0] as string
+    if (path.startsWith(STATIC_PATH) && (await statics(path, req, res))) return
+    await handle(req, res)
+  }
 }
 
 main().catch((error: Error) => {

@@ -1,5 +1,6 @@
 'use client'
 
+import { AlertSettings } from '../monitors/alert-settings.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { useUrl } from '../url/use-url.ts'
@@ -14,6 +15,7 @@ const TABS: readonly { value: SettingsTab; label: string }[] = [
   { value: 'access', label: 'Access' },
   { value: 'limits', label: 'Limits' },
   { value: 'retention', label: 'Retention' },
+  { value: 'alerts', label: 'Alerts' },
   { value: 'audit', label: 'Audit' },
   { value: 'about', label: 'About' },
 ]
@@ -47,6 +49,7 @@ export function SettingsPage() {
       )}
       {view.tab === 'limits' && <LimitsView />}
       {view.tab === 'retention' && <RetentionView />}
+      {view.tab === 'alerts' && <AlertSettings />}
       {view.tab === 'audit' && (
         <AuditView actor={view.actor} action={view.action} onFilter={(to) => setView(to)} />
       )}

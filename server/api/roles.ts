@@ -46,6 +46,16 @@ const server: Audited = {
   },
 }
 const onServer = noted('admin', server)
+const webhook: Audited = {
+  target: (input, output) => named('name')(output, input) || named('id')(input, output),
+  // Of its address what its list shows: the rest is a secret.
+  look: async (services, { id, name }) => {
+    const found = (await services.listWebhooks()).find((one) => one.id === id || one.name === name)
+    if (found === undefined) return null
+    const { shownUrl, severities, monitors, runs, fleet, enabled } = found
+    return { name: found.name, shownUrl, severities, monitors, runs, fleet, enabled }
+  },
+}
 const batch: Audited = { target: named('batchId') }
 const key: Audited = {
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
@@ -71,6 +81,15 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   // Translates a text: nothing is stored, nothing is called.
   'rewards.importConfig': { role: 'viewer', audit: null },
   'demo.load': byTrainer,
+  'annotations.add': byTrainer,
+  'annotations.update': byTrainer,
+  'annotations.remove': byTrainer,
+  'views.save': byTrainer,
+  'views.update': byTrainer,
+  'views.remove': byTrainer,
+  'marks.create': noted('trainer', { target: named('run') }),
+  'marks.update': noted('trainer', { target: named('id') }),
+  'marks.remove': noted('trainer', { target: named('id') }),
   'servers.register': onServer,
   'servers.launch': onServer,
   'servers.update': onServer,
@@ -85,6 +104,21 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
     look: async (services, { model }) => {
       const pool = (await services.listPools()).find((one) => one.model === model)
       return pool && { policy: pool.policyGiven ? pool.policy : 'default' }
+    },
+  }),
+  'alerts.create': noted('admin', webhook),
+  'alerts.update': noted('admin', webhook),
+  'alerts.remove': noted('admin', webhook),
+  'alerts.test': noted('admin', { target: named('id') }),
+  'monitors.configure': noted('admin', {
+    target: (input) =>
+      `${named('monitor')(input, {})} of ${typeof input.run === 'string' ? input.run : 'every run'}`,
+    look: async (services, { run, monitor }) => {
+      const settings = await services.monitorSettings({ run: typeof run === 'string' ? run : null })
+      const found = settings.find((one) => one.monitor === monitor)
+      if (found === undefined) return null
+      const { enabled, warning, alerting, openAfter } = found
+      return { enabled, warning, alerting, openAfter }
     },
   }),
   'keys.create': noted('admin', key),

@@ -31,7 +31,12 @@ import {
   SubmitInput,
   WaitInput,
 } from '../wire/trainer.ts'
+import { alertsRouter } from './alerts.ts'
+import { compareRouter } from './compare.ts'
+import { marksRouter } from './marks.ts'
+import { monitorsRouter } from './monitors.ts'
 import { plannerRouter } from './planner.ts'
+import { annotationsRouter, samplesPageProcedures, viewsRouter } from './samples-page.ts'
 import { aboutRouter, auditRouter, keysRouter, limitsRouter, retentionRouter } from './settings.ts'
 import { openProcedure, procedure, router } from './trpc.ts'
 
@@ -82,6 +87,7 @@ export const appRouter = router({
       .query(({ ctx, input }) => ctx.services.timeline(input)),
   }),
   samples: router({
+    ...samplesPageProcedures,
     score: procedure
       .input(ScoreInput)
       .mutation(({ ctx, input, signal }) => ctx.services.score(input, signal)),
@@ -145,7 +151,13 @@ export const appRouter = router({
       .input(ImportConfigInput)
       .mutation(({ ctx, input }) => ctx.services.importConfig(input.text)),
   }),
+  annotations: annotationsRouter,
+  views: viewsRouter,
   planner: plannerRouter,
+  monitors: monitorsRouter,
+  alerts: alertsRouter,
+  marks: marksRouter,
+  compare: compareRouter,
   runs: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),
     get: procedure.input(RunInput).query(({ ctx, input }) => ctx.services.getRun(input)),
@@ -155,6 +167,7 @@ export const appRouter = router({
   }),
   overview: router({
     get: procedure.input(nothing).query(({ ctx }) => ctx.services.overview()),
+    retries: procedure.input(nothing).query(({ ctx }) => ctx.services.retriesPerMinute()),
   }),
   keys: keysRouter,
   limits: limitsRouter,

@@ -239,7 +239,7 @@ describe('keys', () => {
     await service.sql(
       `update api_key set expires_at = now() - interval '1 second' where name = 'ppo'`,
     )
-    await service.sql("select pg_notify('rewardops', 'k')")
+    await service.sql("select pg_notify('rewardops', 'a')")
     await waitFor('the end of a key', async () => {
       const { status } = await service.raw('/api/trpc/batches.list', {
         headers: bearer(trainer.key),

@@ -261,7 +261,7 @@ export class KeyRing {
   }
 
   async #tell(): Promise<void> {
-    await this.#db.adhoc("select pg_notify('rewardops', 'k')")
+    await this.#db.adhoc("select pg_notify('rewardops', 'a')")
     await this.reload()
   }
 

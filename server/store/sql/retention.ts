@@ -261,7 +261,7 @@ async function deleteRows(client: Client, { batch_id: id, job_id }: Removal): Pr
     await addProgress(client, job_id, { reusableBytes: groups.rowCount * GROUP_BYTES })
     return true
   }
-  for (const table of ['attempt', 'score_key']) {
+  for (const table of ['attempt', 'score_key', 'sample_annotation']) {
     const { rowCount } = await client.query(
       `delete from ${table} where ctid in (select ctid from ${table} where batch_id = $1 limit $2)`,
       [id, DELETE_ROWS],
@@ -274,7 +274,14 @@ async function deleteRows(client: Client, { batch_id: id, job_id }: Removal): Pr
 async function finish(client: Client, removal: Removal): Promise<void> {
   const { batch_id: id, whole, keep_roll_ups } = removal
   if (whole && !keep_roll_ups) {
-    await client.query('delete from batch_roll_up where batch_id = $1', [id])
+    for (const table of [
+      'batch_roll_up',
+      'batch_extra_key',
+      'rescore_part',
+      'monitor_evaluation',
+    ]) {
+      await client.query(`delete from ${table} where batch_id = $1`, [id])
+    }
     // What was scored again from it stands for itself.
     await client.query('update batch set rescored_from = null where rescored_from = $1', [id])
     await client.query('delete from batch where id = $1', [id])
@@ -327,10 +334,21 @@ export async function endJob(client: Client, job: RetentionJobRow): Promise<void
     )
     const [run] = rows
     if (run !== undefined) {
-      await client.query(
+      const gone = await client.query(
         'delete from run where id = $1 and not exists (select 1 from batch where run_id = $1)',
         [run.id],
       )
+      // A few rows each, of what people and monitors said of it.
+      if (gone.rowCount === 1) {
+        for (const table of [
+          'run_mark',
+          'monitor_standing',
+          'monitor_incident',
+          'monitor_setting',
+        ]) {
+          await client.query(`delete from ${table} where run_id = $1`, [run.id])
+        }
+      }
     }
   }
   await client.query(
