@@ -28,6 +28,8 @@ function hostName(host: string): string {
 export class Access {
   readonly #keys: readonly string[]
   readonly #sessions: ReadonlySet<string>
+  /** The Host header that was found to be ours last: a trainer sends the same one a million times. */
+  #knownHost: string | null = null
 
   constructor(config: Config) {
     this.#keys = config.apiKeys
@@ -41,11 +43,13 @@ export class Access {
   /** Throws `forbidden_host` or `forbidden_origin`. */
   checkOrigin(req: IncomingMessage): void {
     const host = req.headers.host ?? ''
-    if (!this.needsKey && !isLoopback(hostName(host))) {
-      throw new RewardOpsError(
-        'forbidden_host',
-        `The service is not known as "${host.slice(0, 100)}".`,
-      )
+    if (!this.needsKey && host !== this.#knownHost) {
+      if (isLoopback(hostName(host))) this.#knownHost = host
+      else
+        throw new RewardOpsError(
+          'forbidden_host',
+          `The service is not known as "${host.slice(0, 100)}".`,
+        )
     }
     const { origin } = req.headers
     if (origin !== undefined) {

@@ -75,6 +75,10 @@ function take(facts: BodyFacts, key: string, body: Buffer, start: number, end: n
 }
 
 function parsed(body: Buffer, start: number, end: number): unknown {
+  // A string without escapes is its own bytes: parsing it costs three times as much.
+  if (body[start] === QUOTE && !body.subarray(start, end).includes(BACKSLASH)) {
+    return body.toString('utf8', start + 1, end - 1)
+  }
   try {
     return JSON.parse(body.toString('utf8', start, end))
   } catch {

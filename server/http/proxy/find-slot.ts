@@ -38,11 +38,15 @@ export async function findSlot(
     const lacking = directory.lacking(request.model, path)
     const avoid = lacking.length === 0 ? failed : [...failed, ...lacking]
     const { leftMs } = search
-    const got = await router.acquire({
-      ...request,
-      ...(leftMs === undefined ? {} : { deadlineMs: leftMs }),
-      ...(avoid.length === 0 ? {} : { avoid }),
-    })
+    const got = await router.acquire(
+      leftMs === undefined && avoid.length === 0
+        ? request
+        : {
+            ...request,
+            ...(leftMs === undefined ? {} : { deadlineMs: leftMs }),
+            ...(avoid.length === 0 ? {} : { avoid }),
+          },
+    )
     if (!got.ok) return got
     const { slot } = got
     queueMs += slot.queueMs
