@@ -32,7 +32,7 @@ const GROUPS_PRINTED = 40
 export function ReportHead({ batch }: { batch: BatchViewDto }) {
   const session = useSession()
   return (
-    <header className="border-b px-5 pb-3" data-report="head">
+    <header className="border-b px-5 pt-2 pb-3" data-report="head">
       <h1 className="text-xl">
         Batch {batch.batchId} of {batch.run}
       </h1>
