@@ -27,6 +27,8 @@ import { useElapsed, useTimeline } from './timeline/use-timeline.ts'
 
 /** Groups listed on paper; all of them stand on the page. */
 const GROUPS_PRINTED = 40
+/** About a sheet's width: words of 11 px stay words. */
+const PAPER_PX = 860
 
 /** What is printed, of which batch, where it is found and when it was so. */
 export function ReportHead({ batch }: { batch: BatchViewDto }) {
@@ -80,6 +82,7 @@ export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: num
         inOrder: true,
       },
       words,
+      PAPER_PX,
     )
     const painter = svgPainter(scene.width, scene.height, readLook(document.body).inks, {
       title: words.title,
