@@ -10,7 +10,15 @@ export default defineConfig({
   fullyParallel: false,
   // One at a time: two of them with their services and browsers share two cores, and take longer than one after the other.
   workers: 1,
-  expect: { timeout: 15_000 },
+  expect: {
+    timeout: 15_000,
+    toHaveScreenshot: {
+      // One picture for all machines; what differs between builds of Chromium is within the tolerance of charts.spec.ts.
+      pathTemplate: '{testDir}/pictures/{arg}{ext}',
+      animations: 'disabled',
+      caret: 'hide',
+    },
+  },
   retries: 0,
   forbidOnly: process.env.CI !== undefined,
   reporter: [['list'], ['json', { outputFile: 'test-results/playwright.json' }]],

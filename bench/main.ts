@@ -11,6 +11,7 @@ import { measureRate } from './rate.ts'
 import { measureRouterStep, ROUTER_STEP_DEFAULTS } from './router-step.ts'
 import { measureRules } from './rules.ts'
 import { measureSingle } from './single.ts'
+import { measureWatch, WATCH_DEFAULTS } from './watch.ts'
 
 /** By the name one selects them with: `npm run bench -- rate single`. */
 const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
@@ -23,6 +24,11 @@ const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
   rules: measureRules,
   proxy: measureProxy,
   router: (emit) => measureRouterStep(emit, routerStepOptions()),
+  watch: (emit) =>
+    measureWatch(emit, {
+      seconds: positive('seconds', WATCH_DEFAULTS.seconds),
+      repetitions: positive('repetitions', WATCH_DEFAULTS.repetitions),
+    }),
   pages: (emit) =>
     measurePages(emit, {
       samples: Number(values.samples ?? PAGES_DEFAULTS.samples),
@@ -36,11 +42,14 @@ const LIMIT_MS = 30 * 60_000
 const text = { type: 'string' } as const
 const { values, positionals: names } = parseArgs({
   allowPositionals: true,
-  // Of `router` alone.
   options: {
+    // Of `router` and `watch`.
+    seconds: text,
+    // Of `watch` alone.
+    repetitions: text,
+    // Of `router` alone.
     groups: text,
     servers: text,
-    seconds: text,
     saturation: text,
     seed: text,
     scenarios: text,
@@ -84,11 +93,8 @@ for (const name of names.length > 0 ? names : Object.keys(MEASUREMENTS)) {
 }
 
 function routerStepOptions() {
-  const number = (name: 'groups' | 'servers' | 'seconds' | 'saturation' | 'seed') => {
-    const value = Number(values[name] ?? ROUTER_STEP_DEFAULTS[name])
-    if (!(value > 0)) throw new Error(`--${name} must be a positive number`)
-    return value
-  }
+  const number = (name: 'groups' | 'servers' | 'seconds' | 'saturation' | 'seed') =>
+    positive(name, ROUTER_STEP_DEFAULTS[name])
   return {
     groups: number('groups'),
     servers: number('servers'),
@@ -98,4 +104,14 @@ function routerStepOptions() {
     scenarios: values.scenarios?.split(',') ?? [],
     dispatchers: values.dispatchers?.split(',') ?? [],
   }
+}
+
+/** @throws for an option that is no positive number */
+function positive(
+  name: 'groups' | 'servers' | 'seconds' | 'saturation' | 'seed' | 'repetitions',
+  usual: number,
+): number {
+  const value = Number(values[name] ?? usual)
+  if (!(value > 0)) throw new Error(`--${name} must be a positive number`)
+  return value
 }

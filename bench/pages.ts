@@ -4,17 +4,18 @@ import { join } from 'node:path'
 import { Pool } from 'undici'
 import { freePort } from '../examples/processes/port.ts'
 import { startService } from '../examples/processes/service.ts'
+import { seedData } from '../scripts/seed-data.ts'
+import { appRouter } from '../server/api/root.ts'
 import { createLogger } from '../server/log.ts'
-import { GroupRollUps } from '../server/loop/group-roll-ups.ts'
-import { Database } from '../server/store/database.ts'
-import { openDatabase } from '../server/store/postgres/connect.ts'
-import { seedBatches } from '../server/store/seeded/seed-batches.ts'
 import type { Emit } from './harness.ts'
 import { median, quantile, rounded } from './statistics.ts'
 
 /** What is asked in one measurement: longer than a page's answer is remembered, so that each is made anew. */
 const PAUSE_MS = 750
 const REPETITIONS = 20
+/** What a page's data may take, however much of it there is. */
+const MOST_P50_MS = 300
+const MOST_P95_MS = 800
 
 /** Options of the measurement. */
 export interface PagesOptions {
@@ -32,7 +33,11 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
   let service: Awaited<ReturnType<typeof startService>> | undefined
   let pool: Pool | undefined
   try {
-    emit({ name: 'pages.seeded', ...(await seed(folder, options.samples)) })
+    const log = createLogger('warn', 'bench')
+    const seeded = await seedData({
+      ...{ dataDir: folder, samples: options.samples, seed: 1, onlyWhenEmpty: true, log },
+    })
+    emit({ name: 'pages.seeded', ...seeded, runs: seeded.runs.length })
     service = await startService({
       port: await freePort(),
       dataDir: folder,
@@ -41,7 +46,10 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
     pool = new Pool(service.url, { connections: 4 })
     const ask = asker(pool)
     const all: number[] = []
-    for (const [name, procedure, input] of await queries(ask)) {
+    const medians: number[] = []
+    const p95s: number[] = []
+    const asked = await queries(ask)
+    for (const [name, procedure, input] of asked) {
       const times: number[] = []
       let bytes = 0
       for (let i = 0; i < REPETITIONS; i++) {
@@ -51,9 +59,12 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
       }
       all.push(...times)
+      medians.push(median(times))
+      p95s.push(quantile(times, 0.95))
       emit({
         name: 'pages.query',
         page: name,
+        procedure,
         firstMs: rounded(times[0] as number),
         p50Ms: rounded(median(times)),
         p95Ms: rounded(quantile(times, 0.95)),
@@ -66,31 +77,17 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
       p50Ms: rounded(median(all)),
       p95Ms: rounded(quantile(all, 0.95)),
       maxMs: rounded(Math.max(...all)),
+      // Of each page by itself, the slowest; what they are held to.
+      slowestP50Ms: rounded(Math.max(...medians)),
+      slowestP95Ms: rounded(Math.max(...p95s)),
+      mostP50Ms: MOST_P50_MS,
+      mostP95Ms: MOST_P95_MS,
+      notMeasured: notMeasured(asked),
     })
   } finally {
     await pool?.destroy()
     await service?.stop()
     if (options.dataDir === undefined) await rm(folder, { recursive: true, force: true })
-  }
-}
-
-/** Seeds the folder where it is empty; gives what is in it, and how long it took. */
-async function seed(dataDir: string, samples: number): Promise<Record<string, unknown>> {
-  const log = createLogger('warn', 'bench')
-  const database = await openDatabase({ databaseUrl: null, dataDir, log })
-  const db = new Database(database.url, log, { max: 2, name: 'rewardops bench', lazyCommits: true })
-  try {
-    const startedAt = performance.now()
-    const [there] = await db.adhoc<{ samples: number; batches: number }>(
-      'select coalesce(sum(samples), 0)::float8 as samples, count(*)::int as batches from batch',
-    )
-    if (there !== undefined && there.batches > 0) return { ...there, before: true }
-    const { runs, ...done } = await seedBatches(db, { samples, seed: 1, onBatch: () => {} })
-    await new GroupRollUps(db, log).all()
-    return { ...done, runs: runs.length, seconds: rounded((performance.now() - startedAt) / 1_000) }
-  } finally {
-    await db.close()
-    await database.close()
   }
 }
 
@@ -113,8 +110,36 @@ function asker(pool: Pool): Ask {
   }
 }
 
+/** A page, the procedure it asks, and with what. */
+type PageQuery = [page: string, procedure: string, input?: unknown]
+
+/** Queries that no page makes as it opens, or that a page makes of something that made-up data has not. */
+const NOT_OF_PAGES = new Set([
+  // The trainers' plane, measured by `rate`, `groups` and `single`.
+  ...['batches.get', 'batches.wait', 'batches.next', 'batches.results'],
+  // Answered from memory.
+  'session.get',
+  // Of a server, or a saved view: a made-up database has none.
+  ...['servers.get', 'servers.log', 'views.get'],
+  // Asked for by a button; its time is that of a look through all partitions.
+  'retention.preview',
+])
+
+/** Names of queries that are neither measured nor known to be of no page: something new that was forgotten here. */
+export function notMeasured(queries: readonly PageQuery[]): string[] {
+  const measured = new Set(queries.map(([, procedure]) => procedure))
+  return queryNames().filter((name) => !measured.has(name) && !NOT_OF_PAGES.has(name))
+}
+
+function queryNames(): string[] {
+  const all = appRouter._def.procedures as unknown as Record<string, { _def: { type: string } }>
+  return Object.entries(all)
+    .filter(([, { _def }]) => _def.type === 'query')
+    .map(([name]) => name)
+}
+
 /** Every query of every page; lists at their beginning, in the middle and at their end. */
-async function queries(ask: Ask): Promise<[page: string, procedure: string, input?: unknown][]> {
+async function queries(ask: Ask): Promise<PageQuery[]> {
   const newest = (await ask('batches.list', { limit: 1 })).data as {
     items: { batchId: string }[]
   }
@@ -122,7 +147,18 @@ async function queries(ask: Ask): Promise<[page: string, procedure: string, inpu
   const number = Number(last.slice(1))
   const batch = `b${Math.max(1, number - 5)}`
   const middle = Math.ceil(number / 2)
-  return [
+  const ofRun = async (run: string, limit: number) => {
+    const { items } = (await ask('batches.list', { run, limit })).data as {
+      items: { batchId: string; samples: number }[]
+    }
+    return items
+  }
+  // Two batches of the same shape: the newest two whole ones of a run.
+  const pair = (await ofRun('seeded-reward-model', 20)).sort((a, b) => b.samples - a.samples)
+  const [first, second] = pair.map(({ batchId }) => batchId)
+  const compared = { first, second: second ?? batch }
+  const known = new Set(queryNames())
+  const every: PageQuery[] = [
     ['overview', 'overview.get'],
     ['overview', 'overview.retries'],
     ['runs', 'runs.list'],
@@ -130,14 +166,20 @@ async function queries(ask: Ask): Promise<[page: string, procedure: string, inpu
     ['run, reward model', 'runs.get', { name: 'seeded-reward-model' }],
     ['run, validation', 'runs.get', { name: 'seeded-judge', split: 'val' }],
     ['run, components', 'rewards.components', { run: 'seeded-rule-and-model' }],
+    ['run, marks', 'marks.list', { run: 'seeded-math-rule' }],
     ['batches, first page', 'batches.list', { limit: 50 }],
     ['batches, middle', 'batches.list', { limit: 50, cursor: `b${middle}` }],
     ['batches, last page', 'batches.list', { limit: 50, cursor: 'b50' }],
     ['batches of a run', 'batches.list', { limit: 50, run: 'seeded-judge' }],
     ['batch', 'batches.view', { batchId: batch }],
     ['batch, groups', 'batches.groups', { batchId: batch }],
-    ['samples, facets', 'samples.facets', {}],
+    ['batch, last groups', 'batches.groups', { batchId: batch, after: 900 }],
     ['batch, timeline', 'batches.timeline', { batchId: batch }],
+    ['samples, facets', 'samples.facets', {}],
+    ['samples, facets of a run', 'samples.facets', { run: 'seeded-judge' }],
+    ['samples, extra keys', 'samples.extraKeys', {}],
+    ['samples, labels', 'annotations.labels', {}],
+    ['samples, saved views', 'views.list', { page: 'samples' }],
     ['samples, first page', 'samples.list', {}],
     ['samples, middle', 'samples.list', { cursor: `_${middle}` }],
     ['samples, last page', 'samples.list', { cursor: '_1' }],
@@ -152,9 +194,64 @@ async function queries(ask: Ask): Promise<[page: string, procedure: string, inpu
     ['samples of a server', 'samples.list', { server: 'seeded-rm-2' }],
     ['samples above a score', 'samples.list', { scoreMin: 9.5 }],
     ['samples of a score that none has', 'samples.list', { scoreMin: 11 }],
+    ...ofSampleSearch(known),
     ['sample', 'samples.get', { id: `${batch}-5` }],
+    ['sample, annotations', 'annotations.of', { sample: `${batch}-5` }],
+    ['compare, candidates', 'compare.candidates', {}],
+    ['compare, two batches', 'compare.pair', compared],
+    ['compare, samples', 'compare.samples', compared],
+    ['compare, groups', 'compare.groups', compared],
+    [
+      'compare, runs',
+      'compare.runs',
+      { runs: ['seeded-math-rule', 'seeded-reward-model', 'seeded-judge'] },
+    ],
+    ['monitors', 'monitors.list'],
+    ['monitors of a run', 'monitors.run', { run: 'seeded-reward-model' }],
+    ['monitors, history', 'monitors.history', {}],
+    ['monitors, settings', 'monitors.settings', {}],
+    ['alerts', 'alerts.list'],
+    ['alerts, deliveries', 'alerts.deliveries', {}],
     ['servers', 'servers.list'],
+    ['servers, monitors', 'servers.monitors'],
+    ['servers, pools', 'pools.list'],
     ['workers', 'workers.list'],
+    [
+      'planner, of a run',
+      'planner.plan',
+      {
+        source: { kind: 'run', run: 'seeded-reward-model' },
+        phases: { rolloutMs: 60_000, logProbMs: 8_000, updateMs: 30_000 },
+      },
+    ],
     ['rewards', 'rewards.list'],
+    ['settings, keys', 'keys.list'],
+    ['settings, limits', 'limits.get'],
+    ['settings, retention', 'retention.get'],
+    ['settings, audit list', 'audit.list', {}],
+    ['settings, about', 'about.get'],
+  ]
+  return every.filter(([, procedure]) => known.has(procedure))
+}
+
+/** Text search and typed filters, where samples can be searched so. */
+function ofSampleSearch(known: ReadonlySet<string>): PageQuery[] {
+  if (!known.has('samples.extraKeys')) return []
+  return [
+    ['samples with a text', 'samples.list', { text: 'answer is 42' }],
+    ['samples with a text that none has', 'samples.list', { text: 'never written anywhere' }],
+    [
+      'samples of a run with a text',
+      'samples.list',
+      { text: 'Seeded response 77.', run: 'seeded-code-tests' },
+    ],
+    [
+      'samples by extra info',
+      'samples.list',
+      { extra: [{ key: 'style', is: 'number', min: 0.8 }] },
+    ],
+    ['samples by length', 'samples.list', { lengthMin: 2_000 }],
+    ['samples by attempts', 'samples.list', { attemptsMin: 2 }],
+    ['samples counted', 'samples.count', { status: 'failed' }],
   ]
 }

@@ -85,6 +85,40 @@ test('the tabs of a browser share one stream, and another takes over when the fi
   for (const tab of tabs.slice(1)) await tab.close()
 })
 
+test('ten tabs of one browser all stay live, also when the one that holds the stream is closed', async ({
+  context,
+}) => {
+  test.setTimeout(120_000)
+  let streams = 0
+  context.on('request', (request) => {
+    if (request.url().includes('live.events')) streams++
+  })
+  const batchId = await submit(2_400)
+  const tabs: Page[] = []
+  // One after the other: of those that open in the same moment any may take the lead.
+  for (let i = 0; i < 10; i++) {
+    const tab = await context.newPage()
+    await tab.goto(`${service.url}/batches/${batchId}`)
+    tabs.push(tab)
+  }
+  const allMove = async () => {
+    await Promise.all(
+      tabs.map(async (tab) => {
+        await expectLive(tab)
+        const first = await ended(tab)
+        await expect.poll(() => ended(tab), { timeout: 10_000 }).toBeGreaterThan(first)
+      }),
+    )
+  }
+  await allMove()
+  expect(streams).toBe(1)
+  await tabs.shift()?.close()
+  await expect.poll(() => streams).toBe(2)
+  await allMove()
+  for (const tab of tabs) await tab.close()
+  await service.api.batches.cancel.mutate({ batchId })
+})
+
 test('frozen, a page stands still and says so; followed again, it catches up', async ({ page }) => {
   const batchId = await submit(400)
   await page.goto(`${service.url}/batches/${batchId}`)

@@ -1,11 +1,7 @@
 import { parseArgs } from 'node:util'
 import { loadConfig } from '../server/config.ts'
 import { createLogger } from '../server/log.ts'
-import { GroupRollUps } from '../server/loop/group-roll-ups.ts'
-import { Database } from '../server/store/database.ts'
-import { openDatabase } from '../server/store/postgres/connect.ts'
-import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
-import { seedBatches } from '../server/store/seeded/seed-batches.ts'
+import { seedData } from './seed-data.ts'
 
 // npm run seed -- --samples N: made-up runs, to see how the pages do with a lot of data.
 
@@ -31,34 +27,26 @@ const seed = whole('seed', 0, 1e6)
 
 const config = loadConfig({ ...process.env, LOG_LEVEL: process.env.LOG_LEVEL ?? 'warn' })
 const log = createLogger(config.logLevel, 'seed')
-const running = config.databaseUrl ?? runningEmbeddedUrl(config.dataDir)
-const database = await openDatabase({ databaseUrl: running, dataDir: config.dataDir, log })
-// Nobody waits for a commit; a crash in between means seeding again.
-const db = new Database(database.url, log, { max: 2, name: 'rewardops seed', lazyCommits: true })
 const startedAt = performance.now()
-const seconds = () => ((performance.now() - startedAt) / 1_000).toFixed(1)
-try {
-  let told = 0
-  const done = await seedBatches(db, {
-    samples,
-    seed,
-    onBatch({ batches, samples: made }) {
-      if (performance.now() - told < 1_000 && made < samples) return
-      told = performance.now()
-      console.log(
-        `${made.toLocaleString('en')} samples in ${batches.toLocaleString('en')} batches, ${seconds()} s`,
-      )
-    },
-  })
-  console.log('rolling up …')
-  await new GroupRollUps(db, log).all()
-  console.log(
-    `${done.samples.toLocaleString('en')} samples in ${done.batches.toLocaleString('en')} batches of ${done.runs.length} runs, ${seconds()} s`,
-  )
-} finally {
-  await db.close()
-  await database.close()
-}
+let toldAt = 0
+const done = await seedData({
+  ...{ dataDir: config.dataDir, databaseUrl: config.databaseUrl, log, samples, seed },
+  onProgress({ batches, samples: made }, rollingUp) {
+    if (rollingUp) {
+      console.log('rolling up …')
+      return
+    }
+    if (performance.now() - toldAt < 1_000 && made < samples) return
+    toldAt = performance.now()
+    const seconds = ((toldAt - startedAt) / 1_000).toFixed(1)
+    console.log(
+      `${made.toLocaleString('en')} samples in ${batches.toLocaleString('en')} batches, ${seconds} s`,
+    )
+  },
+})
+console.log(
+  `${done.samples.toLocaleString('en')} samples in ${done.batches.toLocaleString('en')} batches of ${done.runs.length} runs, ${done.seconds.toFixed(1)} s`,
+)
 
 function whole(name: 'samples' | 'seed', from: number, to: number): number {
   const value = Number(values[name])

@@ -3,10 +3,15 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { Services } from './api/services.ts'
 import { isRewardOpsError, RewardOpsError } from './errors.ts'
+import type { Webhooks } from './loop/alerts/webhooks.ts'
+import { Annotations } from './loop/annotations.ts'
 import type { LiveHub } from './loop/live-hub.ts'
 import type { RewardModelManager, ServerChanges } from './loop/models/reward-model-manager.ts'
+import type { MonitorsView } from './loop/monitors/monitors-view.ts'
 import type { Playground } from './loop/playground.ts'
 import type { RewardLoopManager } from './loop/reward-loop-manager.ts'
+import type { RunMarks } from './loop/run-marks.ts'
+import { SavedViews } from './loop/saved-views.ts'
 import type { BatchViews } from './loop/views/batch-view.ts'
 import type { ComponentsView } from './loop/views/components-view.ts'
 import type { FleetView } from './loop/views/fleet-view.ts'
@@ -58,6 +63,9 @@ export function createServices(parts: {
   rewards: RewardsView
   components: ComponentsView
   playground: Playground
+  monitors: MonitorsView
+  webhooks: Webhooks
+  marks: RunMarks
   live: LiveHub
 }): Services {
   const {
@@ -74,9 +82,14 @@ export function createServices(parts: {
     rewards,
     components,
     playground,
+    monitors,
+    webhooks,
+    marks,
     live,
   } = parts
   const planner = new PlannerView(db)
+  const annotations = new Annotations(db)
+  const views = new SavedViews(db)
   const asDto = async (row: ServerRow) => {
     // Shares are of the whole pool: described among all, then picked.
     const all = await fleet.describe(await activeServers(db))
@@ -100,6 +113,18 @@ export function createServices(parts: {
     listSamples: (input) => samples.list(input),
     sampleFacets: (input) => samples.facets(input),
     getSample: (id) => samples.detail(id),
+    extraKeys: (input) => samples.extraKeys(input),
+    countSamples: (filter) => samples.count(filter),
+    addAnnotations: (input, actor) => annotations.add(input, actor),
+    updateAnnotation: (input, actor) => annotations.update(input, actor),
+    removeAnnotation: (id, actor) => annotations.remove(id, actor),
+    annotationsOf: (sample) => annotations.of(sample),
+    annotationLabels: (input) => annotations.labels(input),
+    listViews: (page) => views.list(page),
+    getView: (id) => views.get(id),
+    saveView: (input, actor) => views.save(input, actor),
+    updateView: (input, actor) => views.update(input, actor),
+    removeView: (id, actor) => views.remove(id, actor),
     async listRuns() {
       return (await runRows(db)).map((row) => ({
         name: row.name,
@@ -140,6 +165,21 @@ export function createServices(parts: {
     tryReward: (input, signal) => playground.try(input, signal),
     importConfig: (text) => importOffLoop(text),
     loadDemo: async () => manager.submit(await demoBatch()),
+    listMonitors: () => monitors.list(),
+    runMonitors: (input) => monitors.run(input),
+    monitorHistory: (input) => monitors.history(input),
+    monitorSettings: (input) => monitors.settings(input),
+    configureMonitor: (input, by) => monitors.configure(input, by),
+    listWebhooks: () => webhooks.list(),
+    createWebhook: (input, by) => webhooks.create(input, by),
+    updateWebhook: (input) => webhooks.update(input),
+    removeWebhook: (id) => webhooks.remove(id),
+    testWebhook: (id) => webhooks.test(id),
+    listDeliveries: (input) => webhooks.deliveries(input),
+    listMarks: (run) => marks.list(run),
+    createMark: (input, author) => marks.create(input, author),
+    updateMark: (input) => marks.update(input),
+    removeMark: (id) => marks.remove(id),
     live: (signal) => live.subscribe(signal),
   }
   return guarded(services)

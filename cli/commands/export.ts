@@ -8,6 +8,7 @@ import { type DownloadQuery, download, leaving } from '../export/download.ts'
 import { type ExportTarget, FileTarget, StreamTarget } from '../export/targets.ts'
 import { splitOption } from '../option-values.ts'
 import { number, Pace, showProgress } from '../progress.ts'
+import { FILTER_OPTIONS, filterOf } from '../sample-filter-options.ts'
 import type { ServiceClient } from '../service-client.ts'
 import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
 
@@ -17,10 +18,11 @@ const DRAW_MS = 100
 export const command = defineCommand({
   name: 'export',
   summary: 'write rollouts with their rewards: as JSON Lines, CSV, or upstream’s dump',
-  usage: '(--batch ID | --run NAME) [options]',
+  usage: '(--batch ID | --run NAME | a filter) [options]',
   details: `Without --out the rows go to stdout. A file is written as FILE.part and renamed when it is complete. With --format verl
 --out is a folder, and each step becomes a file in it, as in trainer.rollout_data_dir.
-What is exported can be imported: the rows come back as they were.`,
+What is exported can be imported: the rows come back as they were. The filters are those of the Samples page, and all of
+them must hold.`,
   options: {
     batch: { type: 'string', value: 'ID', help: 'this batch' },
     run: { type: 'string', value: 'NAME', help: 'all batches of this run' },
@@ -29,6 +31,12 @@ What is exported can be imported: the rows come back as they were.`,
       type: 'string',
       value: 'SPLIT',
       help: 'train or val (default: both; with --format verl train)',
+    },
+    ...FILTER_OPTIONS,
+    columns: {
+      type: 'string',
+      value: 'NAMES',
+      help: 'these columns, with commas between; rewardExtraInfo.KEY and annotations are columns too',
     },
     format: { type: 'string', value: 'FORMAT', help: 'jsonl (default), csv or verl' },
     out: { type: 'string', short: 'o', value: 'FILE', help: 'where to (default: stdout)' },
@@ -39,9 +47,6 @@ What is exported can be imported: the rows come back as they were.`,
     const format = ExportFormat.safeParse(values.format ?? 'jsonl')
     if (!format.success)
       throw usageError(`--format ${values.format}: jsonl, csv or verl is expected`)
-    if ((values.batch === undefined) === (values.run === undefined)) {
-      throw usageError('export needs either --batch ID or --run NAME.')
-    }
     if (values.step !== undefined && !/^\d{1,10}(-\d{1,10})?$/.test(values.step)) {
       throw usageError(
         `--step ${values.step}: a step such as 7, or a range such as 0-99, is expected`,
@@ -55,12 +60,22 @@ What is exported can be imported: the rows come back as they were.`,
     const isDump = format.data === 'verl'
     const split =
       splitOption(values.split) ?? (isDump && values.run !== undefined ? 'train' : undefined)
+    const filter = filterOf(values)
+    if (values.batch !== undefined) filter.set('batch', batchIdOf(values.batch))
+    if (split !== undefined) filter.set('split', split)
+    if (filter.size === 0) {
+      throw usageError('export needs either --batch ID or --run NAME, or another filter.')
+    }
+    if (isDump && values.batch === undefined && values.run === undefined) {
+      throw usageError('--format verl needs either --batch ID or --run NAME: its files are steps.')
+    }
+    if (isDump && values.columns !== undefined) {
+      throw usageError('--columns: a dump has columns of its own.')
+    }
     const query: DownloadQuery = {
       format: format.data,
-      ...(values.batch === undefined ? {} : { batch: batchIdOf(values.batch) }),
-      ...(values.run === undefined ? {} : { run: values.run }),
-      ...(values.step === undefined ? {} : { step: values.step }),
-      ...(split === undefined ? {} : { split }),
+      filter,
+      ...(values.columns === undefined ? {} : { columns: columnsOf(values.columns) }),
     }
     const client = await service()
     const parts = await partsOf(client, query, values.out)
@@ -73,7 +88,7 @@ What is exported can be imported: the rows come back as they were.`,
       const target =
         part.path === null
           ? new StreamTarget(output.stdout)
-          : await FileTarget.open(part.path, format.data, how)
+          : await FileTarget.open(part.path, format.data, { ...how, columns: query.columns })
       if (target === null) {
         skipped++
         continue
@@ -126,6 +141,12 @@ What is exported can be imported: the rows come back as they were.`,
   },
 })
 
+/** The columns chosen, with those by which an export goes on after a break. */
+function columnsOf(text: string): string[] {
+  const names = text.split(',').map((name) => name.trim())
+  return [...['batchId', 'index'].filter((name) => !names.includes(name)), ...names]
+}
+
 /** What becomes of which file: one of all, or, as upstream has it, a file a step. */
 async function partsOf(
   client: ServiceClient,
@@ -137,26 +158,30 @@ async function partsOf(
   await mkdir(out, { recursive: true })
   const steps = await stepsOf(client, query)
   // Nothing is there: the service says so in its own words.
-  if (steps.length === 0) return [{ path: join(out, `${query.step ?? 'none'}.jsonl`), query }]
-  return steps.map((step) => ({
-    path: join(out, `${step}.jsonl`),
-    query: { ...query, step: String(step) },
-  }))
+  if (steps.length === 0)
+    return [{ path: join(out, `${query.filter.get('step') ?? 'none'}.jsonl`), query }]
+  return steps.map((step) => {
+    const filter = new URLSearchParams(query.filter)
+    filter.set('step', String(step))
+    return { path: join(out, `${step}.jsonl`), query: { ...query, filter } }
+  })
 }
 
-async function stepsOf(client: ServiceClient, query: DownloadQuery): Promise<number[]> {
-  if (query.batch !== undefined) {
-    const { step } = await client.query<BatchSummary>('batches.get', { batchId: query.batch })
+async function stepsOf(client: ServiceClient, { filter }: DownloadQuery): Promise<number[]> {
+  const batchId = filter.get('batch')
+  if (batchId !== null) {
+    const { step } = await client.query<BatchSummary>('batches.get', { batchId })
     return [step]
   }
-  const [first = 0, last = first] = (query.step ?? `0-${Number.MAX_SAFE_INTEGER}`)
+  const split = filter.get('split')
+  const [first = 0, last = first] = (filter.get('step') ?? `0-${Number.MAX_SAFE_INTEGER}`)
     .split('-')
     .map(Number)
   const steps = new Set<number>()
   for (let cursor: string | null = null; ; ) {
     const page: Page<BatchSummary> = await client.query('batches.list', {
-      run: query.run,
-      ...(query.split === undefined ? {} : { split: query.split }),
+      run: filter.get('run'),
+      ...(split === null ? {} : { split }),
       cursor,
       limit: 200,
     })

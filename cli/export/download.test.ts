@@ -76,11 +76,16 @@ it('a connection that breaks inside a row: it goes on after the last whole one',
   )
   const target = new Memory()
   const totals: number[] = []
-  const done = await download(client, { format: 'jsonl', run: 'r' }, target, {
-    ...quiet,
-    retryForMs: 60_000,
-    onProgress: (_, total) => totals.push(total),
-  })
+  const done = await download(
+    client,
+    { format: 'jsonl', filter: new URLSearchParams({ run: 'r' }) },
+    target,
+    {
+      ...quiet,
+      retryForMs: 60_000,
+      onProgress: (_, total) => totals.push(total),
+    },
+  )
   expect(done).toEqual({ rows: 6, before: 0 })
   expect(target.text).toBe([0, 1, 2, 3, 4, 5].map(row).join(''))
   expect(asked).toEqual([
@@ -94,10 +99,15 @@ it('a connection that breaks inside a row: it goes on after the last whole one',
 
 it('a service that never comes back is given up', async () => {
   const { client } = await serving(breaksAfter(0, 1))
-  const wanted = download(client, { format: 'jsonl', batch: 'b1' }, new Memory(), {
-    ...quiet,
-    retryForMs: 0,
-  })
+  const wanted = download(
+    client,
+    { format: 'jsonl', filter: new URLSearchParams({ batch: 'b1' }) },
+    new Memory(),
+    {
+      ...quiet,
+      retryForMs: 0,
+    },
+  )
   await expect(wanted).rejects.toMatchObject({ exitCode: EXIT.unreachable })
 })
 
@@ -113,10 +123,15 @@ it('a refusal is not asked for again', async () => {
         }),
       ),
   )
-  const wanted = download(client, { format: 'jsonl', batch: 'b1' }, new Memory(), {
-    ...quiet,
-    retryForMs: 60_000,
-  })
+  const wanted = download(
+    client,
+    { format: 'jsonl', filter: new URLSearchParams({ batch: 'b1' }) },
+    new Memory(),
+    {
+      ...quiet,
+      retryForMs: 60_000,
+    },
+  )
   await expect(wanted).rejects.toMatchObject({
     exitCode: EXIT.refused,
     message: expect.stringContaining('There is no batch b1.'),

@@ -1,4 +1,9 @@
-import { EXPORT_PATH, EXPORT_ROWS_HEADER, type ExportFormat } from '../../server/wire/export.ts'
+import {
+  columnsText,
+  EXPORT_PATH,
+  EXPORT_ROWS_HEADER,
+  type ExportFormat,
+} from '../../server/wire/export.ts'
 import { CliError, EXIT } from '../exit-codes.ts'
 import { interrupted, pause, type ServiceClient } from '../service-client.ts'
 import { sampleOfRow } from './last-sample.ts'
@@ -8,10 +13,10 @@ import type { ExportTarget } from './targets.ts'
 /** What is exported. */
 export interface DownloadQuery {
   format: ExportFormat
-  batch?: string
-  run?: string
-  step?: string
-  split?: string
+  /** Which samples, by the names of the service's filter. */
+  filter: URLSearchParams
+  /** These instead of all; `batchId` and `index` are among them, by which it goes on after a break. */
+  columns?: readonly string[]
 }
 
 const PAUSE_MS = 500
@@ -42,7 +47,7 @@ export async function download(
   let rows = 0
   let lastRowAt = performance.now()
   for (;;) {
-    const after = lastRow === null ? null : sampleOfRow(lastRow, format)
+    const after = lastRow === null ? null : sampleOfRow(lastRow, format, query.columns)
     const tracker = new RowTracker(format === 'csv')
     const head = after === null ? header : 0
     const counted = () => Math.max(0, tracker.rows - head)
@@ -68,11 +73,10 @@ export async function download(
   }
 }
 
-function addressOf({ format, batch, run, step, split }: DownloadQuery, after: string | null) {
+function addressOf({ format, filter, columns }: DownloadQuery, after: string | null) {
   const search = new URLSearchParams({ format })
-  for (const [key, value] of Object.entries({ batch, run, step, split })) {
-    if (value !== undefined) search.set(key, value)
-  }
+  for (const [name, value] of filter) search.append(name, value)
+  if (columns !== undefined) search.set('columns', columnsText(columns))
   if (after !== null) search.set('after', after)
   return `${EXPORT_PATH}?${search}`
 }

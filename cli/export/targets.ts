@@ -42,6 +42,8 @@ export class StreamTarget implements ExportTarget {
 export interface FileOptions {
   resume: boolean
   force: boolean
+  /** Of a CSV that has not all of them. */
+  columns?: readonly string[] | undefined
 }
 
 /**
@@ -68,7 +70,7 @@ export class FileTarget implements ExportTarget {
   static async open(
     path: string,
     format: ExportFormat,
-    { resume, force }: FileOptions,
+    { resume, force, columns }: FileOptions,
   ): Promise<FileTarget | null> {
     const part = partOf(path)
     const [isThere, partIsThere] = await Promise.all([exists(path), exists(part)])
@@ -83,7 +85,7 @@ export class FileTarget implements ExportTarget {
       )
     }
     let rows: RowTracker | null = null
-    if (partIsThere && resume) rows = await wholeRows(part, format)
+    if (partIsThere && resume) rows = await wholeRows(part, format, columns)
     try {
       const file = await open(part, rows === null ? 'w' : 'r+')
       await file.truncate(rows?.bytes ?? 0)
@@ -131,7 +133,11 @@ async function exists(path: string): Promise<boolean> {
 }
 
 /** The rows of a file that are whole; a file whose last row is none of the format is another's. */
-async function wholeRows(part: string, format: ExportFormat): Promise<RowTracker | null> {
+async function wholeRows(
+  part: string,
+  format: ExportFormat,
+  columns: readonly string[] | undefined,
+): Promise<RowTracker | null> {
   const rows = new RowTracker(format === 'csv')
   for await (const chunk of createReadStream(part, { highWaterMark: 1 << 20 })) {
     rows.push(chunk as Buffer)
@@ -139,7 +145,7 @@ async function wholeRows(part: string, format: ExportFormat): Promise<RowTracker
   if (rows.lastRow === null) return null
   try {
     // A header alone is written anew.
-    return sampleOfRow(rows.lastRow, format) === null ? null : rows
+    return sampleOfRow(rows.lastRow, format, columns) === null ? null : rows
   } catch {
     throw new CliError(
       EXIT.badInput,

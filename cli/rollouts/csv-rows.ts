@@ -6,6 +6,7 @@ import {
   readPromptCell,
   readTextCell,
 } from '../../server/wire/csv-cells.ts'
+import { ANNOTATIONS_COLUMN } from '../../server/wire/export.ts'
 import { type JsonObject, parseJsonObject, parseJsonValue } from './parse-json.ts'
 
 /** Names that Python writes for ours. */
@@ -18,8 +19,11 @@ const ALIASES: Readonly<Record<string, string>> = {
 
 /** Columns whose cell is a number, or empty. */
 const NUMBERS = new Set(['step', 'responseLength', 'score'])
-const IGNORED = new Set(['batchId', 'index', 'rawScore', 'rewardExtraInfo', 'queueMs', 'scoreMs'])
-const KNOWN = new Set<string>([...ROLLOUT_COLUMNS, ...RESULT_COLUMNS])
+const IGNORED = new Set([
+  ...['batchId', 'index', 'rawScore', 'rewardExtraInfo', 'queueMs', 'scoreMs'],
+  ANNOTATIONS_COLUMN,
+])
+const KNOWN = new Set<string>([...ROLLOUT_COLUMNS, ...RESULT_COLUMNS, ANNOTATIONS_COLUMN])
 
 /**
  * The fields of a record of RFC 4180, quotes taken off.

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { RESULT_COLUMNS } from '../../server/wire/csv-cells.ts'
 import { describeIssues } from '../../server/wire/describe-issues.ts'
+import { ANNOTATIONS_COLUMN } from '../../server/wire/export.ts'
 import { SampleInput } from '../../server/wire/trainer.ts'
 import type { JsonObject } from './parse-json.ts'
 import type { GivenScores, Rollout } from './rollout.ts'
@@ -17,7 +18,7 @@ export function looksLikeSampleLine(first: JsonObject): boolean {
 }
 
 /** What an export says beside the rollout: told by the service, not to it. */
-const TOLD = [...RESULT_COLUMNS, 'batchId', 'index'] as const
+const TOLD = [...RESULT_COLUMNS, 'batchId', 'index', ANNOTATIONS_COLUMN] as const
 
 /**
  * A line of our own format: what `batches.submit` takes as a sample, optionally with `run`, `step` and `split`, and with what

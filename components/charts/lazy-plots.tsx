@@ -46,3 +46,7 @@ export const SourcePlot = dynamic(
   () => import('./run-plots.tsx').then((plots) => plots.SourcePlot),
   { ssr: false, loading },
 )
+export const MonitorPlot = dynamic(
+  () => import('./monitor-plot.tsx').then((plots) => plots.MonitorPlot),
+  { ssr: false, loading },
+)

@@ -32,12 +32,11 @@ export interface FanData {
   overlays: string[]
   valueTicks: Tick[]
   stepTicks: number[]
-  marks: RunDto['marks']
 }
 
 /** Prepares the fan of a run with the means of others over it; `range`: the scale holds the least and the greatest score, too. */
 export function prepareFan(
-  run: Pick<RunDto, 'steps' | 'marks'>,
+  run: Pick<RunDto, 'steps'>,
   overlays: readonly Pick<RunDto, 'name' | 'steps'>[],
   range: boolean,
 ): FanData {
@@ -64,7 +63,6 @@ export function prepareFan(
     overlays: others.map(({ name }) => name),
     valueTicks: niceTicks(Math.min(...values), Math.max(...values)),
     stepTicks: pickTicks(numbers, 8),
-    marks: run.marks.filter(({ step }) => own.has(step)),
   }
 }
 

@@ -1,4 +1,5 @@
 import {
+  BellRing,
   Boxes,
   ChartGantt,
   Cpu,
@@ -29,6 +30,7 @@ export const NAVIGATION: readonly { title: string | null; pages: readonly PageLi
       { href: '/batches', label: 'Batches', icon: Layers, key: 'b' },
       { href: '/samples', label: 'Samples', icon: Boxes, key: 's' },
       { href: '/rewards', label: 'Rewards', icon: Scale, key: 'e' },
+      { href: '/monitors', label: 'Monitors', icon: BellRing, key: 'm' },
       { href: '/planner', label: 'Planner', icon: ChartGantt, key: 'p' },
     ],
   },

@@ -31,7 +31,11 @@ import {
   SubmitInput,
   WaitInput,
 } from '../wire/trainer.ts'
+import { alertsRouter } from './alerts.ts'
+import { marksRouter } from './marks.ts'
+import { monitorsRouter } from './monitors.ts'
 import { plannerRouter } from './planner.ts'
+import { annotationsRouter, samplesPageProcedures, viewsRouter } from './samples-page.ts'
 import { openProcedure, procedure, router } from './trpc.ts'
 
 const byBatchId = z.strictObject({ batchId: BatchId })
@@ -81,6 +85,7 @@ export const appRouter = router({
       .query(({ ctx, input }) => ctx.services.timeline(input)),
   }),
   samples: router({
+    ...samplesPageProcedures,
     score: procedure
       .input(ScoreInput)
       .mutation(({ ctx, input, signal }) => ctx.services.score(input, signal)),
@@ -144,7 +149,12 @@ export const appRouter = router({
       .input(ImportConfigInput)
       .mutation(({ ctx, input }) => ctx.services.importConfig(input.text)),
   }),
+  annotations: annotationsRouter,
+  views: viewsRouter,
   planner: plannerRouter,
+  monitors: monitorsRouter,
+  alerts: alertsRouter,
+  marks: marksRouter,
   runs: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),
     get: procedure.input(RunInput).query(({ ctx, input }) => ctx.services.getRun(input)),

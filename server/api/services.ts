@@ -40,12 +40,20 @@ import type {
   SubmitInput,
   SubmitResult,
 } from '../wire/trainer.ts'
+import type { AlertServices } from './alerts.ts'
+import type { MarkServices } from './marks.ts'
+import type { MonitorServices } from './monitors.ts'
+import type { SamplesPageServices } from './samples-page.ts'
 
 /**
  * What the procedures call. The loop implements it; the API layer holds no logic and no SQL.
  * Every method throws RewardOpsError for what the caller did wrong.
  */
-export interface Services {
+export interface Services
+  extends MonitorServices,
+    AlertServices,
+    MarkServices,
+    SamplesPageServices {
   submit(input: SubmitInput): Promise<SubmitResult>
   append(input: AppendInput): Promise<AppendResult>
   /** A batch of the same rollouts, scored by another reward. */

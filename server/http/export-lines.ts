@@ -1,3 +1,4 @@
+import type { AnnotationRow } from '../store/sql/annotations.ts'
 import type { ExportedBatch, ExportedRow } from '../store/sql/export.ts'
 import { statusOf } from '../store/sql/results.ts'
 import { textsAsJson } from '../store/stored-texts.ts'
@@ -9,7 +10,7 @@ import {
   ROLLOUT_COLUMNS,
   textCell,
 } from '../wire/csv-cells.ts'
-import type { ExportFormat } from '../wire/export.ts'
+import { EXTRA_COLUMN, type ExportFormat } from '../wire/export.ts'
 
 /** How samples are written in one format. */
 interface LineWriter {
@@ -17,18 +18,33 @@ interface LineWriter {
   /** What stands before the first row; `after` a resumed export has it already. */
   head: string
   /** A sample, its line end included. */
-  line(batch: ExportedBatch, row: ExportedRow): string
+  line(batch: ExportedBatch, row: ExportedRow, annotations: readonly AnnotationRow[]): string
 }
 
-/** The writers, by format. */
-export const LINE_WRITERS: Record<ExportFormat, LineWriter> = {
-  jsonl: { contentType: 'application/x-ndjson', head: '', line: jsonLine },
-  csv: {
-    contentType: 'text/csv; charset=utf-8',
-    head: `${[...ROLLOUT_COLUMNS, ...RESULT_COLUMNS].join(',')}\r\n`,
-    line: csvLine,
-  },
-  verl: { contentType: 'application/x-ndjson', head: '', line: verlLine },
+const USUAL = [...ROLLOUT_COLUMNS, ...RESULT_COLUMNS] as const
+
+/** The writer of a format; `columns`: these, in this order, instead of all. */
+export function lineWriter(
+  format: ExportFormat,
+  columns: readonly string[] | undefined,
+): LineWriter {
+  if (format === 'verl') return { contentType: 'application/x-ndjson', head: '', line: verlLine }
+  if (format === 'csv') {
+    const names = columns ?? USUAL
+    return {
+      contentType: 'text/csv; charset=utf-8',
+      head: `${names.map(quoted).join(',')}\r\n`,
+      line: (batch, row, annotations) => csvLine(names, batch, row, annotations),
+    }
+  }
+  return {
+    contentType: 'application/x-ndjson',
+    head: '',
+    line:
+      columns === undefined
+        ? jsonLine
+        : (batch, row, annotations) => chosenJsonLine(columns, batch, row, annotations),
+  }
 }
 
 /** Stored JSON is put in as it is: parsed and written anew it would cost twice as much, and numbers might change. */
@@ -48,16 +64,74 @@ function jsonLine(batch: ExportedBatch, row: ExportedRow): string {
     `,"reason":${JSON.stringify(row.reason)},"rawScore":${JSON.stringify(row.raw_score)}` +
     `,"substituted":${row.substituted},"rewardExtraInfo":${oneLine(row.reward_extra ?? '{}')}` +
     `,"queueMs":${JSON.stringify(row.queue_ms)},"scoreMs":${JSON.stringify(row.score_ms)}` +
-    `,"attempts":${row.attempts},"serverName":${JSON.stringify(row.server_name)}}\n`
+    `,"attempts":${row.attempts},"serverName":${JSON.stringify(row.server_name)}` +
+    `,"submittedAt":"${batch.submitted_at}","dispatchedAt":${JSON.stringify(row.dispatched_at)}` +
+    `,"endedAt":${JSON.stringify(row.ended_at)},"groupSeq":${row.group_seq}` +
+    `,"groupCompletedAt":${JSON.stringify(row.group_completed_at)}` +
+    `,"batchCompletedAt":${JSON.stringify(batch.completed_at)}}\n`
   )
 }
 
-function csvLine(batch: ExportedBatch, row: ExportedRow): string {
+/** The columns chosen, each under its name; what a sample does not have is null. */
+function chosenJsonLine(
+  columns: readonly string[],
+  batch: ExportedBatch,
+  row: ExportedRow,
+  annotations: readonly AnnotationRow[],
+): string {
   const texts = textsAsJson(row)
-  const cells: Record<
-    (typeof ROLLOUT_COLUMNS)[number] | (typeof RESULT_COLUMNS)[number],
-    string | number | boolean | null
-  > = {
+  const plain: Record<string, unknown> = plainCells(batch, row)
+  const extra = columns.some((name) => name.startsWith(EXTRA_COLUMN)) ? extraOf(row) : {}
+  const stored: Record<string, string | null> = {
+    prompt: texts.prompt,
+    response: texts.response,
+    groundTruth: texts.groundTruth,
+    extraInfo: texts.extraInfo,
+    rewardExtraInfo: row.reward_extra ?? '{}',
+    annotations: JSON.stringify(annotations.map(annotationOf)),
+  }
+  const json = (name: string) =>
+    name.startsWith(EXTRA_COLUMN)
+      ? JSON.stringify(extra[name.slice(EXTRA_COLUMN.length)] ?? null)
+      : name in stored
+        ? oneLine(stored[name] ?? 'null')
+        : JSON.stringify(plain[name] ?? null)
+  return `{${columns.map((name) => `${JSON.stringify(name)}:${json(name)}`).join(',')}}\n`
+}
+
+function csvLine(
+  columns: readonly string[],
+  batch: ExportedBatch,
+  row: ExportedRow,
+  annotations: readonly AnnotationRow[],
+): string {
+  const texts = textsAsJson(row)
+  const cells: Record<string, string | number | boolean | null> = {
+    ...plainCells(batch, row),
+    prompt: promptCell(texts.prompt),
+    response: textCell(texts.response),
+    groundTruth: groundTruthCell(texts.groundTruth),
+    extraInfo: texts.extraInfo,
+    rewardExtraInfo: row.reward_extra,
+    annotations: annotations.length === 0 ? null : JSON.stringify(annotations.map(annotationOf)),
+  }
+  const extra = columns.some((name) => name.startsWith(EXTRA_COLUMN)) ? extraOf(row) : {}
+  return `${columns
+    .map((name) => {
+      const cell = name.startsWith(EXTRA_COLUMN)
+        ? extraCell(extra[name.slice(EXTRA_COLUMN.length)])
+        : (cells[name] ?? null)
+      return quoted(cell === null ? '' : String(cell))
+    })
+    .join(',')}\r\n`
+}
+
+/** What is neither a text nor JSON. */
+function plainCells(
+  batch: ExportedBatch,
+  row: ExportedRow,
+): Record<string, string | number | boolean | null> {
+  return {
     run: batch.run,
     step: batch.step,
     split: batch.split,
@@ -65,25 +139,37 @@ function csvLine(batch: ExportedBatch, row: ExportedRow): string {
     index: row.idx,
     uid: row.uid,
     dataSource: row.data_source,
-    prompt: promptCell(texts.prompt),
-    response: textCell(texts.response),
-    groundTruth: groundTruthCell(texts.groundTruth),
-    extraInfo: texts.extraInfo,
     responseLength: row.response_length,
     score: row.score,
     status: statusOf({ status: row.status, held: false }),
     reason: row.reason,
     rawScore: row.raw_score,
     substituted: row.substituted,
-    rewardExtraInfo: row.reward_extra,
     queueMs: row.queue_ms,
     scoreMs: row.score_ms,
     attempts: row.attempts,
     serverName: row.server_name,
+    submittedAt: batch.submitted_at,
+    dispatchedAt: row.dispatched_at,
+    endedAt: row.ended_at,
+    groupSeq: row.group_seq,
+    groupCompletedAt: row.group_completed_at,
+    batchCompletedAt: batch.completed_at,
   }
-  return `${[...ROLLOUT_COLUMNS, ...RESULT_COLUMNS]
-    .map((column) => quoted(cells[column] === null ? '' : String(cells[column])))
-    .join(',')}\r\n`
+}
+
+function extraOf(row: ExportedRow): Record<string, unknown> {
+  return row.reward_extra === null ? {} : (JSON.parse(row.reward_extra) as Record<string, unknown>)
+}
+
+/** A value of the extra info in a cell: text as it is, all else as JSON. */
+function extraCell(value: unknown): string | null {
+  if (value === undefined || value === null) return null
+  return typeof value === 'string' ? textCell(JSON.stringify(value)) : JSON.stringify(value)
+}
+
+function annotationOf({ label, note, author, created_at }: AnnotationRow) {
+  return { label, note, author, createdAt: created_at.toISOString() }
 }
 
 /** Columns of a dump that are ours to fill: an extra column of this name gives way. */

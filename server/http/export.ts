@@ -3,24 +3,33 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { RewardOpsError } from '../errors.ts'
 import { batchNumber } from '../loop/batch-reader.ts'
 import type { Database } from '../store/database.ts'
+import { type AnnotationRow, annotationsOfBatch } from '../store/sql/annotations.ts'
 import {
   type ExportedBatch,
   type ExportedRow,
-  type ExportSelection,
   exportedBatches,
   exportedRows,
   exportSize,
+  fittingIndexes,
 } from '../store/sql/export.ts'
+import type { SampleFilter } from '../store/sql/sample-filter.ts'
 import { describeIssues } from '../wire/describe-issues.ts'
-import { EXPORT_PATH, EXPORT_ROWS_HEADER, ExportQuery } from '../wire/export.ts'
+import {
+  ANNOTATIONS_COLUMN,
+  EXPORT_PATH,
+  EXPORT_ROWS_HEADER,
+  ExportQuery,
+  narrowsWithinBatches,
+  TEXT_COLUMNS,
+} from '../wire/export.ts'
+import { filterOfText, type SampleFilter as WrittenFilter } from '../wire/sample-filter.ts'
 import type { Access } from './access.ts'
-import { LINE_WRITERS } from './export-lines.ts'
+import { lineWriter } from './export-lines.ts'
 
 /** Rows read at once: written in 20 ms at most, so that nobody else on this loop waits long. */
 const PAGE_ROWS = 500
 /** Texts of a page, encoded, after which no further row is taken. */
 const PAGE_BYTES = 2 << 20
-const PAGE_BATCHES = 100
 /** Each holds a page or two; what is beyond them is asked to come back. */
 const MAX_EXPORTS = 8
 
@@ -76,17 +85,19 @@ export function createExport({ db, access, translate }: ExportSources) {
   }
 
   async function send(query: ExportQuery, req: IncomingMessage, res: ServerResponse) {
-    const selection = selectionOf(query)
-    const from = placeAfter(query.after)
-    const size = await exportSize(db, selection, from)
+    const { format, columns, after, ...text } = query
+    const filter = filterOfText(text)
+    const from = placeAfter(after)
+    const chosen = choose(filter, columns)
+    const size = await exportSize(db, chosen.filter, from)
     if (size.batches === 0) throw nothingThere(query)
-    const { contentType, head, line } = LINE_WRITERS[query.format]
+    const { contentType, head, line } = lineWriter(format, columns)
     const name = query.batch ?? 'samples'
     res.writeHead(200, {
       'content-type': contentType,
       'cache-control': 'no-store',
       'content-disposition': `attachment; filename="${name}.${query.format === 'csv' ? 'csv' : 'jsonl'}"`,
-      [EXPORT_ROWS_HEADER]: size.rows,
+      ...(chosen.within ? {} : { [EXPORT_ROWS_HEADER]: size.samples }),
     })
     if (req.method === 'HEAD') {
       res.end()
@@ -95,41 +106,94 @@ export function createExport({ db, access, translate }: ExportSources) {
     const gone = new AbortController()
     res.once('close', () => gone.abort())
     if (query.after === undefined) res.write(head)
-    for await (const { batch, rows } of readAhead(pages(selection, from, size.lastId))) {
+    for await (const { batch, rows, annotations } of readAhead(pages(chosen, from, size.lastId))) {
       if (gone.signal.aborted) return
       let text = ''
-      for (const row of rows) text += line(batch, row)
+      for (const row of rows) text += line(batch, row, annotations.get(row.idx) ?? [])
+      if (text === '') continue
       if (!res.write(text)) await drained(res, gone.signal)
     }
     if (!gone.signal.aborted) res.end()
   }
 
   async function* pages(
-    selection: ExportSelection,
+    chosen: Chosen,
     from: Place,
     lastId: number,
   ): AsyncGenerator<Page, void, undefined> {
-    for (let afterId = from.batchId - 1; ; ) {
-      const batches = await exportedBatches(db, selection, afterId, lastId, PAGE_BATCHES)
+    for (let fromId: number | null = from.batchId; fromId !== null; ) {
+      const { batches, next } = await exportedBatches(db, chosen.filter, fromId, lastId)
       for (const batch of batches) {
-        afterId = batch.id
-        let idx = batch.id === from.batchId ? from.idx : 0
-        for (;;) {
-          const rows = await exportedRows(db, batch, idx, PAGE_ROWS, PAGE_BYTES)
-          const last = rows.at(-1)
-          if (last === undefined) break
-          yield { batch, rows }
-          idx = last.idx + 1
-        }
+        const idx = batch.id === from.batchId ? from.idx : 0
+        yield* chosen.within ? fitting(chosen, batch, idx) : whole(chosen, batch, idx)
       }
-      if (batches.length < PAGE_BATCHES) return
+      fromId = next
     }
+  }
+
+  async function* whole(chosen: Chosen, batch: ExportedBatch, fromIdx: number) {
+    for (let idx = fromIdx; ; ) {
+      const rows = await exportedRows(db, batch, idx, chosen.limits)
+      const last = rows.at(-1)
+      if (last === undefined) return
+      yield await annotated(chosen, batch, rows)
+      idx = last.idx + 1
+    }
+  }
+
+  async function* fitting(chosen: Chosen, batch: ExportedBatch, fromIdx: number) {
+    for await (const found of fittingIndexes(db, batch, chosen.filter, fromIdx)) {
+      // Also with nothing found: the reader may have gone.
+      if (found.length === 0) yield { batch, rows: [], annotations: new Map() } satisfies Page
+      for (let left = found; left.length > 0; ) {
+        const rows = await exportedRows(db, batch, 0, chosen.limits, left)
+        const last = rows.at(-1)
+        if (last === undefined) break
+        yield await annotated(chosen, batch, rows)
+        left = left.filter((idx) => idx > last.idx)
+      }
+    }
+  }
+
+  async function annotated(
+    chosen: Chosen,
+    batch: ExportedBatch,
+    rows: ExportedRow[],
+  ): Promise<Page> {
+    const [first, last] = [rows[0], rows.at(-1)]
+    const all =
+      chosen.annotations && first !== undefined && last !== undefined
+        ? await annotationsOfBatch(db, batch.id, first.idx, last.idx)
+        : []
+    return { batch, rows, annotations: Map.groupBy(all, ({ idx }) => idx) }
+  }
+}
+
+/** What is read for an export. */
+interface Chosen {
+  filter: SampleFilter
+  /** Not every sample of its batches. */
+  within: boolean
+  limits: { rows: number; bytes: number | null }
+  annotations: boolean
+}
+
+function choose(written: WrittenFilter, columns: readonly string[] | undefined): Chosen {
+  const { batch, ...filter } = written
+  const texts = columns === undefined || columns.some((name) => TEXT_COLUMNS.includes(name))
+  return {
+    filter: { ...filter, batchId: batch === undefined ? undefined : batchNumber(batch) },
+    within: narrowsWithinBatches(written),
+    limits: { rows: PAGE_ROWS, bytes: texts ? PAGE_BYTES : null },
+    annotations: columns?.includes(ANNOTATIONS_COLUMN) ?? false,
   }
 }
 
 interface Page {
   batch: ExportedBatch
   rows: ExportedRow[]
+  /** By index. */
+  annotations: ReadonlyMap<number, AnnotationRow[]>
 }
 
 /** The next page is read while the last one is written. */
@@ -150,23 +214,15 @@ async function* readAhead<T>(pages: AsyncGenerator<T, void, undefined>): AsyncGe
 }
 
 function readQuery(search: URLSearchParams): ExportQuery {
-  const given: Record<string, string> = {}
+  const given: Record<string, string | string[]> = {}
   for (const [key, value] of search) {
-    if (key in given) throw new RewardOpsError('invalid_input', `${key}: is given twice`)
-    given[key] = value
+    if (key === 'extra') given[key] = [...(given[key] ?? []), value]
+    else if (key in given) throw new RewardOpsError('invalid_input', `${key}: is given twice`)
+    else given[key] = value
   }
   const parsed = ExportQuery.safeParse(given)
   if (!parsed.success) throw new RewardOpsError('invalid_input', describeIssues(parsed.error))
   return parsed.data
-}
-
-function selectionOf({ batch, run, step, split }: ExportQuery): ExportSelection {
-  return {
-    batchId: batch === undefined ? null : batchNumber(batch),
-    run: run ?? null,
-    steps: step ?? null,
-    split: split ?? null,
-  }
 }
 
 function placeAfter(sample: string | undefined): Place {
@@ -185,7 +241,12 @@ function nothingThere({ batch, run, step, split }: ExportQuery): RewardOpsError 
       : step.first === step.last
         ? ` of step ${step.first}`
         : ` of steps ${step.first} to ${step.last}`
-  const where = run === undefined ? `Batch ${batch}` : `Run ${JSON.stringify(run)}`
+  const where =
+    run !== undefined
+      ? `Run ${JSON.stringify(run)}`
+      : batch !== undefined
+        ? `Batch ${batch}`
+        : 'The service'
   return new RewardOpsError(
     'not_found',
     `${where} has nothing${steps}${split === undefined ? '' : ` of split ${split}`}.`,

@@ -44,6 +44,7 @@ async function scraper(from: Database = db) {
     access: new Access({ apiKeys: [] } as never),
     version: '1.2.3',
     own: () => own,
+    liveStreams: () => 0,
     log,
   })
   server = createServer((req, res) => void handle(req, res))

@@ -25,6 +25,8 @@ export interface MetricsSources {
   version: string
   /** The servers as this process's own router sees them; null: it has none. */
   own: (() => ProcessView) | null
+  /** Live streams that pages hold open now. */
+  liveStreams(): number
   log: Logger
 }
 
@@ -57,6 +59,9 @@ export function createMetrics(sources: MetricsSources) {
       gauge('build_info', 'Which build this is; always 1.', [{ labels: info, value: 1 }]),
       gauge('database_up', '1 when the database answered; else only this process is told of.', [
         { labels: {}, value: figures === null ? 0 : 1 },
+      ]),
+      gauge('live_streams', 'Live streams that pages hold open, one a browser.', [
+        { labels: {}, value: sources.liveStreams() },
       ]),
       ...(figures === null ? [] : metricFamilies(figures, views)),
     ]

@@ -3,13 +3,13 @@ import { createLogger } from '../log.ts'
 import { Database } from './database.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
 import { storeBatchRollUps } from './sql/batch-roll-ups.ts'
+import { extraKeys } from './sql/extra-keys.ts'
+import { sampleCount } from './sql/sample-count.ts'
 import { sampleFacets } from './sql/sample-facets.ts'
-import {
-  type SampleCursor,
-  type SampleFilter,
-  type SampleSort,
-  sampleList,
-} from './sql/sample-list.ts'
+import type { SampleFilter } from './sql/sample-filter.ts'
+import { type SampleCursor, type SampleSort, sampleList } from './sql/sample-list.ts'
+import { encodeTexts } from './stored-texts.ts'
+import { ensureTextPartition, textBucket } from './text-partitions.ts'
 
 /** Pages of samples: together they are exactly what a walk over all samples gives, in that order, each sample once. */
 
@@ -37,11 +37,35 @@ beforeAll(async () => {
   )
   // Scores of which many are equal; every tenth sample failed; batch 12 has no failure but runs still.
   await db.adhoc(
-    `insert into sample (batch_id, idx, group_no, data_source, status, score, reason, score_ms, server_id)
-     select b, i, i / 4, case when (b * 31 + i) % 3 = 0 then 'a' else 'b' end,
+    `insert into sample (batch_id, idx, group_no, response_length, attempts, substituted, reward_extra, data_source, status, score, reason, score_ms, server_id)
+     select b, i, i / 4, nullif(i % 11, 0) * 10, 1 + (i % 9 = 0)::int, i % 20 = 13, case
+         when i % 5 = 0 then json_build_object('acc', i % 10 = 0, 'len', i, 'pred', 'p' || i % 3)
+         when i % 5 = 1 then json_build_object('len', -0.5 * i, 'note', null, 'deep', json_build_array(1))
+         when i % 5 = 2 then '{"pred":"odd \\u0000 \\ud83d\\ude00 \\ud800","len":1e400,"a:b":"x"}'::json end, case when (b * 31 + i) % 3 = 0 then 'a' else 'b' end,
        case when i % 10 = 3 then 3 else 2 end, case when i % 10 = 3 then null else ((b * 17 + i * 7) % 50) / 10.0 end,
        case when i % 10 = 3 then case when b % 4 = 0 then 'timeout' else 'unparseable' end end, (i * 13 + b) % 29, case when i % 2 = 0 then 1 end
      from generate_series(1, ${BATCHES}) b, generate_series(0, ${SAMPLES - 1}) i`,
+  )
+  const bucket = textBucket()
+  await ensureTextPartition(db, bucket)
+  await db.adhoc('update batch set text_bucket = $1', [bucket])
+  const rows = Array.from({ length: BATCHES * SAMPLES }, (_, n) => ({
+    ...{ batch: 1 + Math.floor(n / SAMPLES), idx: n % SAMPLES },
+    ...encodeTexts(textsOf(n)),
+  }))
+  await db.adhoc(
+    `insert into sample_text (bucket, batch_id, idx, prompt, response, ground_truth, encoding)
+     select $1::date, * from unnest($2::int[], $3::int[], $4::text[], $5::text[], $6::text[], $7::int[])`,
+    [
+      bucket,
+      ...(['batch', 'idx', 'prompt', 'response', 'groundTruth', 'encoding'] as const).map((key) =>
+        rows.map((row) => row[key]),
+      ),
+    ],
+  )
+  await db.adhoc(
+    `insert into sample_annotation (batch_id, idx, label, author)
+     select b, i, case when i % 14 = 0 then 'hack' else 'fine' end, 'ida' from generate_series(1, 9) b, generate_series(0, 98, 7) i`,
   )
   for (let id = 1; id < BATCHES; id++) await storeBatchRollUps(db, id)
   await db.adhoc(
@@ -72,6 +96,7 @@ async function byPages(
   sort: SampleSort,
   limit: number,
   mostLookedAt?: number,
+  mostRead?: { samples: number; bytes: number; ms: number },
 ): Promise<{ ids: string[]; looked: number[]; all: boolean }> {
   const ids: string[] = []
   const looked: number[] = []
@@ -80,6 +105,7 @@ async function byPages(
     const page = await sampleList(db, filter, {
       ...{ sort, cursor, limit },
       ...(mostLookedAt === undefined ? {} : { mostLookedAt }),
+      ...(mostRead === undefined ? {} : { mostRead }),
     })
     ids.push(...page.rows.map((row) => `${row.batch_id}-${row.idx}`))
     looked.push(page.searched.samples)
@@ -87,6 +113,108 @@ async function byPages(
     if (cursor === null) return { ids, looked, all: page.searched.all }
   }
 }
+
+/** Texts of the n-th sample; every kind that is stored in its own way. */
+function textsOf(n: number) {
+  const kind = n % 6
+  return {
+    prompt:
+      kind === 1
+        ? [
+            { role: 'system', content: 'Be brief.' },
+            { role: 'user', content: `Line one\nsays "${n % 7}"` },
+          ]
+        : kind === 2
+          ? `with \u0000 NUL ${n % 7}`
+          : kind === 5
+            ? [{ role: 'user', content: `odd \ud800 content ${n % 7}` }]
+            : `Prompt ${n % 7} of 100%_done`,
+    response: kind === 3 ? `lone \udc00 Ärger ${n % 5}` : `Response ÄRGER \\n ${n % 5}`,
+    groundTruth:
+      kind === 4 ? { value: `deep "${n % 3}"` } : kind === 0 ? `the\nanswer ${n % 3}` : n % 13,
+  }
+}
+
+/** What is shown of the texts, where the search looks. */
+function shownOf(n: number): string[] {
+  const { prompt, response, groundTruth } = textsOf(n)
+  return [
+    ...(typeof prompt === 'string' ? [prompt] : prompt.map(({ content }) => content)),
+    response,
+    typeof groundTruth === 'string' ? groundTruth : JSON.stringify(groundTruth),
+  ]
+}
+
+const SEARCHED: [name: string, text: string][] = [
+  ['a word, whatever its case', 'pROMPT 3'],
+  ['letters beyond ASCII', 'ärger 2'],
+  ['what is a pattern elsewhere', '100%_D'],
+  ['a line break, which is an escape in JSON', 'one\nSAYS'],
+  ['a letter behind a line break is not the escape of one', 'nsays'],
+  ['a backslash', '\\n 4'],
+  ['quotes', 'says "5"'],
+  ['names of the JSON are not in the text', 'role'],
+  ['nor are its brackets', '"content"'],
+  ['in a ground truth', 'the\nanswer 2'],
+  ['in a ground truth that is an object', 'deep'],
+  ['NUL', '\u0000 nul 4'],
+  ['half of a surrogate pair', '\ud800 CONTENT 3'],
+  ['the other half', 'LONE \udc00'],
+  ['nothing has it', 'xyzzy'],
+]
+
+describe('a text is found as it is written', () => {
+  it.each(SEARCHED)('%s', async (_, text) => {
+    const expected = Array.from({ length: BATCHES * SAMPLES }, (_, n) => n)
+      .filter((n) => shownOf(n).some((one) => one.toLowerCase().includes(text.toLowerCase())))
+      .map((n) => `${1 + Math.floor(n / SAMPLES)}-${n % SAMPLES}`)
+      .reverse()
+    const { ids, all } = await byPages({ text }, 'newest', 37)
+    expect(ids).toEqual(expected)
+    expect(all).toBe(true)
+    expect(await sampleCount(db, { text })).toMatchObject({ samples: expected.length, exact: true })
+  })
+
+  it.each(Object.keys(ORDERS) as SampleSort[])('among others, in the order %s', async (sort) => {
+    const filter = { text: 'Prompt 3', status: 'scored', run: 'one' } as const
+    const known = new Set((await byPages({ text: 'Prompt 3' }, 'newest', 100)).ids)
+    const expected = (await everything('s.status = 2 and run_id = 1', sort)).filter((id) =>
+      known.has(id),
+    )
+    expect(expected.length).toBeGreaterThan(20)
+    expect((await byPages(filter, sort, 7)).ids).toEqual(expected)
+  })
+
+  it('a page reads at most so much, says so, and goes on where it stopped', async () => {
+    const first = await sampleList(
+      db,
+      { text: 'xyzzy' },
+      {
+        ...{ sort: 'newest', cursor: null, limit: 10 },
+        mostRead: { samples: 300, bytes: 1 << 30, ms: 60_000 },
+      },
+    )
+    expect(first.rows).toEqual([])
+    expect(first.searched).toMatchObject({ all: false, texts: { samples: 768, dropped: 0 } })
+    for (const sort of Object.keys(ORDERS) as SampleSort[]) {
+      const whole = await byPages({ text: 'ärger 2' }, sort, 50)
+      const parts = await byPages({ text: 'ärger 2' }, sort, 50, undefined, {
+        ...{ samples: 100, bytes: 20_000, ms: 60_000 },
+      })
+      expect(parts.ids).toEqual(whole.ids)
+    }
+  })
+
+  it('texts that are no longer kept are counted apart', async () => {
+    await db.adhoc('delete from sample_text where batch_id = 2 and idx < 40')
+    const { searched } = await sampleList(
+      db,
+      { text: 'Response', batchId: 2 },
+      { sort: 'newest', cursor: null, limit: 100 },
+    )
+    expect(searched.texts).toMatchObject({ samples: 100, dropped: 40 })
+  })
+})
 
 const FILTERS: [name: string, filter: SampleFilter, where: string][] = [
   ['all', {}, 'true'],
@@ -102,6 +230,52 @@ const FILTERS: [name: string, filter: SampleFilter, where: string][] = [
   ['a server', { server: 's1' }, 'server_id = 1'],
   ['a range of scores', { scoreMin: 4.7, scoreMax: 4.8 }, 's.score between 4.7 and 4.8'],
   ['a score that none has', { scoreMin: 99 }, 'false'],
+  ['steps', { step: 3, stepTo: 6 }, 'step between 3 and 6'],
+  ['a split', { split: 'val' }, 'false'],
+  ['lengths', { lengthMin: 30, lengthMax: 70 }, 'response_length between 30 and 70'],
+  ['several attempts', { attemptsMin: 2 }, 's.attempts >= 2'],
+  ['substituted', { substituted: true }, 's.substituted'],
+  ['not substituted', { substituted: false, batchId: 3 }, 's.batch_id = 3 and not s.substituted'],
+  ['a label', { label: 'hack' }, 's.batch_id < 10 and idx % 14 = 0'],
+  ['any label', { annotated: true }, 's.batch_id < 10 and idx % 7 = 0'],
+  ['no label', { annotated: false, batchId: 3 }, 's.batch_id = 3 and idx % 7 <> 0'],
+  [
+    'an extra that is true',
+    { extra: [{ key: 'acc', is: 'boolean', value: true }] },
+    'idx % 10 = 0',
+  ],
+  [
+    'an extra in a range',
+    { extra: [{ key: 'len', is: 'number', min: -3, max: 20 }] },
+    '(idx % 5 = 0 and idx <= 20) or (idx % 5 = 1 and idx <= 6)',
+  ],
+  [
+    'an extra that no double holds',
+    { extra: [{ key: 'len', is: 'number', min: 1e300 }] },
+    'idx % 5 = 2',
+  ],
+  [
+    'an extra that is a text',
+    { extra: [{ key: 'pred', is: 'text', value: 'p1' }] },
+    'idx % 5 = 0 and idx % 3 = 1',
+  ],
+  [
+    'an extra with odd characters',
+    { extra: [{ key: 'pred', is: 'text', value: 'odd \u0000 😀 \ud800' }] },
+    'idx % 5 = 2',
+  ],
+  ['an extra that is there', { extra: [{ key: 'a:b', is: 'present' }] }, 'idx % 5 = 2'],
+  ['null is not there', { extra: [{ key: 'note', is: 'present' }] }, 'false'],
+  [
+    'several extras',
+    {
+      extra: [
+        { key: 'pred', is: 'present' },
+        { key: 'len', is: 'number', max: 50 },
+      ],
+    },
+    'idx % 5 = 0 and idx <= 50',
+  ],
   [
     'several at once',
     { run: 'one', dataSource: 'b', status: 'scored', scoreMax: 1 },
@@ -116,6 +290,36 @@ describe.each(FILTERS)('%s', (_, filter, where) => {
     expect(ids).toEqual(expected)
     expect(all).toBe(true)
   })
+})
+
+it.each(FILTERS)('the count of %s', async (_, filter, where) => {
+  const expected = (await everything(where, 'newest')).length
+  expect(await sampleCount(db, filter)).toMatchObject({ samples: expected, exact: true })
+})
+
+it('keys of the extra info, with their types and ranges, of rolled-up batches and of others', async () => {
+  const { keys, ...rest } = await extraKeys(db, { batchId: 5 })
+  expect(rest).toEqual({ batches: 1, pending: 0, capped: false })
+  const of = new Map(keys.map((key) => [key.key, key]))
+  expect([...of.keys()].sort()).toEqual(['a:b', 'acc', 'deep', 'len', 'pred'])
+  expect(of.get('acc')).toMatchObject({ samples: 20, booleans: 20, numbers: 0, min: null })
+  expect(of.get('len')).toMatchObject({ samples: 60, numbers: 60, min: -48, max: 1e308 })
+  expect(of.get('pred')?.values).toEqual([
+    { text: 'odd \ufffd 😀 \ufffd', samples: 20 },
+    { text: 'p0', samples: 7 },
+    { text: 'p2', samples: 7 },
+    { text: 'p1', samples: 6 },
+  ])
+  expect(await extraKeys(db, { batchId: 12 })).toMatchObject({
+    pending: 1,
+    keys: expect.arrayContaining([expect.objectContaining({ key: 'acc', samples: 20 })]),
+  })
+  expect((await extraKeys(db, { run: 'two' })).keys.find(({ key }) => key === 'acc')).toMatchObject(
+    {
+      samples: 120,
+    },
+  )
+  expect(await extraKeys(db, { run: 'three' })).toMatchObject({ keys: [], batches: 0 })
 })
 
 describe('facets', () => {
@@ -168,7 +372,13 @@ describe('a page is bounded', () => {
       {},
       { sort: 'worst', cursor: null, limit: 10, mostLookedAt: 250 },
     )
-    expect(first.searched).toEqual({ batches: 2, samples: 200, oldest: 11, all: false })
+    expect(first.searched).toEqual({
+      batches: 2,
+      samples: 200,
+      oldest: 11,
+      all: false,
+      texts: null,
+    })
     const { ids } = await byPages({}, 'worst', 10, 250)
     expect(ids).toEqual(await everything('s.batch_id >= 11', 'worst'))
   })

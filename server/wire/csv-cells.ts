@@ -38,6 +38,12 @@ export const RESULT_COLUMNS = [
   'scoreMs',
   'attempts',
   'serverName',
+  'submittedAt',
+  'dispatchedAt',
+  'endedAt',
+  'groupSeq',
+  'groupCompletedAt',
+  'batchCompletedAt',
 ] as const
 
 /** A cell with the quotes RFC 4180 asks for. */

@@ -58,6 +58,28 @@ export const ERROR_REASONS = {
     httpStatus: 404,
     hint: 'Check the sample id: it is the batch id, "-", the index.',
   },
+  webhook_not_found: {
+    httpStatus: 404,
+    hint: 'Check its id; alerts.list shows those that exist.',
+  },
+  mark_not_found: {
+    httpStatus: 404,
+    hint: 'Check its id; marks.list shows the marks of a run.',
+  },
+  annotation_not_found: {
+    httpStatus: 404,
+    hint: 'It was deleted, perhaps by its author: annotations.of shows those that a sample has.',
+  },
+  view_not_found: {
+    httpStatus: 404,
+    hint: 'It was deleted: views.list shows those that exist.',
+  },
+  view_exists: { httpStatus: 409, hint: 'Choose another name, or change the view that has it.' },
+  too_many_views: { httpStatus: 409, hint: 'Delete views that nobody uses, then save again.' },
+  not_the_author: {
+    httpStatus: 403,
+    hint: 'Ask its author, or use a key with the role admin.',
+  },
   server_not_found: {
     httpStatus: 404,
     hint: 'Check the id or name; servers.list shows those that exist.',

@@ -1,5 +1,7 @@
 import { z } from 'zod'
-import { BatchId, SampleId } from './trainer.ts'
+import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from './csv-cells.ts'
+import { SAMPLE_FILTER_TEXT, type SampleFilter } from './sample-filter.ts'
+import { SampleId } from './trainer.ts'
 
 /** Where samples are exported: `GET /api/export/samples?batch=b12&format=csv`. */
 export const EXPORT_PATH = '/api/export/samples'
@@ -11,33 +13,85 @@ export const EXPORT_PATH = '/api/export/samples'
 export const ExportFormat = z.enum(['jsonl', 'csv', 'verl'])
 export type ExportFormat = z.infer<typeof ExportFormat>
 
-/** Header of the answer: rows that follow, counted when it began; more may come of a batch that is open. */
+/** Header of the answer: rows that follow, counted when it began; more may come of a batch that is open. With filters within batches it is not there: nobody counted. */
 export const EXPORT_ROWS_HEADER = 'x-rewardops-rows'
 
-const MOST_STEP = 2_147_483_647
+/** Annotations of a sample as a column: JSON, a list of {label, note, author, createdAt}. Only where it is asked for. */
+export const ANNOTATIONS_COLUMN = 'annotations'
+/** In front of a key of the reward extra info that is a column of its own. */
+export const EXTRA_COLUMN = 'rewardExtraInfo.'
+/** Columns of an export, by their names. */
+export const EXPORT_COLUMNS: readonly string[] = [
+  ...ROLLOUT_COLUMNS,
+  ...RESULT_COLUMNS,
+  ANNOTATIONS_COLUMN,
+]
+/** The columns that need the texts to be read. */
+export const TEXT_COLUMNS: readonly string[] = ['prompt', 'response', 'groundTruth', 'extraInfo']
 
-/** One step, or a range with both ends: `7`, `0-99`. */
-const StepRange = z
+/** `columns=run,score,rewardExtraInfo.acc`; in a key `,` and `%` are percent-encoded. */
+const Columns = z
   .string()
-  .regex(/^\d{1,10}(-\d{1,10})?$/, 'must be a step such as 7, or a range such as 0-99')
-  .transform((text) => {
-    const [first, last] = text.split('-').map((part) => Math.min(Number(part), MOST_STEP))
-    return { first: first as number, last: last ?? (first as number) }
-  })
+  .transform((text) =>
+    text.split(',').map((name) => name.replaceAll(/%2c/gi, ',').replaceAll('%25', '%')),
+  )
+  .pipe(
+    z
+      .array(
+        z
+          .string()
+          .refine(
+            (name) =>
+              EXPORT_COLUMNS.includes(name) ||
+              (name.startsWith(EXTRA_COLUMN) && name.length > EXTRA_COLUMN.length),
+            {
+              error: ({ input }) =>
+                `there is no column "${input}": ${EXPORT_COLUMNS.join(', ')} and rewardExtraInfo.KEY are`,
+            },
+          ),
+      )
+      .min(1)
+      .max(200)
+      .refine((names) => new Set(names).size === names.length, 'names a column twice'),
+  )
 
-/** What is exported, as the address says it; rows are in order of batch and index. */
+/** Columns as {@link ExportQuery} reads them. */
+export function columnsText(columns: readonly string[]): string {
+  return columns.map((name) => name.replaceAll('%', '%25').replaceAll(',', '%2C')).join(',')
+}
+
+/**
+ * What is exported, as the address says it: the filter of the Samples page with the same names, and how it is written. Rows are in
+ * order of batch and index.
+ */
 export const ExportQuery = z
   .strictObject({
-    batch: BatchId.optional(),
-    run: z.string().min(1).max(256).optional(),
-    step: StepRange.optional(),
-    split: z.enum(['train', 'val']).optional(),
+    ...(Object.fromEntries(
+      Object.entries(SAMPLE_FILTER_TEXT).map(([name, schema]) => [name, schema.optional()]),
+    ) as {
+      [Name in keyof typeof SAMPLE_FILTER_TEXT]: z.ZodOptional<(typeof SAMPLE_FILTER_TEXT)[Name]>
+    }),
     format: ExportFormat.default('jsonl'),
+    columns: Columns.optional(),
     /** Goes on after this sample: the last one that arrived whole. */
     after: SampleId.optional(),
   })
-  .refine((query) => (query.batch === undefined) !== (query.run === undefined), {
-    message: 'either batch or run must be given',
-    path: ['batch'],
+  .refine(
+    ({ format, columns, after, ...filter }) =>
+      Object.values(filter).some((value) => value !== undefined),
+    {
+      message: 'either batch or run must be given, or another filter of samples.list',
+      path: ['batch'],
+    },
+  )
+  .refine(({ format, columns }) => format !== 'verl' || columns === undefined, {
+    message: 'the verl dump has columns of its own',
+    path: ['columns'],
   })
 export type ExportQuery = z.infer<typeof ExportQuery>
+
+/** Whether a filter says more than which batches are meant. */
+export function narrowsWithinBatches(filter: SampleFilter): boolean {
+  const { run, batch, step, stepTo, split, ...within } = filter
+  return Object.values(within).some((value) => value !== undefined)
+}

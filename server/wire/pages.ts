@@ -1,14 +1,9 @@
 import { z } from 'zod'
+import type { AnnotationDto } from './annotations.ts'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
+import { SampleFilter } from './sample-filter.ts'
 import type { ServerDto } from './servers.ts'
-import {
-  BatchId,
-  type BatchSummary,
-  FailureReason,
-  type Page,
-  type Result,
-  SampleStatus,
-} from './trainer.ts'
+import { BatchId, type BatchSummary, type Page, type Result } from './trainer.ts'
 
 /** What the pages read. Everything here is bounded: at most 2,000 points a chart, keyset pages, bins made in SQL. */
 
@@ -154,18 +149,8 @@ export interface BatchGroupDto {
   slowestScoreMs: number | null
 }
 
-/** Filters of the Samples page; the URL holds the same names. */
-export const SampleListInput = z.strictObject({
-  run: z.string().optional(),
-  batch: BatchId.optional(),
-  step: z.int().min(0).optional(),
-  uid: z.string().optional(),
-  dataSource: z.string().optional(),
-  status: SampleStatus.optional(),
-  reason: FailureReason.optional(),
-  server: z.string().optional(),
-  scoreMin: z.number().optional(),
-  scoreMax: z.number().optional(),
+/** `samples.list`: the filter, an order, and where the page begins. */
+export const SampleListInput = SampleFilter.extend({
   sort: z.enum(['newest', 'worst', 'best', 'slowest']).default('newest'),
   cursor: z.string().nullish(),
   limit: z.int().min(1).max(200).default(100),
@@ -202,6 +187,8 @@ export interface SampleRowDto extends Result {
   dataSource: string
   responseLength: number | null
   endedAt: string | null
+  /** Of its annotations, each once. */
+  labels: string[]
 }
 
 /** A page of samples. What is looked at for one is bounded; where nothing older was, `all` is false. */
@@ -212,6 +199,8 @@ export interface SamplePageDto extends Page<SampleRowDto> {
     /** The oldest batch looked at. */
     oldest: string | null
     all: boolean
+    /** Of a search for a text: samples whose texts were looked at for this page, and those of them whose texts are no longer kept. */
+    texts: { samples: number; dropped: number } | null
   }
 }
 
@@ -234,6 +223,9 @@ export interface AttemptDto {
 
 /** A sample with its texts, every attempt and its group's siblings. */
 export interface SampleDetailDto extends SampleRowDto {
+  /** Its texts are no longer kept: they were dropped with their day. */
+  textsDropped: boolean
+  annotations: AnnotationDto[]
   prompt: string | { role: string; content: string }[]
   response: string
   groundTruth: unknown

@@ -1,6 +1,7 @@
 import { RewardOpsError } from '../../errors.ts'
 import { groupReport } from '../../rewards/group-report.ts'
 import type { Database } from '../../store/database.ts'
+import { annotationsOf } from '../../store/sql/annotations.ts'
 import {
   attemptsOf,
   groupMembers,
@@ -8,7 +9,9 @@ import {
   type SampleRow,
   sampleDetail,
 } from '../../store/sql/batch-view.ts'
+import { extraKeys } from '../../store/sql/extra-keys.ts'
 import { statusOf, toResult } from '../../store/sql/results.ts'
+import { sampleCount } from '../../store/sql/sample-count.ts'
 import { sampleFacets } from '../../store/sql/sample-facets.ts'
 import { type SampleCursor, sampleList } from '../../store/sql/sample-list.ts'
 import { decodeTexts } from '../../store/stored-texts.ts'
@@ -22,6 +25,9 @@ import type {
   SampleRowDto,
 } from '../../wire/pages.ts'
 import { rewardVersionOf } from '../../wire/resolved-reward.ts'
+import type { ExtraKeysDto, ExtraKeysInput, SampleCountDto } from '../../wire/sample-extras.ts'
+import type { SampleFilter } from '../../wire/sample-filter.ts'
+import { toAnnotation } from '../annotations.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { memberOf } from '../group-reports.ts'
 import { Memo } from '../memo.ts'
@@ -33,6 +39,8 @@ const FACETS_TTL_MS = 1_500
 export class SampleViews {
   readonly #db: Database
   readonly #facets = new Memo<SampleFacetsDto>(FACETS_TTL_MS)
+  readonly #extraKeys = new Memo<ExtraKeysDto>(FACETS_TTL_MS)
+  readonly #counts = new Memo<SampleCountDto>(FACETS_TTL_MS)
 
   constructor(db: Database) {
     this.#db = db
@@ -47,13 +55,17 @@ export class SampleViews {
       { sort, cursor: cursor ? parseCursor(cursor) : null, limit },
     )
     return {
-      items: rows.map(toRow),
+      items: rows.map((row) => toRow(row, row.labels ?? [])),
       nextCursor: next && cursorText(next),
       searched: {
         batches: searched.batches,
         samples: searched.samples,
         oldest: searched.oldest === null ? null : `b${searched.oldest}`,
         all: searched.all,
+        texts: searched.texts && {
+          samples: searched.texts.samples,
+          dropped: searched.texts.dropped,
+        },
       },
     }
   }
@@ -76,6 +88,29 @@ export class SampleViews {
     })
   }
 
+  /** Keys of the reward extra info, for filters, columns and charts alike. */
+  extraKeys(input: ExtraKeysInput): Promise<ExtraKeysDto> {
+    return this.#extraKeys.get(JSON.stringify(input), async () => {
+      const { batch, ...of } = input
+      const { keys, ...rest } = await extraKeys(this.#db, {
+        ...of,
+        batchId: batch === undefined ? undefined : batchNumber(batch),
+      })
+      return { keys: keys.map((key) => ({ ...key, values: key.values ?? [] })), ...rest }
+    })
+  }
+
+  /** How many samples fit, bounded. */
+  count(filter: SampleFilter): Promise<SampleCountDto> {
+    return this.#counts.get(JSON.stringify(filter), () => {
+      const { batch, ...rest } = filter
+      return sampleCount(this.#db, {
+        ...rest,
+        batchId: batch === undefined ? undefined : batchNumber(batch),
+      })
+    })
+  }
+
   /** Throws `sample_not_found`. */
   async detail(id: string): Promise<SampleDetailDto> {
     const [batch, index] = id.split('-') as [string, string]
@@ -85,15 +120,18 @@ export class SampleViews {
       Math.min(Number(index), 2_147_483_647),
     )
     if (!row) throw new RewardOpsError('sample_not_found', `There is no sample ${id}.`)
-    const [attempts, siblings] = await Promise.all([
+    const [attempts, siblings, annotations] = await Promise.all([
       attemptsOf(this.#db, row.batch_id, row.idx),
       groupMembers(this.#db, row.batch_id, [row.group_no]),
+      annotationsOf(this.#db, row.batch_id, row.idx),
     ])
     const report = row.group_done ? groupReport(siblings.map(memberOf), row.reward) : null
     const place = siblings.findIndex((s) => s.idx === row.idx)
     return {
-      ...toRow(row),
+      ...toRow(row, [...new Set(annotations.map(({ label }) => label))].sort()),
       ...decodeTexts(row),
+      textsDropped: row.response === null,
+      annotations: annotations.map(toAnnotation),
       advantage: report?.advantages[place] ?? null,
       groupSignal: report?.signal ?? null,
       rewardName: row.reward_name,
@@ -141,7 +179,7 @@ function parseCursor(cursor: string): SampleCursor {
   }
 }
 
-function toRow(row: SampleRow): SampleRowDto {
+function toRow(row: SampleRow, labels: string[]): SampleRowDto {
   return {
     ...toResult(row),
     id: `b${row.batch_id}-${row.idx}`,
@@ -151,6 +189,7 @@ function toRow(row: SampleRow): SampleRowDto {
     dataSource: row.data_source,
     responseLength: row.response_length,
     endedAt: row.ended_at?.toISOString() ?? null,
+    labels,
   }
 }
 

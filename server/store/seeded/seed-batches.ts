@@ -18,22 +18,34 @@ export interface Seeded {
   samples: number
 }
 
+/** What is to be made. */
+export interface SeedOptions {
+  /** About so many, over all runs. */
+  samples: number
+  /** The same one gives the same numbers. */
+  seed: number
+  /** Samples of a step; default 8,192. */
+  stepSamples?: number
+  /** The moment after the last step, epoch milliseconds; default now. */
+  nowMs?: number
+  /** After each batch. */
+  onBatch(done: Seeded): void
+}
+
 /**
  * Fills the database with made-up runs: about `samples` samples in the {@link SEEDED_RUNS}, all of them ended, marked as
  * seeded. The numbers are drawn inside Postgres from hashes of the seed, so that the same seed gives the same data. Some 60,000 samples a
  * second. Roll-ups are the service's own to make.
  * @throws Error when seeded runs are there already
  */
-export async function seedBatches(
-  db: Database,
-  options: { samples: number; seed: number; onBatch(done: Seeded): void },
-): Promise<Seeded> {
+export async function seedBatches(db: Database, options: SeedOptions): Promise<Seeded> {
   const there = await db.adhoc<{ name: string }>('select name from run where seeded')
   if (there.length > 0) {
     throw new Error(
       `There are seeded runs already (${there.map(({ name }) => name).join(', ')}): seed an empty data folder, REWARDOPS_DATA_DIR=…`,
     )
   }
+  const { stepSamples = STEP_SAMPLES, nowMs: now = Date.now() } = options
   const serverIds = await seedServers(db)
   const done: Seeded = { runs: [], batches: 0, samples: 0 }
   const share = Math.max(1, Math.round(options.samples / SEEDED_RUNS.length))
@@ -44,12 +56,11 @@ export async function seedBatches(
       [run.name],
     )
     done.runs.push(run.name)
-    const steps = Math.ceil(share / STEP_SAMPLES)
+    const steps = Math.ceil(share / stepSamples)
     // Long runs are told in less time, so that they all lie within the days that are kept.
     const stepMs = Math.min(run.stepSeconds * 1_000, (MOST_DAYS * 86_400_000) / steps)
     plans.push({ run, runId: row!.id, steps, stepMs, hash: options.seed * 1_000 + at })
   }
-  const now = Date.now()
   const steps = Math.max(...plans.map((plan) => plan.steps))
   // Step by step over all runs: their batches lie side by side, as they would if they had run together.
   for (let step = 0; step < steps; step++) {
@@ -57,7 +68,7 @@ export async function seedBatches(
       if (step >= steps) continue
       // Every twentieth step is validated, of its own samples.
       const validated = step % VALIDATED_EVERY === VALIDATED_EVERY - 1
-      const all = Math.min(STEP_SAMPLES, share - step * STEP_SAMPLES)
+      const all = Math.min(stepSamples, share - step * stepSamples)
       const parts = { train: validated ? all - (all >> 3) : all, val: validated ? all >> 3 : 0 }
       const submittedMs = now - (steps - step) * stepMs
       const bucket = textBucket(submittedMs)

@@ -1,6 +1,8 @@
 import type { Database } from '../database.ts'
 import { componentStats } from './components.ts'
+import { storeExtraKeys } from './extra-keys.ts'
 import { deviationOf, meanOf, quantilesOf } from './moments.ts'
+import { storeMonitorFigures } from './monitor-figures.ts'
 
 /** Data sources of a batch that have a roll-up of their own, the largest. */
 const MOST_DATA_SOURCES = 64
@@ -22,6 +24,8 @@ export async function storeBatchRollUps(
 ): Promise<void> {
   const sums = components.length === 0 ? null : await componentStats(db, batchId, components)
   await db.transaction(async (client) => {
+    // One after the other: two services, or one and `npm run seed`, may come to the same batch at once.
+    await client.query('select from batch where id = $1 for no key update', [batchId])
     await client.query('delete from batch_roll_up where batch_id = $1', [batchId])
     await client.query({
       name: 'store-batch-roll-ups',
@@ -80,6 +84,8 @@ export async function storeBatchRollUps(
         [batchId, JSON.stringify(sums)],
       )
     }
+    await storeMonitorFigures(client, batchId)
+    await storeExtraKeys(client, batchId)
     await client.query('update batch set rolled_up = true where id = $1', [batchId])
     // Pages that show the run are to look again.
     await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])

@@ -54,6 +54,9 @@ export async function batchBreakdown(db: Database, id: number): Promise<BatchBre
   return row!
 }
 
+/** A sample that is scored and has lost its score with its group (`drop_group`) is in no statistic. */
+const COUNTS = 'status = 2 and score is not null'
+
 /** Distinct scores with their counts, up to one more than `limit` of them. */
 export async function distinctScores(
   db: Database,
@@ -62,7 +65,7 @@ export async function distinctScores(
 ): Promise<{ score: number; count: number }[]> {
   return db.rows(
     'distinct-scores',
-    `select score, count(*)::int as count from sample where batch_id = $1 and status = 2
+    `select score, count(*)::int as count from sample where batch_id = $1 and ${COUNTS}
      group by 1 order by 1 limit $2`,
     [id, limit + 1],
   )
@@ -76,9 +79,9 @@ export async function scoreHistogram(
 ): Promise<{ bin: number; count: number; lo: number; hi: number }[]> {
   return db.rows(
     'score-histogram',
-    `with r as materialized (select min(score) as lo, max(score) as hi from sample where batch_id = $1 and status = 2)
+    `with r as materialized (select min(score) as lo, max(score) as hi from sample where batch_id = $1 and ${COUNTS})
      select least($2, width_bucket(s.score, r.lo, r.hi, $2))::int as bin, count(*)::int as count, r.lo, r.hi
-     from sample s, r where s.batch_id = $1 and s.status = 2 and r.hi > r.lo group by 1, 3, 4 order by 1`,
+     from sample s, r where s.batch_id = $1 and ${COUNTS} and r.hi > r.lo group by 1, 3, 4 order by 1`,
     [id, bins],
   )
 }

@@ -1,6 +1,6 @@
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { Database } from '../database.ts'
-import { deviationOf, meanOf } from './moments.ts'
+import { correlationOf, deviationOf, meanOf } from './moments.ts'
 
 /** Batches of a run, or of all, that are looked through for rewards of several components. */
 const LOOKED_AT = 2_000
@@ -53,6 +53,8 @@ export interface ComponentStatsRow {
   std: number | null
   min: number | null
   max: number | null
+  /** With the score; null where one of them does not vary; absent in roll-ups of before. */
+  corr?: number | null
 }
 
 /**
@@ -67,12 +69,13 @@ export async function componentStats(
   return db.rows(
     'component-stats',
     // `case` keeps the order: an operator on what cannot be decoded raises.
-    `select p.name, count(x.v)::int as n, ${meanOf('x.v')} as mean, ${deviationOf('x.v')} as std, min(x.v) as min, max(x.v) as max
+    `select p.name, count(x.v)::int as n, ${meanOf('x.v')} as mean, ${deviationOf('x.v')} as std, min(x.v) as min, max(x.v) as max,
+       ${correlationOf('x.v', 'x.score')} as corr
      from unnest($2::text[]) as p(name) left join lateral (
        select case when p.name = '' then s.score when s.reward_extra::text ~ '\\\\u(0000|[dD][89a-fA-F])' then null
          else case json_typeof(s.reward_extra -> p.name)
            when 'number' then (s.reward_extra ->> p.name)::float8
-           when 'boolean' then (s.reward_extra ->> p.name)::boolean::int::float8 end end as v
+           when 'boolean' then (s.reward_extra ->> p.name)::boolean::int::float8 end end as v, s.score
        from sample s where s.batch_id = $1 and s.status = 2 and not s.substituted) x on true
      group by p.name`,
     [batchId, [...names]],

@@ -1,5 +1,7 @@
 import type { SampleFailureReason } from '../../wire/sample-reason.ts'
 import type { Database } from '../database.ts'
+import { candidateBatches, SampleConditions, type SampleFilter } from './sample-filter.ts'
+import { lookAtTexts } from './sample-texts.ts'
 
 /** A batch to be exported. */
 export interface ExportedBatch {
@@ -9,65 +11,127 @@ export interface ExportedBatch {
   split: 'train' | 'val'
   samples: number
   text_bucket: string
+  /** Moments of exports are texts, to the microsecond and in UTC. */
+  submitted_at: string
+  completed_at: string | null
 }
 
-/** Which batches are exported. */
-export interface ExportSelection {
-  batchId: number | null
-  run: string | null
-  /** Both included; null: every step. */
-  steps: { first: number; last: number } | null
-  split: 'train' | 'val' | null
-}
+/** SQL of a moment as an export writes it: to the microsecond, as it is stored. */
+const momentOf = (column: string) =>
+  `to_char(${column} at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`
 
 /** Postgres's largest integer. */
 const MAX_ID = 2_147_483_647
 
-const FROM_SELECTED = `from batch join run on run.id = batch.run_id
-  where batch.id > $1 and batch.id <= $2 and ($3::int is null or batch.id = $3) and ($4::text is null or run.name = $4)
-    and ($5::int is null or step between $5 and $6) and ($7::text is null or split = $7)`
+/** Samples whose conditions are checked by one statement, and those of them that are a page. */
+const LOOKED_AT = 65_536
+const KEYS_AT_ONCE = 2_048
 
-function valuesOf(selection: ExportSelection, afterId: number, lastId: number): unknown[] {
-  const { batchId, run, steps, split } = selection
-  // Of one batch nothing else is looked at.
-  const [after, last] =
-    batchId === null
-      ? [afterId, lastId]
-      : [Math.max(afterId, batchId - 1), Math.min(lastId, batchId)]
-  return [after, last, batchId, run, steps?.first ?? null, steps?.last ?? null, split]
-}
-
-/** How many samples a selection has from a sample on, and its last batch: what comes later is not part of the export. */
+/** How many samples the batches of a filter have from a sample on, and the last of them: what comes later is not part of the export. */
 export async function exportSize(
   db: Database,
-  selection: ExportSelection,
+  filter: SampleFilter,
   from: { batchId: number; idx: number },
-): Promise<{ batches: number; lastId: number; rows: number }> {
-  const [row] = await db.rows<{ batches: number; last_id: number | null; rows: string }>(
+): Promise<{ batches: number; lastId: number; samples: number }> {
+  const { run, batchId, step, stepTo, split } = filter
+  const [row] = await db.rows<{ batches: number; last_id: number | null; samples: number }>(
     'export-size',
-    `select count(*)::int as batches, max(batch.id) as last_id,
-       coalesce(sum(case when batch.id < $8 then 0 when batch.id = $8 then greatest(samples - $9, 0) else samples end), 0)
-         as rows
-     ${FROM_SELECTED}`,
-    [...valuesOf(selection, 0, MAX_ID), from.batchId, from.idx],
+    `select count(*)::int as batches, max(id) as last_id,
+       coalesce(sum(case when id < $6 then 0 when id = $6 then greatest(samples - $7, 0) else samples end), 0)::float8
+         as samples
+     from batch where ($1::text is null or run_id = (select id from run where name = $1)) and id between coalesce($2::int, 0) and coalesce($2::int, ${MAX_ID})
+       and ($3::int is null or step between $3 and coalesce($4::int, $3)) and ($5::text is null or split = $5)`,
+    [
+      run ?? null,
+      batchId ?? null,
+      step ?? null,
+      stepTo ?? null,
+      split ?? null,
+      from.batchId,
+      from.idx,
+    ],
   )
-  return { batches: row!.batches, lastId: row!.last_id ?? 0, rows: Number(row!.rows) }
+  return { batches: row!.batches, lastId: row!.last_id ?? 0, samples: row!.samples }
 }
 
-/** Batches of a selection in order of their number, after one and up to another. */
+/** Batches that may have a sample that fits, in order of their number, from one on and up to another. */
 export async function exportedBatches(
   db: Database,
-  selection: ExportSelection,
-  afterId: number,
+  filter: SampleFilter,
+  fromId: number,
   lastId: number,
-  limit: number,
-): Promise<ExportedBatch[]> {
-  return db.rows<ExportedBatch>(
+): Promise<{ batches: ExportedBatch[]; next: number | null }> {
+  const { batches, more } = await candidateBatches(db, filter, fromId, 'oldest')
+  const ids = batches.filter(({ id }) => id <= lastId).map(({ id }) => id)
+  const rows = await db.rows<ExportedBatch>(
     'exported-batches',
-    `select batch.id, run.name as run, step, split, samples, text_bucket::text as text_bucket
-     ${FROM_SELECTED} order by batch.id limit $8`,
-    [...valuesOf(selection, afterId, lastId), limit],
+    `select b.id, r.name as run, b.step, b.split, b.samples, b.text_bucket::text as text_bucket,
+       ${momentOf('b.submitted_at')} as submitted_at, ${momentOf('b.completed_at')} as completed_at
+     from unnest($1::int[]) with ordinality as p(id, place)
+     cross join lateral (select * from batch where id = p.id offset 0) b
+     cross join lateral (select name from run where id = b.run_id offset 0) r order by p.place`,
+    [ids],
   )
+  return { batches: rows, next: more !== null && more <= lastId ? more : null }
+}
+
+/**
+ * The indexes of a batch's samples that fit, from one on, a portion at a time; texts are read where one is looked for. A portion may
+ * be empty: whoever asks sees that the reader is still there.
+ */
+export async function* fittingIndexes(
+  db: Database,
+  batch: Pick<ExportedBatch, 'id' | 'text_bucket'>,
+  filter: SampleFilter,
+  fromIdx: number,
+): AsyncGenerator<number[], void, undefined> {
+  for (let from = fromIdx; ; ) {
+    const where = new SampleConditions(filter)
+    const until = from + LOOKED_AT
+    const rows = await db.adhoc<{ idx: number }>(
+      `select s.idx from sample s ${where.joins}
+       where s.batch_id = ${where.value(batch.id)} and s.idx >= ${where.value(from)} and s.idx < ${where.value(Math.min(MAX_ID, until))}
+       ${where.sql} order by s.batch_id, s.idx limit ${where.value(KEYS_AT_ONCE)}`,
+      where.values,
+    )
+    const found = rows.map(({ idx }) => idx)
+    if (filter.text === undefined) yield found
+    else yield* withText(db, batch, filter.text, found)
+    if (found.length === KEYS_AT_ONCE) from = (found.at(-1) as number) + 1
+    else {
+      const [last] = await db.rows<{ idx: number }>(
+        'last-index',
+        'select idx from sample where batch_id = $1 order by batch_id desc, idx desc limit 1',
+        [batch.id],
+      )
+      if (last === undefined || last.idx < until) return
+      from = until
+    }
+  }
+}
+
+/** Those of them that have the text, so many at a time that a statement reads some 4 MiB. */
+async function* withText(
+  db: Database,
+  batch: Pick<ExportedBatch, 'id' | 'text_bucket'>,
+  text: string,
+  indexes: readonly number[],
+): AsyncGenerator<number[], void, undefined> {
+  let portion = 256
+  for (let from = 0; from < indexes.length; ) {
+    const part = indexes.slice(from, from + portion)
+    const { hits, bytes } = await lookAtTexts(
+      db,
+      text,
+      part.map((idx) => ({ batch_id: batch.id, idx, bucket: batch.text_bucket })),
+    )
+    yield part.filter((_, i) => hits[i])
+    from += part.length
+    portion = Math.max(
+      16,
+      Math.min(2_048, Math.floor((4 << 20) / Math.max(1, bytes / part.length))),
+    )
+  }
 }
 
 /** A sample with everything that is told of it; its texts as they are stored. */
@@ -87,6 +151,11 @@ export interface ExportedRow {
   score_ms: number | null
   attempts: number
   server_name: string | null
+  dispatched_at: string | null
+  ended_at: string | null
+  /** Completion number of its group, and when that completed; null before. */
+  group_seq: number | null
+  group_completed_at: string | null
   /** Null: its texts were dropped with their day. */
   prompt: string | null
   response: string | null
@@ -95,7 +164,8 @@ export interface ExportedRow {
   encoding: number | null
 }
 
-type SampleColumns = Omit<ExportedRow, 'uid' | keyof Texts> & { group_no: number }
+type SampleColumns = Omit<ExportedRow, keyof Group | keyof Texts> & { group_no: number }
+type Group = Pick<ExportedRow, 'uid' | 'group_seq' | 'group_completed_at'>
 type Texts = Pick<ExportedRow, 'prompt' | 'response' | 'ground_truth' | 'extra_info' | 'encoding'>
 
 const NO_TEXTS: Texts = {
@@ -107,59 +177,71 @@ const NO_TEXTS: Texts = {
 }
 
 /**
- * Samples of a batch from an index on, in its order: at most `limit`, and no more after `bytes` of texts, so that a page of
- * long rollouts is as light as one of short ones. Rows of samples that have ended never change: pages read one after the
- * other are what one snapshot would show, and no transaction stays open while a slow reader takes them.
+ * Samples of a batch in its order, from an index on: at most `limit`, and no more after `bytes` of texts, so that a page of
+ * long rollouts is as light as one of short ones; `only` these indexes where they are given. Rows of samples that have ended never
+ * change: pages read one after the other are what one snapshot would show, and no transaction stays open while a slow reader takes them.
  *
  * Put together here: joined by Postgres before it has statistics, every sample is compared with every text of the page.
+ * @param limits `bytes` null: without texts
  */
 export async function exportedRows(
   db: Database,
   batch: Pick<ExportedBatch, 'id' | 'text_bucket'>,
   fromIdx: number,
-  limit: number,
-  bytes: number,
+  limits: { rows: number; bytes: number | null },
+  only: readonly number[] | null = null,
 ): Promise<ExportedRow[]> {
-  const until = Math.min(MAX_ID, fromIdx + limit)
+  const wanted = only?.slice(0, limits.rows) ?? null
+  const first = wanted?.[0] ?? fromIdx
+  const until = Math.min(
+    MAX_ID,
+    wanted === null ? fromIdx + limits.rows : (wanted.at(-1) ?? -1) + 1,
+  )
   const [samples, texts] = await Promise.all([
     db.rows<SampleColumns>(
       'exported-samples',
       `select idx, group_no, data_source, response_length, status, score, raw_score, reason, substituted,
          reward_extra::text as reward_extra, queue_ms, score_ms, attempts,
-         (select name from server v where v.id = server_id) as server_name
-       from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx`,
-      [batch.id, fromIdx, until],
+         (select name from server v where v.id = server_id) as server_name,
+         ${momentOf('dispatched_at')} as dispatched_at, ${momentOf('ended_at')} as ended_at
+       from sample where batch_id = $1 and idx >= $2 and idx < $3 and ($4::int[] is null or idx = any($4::int[]))
+       order by batch_id, idx`,
+      [batch.id, first, until, wanted],
     ),
-    db.rows<Texts & { idx: number }>(
-      'exported-texts',
-      // Lengths are read from the texts' headers: those beyond the page are never fetched.
-      `select idx, prompt, response, ground_truth, extra_info, encoding
-       from (select *, sum(octet_length(prompt) + octet_length(response) + coalesce(octet_length(ground_truth), 0)
-                 + coalesce(octet_length(extra_info), 0))
-               over (order by idx rows between unbounded preceding and 1 preceding) as before
-             from sample_text where bucket = $1 and batch_id = $2 and idx >= $3 and idx < $4) t
-       where coalesce(before, 0) < $5 order by idx`,
-      [batch.text_bucket, batch.id, fromIdx, until, bytes],
-    ),
+    limits.bytes === null
+      ? []
+      : db.rows<Texts & { idx: number }>(
+          'exported-texts',
+          // Lengths are read from the texts' headers: those beyond the page are never fetched.
+          `select idx, prompt, response, ground_truth, extra_info, encoding
+           from (select *, sum(octet_length(prompt) + octet_length(response) + coalesce(octet_length(ground_truth), 0)
+                     + coalesce(octet_length(extra_info), 0))
+                   over (order by idx rows between unbounded preceding and 1 preceding) as before
+                 from sample_text where bucket = $1 and batch_id = $2 and idx >= $3 and idx < $4
+                   and ($6::int[] is null or idx = any($6::int[]))) t
+           where coalesce(before, 0) < $5 order by idx`,
+          [batch.text_bucket, batch.id, first, until, limits.bytes, wanted],
+        ),
   ])
   const textOf = new Map(texts.map((text) => [text.idx, text]))
   const lastText = texts.at(-1)
-  // Without a text all were dropped with their day; else the page ends with the last that fits.
+  // Without a text all were dropped with their day, or none was asked for; else the page ends with the last that fits.
   const page = lastText === undefined ? samples : samples.filter(({ idx }) => idx <= lastText.idx)
-  const uids = await uidsOf(db, batch.id, [...new Set(page.map(({ group_no }) => group_no))])
+  const groups = await groupsOf(db, batch.id, [...new Set(page.map(({ group_no }) => group_no))])
   return page.map((sample) => ({
     ...sample,
     ...(textOf.get(sample.idx) ?? NO_TEXTS),
-    uid: uids.get(sample.group_no) ?? '',
+    ...(groups.get(sample.group_no) ?? { uid: '', group_seq: null, group_completed_at: null }),
   }))
 }
 
-async function uidsOf(db: Database, batchId: number, nos: number[]): Promise<Map<number, string>> {
+async function groupsOf(db: Database, batchId: number, nos: number[]): Promise<Map<number, Group>> {
   if (nos.length === 0) return new Map()
   // Planned each time: a plan made while there were few groups walks through all of the batch.
-  const rows = await db.adhoc<{ no: number; uid: string }>(
-    'select no, uid from sample_group where batch_id = $1 and no = any($2::int[])',
+  const rows = await db.adhoc<Group & { no: number }>(
+    `select no, uid, seq as group_seq, ${momentOf('completed_at')} as group_completed_at
+     from sample_group where batch_id = $1 and no = any($2::int[])`,
     [batchId, nos],
   )
-  return new Map(rows.map(({ no, uid }) => [no, uid]))
+  return new Map(rows.map(({ no, ...group }) => [no, group]))
 }

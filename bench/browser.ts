@@ -1,0 +1,10 @@
+import { type Browser, chromium } from '@playwright/test'
+import { findChromium } from '../scripts/chromium.mjs'
+
+/** A browser as the tests have it. */
+export function launchBrowser(): Promise<Browser> {
+  return chromium.launch({
+    ...(findChromium() === undefined ? {} : { executablePath: findChromium() as string }),
+    args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--no-first-run'],
+  })
+}

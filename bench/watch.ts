@@ -1,0 +1,157 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Browser, Page } from '@playwright/test'
+import { launchBrowser } from './browser.ts'
+import { type Bench, type Emit, submitBody, waitForEnd, withBench } from './harness.ts'
+import { median, rounded } from './statistics.ts'
+import { makeSamples, USUAL_SHAPE } from './texts.ts'
+
+/** Calls at once, and how long each takes: the reward model decides how fast a batch is, 640 samples a second. */
+const IN_FLIGHT = 64
+const DELAY = 'uniform:50,150'
+const SAMPLES_PER_SECOND = 640
+/** Opening the page is no part of watching it; what comes after it is there is. */
+const SETTLED_MS = 2_000
+
+/** Options of the measurement. */
+export interface WatchOptions {
+  /** A batch is scored for about so long. */
+  seconds: number
+  /** Batches with the page open, and as many with the browser on a blank page, in turn. */
+  repetitions: number
+}
+
+export const WATCH_DEFAULTS: WatchOptions = { seconds: 30, repetitions: 5 }
+
+/** What watching a batch costs its scoring, how often its page moves, and whether it ever stands still. */
+export async function measureWatch(emit: Emit, options: WatchOptions): Promise<void> {
+  const { seconds, repetitions } = options
+  const groups = Math.ceil((seconds * SAMPLES_PER_SECOND) / 8)
+  await withBench({ rmArgs: ['--delay', DELAY], maxInFlight: IN_FLIGHT }, async (bench) => {
+    const browser = await launchBrowser()
+    try {
+      const blank: Run[] = []
+      const watched: Run[] = []
+      // What runs for the first time is not counted.
+      await runOnce(bench, browser, Math.min(groups, 320), 0, true)
+      for (let i = 1; i <= repetitions; i++) {
+        // In turn, and the other one first every second time: a slow minute of the machine hits both.
+        for (const open of i % 2 === 0 ? [true, false] : [false, true])
+          (open ? watched : blank).push(await runOnce(bench, browser, groups, i, open))
+      }
+      const blankRate = median(blank.map((run) => run.perSecond))
+      const watchedRate = median(watched.map((run) => run.perSecond))
+      const seen = watched.map((run) => run.seen as Seen)
+      emit({
+        name: 'watch',
+        samples: groups * 8,
+        groups,
+        batchSeconds: rounded(median(watched.map((run) => run.seconds)), 1),
+        blankPerSecond: rounded(blankRate),
+        watchedPerSecond: rounded(watchedRate),
+        fallPercent: rounded((1 - watchedRate / blankRate) * 100, 1),
+        updatesPerSecond: rounded(median(seen.map((one) => one.updatesPerSecond)), 2),
+        updatesPerSecondRuns: seen.map((one) => rounded(one.updatesPerSecond, 2)),
+        // Of 50 ms and more; null: none.
+        longestTaskMs: seen.reduce<number | null>(
+          (most, { tasks }) => tasks.reduce<number | null>((a, b) => Math.max(a ?? 0, b), most),
+          null,
+        ),
+        longTasks: seen.reduce((n, { tasks }) => n + tasks.length, 0),
+        longestTaskWhileOpeningMs: Math.max(0, ...seen.flatMap(({ opening }) => opening)),
+        blankRuns: blank.map((run) => rounded(run.perSecond)),
+        watchedRuns: watched.map((run) => rounded(run.perSecond)),
+      })
+    } finally {
+      await browser.close()
+    }
+  })
+}
+
+interface Run {
+  perSecond: number
+  seconds: number
+  /** Null: the browser stood on a blank page. */
+  seen: Seen | null
+}
+
+/** What the page's own observers saw. */
+interface Seen {
+  /** How often the number of ended samples on the page changed. */
+  updatesPerSecond: number
+  /** Durations of tasks of 50 ms and more, ms: once the page had settled, and while it opened. */
+  tasks: number[]
+  opening: number[]
+}
+
+async function runOnce(
+  bench: Bench,
+  browser: Browser,
+  groups: number,
+  step: number,
+  open: boolean,
+): Promise<Run> {
+  const samples = makeSamples({ ...USUAL_SHAPE, samples: groups * USUAL_SHAPE.groupSize }, step)
+  const body = submitBody(step * 2 + (open ? 1 : 0), samples, { model: bench.rm.model })
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 } })
+  try {
+    const page = await context.newPage()
+    const { batchId } = await bench.call<{ batchId: string }>('batches.submit', body)
+    if (open) await openPage(page, `${bench.service.url}/batches/${batchId}`)
+    else await page.goto('about:blank')
+    const { submittedAt, completedAt, samples: n } = await waitForEnd(bench, batchId)
+    // The last change is on its way to the page.
+    if (open) await sleep(1_000)
+    const tookMs = Date.parse(completedAt as string) - Date.parse(submittedAt)
+    return {
+      perSecond: (n / tookMs) * 1_000,
+      seconds: tookMs / 1_000,
+      seen: open ? await whatWasSeen(page) : null,
+    }
+  } finally {
+    await context.close()
+  }
+}
+
+/** Opens the batch's page with observers in it; returns when its figures are there. */
+async function openPage(page: Page, url: string): Promise<void> {
+  await page.addInitScript(() => {
+    const seen = { tasks: [] as [at: number, ms: number][], changes: [] as number[], figuresAt: 0 }
+    Object.assign(window, { seen })
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) seen.tasks.push([entry.startTime, entry.duration])
+    }).observe({ type: 'longtask', buffered: true })
+    let last = ''
+    const look = () => {
+      const figure = document.querySelector('[aria-label="The batch"] dd .num')
+      const text = figure?.textContent ?? ''
+      if (text === last || text === '') return
+      if (last === '') seen.figuresAt = performance.now()
+      last = text
+      seen.changes.push(performance.now())
+    }
+    new MutationObserver(look).observe(document, {
+      ...{ subtree: true, childList: true, characterData: true },
+    })
+  })
+  await page.goto(url)
+  await page.getByLabel('The batch').waitFor()
+}
+
+async function whatWasSeen(page: Page): Promise<Seen> {
+  const { tasks, changes, figuresAt } = await page.evaluate(
+    () =>
+      (
+        window as unknown as {
+          seen: { tasks: [at: number, ms: number][]; changes: number[]; figuresAt: number }
+        }
+      ).seen,
+  )
+  const from = figuresAt + SETTLED_MS
+  const moved = changes.filter((at) => at >= from)
+  const spanMs = (moved.at(-1) ?? 0) - (moved[0] ?? 0)
+  return {
+    updatesPerSecond: spanMs > 0 ? ((moved.length - 1) / spanMs) * 1_000 : 0,
+    tasks: tasks.filter(([at]) => at >= from).map(([, ms]) => ms),
+    opening: tasks.filter(([at]) => at < from).map(([, ms]) => ms),
+  }
+}

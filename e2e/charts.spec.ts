@@ -1,0 +1,148 @@
+import { expect, type Page, test } from '@playwright/test'
+import { seedData } from '../scripts/seed-data.ts'
+import { insertServer } from '../server/fleet/testing/servers.ts'
+import { createLogger } from '../server/log.ts'
+import { Database } from '../server/store/database.ts'
+import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
+import { section } from './exactness/read-page.ts'
+import { looksOf } from './fixtures/looks.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+/**
+ * Every chart over the same made-up data looks as it did: `npx playwright test charts --update-snapshots` takes the
+ * pictures anew, to be looked at before they are committed.
+ */
+
+/** Five runs of twelve steps. */
+const STEPS = 12
+const STEP_SAMPLES = 192
+/** Midnight: whatever day it is, the clock on an axis is the same. */
+const MIDNIGHT = Math.floor(Date.now() / 86_400_000) * 86_400_000
+/**
+ * A pixel differs from a tenth of the colours' distance on; a picture, when more than 0.3 % of its pixels do. Measured:
+ * the same charts drawn without hinting or with other anti-aliasing of text stay below 0.1 %; a line moved by 2 px comes to
+ * 0.5 %, a missing bar to 1 % and more.
+ */
+const TOLERANCE = { threshold: 0.1, maxDiffPixelRatio: 0.003 }
+
+let service: TestService
+test.beforeAll(async () => {
+  test.setTimeout(120_000)
+  service = await startTestService({ REWARDOPS_WORKERS: '0' })
+  const log = createLogger('warn', 'charts')
+  await seedData({
+    ...{ dataDir: service.dataDir, log, seed: 7, nowMs: MIDNIGHT },
+    samples: 5 * STEPS * STEP_SAMPLES,
+    stepSamples: STEP_SAMPLES,
+  })
+  await addServer()
+})
+test.afterAll(() => service?.stop())
+
+/** A server with an hour of calls: latencies that rise, a gap, failures and calls made again. */
+async function addServer(): Promise<void> {
+  const log = createLogger('warn', 'charts')
+  const url = runningEmbeddedUrl(service.dataDir) as string
+  const db = new Database(url, log, { max: 1, name: 'charts' })
+  try {
+    const id = await insertServer(db, {
+      ...{ name: 'chart-rm', model: 'chart-rm', state: 'draining' },
+      state_since: new Date(MIDNIGHT - 3_600_000).toISOString(),
+    })
+    await db.adhoc(
+      `insert into server_minute (server_id, minute, requests, errors, retries, copies, busy, latency_ms)
+       select $1, to_timestamp($2 / 1000.0) + i * interval '1 minute', 120 + (i * 37) % 60, (i % 9 = 4)::int * 14,
+         (i % 9 = 5)::int * 12, i % 4, (i % 9 = 4)::int * 6,
+         array_fill(0, array[40 + i / 4]) || array[60 + i % 20, 40, 15, 4] || array_fill(0, array[6]) || array[1 + i % 3]
+           || array_fill(0, array[45 - i / 4])
+       from generate_series(0, 59) i where i not between 22 and 27`,
+      [id, MIDNIGHT - 3_600_000],
+    )
+  } finally {
+    await db.close()
+  }
+}
+
+interface Pictured {
+  /** Of the picture, and of the test. */
+  name: string
+  path: string
+  /** Headings of the charts' sections; each has the name of its picture. */
+  charts: Record<string, string>
+  /** Before the pictures are taken. */
+  prepare?(page: Page): Promise<void>
+}
+
+/** Number of the last batch of a run, counted as the seeder makes them: step by step over the runs. */
+const lastBatch = (run: number) => `b${(STEPS - 1) * 5 + run}`
+
+const VIEWS: Pictured[] = [
+  {
+    name: 'batch of a reward model',
+    path: `/batches/${lastBatch(2)}`,
+    charts: {
+      'Group completion': 'batch-timeline',
+      Rewards: 'batch-histogram',
+      'Groups done over time': 'batch-completion',
+      'What the groups teach': 'batch-signals',
+    },
+  },
+  {
+    name: 'run of a sum',
+    path: '/runs/seeded-rule-and-model?over=seeded-math-rule',
+    charts: {
+      Reward: 'run-fan',
+      'Spread of rewards': 'run-spread-bins',
+      'Reward wait': 'run-waits',
+      style: 'run-component',
+    },
+  },
+  {
+    name: 'batch of verdicts',
+    path: `/batches/${lastBatch(1)}`,
+    charts: { Rewards: 'batch-bars-log' },
+    prepare: (page) => page.getByRole('button', { name: 'Log', exact: true }).click(),
+  },
+  {
+    name: 'run of verdicts',
+    path: '/runs/seeded-math-rule',
+    charts: { 'Groups that teach nothing': 'run-signals' },
+  },
+  {
+    name: 'run of a judge',
+    path: '/runs/seeded-judge',
+    charts: {
+      'Spread of rewards': 'run-spread-values',
+      'Samples that failed': 'run-failures',
+      mt_bench: 'run-source',
+    },
+  },
+  {
+    name: 'server',
+    path: '/servers/chart-rm',
+    charts: { Latency: 'server-latency', 'Calls a minute': 'server-calls' },
+  },
+]
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  test.describe(colorScheme, () => {
+    test.use({ colorScheme, timezoneId: 'UTC', viewport: { width: 1040, height: 900 } })
+    test.skip(process.platform !== 'linux', 'the pictures are of Linux’s fonts')
+    for (const { name, path, charts, prepare } of looksOf(VIEWS, colorScheme, 1280)) {
+      test(name, async ({ page }) => {
+        await page.emulateMedia({ reducedMotion: 'reduce', colorScheme })
+        // The charts of a server end now.
+        if (name === 'server') await page.clock.setFixedTime(MIDNIGHT)
+        await page.goto(service.url + path)
+        await prepare?.(page)
+        if (process.env.BREAK) await page.addStyleTag({ content: process.env.BREAK })
+        for (const [title, picture] of Object.entries(charts)) {
+          const chart = section(page, title)
+          // Past the skeleton, with its plot, which is loaded behind the page.
+          await expect(chart.locator('canvas, svg.recharts-surface, ul').last()).toBeVisible()
+          await expect.soft(chart).toHaveScreenshot(`${picture}-${colorScheme}.png`, TOLERANCE)
+        }
+      })
+    }
+  })
+}

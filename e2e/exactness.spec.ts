@@ -1,0 +1,610 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, type Page, test } from '@playwright/test'
+import {
+  countsOf,
+  SIGNAL_LABEL,
+  teachNothingText,
+} from '../components/batches/group-signal-text.ts'
+import {
+  durationText,
+  formatCompact,
+  formatCount,
+  formatPercent,
+  formatRate,
+  formatScore,
+  plural,
+  quantityText,
+} from '../components/format/numbers.ts'
+import { shortenMiddle } from '../components/format/text.ts'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../examples/processes/reference-rm.ts'
+import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from '../server/wire/csv-cells.ts'
+import { TEXT_COLUMNS } from '../server/wire/export.ts'
+import type { RewardSpec, SubmitInput } from '../server/wire/trainer.ts'
+import {
+  type BatchNumbers,
+  differences,
+  type Facts,
+  havePython,
+  type Numbers,
+  type RunNumbers,
+  recompute,
+} from './exactness/numbers.ts'
+import { bare, chartRows, figuresOf, noteOf, rowsOf, section } from './exactness/read-page.ts'
+import { haveRollouts, type Rollout, readRollouts, withBroken } from './exactness/rollouts.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+/**
+ * Every number of a batch's and of a run's page is the one that a script of its own, which shares nothing with the
+ * service, works out from the exported samples.
+ */
+
+const missing = !haveRollouts
+  ? 'the rollouts of gsm8k-groups8 are not there'
+  : havePython()
+    ? null
+    : 'there is no python3'
+test.skip(missing !== null, missing ?? '')
+test.describe.configure({ mode: 'serial' })
+
+const RULE: Partial<RewardSpec> = { function: { name: 'gsm8k' } as RewardSpec['function'] }
+const BROKEN_EVERY = 37
+/** All but the texts. */
+const COLUMNS = [...ROLLOUT_COLUMNS, ...RESULT_COLUMNS].filter(
+  (column) => !TEXT_COLUMNS.includes(column),
+)
+
+let service: TestService
+let rms: ReferenceRmProcess[] = []
+let folder = ''
+let numbers: Numbers
+const facts: Record<string, Facts> = {}
+const batches: Record<string, string> = {}
+
+test.beforeAll(async () => {
+  if (missing !== null) return
+  test.setTimeout(180_000)
+  folder = mkdtempSync(join(tmpdir(), 'rewardops-exactness-'))
+  service = await startTestService()
+  // Two that give NaN for the same texts, and one that is often busy: failures and repeated calls.
+  const nan = ['--fault', 'nan', '--fault-share', '0.04', '--fault-by', 'text']
+  const busy = ['--fault', 'status:503', '--fault-share', '0.1', '--fault-by', 'arrival']
+  const usual = ['--score', 'hash', '--delay', 'uniform:1,60', '--slow-share', '0.01', '--slow-ms']
+  rms = await Promise.all(
+    [nan, nan, busy].map((faults) => startReferenceRmProcess([...usual, '700', ...faults])),
+  )
+  for (const [at, rm] of rms.entries()) {
+    await service.api.servers.register.mutate({ name: `rm-${at + 1}`, url: rm.url, engine: 'vllm' })
+  }
+  const model = rms[0]?.model as string
+  const rollouts = readRollouts()
+  const broken = withBroken(rollouts, BROKEN_EVERY)
+  const strict = { ...RULE, kwargs: { method: 'strict' } }
+  const flexible = { ...RULE, kwargs: { method: 'flexible' } }
+  const submits: [name: string, run: string, reward: object, samples: Rollout[], of?: Facts][] = [
+    ['replaced', 'exact', flexible, rollouts.slice(0, 16)],
+    ['strict', 'exact', strict, rollouts],
+    ['flexible', 'exact', flexible, rollouts],
+    ['failing', 'exact', strict, broken],
+    ['constant', 'exact', { ...strict, onFailure: { policy: 'constant', value: -0.5 } }, broken],
+    ['group_mean', 'exact', { ...strict, onFailure: { policy: 'group_mean' } }, broken],
+    ['drop_group', 'exact', { ...strict, onFailure: { policy: 'drop_group' } }, broken],
+    ['few', 'exact', { ...strict, advantages: { normByStd: false } }, rollouts.slice(0, 41)],
+    ['model', 'exact-models', { model, maxAttempts: 2 }, rollouts.slice(0, 800)],
+    [
+      'model again',
+      'exact-models',
+      { model, maxAttempts: 3, onFailure: { policy: 'group_mean' } },
+      rollouts.slice(800),
+    ],
+    [
+      'parts',
+      'exact-parts',
+      {
+        combine: [
+          { name: 'strict', reward: strict },
+          { name: 'lenient', weight: 0.25, reward: flexible },
+          { name: 'rm', weight: 0.1, reward: { model, maxAttempts: 2 } },
+        ],
+      },
+      rollouts.slice(0, 400),
+    ],
+  ]
+  const steps = new Map<string, number>()
+  for (const [name, run, reward, samples] of submits) {
+    const step = (steps.get(run) ?? 0) + 1
+    // A step that is sent again: the run shows the batch that came last.
+    steps.set(run, name === 'replaced' ? step - 1 : step)
+    const { batchId } = await service.api.batches.submit.mutate({
+      ...{ run, step, groupSize: name === 'few' ? null : 8, samples },
+      reward: reward as SubmitInput['reward'],
+    })
+    batches[name] = batchId
+    facts[batchId] = {
+      ...(name === 'group_mean' || name === 'model again' ? { onFailure: 'group_mean' } : {}),
+      ...(name === 'few' ? { normByStd: false } : {}),
+      ...(name === 'parts' ? { parts: ['strict', 'lenient', 'rm'] } : {}),
+    }
+    await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  }
+  const lines: string[] = []
+  for (const run of steps.keys()) {
+    // Roll-ups follow the end of a batch.
+    await expect
+      .poll(async () => {
+        const { pending, steps } = await service.api.runs.get.query({ name: run })
+        return pending + steps.filter(({ groupSignals }) => groupSignals === null).length
+      })
+      .toBe(0)
+    const columns = COLUMNS.join(',')
+    const response = await fetch(
+      `${service.url}/api/export/samples?run=${encodeURIComponent(run)}&columns=${columns}`,
+    )
+    expect(response.status).toBe(200)
+    lines.push(await response.text())
+  }
+  expect(lines.join('')).not.toContain('"response":')
+  numbers = recompute(folder, lines.join(''), facts)
+})
+test.afterAll(async () => {
+  await Promise.all([service?.stop(), ...rms.map((rm) => rm.stop())])
+  if (folder !== '') rmSync(folder, { recursive: true, force: true })
+})
+
+const numbersOf = (name: string) => numbers.batches[batches[name] as string] as BatchNumbers
+const runNumbers = (name: string) => numbers.runs[name]?.train as RunNumbers
+
+test('the rollouts make every kind of number: failures, substitutes, repeated calls, lost groups', () => {
+  expect(numbersOf('strict')).toMatchObject({ samples: 1_600, scored: 1_600, groups: 200 })
+  expect(numbersOf('strict').mean).not.toBe(numbersOf('flexible').mean)
+  expect(numbersOf('failing').failures).toEqual({ function_error: 43 })
+  expect(numbersOf('drop_group').groupSignals.all_failed).toBeGreaterThan(30)
+  const model = numbersOf('model')
+  expect(model.retries).toBeGreaterThan(0)
+  expect(model.failed).toBeGreaterThan(0)
+  expect(Object.keys(model.servers).length).toBeGreaterThan(1)
+  expect(model.distribution.kind).toBe('histogram')
+  expect(runNumbers('exact').heat?.kind).toBe('values')
+  expect(runNumbers('exact-models').heat?.kind).toBe('bins')
+})
+
+/** Fields of an answer that are not worked out from samples: what was asked for, and moments. */
+const ASKED_FOR = [
+  ...['batchId', 'run', 'step', 'split', 'status', 'submittedAt', 'startedAt', 'completedAt'],
+  ...['rewardName', 'rewardVersion', 'rescoredFrom', 'rescores', 'reward', 'groupSize', 'priority'],
+  ...['deadlineAt', 'open', 'samplesPerSecond', 'etaMs'],
+]
+
+test('what the service answers of each batch is what the samples say', async () => {
+  const found: string[] = []
+  for (const [batchId, of] of Object.entries(numbers.batches)) {
+    const { tookMs, timeline, groupRows, dataSources, failures, servers, ...plain } = of
+    const view = await service.api.batches.view.query({ batchId })
+    const unknown = Object.keys(view).filter((key) => !(key in of) && !ASKED_FOR.includes(key))
+    expect(unknown, 'fields that nothing is compared with').toEqual([])
+    found.push(...differences(view, plain, batchId))
+    found.push(
+      ...differences(
+        {
+          tookMs: Date.parse(view.completedAt as string) - Date.parse(view.submittedAt),
+          dataSources: Object.fromEntries(
+            view.dataSources.map(({ dataSource, ...source }) => [dataSource, source]),
+          ),
+          failures: Object.fromEntries(view.failures.map(({ reason, count }) => [reason, count])),
+          servers: Object.fromEntries(
+            view.servers.map(({ serverName, ...server }) => [serverName, server]),
+          ),
+          sizes: [view.dataSources.length, view.failures.length, view.servers.length],
+        },
+        {
+          ...{ tookMs, dataSources, failures, servers },
+          sizes: [dataSources, failures, servers].map((each) => Object.keys(each).length),
+        },
+        batchId,
+      ),
+    )
+    const { items } = await service.api.batches.groups.query({ batchId, limit: 500 })
+    const told = groupRows.map(({ indices, advantages, ...group }) => group)
+    found.push(...differences(items, told, `${batchId} groups`))
+    const results = await service.api.batches.results.query({ batchId })
+    const advantages = new Array(of.samples).fill(null)
+    for (const group of groupRows) {
+      for (const [at, index] of group.indices.entries()) advantages[index] = group.advantages[at]
+    }
+    found.push(...differences(results.advantage, advantages, `${batchId} advantages`))
+  }
+  expect(found.slice(0, 20)).toEqual([])
+})
+
+test('the timelines are', async () => {
+  const found: string[] = []
+  for (const [batchId, { timeline: of }] of Object.entries(numbers.batches)) {
+    const told = await service.api.batches.timeline.query({ batchId })
+    const { uid, seq, size, completedMs } = told.groups
+    const groups = of.groups.map(({ uid, seq, size, completedMs }) => ({
+      ...{ uid, seq, size, completedMs },
+    }))
+    found.push(
+      ...differences(
+        uid.map((of, at) => ({
+          ...{ uid: of, seq: seq[at], size: size[at], completedMs: completedMs[at] },
+        })),
+        groups,
+        `${batchId} groups`,
+      ),
+    )
+    const reasons = new Map(told.failed.index.map((index, at) => [index, told.failed.reason[at]]))
+    const attempts = new Map(
+      told.retried.index.map((index, at) => [index, told.retried.attempts[at]]),
+    )
+    const marks = Object.fromEntries(
+      told.samples.index.map((index, at) => [
+        index,
+        {
+          dispatchedMs: told.samples.dispatchedMs[at],
+          endedMs: told.samples.endedMs[at],
+          server: told.servers[told.samples.server[at] ?? -1] ?? null,
+          reason: reasons.get(index) ?? null,
+          // Only those with more calls than one are told.
+          attempts: Math.max(attempts.get(index) ?? 1, 1),
+        },
+      ]),
+    )
+    const samples = Object.fromEntries(
+      Object.entries(of.samples).map(([index, mark]) => [
+        index,
+        { ...mark, attempts: Math.max(mark.attempts, 1) },
+      ]),
+    )
+    found.push(...differences(marks, samples, `${batchId} samples`))
+  }
+  expect(found.slice(0, 20)).toEqual([])
+})
+
+test('what it answers of each run is', async () => {
+  const found: string[] = []
+  for (const name of Object.keys(numbers.runs)) {
+    const of = runNumbers(name)
+    const run = await service.api.runs.get.query({ name })
+    const { sources, heat, components, ...plain } = of
+    found.push(...differences(run, plain, name))
+    found.push(
+      ...differences(
+        Object.fromEntries(run.sources.map(({ name, ...source }) => [name, source])),
+        sources,
+        `${name} sources`,
+      ),
+    )
+    // Shares are told with four digits.
+    found.push(...differences(run.heat, heat, `${name} spread`, 0.000_051))
+    const unknown = Object.keys(run.steps[0] ?? {}).filter(
+      (key) => !(key in (of.steps[0] ?? {})) && !ASKED_FOR.includes(key),
+    )
+    expect(unknown, 'fields that nothing is compared with').toEqual([])
+    const parts = await service.api.rewards.components.query({ run: name })
+    const told = parts.components.filter(({ name }) => name !== '')
+    found.push(
+      ...differences(
+        Object.fromEntries(told.map(({ name, points }) => [name, points])),
+        components,
+        `${name} components`,
+      ),
+    )
+    expect(told).toHaveLength(Object.keys(components).length)
+  }
+  expect(found.slice(0, 20)).toEqual([])
+})
+
+const percent = (share: number) => bare(quantityText(formatPercent(share)))
+const duration = (ms: number | null) => bare(durationText(ms))
+const score = (value: number | null | undefined) => bare(formatScore(value))
+const meanStd = (mean: number | null, std: number | null) =>
+  `${score(mean)}${std === null ? '' : `±${score(std)}`}`
+
+for (const name of ['strict', 'drop_group', 'constant', 'model']) {
+  test(`the page of the batch "${name}" says so`, async ({ page }) => {
+    const of = numbersOf(name)
+    await page.goto(`${service.url}/batches/${batches[name]}?timeline=table`)
+    await expect(section(page, 'Times of a sample')).toBeVisible()
+    await readFigures(page, of)
+    await readCharts(page, of)
+    await readSide(page, of)
+    await readGroups(page, of)
+    await readTimeline(page, of)
+  })
+}
+
+async function readFigures(page: Page, of: BatchNumbers): Promise<void> {
+  const figures = await figuresOf(page.getByLabel('The batch'))
+  const n = of.distribution.n
+  expect(figures).toMatchObject({
+    'Samples ended': {
+      value: bare(`${formatCount(of.scored + of.failed)}of${formatCount(of.samples)}`),
+      detail:
+        of.failed === 0
+          ? 'nonefailed'
+          : bare(`${formatCount(of.failed)}failed,${percent(of.failed / of.samples)}`),
+    },
+    'Groups done': { value: bare(`${formatCount(of.groupsCompleted)}of${formatCount(of.groups)}`) },
+    'Mean reward': {
+      value: meanStd(of.mean, of.std),
+      detail: bare(`${score(of.min)}to${score(of.max)},n=${formatCount(n)}`),
+    },
+    Rate: { value: bare(`${formatRate((of.scored + of.failed) / (of.tookMs / 1000))}samples/s`) },
+    Retries: { value: bare(`${formatCount(of.retries)}${of.retries === 1 ? 'call' : 'calls'}`) },
+    Took: { value: duration(of.tookMs) },
+  })
+}
+
+async function readCharts(page: Page, of: BatchNumbers): Promise<void> {
+  const { kind, n, bins } = of.distribution
+  const label = (from: number, to: number) =>
+    kind === 'bars' ? score(from) : `${score(from)}to${score(to)}`
+  expect(await chartRows(page, 'Rewards')).toEqual(
+    bins.map(({ from, to, count }) => ({
+      Reward: label(from, to),
+      Samples: bare(formatCount(count)),
+      Share: percent(count / n),
+    })),
+  )
+  expect(await noteOf(page, 'Rewards')).toContain(`n=${formatCount(n)}scored`)
+  expect(await chartRows(page, 'Groups done over time')).toEqual(
+    of.completion.map(({ ms, groups }) => ({
+      After: duration(ms),
+      'Groups done': bare(formatCount(groups)),
+    })),
+  )
+}
+
+async function readSide(page: Page, of: BatchNumbers): Promise<void> {
+  const sources = await rowsOf(section(page, 'Data sources').locator('table'))
+  expect(Object.fromEntries(sources.map(({ Source, ...row }) => [Source, row]))).toEqual(
+    Object.fromEntries(
+      Object.entries(of.dataSources).map(([name, source]) => [
+        name,
+        {
+          Scored: bare(`${formatCount(source.scored)}/${formatCount(source.samples)}`),
+          Failed: formatCount(source.failed),
+          Mean: score(source.mean),
+        },
+      ]),
+    ),
+  )
+  for (const [reason, count] of Object.entries(of.failures)) {
+    const line = section(page, 'Failures').getByRole('link', { name: new RegExp(`^${reason}`) })
+    await expect(line.locator('.num').last()).toHaveText(formatCount(count))
+  }
+  const all = Object.values(of.servers).reduce((sum, { samples }) => sum + samples, 0)
+  if (all > 0) {
+    const servers = await rowsOf(section(page, 'Scored by').locator('table'))
+    expect(Object.fromEntries(servers.map(({ Server, ...row }) => [Server, row]))).toEqual(
+      Object.fromEntries(
+        Object.entries(of.servers).map(([name, { samples, p50Ms, p99Ms }]) => [
+          name,
+          { Share: percent(samples / all), p50: duration(p50Ms), p99: duration(p99Ms) },
+        ]),
+      ),
+    )
+  }
+  expect(await rowsOf(section(page, 'Times of a sample').locator('table'))).toEqual([
+    { Waited: 'Inthequeue', p50: duration(of.queueMsP50), p95: duration(of.queueMsP95) },
+    { Waited: 'Fromfirstcalltoend', p50: duration(of.scoreMsP50), p95: duration(of.scoreMsP95) },
+  ])
+  expect(await noteOf(page, 'What the groups teach')).toBe(bare(teachNothingText(of.groupSignals)))
+}
+
+async function readGroups(page: Page, of: BatchNumbers): Promise<void> {
+  const table = page.getByRole('table', { name: 'Groups in completion order' })
+  const expected = of.groupRows.map((group) => {
+    const waited =
+      group.slowestQueueMs > group.slowestScoreMs
+        ? `queue${duration(group.slowestQueueMs)}`
+        : `scoring${duration(group.slowestScoreMs)}`
+    return {
+      'No.': formatCount(group.seq),
+      Group: `${shortenMiddle(group.uid, 20)}×${formatCount(group.size)}`,
+      'Out after': duration(group.completedMs),
+      'Mean ± std': meanStd(group.mean, group.std),
+      Teaches: bare(SIGNAL_LABEL[group.signal]),
+      'Waited for': `#${group.slowestIndex}${waited}`,
+    }
+  })
+  for (const end of ['first', 'last'] as const) {
+    const region = page.getByRole('region', { name: 'Groups', exact: true })
+    await region.evaluate((element, to) => {
+      element.scrollTop = to === 'first' ? 0 : element.scrollHeight
+    }, end)
+    const seq = end === 'first' ? 1 : of.groupRows.length
+    // Its number and all that came with it.
+    await expect(table.locator(`[aria-rowindex="${seq + 1}"]`)).toContainText('#')
+    const shown = await rowsOf(table)
+    expect(shown.length).toBeGreaterThan(10)
+    const from = Number(shown[0]?.['No.']?.replaceAll(',', '')) - 1
+    for (const [at, row] of shown.entries()) expect(row).toMatchObject(expected[from + at] ?? {})
+  }
+}
+
+async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
+  const { groups, lostMs, stragglers } = of.timeline
+  expect(await noteOf(page, 'Group completion')).toContain(
+    bare(
+      `n = ${formatCount(groups.length)} of ${plural(of.groups, 'group')}, ${plural(of.samples, 'sample')} ended`,
+    ),
+  )
+  await expect(section(page, 'Group completion')).toContainText(
+    stragglers === 0
+      ? 'No stragglers'
+      : `${plural(stragglers, 'straggler')} · ${durationText(lostMs)} lost to last samples`,
+  )
+  const shown = await rowsOf(page.getByRole('table', { name: 'Group completion', exact: true }))
+  expect(shown.length).toBeGreaterThan(10)
+  for (const [at, row] of shown.entries()) {
+    const group = groups[at] as (typeof groups)[number]
+    expect(row).toMatchObject({
+      '#': formatCount(group.seq),
+      Group: shortenMiddle(group.uid, 22),
+      'First dispatch': duration(group.startMs),
+      Complete: duration(group.endMs),
+      'Samples ended': bare(
+        `${formatCount(group.size)}of${formatCount(group.size)}${group.failed > 0 ? `·${formatCount(group.failed)}failed` : ''}`,
+      ),
+      'Median took': duration(group.medianMs),
+      'Time lost': duration(group.lostMs),
+    })
+  }
+}
+
+for (const name of ['exact', 'exact-models', 'exact-parts']) {
+  test(`the page of the run "${name}" says so`, async ({ page }) => {
+    const of = runNumbers(name)
+    await page.goto(`${service.url}/runs/${name}`)
+    await expect(section(page, 'Steps')).toBeVisible()
+    await readRunFigures(page, of)
+    await readSteps(page, of)
+    await readSources(page, of)
+  })
+}
+
+async function readRunFigures(page: Page, of: RunNumbers): Promise<void> {
+  const figures = await figuresOf(page.getByLabel('The run in figures'))
+  const nothing = of.steps.map(({ groupSignals }) => countsOf(groupSignals))
+  const sum = (values: number[]) => values.reduce((all, value) => all + value, 0)
+  const waits = of.steps.map(({ waitMs }) => waitMs).sort((a, b) => a - b)
+  expect(figures).toMatchObject({
+    'Mean reward': { value: score(of.steps.at(-1)?.mean) },
+    Step: { value: formatCount(of.steps.at(-1)?.step) },
+    Samples: {
+      value: bare(formatCompact(of.samples)),
+      detail: bare(`${plural(of.batches, 'batch', 'batches')},${formatCompact(of.failed)}failed`),
+    },
+    'Groups that teach nothing': {
+      value: percent(sum(nothing.map((n) => n.nothing)) / sum(nothing.map((n) => n.groups))),
+    },
+    'Samples that failed': {
+      value: percent(of.failed / (of.failed + of.scored)),
+    },
+    'Reward wait': { value: duration(waits[(waits.length - 1) >> 1] ?? null) },
+  })
+}
+
+async function readSteps(page: Page, of: RunNumbers): Promise<void> {
+  const newest = of.steps.toReversed()
+  expect(await chartRows(page, 'Reward')).toEqual(
+    newest.map((step) => ({
+      Step: formatCount(step.step),
+      Mean: score(step.mean),
+      Deviation: score(step.std),
+      ...Object.fromEntries(
+        ['5 %', '25 %', 'Median', '75 %', '95 %'].map((head, at) => [
+          head,
+          score(step.quantiles?.[at]),
+        ]),
+      ),
+      n: formatCount(step.n),
+    })),
+  )
+  expect(await chartRows(page, 'Reward wait')).toEqual(
+    newest.map((step) => ({
+      Step: formatCount(step.step),
+      Wait: duration(step.waitMs),
+      'To the next step': duration(step.stepMs),
+      'Queue, p50': duration(step.queueMsP50),
+      'Score, p50': duration(step.scoreMsP50),
+      'Score, p95': duration(step.scoreMsP95),
+    })),
+  )
+  const { heat } = of
+  if (heat !== null) {
+    const rounded = (share: number) => Math.round(share * 1e4) / 1e4
+    const rows = await chartRows(page, 'Spread of rewards')
+    const label = (row: number) =>
+      heat.kind === 'values'
+        ? formatScore(heat.edges[row])
+        : `${formatScore(heat.edges[row])} to ${formatScore(heat.edges[row + 1])}`
+    expect(rows).toEqual(
+      heat.steps.toReversed().map(({ step, shares }) => ({
+        Step: formatCount(step),
+        ...Object.fromEntries(
+          shares.map((share, row) => [
+            label(row),
+            rounded(share) === 0 ? '0' : percent(rounded(share)),
+          ]),
+        ),
+      })),
+    )
+  }
+  const failed = newest.some((step) => step.failed > 0)
+  if (failed) {
+    const rows = await chartRows(page, 'Samples that failed')
+    expect(rows.map(({ Why, ...row }) => row)).toEqual(
+      newest.map((step) => ({
+        Step: formatCount(step.step),
+        Failed: formatCount(step.failed),
+        Share: percent(step.failed / (step.failed + step.scored)),
+      })),
+    )
+    for (const [at, { reasons }] of newest.entries()) {
+      for (const [reason, count] of Object.entries(reasons))
+        expect(rows[at]?.Why).toContain(`${reason}${formatCount(count)}`)
+    }
+  }
+  const silent = (['all_right', 'all_wrong', 'all_equal', 'single', 'all_failed'] as const).filter(
+    (signal) => of.steps.some(({ groupSignals }) => groupSignals[signal] > 0),
+  )
+  if (silent.length > 0) {
+    expect(await chartRows(page, 'Groups that teach nothing')).toEqual(
+      newest.map(({ step, groupSignals }) => {
+        const { groups } = countsOf(groupSignals)
+        return {
+          ...{ Step: formatCount(step), Groups: formatCount(groups) },
+          ...Object.fromEntries(
+            silent.map((signal) => [SIGNAL_LABEL[signal], percent(groupSignals[signal] / groups)]),
+          ),
+        }
+      }),
+    )
+  }
+  const listed = await rowsOf(section(page, 'Steps').locator('table'))
+  expect(listed).toHaveLength(newest.length)
+  for (const [at, step] of newest.entries()) {
+    const { groups, nothing } = countsOf(step.groupSignals)
+    expect(listed[at]).toMatchObject({
+      Step: formatCount(step.step),
+      Batch: step.batchId,
+      Mean: score(step.mean),
+      Deviation: score(step.std),
+      Samples: formatCount(step.samples),
+      Failed: formatCount(step.failed),
+      'Teach nothing': percent(nothing / groups),
+      Wait: duration(step.waitMs),
+    })
+  }
+}
+
+async function readSources(page: Page, of: RunNumbers): Promise<void> {
+  for (const [name, { points }] of Object.entries(of.sources)) {
+    expect(await chartRows(page, name)).toEqual(
+      points.toReversed().map((point) => ({
+        Step: formatCount(point.step),
+        Mean: score(point.mean),
+        '25 %': score(point.q25),
+        '75 %': score(point.q75),
+        n: formatCount(point.n),
+      })),
+    )
+  }
+  for (const [name, points] of Object.entries(of.components)) {
+    expect(await chartRows(page, name)).toEqual(
+      points.toReversed().map((point) => ({
+        Step: formatCount(point.step),
+        Mean: score(point.mean),
+        Deviation: score(point.std),
+        n: formatCount(point.n),
+      })),
+    )
+  }
+}

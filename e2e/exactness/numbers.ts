@@ -1,0 +1,186 @@
+import { execFileSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { GroupSignalCounts } from '../../server/wire/group-signal.ts'
+import type { Distribution } from '../../server/wire/pages.ts'
+
+/** What recompute.py works out; its field names are those of the pages' answers. */
+export interface Numbers {
+  batches: Record<string, BatchNumbers>
+  runs: Record<string, Partial<Record<'train' | 'val', RunNumbers>>>
+}
+export interface BatchNumbers extends Record<string, unknown> {
+  samples: number
+  scored: number
+  failed: number
+  groups: number
+  groupsCompleted: number
+  retries: number
+  tookMs: number
+  mean: number | null
+  std: number | null
+  min: number | null
+  max: number | null
+  distribution: Distribution
+  dataSources: Record<
+    string,
+    { samples: number; scored: number; failed: number; mean: number | null }
+  >
+  failures: Record<string, number>
+  servers: Record<string, { samples: number; p50Ms: number; p99Ms: number }>
+  queueMsP50: number
+  queueMsP95: number
+  scoreMsP50: number
+  scoreMsP95: number
+  groupSignals: GroupSignalCounts
+  completion: { ms: number; groups: number }[]
+  groupRows: GroupNumbers[]
+  timeline: {
+    samples: Record<string, MarkNumbers>
+    groups: TimelineGroupNumbers[]
+    lostMs: number
+    stragglers: number
+  }
+}
+export interface GroupNumbers extends Record<string, unknown> {
+  uid: string
+  seq: number
+  completedMs: number
+  size: number
+  mean: number | null
+  std: number | null
+  signal: keyof GroupSignalCounts
+  slowestIndex: number
+  slowestQueueMs: number
+  slowestScoreMs: number
+  indices: number[]
+  advantages: (number | null)[]
+}
+export interface MarkNumbers {
+  dispatchedMs: number | null
+  endedMs: number
+  server: string | null
+  reason: string | null
+  attempts: number
+}
+export interface TimelineGroupNumbers {
+  uid: string
+  seq: number
+  size: number
+  startMs: number | null
+  endMs: number
+  completedMs: number
+  medianMs: number | null
+  lostMs: number
+  failed: number
+}
+export interface StepNumbers extends Record<string, unknown> {
+  step: number
+  batchId: string
+  samples: number
+  scored: number
+  failed: number
+  n: number
+  mean: number | null
+  std: number | null
+  quantiles: number[] | null
+  groupSignals: GroupSignalCounts
+  reasons: Record<string, number>
+  waitMs: number
+  stepMs: number | null
+  queueMsP50: number
+  scoreMsP50: number
+  scoreMsP95: number
+}
+export interface RunNumbers {
+  batches: number
+  samples: number
+  scored: number
+  failed: number
+  steps: StepNumbers[]
+  sources: Record<
+    string,
+    {
+      samples: number
+      points: {
+        step: number
+        n: number
+        mean: number
+        q25: number
+        q75: number
+        failed: number
+      }[]
+    }
+  >
+  heat: {
+    kind: 'values' | 'bins'
+    edges: number[]
+    steps: { step: number; shares: number[] }[]
+  } | null
+  components: Record<
+    string,
+    { batchId: string; step: number; n: number; mean: number; std: number }[]
+  >
+}
+
+/** What a sample does not tell of its batch. */
+export interface Facts {
+  onFailure?: string
+  normByStd?: boolean
+  /** Keys of the extra info that are parts of the reward. */
+  parts?: string[]
+}
+
+/** Whether python3 can be called. */
+export function havePython(): boolean {
+  try {
+    execFileSync('python3', ['--version'], { stdio: 'ignore' })
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Has Python work out the numbers of exported samples; its files are left in `folder`. */
+export function recompute(folder: string, lines: string, facts: Record<string, Facts>): Numbers {
+  const [samples, said] = [join(folder, 'samples.jsonl'), join(folder, 'facts.json')]
+  writeFileSync(samples, lines)
+  writeFileSync(said, JSON.stringify(facts))
+  const script = join(import.meta.dirname, 'recompute.py')
+  const told = execFileSync('python3', ['-B', script, samples, said], {
+    encoding: 'utf8',
+    maxBuffer: 256 << 20,
+  })
+  return JSON.parse(told) as Numbers
+}
+
+/** Sums of floating-point numbers in another order differ in their last digits: a part in 10^9 is the same number. */
+const SAME = 1e-9
+
+/**
+ * Where `told` differs from `computed`, as paths with both values; of objects the fields of `computed` are looked at.
+ * `within`: numbers may differ by so much besides.
+ */
+export function differences(told: unknown, computed: unknown, path = '', within = 0): string[] {
+  if (typeof told === 'number' && typeof computed === 'number') {
+    const room = SAME * Math.max(1, Math.abs(told), Math.abs(computed)) + within
+    return Math.abs(told - computed) <= room ? [] : [`${path}: ${told}, but ${computed}`]
+  }
+  if (Array.isArray(told) && Array.isArray(computed)) {
+    if (told.length !== computed.length)
+      return [`${path}: ${told.length} of them, but ${computed.length}`]
+    return computed.flatMap((value, at) => differences(told[at], value, `${path}[${at}]`, within))
+  }
+  if (isObject(told) && isObject(computed)) {
+    return Object.entries(computed).flatMap(([key, value]) =>
+      differences(told[key], value, path === '' ? key : `${path}.${key}`, within),
+    )
+  }
+  return Object.is(told, computed)
+    ? []
+    : [`${path}: ${JSON.stringify(told)}, but ${JSON.stringify(computed)}`]
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

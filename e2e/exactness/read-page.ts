@@ -1,0 +1,55 @@
+import type { Locator, Page } from '@playwright/test'
+
+/** A table's rows, each by its heads; texts without spaces, which are of different kinds in a quantity. */
+export type Rows = Record<string, string>[]
+
+/** A text as it is compared. */
+export function bare(text: string | null | undefined): string {
+  return (text ?? '').replace(/\s/g, '')
+}
+
+/** The rows of a table that are in the page, `<table>` or roles. */
+export async function rowsOf(table: Locator): Promise<Rows> {
+  const lines = await table.evaluate((element) => {
+    const cells = (row: Element) =>
+      [...row.querySelectorAll('th, td, [role="columnheader"], [role="cell"]')].map(
+        (cell) => cell.textContent ?? '',
+      )
+    return [...element.querySelectorAll('tr, [role="row"]')].map(cells)
+  })
+  const [heads = [], ...rows] = lines
+  return rows.map((row) =>
+    Object.fromEntries(heads.map((head, at) => [head.trim(), bare(row[at])] as const)),
+  )
+}
+
+/** The part of a page with this heading. */
+export function section(page: Page, title: string): Locator {
+  return page.locator('section', { has: page.getByRole('heading', { name: title, exact: true }) })
+}
+
+/** What stands beside the heading. */
+export async function noteOf(page: Page, title: string): Promise<string> {
+  return bare(await section(page, title).locator('header > .num').first().textContent())
+}
+
+/** A chart's numbers, from its table twin. */
+export async function chartRows(page: Page, title: string): Promise<Rows> {
+  await page.getByRole('button', { name: `Show ${title} as a table`, exact: true }).click()
+  return rowsOf(page.getByRole('region', { name: `${title}, table`, exact: true }).locator('table'))
+}
+
+/** The figures of a strip: of each the number with its unit, and the line below. */
+export async function figuresOf(
+  strip: Locator,
+): Promise<Record<string, { value: string; detail: string }>> {
+  const found = await strip.evaluate((element) =>
+    [...element.querySelectorAll('dt')].map((label) => {
+      const [value, detail] = label.nextElementSibling?.children ?? []
+      return [label.textContent ?? '', value?.textContent ?? '', detail?.textContent ?? ''] as const
+    }),
+  )
+  return Object.fromEntries(
+    found.map(([label, value, detail]) => [label, { value: bare(value), detail: bare(detail) }]),
+  )
+}

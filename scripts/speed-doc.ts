@@ -1,0 +1,105 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+// node scripts/speed-doc.ts RESULTS.jsonl …: writes what `npm run bench -- pages watch first-load` printed into
+// docs/speed.md, between its marks. Parts of which the results say nothing stay as they are.
+
+const DOC = join(import.meta.dirname, '../docs/speed.md')
+
+type Line = { name: string } & Record<string, unknown>
+
+/** The page with its parts written anew from the lines of benchmarks. @throws Error where a mark is missing */
+export function filled(doc: string, lines: readonly Line[]): string {
+  let text = doc
+  for (const [part, write] of Object.entries(PARTS)) {
+    const told = write(lines)
+    if (told === null) continue
+    const [from, to] = [`<!-- ${part} -->\n`, `<!-- /${part} -->`]
+    const start = text.indexOf(from)
+    const end = text.indexOf(to)
+    if (start === -1 || end < start) throw new Error(`there is no part ${part} in the page`)
+    text = `${text.slice(0, start + from.length)}${told}\n${text.slice(end)}`
+  }
+  return text
+}
+
+const PARTS: Record<string, (lines: readonly Line[]) => string | null> = {
+  pages(lines) {
+    const all = last(lines, 'pages.all')
+    const seeded = last(lines, 'pages.seeded')
+    if (all === undefined || seeded === undefined) return null
+    // Of the newest run alone: results may be of several.
+    const from = lines.lastIndexOf(seeded)
+    const rows = lines.slice(from).filter(({ name }) => name === 'pages.query')
+    const made = seeded.before === true ? '' : `, made and rolled up in ${count(seeded.seconds)} s`
+    return [
+      `${count(seeded.samples)} samples in ${count(seeded.batches)} batches${made}. ${machine(lines)}`,
+      `Slowest page: ${count(all.slowestP50Ms)} ms at the median, ${count(all.slowestP95Ms)} ms at the 95th percentile; all ${count(all.queries)} queries: ${count(all.p50Ms)} and ${count(all.p95Ms)} ms, the longest ${count(all.maxMs)} ms.`,
+      '',
+      '| page | first, ms | p50, ms | p95, ms | KiB |',
+      '|---|---:|---:|---:|---:|',
+      ...rows.map(
+        (row) =>
+          `| ${row.page} | ${count(row.firstMs)} | ${count(row.p50Ms)} | ${count(row.p95Ms)} | ${count(row.kib)} |`,
+      ),
+    ].join('\n')
+  },
+  watch(lines) {
+    const watch = last(lines, 'watch')
+    if (watch === undefined) return null
+    const blocked =
+      watch.longestTaskMs === null
+        ? 'no task of 50 ms'
+        : `${count(watch.longTasks)} tasks of 50 ms and more, the longest ${count(watch.longestTaskMs)} ms`
+    return [
+      `Batches of ${count(watch.samples)} samples in ${count(watch.groups)} groups, ${watch.batchSeconds} s each. ${machine(lines)}`,
+      '',
+      '| | |',
+      '|---|---|',
+      `| updates of the page a second | ${watch.updatesPerSecond} |`,
+      `| the browser's main thread | ${blocked} |`,
+      `| samples scored a second, page open | ${count(watch.watchedPerSecond)} |`,
+      `| on a blank page | ${count(watch.blankPerSecond)} |`,
+      `| slower by | ${watch.fallPercent} % |`,
+    ].join('\n')
+  },
+  'first-load'(lines) {
+    const load = last(lines, 'first_load')
+    if (load === undefined) return null
+    return [
+      machine(lines),
+      '',
+      '| | |',
+      '|---|---|',
+      `| JavaScript, as it travelled | ${load.scriptKib} KiB in ${count(load.scripts)} files |`,
+      `| everything | ${load.allKib} KiB |`,
+      `| largest contentful paint, ${load.cpuSlowdown} × CPU slowdown | ${count(load.lcpMs)} ms at the median, ${count(load.lcpWorstMs)} ms at most |`,
+    ].join('\n')
+  },
+}
+
+function last(lines: readonly Line[], name: string): Line | undefined {
+  return lines.findLast((line) => line.name === name)
+}
+
+function machine(lines: readonly Line[]): string {
+  const on = last(lines, 'machine')
+  return on === undefined ? '' : `On ${count(on.cores)} cores (${on.cpu}).`
+}
+
+function count(value: unknown): string {
+  return typeof value === 'number' ? value.toLocaleString('en-US') : '–'
+}
+
+if (import.meta.main) {
+  const lines = process.argv
+    .slice(2)
+    .flatMap((path) => readFileSync(path, 'utf8').split('\n'))
+    .filter((line) => line.startsWith('{'))
+    .map((line) => JSON.parse(line) as Line)
+  if (lines.length === 0) {
+    console.error('usage: node scripts/speed-doc.ts RESULTS.jsonl …, what npm run bench printed')
+    process.exit(2)
+  }
+  writeFileSync(DOC, filled(readFileSync(DOC, 'utf8'), lines))
+}

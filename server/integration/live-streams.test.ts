@@ -1,0 +1,102 @@
+import { request } from 'undici'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { parsePrometheusText, seriesValue } from '../testing/prometheus-text.ts'
+import { rollouts } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+
+/** Streams of pages: whatever way one ends, nobody is told of changes any more. */
+
+const STREAMS = 50
+
+let service: Service
+
+beforeAll(async () => {
+  service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
+})
+afterAll(async () => {
+  const problems = service?.log.problems()
+  const end = await service?.stop().finally(() => service.destroy())
+  expect(end?.code).toBe(0)
+  expect(problems).toEqual([])
+})
+
+interface Stream {
+  /** Waits until something of these words was sent. */
+  said(words: string): Promise<void>
+  /** The reader goes away. */
+  leave(): void
+}
+
+/** Opens a stream as a browser does. */
+async function open(): Promise<Stream> {
+  const gone = new AbortController()
+  const { statusCode, body } = await request(`${service.url}/api/trpc/live.events`, {
+    headers: { accept: 'text/event-stream' },
+    signal: gone.signal,
+  })
+  expect(statusCode).toBe(200)
+  let text = ''
+  body.setEncoding('utf8')
+  body.on('data', (piece: string) => {
+    text += piece
+  })
+  body.on('error', () => {})
+  return {
+    said: async (words) => {
+      await waitFor(`${words} on a stream`, () => text.includes(words))
+    },
+    leave: () => gone.abort(),
+  }
+}
+
+/** Streams the service says are open. */
+async function subscribers(): Promise<number> {
+  const { text } = await service.raw('/metrics')
+  return seriesValue(parsePrometheusText(text), 'rewardops_live_streams')
+}
+
+const wait = (n: number) => waitFor(`${n} open streams`, async () => (await subscribers()) === n)
+
+describe('live streams', () => {
+  it(`${STREAMS} that were opened and closed leave no subscriber, and all were told while they were open`, async () => {
+    const streams = await Promise.all(Array.from({ length: STREAMS }, open))
+    await wait(STREAMS)
+    const { batchId } = await service.mutate<{ batchId: string }>('batches.submit', {
+      ...{ run: 'streams', step: 1, samples: rollouts(64) },
+    })
+    await Promise.all(streams.map((stream) => stream.said(`batch:${batchId}`)))
+    for (const stream of streams.slice(0, 20)) stream.leave()
+    await wait(STREAMS - 20)
+    for (const stream of streams.slice(20)) stream.leave()
+    await wait(0)
+  })
+
+  it('aborted before the first byte, or while they are told, they leave none either', async () => {
+    for (let round = 0; round < 5; round++) {
+      const submit = service.mutate('batches.submit', {
+        ...{ run: 'streams', step: round + 2, samples: rollouts(64) },
+      })
+      const aborted = Array.from({ length: STREAMS / 5 }, async (_, i) => {
+        const gone = new AbortController()
+        const answer = request(`${service.url}/api/trpc/live.events`, { signal: gone.signal })
+        // Some before the request is out, some while it is answered, some as soon as something came.
+        if (i % 3 === 0) gone.abort()
+        else if (i % 3 === 1) setImmediate(() => gone.abort())
+        await answer
+          .then(async ({ body }) => {
+            body.on('error', () => {})
+            body.once('data', () => gone.abort())
+            await new Promise((resolve) => body.once('close', resolve))
+          })
+          .catch((error: Error) => expect(error.name).toBe('AbortError'))
+      })
+      await Promise.all([submit, ...aborted])
+    }
+    await wait(0)
+    const stream = await open()
+    await wait(1)
+    stream.leave()
+    await wait(0)
+  })
+})

@@ -1,0 +1,279 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { expectRefusal } from '../testing/refusals.ts'
+import { rollouts, shuffled } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { AddedAnnotationsDto, AnnotationDto } from '../wire/annotations.ts'
+import type { SampleDetailDto, SampleFacetsDto, SamplePageDto } from '../wire/pages.ts'
+import type { ExtraKeysDto, SampleCountDto } from '../wire/sample-extras.ts'
+import { type SampleFilter, writeSampleFilter } from '../wire/sample-filter.ts'
+import type { SavedViewDto } from '../wire/saved-views.ts'
+import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+
+/** The Samples page end to end: what a filter lists, counts, exports and annotates is the same everywhere. */
+
+let service: Service
+const batches: string[] = []
+
+beforeAll(async () => {
+  service = await Service.start()
+  for (const [i, run] of ['one', 'two', 'one'].entries()) {
+    const samples = rollouts(160, 8, `r${i}`).map((one, at) => ({
+      ...one,
+      responseLength: (at * 7) % 90,
+      ...(at % 3 === 0 ? { dataSource: 'lighteval/MATH', groundTruth: '72' } : {}),
+      ...(at % 5 === 0 ? { response: `Odd \u0000 ${at}\n#### 72` } : {}),
+    }))
+    const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+      ...{ run, step: i, samples, split: i === 1 ? 'val' : 'train' },
+    })
+    await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+    batches.push(batchId)
+  }
+  // What a function would have said, and a few failures.
+  await service.sql(
+    `update sample set reward_extra = json_build_object('acc', idx % 2 = 0, 'len', idx * 1.5, 'pred', 'p' || idx % 4) where idx % 4 < 3`,
+  )
+  await service.sql(
+    `update sample set status = 3, reason = 'timeout', score = null, attempts = 3 where idx % 20 = 7`,
+  )
+  await service.sql('update batch set scored = samples - 8, failed = 8, rolled_up = false')
+  await waitFor('roll-ups of what was changed', async () => {
+    const [row] = await service.sql<{ done: boolean }>(
+      'select bool_and(rolled_up) as done from batch',
+    )
+    return row?.done
+  })
+})
+
+afterAll(async () => {
+  const problems = service?.log.problems()
+  await service?.stop().finally(() => service.destroy())
+  expect(problems).toEqual([])
+})
+
+const list = (filter: SampleFilter, more: object = {}) =>
+  service.query<SamplePageDto>('samples.list', { ...filter, ...more })
+
+async function listed(filter: SampleFilter, sort = 'newest'): Promise<string[]> {
+  const ids: string[] = []
+  for (let cursor: string | null = null; ; ) {
+    const page: SamplePageDto = await list(filter, { sort, limit: 33, cursor })
+    ids.push(...page.items.map(({ id }) => id))
+    cursor = page.nextCursor
+    if (cursor === null) return ids
+  }
+}
+
+async function exported(filter: SampleFilter, more = ''): Promise<Record<string, unknown>[]> {
+  const { text, status } = await service.raw(
+    `/api/export/samples?${writeSampleFilter(filter)}${more}`,
+  )
+  expect(status).toBe(200)
+  return text
+    .trim()
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as Record<string, unknown>)
+}
+
+const idOf = (row: Record<string, unknown>) => `${row.batchId}-${row.index}`
+const inOrder = (ids: string[]) =>
+  ids.toSorted((a, b) => {
+    const [x, y] = [a, b].map((id) => id.slice(1).split('-').map(Number))
+    return x![0]! - y![0]! || x![1]! - y![1]!
+  })
+
+const CONDITIONS: SampleFilter[] = [
+  { run: 'one' },
+  { step: 0, stepTo: 1 },
+  { split: 'val' },
+  { dataSource: 'lighteval/MATH' },
+  { status: 'scored' },
+  { status: 'failed' },
+  { reason: 'timeout' },
+  { scoreMin: 0.5 },
+  { lengthMin: 20, lengthMax: 60 },
+  { attemptsMin: 2 },
+  { text: 'ROLLOUT R0 1' },
+  { text: 'odd \u0000 1' },
+  { text: '####' },
+  { extra: [{ key: 'acc', is: 'boolean', value: true }] },
+  { extra: [{ key: 'len', is: 'number', min: 30, max: 150 }] },
+  { extra: [{ key: 'pred', is: 'text', value: 'p2' }] },
+  { label: 'hack' },
+  { annotated: true },
+]
+
+describe('what is filtered', () => {
+  beforeAll(async () => {
+    const samples = batches.flatMap((id) => [0, 3, 7, 12, 40].map((i) => `${id}-${i}`))
+    expect(
+      await service.mutate<AddedAnnotationsDto>('annotations.add', { samples, label: 'hack' }),
+    ).toMatchObject({ added: 15, already: 0, missing: 0, more: false })
+    await service.mutate('annotations.add', {
+      filter: { reason: 'timeout', run: 'two' },
+      label: 'too slow',
+      note: 'the judge hung',
+    })
+  })
+
+  it.each(
+    Array.from({ length: 14 }, (_, seed) => {
+      const filter = Object.assign(
+        {},
+        ...shuffled(CONDITIONS, seed).slice(0, 1 + (seed % 3)),
+      ) as SampleFilter
+      return [JSON.stringify(filter), filter] as const
+    }),
+  )('is listed, counted and exported alike: %s', async (_, filter) => {
+    const ids = await listed(filter)
+    expect(new Set(ids).size).toBe(ids.length)
+    const rows = await exported(filter, '&columns=batchId,index,score')
+    expect(rows.map(idOf)).toEqual(inOrder(ids))
+    expect(await service.query<SampleCountDto>('samples.count', filter)).toMatchObject({
+      samples: ids.length,
+      exact: true,
+    })
+  })
+
+  it('its order does not change what is in it', async () => {
+    const filter: SampleFilter = { status: 'scored', text: 'rollout r2' }
+    const ids = await listed(filter)
+    expect(ids.length).toBeGreaterThan(50)
+    for (const sort of ['worst', 'best'])
+      expect(inOrder(await listed(filter, sort))).toEqual(inOrder(ids))
+  })
+
+  it('facets count what the list of the same run gives', async () => {
+    const facets = await service.query<SampleFacetsDto>('samples.facets', { run: 'two' })
+    for (const { name, samples } of facets.dataSources)
+      expect((await listed({ run: 'two', dataSource: name })).length).toBe(samples)
+  })
+
+  it('the keys that are offered are those that samples have', async () => {
+    const { keys } = await service.query<ExtraKeysDto>('samples.extraKeys', { run: 'one' })
+    const { items } = await list({ run: 'one' }, { limit: 200 })
+    const seen = new Set(items.flatMap((row) => Object.keys(row.rewardExtraInfo)))
+    expect(new Set(keys.map(({ key }) => key))).toEqual(seen)
+    expect(keys.find(({ key }) => key === 'len')).toMatchObject({ min: 0, max: 237 })
+  })
+
+  it('in the columns chosen, as CSV and JSON Lines, with annotations', async () => {
+    const filter: SampleFilter = { run: 'two', reason: 'timeout' }
+    const columns = 'batchId,index,rewardExtraInfo.pred,annotations,groundTruth'
+    const rows = await exported(filter, `&columns=${columns}`)
+    expect(rows).toHaveLength(8)
+    expect(Object.keys(rows[0]!)).toEqual(columns.split(','))
+    expect(rows[0]).toEqual({
+      batchId: batches[1],
+      index: 7,
+      'rewardExtraInfo.pred': null,
+      annotations: [
+        expect.objectContaining({ label: 'hack', note: null }),
+        expect.objectContaining({ label: 'too slow', note: 'the judge hung', author: 'local' }),
+      ],
+      groundTruth: '72',
+    })
+    const csv = await service.raw(
+      `/api/export/samples?${writeSampleFilter(filter)}&columns=${columns}&format=csv`,
+    )
+    expect(csv.text.split('\r\n').slice(0, 2)).toEqual([
+      columns,
+      expect.stringMatching(
+        new RegExp(`^${batches[1]},7,,"\\[\\{""label"":""hack"",""note"":null,.*\\]",72$`),
+      ),
+    ])
+    // Nobody counted these; a whole run is known beforehand.
+    expect(csv.headers['x-rewardops-rows']).toBeUndefined()
+  })
+
+  it('an export goes on after a sample, and ends where it would have', async () => {
+    const filter: SampleFilter = { text: 'rollout', run: 'one' }
+    const all = (await exported(filter)).map(idOf)
+    const middle = all[100] as string
+    expect((await exported(filter, `&after=${middle}`)).map(idOf)).toEqual(all.slice(101))
+  })
+
+  it.each([
+    ['extra=acc', 'extra[0]: must be KEY:present'],
+    ['scoreMin=abc', 'scoreMin: must be a number'],
+    ['substituted=yes', 'substituted: '],
+    ['run=one&columns=nonsense', 'there is no column "nonsense"'],
+    ['run=one&columns=score&format=verl', 'the verl dump has columns of its own'],
+  ])('what cannot be read is refused, not ignored: %s', async (query, message) => {
+    expectRefusal(await service.raw(`/api/export/samples?${query}`), {
+      ...{ status: 400, reason: 'invalid_input', message },
+    })
+  })
+})
+
+describe('annotations', () => {
+  it('several a sample, changed and deleted; the panel and the table show them', async () => {
+    const [id] = [`${batches[0]}-5`]
+    const add = (label: string, note?: string) =>
+      service.mutate<AddedAnnotationsDto>('annotations.add', { samples: [id], label, note })
+    const first = await add('good', 'reads well')
+    expect(first).toMatchObject({ added: 1, ids: [expect.stringMatching(/^a\d+$/)] })
+    await add('check')
+    expect(await add('check')).toMatchObject({ added: 0, already: 1 })
+    const of = () => service.query<AnnotationDto[]>('annotations.of', { sample: id })
+    expect((await of()).map(({ label, note, author }) => [label, note, author])).toEqual([
+      ['good', 'reads well', 'local'],
+      ['check', null, 'local'],
+    ])
+    await service.mutate('annotations.update', { id: first.ids[0], note: null, label: 'fine' })
+    const detail = await service.query<SampleDetailDto>('samples.get', { id })
+    expect(detail.annotations[0]).toMatchObject({ label: 'fine', note: null })
+    expect(detail.labels).toEqual(['check', 'fine'])
+    const { items } = await list({ batch: batches[0] as string, label: 'check' })
+    expect(items).toMatchObject([{ id, labels: ['check', 'fine'] }])
+    await service.mutate('annotations.remove', { id: first.ids[0] })
+    expect((await of()).map(({ label }) => label)).toEqual(['check'])
+    expectRefusal(await service.post('annotations.remove', JSON.stringify({ id: first.ids[0] })), {
+      ...{ status: 404, reason: 'annotation_not_found', message: 'There is no annotation' },
+    })
+    const labels = await service.query<{ label: string }[]>('annotations.labels', {
+      batch: batches[0],
+    })
+    expect(labels.map(({ label }) => label)).toContain('check')
+  })
+
+  it('samples that do not exist are told, and neither nor both of samples and filter', async () => {
+    expect(
+      await service.mutate('annotations.add', { samples: [`${batches[0]}-999999`], label: 'x' }),
+    ).toMatchObject({ added: 0, missing: 1 })
+    for (const input of [{ label: 'x' }, { label: 'x', samples: ['b1-1'], filter: {} }]) {
+      expectRefusal(await service.post('annotations.add', JSON.stringify(input)), {
+        ...{ status: 400, reason: 'invalid_input', message: 'either samples or filter' },
+      })
+    }
+  })
+})
+
+describe('saved views', () => {
+  it('are saved, renamed, changed and deleted; a name is taken once', async () => {
+    const save = (name: string, state: string) => ({ page: 'samples', name, state })
+    const view = await service.mutate<SavedViewDto>('views.save', save('Slow', 'sort=slowest'))
+    expect(view).toMatchObject({ name: 'Slow', state: 'sort=slowest', version: 1, author: 'local' })
+    expectRefusal(await service.post('views.save', JSON.stringify(save('Slow', ''))), {
+      ...{ status: 409, reason: 'view_exists', message: 'There is a view "Slow" already' },
+    })
+    const other = await service.mutate<SavedViewDto>('views.save', save('Worst', 'sort=worst'))
+    expectRefusal(
+      await service.post('views.update', JSON.stringify({ id: other.id, name: 'Slow' })),
+      { status: 409, reason: 'view_exists', message: 'Slow' },
+    )
+    await service.mutate('views.update', { id: other.id, name: 'Bad', state: 'scoreMax=0' })
+    expect(
+      (await service.query<SavedViewDto[]>('views.list', { page: 'samples' })).map(
+        ({ name, state }) => `${name}: ${state}`,
+      ),
+    ).toEqual(['Bad: scoreMax=0', 'Slow: sort=slowest'])
+    await service.mutate('views.remove', { id: other.id })
+    expectRefusal(
+      await service.raw(`/api/trpc/views.get?input=${JSON.stringify({ id: other.id })}`),
+      { status: 404, reason: 'view_not_found', message: `There is no saved view ${other.id}` },
+    )
+  })
+})

@@ -1,0 +1,142 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Database } from '../store/database.ts'
+import {
+  type AnnotationRow,
+  addAnnotations,
+  annotationById,
+  annotationLabels,
+  annotationsOf,
+  removeAnnotation,
+  updateAnnotation,
+} from '../store/sql/annotations.ts'
+import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
+import type { SampleKey } from '../store/sql/sample-texts.ts'
+import type { Actor } from '../wire/access.ts'
+import {
+  type AddAnnotationInput,
+  type AddedAnnotationsDto,
+  type AnnotationDto,
+  type AnnotationLabelDto,
+  type AnnotationLabelsInput,
+  MOST_ANNOTATED,
+  type UpdateAnnotationInput,
+} from '../wire/annotations.ts'
+import { batchNumber } from './batch-reader.ts'
+
+/** Samples annotated by one transaction: some 20 ms. */
+const PAGE_SAMPLES = 1_000
+/** How long one call looks for samples that fit. */
+const LOOK_MS = 5_000
+/** Ids told, to take back what was done. */
+const MOST_TOLD = 1_000
+
+/** What people write on samples. Anybody may add; an annotation is changed and deleted by its author, or by an admin. */
+export class Annotations {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /**
+   * Annotates the samples given, or all that fit a filter: at most {@link MOST_ANNOTATED}, the newest first, a page a
+   * transaction. Said again, it adds nothing and goes on where it stopped.
+   */
+  async add(input: AddAnnotationInput, actor: Actor): Promise<AddedAnnotationsDto> {
+    const annotation = { label: input.label, note: input.note || null, author: actor.name }
+    const done: AddedAnnotationsDto = { added: 0, already: 0, missing: 0, ids: [], more: false }
+    const put = async (samples: readonly SampleKey[]) => {
+      if (samples.length === 0) return
+      const { ids, existing } = await addAnnotations(this.#db, samples, annotation)
+      done.added += ids.length
+      done.already += existing - ids.length
+      done.missing += samples.length - existing
+      if (done.ids.length < MOST_TOLD) done.ids.push(...ids.map((id) => `a${id}`))
+    }
+    if (input.samples !== undefined) await put([...new Set(input.samples)].map(sampleKey))
+    else if (input.filter !== undefined) {
+      const { batch, ...filter } = input.filter
+      const batchId = batch === undefined ? undefined : batchNumber(batch)
+      const until = performance.now() + LOOK_MS
+      let left = MOST_ANNOTATED
+      for (let cursor: SampleCursor | null = null; ; ) {
+        const page = await sampleKeys(
+          this.#db,
+          { ...filter, batchId },
+          { sort: 'newest', cursor, limit: Math.min(left, PAGE_SAMPLES) },
+        )
+        await put(page.keys)
+        left -= page.keys.length
+        cursor = page.next
+        if (cursor === null) break
+        done.more = left <= 0 || performance.now() > until
+        if (done.more) break
+      }
+    }
+    done.ids.length = Math.min(done.ids.length, MOST_TOLD)
+    return done
+  }
+
+  /** Throws `annotation_not_found`, `not_the_author`. */
+  async update(input: UpdateAnnotationInput, actor: Actor): Promise<AnnotationDto> {
+    await this.#own(input.id, actor)
+    const row = await updateAnnotation(this.#db, input.id.slice(1), {
+      label: input.label,
+      note: input.note === undefined ? undefined : input.note || null,
+    })
+    if (row === undefined) throw notFound(input.id)
+    return toAnnotation(row)
+  }
+
+  /** Throws `annotation_not_found`, `not_the_author`. */
+  async remove(id: string, actor: Actor): Promise<{ removed: true }> {
+    await this.#own(id, actor)
+    await removeAnnotation(this.#db, id.slice(1))
+    return { removed: true }
+  }
+
+  /** A sample's annotations, oldest first. */
+  async of(sample: string): Promise<AnnotationDto[]> {
+    const { batch_id, idx } = sampleKey(sample)
+    return (await annotationsOf(this.#db, batch_id, idx)).map(toAnnotation)
+  }
+
+  /** Labels in use, the most used first. */
+  labels({ run, batch }: AnnotationLabelsInput): Promise<AnnotationLabelDto[]> {
+    return annotationLabels(this.#db, {
+      run,
+      batchId: batch === undefined ? undefined : batchNumber(batch),
+    })
+  }
+
+  async #own(id: string, actor: Actor): Promise<void> {
+    const row = await annotationById(this.#db, id.slice(1))
+    if (row === undefined) throw notFound(id)
+    if (row.author !== actor.name && actor.role !== 'admin') {
+      throw new RewardOpsError('not_the_author', `${id} was written by ${row.author}.`)
+    }
+  }
+}
+
+function notFound(id: string): RewardOpsError {
+  return new RewardOpsError('annotation_not_found', `There is no annotation ${id}.`)
+}
+
+/** A sample's key from its id. Throws `batch_not_found`. */
+export function sampleKey(id: string): SampleKey {
+  const [batch, index] = id.split('-') as [string, string]
+  return { batch_id: batchNumber(batch), idx: Number(index) }
+}
+
+/** An annotation as pages show it. */
+export function toAnnotation(row: AnnotationRow): AnnotationDto {
+  return {
+    id: `a${row.id}`,
+    sample: `b${row.batch_id}-${row.idx}`,
+    label: row.label,
+    note: row.note,
+    author: row.author,
+    createdAt: row.created_at.toISOString(),
+    updatedAt: row.updated_at?.toISOString() ?? null,
+  }
+}

@@ -1,0 +1,98 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Database } from '../store/database.ts'
+import {
+  deleteView,
+  insertView,
+  type SavedViewRow,
+  savedView,
+  savedViews,
+  updateView,
+} from '../store/sql/saved-views.ts'
+import type { Actor } from '../wire/access.ts'
+import {
+  MOST_VIEWS,
+  type SavedViewDto,
+  type SaveViewInput,
+  type UpdateViewInput,
+  VIEW_VERSION,
+} from '../wire/saved-views.ts'
+
+/** Views of pages that people gave a name. All see them; a view is changed and deleted by its author, or by an admin. */
+export class SavedViews {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** A page's views, by name. */
+  async list(page: string): Promise<SavedViewDto[]> {
+    return (await savedViews(this.#db, page, MOST_VIEWS)).map(toDto)
+  }
+
+  /** Throws `view_not_found`. */
+  async get(id: number): Promise<SavedViewDto> {
+    const row = await savedView(this.#db, id)
+    if (row === undefined) throw notFound(id)
+    return toDto(row)
+  }
+
+  /** Throws `view_exists`, `too_many_views`. */
+  async save(input: SaveViewInput, actor: Actor): Promise<SavedViewDto> {
+    if ((await savedViews(this.#db, input.page, MOST_VIEWS)).length >= MOST_VIEWS) {
+      throw new RewardOpsError('too_many_views', `The page has ${MOST_VIEWS} saved views.`)
+    }
+    const row = await insertView(this.#db, { ...input, version: VIEW_VERSION, author: actor.name })
+    if (row === undefined) throw taken(input.name)
+    return toDto(row)
+  }
+
+  /** Throws `view_not_found`, `not_the_author`, `view_exists`. */
+  async update({ id, ...change }: UpdateViewInput, actor: Actor): Promise<SavedViewDto> {
+    await this.#own(id, actor)
+    try {
+      const row = await updateView(this.#db, id, { ...change, version: VIEW_VERSION })
+      if (row === undefined) throw notFound(id)
+      return toDto(row)
+    } catch (error) {
+      if ((error as { code?: string }).code === '23505') throw taken(change.name ?? '')
+      throw error
+    }
+  }
+
+  /** Throws `view_not_found`, `not_the_author`. */
+  async remove(id: number, actor: Actor): Promise<{ removed: true }> {
+    await this.#own(id, actor)
+    await deleteView(this.#db, id)
+    return { removed: true }
+  }
+
+  async #own(id: number, actor: Actor): Promise<void> {
+    const row = await savedView(this.#db, id)
+    if (row === undefined) throw notFound(id)
+    if (row.author !== actor.name && actor.role !== 'admin') {
+      throw new RewardOpsError('not_the_author', `"${row.name}" was saved by ${row.author}.`)
+    }
+  }
+}
+
+function notFound(id: number): RewardOpsError {
+  return new RewardOpsError('view_not_found', `There is no saved view ${id}.`)
+}
+
+function taken(name: string): RewardOpsError {
+  return new RewardOpsError('view_exists', `There is a view "${name}" already.`)
+}
+
+function toDto(row: SavedViewRow): SavedViewDto {
+  return {
+    id: row.id,
+    page: row.page as SavedViewDto['page'],
+    name: row.name,
+    state: row.state,
+    version: row.version,
+    author: row.author,
+    createdAt: row.created_at.toISOString(),
+    updatedAt: row.updated_at.toISOString(),
+  }
+}

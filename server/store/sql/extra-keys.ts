@@ -1,0 +1,140 @@
+import type { Client, Database } from '../database.ts'
+
+/** Keys of a batch that are kept, the most frequent. */
+const MOST_KEYS = 200
+/** Up to so many different texts of a key are kept, each with its count. */
+const MOST_VALUES = 12
+/** Batches whose keys are added up, the newest. */
+const MOST_BATCHES = 5_000
+/** Keys told. */
+const MOST_TOLD = 200
+/** Of batches without a roll-up: the newest so many, and the first samples of each. */
+const LOOKED_AT = { batches: 4, samples: 256 }
+
+/** A key of the extra info with what its values are. */
+export interface ExtraKeyRow {
+  key: string
+  samples: number
+  numbers: number
+  booleans: number
+  texts: number
+  min: number | null
+  max: number | null
+  /** Null: there are too many different ones, or none. */
+  values: { text: string; samples: number }[] | null
+}
+
+/** Keys, types and ranges of the rows `e(key, type, value)`; numbers that no double holds are at its ends. */
+const SUMMED = `select key, count(*)::int as samples,
+    (count(*) filter (where type = 'number'))::int as numbers, (count(*) filter (where type = 'boolean'))::int as booleans,
+    (count(*) filter (where type = 'string'))::int as texts, min(n) as min, max(n) as max
+  from (select *, case when type <> 'number' then null when abs(value::numeric) < 1e-300 then 0
+          else greatest(-1e308, least(1e308, value::numeric))::float8 end as n from e) t
+  group by key order by 2 desc, 1 limit ${MOST_KEYS}`
+
+const EACH = `cross join lateral json_each(
+    case json_typeof(readable_json(s.reward_extra)) when 'object' then readable_json(s.reward_extra) end) x`
+const ENTRY = `x.key, json_typeof(x.value) as type, x.value #>> '{}' as value`
+const FIT = `x.key <> '' and length(x.key) <= 256 and json_typeof(x.value) <> 'null'`
+
+/**
+ * Stores which keys an ended batch's extra infos have, in the transaction of its other roll-ups: 40 ms for 8,192 samples of
+ * three keys. The row of key `''` says that no others are there, unless there are more than {@link MOST_KEYS}.
+ */
+export async function storeExtraKeys(client: Client, batchId: number): Promise<void> {
+  await client.query('delete from batch_extra_key where batch_id = $1', [batchId])
+  await client.query({
+    name: 'store-extra-keys',
+    text: `
+      with e as materialized (
+        select ${ENTRY} from sample s ${EACH} where s.batch_id = $1 and s.reward_extra is not null and ${FIT}
+      ), summed as materialized (${SUMMED}), texts as materialized (
+        select key, value, count(*)::int as n from e
+        where type = 'string' and key in (select key from summed where texts > 0) group by 1, 2
+      ), few as (
+        select key, jsonb_agg(jsonb_build_object('text', value, 'samples', n) order by n desc, value) as values
+        from texts group by key having count(*) <= ${MOST_VALUES} and max(length(value)) <= 80
+      )
+      insert into batch_extra_key (batch_id, key, samples, numbers, booleans, texts, min, max, values)
+      select $1::int, key, samples, numbers, booleans, texts, min, max, few.values from summed left join few using (key)
+      union all
+      select $1::int, '', (select samples from batch where id = $1), 0, 0, 0, null, null, null
+      where (select count(*) from summed) < ${MOST_KEYS}`,
+    values: [batchId],
+  })
+}
+
+/** Keys of the newest batches of a run, of steps or of one batch: from their roll-ups, and of those without one from some samples. */
+export async function extraKeys(
+  db: Database,
+  of: {
+    run?: string | undefined
+    batchId?: number | undefined
+    step?: number | undefined
+    stepTo?: number | undefined
+    split?: string | undefined
+  },
+): Promise<{ keys: ExtraKeyRow[]; batches: number; pending: number; capped: boolean }> {
+  const values: unknown[] = []
+  const arg = (value: unknown) => {
+    values.push(value)
+    return `$${values.length}`
+  }
+  const where = ['samples > 0']
+  if (of.batchId !== undefined) where.push(`id = ${arg(of.batchId)}`)
+  if (of.run !== undefined) where.push(`run_id = (select id from run where name = ${arg(of.run)})`)
+  if (of.step !== undefined)
+    where.push(`step between ${arg(of.step)} and ${arg(of.stepTo ?? of.step)}`)
+  if (of.split !== undefined) where.push(`split = ${arg(of.split)}`)
+  const [row] = await db.adhoc<{
+    batches: number
+    pending: number
+    capped: boolean
+    newest: number[] | null
+    keys: ExtraKeyRow[] | null
+  }>(
+    `with found as materialized (
+       select id from batch where ${where.join(' and ')} order by id desc limit ${MOST_BATCHES + 1}
+     ), b as materialized (select id from found order by id desc limit ${MOST_BATCHES}),
+     k as materialized (select k.* from b join batch_extra_key k on k.batch_id = b.id),
+     p as materialized (
+       select id from b where not exists (select 1 from batch_extra_key k where k.batch_id = b.id) order by id desc),
+     v as (
+       select key, jsonb_agg(jsonb_build_object('text', text, 'samples', n) order by n desc, text) as values
+       from (select key, x.value ->> 'text' as text, sum((x.value ->> 'samples')::int) as n
+             from k cross join lateral jsonb_array_elements(k.values) x where k.values is not null group by 1, 2) t
+       where key not in (select key from k where texts > 0 and values is null)
+       group by key having count(*) <= ${MOST_VALUES}),
+     s as (
+       select key, sum(samples)::float8 as samples, sum(numbers)::float8 as numbers, sum(booleans)::float8 as booleans,
+         sum(texts)::float8 as texts, min(min) as min, max(max) as max
+       from k where key <> '' group by key order by 2 desc, 1 limit ${MOST_TOLD + 1})
+     select (select count(*) from b)::int as batches, (select count(*) from p)::int as pending,
+       (select count(*) > ${MOST_BATCHES} from found) as capped,
+       (select array_agg(id) from (select id from p limit ${LOOKED_AT.batches}) t) as newest,
+       (select json_agg(json_build_object('key', key, 'samples', samples, 'numbers', numbers, 'booleans', booleans,
+          'texts', texts, 'min', min, 'max', max, 'values', v.values) order by samples desc, key)
+        from s left join v using (key)) as keys`,
+    values,
+  )
+  const { batches, pending, capped, newest, keys } = row!
+  const known = keys ?? []
+  if (newest !== null) {
+    const seen = await db.adhoc<ExtraKeyRow>(
+      `with e as materialized (
+         select ${ENTRY} from unnest($1::int[]) as b(id) cross join lateral (
+           select reward_extra from sample where batch_id = b.id and idx < ${LOOKED_AT.samples} and reward_extra is not null) s ${EACH}
+         where ${FIT})
+       select t.*, null as values from (${SUMMED}) t`,
+      [newest],
+    )
+    const names = new Set(known.map(({ key }) => key))
+    known.push(...seen.filter(({ key }) => !names.has(key)))
+  }
+  return {
+    keys: known.slice(0, MOST_TOLD),
+    batches,
+    pending,
+    capped: capped || known.length > MOST_TOLD,
+  }
+}

@@ -1,0 +1,85 @@
+import type { Database } from '../database.ts'
+import { candidateBatches, SampleConditions, type SampleFilter } from './sample-filter.ts'
+import { type SampleCursor, sampleKeys } from './sample-list.ts'
+
+/** Samples looked at for one count, and how long; the rest is said to be more. */
+const MOST_COUNTED = { samples: 524_288, ms: 500 }
+/** In one statement, some 50 ms. */
+const PORTION = 65_536
+const KEYS_AT_ONCE = 5_000
+
+/** How many samples fit, among how many that were looked at. */
+export interface SampleCount {
+  samples: number
+  /** All that may fit were looked at, or batches' counters tell. */
+  exact: boolean
+  lookedAt: number
+  batches: number
+}
+
+/** Counts the samples that fit a filter: from the batches' counters where they tell, else by looking, bounded. */
+export async function sampleCount(db: Database, filter: SampleFilter): Promise<SampleCount> {
+  const { run, batchId, step, stepTo, split, status, ...finer } = filter
+  const byCounters =
+    Object.values(finer).every((value) => value === undefined) &&
+    status !== 'queued' &&
+    status !== 'running'
+  if (byCounters) return counted(db, { run, batchId, step, stepTo, split, status })
+  return filter.text === undefined ? looked(db, filter) : searched(db, filter)
+}
+
+async function counted(db: Database, filter: SampleFilter): Promise<SampleCount> {
+  const { run, batchId, step, stepTo, split, status } = filter
+  const column = status === 'scored' || status === 'failed' ? status : 'samples'
+  const [row] = await db.adhoc<{ samples: number; batches: number }>(
+    `select coalesce(sum(${column}), 0)::float8 as samples, count(*)::int as batches from batch
+     where samples > 0 and ($1::text is null or run_id = (select id from run where name = $1)) and ($2::int is null or id = $2)
+       and ($3::int is null or step between $3 and coalesce($4::int, $3)) and ($5::text is null or split = $5)`,
+    [run ?? null, batchId ?? null, step ?? null, stepTo ?? null, split ?? null],
+  )
+  return { ...row!, exact: true, lookedAt: row!.samples }
+}
+
+async function looked(db: Database, filter: SampleFilter): Promise<SampleCount> {
+  const until = performance.now() + MOST_COUNTED.ms
+  const count: SampleCount = { samples: 0, exact: false, lookedAt: 0, batches: 0 }
+  for (let fromId: number | null = null; ; ) {
+    const { batches, more } = await candidateBatches(db, filter, fromId)
+    for (let at = 0; at < batches.length; ) {
+      const ids: number[] = []
+      let samples = 0
+      while (at < batches.length && (samples === 0 || samples + batches[at]!.samples <= PORTION)) {
+        samples += batches[at]!.samples
+        ids.push(batches[at++]!.id)
+      }
+      const where = new SampleConditions(filter)
+      const [row] = await db.adhoc<{ n: number }>(
+        `select count(*)::int as n from sample s ${where.joins}
+         where s.batch_id = any(${where.value(ids)}::int[]) ${where.sql}`,
+        where.values,
+      )
+      count.samples += row!.n
+      count.lookedAt += samples
+      count.batches += ids.length
+      const done = at === batches.length && more === null
+      if (!done && (count.lookedAt >= MOST_COUNTED.samples || performance.now() > until))
+        return count
+    }
+    if (more === null) return { ...count, exact: true }
+    fromId = more
+  }
+}
+
+async function searched(db: Database, filter: SampleFilter): Promise<SampleCount> {
+  const until = performance.now() + MOST_COUNTED.ms
+  const count: SampleCount = { samples: 0, exact: false, lookedAt: 0, batches: 0 }
+  for (let cursor: SampleCursor | null = null; ; ) {
+    const page = await sampleKeys(db, filter, { sort: 'newest', cursor, limit: KEYS_AT_ONCE })
+    count.samples += page.keys.length
+    count.lookedAt += page.searched.samples
+    count.batches += page.searched.batches
+    cursor = page.next
+    if (cursor === null) return { ...count, exact: true }
+    if (performance.now() > until) return count
+  }
+}

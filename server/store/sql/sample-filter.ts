@@ -1,0 +1,198 @@
+import type { ExtraFilter, SampleFilter as WrittenFilter } from '../../wire/sample-filter.ts'
+import type { Database } from '../database.ts'
+
+/** The filter with the batch as a number; the text is looked for apart, in `sample-texts.ts`. */
+export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
+  batchId?: number | undefined
+}
+
+/** Batches considered at once. */
+const MOST_BATCHES = 2_000
+
+/** A batch that may have fitting samples. */
+export interface CandidateBatch {
+  id: number
+  samples: number
+  /** The day whose partition has its texts, `YYYY-MM-DD`. */
+  bucket: string
+}
+
+/**
+ * Batches that may have a fitting sample, found by their counters, roll-ups and keys alone: the newest from `fromId` down,
+ * or the oldest from `fromId` up. `more`: the first that was not reached.
+ */
+export async function candidateBatches(
+  db: Database,
+  filter: SampleFilter,
+  fromId: number | null,
+  order: 'newest' | 'oldest' = 'newest',
+): Promise<{ batches: CandidateBatch[]; more: number | null }> {
+  const values: unknown[] = []
+  const arg = (value: unknown) => {
+    values.push(value)
+    return `$${values.length}`
+  }
+  const where = ['b.samples > 0']
+  if (filter.batchId !== undefined) where.push(`b.id = ${arg(filter.batchId)}`)
+  if (fromId !== null) where.push(`b.id ${order === 'newest' ? '<=' : '>='} ${arg(fromId)}`)
+  if (filter.run !== undefined)
+    where.push(`b.run_id = (select id from run where name = ${arg(filter.run)})`)
+  if (filter.stepTo !== undefined) {
+    where.push(`b.step between ${arg(filter.step ?? 0)} and ${arg(filter.stepTo)}`)
+  } else if (filter.step !== undefined) where.push(`b.step = ${arg(filter.step)}`)
+  if (filter.split !== undefined) where.push(`b.split = ${arg(filter.split)}`)
+  if (filter.status === 'failed' || filter.reason !== undefined) where.push('b.failed > 0')
+  if (filter.status === 'scored') where.push('b.scored > 0')
+  if (filter.status === 'queued' || filter.status === 'running')
+    where.push('b.scored + b.failed < b.samples')
+  // A batch that was not rolled up yet may have anything.
+  if (filter.scoreMin !== undefined)
+    where.push(`(not b.rolled_up or b.max is null or b.max >= ${arg(filter.scoreMin)})`)
+  if (filter.scoreMax !== undefined)
+    where.push(`(not b.rolled_up or b.min is null or b.min <= ${arg(filter.scoreMax)})`)
+  if (filter.reason !== undefined) {
+    where.push(
+      `(not b.rolled_up or exists (select 1 from batch_roll_up r where r.batch_id = b.id and r.data_source = '' and r.reasons ? ${arg(filter.reason)}))`,
+    )
+  }
+  if (filter.substituted === true) {
+    where.push(
+      `(not b.rolled_up or exists (select 1 from batch_roll_up r where r.batch_id = b.id and r.data_source = '' and r.substituted > 0))`,
+    )
+  }
+  if (filter.dataSource !== undefined) {
+    // Of more than 64 data sources the smaller ones have no roll-up.
+    where.push(
+      `(not b.rolled_up or exists (select 1 from batch_roll_up r where r.batch_id = b.id and r.data_source = ${arg(filter.dataSource)})
+        or (select count(*) from batch_roll_up r where r.batch_id = b.id) > 64)`,
+    )
+  }
+  if (filter.uid !== undefined) {
+    where.push(
+      `exists (select 1 from sample_group g where g.batch_id = b.id and g.uid = ${arg(filter.uid)})`,
+    )
+  }
+  for (const extra of filter.extra ?? []) {
+    where.push(
+      `(not exists (select 1 from batch_extra_key k where k.batch_id = b.id and k.key = '')
+        or exists (select 1 from batch_extra_key k where k.batch_id = b.id and k.key = ${arg(readable(extra.key))} and ${rangeOf(extra, arg)}))`,
+    )
+  }
+  if (filter.label !== undefined) {
+    where.push(
+      `exists (select 1 from sample_annotation a where a.batch_id = b.id and a.label = ${arg(filter.label)})`,
+    )
+  } else if (filter.annotated === true) {
+    where.push('exists (select 1 from sample_annotation a where a.batch_id = b.id)')
+  }
+  const rows = await db.adhoc<CandidateBatch>(
+    `select b.id, b.samples, b.text_bucket::text as bucket from batch b where ${where.join(' and ')}
+     order by b.id ${order === 'newest' ? 'desc' : 'asc'} limit ${arg(MOST_BATCHES + 1)}`,
+    values,
+  )
+  return { batches: rows.slice(0, MOST_BATCHES), more: rows[MOST_BATCHES]?.id ?? null }
+}
+
+/** Whether a key's roll-up says that a sample of the batch may fit. */
+function rangeOf(extra: ExtraFilter, arg: (value: unknown) => string): string {
+  if (extra.is === 'present') return 'true'
+  if (extra.is === 'boolean') return 'k.booleans > 0'
+  if (extra.is === 'text') return 'k.texts > 0'
+  const parts = ['k.numbers > 0']
+  if (extra.min !== undefined) parts.push(`(k.max is null or k.max >= ${arg(extra.min)})`)
+  if (extra.max !== undefined) parts.push(`(k.min is null or k.min <= ${arg(extra.max)})`)
+  return parts.join(' and ')
+}
+
+/** What a sample `s` of the batches chosen must be, as SQL: all of the filter but its text. */
+export class SampleConditions {
+  readonly values: unknown[] = []
+  #sql = ''
+  joins = ''
+  /** Nothing but the batch narrows: every sample of it fits. */
+  all = true
+
+  constructor(filter: SampleFilter) {
+    if (filter.uid !== undefined) {
+      this.all = false
+      this.joins = `join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no and g.uid = ${this.value(filter.uid)}`
+    }
+    if (filter.dataSource !== undefined) {
+      this.and(`s.data_source = ${this.value(filter.dataSource)}`)
+    }
+    if (filter.status === 'scored') this.and('s.status = 2')
+    if (filter.status === 'failed') this.and('s.status = 3')
+    if (filter.status === 'queued' || filter.status === 'running') {
+      const held =
+        'exists (select 1 from claim c where c.batch_id = s.batch_id and s.idx between c.first_idx and c.last_idx)'
+      // Status 1 waits for its group's post-processing.
+      this.and(
+        filter.status === 'running'
+          ? `s.status < 2 and (s.status = 1 or ${held})`
+          : `s.status = 0 and not ${held}`,
+      )
+    }
+    if (filter.reason !== undefined) this.and(`s.reason = ${this.value(filter.reason)}`)
+    if (filter.server !== undefined) {
+      this.and(
+        `s.server_id = any(array(select id from server where name = ${this.value(filter.server)}))`,
+      )
+    }
+    if (filter.scoreMin !== undefined) this.and(`s.score >= ${this.value(filter.scoreMin)}`)
+    if (filter.scoreMax !== undefined) this.and(`s.score <= ${this.value(filter.scoreMax)}`)
+    if (filter.lengthMin !== undefined)
+      this.and(`s.response_length >= ${this.value(filter.lengthMin)}::float8`)
+    if (filter.lengthMax !== undefined)
+      this.and(`s.response_length <= ${this.value(filter.lengthMax)}::float8`)
+    if (filter.attemptsMin !== undefined)
+      this.and(`s.attempts >= ${this.value(filter.attemptsMin)}::float8`)
+    if (filter.substituted !== undefined)
+      this.and(filter.substituted ? 's.substituted' : 'not s.substituted')
+    const annotation =
+      'select 1 from sample_annotation a where a.batch_id = s.batch_id and a.idx = s.idx'
+    if (filter.label !== undefined)
+      this.and(`exists (${annotation} and a.label = ${this.value(filter.label)})`)
+    if (filter.annotated !== undefined)
+      this.and(`${filter.annotated ? '' : 'not '}exists (${annotation})`)
+    for (const extra of filter.extra ?? []) this.and(this.#extra(extra))
+  }
+
+  /** Behind `where …`: begins with `and`, or is empty. */
+  get sql(): string {
+    return this.#sql
+  }
+
+  value(value: unknown): string {
+    this.values.push(value)
+    return `$${this.values.length}`
+  }
+
+  and(condition: string): void {
+    this.all = false
+    this.#sql += ` and ${condition}`
+  }
+
+  #extra(extra: ExtraFilter): string {
+    // `case` keeps the order: a number is read only of what is one.
+    const name = this.value(readable(extra.key))
+    const doc = 'readable_json(s.reward_extra)'
+    const type = `json_typeof(${doc} -> ${name}::text)`
+    const text = `(${doc} ->> ${name}::text)`
+    if (extra.is === 'present') return `${type} <> 'null'`
+    if (extra.is === 'boolean') return `${type} = 'boolean' and ${text} = '${extra.value}'`
+    if (extra.is === 'text')
+      return `${type} = 'string' and ${text} = ${this.value(readable(extra.value))}`
+    // `numeric`: JSON may have a number that no double holds.
+    const parts = [
+      ...(extra.min === undefined ? [] : [`>= ${this.value(String(extra.min))}::numeric`]),
+      ...(extra.max === undefined ? [] : [`<= ${this.value(String(extra.max))}::numeric`]),
+    ]
+    if (parts.length === 0) return `${type} = 'number'`
+    return `case when ${type} = 'number' then ${parts.map((part) => `${text}::numeric ${part}`).join(' and ')} else false end`
+  }
+}
+
+/** As `readable_json` leaves it: Postgres takes no NUL and no half of a surrogate pair. */
+function readable(text: string): string {
+  return text.toWellFormed().replaceAll('\u0000', '\ufffd')
+}

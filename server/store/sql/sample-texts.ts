@@ -1,0 +1,130 @@
+import { literalPattern } from '../../wire/sample-filter.ts'
+import type { Database } from '../database.ts'
+import { decodeTexts } from '../stored-texts.ts'
+
+/** A sample by its key. */
+export interface SampleKey {
+  batch_id: number
+  idx: number
+}
+
+/** What was seen of some samples' texts. */
+export interface TextsLookedAt {
+  /** Which of them have the text, in their order. */
+  hits: boolean[]
+  /** Bytes of the texts that were read. */
+  bytes: number
+  /** Of them, those whose texts were dropped with their day. */
+  dropped: number
+}
+
+/**
+ * In which of these samples a text stands, as it is written, whatever the case: in prompt, response or ground truth. What is stored
+ * as JSON (chat messages, ground truths, texts with NUL) is searched by the JSON of the text first and then decoded, so that
+ * neither names nor escapes of the JSON are found.
+ */
+export async function lookAtTexts(
+  db: Database,
+  text: string,
+  samples: readonly (SampleKey & { bucket: string })[],
+): Promise<TextsLookedAt> {
+  // What Postgres cannot hold stands in JSON alone.
+  const plain = text.isWellFormed() && !text.includes('\u0000')
+  const rows = await db.adhoc<{ place: number; bytes: number | null; hit: number | null }>(
+    `select p.place::int as place, t.bytes, t.hit
+     from unnest($1::date[], $2::int[], $3::int[]) with ordinality as p(bucket, batch_id, idx, place)
+     cross join lateral (
+       select octet_length(prompt) + octet_length(response) + coalesce(octet_length(ground_truth), 0) as bytes, ${HIT} as hit
+       from sample_text where bucket = p.bucket and batch_id = p.batch_id and idx = p.idx offset 0) t`,
+    [
+      samples.map(({ bucket }) => bucket),
+      samples.map(({ batch_id }) => batch_id),
+      samples.map(({ idx }) => idx),
+      likePattern(plain ? text : text.toWellFormed().replaceAll('\u0000', '\ufffd')),
+      likePattern(JSON.stringify(text).slice(1, -1)),
+      plain,
+    ],
+  )
+  const hits = samples.map(() => false)
+  const unsure: number[] = []
+  let bytes = 0
+  for (const row of rows) {
+    bytes += row.bytes ?? 0
+    if (row.hit === 2) hits[row.place - 1] = true
+    else if (row.hit === 1) unsure.push(row.place - 1)
+  }
+  if (unsure.length > 0) await lookAgain(db, text, samples, unsure, hits)
+  return { hits, bytes, dropped: samples.length - rows.length }
+}
+
+/** 2: there, 0: not there, 1: to be decoded here, because Postgres cannot. A ground truth that is no string is shown, and searched, as its JSON. */
+const HIT = `case
+  when encoding & 5 = 0 and $6 and prompt ilike $4 then 2
+  when encoding & 2 = 0 and $6 and response ilike $4 then 2
+  when encoding & 2 <> 0 and response ilike $5 then 1
+  when encoding & 1 <> 0 and prompt ilike $5 then 1
+  when encoding & 4 <> 0 and prompt ilike $5 and prompt like '%\\\\u%' then 1
+  when encoding & 4 <> 0 and prompt ilike $5 and $6
+    and exists (select 1 from json_array_elements(prompt::json) m where (m ->> 'content') ilike $4) then 2
+  when ground_truth is null or not (ground_truth ilike $5 or ($6 and ground_truth ilike $4)) then 0
+  when ground_truth like '%\\\\u%' then 1
+  when not $6 then 0
+  when ground_truth not like '"%' then 2
+  when (ground_truth::json #>> '{}') ilike $4 then 2
+  else 0 end`
+
+/** Texts that hold an escape which Postgres cannot decode: few, and decoded here. */
+async function lookAgain(
+  db: Database,
+  text: string,
+  samples: readonly (SampleKey & { bucket: string })[],
+  places: readonly number[],
+  hits: boolean[],
+): Promise<void> {
+  const PAGE = 64
+  for (let from = 0; from < places.length; from += PAGE) {
+    const page = places.slice(from, from + PAGE)
+    const of = page.map((place) => samples[place]!)
+    const rows = await db.adhoc<
+      { place: number } & Record<'prompt' | 'response' | 'ground_truth', string | null> & {
+          encoding: number
+        }
+    >(
+      `select p.place::int as place, t.prompt, t.response, t.ground_truth, t.encoding
+       from unnest($1::date[], $2::int[], $3::int[]) with ordinality as p(bucket, batch_id, idx, place)
+       cross join lateral (
+         select * from sample_text where bucket = p.bucket and batch_id = p.batch_id and idx = p.idx offset 0) t`,
+      [of.map((s) => s.bucket), of.map((s) => s.batch_id), of.map((s) => s.idx)],
+    )
+    for (const row of rows) {
+      hits[page[row.place - 1]!] = holds(text, decodeTexts({ ...row, extra_info: null }))
+    }
+  }
+}
+
+function holds(
+  text: string,
+  texts: Pick<ReturnType<typeof decodeTexts>, 'prompt' | 'response' | 'groundTruth'>,
+): boolean {
+  const { prompt, response, groundTruth } = texts
+  const shown = [
+    response,
+    ...(typeof prompt === 'string'
+      ? [prompt]
+      : prompt.map(({ content }) =>
+          typeof content === 'string' ? content : JSON.stringify(content),
+        )),
+    ...(typeof groundTruth === 'string'
+      ? [groundTruth]
+      : groundTruth === null
+        ? []
+        : [JSON.stringify(groundTruth)]),
+  ]
+  const pattern = literalPattern(text)
+  return shown.some((one) => one.search(pattern) >= 0)
+}
+
+/** A text as a pattern of `like` that stands for itself. */
+function likePattern(text: string): string {
+  return `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
+}

@@ -1,0 +1,248 @@
+import { z } from 'zod'
+import { BatchId, FailureReason, SampleId, SampleStatus } from './trainer.ts'
+
+/**
+ * Which samples are meant: one schema for the address of the Samples page, `samples.list`, the SQL behind it, the export, the
+ * command line and saved views. A filter means the same wherever it is written.
+ */
+
+/** Conditions on the reward extra info that may be joined by "and". */
+const MOST_EXTRA = 8
+
+const words = (most: number) =>
+  z
+    .string()
+    .min(1, 'must not be empty')
+    .max(most, `must be at most ${most.toLocaleString('en')} characters`)
+const plain = (most: number) =>
+  words(most).refine(
+    (text) => text.isWellFormed() && !text.includes('\u0000'),
+    'must be text without NUL characters or lone surrogates',
+  )
+const step = z.int().min(0).max(2_147_483_647)
+const key = plain(256)
+
+/** A condition on one key of `rewardExtraInfo`. A range leaves out what is no number; `null` counts as not present. */
+export const ExtraFilter = z.discriminatedUnion('is', [
+  z.strictObject({ key, is: z.literal('present') }),
+  z.strictObject({
+    key,
+    is: z.literal('number'),
+    min: z.number().optional(),
+    max: z.number().optional(),
+  }),
+  z.strictObject({ key, is: z.literal('boolean'), value: z.boolean() }),
+  z.strictObject({ key, is: z.literal('text'), value: z.string().max(1_000) }),
+])
+export type ExtraFilter = z.infer<typeof ExtraFilter>
+
+/** The filter; what is not given does not narrow. */
+export const SampleFilter = z.strictObject({
+  run: plain(256).optional(),
+  batch: BatchId.optional(),
+  step: step.optional(),
+  /** With `step`: to this step, included. */
+  stepTo: step.optional(),
+  split: z.enum(['train', 'val']).optional(),
+  uid: plain(512).optional(),
+  dataSource: plain(512).optional(),
+  status: SampleStatus.optional(),
+  reason: FailureReason.optional(),
+  server: plain(256).optional(),
+  scoreMin: z.number().optional(),
+  scoreMax: z.number().optional(),
+  /** Of the response, tokens, as the trainer gave it; samples without a length are left out. */
+  lengthMin: z.int().min(0).optional(),
+  lengthMax: z.int().min(0).optional(),
+  attemptsMin: z.int().min(0).optional(),
+  /** Whether a failure policy put the score there. */
+  substituted: z.boolean().optional(),
+  /** Whether it has any annotation. */
+  annotated: z.boolean().optional(),
+  /** Has an annotation of this label. */
+  label: plain(64).optional(),
+  /** In prompt, response or ground truth, as it is written here, whatever the case. */
+  text: words(500).optional(),
+  extra: z.array(ExtraFilter).max(MOST_EXTRA, `takes at most ${MOST_EXTRA}`).optional(),
+})
+export type SampleFilter = z.infer<typeof SampleFilter>
+
+/** A list of samples by their ids, as a selection gives it. */
+export const SampleIds = z.array(SampleId).min(1).max(1_000, 'takes at most 1,000 samples')
+
+const shape = SampleFilter.shape
+const numeric = <T extends z.ZodType>(schema: T) =>
+  z
+    .string()
+    .refine((text) => text.trim() !== '' && Number.isFinite(Number(text)), 'must be a number')
+    .transform(Number)
+    .pipe(schema as unknown as z.ZodType<number, number>)
+const truth = z.enum(['true', 'false']).transform((text) => text === 'true')
+const MOST_STEP = 2_147_483_647
+
+/** One step, or a range with both ends: `7`, `0-99`. */
+const StepRange = z
+  .string()
+  .regex(/^\d{1,10}(-\d{1,10})?$/, 'must be a step such as 7, or a range such as 0-99')
+  .transform((text) => {
+    const [first, last] = text.split('-').map((part) => Math.min(Number(part), MOST_STEP))
+    return { first: first as number, last: last ?? (first as number) }
+  })
+
+/** `key:present`, `key:number:0.5..1` (either end may lack), `key:boolean:true`, `key:text:42`; in the key `:` and `%` are percent-encoded. */
+const ExtraText = z
+  .string()
+  .transform((text, ctx) => {
+    const read = extraOf(text)
+    if (read !== null) return read
+    ctx.addIssue({
+      code: 'custom',
+      message:
+        'must be KEY:present, KEY:number:FROM..TO, KEY:boolean:true or KEY:text:VALUE, such as acc:number:0.5..1',
+    })
+    return z.NEVER
+  })
+  .pipe(ExtraFilter)
+
+/** The same filter where all is text: in an address and on the command line. `step` takes a range, `extra` is given once a condition. */
+export const SAMPLE_FILTER_TEXT = {
+  run: shape.run.unwrap(),
+  batch: BatchId,
+  step: StepRange,
+  split: shape.split.unwrap(),
+  uid: shape.uid.unwrap(),
+  dataSource: shape.dataSource.unwrap(),
+  status: SampleStatus,
+  reason: FailureReason,
+  server: shape.server.unwrap(),
+  scoreMin: numeric(z.number()),
+  scoreMax: numeric(z.number()),
+  lengthMin: numeric(shape.lengthMin.unwrap()),
+  lengthMax: numeric(shape.lengthMax.unwrap()),
+  attemptsMin: numeric(shape.attemptsMin.unwrap()),
+  substituted: truth,
+  annotated: truth,
+  label: shape.label.unwrap(),
+  text: shape.text.unwrap(),
+  extra: z.array(ExtraText).max(MOST_EXTRA, `takes at most ${MOST_EXTRA}`),
+}
+/** A name of {@link SAMPLE_FILTER_TEXT}. */
+export type SampleFilterName = keyof typeof SAMPLE_FILTER_TEXT
+
+/** The names of the filter in text, in the order in which they are written. */
+export const SAMPLE_FILTER_NAMES = Object.keys(SAMPLE_FILTER_TEXT) as SampleFilterName[]
+
+/** What was given and cannot be read. */
+export interface UnreadFilter {
+  name: SampleFilterName
+  value: string
+  /** What is wrong with it, to be put behind the name. */
+  message: string
+}
+
+/** Reads a filter from text; other names are passed over, what cannot be read is left out and told. */
+export function readSampleFilter(given: URLSearchParams): {
+  filter: SampleFilter
+  unread: UnreadFilter[]
+} {
+  const filter: Record<string, unknown> = {}
+  const unread: UnreadFilter[] = []
+  for (const name of SAMPLE_FILTER_NAMES) {
+    const values = given.getAll(name).filter((value) => value !== '')
+    if (values.length === 0) continue
+    if (name === 'extra') {
+      const extra: ExtraFilter[] = []
+      for (const value of values) {
+        const read = ExtraText.safeParse(value)
+        if (!read.success) unread.push({ name, value, message: firstIssue(read.error) })
+        else if (extra.length === MOST_EXTRA)
+          unread.push({ name, value, message: `takes at most ${MOST_EXTRA}` })
+        else extra.push(read.data)
+      }
+      if (extra.length > 0) filter.extra = extra
+      continue
+    }
+    const value = values[0] as string
+    const read = SAMPLE_FILTER_TEXT[name].safeParse(value)
+    if (!read.success) unread.push({ name, value, message: firstIssue(read.error) })
+    else if (name === 'step') Object.assign(filter, stepOf(read.data as StepRange))
+    else filter[name] = read.data
+  }
+  return { filter: filter as SampleFilter, unread }
+}
+
+/** A range of steps. */
+type StepRange = z.infer<typeof StepRange>
+
+function firstIssue(error: z.ZodError): string {
+  return error.issues[0]?.message ?? 'cannot be read'
+}
+
+function stepOf({ first, last }: StepRange): Pick<SampleFilter, 'step' | 'stepTo'> {
+  return first === last ? { step: first } : { step: first, stepTo: last }
+}
+
+/** Writes a filter as text, so that {@link readSampleFilter} gives it back. */
+export function writeSampleFilter(filter: SampleFilter): URLSearchParams {
+  const params = new URLSearchParams()
+  for (const name of SAMPLE_FILTER_NAMES) {
+    const value = filter[name]
+    if (value === undefined) continue
+    if (name === 'extra') {
+      for (const one of filter.extra ?? []) params.append('extra', extraText(one))
+    } else if (name === 'step') {
+      params.set(name, filter.stepTo === undefined ? `${value}` : `${value}-${filter.stepTo}`)
+    } else params.set(name, String(value))
+  }
+  return params
+}
+
+/** A filter that was read from {@link SAMPLE_FILTER_TEXT}, as the filter it stands for. */
+export function filterOfText(
+  text: { [Name in SampleFilterName]?: z.infer<(typeof SAMPLE_FILTER_TEXT)[Name]> | undefined },
+): SampleFilter {
+  const { step, ...rest } = text
+  return { ...rest, ...(step === undefined ? {} : stepOf(step)) }
+}
+
+/** A condition on the extra info as text. */
+export function extraText(filter: ExtraFilter): string {
+  const name = filter.key.replaceAll('%', '%25').replaceAll(':', '%3A')
+  if (filter.is === 'present') return `${name}:present`
+  if (filter.is === 'number') return `${name}:number:${filter.min ?? ''}..${filter.max ?? ''}`
+  return `${name}:${filter.is}:${filter.value}`
+}
+
+function extraOf(text: string): unknown {
+  const [, name, is, , rest] = /^([^:]+):([a-z]+)(:([\s\S]*))?$/.exec(text) ?? []
+  if (name === undefined) return null
+  const key = name.replaceAll(/%3a/gi, ':').replaceAll('%25', '%')
+  if (is === 'present') return rest === undefined ? { key, is } : null
+  if (rest === undefined) return null
+  if (is === 'text') return { key, is, value: rest }
+  if (is === 'boolean') {
+    return rest === 'true' || rest === 'false' ? { key, is, value: rest === 'true' } : null
+  }
+  if (is !== 'number') return null
+  const ends = /^([^.]*(?:\.\d[^.]*)?)\.\.([\s\S]*)$/.exec(rest)
+  if (ends === null) return null
+  const [min, max] = [ends[1] as string, ends[2] as string].map((end) =>
+    end.trim() === '' ? undefined : Number(end),
+  )
+  if (Number.isNaN(min ?? 0) || Number.isNaN(max ?? 0)) return null
+  return {
+    ...{ key, is },
+    ...(min === undefined ? {} : { min }),
+    ...(max === undefined ? {} : { max }),
+  }
+}
+
+/** Whether anything narrows. */
+export function narrows(filter: SampleFilter): boolean {
+  return SAMPLE_FILTER_NAMES.some((name) => filter[name] !== undefined)
+}
+
+/** Finds a text as it is written, whatever the case; used to look again at what SQL cannot decode, and to mark what was found. */
+export function literalPattern(text: string): RegExp {
+  return new RegExp(text.replaceAll(/[\\^$.*+?()[\]{}|/]/g, '\\$&'), 'giu')
+}

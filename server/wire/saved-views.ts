@@ -1,0 +1,45 @@
+import { z } from 'zod'
+
+/** Views of pages under a name: the address's query, kept. */
+
+/** Of what a state is written in now; a page reads older ones as far as it can. */
+export const VIEW_VERSION = 1
+/** Views that a page has at most. */
+export const MOST_VIEWS = 200
+
+const plain = (text: string) => text.isWellFormed() && !text.includes('\u0000')
+const page = z.enum(['samples'])
+const name = z
+  .string()
+  .trim()
+  .min(1, 'must not be empty')
+  .max(80, 'must be at most 80 characters')
+  .refine(plain, 'must be text without NUL characters or lone surrogates')
+const state = z
+  .string()
+  .max(8_000, 'must be at most 8,000 characters')
+  .refine(plain, 'must be text without NUL characters or lone surrogates')
+
+/** `views.list` of a page. */
+export const ViewsInput = z.strictObject({ page })
+/** `views.save`: a new one. */
+export const SaveViewInput = z.strictObject({ page, name, state })
+export type SaveViewInput = z.infer<typeof SaveViewInput>
+/** Which view, by its number in links. */
+export const ViewRef = z.strictObject({ id: z.int().min(1).max(2_147_483_647) })
+/** `views.update`: what is not given stays. */
+export const UpdateViewInput = ViewRef.extend({ name: name.optional(), state: state.optional() })
+export type UpdateViewInput = z.infer<typeof UpdateViewInput>
+
+/** A saved view. */
+export interface SavedViewDto {
+  id: number
+  page: z.infer<typeof page>
+  name: string
+  /** The address's query, without `?`. */
+  state: string
+  version: number
+  author: string
+  createdAt: string
+  updatedAt: string
+}
