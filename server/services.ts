@@ -13,6 +13,8 @@ import type { RewardLoopManager } from './loop/reward-loop-manager.ts'
 import type { RunMarks } from './loop/run-marks.ts'
 import { SavedViews } from './loop/saved-views.ts'
 import type { BatchViews } from './loop/views/batch-view.ts'
+import { CompareRunsView } from './loop/views/compare-runs.ts'
+import { CompareView } from './loop/views/compare-view.ts'
 import type { ComponentsView } from './loop/views/components-view.ts'
 import type { FleetView } from './loop/views/fleet-view.ts'
 import type { OverviewView } from './loop/views/overview-view.ts'
@@ -90,6 +92,8 @@ export function createServices(parts: {
   const planner = new PlannerView(db)
   const annotations = new Annotations(db)
   const views = new SavedViews(db)
+  const comparisons = new CompareView(db)
+  const comparedRuns = new CompareRunsView(db)
   const asDto = async (row: ServerRow) => {
     // Shares are of the whole pool: described among all, then picked.
     const all = await fleet.describe(await activeServers(db))
@@ -135,6 +139,11 @@ export function createServices(parts: {
       }))
     },
     plan: (input, signal) => planner.plan(input, signal),
+    comparePair: (input) => comparisons.pair(input),
+    comparedSamples: (input) => comparisons.samples(input),
+    comparedGroups: (input) => comparisons.groups(input),
+    compareCandidates: (input) => comparisons.candidates(input),
+    compareRuns: (input) => comparedRuns.get(input),
     getRun: (input) => runs.get(input),
     overview: () => overview.get(),
     retriesPerMinute: () => overview.retries(),

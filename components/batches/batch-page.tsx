@@ -1,7 +1,7 @@
 'use client'
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { ArrowDownWideNarrow, RotateCcw } from 'lucide-react'
+import { ArrowDownWideNarrow, GitCompareArrows, RotateCcw } from 'lucide-react'
 import { useRouter } from 'next/navigation'
 import { useDeferredValue, useMemo, useState } from 'react'
 import type { BatchViewDto } from '../../server/wire/pages.ts'
@@ -10,6 +10,7 @@ import { ChartFrame } from '../charts/chart-frame.tsx'
 import { prepareCompletion } from '../charts/completion.prepare.ts'
 import { prepareDistribution } from '../charts/distribution.prepare.ts'
 import { CompletionPlot, DistributionPlot } from '../charts/lazy-plots.tsx'
+import { comparePairHref } from '../compare/compare-url.ts'
 import {
   durationText,
   formatCount,
@@ -119,6 +120,17 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
         <span className="max-sm:sr-only">Worst samples</span>
       </PageLink>
       <PlanBatchLink batchId={batch.batchId} />
+      <PageLink
+        href={
+          batch.rescoredFrom === null
+            ? comparePairHref(batch.batchId, batch.rescores.at(-1))
+            : comparePairHref(batch.rescoredFrom, batch.batchId)
+        }
+        className={buttonClass('plain', true)}
+      >
+        <GitCompareArrows size={14} aria-hidden />
+        <span className="max-sm:sr-only">Compare</span>
+      </PageLink>
       {canRescore && (
         <Button small onClick={() => setRescoring(true)}>
           <RotateCcw size={14} aria-hidden />

@@ -142,7 +142,7 @@ function totalOf(counts: GroupSignalCounts): number {
 }
 
 /** Round ticks in per cent from 0 to at least `most`, of 1 at most. */
-function shareTicks(most: number): Tick[] {
+export function shareTicks(most: number): Tick[] {
   const percent = Math.max(most, 0.001) * 100
   const step = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 25].find((one) => percent / one <= 4) ?? 25
   const last = Math.min(Math.ceil(percent / step), Math.round(100 / step))

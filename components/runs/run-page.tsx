@@ -8,6 +8,7 @@ import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
 import { MarksProvider } from '../charts/marks.ts'
+import { compareRunsHref } from '../compare/compare-url.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -24,6 +25,7 @@ import { RunFan } from './run-fan.tsx'
 import { RunFigures } from './run-figures.tsx'
 import { RunMarks } from './run-marks.tsx'
 import { RunMonitors } from './run-monitors.tsx'
+import { RunRescores } from './run-rescores.tsx'
 import { RunSteps } from './run-steps.tsx'
 import { type RunUrl, runUrl } from './run-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
@@ -50,6 +52,12 @@ export function RunPage({ name }: { name: string }) {
           run.data && (
             <>
               <Splits run={run.data} url={url} onChange={setUrl} />
+              <PageLink
+                href={compareRunsHref([name])}
+                className={`${buttonClass('plain', true)} max-sm:hidden`}
+              >
+                Compare
+              </PageLink>
               <PageLink href={batches} className={`${buttonClass('plain', true)} max-sm:hidden`}>
                 Batches
               </PageLink>
@@ -138,6 +146,7 @@ function Loaded({
       <SourceCharts run={run} />
       <RunMonitors run={run.name} split={run.split} />
       <RunSteps run={run} />
+      <RunRescores run={run.name} />
     </MarksProvider>
   )
 }

@@ -4,6 +4,7 @@ import {
   ChartGantt,
   Cpu,
   Gauge,
+  GitCompareArrows,
   Layers,
   ListTree,
   type LucideIcon,
@@ -11,7 +12,7 @@ import {
   Server,
 } from 'lucide-react'
 
-/** A page of the navigation. Compare and Settings join here when they exist. */
+/** A page of the navigation. Settings joins here when it exists. */
 export interface PageLink {
   href: string
   label: string
@@ -31,6 +32,7 @@ export const NAVIGATION: readonly { title: string | null; pages: readonly PageLi
       { href: '/samples', label: 'Samples', icon: Boxes, key: 's' },
       { href: '/rewards', label: 'Rewards', icon: Scale, key: 'e' },
       { href: '/monitors', label: 'Monitors', icon: BellRing, key: 'm' },
+      { href: '/compare', label: 'Compare', icon: GitCompareArrows, key: 'c' },
       { href: '/planner', label: 'Planner', icon: ChartGantt, key: 'p' },
     ],
   },

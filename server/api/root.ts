@@ -32,6 +32,7 @@ import {
   WaitInput,
 } from '../wire/trainer.ts'
 import { alertsRouter } from './alerts.ts'
+import { compareRouter } from './compare.ts'
 import { marksRouter } from './marks.ts'
 import { monitorsRouter } from './monitors.ts'
 import { plannerRouter } from './planner.ts'
@@ -155,6 +156,7 @@ export const appRouter = router({
   monitors: monitorsRouter,
   alerts: alertsRouter,
   marks: marksRouter,
+  compare: compareRouter,
   runs: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),
     get: procedure.input(RunInput).query(({ ctx, input }) => ctx.services.getRun(input)),

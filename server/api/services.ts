@@ -41,6 +41,7 @@ import type {
   SubmitResult,
 } from '../wire/trainer.ts'
 import type { AlertServices } from './alerts.ts'
+import type { CompareServices } from './compare.ts'
 import type { MarkServices } from './marks.ts'
 import type { MonitorServices } from './monitors.ts'
 import type { SamplesPageServices } from './samples-page.ts'
@@ -53,6 +54,7 @@ export interface Services
   extends MonitorServices,
     AlertServices,
     MarkServices,
+    CompareServices,
     SamplesPageServices {
   submit(input: SubmitInput): Promise<SubmitResult>
   append(input: AppendInput): Promise<AppendResult>

@@ -234,6 +234,10 @@ export const ERROR_REASONS = {
     httpStatus: 422,
     hint: 'Wait until samples have ended, name another batch or run, or type the numbers.',
   },
+  comparison_too_large: {
+    httpStatus: 422,
+    hint: 'Compare batches of at most 131,072 samples; runs of any size are compared by their steps, from roll-ups.',
+  },
   query_timeout: {
     httpStatus: 503,
     hint: 'The query took too long and was stopped. Narrow the filter.',

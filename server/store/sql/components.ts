@@ -19,14 +19,14 @@ export interface ComponentBatch {
 export async function runsWithComponents(db: Database): Promise<string[]> {
   const rows = await db.rows<{ name: string }>(
     'runs-with-components',
-    `select r.name from (select id, run_id, reward from batch order by id desc limit ${LOOKED_AT}) b
-     join run r on r.id = b.run_id where b.reward -> 'parts' is not null or b.reward -> 'gdpo' is not null
+    `select r.name from (select id, run_id, reward, rescored_from from batch order by id desc limit ${LOOKED_AT}) b
+     join run r on r.id = b.run_id where b.rescored_from is null and (b.reward -> 'parts' is not null or b.reward -> 'gdpo' is not null)
      group by r.name order by max(b.id) desc limit 50`,
   )
   return rows.map(({ name }) => name)
 }
 
-/** The newest training batches of a run that have components, the newest first. */
+/** The newest training batches of a run that have components, the newest first; those that score older rollouts again are no steps. */
 export async function componentBatches(
   db: Database,
   run: string,
@@ -38,7 +38,7 @@ export async function componentBatches(
        json_build_object('parts', reward -> 'parts', 'gdpo', reward -> 'gdpo') as reward,
        (select r.components from batch_roll_up r where b.rolled_up and r.batch_id = b.id and r.data_source = '') as sums
      from (select * from batch where run_id = (select id from run where name = $1) order by id desc limit ${LOOKED_AT}) b
-     where split = 'train' and status in ('open', 'running', 'completed')
+     where split = 'train' and rescored_from is null and status in ('open', 'running', 'completed')
        and (reward -> 'parts' is not null or reward -> 'gdpo' is not null)
      order by id desc limit $2`,
     [run, limit],
