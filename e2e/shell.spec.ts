@@ -37,9 +37,8 @@ test('with the keyboard alone: to pages, through the palette, back to where the 
   await expect(page).toHaveTitle(`${batch} · rewardops`)
   await expect(pageHeader(page).getByText('completed')).toBeVisible()
 
-  // What this page does, and what was visited last.
+  // What this page does.
   await page.keyboard.press('Control+k')
-  await expect(page.getByRole('group', { name: 'Visited last' })).toContainText(batch)
   await expect(page.getByRole('group', { name: 'On this page' })).toContainText(`Rescore ${batch}`)
   await expectAccessible(page)
   await palette(page).fill('rescore')
@@ -62,7 +61,13 @@ test('with the keyboard alone: to pages, through the palette, back to where the 
   await palette(page).fill('dark theme')
   await page.keyboard.press('Enter')
   await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark')
+
+  // Elsewhere, what was visited last; a sample by its id.
+  await page.keyboard.press('g')
+  await page.keyboard.press('w')
+  await page.waitForURL('**/workers')
   await page.keyboard.press('Control+k')
+  await expect(page.getByRole('group', { name: 'Visited last' })).toContainText(batch)
   await palette(page).fill(`${batch}-3`)
   await page.keyboard.press('Enter')
   await expect(page.locator(`[data-panel="${batch}-3"]`)).toBeVisible()
