@@ -168,7 +168,7 @@ test('keys are needed once an admin’s key is shown, and this browser goes on w
   }
 })
 
-const TABS = ['access', 'retention', 'audit', 'limits', 'about'] as const
+const TABS = ['access', 'retention', 'audit', 'limits', 'alerts', 'about'] as const
 for (const colorScheme of ['light', 'dark'] as const) {
   for (const width of [1280, 390]) {
     const tabs = looksOf(TABS, colorScheme, width)
