@@ -15,8 +15,16 @@ import {
   type RolloutCopy,
   samplesToCopy,
 } from '../store/sql/rescore.ts'
+import {
+  copyPartGroups,
+  copyPartSamples,
+  copyPartTexts,
+  insertRescorePart,
+  type PartToCopy,
+  partToCopy,
+} from '../store/sql/rescore-part.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
-import type { RescoreInput, SubmitResult } from '../wire/trainer.ts'
+import type { RescoreResult, RescoreSomeInput } from '../wire/rescore.ts'
 import {
   type AcceptContext,
   asksModels,
@@ -28,6 +36,7 @@ import {
 import { scoresWholeGroups } from './accept/whole-groups.ts'
 import type { BatchReader } from './batch-reader.ts'
 import { rescoreJobs } from './rescore-jobs.ts'
+import { selectPart } from './rescore-selection.ts'
 import { foreseeLimits, holdToLimits, limitsOf } from './settings/run-limits.ts'
 
 /** Copies at once: each keeps a connection and a core of Postgres busy. A third is asked to come back. */
@@ -56,7 +65,7 @@ export class Rescores {
   readonly #accept: AcceptContext
   readonly #reader: BatchReader
   /** By key and content: who asks again while the first call is still under way gets its answer. */
-  readonly #underWay = new Map<string, Promise<SubmitResult>>()
+  readonly #underWay = new Map<string, Promise<RescoreResult>>()
   #copies = 0
 
   constructor(accept: AcceptContext, reader: BatchReader) {
@@ -69,11 +78,16 @@ export class Rescores {
    * Throws `batch_not_found`, `batch_open`, `empty_batch`, `removed_by_retention`, `busy`, `run_queue_full`, `run_limit`,
    * `idempotency_conflict`, and what `resolveReward` does.
    */
-  async rescore(input: RescoreInput): Promise<SubmitResult> {
+  async rescore(input: RescoreSomeInput): Promise<RescoreResult> {
     const { idempotencyKey } = input
     if (!idempotencyKey) return this.#rescore(input, null)
     const hash = createHash('sha256')
-      .update(JSON.stringify({ rescore: input.batchId, reward: input.reward }))
+      .update(
+        JSON.stringify({
+          ...{ rescore: input.batchId, reward: input.reward },
+          ...(input.select === undefined ? {} : { select: input.select }),
+        }),
+      )
       .digest()
     const known = await duplicateOf(this.#accept.db, idempotencyKey, hash)
     if (known) return known
@@ -85,7 +99,7 @@ export class Rescores {
     return now
   }
 
-  async #rescore(input: RescoreInput, hash: Buffer | null): Promise<SubmitResult> {
+  async #rescore(input: RescoreSomeInput, hash: Buffer | null): Promise<RescoreResult> {
     const batch = await this.#reader.row(input.batchId)
     if (!batch.closed) {
       throw new RewardOpsError('batch_open', `${input.batchId} is open: more samples may follow.`)
@@ -97,9 +111,6 @@ export class Rescores {
     }
     if (batch.texts_removed_at !== null) throw textsRemoved(input.batchId)
     const { db, queue, functions } = this.#accept
-    const limits = await limitsOf(db, batch.run)
-    const adds = { samples: batch.samples, batches: 1 }
-    await foreseeLimits(db, limits, batch.run, adds)
     const dataSources = await dataSourcesOf(db, batch.id)
     const { versions, sources } = await functions.lookAt(input.reward)
     const withModels = asksModels(input.reward)
@@ -107,13 +118,27 @@ export class Rescores {
       functions: versions,
       ...(withModels ? await registeredModels(db) : { models: [] }),
     })
+    const wholeGroups = scoresWholeGroups(reward)
+    const part =
+      input.select === undefined ? null : await selectPart(db, batch, input.select, wholeGroups)
+    const limits = await limitsOf(db, batch.run)
+    const adds = { samples: part?.idx.length ?? batch.samples, batches: 1 }
+    await foreseeLimits(db, limits, batch.run, adds)
     const pool = poolOf(reward)
     await ensurePool(db, queue, pool, reward)
     return this.#holding(async (client) => {
       const copy = await this.#begin(client, batch)
-      const made = { batchId: `b${copy.toId}`, accepted: batch.samples, groups: batch.groups }
+      const made: Omit<RescoreResult, 'duplicate'> = {
+        batchId: `b${copy.toId}`,
+        accepted: part?.idx.length ?? batch.samples,
+        groups: part?.groups.length ?? batch.groups,
+        ...(part && { chosen: part.chosen, takenAlong: part.idx.length - part.chosen }),
+      }
       try {
-        const { groupOf, workOf } = await copyRollouts(client, copy, batch)
+        const { groupOf, workOf } =
+          part === null
+            ? await copyRollouts(client, copy, batch)
+            : await copyPart(client, copy, part)
         await inTransaction(client, async () => {
           await storeFunctions(client, sources)
           await holdToLimits(client, limits, { id: batch.run_id, name: batch.run }, adds)
@@ -122,13 +147,19 @@ export class Rescores {
             rewardName,
             idempotencyKey: input.idempotencyKey ?? null,
             contentHash: hash,
+            part: part && {
+              samples: part.idx.length,
+              groups: part.groups.length,
+              wholeGroups: input.select?.wholeGroups === true || wholeGroups,
+            },
           })
+          if (part !== null) await insertRescorePart(client, copy, part)
           const jobs = rescoreJobs({
             batchId: copy.toId,
             nowMs: submitted_at.getTime(),
             groupOf,
             workOf: withModels ? workOf : null,
-            wholeGroups: scoresWholeGroups(reward),
+            wholeGroups,
           })
           for (const window of jobs)
             await queue.insert(pool, window, { run: batch.run, priority: 0, client })
@@ -201,6 +232,29 @@ async function inTransaction(client: Client, work: () => Promise<void>): Promise
     await client.query('rollback').catch(() => {})
     throw error
   }
+}
+
+/** Copies the samples of a part, numbered anew, their texts and groups; gives what jobs are cut by. */
+async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Promise<Copied> {
+  const groupOf = Int32Array.from(part.groupNo)
+  const workOf = new Float64Array(part.idx.length)
+  for (let from = 0; from < part.idx.length; from += STATEMENT_ROWS) {
+    const to = Math.min(part.idx.length, from + STATEMENT_ROWS) - 1
+    let begun = from
+    let bytes = 0
+    for (const row of await partToCopy(client, copy, part, from, to)) {
+      if (row.work === null) throw textsRemoved(`b${copy.fromId}-${part.idx[row.idx]}`)
+      workOf[row.idx] = row.work
+      bytes += row.bytes as number
+      if (bytes < STATEMENT_BYTES && row.idx < to) continue
+      await copyPartTexts(client, copy, part, begun, row.idx)
+      begun = row.idx + 1
+      bytes = 0
+    }
+    await copyPartSamples(client, copy, part, from, to)
+  }
+  await copyPartGroups(client, copy, part)
+  return { groupOf, workOf }
 }
 
 /** Copies groups, samples and texts; gives what jobs are cut by. */

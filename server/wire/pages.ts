@@ -230,8 +230,6 @@ export interface AttemptDto {
 export interface SampleDetailDto extends SampleRowDto {
   /** Since when its texts are no longer kept: they are empty then. Null: they are. */
   textsRemovedAt: string | null
-  /** Its texts are no longer kept: they were dropped with their day. */
-  textsDropped: boolean
   annotations: AnnotationDto[]
   prompt: string | { role: string; content: string }[]
   response: string
