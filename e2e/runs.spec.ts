@@ -91,7 +91,9 @@ test('another run lies over it, the spread is a table too, and the address is al
   await page.getByRole('button', { name: 'Show Spread of rewards as a table' }).click()
   const spread = page.getByRole('region', { name: 'Spread of rewards, table' })
   await expect(spread.locator('tbody tr').first()).toContainText('6')
-  await expect(spread.locator('th')).toHaveText(['Step', '1', '0'])
+  // From step 4 on another reward scores, which is marked by itself.
+  await expect(spread.locator('th')).toHaveText(['Step', '1', '0', 'Marked'])
+  await expect(spread.locator('tr', { hasText: 'reward changed' })).toContainText('4')
   await page.getByRole('button', { name: 'Take other away' }).click()
   await expect(page).not.toHaveURL(/over=/)
   // From a step to its batch.

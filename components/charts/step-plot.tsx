@@ -125,7 +125,7 @@ function MarkLabel({ line, viewBox }: { line: MarkLine; viewBox?: { x?: number; 
   return (
     <g data-mark={line.step}>
       <path
-        d={`M${x} ${y - 1}l4 4l-4 4l-4 -4Z`}
+        d={`M${x} ${y + 5}l4 4l-4 4l-4 -4Z`}
         fill="var(--ink-2)"
         stroke="var(--surface)"
         strokeWidth={1}
@@ -133,7 +133,7 @@ function MarkLabel({ line, viewBox }: { line: MarkLine; viewBox?: { x?: number; 
       {line.text !== null && (
         <text
           x={x + (left ? -7 : 7)}
-          y={y + 7}
+          y={y + 13}
           textAnchor={left ? 'end' : 'start'}
           fill="var(--ink-2)"
           fontSize={11}

@@ -1,7 +1,8 @@
 'use client'
 
 import { useInfiniteQuery } from '@tanstack/react-query'
-import { useTRPC } from '../api/trpc.ts'
+import { pagesOptions } from '../api/pages.ts'
+import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { durationText, formatCount } from '../format/numbers.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
@@ -16,14 +17,13 @@ const PAGE = 25
 /** Every delivery of the last 30 days: what was sent, whether it arrived, after how many attempts. */
 export function DeliveryLog() {
   const trpc = useTRPC()
+  const client = useTRPCClient()
   const log = useInfiniteQuery(
-    trpc.alerts.deliveries.infiniteQueryOptions(
-      { limit: PAGE },
-      {
-        getNextPageParam: (page) => page.nextCursor ?? undefined,
-        meta: { topics: ['monitors'] },
-      },
-    ),
+    pagesOptions({
+      queryKey: trpc.alerts.deliveries.infiniteQueryKey({ limit: PAGE }),
+      read: (cursor, signal) => client.alerts.deliveries.query({ limit: PAGE, cursor }, { signal }),
+      topics: ['monitors'],
+    }),
   )
   return (
     <Section title="Deliveries" note="the last 30 days, the newest first">

@@ -3,7 +3,8 @@
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { History } from 'lucide-react'
 import { FLEET_MONITORS, MONITORS, type MonitoredRunDto } from '../../server/wire/monitors.ts'
-import { useTRPC } from '../api/trpc.ts'
+import { pagesOptions } from '../api/pages.ts'
+import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Select } from '../ui/field.tsx'
@@ -26,18 +27,18 @@ export function IncidentHistory({
   runs: readonly MonitoredRunDto[]
 }) {
   const trpc = useTRPC()
+  const client = useTRPCClient()
+  const input = {
+    limit: PAGE,
+    ...(url.run === null ? {} : { run: url.run }),
+    ...(url.monitor === null ? {} : { monitor: url.monitor }),
+  }
   const history = useInfiniteQuery(
-    trpc.monitors.history.infiniteQueryOptions(
-      {
-        limit: PAGE,
-        ...(url.run === null ? {} : { run: url.run }),
-        ...(url.monitor === null ? {} : { monitor: url.monitor }),
-      },
-      {
-        getNextPageParam: (page) => page.nextCursor ?? undefined,
-        meta: { topics: ['monitors'] },
-      },
-    ),
+    pagesOptions({
+      queryKey: trpc.monitors.history.infiniteQueryKey(input),
+      read: (cursor, signal) => client.monitors.history.query({ ...input, cursor }, { signal }),
+      topics: ['monitors'],
+    }),
   )
   const names = [...new Set([...(url.run === null ? [] : [url.run]), ...runs.map((r) => r.run)])]
   return (

@@ -24,7 +24,7 @@ export function IncidentTable({
       <table className="grid-table">
         <thead>
           <tr>
-            <th scope="col">Was</th>
+            <th scope="col">Severity</th>
             <th scope="col">Monitor</th>
             {withRun && <th scope="col">Run or server</th>}
             <th scope="col">From</th>

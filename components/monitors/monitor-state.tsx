@@ -34,7 +34,7 @@ export function MonitorStateIcon({ state, about }: { state: Shown; about: string
   const { icon: Icon, text, tone } = LOOK[state]
   const quiet = state === 'ok' ? 'text-ink-3' : tone
   return (
-    <span title={`${about}: ${text}`} className={`inline-flex ${quiet}`}>
+    <span title={`${about}: ${text}`} className={`inline-flex align-middle ${quiet}`}>
       <Icon size={15} strokeWidth={2} role="img" aria-label={`${about}: ${text}`} />
     </span>
   )

@@ -41,9 +41,12 @@ export function RunMatrix({
               </th>
               {MONITORS.map((monitor) => (
                 <th key={monitor} scope="col">
-                  <span title={MONITOR_DEFINITIONS[monitor].measures}>
-                    {MONITOR_DEFINITIONS[monitor].label}
-                  </span>
+                  <abbr
+                    title={`${MONITOR_DEFINITIONS[monitor].label}: ${MONITOR_DEFINITIONS[monitor].measures}`}
+                    className="no-underline"
+                  >
+                    {MONITOR_DEFINITIONS[monitor].short}
+                  </abbr>
                 </th>
               ))}
               <th scope="col" className="end">

@@ -28,6 +28,8 @@ export type MonitorState = 'ok' | Severity | 'insufficient'
 /** What a monitor is, in words and units. */
 export interface MonitorDefinition {
   label: string
+  /** Where there is room for one word. */
+  short: string
   /** What the number is, in one line. */
   measures: string
   /** Why one would look. */
@@ -49,6 +51,7 @@ export interface MonitorDefinition {
 export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   length_correlation: {
     label: 'Length and reward',
+    short: 'Length',
     measures: 'Pearson correlation of response length and score within a batch',
     why: 'Longer, or shorter, answers are paid whatever they say.',
     ...{ unit: 'correlation', bad: 'size', warning: 0.5, alerting: 0.7, openAfter: 3 },
@@ -56,6 +59,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   },
   variance_collapse: {
     label: 'Variance collapse',
+    short: 'Variance',
     measures: 'mean deviation within groups ÷ its median over the 20 batches before',
     why: 'Answers to one prompt all score alike: advantages shrink to noise.',
     ...{ unit: 'ratio', bad: 'below', warning: 0.5, alerting: 0.25, openAfter: 3 },
@@ -63,6 +67,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   },
   ceiling: {
     label: 'Ceiling',
+    short: 'Ceiling',
     measures: 'share of scores within 1 % of the top of the last 20 batches’ range',
     why: 'The reward cannot tell good answers apart any more.',
     ...{ unit: 'share', bad: 'above', warning: 0.9, alerting: 0.97, openAfter: 3 },
@@ -70,6 +75,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   },
   floor: {
     label: 'Floor',
+    short: 'Floor',
     measures: 'share of scores within 1 % of the bottom of the last 20 batches’ range',
     why: 'Next to nothing is rewarded: too hard, or the reward is broken.',
     ...{ unit: 'share', bad: 'above', warning: 0.9, alerting: 0.97, openAfter: 3 },
@@ -77,6 +83,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   },
   component_dominance: {
     label: 'Component dominance',
+    short: 'Parts',
     measures: 'largest share of the reward’s variance that one component carries',
     why: 'One part decides; the others have no say in what is learned.',
     ...{ unit: 'share', bad: 'above', warning: 0.95, alerting: 0.99, openAfter: 3 },
@@ -84,6 +91,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   },
   duplicates: {
     label: 'Duplicate responses',
+    short: 'Copies',
     measures: 'share of samples whose response equals another’s of the same group',
     why: 'The policy has stopped exploring, or decodes greedily.',
     ...{ unit: 'share', bad: 'above', warning: 0.2, alerting: 0.5, openAfter: 2 },
@@ -91,6 +99,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   },
   all_zero: {
     label: 'All wrong',
+    short: 'All wrong',
     measures: 'share of groups in which every score is the same, 0 or less',
     why: 'Prompts too hard, or a reward that says 0 to everything.',
     ...{ unit: 'share', bad: 'above', warning: 0.6, alerting: 0.9, openAfter: 2 },
@@ -98,6 +107,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   },
   failures: {
     label: 'Failures',
+    short: 'Failures',
     measures: 'share of samples that failed',
     why: 'What failed has no score: groups shrink, and not by chance.',
     ...{ unit: 'share', bad: 'above', warning: 0.02, alerting: 0.1, openAfter: 1 },
@@ -105,6 +115,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
   },
   group_collapse: {
     label: 'Group collapse',
+    short: 'Groups',
     measures: 'share of groups without any advantage',
     why: 'These groups cost rollouts and move nothing.',
     ...{ unit: 'share', bad: 'above', warning: 0.7, alerting: 0.9, openAfter: 2 },

@@ -3,6 +3,7 @@ import { createLogger } from '../../log.ts'
 import { Database } from '../../store/database.ts'
 import { testDatabaseForFile } from '../../store/postgres/test-database.ts'
 import type { FigureRow, StoredValue } from '../../store/sql/monitor-batches.ts'
+import { forgetGoneRuns } from '../../store/sql/monitor-state.ts'
 import { ensureTextPartition, textBucket } from '../../store/text-partitions.ts'
 import type { MonitorName } from '../../wire/monitors.ts'
 import { rollUpGroups } from '../group-roll-ups.ts'
@@ -318,5 +319,28 @@ describe('the monitors', () => {
     await view.configure({ run: 'set', monitor: 'ceiling', ...blank }, 'd')
     await view.configure({ run: null, monitor: 'ceiling', ...blank }, 'd')
     expect((await view.settings({})).find((s) => s.monitor === 'ceiling')?.source).toBe('default')
+  })
+
+  it('forget a run that was removed, and tell nothing of it before', async () => {
+    const view = new MonitorsView(db)
+    await batchOf(
+      'removed',
+      1,
+      usual((i) => ({ score: i < 60 ? null : 1 })),
+    )
+    await loop.all()
+    const id = runs.get('removed') as number
+    await db.adhoc("insert into run_mark (run_id, step, label, author) values ($1, 1, 'x', 'a')", [
+      id,
+    ])
+    const open = async () => (await view.list()).open.filter(({ run }) => run !== 'once')
+    const before = (await open()).length
+    await db.adhoc('delete from run where id = $1', [id])
+    expect(await open()).toHaveLength(before - 1)
+    expect((await open()).every(({ run }) => run !== null)).toBe(true)
+    expect(await forgetGoneRuns(db)).toBe(1)
+    for (const table of ['monitor_evaluation', 'monitor_standing', 'monitor_incident', 'run_mark'])
+      expect(await db.adhoc(`select 1 from ${table} where run_id = $1`, [id])).toEqual([])
+    expect(await forgetGoneRuns(db)).toBe(0)
   })
 })

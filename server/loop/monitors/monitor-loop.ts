@@ -1,7 +1,7 @@
 import type { Logger } from '../../log.ts'
 import { type Client, type Database, isConnectionLoss } from '../../store/database.ts'
 import { batchesToMonitor } from '../../store/sql/monitor-batches.ts'
-import { lockMonitors } from '../../store/sql/monitor-state.ts'
+import { forgetGoneRuns, lockMonitors } from '../../store/sql/monitor-state.ts'
 import { lookAtFleet } from './fleet-conditions.ts'
 import { lookAtBatch } from './look-at-batch.ts'
 
@@ -9,6 +9,8 @@ import { lookAtBatch } from './look-at-batch.ts'
 const TICK_MS = 500
 /** The fleet is looked at every so many ticks: its states change by probes of one second and more. */
 const FLEET_EVERY = 4
+/** Ticks between two looks for runs that were removed. */
+const FORGET_EVERY = 2 * 600
 /** Batches of one tick, some 4 ms each. */
 const MOST_BATCHES = 64
 /** A batch that could not be looked at is tried again after so long. */
@@ -61,7 +63,9 @@ export class MonitorLoop {
 
   async #tick(): Promise<void> {
     await this.#batches()
-    if (this.#ticks++ % FLEET_EVERY !== 0) return
+    const tick = this.#ticks++
+    if (tick % FORGET_EVERY === 0) await forgetGoneRuns(this.#db)
+    if (tick % FLEET_EVERY !== 0) return
     const changed = await this.#alone(lookAtFleet, (changed) => changed)
     if (changed === true) this.#onAlert()
   }

@@ -1,4 +1,4 @@
-import type { Client } from '../database.ts'
+import type { Client, Database } from '../database.ts'
 
 /** The advisory lock under which monitors look and incidents change: one process at a time. */
 const MONITOR_LOCK = 72_707_371
@@ -167,4 +167,23 @@ export async function fleetServers(client: Client): Promise<FleetServerRow[]> {
      from server where removed_at is null order by id limit 10000`,
   )
   return rows
+}
+
+/** Tables of which rows belong to a run, the one that tells which runs there were last. */
+const OF_RUNS = ['monitor_evaluation', 'monitor_incident', 'monitor_setting', 'run_mark'] as const
+
+/** Forgets what monitors and people said of runs that were removed. Gives how many runs. */
+export async function forgetGoneRuns(db: Database): Promise<number> {
+  const gone = await db.rows<{ run_id: number }>(
+    'gone-runs',
+    `select distinct run_id from (
+       (select run_id from monitor_standing s where not exists (select 1 from run where id = s.run_id) limit 20)
+       union all
+       (select run_id from run_mark m where not exists (select 1 from run where id = m.run_id) limit 20)) t`,
+  )
+  for (const { run_id } of gone) {
+    for (const table of OF_RUNS) await db.adhoc(`delete from ${table} where run_id = $1`, [run_id])
+    await db.adhoc('delete from monitor_standing where run_id = $1', [run_id])
+  }
+  return gone.length
 }

@@ -31,7 +31,7 @@ export async function openIncidents(db: Database, limit: number): Promise<Incide
   return db.rows(
     'open-incidents',
     `select ${INCIDENT} from monitor_incident i left join run on run.id = i.run_id
-     where i.closed_at is null order by i.id desc limit $1`,
+     where i.closed_at is null and (i.run_id is null or run.id is not null) order by i.id desc limit $1`,
     [limit],
   )
 }
@@ -63,7 +63,8 @@ export async function listIncidents(
     values.push(value)
     return `$${values.length}`
   }
-  const where = ['true']
+  // Of a run that was removed a moment ago there is nothing to tell.
+  const where = ['(i.run_id is null or run.id is not null)']
   if (filter.run !== undefined)
     where.push(`i.run_id = (select id from run where name = ${arg(filter.run)})`)
   if (filter.split !== undefined) where.push(`i.split = ${arg(filter.split)}`)
