@@ -8,6 +8,7 @@ import {
   batchesOfSameRollouts,
   batchesOfSameStep,
   newestRescores,
+  rescoreChain,
 } from '../../store/sql/compare.ts'
 import {
   type CompareCandidatesDto,
@@ -258,8 +259,10 @@ export class CompareView {
   }
 
   async #make(first: BatchRow, second: BatchRow): Promise<Made> {
-    const related = await batchesOfSameRollouts(this.#db, first.id, MOST_RELATIVES)
-    const mayBeSame = related.includes(second.id) && first.samples === second.samples
+    const mayBeSame = areWhole(
+      await rescoreChain(this.#db, first.id),
+      await rescoreChain(this.#db, second.id),
+    )
     let one = await readColumns(this.#db, first, !mayBeSame)
     let other = await readColumns(this.#db, second, !mayBeSame)
     const sameIndex = mayBeSame && haveSamePlaces(one, other)
@@ -276,6 +279,27 @@ export class CompareView {
       groupOrder: null,
     }
   }
+}
+
+/**
+ * Both are of one batch, and no rescore between them left samples out: then the same index is the same rollout. A part of a
+ * batch is numbered anew.
+ */
+function areWhole(
+  first: readonly { id: number; samples: number }[],
+  second: readonly { id: number; samples: number }[],
+): boolean {
+  const shared = second.findIndex(({ id }) => first.some((one) => one.id === id))
+  if (shared < 0) return false
+  const origin = second[shared] as { id: number; samples: number }
+  const between = [
+    ...first.slice(
+      0,
+      first.findIndex(({ id }) => id === origin.id),
+    ),
+    ...second.slice(0, shared),
+  ]
+  return between.every(({ samples }) => samples === origin.samples)
 }
 
 /** Every sample is in the group of the same uid: a rescore of a whole batch. */
