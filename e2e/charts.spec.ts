@@ -122,6 +122,14 @@ const VIEWS: Pictured[] = [
     path: '/servers/chart-rm',
     charts: { Latency: 'server-latency', 'Calls a minute': 'server-calls' },
   },
+  {
+    name: 'runs over one another',
+    path: '/compare?run=seeded-math-rule&run=seeded-rule-and-model&band=middle',
+    charts: {
+      'Mean reward': 'compare-mean',
+      'seeded-rule-and-model − seeded-math-rule': 'compare-difference',
+    },
+  },
 ]
 
 for (const colorScheme of ['light', 'dark'] as const) {

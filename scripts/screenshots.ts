@@ -65,6 +65,14 @@ try {
     })),
   })
   const seeded = `b${newest?.id}`
+  // Real rollouts by GSM8K's strict rule, and again by its flexible one.
+  const strict = await api.demo.load.mutate()
+  await api.batches.wait.query({ batchId: strict.batchId, waitMs: 60_000 })
+  const flexible = await api.batches.rescore.mutate({
+    batchId: strict.batchId,
+    reward: { function: { name: 'gsm8k', kwargs: { method: 'flexible' } } } as never,
+  })
+  await api.batches.wait.query({ batchId: flexible.batchId, waitMs: 60_000 })
   const pages: [name: string, path: string, waitMs?: number][] = [
     ['batch', `/batches/${batchId}`, 9_000],
     ['overview', '/'],
@@ -76,6 +84,8 @@ try {
     ['server', '/servers/rm-a'],
     ['workers', '/workers'],
     ['rewards', '/rewards'],
+    ['compare', `/compare?a=${strict.batchId}&b=${flexible.batchId}`],
+    ['compare-runs', '/compare?run=seeded-rule-and-model&run=seeded-math-rule&band=middle'],
     ['planner', '/planner'],
   ]
   for (const [name, path, waitMs = 2_500] of pages) {
