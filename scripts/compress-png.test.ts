@@ -47,7 +47,7 @@ describe('a compressed picture', () => {
       expect(small.length).toBeLessThan(png.length / 2)
       expect(decodePng(small).rgb.equals(decodePng(png).rgb)).toBe(true)
     }
-    const picture = readFileSync(join(import.meta.dirname, '../docs/screenshots/batch-light.png'))
+    const picture = readFileSync(join(import.meta.dirname, '../e2e/pictures/run-source-light.png'))
     expect(decodePng(compressPng(picture)).rgb.equals(decodePng(picture).rgb)).toBe(true)
   })
 
