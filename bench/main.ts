@@ -17,6 +17,7 @@ import { measureWatch, WATCH_DEFAULTS } from './watch.ts'
 const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
   rate: measureRate,
   'page-load': measurePageLoad,
+  'first-load': measureFirstLoad,
   memory: measureMemory,
   single: measureSingle,
   groups: measureGroups,
@@ -28,7 +29,6 @@ const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
       seconds: positive('seconds', WATCH_DEFAULTS.seconds),
       repetitions: positive('repetitions', WATCH_DEFAULTS.repetitions),
     }),
-  'first-load': measureFirstLoad,
   pages: (emit) =>
     measurePages(emit, {
       samples: Number(values.samples ?? PAGES_DEFAULTS.samples),

@@ -160,6 +160,7 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
   const known = new Set(queryNames())
   const every: PageQuery[] = [
     ['overview', 'overview.get'],
+    ['overview', 'overview.retries'],
     ['runs', 'runs.list'],
     ['run, verdicts', 'runs.get', { name: 'seeded-math-rule' }],
     ['run, reward model', 'runs.get', { name: 'seeded-reward-model' }],

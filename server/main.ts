@@ -13,16 +13,22 @@ import { createHealth } from './http/health.ts'
 import { createListener, type Routes } from './http/listener.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createRouterProxy } from './http/proxy/router-proxy.ts'
+import { createStaticFiles, STATIC_PATH } from './http/static-files.ts'
 import { createTrpcPlane } from './http/trpc-plane.ts'
 import { createLogger, type Logger } from './log.ts'
 import { IngestClient } from './loop/accept/ingest-client.ts'
+import { AlertSender } from './loop/alerts/alert-sender.ts'
+import { Webhooks } from './loop/alerts/webhooks.ts'
 import { FunctionsFolder } from './loop/functions-folder.ts'
 import { GroupRollUps } from './loop/group-roll-ups.ts'
 import { LiveHub } from './loop/live-hub.ts'
 import { readServersFile } from './loop/models/launch-file.ts'
 import { RewardModelManager } from './loop/models/reward-model-manager.ts'
+import { MonitorLoop } from './loop/monitors/monitor-loop.ts'
+import { MonitorsView } from './loop/monitors/monitors-view.ts'
 import { Playground } from './loop/playground.ts'
 import { RewardLoopManager } from './loop/reward-loop-manager.ts'
+import { RunMarks } from './loop/run-marks.ts'
 import { BatchSignals } from './loop/signals.ts'
 import { Sweeps } from './loop/sweeps.ts'
 import { BatchViews } from './loop/views/batch-view.ts'
@@ -205,6 +211,9 @@ async function main(): Promise<void> {
     components: new ComponentsView(pagesDb),
     rewards: new RewardsView(fleet, new FunctionsFolder(config.functionsDir)),
     playground,
+    monitors: new MonitorsView(pagesDb),
+    webhooks: new Webhooks(pagesDb),
+    marks: new RunMarks(pagesDb),
     live,
   })
   const ingest = new IngestClient(
@@ -264,7 +273,8 @@ async function main(): Promise<void> {
       else if (kind === 's') {
         void member.reload()
         live.touch('servers', 'overview')
-      }
+      } else if (kind === 'm') live.touch('monitors', 'overview')
+      else if (kind === 'k') live.touch('marks')
     },
     () => {
       void member.reload()
@@ -280,6 +290,10 @@ async function main(): Promise<void> {
   sweeps.start()
   const groupRollUps = new GroupRollUps(db, log)
   groupRollUps.start()
+  const alerts = new AlertSender(db, log)
+  alerts.start()
+  const monitorLoop = new MonitorLoop(db, log, () => alerts.wake())
+  monitorLoop.start()
   const supervisor = new WorkerSupervisor({
     count: config.workers,
     databaseUrl: database.url,
@@ -339,6 +353,8 @@ async function main(): Promise<void> {
     await Promise.allSettled([
       sweeps.stop(),
       groupRollUps.stop(),
+      monitorLoop.stop(),
+      alerts.stop(),
       supervisor.stop(),
       playedFunctions.close(),
       proxy.close(PROXY_DRAIN_MS),
@@ -387,7 +403,14 @@ async function openPages(
   })
   await app.prepare()
   const handle = app.getRequestHandler()
-  return (req, res) => handle(req, res)
+  // While pages are developed their files change with every keystroke, and are Next's alone.
+  if (config.dev) return (req, res) => handle(req, res)
+  const statics = await createStaticFiles(join(ROOT, '.next/static'))
+  return async (req, res) => {
+    const path = (req.url ?? '/').split('?', 1)[0] as string
+    if (path.startsWith(STATIC_PATH) && (await statics(path, req, res))) return
+    await handle(req, res)
+  }
 }
 
 main().catch((error: Error) => {

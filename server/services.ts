@@ -3,13 +3,18 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { Services } from './api/services.ts'
 import { isRewardOpsError, RewardOpsError } from './errors.ts'
+import type { Webhooks } from './loop/alerts/webhooks.ts'
 import { Annotations } from './loop/annotations.ts'
 import type { LiveHub } from './loop/live-hub.ts'
 import type { RewardModelManager, ServerChanges } from './loop/models/reward-model-manager.ts'
+import type { MonitorsView } from './loop/monitors/monitors-view.ts'
 import type { Playground } from './loop/playground.ts'
 import type { RewardLoopManager } from './loop/reward-loop-manager.ts'
+import type { RunMarks } from './loop/run-marks.ts'
 import { SavedViews } from './loop/saved-views.ts'
 import type { BatchViews } from './loop/views/batch-view.ts'
+import { CompareRunsView } from './loop/views/compare-runs.ts'
+import { CompareView } from './loop/views/compare-view.ts'
 import type { ComponentsView } from './loop/views/components-view.ts'
 import type { FleetView } from './loop/views/fleet-view.ts'
 import type { OverviewView } from './loop/views/overview-view.ts'
@@ -60,6 +65,9 @@ export function createServices(parts: {
   rewards: RewardsView
   components: ComponentsView
   playground: Playground
+  monitors: MonitorsView
+  webhooks: Webhooks
+  marks: RunMarks
   live: LiveHub
 }): Services {
   const {
@@ -76,11 +84,16 @@ export function createServices(parts: {
     rewards,
     components,
     playground,
+    monitors,
+    webhooks,
+    marks,
     live,
   } = parts
   const planner = new PlannerView(db)
   const annotations = new Annotations(db)
   const views = new SavedViews(db)
+  const comparisons = new CompareView(db)
+  const comparedRuns = new CompareRunsView(db)
   const asDto = async (row: ServerRow) => {
     // Shares are of the whole pool: described among all, then picked.
     const all = await fleet.describe(await activeServers(db))
@@ -126,8 +139,14 @@ export function createServices(parts: {
       }))
     },
     plan: (input, signal) => planner.plan(input, signal),
+    comparePair: (input) => comparisons.pair(input),
+    comparedSamples: (input) => comparisons.samples(input),
+    comparedGroups: (input) => comparisons.groups(input),
+    compareCandidates: (input) => comparisons.candidates(input),
+    compareRuns: (input) => comparedRuns.get(input),
     getRun: (input) => runs.get(input),
     overview: () => overview.get(),
+    retriesPerMinute: () => overview.retries(),
     listWorkers: () => fleet.workers(),
     listServers: () => fleet.servers(),
     getServer: (ref) => servers.get(ref),
@@ -155,6 +174,21 @@ export function createServices(parts: {
     tryReward: (input, signal) => playground.try(input, signal),
     importConfig: (text) => importOffLoop(text),
     loadDemo: async () => manager.submit(await demoBatch()),
+    listMonitors: () => monitors.list(),
+    runMonitors: (input) => monitors.run(input),
+    monitorHistory: (input) => monitors.history(input),
+    monitorSettings: (input) => monitors.settings(input),
+    configureMonitor: (input, by) => monitors.configure(input, by),
+    listWebhooks: () => webhooks.list(),
+    createWebhook: (input, by) => webhooks.create(input, by),
+    updateWebhook: (input) => webhooks.update(input),
+    removeWebhook: (id) => webhooks.remove(id),
+    testWebhook: (id) => webhooks.test(id),
+    listDeliveries: (input) => webhooks.deliveries(input),
+    listMarks: (run) => marks.list(run),
+    createMark: (input, author) => marks.create(input, author),
+    updateMark: (input) => marks.update(input),
+    removeMark: (id) => marks.remove(id),
     live: (signal) => live.subscribe(signal),
   }
   return guarded(services)

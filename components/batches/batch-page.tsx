@@ -1,7 +1,8 @@
 'use client'
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { ArrowDownWideNarrow, RotateCcw } from 'lucide-react'
+import { ArrowDownWideNarrow, GitCompareArrows, RotateCcw } from 'lucide-react'
+import { useRouter } from 'next/navigation'
 import { useDeferredValue, useMemo, useState } from 'react'
 import type { BatchViewDto } from '../../server/wire/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -9,6 +10,7 @@ import { ChartFrame } from '../charts/chart-frame.tsx'
 import { prepareCompletion } from '../charts/completion.prepare.ts'
 import { prepareDistribution } from '../charts/distribution.prepare.ts'
 import { CompletionPlot, DistributionPlot } from '../charts/lazy-plots.tsx'
+import { comparePairHref } from '../compare/compare-url.ts'
 import {
   durationText,
   formatCount,
@@ -21,26 +23,29 @@ import {
 } from '../format/numbers.ts'
 import { useLive, useNow } from '../live/live-provider.tsx'
 import { PlanBatchLink } from '../planner/plan-batch-link.tsx'
+import { type KeyBinding, useKeys } from '../shell/keys.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
-import { CopyText } from '../ui/copy-text.tsx'
+import { CopyText, copyText } from '../ui/copy-text.tsx'
 import { Confirm } from '../ui/dialog.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { Figure, FigureStrip, FigureStripSkeleton } from '../ui/figure-strip.tsx'
+import { usePrinting } from '../ui/printing.ts'
 import { ProgressBar } from '../ui/progress-bar.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
+import { useUrl } from '../url/use-url.ts'
 import { batchDurationMs, isActive, RunName } from './batch-cells.tsx'
+import { ReportGroups, ReportHead, ReportTimeline } from './batch-report.tsx'
 import { BatchSide } from './batch-side.tsx'
 import { teachNothingInShort } from './group-signal-text.ts'
 import { GroupTable } from './group-table.tsx'
-
 import { RescoreSheet } from './rescore-sheet.tsx'
-
 import { GroupTimeline } from './timeline/group-timeline.tsx'
+import { timelineView } from './timeline/timeline-url.ts'
 
 /** One batch: how far it is, how its rewards lie, and which group came when and why then. */
 export function BatchPage({ batchId }: { batchId: string }) {
@@ -91,17 +96,42 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
     }),
   )
   const left = batch.samples - batch.scored - batch.failed
+  const worst = `/samples?batch=${batch.batchId}&sort=worst`
+  const router = useRouter()
+  const canRescore = !batch.open && batch.samples > 0
+  const inPalette = (label: string, run: () => void): KeyBinding => ({
+    key: null,
+    label,
+    group: 'This page',
+    palette: 'page',
+    run,
+  })
+  useKeys([
+    ...(canRescore ? [inPalette(`Rescore ${batch.batchId}`, () => setRescoring(true))] : []),
+    ...(isActive(batch) ? [inPalette(`Cancel ${batch.batchId}`, () => setAsking(true))] : []),
+    inPalette(`Worst samples of ${batch.batchId}`, () => router.push(worst)),
+    inPalette(`Print the report of ${batch.batchId}`, () => print()),
+    inPalette('Copy the batch id', () => void copyText(batch.batchId)),
+  ])
   return (
     <>
-      <PageLink
-        href={`/samples?batch=${batch.batchId}&sort=worst`}
-        className={buttonClass('plain', true)}
-      >
+      <PageLink href={worst} className={buttonClass('plain', true)}>
         <ArrowDownWideNarrow size={14} aria-hidden />
         <span className="max-sm:sr-only">Worst samples</span>
       </PageLink>
       <PlanBatchLink batchId={batch.batchId} />
-      {!batch.open && batch.samples > 0 && (
+      <PageLink
+        href={
+          batch.rescoredFrom === null
+            ? comparePairHref(batch.batchId, batch.rescores.at(-1))
+            : comparePairHref(batch.rescoredFrom, batch.batchId)
+        }
+        className={buttonClass('plain', true)}
+      >
+        <GitCompareArrows size={14} aria-hidden />
+        <span className="max-sm:sr-only">Compare</span>
+      </PageLink>
+      {canRescore && (
         <Button small onClick={() => setRescoring(true)}>
           <RotateCcw size={14} aria-hidden />
           <span className="max-sm:sr-only">Rescore</span>
@@ -130,16 +160,25 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
 }
 
 function BatchBody({ batch }: { batch: BatchViewDto }) {
+  const printing = usePrinting()
+  const [{ part }] = useUrl(timelineView)
   return (
     <>
+      {printing && <ReportHead batch={batch} />}
       <BatchFigures batch={batch} />
-      <GroupTimeline batch={batch} />
-      <div className="grid border-t lg:grid-cols-2">
+      {printing && <ReportTimeline batch={batch} part={part} />}
+      <div className="print:hidden">
+        <GroupTimeline batch={batch} />
+      </div>
+      <div className="grid border-t lg:grid-cols-2 print:grid-cols-2 print:border-t-0">
         <RewardDistribution batch={batch} />
         <GroupCompletion batch={batch} />
       </div>
-      <div className="grid border-t xl:grid-cols-[minmax(0,1fr)_360px]">
-        <GroupTable batch={batch} />
+      <div className="grid border-t xl:grid-cols-[minmax(0,1fr)_360px] print:grid-cols-1">
+        <div className="min-w-0 print:hidden">
+          <GroupTable batch={batch} />
+        </div>
+        {printing && <ReportGroups batch={batch} />}
         <BatchSide batch={batch} />
       </div>
     </>
@@ -189,7 +228,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           label="Rate"
           value={active ? formatRate(batch.samplesPerSecond) : formatRate(overall)}
           unit="samples/s"
-          detail={active ? 'over the last 5 s' : 'from acceptance to the end'}
+          detail={active ? 'over the last 5 s' : 'acceptance to end'}
         />
         <Figure
           label="Retries"
@@ -201,7 +240,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           label={active ? 'Time left' : 'Took'}
           value={active ? eta.value : took.value}
           {...((active ? eta.unit : took.unit) ? { unit: active ? eta.unit : took.unit } : {})}
-          detail={active ? `${durationText(duration)} so far` : 'from acceptance to the end'}
+          detail={active ? `${durationText(duration)} so far` : 'acceptance to end'}
         />
       </FigureStrip>
       {active && (

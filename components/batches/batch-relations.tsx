@@ -1,5 +1,7 @@
 import type { BatchViewDto } from '../../server/wire/pages.ts'
+import { comparePairHref } from '../compare/compare-url.ts'
 import { formatCount } from '../format/numbers.ts'
+import { PageLink } from '../shell/page-link.tsx'
 import { Section } from '../ui/section.tsx'
 import { BatchLink } from './batch-cells.tsx'
 
@@ -7,7 +9,7 @@ import { BatchLink } from './batch-cells.tsx'
 export function BatchRelations({
   batch,
 }: {
-  batch: Pick<BatchViewDto, 'rescoredFrom' | 'rescores'>
+  batch: Pick<BatchViewDto, 'batchId' | 'rescoredFrom' | 'rescores'>
 }) {
   const { rescoredFrom, rescores } = batch
   if (rescoredFrom === null && rescores.length === 0) return null
@@ -26,7 +28,20 @@ export function BatchRelations({
                 <dt className="w-32 shrink-0 text-ink-3">{what}</dt>
                 <dd className="flex min-w-0 flex-wrap gap-x-3">
                   {ids.map((id) => (
-                    <BatchLink key={id} batchId={id} />
+                    <span key={id} className="inline-flex items-baseline gap-2">
+                      <BatchLink batchId={id} />
+                      <PageLink
+                        href={
+                          id === rescoredFrom
+                            ? comparePairHref(id, batch.batchId)
+                            : comparePairHref(batch.batchId, id)
+                        }
+                        aria-label={`Compare with ${id}`}
+                        className="text-xs text-accent hover:underline"
+                      >
+                        compare
+                      </PageLink>
+                    </span>
                   ))}
                 </dd>
               </div>

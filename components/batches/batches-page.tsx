@@ -167,6 +167,7 @@ function Filters({
 }
 
 function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
+  const anyActive = batches.some(isActive)
   return (
     <Scroll label="Batches">
       <table className="grid-table">
@@ -178,23 +179,24 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
               Step
             </th>
             <th scope="col">Status</th>
-            <th scope="col">Progress</th>
+            <th scope="col" className="end">
+              Mean ± std
+            </th>
+            <th scope="col" className="end">
+              Failed
+            </th>
             <th scope="col" className="end">
               Samples
             </th>
             <th scope="col" className="end">
               Groups done
             </th>
-            <th scope="col" className="end">
-              Failed
-            </th>
-            <th scope="col" className="end">
-              Mean ± std
-            </th>
             <th scope="col">Reward</th>
-            <th scope="col" className="end">
-              Samples/s
-            </th>
+            {anyActive && (
+              <th scope="col" className="end">
+                Samples/s
+              </th>
+            )}
             <th scope="col" className="end">
               Time
             </th>
@@ -209,7 +211,7 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
               <td>
                 <BatchLink batchId={batch.batchId} />
               </td>
-              <td>
+              <td className="max-sm:max-w-36">
                 <span className="flex items-center gap-2">
                   <RunName run={batch.run} />
                   {batch.split === 'val' && (
@@ -218,33 +220,37 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
                 </span>
               </td>
               <td className="num end">{formatCount(batch.step)}</td>
-              <td>
-                <BatchStatusView status={batch.status} />
+              <td className="max-sm:[&_.status-word]:sr-only">
+                {/* A bar that is full says nothing that the word does not. */}
+                {batch.status === 'running' ? (
+                  <BatchProgress batch={batch} />
+                ) : (
+                  <BatchStatusView status={batch.status} />
+                )}
               </td>
-              <td>
-                <BatchProgress batch={batch} />
+              <td className="end">
+                <MeanStd mean={batch.mean} std={batch.std} />
+              </td>
+              <td className="end">
+                <FailedCount failed={batch.failed} />
               </td>
               <td className="num end">{formatCount(batch.samples)}</td>
               <td className="num end">
                 {formatCount(batch.groupsCompleted)}
                 <span className="unit">/{formatCount(batch.groups)}</span>
               </td>
-              <td className="end">
-                <FailedCount failed={batch.failed} />
-              </td>
-              <td className="end">
-                <MeanStd mean={batch.mean} std={batch.std} />
-              </td>
-              <td className="max-w-36 truncate text-ink-2" title={batch.rewardName}>
+              <td className="max-w-32 truncate text-ink-2" title={batch.rewardName}>
                 {batch.rewardName}
               </td>
-              <td className="num end">
-                {isActive(batch) ? (
-                  formatRate(batch.samplesPerSecond)
-                ) : (
-                  <span className="text-ink-3">–</span>
-                )}
-              </td>
+              {anyActive && (
+                <td className="num end">
+                  {isActive(batch) ? (
+                    formatRate(batch.samplesPerSecond)
+                  ) : (
+                    <span className="text-ink-3">–</span>
+                  )}
+                </td>
+              )}
               <td className="end">
                 <BatchTime batch={batch} />
               </td>

@@ -18,14 +18,17 @@ export function RescoreSheet({
   batch,
   open,
   onClose,
+  onDone,
 }: {
   batch: BatchViewDto
   open: boolean
   onClose(): void
+  /** What is done with the new batch; default: its page is opened. */
+  onDone?: (batchId: string) => void
 }) {
   return (
     <Sheet open={open} onClose={onClose} title={`Rescore ${batch.batchId}`}>
-      {open && <RescoreForm batch={batch} onClose={onClose} />}
+      {open && <RescoreForm batch={batch} onClose={onClose} {...(onDone ? { onDone } : {})} />}
     </Sheet>
   )
 }
@@ -34,7 +37,15 @@ export function RescoreSheet({
 const AS_IT_WAS = ''
 const EDITED = 'edited'
 
-function RescoreForm({ batch, onClose }: { batch: BatchViewDto; onClose(): void }) {
+function RescoreForm({
+  batch,
+  onClose,
+  onDone,
+}: {
+  batch: BatchViewDto
+  onClose(): void
+  onDone?: (batchId: string) => void
+}) {
   const trpc = useTRPC()
   const router = useRouter()
   const choices = useChoices()
@@ -55,7 +66,8 @@ function RescoreForm({ batch, onClose }: { batch: BatchViewDto; onClose(): void 
       },
       onSuccess: ({ batchId }) => {
         onClose()
-        router.push(`/batches/${batchId}`)
+        if (onDone) onDone(batchId)
+        else router.push(`/batches/${batchId}`)
       },
     }),
   )

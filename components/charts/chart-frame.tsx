@@ -5,6 +5,8 @@ import { type ReactNode, useState } from 'react'
 import { IconButton } from '../ui/button.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { withMarks } from './marks.prepare.ts'
+import { useMarks } from './marks.ts'
 
 /** A chart with its title, its n and unit, its own switches, and the same numbers as a table. */
 export function ChartFrame({
@@ -27,6 +29,8 @@ export function ChartFrame({
   table: { head: string[]; rows: (string | number)[][] }
 }) {
   const [asTable, setAsTable] = useState(false)
+  const marks = useMarks()
+  const twin = asTable ? withMarks(table, marks) : table
   return (
     <Section
       title={title}
@@ -51,7 +55,7 @@ export function ChartFrame({
             <table className="grid-table">
               <thead>
                 <tr>
-                  {table.head.map((cell, i) => (
+                  {twin.head.map((cell, i) => (
                     <th key={cell} className={i > 0 ? 'end' : undefined} scope="col">
                       {cell}
                     </th>
@@ -59,7 +63,7 @@ export function ChartFrame({
                 </tr>
               </thead>
               <tbody>
-                {table.rows.map((row) => (
+                {twin.rows.map((row) => (
                   <tr key={row.join('|')}>
                     {row.map((cell, i) => (
                       // biome-ignore lint/suspicious/noArrayIndexKey: columns do not move

@@ -3,7 +3,10 @@
 import { type PointerEvent, useEffect, useRef, useState } from 'react'
 import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
 import { type HeatData, heatAt } from './heat.prepare.ts'
-import { Tip } from './plot-parts.tsx'
+import { MarkTip } from './mark-tip.tsx'
+import { prepareMarks } from './marks.prepare.ts'
+import { useMarks } from './marks.ts'
+import { Tip } from './tip.tsx'
 
 const LEFT = 52
 const BOTTOM = 20
@@ -36,6 +39,8 @@ export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
     setUnder({ x, y: (event.clientY - box.top) / box.height, right: x > 0.6 })
   }
   const found = under && heatAt(data, under.x, under.y)
+  const steps = data.steps.map(({ step }) => step)
+  const marks = prepareMarks(useMarks(), steps, false)
   return (
     <div className="relative h-full select-none" role="img" aria-label={labelOf(data)}>
       <div className="absolute top-2 left-0" style={{ width: LEFT - 8, bottom: BOTTOM }}>
@@ -57,6 +62,14 @@ export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
           onPointerMove={follow}
           onPointerLeave={() => setUnder(null)}
         />
+        {marks.map(({ step }) => (
+          <span
+            key={step}
+            aria-hidden
+            className="pointer-events-none absolute inset-y-0 border-l border-dashed border-ink-2"
+            style={{ left: `${((step - data.firstStep + 0.5) / data.span) * 100}%` }}
+          />
+        ))}
         {under && found && (
           <div
             className="pointer-events-none absolute z-10"
@@ -74,6 +87,7 @@ export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
                 { label: 'samples', value: quantityText(formatPercent(found.share)) },
               ]}
             />
+            <MarkTip line={marks.find(({ step }) => step === found.step)} />
           </div>
         )}
       </div>

@@ -14,10 +14,6 @@ export const CompletionPlot = dynamic(
   () => import('./plots.tsx').then((plots) => plots.CompletionPlot),
   { ssr: false, loading },
 )
-export const RetriesPlot = dynamic(() => import('./plots.tsx').then((plots) => plots.RetriesPlot), {
-  ssr: false,
-  loading,
-})
 export const LatencyPlot = dynamic(
   () => import('./server-plots.tsx').then((plots) => plots.LatencyPlot),
   { ssr: false, loading },
@@ -48,5 +44,9 @@ export const WaitsPlot = dynamic(() => import('./run-plots.tsx').then((plots) =>
 })
 export const SourcePlot = dynamic(
   () => import('./run-plots.tsx').then((plots) => plots.SourcePlot),
+  { ssr: false, loading },
+)
+export const MonitorPlot = dynamic(
+  () => import('./monitor-plot.tsx').then((plots) => plots.MonitorPlot),
   { ssr: false, loading },
 )

@@ -14,12 +14,10 @@ import {
   YAxis,
 } from 'recharts'
 import { durationText, formatCount } from '../format/numbers.ts'
-import { clockTime } from '../format/time.ts'
 import type { CompletionChartData } from './completion.prepare.ts'
 import type { DistributionChartData } from './distribution.prepare.ts'
-import { hueOf } from './hue.ts'
-import { AXIS, CURSOR, GRID, labelOf, MARGIN, TICK, Tip } from './plot-parts.tsx'
-import type { RetryChartData } from './retries.prepare.ts'
+import { AXIS, CURSOR, GRID, labelOf, MARGIN, TICK } from './plot-parts.tsx'
+import { Tip } from './tip.tsx'
 
 /**
  * The drawing half of the charts. This file alone brings Recharts along and is loaded after the page; every
@@ -154,69 +152,6 @@ export function CompletionPlot({ data, total }: { data: CompletionChartData; tot
           />
         )}
       </ComposedChart>
-    </ResponsiveContainer>
-  )
-}
-
-/** Calls made again, a bar a minute, stacked by cause. */
-export function RetriesPlot({ data }: { data: RetryChartData }) {
-  return (
-    <ResponsiveContainer width="100%" height="100%">
-      <BarChart
-        data={data.minutes}
-        margin={MARGIN}
-        barCategoryGap={1}
-        title={`${formatCount(data.total)} retries in the last hour, a bar a minute`}
-      >
-        {GRID}
-        <XAxis
-          dataKey="atMs"
-          tick={TICK}
-          axisLine={AXIS}
-          tickLine={false}
-          minTickGap={48}
-          tickFormatter={(at: number) => clockTime(at).slice(0, 5)}
-        />
-        <YAxis
-          width={36}
-          tick={TICK}
-          axisLine={false}
-          tickLine={false}
-          domain={[0, data.ticks.at(-1)?.at ?? 1]}
-          ticks={data.ticks.map((tick) => tick.at)}
-          tickFormatter={labelOf(data.ticks)}
-        />
-        <Tooltip
-          cursor={CURSOR}
-          isAnimationActive={false}
-          content={({ active, payload }) => {
-            const minute = payload?.[0]?.payload as RetryChartData['minutes'][number] | undefined
-            if (!active || !minute) return null
-            const rows = data.reasons
-              .filter(({ reason }) => minute[reason])
-              .map(({ reason }) => ({
-                label: reason,
-                value: formatCount(minute[reason]),
-                color: hueOf('reason', reason),
-              }))
-            return (
-              <Tip
-                title={clockTime(minute.atMs).slice(0, 5)}
-                rows={rows.length > 0 ? rows : [{ label: 'retries', value: '0' }]}
-              />
-            )
-          }}
-        />
-        {data.reasons.map(({ reason }) => (
-          <Bar
-            key={reason}
-            dataKey={reason}
-            stackId="retries"
-            fill={hueOf('reason', reason)}
-            isAnimationActive={false}
-          />
-        ))}
-      </BarChart>
     </ResponsiveContainer>
   )
 }

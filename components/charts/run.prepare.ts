@@ -32,12 +32,11 @@ export interface FanData {
   overlays: string[]
   valueTicks: Tick[]
   stepTicks: number[]
-  marks: RunDto['marks']
 }
 
 /** Prepares the fan of a run with the means of others over it; `range`: the scale holds the least and the greatest score, too. */
 export function prepareFan(
-  run: Pick<RunDto, 'steps' | 'marks'>,
+  run: Pick<RunDto, 'steps'>,
   overlays: readonly Pick<RunDto, 'name' | 'steps'>[],
   range: boolean,
 ): FanData {
@@ -64,7 +63,6 @@ export function prepareFan(
     overlays: others.map(({ name }) => name),
     valueTicks: niceTicks(Math.min(...values), Math.max(...values)),
     stepTicks: pickTicks(numbers, 8),
-    marks: run.marks.filter(({ step }) => own.has(step)),
   }
 }
 
@@ -144,7 +142,7 @@ function totalOf(counts: GroupSignalCounts): number {
 }
 
 /** Round ticks in per cent from 0 to at least `most`, of 1 at most. */
-function shareTicks(most: number): Tick[] {
+export function shareTicks(most: number): Tick[] {
   const percent = Math.max(most, 0.001) * 100
   const step = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 25].find((one) => percent / one <= 4) ?? 25
   const last = Math.min(Math.ceil(percent / step), Math.round(100 / step))

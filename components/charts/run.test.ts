@@ -18,7 +18,7 @@ const step = (number: number, change: Partial<RunStepDto> = {}): RunStepDto => (
 describe('the fan of a run', () => {
   test('has bands of an ended step, and of one that runs its mean so far alone', () => {
     const running = step(2, { status: 'running', n: null, quantiles: null, mean: 0.7 })
-    const { steps } = prepareFan({ steps: [step(1), running], marks: [] }, [], false)
+    const { steps } = prepareFan({ steps: [step(1), running] }, [], false)
     expect(steps[0]).toMatchObject({
       ...{ mean: 0.5, median: 0.5, middle: [0.3, 0.7], most: [0.1, 0.9], all: [0, 1] },
       running: null,
@@ -27,7 +27,7 @@ describe('the fan of a run', () => {
   })
 
   test('keeps a step that is missing a gap', () => {
-    const run = { steps: [step(1), step(2), step(3), step(6)], marks: [] }
+    const run = { steps: [step(1), step(2), step(3), step(6)] }
     expect(prepareFan(run, [], false).steps.map((s) => [s.step, s.mean])).toEqual([
       ...[
         [1, 0.5],
@@ -40,25 +40,20 @@ describe('the fan of a run', () => {
   })
 
   test('holds all scores on its scale only where they are drawn', () => {
-    const run = { steps: [step(1, { min: -50, max: 40 })], marks: [] }
+    const run = { steps: [step(1, { min: -50, max: 40 })] }
     expect(prepareFan(run, [], false).valueTicks[0]?.at).toBeGreaterThan(-1)
     expect(prepareFan(run, [], true).valueTicks[0]?.at).toBeLessThanOrEqual(-50)
   })
 
-  test('lays others over it, by their steps, and marks only what is shown', () => {
+  test('lays others over it, by their steps', () => {
     const other = { name: 'other', steps: [step(2, { mean: 3 }), step(4, { mean: 4 })] }
-    const marks = [
-      { step: 2, text: 'new reward' },
-      { step: 9, text: 'not shown' },
-    ]
-    const fan = prepareFan({ steps: [step(1), step(2)], marks }, [other], false)
+    const fan = prepareFan({ steps: [step(1), step(2)] }, [other], false)
     expect(fan.steps.map((s) => [s.step, s['run:other']])).toEqual([
       [1, null],
       [2, 3],
       [3, null],
       [4, 4],
     ])
-    expect(fan.marks).toEqual([{ step: 2, text: 'new reward' }])
     expect(fan.valueTicks.at(-1)?.at).toBeGreaterThanOrEqual(4)
   })
 })

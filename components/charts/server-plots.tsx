@@ -15,8 +15,9 @@ import {
 import { durationText, formatCount } from '../format/numbers.ts'
 import { clockTime } from '../format/time.ts'
 import { CALL_END_LOOK } from './call-ends.ts'
-import { AXIS, CURSOR, GRID, labelOf, MARGIN, TICK, Tip } from './plot-parts.tsx'
+import { AXIS, CURSOR, GRID, labelOf, MARGIN, TICK } from './plot-parts.tsx'
 import { CALL_ENDS, type CallMinute, type ServerMinutesData } from './server-minutes.prepare.ts'
+import { Tip } from './tip.tsx'
 
 /** The plots of a server’s page share their cursor: the same minute is marked in both. */
 const SYNC = 'server-minutes'

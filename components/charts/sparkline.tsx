@@ -28,6 +28,15 @@ export const Sparkline = memo(function Sparkline({
       preserveAspectRatio="none"
       className="block h-full w-full overflow-visible"
     >
+      {/* Where nothing was read yet a hairline says that something will be. */}
+      <line
+        x1={0}
+        x2={width}
+        y1={height - 0.5}
+        y2={height - 0.5}
+        stroke="var(--line)"
+        vectorEffect="non-scaling-stroke"
+      />
       {shape.areas.map((d) => (
         <path key={d} d={d} fill={color} opacity={0.1} />
       ))}

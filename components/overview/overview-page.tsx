@@ -22,12 +22,15 @@ import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Figure, FigureStrip, FigureStripSkeleton } from '../ui/figure-strip.tsx'
 import { QueryView } from '../ui/query-view.tsx'
-import { TableSkeleton } from '../ui/skeleton.tsx'
+import { Section } from '../ui/section.tsx'
+import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { WorkersGlance } from '../workers/workers-glance.tsx'
 import { prepareAttention } from './attention.prepare.ts'
 import { Onboarding } from './onboarding.tsx'
 import { RetriesChart } from './retries-chart.tsx'
 import { useTrail } from './trail.ts'
+
+const RECENT_SHOWN = 10
 
 /** What needs attention, and only that; then the figures, what runs, and on what. */
 export function OverviewPage() {
@@ -61,15 +64,17 @@ function Calm({ attention }: { attention: Attention[] }) {
   if (attention.length > 0) {
     const worst = attention.some((each) => each.level === 'error') ? 'text-bad' : 'text-warn'
     return (
-      <span className={`flex items-center gap-1.5 ${worst}`}>
-        <TriangleAlert size={14} aria-hidden />
-        {attention.length === 1 ? 'One thing needs' : `${attention.length} things need`} attention
+      <span className={`flex min-w-0 items-center gap-1.5 ${worst}`}>
+        <TriangleAlert size={14} className="shrink-0" aria-hidden />
+        <span className="truncate">
+          {attention.length === 1 ? 'One thing needs' : `${attention.length} things need`} attention
+        </span>
       </span>
     )
   }
   return (
-    <span className="flex items-center gap-1.5 text-ink-2">
-      <CircleCheck size={14} className="text-ok" aria-hidden />
+    <span className="flex min-w-0 items-center gap-1.5 text-ink-2">
+      <CircleCheck size={14} className="shrink-0 text-ok" aria-hidden />
       <span className="truncate">Nothing needs attention</span>
     </span>
   )
@@ -81,18 +86,60 @@ function Dashboard({ data, attention }: { data: OverviewDto; attention: Attentio
       {attention.length > 0 && <AttentionList attention={attention} />}
       <Figures figures={data.figures} />
       <ActiveBatches batches={data.activeBatches} />
-      <div className="grid border-t lg:grid-cols-2 [&>*]:border-t [&>*]:-mt-px">
+      <div className="grid grid-cols-1 border-t lg:grid-cols-2">
         <FleetTable servers={data.servers} />
-        <WorkersGlance workers={data.workers} className="lg:border-l" />
+        <WorkersGlance workers={data.workers} className="max-lg:border-t lg:border-l" />
       </div>
-      <div className="grid border-t lg:grid-cols-[minmax(0,1fr)_minmax(0,1fr)] [&>*]:border-t [&>*]:-mt-px">
-        <RetriesChart rows={data.retriesPerMinute} />
-        <RecentBatches
-          batches={data.recentBatches.filter((batch) => !isActive(batch))}
-          className="lg:border-l"
-        />
+      <div className="grid grid-cols-1 border-t lg:grid-cols-2">
+        <Retries />
+        <Recent className="max-lg:border-t lg:border-l" />
       </div>
     </>
+  )
+}
+
+// Questions of their own: a slow or failed one leaves the rest of the page as it is.
+function Retries() {
+  const trpc = useTRPC()
+  const retries = useQuery(
+    trpc.overview.retries.queryOptions(undefined, { meta: { topics: ['overview', 'servers'] } }),
+  )
+  return (
+    <QueryView
+      compact
+      query={retries}
+      title="Retries"
+      skeleton={
+        <Section title="Retries" note="last hour">
+          <ChartSkeleton height={200} />
+        </Section>
+      }
+    >
+      {(rows) => <RetriesChart rows={rows} />}
+    </QueryView>
+  )
+}
+
+function Recent({ className }: { className: string }) {
+  const trpc = useTRPC()
+  const recent = useQuery(
+    trpc.batches.list.queryOptions({ limit: RECENT_SHOWN }, { meta: { topics: ['batches'] } }),
+  )
+  return (
+    <div className={className}>
+      <QueryView
+        compact
+        query={recent}
+        title="Recent batches"
+        skeleton={
+          <Section title="Recent batches">
+            <TableSkeleton columns={4} rows={RECENT_SHOWN} />
+          </Section>
+        }
+      >
+        {({ items }) => <RecentBatches batches={items.filter((batch) => !isActive(batch))} />}
+      </QueryView>
+    </div>
   )
 }
 
@@ -105,7 +152,7 @@ function AttentionList({ attention }: { attention: Attention[] }) {
           <li key={`${each.href} ${each.title}`} className="border-b last:border-0">
             <PageLink
               href={each.href}
-              className={`group flex items-baseline gap-3 px-5 py-2 ${each.level === 'error' ? 'bg-bad-soft' : 'bg-warn-soft'}`}
+              className={`group flex items-baseline gap-x-3 px-5 py-2 max-sm:flex-wrap ${each.level === 'error' ? 'bg-bad-soft' : 'bg-warn-soft'}`}
             >
               <Icon
                 size={14}
@@ -113,8 +160,13 @@ function AttentionList({ attention }: { attention: Attention[] }) {
                 className={`shrink-0 self-center ${each.level === 'error' ? 'text-bad' : 'text-warn'}`}
                 aria-label={each.level}
               />
-              <span className="shrink-0 font-medium group-hover:underline">{each.title}</span>
-              <span className="min-w-0 truncate text-ink-2">{each.detail}</span>
+              <span className="font-medium group-hover:underline sm:shrink-0">{each.title}</span>
+              <span
+                className="min-w-0 text-ink-2 max-sm:w-full max-sm:pl-[26px] sm:truncate"
+                title={each.detail}
+              >
+                {each.detail}
+              </span>
             </PageLink>
           </li>
         )

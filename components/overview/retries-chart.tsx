@@ -1,18 +1,18 @@
 'use client'
 
 import { useMemo } from 'react'
-import type { OverviewDto } from '../../server/wire/pages.ts'
+import type { RetryMinuteDto } from '../../server/wire/pages.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { hueOf } from '../charts/hue.ts'
-import { RetriesPlot } from '../charts/lazy-plots.tsx'
 import { prepareRetries } from '../charts/retries.prepare.ts'
+import { RetriesPlot } from '../charts/retries-plot.tsx'
 import { formatCount, plural } from '../format/numbers.ts'
 import { clockTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { Section } from '../ui/section.tsx'
 
 /** Retries a minute by cause; a line of words where there were none. */
-export function RetriesChart({ rows }: { rows: OverviewDto['retriesPerMinute'] }) {
+export function RetriesChart({ rows }: { rows: RetryMinuteDto[] }) {
   const minute = Math.floor(useNow() / 60_000) * 60_000
   const data = useMemo(() => prepareRetries(rows, minute), [rows, minute])
   if (data.total === 0) {
@@ -25,22 +25,26 @@ export function RetriesChart({ rows }: { rows: OverviewDto['retriesPerMinute'] }
   return (
     <ChartFrame
       title="Retries a minute"
-      note={
-        <span className="flex flex-wrap items-center gap-x-3">
-          {plural(data.total, 'call')} in the last hour
-          {data.reasons.map(({ reason, count }) => (
-            <span key={reason} className="flex items-center gap-1.5">
-              <span
-                className="size-2 rounded-[2px]"
-                style={{ background: hueOf('reason', reason) }}
-                aria-hidden
-              />
-              {reason} {formatCount(count)}
-            </span>
-          ))}
-        </span>
+      note={`n = ${plural(data.total, 'call')}, last hour`}
+      chart={
+        <div className="flex h-full flex-col gap-3">
+          <ul aria-label="Causes" className="num flex flex-wrap gap-x-4 gap-y-1 text-xs text-ink-2">
+            {data.reasons.map(({ reason, count }) => (
+              <li key={reason} className="flex items-center gap-1.5">
+                <span
+                  className="size-2 rounded-[2px]"
+                  style={{ background: hueOf('reason', reason) }}
+                  aria-hidden
+                />
+                {reason} <span className="unit">{formatCount(count)}</span>
+              </li>
+            ))}
+          </ul>
+          <div className="min-h-0 flex-1">
+            <RetriesPlot data={data} />
+          </div>
+        </div>
       }
-      chart={<RetriesPlot data={data} />}
       table={{
         head: ['Minute', ...data.reasons.map(({ reason }) => reason), 'All'],
         rows: data.minutes

@@ -2,10 +2,13 @@
 
 import { keepPreviousData, useQueries, useQuery } from '@tanstack/react-query'
 import { ListTree } from 'lucide-react'
+import { useMemo } from 'react'
 import type { RunDto } from '../../server/wire/runs.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
+import { MarksProvider } from '../charts/marks.ts'
+import { compareRunsHref } from '../compare/compare-url.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -20,6 +23,9 @@ import { RunCharts, SourceCharts } from './run-charts.tsx'
 import { RunComponents } from './run-components.tsx'
 import { RunFan } from './run-fan.tsx'
 import { RunFigures } from './run-figures.tsx'
+import { RunMarks } from './run-marks.tsx'
+import { RunMonitors } from './run-monitors.tsx'
+import { RunRescores } from './run-rescores.tsx'
 import { RunSteps } from './run-steps.tsx'
 import { type RunUrl, runUrl } from './run-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
@@ -46,6 +52,12 @@ export function RunPage({ name }: { name: string }) {
           run.data && (
             <>
               <Splits run={run.data} url={url} onChange={setUrl} />
+              <PageLink
+                href={compareRunsHref([name])}
+                className={`${buttonClass('plain', true)} max-sm:hidden`}
+              >
+                Compare
+              </PageLink>
               <PageLink href={batches} className={`${buttonClass('plain', true)} max-sm:hidden`}>
                 Batches
               </PageLink>
@@ -110,16 +122,32 @@ function Loaded({
       ),
   })
   const overlays = others.flatMap(({ data }) => data ?? [])
+  const made = useQuery(
+    trpc.marks.list.queryOptions({ run: run.name }, { meta: { topics: ['marks'] } }),
+  )
+  const marks = useMemo(
+    () => [...run.marks, ...(made.data ?? [])].sort((a, b) => a.step - b.step),
+    [run.marks, made.data],
+  )
   return (
-    <>
+    <MarksProvider value={marks}>
       <RunFigures run={run} />
       <Notes run={run} />
       <RunFan run={run} overlays={overlays} url={url} onChange={onChange} />
+      <RunMarks
+        run={run.name}
+        marks={marks}
+        lastStep={run.steps.at(-1)?.step ?? 1}
+        open={url.mark}
+        onOpen={(mark) => onChange({ mark })}
+      />
       <RunCharts run={run} />
       {run.split === 'train' && <RunComponents run={run.name} />}
       <SourceCharts run={run} />
+      <RunMonitors run={run.name} split={run.split} />
       <RunSteps run={run} />
-    </>
+      <RunRescores run={run.name} />
+    </MarksProvider>
   )
 }
 

@@ -10,6 +10,8 @@ export interface RunUrl {
   over: string[]
   /** The fan from the least to the greatest score. */
   range: boolean
+  /** The form of a mark: `new`, a mark's id, or null. */
+  mark: string | null
 }
 
 export const runUrl: UrlCodec<RunUrl> = {
@@ -17,12 +19,14 @@ export const runUrl: UrlCodec<RunUrl> = {
     split: params.get('split') === 'val' ? 'val' : 'train',
     over: params.getAll('over').slice(0, MOST_OVERLAYS),
     range: params.get('range') === '1',
+    mark: params.get('mark'),
   }),
-  write({ split, over, range }) {
+  write({ split, over, range, mark }) {
     const params = new URLSearchParams()
     if (split !== 'train') params.set('split', split)
     for (const name of over) params.append('over', name)
     if (range) params.set('range', '1')
+    if (mark !== null) params.set('mark', mark)
     return params
   },
 }

@@ -1,9 +1,12 @@
 'use client'
 
 import { useQuery } from '@tanstack/react-query'
-import { ListTree } from 'lucide-react'
+import { GitCompareArrows, ListTree } from 'lucide-react'
+import { useState } from 'react'
+import { MOST_COMPARED_RUNS } from '../../server/wire/compare.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
+import { compareRunsHref } from '../compare/compare-url.ts'
 import { formatCount } from '../format/numbers.ts'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -19,6 +22,8 @@ import { SeededMark } from './seeded-mark.tsx'
 export function RunsPage() {
   const trpc = useTRPC()
   const runs = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))
+  const [chosen, setChosen] = useState<readonly string[]>([])
+  const isFull = chosen.length >= MOST_COMPARED_RUNS
   return (
     <>
       <PageHeader
@@ -27,6 +32,19 @@ export function RunsPage() {
           runs.data &&
           runs.data.length > 0 && (
             <span className="num text-ink-3">{formatCount(runs.data.length)}</span>
+          )
+        }
+        actions={
+          chosen.length > 0 && (
+            <PageLink
+              href={compareRunsHref(chosen)}
+              className={buttonClass('primary', true)}
+              title={isFull ? `${MOST_COMPARED_RUNS} runs at most` : undefined}
+            >
+              <GitCompareArrows size={14} aria-hidden />
+              Compare {chosen.length}
+              {isFull && ', the most'}
+            </PageLink>
           )
         }
       />
@@ -50,6 +68,9 @@ export function RunsPage() {
               <table className="grid-table">
                 <thead>
                   <tr>
+                    <th scope="col" className="w-8 !pr-0">
+                      <span className="sr-only">Compare</span>
+                    </th>
                     <th scope="col">Run</th>
                     <th scope="col" className="end">
                       Last step
@@ -68,6 +89,22 @@ export function RunsPage() {
                 <tbody>
                   {data.map((run) => (
                     <tr key={run.name}>
+                      <td className="w-8 !pr-0">
+                        <input
+                          type="checkbox"
+                          aria-label={`Compare ${run.name}`}
+                          checked={chosen.includes(run.name)}
+                          disabled={isFull && !chosen.includes(run.name)}
+                          onChange={(event) =>
+                            setChosen(
+                              event.target.checked
+                                ? [...chosen, run.name]
+                                : chosen.filter((name) => name !== run.name),
+                            )
+                          }
+                          className="block size-3.5 accent-(--accent-fill)"
+                        />
+                      </td>
                       <td className="font-medium">
                         <span className="inline-flex items-center gap-2">
                           <RunName run={run.name} />

@@ -8,7 +8,7 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { ServerStateView } from '../ui/status.tsx'
 import { HealthCell, LoadBar, ServerName } from './server-cells.tsx'
-import { fleetWords } from './server-words.ts'
+import { fleetWords, healthWords } from './server-words.ts'
 
 /** The reward-model servers on the overview: state, health, load, rate, latency, errors. */
 export function FleetTable({ servers }: { servers: ServerDto[] }) {
@@ -36,7 +36,6 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
               <tr>
                 <th scope="col">Server</th>
                 <th scope="col">State</th>
-                <th scope="col">Health</th>
                 <th scope="col">In flight</th>
                 <th scope="col" className="end">
                   Req/s
@@ -56,10 +55,11 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
                     <ServerName name={server.name} id={server.id} />
                   </td>
                   <td>
-                    <ServerStateView state={server.state} cause={server.stateCause} />
-                  </td>
-                  <td>
-                    <HealthCell server={server} />
+                    {server.state === 'ready' && healthWords(server.health).tone !== 'ok' ? (
+                      <HealthCell server={server} />
+                    ) : (
+                      <ServerStateView state={server.state} cause={server.stateCause} />
+                    )}
                   </td>
                   <td>
                     <LoadBar server={server} />

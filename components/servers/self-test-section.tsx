@@ -82,10 +82,7 @@ function PoolCalibration({ server, own }: { server: ServerDetailDto; own: number
             return (
               <tr key={other.id}>
                 <td className="max-w-44">
-                  <ServerName
-                    name={other.name}
-                    {...(other.id === server.id ? {} : { id: other.id })}
-                  />
+                  <ServerName name={other.name} id={other.id} link={other.id !== server.id} />
                 </td>
                 <td className="num end">{formatScore(score)}</td>
                 <td className="num end text-ink-2">

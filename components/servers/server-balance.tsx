@@ -73,7 +73,7 @@ function Pair({ row, own }: { row: BalanceRow; own: boolean }) {
   return (
     <li className="grid grid-cols-[minmax(88px,140px)_minmax(0,1fr)_112px] items-center gap-x-3">
       <span className={`min-w-0 ${own ? 'font-medium' : ''}`}>
-        <ServerName name={row.name} {...(own ? {} : { id: row.id })} />
+        <ServerName name={row.name} id={row.id} link={!own} />
       </span>
       <span className="flex flex-col gap-0.5" aria-hidden>
         <span

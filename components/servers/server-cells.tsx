@@ -10,8 +10,19 @@ import { PageLink } from '../shell/page-link.tsx'
 import { ServerStateView, VerdictView } from '../ui/status.tsx'
 import { healthWords, serverHref } from './server-words.ts'
 
-/** A server's name with its hue, as on every page; a link where its id is known too. */
-export function ServerName({ name, id }: { name: string; id?: string }) {
+/**
+ * A server's name with its hue, as on every page; a link to it unless `link` is false. Without its id a name with signs
+ * that no address takes cannot be one.
+ */
+export function ServerName({
+  name,
+  id,
+  link = true,
+}: {
+  name: string
+  id?: string
+  link?: boolean
+}) {
   const inside = (
     <>
       <span
@@ -24,12 +35,13 @@ export function ServerName({ name, id }: { name: string; id?: string }) {
       </span>
     </>
   )
-  return id === undefined ? (
+  const href = link ? serverHref({ id: id ?? '', name }) : null
+  return href === null || href === '/servers/~' ? (
     <span className="inline-flex min-w-0 items-center gap-2">{inside}</span>
   ) : (
     <PageLink
-      href={serverHref({ id, name })}
-      className="inline-flex min-w-0 items-center gap-2 font-medium hover:underline"
+      href={href}
+      className={`inline-flex min-w-0 items-center gap-2 hover:underline ${id === undefined ? '' : 'font-medium'}`}
     >
       {inside}
     </PageLink>

@@ -10,6 +10,7 @@ import { useTRPC } from '../api/trpc.ts'
 import { prepareServerMinutes } from '../charts/server-minutes.prepare.ts'
 import { formatCount } from '../format/numbers.ts'
 import { useLive, useNow } from '../live/live-provider.tsx'
+import { useKeys } from '../shell/keys.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { ActionMenu } from '../ui/action-menu.tsx'
@@ -105,11 +106,22 @@ function Loaded({ server }: { server: ServerDetailDto }) {
     onEdit: () => setView({ edit: true }, 'push'),
     onRemoved: () => router.push('/servers'),
   })
+  useKeys(
+    actions.menu
+      .filter((action) => !action.disabled)
+      .map((action) => ({
+        key: null,
+        label: `${action.label.replace(/…$/, '')}: ${server.name}`,
+        group: 'This page',
+        palette: 'page',
+        run: action.onSelect,
+      })),
+  )
   return (
     <>
       <PageHeader
         parent={{ href: '/servers', label: 'Servers' }}
-        title={<ServerName name={server.name} />}
+        title={<ServerName name={server.name} link={false} />}
         state={
           <>
             <ServerStateView state={server.state} cause={server.stateCause} />

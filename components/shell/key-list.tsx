@@ -1,7 +1,8 @@
 'use client'
 
+import { Fragment } from 'react'
 import { Window } from '../ui/dialog.tsx'
-import { useKeyList } from './keys.tsx'
+import { type KeyBinding, useKeyList } from './keys.tsx'
 import { useModifier } from './use-modifier.ts'
 
 /** A key as it is printed on one. */
@@ -15,10 +16,29 @@ export function KeyCap({ name }: { name: string }) {
 
 const PRINTED: Record<string, string> = { Escape: 'Esc', ArrowDown: '↓', ArrowUp: '↑' }
 
+/** The keys of a binding; `then` between two that are pressed one after the other. */
+export function KeyCaps({ keys }: { keys: string }) {
+  const modifier = useModifier()
+  return (
+    <span className="flex shrink-0 items-center gap-1">
+      {keys.split(' ').map((chord, i) => (
+        <Fragment key={chord}>
+          {i > 0 && <span className="text-2xs text-ink-3">then</span>}
+          {chord.split('+').map((part) => (
+            <KeyCap
+              key={part}
+              name={part === 'mod' ? modifier.trim() : (PRINTED[part] ?? part.toUpperCase())}
+            />
+          ))}
+        </Fragment>
+      ))}
+    </span>
+  )
+}
+
 /** The keys that work on this page. */
 export function KeyList({ open, onClose }: { open: boolean; onClose(): void }) {
-  const keys = useKeyList()
-  const modifier = useModifier()
+  const keys = useKeyList().filter((each) => each.key !== null) as (KeyBinding & { key: string })[]
   const groups = [...new Set(keys.map((key) => key.group))].reverse()
   return (
     <Window open={open} onClose={onClose} title="Keys">
@@ -32,15 +52,8 @@ export function KeyList({ open, onClose }: { open: boolean; onClose(): void }) {
                 .map((key) => (
                   <li key={key.key} className="flex h-8 items-center border-b last:border-0">
                     {key.label}
-                    <span className="ml-auto flex gap-1">
-                      {key.key.split('+').map((part) => (
-                        <KeyCap
-                          key={part}
-                          name={
-                            part === 'mod' ? modifier.trim() : (PRINTED[part] ?? part.toUpperCase())
-                          }
-                        />
-                      ))}
+                    <span className="ml-auto">
+                      <KeyCaps keys={key.key} />
                     </span>
                   </li>
                 ))}

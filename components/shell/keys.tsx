@@ -10,19 +10,30 @@ import {
   useSyncExternalStore,
 } from 'react'
 
-/** A key of a page or of the shell. `key` is what `KeyboardEvent.key` says; `mod+` for Ctrl or ⌘. */
+/**
+ * A key of a page or of the shell. `key` is what `KeyboardEvent.key` says, `mod+` for Ctrl or ⌘; two keys one after the
+ * other are written with a space (`g b`). Null: no key, the palette alone does it.
+ */
 export interface KeyBinding {
-  key: string
+  key: string | null
   label: string
   group: string
+  /** The palette offers it as well: as what this page does, or what can be done anywhere. */
+  palette?: 'page' | 'anywhere'
   run(): void
 }
 
 interface KeyRegistry {
   add(bindings: { current: readonly KeyBinding[] }): () => void
+  /** As of the last page that came or went: stable between. */
   list(): readonly KeyBinding[]
+  /** As of now. */
+  now(): readonly KeyBinding[]
   subscribe(listener: () => void): () => void
 }
+
+/** The second of two keys is waited for so long. */
+const SECOND_KEY_MS = 1_500
 
 function createRegistry(): KeyRegistry {
   const sources: { current: readonly KeyBinding[] }[] = []
@@ -42,6 +53,7 @@ function createRegistry(): KeyRegistry {
       }
     },
     list: () => all,
+    now: () => sources.flatMap((source) => source.current),
     subscribe(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
@@ -72,15 +84,26 @@ function isTaken(target: EventTarget | null): boolean {
 export function KeysProvider({ children }: { children: ReactNode }) {
   const registry = useMemo(createRegistry, [])
   useEffect(() => {
+    let first: { key: string; at: number } | null = null
     const onKey = (event: KeyboardEvent) => {
       if (event.defaultPrevented || event.isComposing || event.altKey) return
       const mod = event.metaKey || event.ctrlKey
       if (!mod && isTaken(event.target)) return
       const pressed = mod ? `mod+${event.key.toLowerCase()}` : event.key
-      const binding = registry.list().findLast((each) => each.key === pressed)
-      if (binding === undefined) return
-      event.preventDefault()
-      binding.run()
+      const bindings = registry.now()
+      const before = first !== null && event.timeStamp - first.at < SECOND_KEY_MS ? first.key : null
+      first = null
+      const binding =
+        (before === null
+          ? undefined
+          : bindings.findLast((b) => b.key === `${before} ${pressed}`)) ??
+        bindings.findLast((each) => each.key === pressed)
+      if (binding !== undefined) {
+        event.preventDefault()
+        binding.run()
+      } else if (bindings.some((each) => each.key?.startsWith(`${pressed} `))) {
+        first = { key: pressed, at: event.timeStamp }
+      }
     }
     document.addEventListener('keydown', onKey)
     return () => document.removeEventListener('keydown', onKey)
@@ -104,6 +127,12 @@ export function useKeys(bindings: readonly KeyBinding[]): void {
     }
     return registry.add(live)
   }, [registry])
+}
+
+/** What the palette can do on this page, as of now. */
+export function usePaletteBindings(): readonly KeyBinding[] {
+  const registry = useRegistry()
+  return registry.now().filter((binding) => binding.palette !== undefined)
 }
 
 /** The keys that work now, for the list behind `?`. */

@@ -1,22 +1,23 @@
 'use client'
 
-import { Dialog } from '@base-ui/react/dialog'
-import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { Keyboard, LogOut, Menu as MenuIcon, X } from 'lucide-react'
+import { Keyboard, LogOut, Menu as MenuIcon } from 'lucide-react'
+import dynamic from 'next/dynamic'
 import { usePathname } from 'next/navigation'
 import { useState } from 'react'
-import { useTRPC } from '../api/trpc.ts'
 import { useSession } from '../session/use-session.ts'
 import { IconButton } from '../ui/button.tsx'
 import { Mark } from './mark.tsx'
 import { PageLink } from './page-link.tsx'
 import { isOn, NAVIGATION } from './pages.ts'
+import { useSignOut } from './shell-keys.ts'
 import { ThemeSwitch } from './theme-switch.tsx'
+
+const Drawer = dynamic(() => import('../ui/drawer.tsx').then((ui) => ui.Drawer), { ssr: false })
 
 /** The navigation at the left of wide screens. */
 export function SideNavigation({ onKeys }: { onKeys(): void }) {
   return (
-    <aside className="sticky top-0 hidden h-dvh w-[204px] shrink-0 flex-col border-r bg-canvas md:flex">
+    <aside className="sticky top-0 hidden h-dvh w-[204px] shrink-0 flex-col border-r bg-canvas md:flex print:hidden">
       <div className="flex h-12 items-center px-4">
         <Brand />
       </div>
@@ -28,30 +29,25 @@ export function SideNavigation({ onKeys }: { onKeys(): void }) {
 
 /** The same behind a button on narrow ones. */
 export function DrawerNavigation({ onKeys }: { onKeys(): void }) {
+  // Mounted with the first press: most screens are wide, and never fetch it.
+  const [wanted, setWanted] = useState(false)
   const [open, setOpen] = useState(false)
   return (
-    <Dialog.Root open={open} onOpenChange={setOpen}>
-      <Dialog.Trigger
-        render={
-          <IconButton label="Navigation" className="-ml-1.5 md:hidden">
-            <MenuIcon size={17} aria-hidden />
-          </IconButton>
-        }
-      />
-      <Dialog.Portal>
-        <Dialog.Backdrop className="fixed inset-0 z-40 bg-[#00000059] quick transition-opacity data-ending-style:opacity-0 data-starting-style:opacity-0" />
-        <Dialog.Popup className="fixed inset-y-0 left-0 z-50 flex w-[264px] flex-col border-r bg-canvas shadow-pop quick transition-transform data-ending-style:-translate-x-6 data-ending-style:opacity-0 data-starting-style:-translate-x-6 data-starting-style:opacity-0">
-          <Dialog.Title className="sr-only">Navigation</Dialog.Title>
-          <div className="flex h-12 items-center px-4">
-            <Brand />
-            <Dialog.Close
-              render={
-                <IconButton label="Close" className="ml-auto">
-                  <X size={16} aria-hidden />
-                </IconButton>
-              }
-            />
-          </div>
+    <>
+      <IconButton
+        label="Navigation"
+        aria-haspopup="dialog"
+        aria-expanded={open}
+        className="-ml-1.5 md:hidden"
+        onClick={() => {
+          setWanted(true)
+          setOpen(true)
+        }}
+      >
+        <MenuIcon size={17} aria-hidden />
+      </IconButton>
+      {wanted && (
+        <Drawer open={open} onClose={() => setOpen(false)} title="Navigation" head={<Brand />}>
           <NavigationList onChosen={() => setOpen(false)} />
           <NavigationFoot
             onKeys={() => {
@@ -59,9 +55,9 @@ export function DrawerNavigation({ onKeys }: { onKeys(): void }) {
               onKeys()
             }}
           />
-        </Dialog.Popup>
-      </Dialog.Portal>
-    </Dialog.Root>
+        </Drawer>
+      )}
+    </>
   )
 }
 
@@ -122,18 +118,9 @@ function NavigationFoot({ onKeys }: { onKeys(): void }) {
 }
 
 function SignOut() {
-  const trpc = useTRPC()
-  const queryClient = useQueryClient()
-  const signOut = useMutation(
-    trpc.session.signOut.mutationOptions({
-      onSuccess: () => {
-        queryClient.clear()
-        location.assign('/login')
-      },
-    }),
-  )
+  const signOut = useSignOut()
   return (
-    <IconButton label="Sign out" onClick={() => signOut.mutate({})}>
+    <IconButton label="Sign out" onClick={signOut}>
       <LogOut size={15} aria-hidden />
     </IconButton>
   )

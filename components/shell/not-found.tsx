@@ -21,7 +21,8 @@ export function NotFound() {
           </PageLink>
         ))}
       >
-        A batch lives at <code className="font-mono text-xs">/batches/b12</code>, a sample at{' '}
+        A run lives at <code className="font-mono text-xs">/runs/name</code>, a batch at{' '}
+        <code className="font-mono text-xs">/batches/b12</code>, a sample at{' '}
         <code className="font-mono text-xs">/samples?sample=b12-3</code>, a server at{' '}
         <code className="font-mono text-xs">/servers/rm-1</code>.
       </Empty>

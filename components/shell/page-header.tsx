@@ -24,7 +24,7 @@ export function PageHeader({
   return (
     <header
       data-page-header
-      className="sticky top-0 z-30 flex h-12 items-center gap-3 border-b bg-surface px-5"
+      className="sticky top-0 z-30 flex h-12 items-center gap-3 border-b bg-surface px-5 print:hidden"
     >
       <DrawerNavigation onKeys={openKeys} />
       <h1 className="flex min-w-0 items-center gap-2 text-md">
@@ -43,17 +43,24 @@ export function PageHeader({
         )}
         <span className="truncate">{title}</span>
       </h1>
-      {state && <div className="flex min-w-0 items-center gap-3 truncate text-xs">{state}</div>}
+      {state && (
+        // Beside buttons a phone has room for the icon of a state, not for its word.
+        <div
+          className={`flex min-w-0 shrink-[99] items-center gap-3 truncate text-xs ${actions ? 'max-sm:[&_.status-word]:sr-only' : ''}`}
+        >
+          {state}
+        </div>
+      )}
       <div className="ml-auto flex shrink-0 items-center gap-2">
         {actions}
         <button
           type="button"
           onClick={openPalette}
-          className="hidden h-7 items-center gap-2 rounded-md border px-2 text-xs text-ink-3 hover:bg-hover hover:text-ink sm:flex quick transition-colors"
+          className={`${actions ? 'hidden sm:flex' : 'flex'} h-7 items-center gap-2 rounded-md border px-2 text-xs text-ink-3 hover:bg-hover hover:text-ink quick transition-colors`}
         >
           <Search size={13} aria-hidden />
           <span className="max-lg:sr-only">Go to…</span>
-          <kbd aria-hidden className="font-mono text-2xs">
+          <kbd aria-hidden className="font-mono text-2xs max-sm:hidden">
             {useModifier()}K
           </kbd>
         </button>

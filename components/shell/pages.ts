@@ -1,8 +1,10 @@
 import {
+  BellRing,
   Boxes,
   ChartGantt,
   Cpu,
   Gauge,
+  GitCompareArrows,
   Layers,
   ListTree,
   type LucideIcon,
@@ -10,31 +12,35 @@ import {
   Server,
 } from 'lucide-react'
 
-/** A page of the navigation. Compare and Settings join here when they exist. */
+/** A page of the navigation. Settings joins here when it exists. */
 export interface PageLink {
   href: string
   label: string
   icon: LucideIcon
+  /** Pressed after `g` it leads here. */
+  key?: string
 }
 
 /** The navigation, in its groups. */
 export const NAVIGATION: readonly { title: string | null; pages: readonly PageLink[] }[] = [
-  { title: null, pages: [{ href: '/', label: 'Overview', icon: Gauge }] },
+  { title: null, pages: [{ href: '/', label: 'Overview', icon: Gauge, key: 'o' }] },
   {
     title: 'Training',
     pages: [
-      { href: '/runs', label: 'Runs', icon: ListTree },
-      { href: '/batches', label: 'Batches', icon: Layers },
-      { href: '/samples', label: 'Samples', icon: Boxes },
-      { href: '/rewards', label: 'Rewards', icon: Scale },
-      { href: '/planner', label: 'Planner', icon: ChartGantt },
+      { href: '/runs', label: 'Runs', icon: ListTree, key: 'r' },
+      { href: '/batches', label: 'Batches', icon: Layers, key: 'b' },
+      { href: '/samples', label: 'Samples', icon: Boxes, key: 's' },
+      { href: '/rewards', label: 'Rewards', icon: Scale, key: 'e' },
+      { href: '/monitors', label: 'Monitors', icon: BellRing, key: 'm' },
+      { href: '/compare', label: 'Compare', icon: GitCompareArrows, key: 'c' },
+      { href: '/planner', label: 'Planner', icon: ChartGantt, key: 'p' },
     ],
   },
   {
     title: 'Fleet',
     pages: [
-      { href: '/servers', label: 'Servers', icon: Server },
-      { href: '/workers', label: 'Workers', icon: Cpu },
+      { href: '/servers', label: 'Servers', icon: Server, key: 'v' },
+      { href: '/workers', label: 'Workers', icon: Cpu, key: 'w' },
     ],
   },
 ]

@@ -1,53 +1,132 @@
-/** One thing the palette can go to. */
+/** One thing the palette goes to or does. */
 export interface PaletteEntry {
   id: string
-  kind: 'page' | 'batch' | 'run' | 'server' | 'sample'
+  kind: 'page' | 'batch' | 'run' | 'server' | 'sample' | 'action'
   label: string
   /** Lighter text beside the label. */
   about: string
-  href: string
+  /** Where it leads; null: it does something here. */
+  href: string | null
+  /** Keys that do the same, as `KeyBinding.key` writes them. */
+  keys?: string
+  /** Does it, where it leads nowhere. */
+  run?: () => void
 }
 
+/** A titled part of the list; without a title where something was typed: then the order is by fit. */
+export interface PaletteSection {
+  title: string | null
+  entries: PaletteEntry[]
+}
+
+/** At most so many places visited last are offered before anything is typed. */
+const MOST_RECENT = 5
+const MOST_FOUND = 14
+
 /**
- * The entries that fit what was typed, best first: those that begin with it, then those that hold it, then
- * those that hold its letters in order. A batch or sample id that is not in the list is offered as typed.
+ * What the palette lists. Before anything is typed: the places visited last (`recent`, addresses, newest first), what this
+ * page can do, where one can go, what can be done anywhere. After: what fits best, first.
+ */
+export function paletteSections(
+  entries: readonly PaletteEntry[],
+  typed: string,
+  recent: readonly string[],
+): PaletteSection[] {
+  if (typed.trim() !== '') {
+    const found = matchEntries(entries, typed, recent)
+    return found.length === 0 ? [] : [{ title: null, entries: found }]
+  }
+  const visited = recent.flatMap((href) => {
+    const entry = entries.find((each) => each.href === href) ?? directEntry(idOf(href))
+    return entry === null || entry.kind === 'page' ? [] : [entry]
+  })
+  const kind = (wanted: PaletteEntry['kind'], about?: string) =>
+    entries.filter((each) => each.kind === wanted && (about === undefined || each.about === about))
+  return [
+    { title: 'Visited last', entries: visited.slice(0, MOST_RECENT) },
+    { title: 'On this page', entries: kind('action', THIS_PAGE) },
+    { title: 'Go to', entries: kind('page') },
+    {
+      title: 'Do',
+      entries: entries.filter(({ kind, about }) => kind === 'action' && about !== THIS_PAGE),
+    },
+  ].filter((section) => section.entries.length > 0)
+}
+
+/** What stands beside an action of the page that is open. */
+export const THIS_PAGE = 'this page'
+
+/**
+ * The entries that fit what was typed, best first: those that begin with it, then those with a word that does, then those
+ * that hold it, then those that hold its letters in order; between equals the place visited last. Each word typed has to
+ * fit somewhere. A batch or sample id that is not in the list is offered as typed.
  */
 export function matchEntries(
   entries: readonly PaletteEntry[],
   typed: string,
-  most = 12,
+  recent: readonly string[] = [],
 ): PaletteEntry[] {
   const query = typed.trim().toLowerCase()
-  if (query === '') return entries.slice(0, most)
+  if (query === '') return []
   const scored = entries
-    .map((entry) => ({ entry, score: rank(entry, query) }))
+    .map((entry) => ({ entry, score: rankAll(entry, query) }))
     .filter(({ score }) => score > 0)
-    .sort((a, b) => b.score - a.score)
+    .map(({ entry, score }) => ({ entry, score: score + visitBonus(entry, recent) }))
+    .sort((a, b) => b.score - a.score || a.entry.label.length - b.entry.label.length)
     .map(({ entry }) => entry)
   const direct = directEntry(query)
   const found =
     direct === null || scored.some((entry) => entry.href === direct.href)
       ? scored
       : [direct, ...scored]
-  return found.slice(0, most)
+  return found.slice(0, MOST_FOUND)
+}
+
+/** Decides between equals, never more: less than what parts two ways to fit. */
+function visitBonus(entry: PaletteEntry, recent: readonly string[]): number {
+  const at = entry.href === null ? -1 : recent.indexOf(entry.href)
+  return at === -1 ? 0 : 50 - at
+}
+
+function rankAll(entry: PaletteEntry, query: string): number {
+  const whole = rank(entry, query)
+  if (whole > 0 || !query.includes(' ')) return whole
+  const parts = query.split(/\s+/).map((word) => rank(entry, word))
+  return parts.every((part) => part > 0) ? Math.min(...parts) : 0
 }
 
 function rank(entry: PaletteEntry, query: string): number {
   const label = entry.label.toLowerCase()
-  if (label === query) return 5
-  if (label.startsWith(query)) return 4
-  if (label.includes(query)) return 3
-  if (entry.about.toLowerCase().includes(query)) return 2
-  return holdsInOrder(label, query) ? 1 : 0
+  if (label === query) return 1_000
+  if (label.startsWith(query)) return 800
+  if (beginsWord(label, query)) return 600
+  if (label.includes(query)) return 500
+  const about = entry.about.toLowerCase()
+  if (beginsWord(` ${about}`, query)) return 300
+  return holdsInOrder(label, query) ? 100 : 0
 }
 
+function beginsWord(text: string, query: string): boolean {
+  for (let at = text.indexOf(query); at !== -1; at = text.indexOf(query, at + 1)) {
+    if (at > 0 && !/[\p{L}\p{N}]/u.test(text[at - 1] as string)) return true
+  }
+  return false
+}
+
+/** One letter would fit everything. */
 function holdsInOrder(text: string, letters: string): boolean {
+  if (letters.length < 2) return false
   let at = 0
   for (const letter of letters) {
     at = text.indexOf(letter, at) + 1
     if (at === 0) return false
   }
   return true
+}
+
+/** The id at the end of a place's address. */
+function idOf(href: string): string {
+  return decodeURIComponent(href.slice(href.lastIndexOf('/') + 1))
 }
 
 function directEntry(query: string): PaletteEntry | null {

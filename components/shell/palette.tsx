@@ -3,22 +3,27 @@
 import { useQuery } from '@tanstack/react-query'
 import {
   Boxes,
+  CornerDownLeft,
   Layers,
   ListTree,
   type LucideIcon,
   PanelsTopLeft,
   Search,
   Server,
+  Zap,
 } from 'lucide-react'
 import { useRouter } from 'next/navigation'
-import { type KeyboardEvent, useId, useMemo, useState } from 'react'
+import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from 'react'
 import { useTRPC } from '../api/trpc.ts'
-import { plural } from '../format/numbers.ts'
+import { formatCount, plural } from '../format/numbers.ts'
 import { serverHref } from '../servers/server-words.ts'
 import { Window } from '../ui/dialog.tsx'
 import { stateLook } from '../ui/status.tsx'
+import { KeyCap, KeyCaps } from './key-list.tsx'
+import { usePaletteBindings } from './keys.tsx'
 import { NAVIGATION } from './pages.ts'
-import { matchEntries, type PaletteEntry } from './palette.prepare.ts'
+import { type PaletteEntry, paletteSections, THIS_PAGE } from './palette.prepare.ts'
+import { readPlaces } from './recent-places.ts'
 
 const ICONS: Record<PaletteEntry['kind'], LucideIcon> = {
   page: PanelsTopLeft,
@@ -26,12 +31,13 @@ const ICONS: Record<PaletteEntry['kind'], LucideIcon> = {
   run: ListTree,
   server: Server,
   sample: Boxes,
+  action: Zap,
 }
 
-/** Goes anywhere by typing: pages, batches, runs, servers. */
+/** Goes anywhere and does anything by typing: pages, runs, batches, servers, samples by id, actions. */
 export function Palette({ open, onClose }: { open: boolean; onClose(): void }) {
   return (
-    <Window open={open} onClose={onClose} title="Go to anything" hideTitle>
+    <Window open={open} onClose={onClose} title="Go to anything, do anything" hideTitle>
       {open && <PaletteBody onClose={onClose} />}
     </Window>
   )
@@ -43,31 +49,43 @@ function PaletteBody({ onClose }: { onClose(): void }) {
   const [typed, setTyped] = useState('')
   const [at, setAt] = useState(0)
   const entries = useEntries()
-  const found = useMemo(() => matchEntries(entries, typed), [entries, typed])
+  const [recent] = useState(readPlaces)
+  const sections = useMemo(() => paletteSections(entries, typed, recent), [entries, typed, recent])
+  const found = sections.flatMap((section) => section.entries)
   const chosen = Math.min(at, Math.max(0, found.length - 1))
-  const go = (entry: PaletteEntry | undefined) => {
+  const list = useRef<HTMLDivElement>(null)
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what was typed moves the chosen one too
+  useEffect(() => {
+    list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' })
+  }, [chosen, typed])
+  const take = (entry: PaletteEntry | undefined) => {
     if (entry === undefined) return
     onClose()
-    router.push(entry.href)
+    if (entry.href !== null) router.push(entry.href)
+    // Once the focus is back where it was: an action may want to set it.
+    else requestAnimationFrame(() => entry.run?.())
   }
   const onKey = (event: KeyboardEvent) => {
-    if (event.key === 'Enter') go(found[chosen])
-    else if (event.key === 'ArrowDown') setAt(Math.min(chosen + 1, found.length - 1))
-    else if (event.key === 'ArrowUp') setAt(Math.max(chosen - 1, 0))
+    if (event.nativeEvent.isComposing) return
+    if (event.key === 'Enter') take(found[chosen])
+    else if (event.key === 'ArrowDown') setAt((chosen + 1) % Math.max(1, found.length))
+    else if (event.key === 'ArrowUp') setAt((chosen + found.length - 1) % Math.max(1, found.length))
+    else if (event.key === 'Home' && typed === '') setAt(0)
+    else if (event.key === 'End' && typed === '') setAt(found.length - 1)
     else return
     event.preventDefault()
   }
   return (
     <>
       <div className="flex items-center gap-2.5 border-b px-4">
-        <Search size={15} className="text-ink-3" aria-hidden />
+        <Search size={15} className="shrink-0 text-ink-3" aria-hidden />
         <input
           role="combobox"
           aria-expanded
           aria-controls={listId}
           aria-activedescendant={found[chosen] ? `${listId}-${found[chosen].id}` : undefined}
-          aria-label="Go to a page, batch, run or server"
-          placeholder="A page, b12, a run, a server"
+          aria-label="Go to a page, run, batch, sample or server, or do something"
+          placeholder="A run, b12, b12-3, a server, an action"
           value={typed}
           onChange={(event) => {
             setTyped(event.target.value)
@@ -77,36 +95,94 @@ function PaletteBody({ onClose }: { onClose(): void }) {
           className="h-12 w-full bg-transparent text-md outline-none placeholder:text-ink-3"
         />
       </div>
-      <div role="listbox" id={listId} aria-label="Found" className="overflow-y-auto p-1.5">
-        {found.map((entry, i) => {
-          const Icon = ICONS[entry.kind]
-          return (
-            <div
-              key={entry.id}
-              id={`${listId}-${entry.id}`}
-              role="option"
-              tabIndex={-1}
-              aria-selected={i === chosen}
-              onMouseMove={() => setAt(i)}
-              onClick={() => go(entry)}
-              onKeyDown={onKey}
-              className="flex h-9 cursor-pointer items-center gap-2.5 rounded-md px-2.5 aria-selected:bg-hover"
-            >
-              <Icon size={15} className="text-ink-3" aria-hidden />
-              <span className={entry.kind === 'page' ? '' : 'font-mono text-xs'}>
-                {entry.label}
-              </span>
-              <span className="ml-auto truncate text-xs text-ink-3">{entry.about}</span>
-            </div>
-          )
-        })}
+      <div
+        ref={list}
+        role="listbox"
+        id={listId}
+        aria-label="Found"
+        className="min-h-0 overflow-y-auto overscroll-contain p-1.5"
+      >
+        {sections.map((section) => (
+          // biome-ignore lint/a11y/useSemanticElements: a group of a listbox, no field of a form
+          <div key={section.title ?? ''} role="group" aria-label={section.title ?? 'By fit'}>
+            {section.title && (
+              <p className="px-2.5 pt-2 pb-1 text-2xs text-ink-3" aria-hidden>
+                {section.title}
+              </p>
+            )}
+            {section.entries.map((entry) => (
+              <Option
+                key={entry.id}
+                id={`${listId}-${entry.id}`}
+                entry={entry}
+                chosen={entry === found[chosen]}
+                onPoint={() => setAt(found.indexOf(entry))}
+                onTake={() => take(entry)}
+              />
+            ))}
+          </div>
+        ))}
         {found.length === 0 && (
           <p className="px-2.5 py-6 text-center text-ink-2">
-            Nothing is called “{typed}”. A batch is b12, a sample b12-3.
+            Nothing fits “{typed}”. A batch is b12, a sample b12-3.
           </p>
         )}
       </div>
+      <footer
+        aria-hidden
+        className="flex h-9 shrink-0 items-center gap-4 border-t bg-sunken px-4 text-2xs text-ink-3 max-sm:hidden"
+      >
+        <span className="flex items-center gap-1.5">
+          <KeyCap name="↑" />
+          <KeyCap name="↓" /> choose
+        </span>
+        <span className="flex items-center gap-1.5">
+          <KeyCap name="↵" /> open
+        </span>
+        <span className="flex items-center gap-1.5">
+          <KeyCap name="Esc" /> close
+        </span>
+      </footer>
     </>
+  )
+}
+
+function Option({
+  id,
+  entry,
+  chosen,
+  onPoint,
+  onTake,
+}: {
+  id: string
+  entry: PaletteEntry
+  chosen: boolean
+  onPoint(): void
+  onTake(): void
+}) {
+  const Icon = ICONS[entry.kind]
+  const isName = entry.kind === 'page' || entry.kind === 'action'
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are the field's, which keeps the focus
+    <div
+      id={id}
+      role="option"
+      tabIndex={-1}
+      aria-selected={chosen}
+      onMouseMove={onPoint}
+      onClick={onTake}
+      className="flex h-9 cursor-pointer items-center gap-2.5 rounded-md px-2.5 aria-selected:bg-hover"
+    >
+      <Icon size={15} className="shrink-0 text-ink-3" aria-hidden />
+      <span className={`min-w-0 shrink-0 truncate ${isName ? '' : 'max-w-64 font-mono text-xs'}`}>
+        {entry.label}
+      </span>
+      <span className="ml-auto flex min-w-0 items-center gap-2 text-xs text-ink-3">
+        {entry.kind !== 'page' && <span className="truncate">{entry.about}</span>}
+        {entry.keys && <KeyCaps keys={entry.keys} />}
+        {chosen && !entry.keys && <CornerDownLeft size={13} className="shrink-0" aria-hidden />}
+      </span>
+    </div>
   )
 }
 
@@ -115,6 +191,21 @@ function useEntries(): PaletteEntry[] {
   const batches = useQuery(trpc.batches.list.queryOptions({ limit: 30 }))
   const runs = useQuery(trpc.runs.list.queryOptions())
   const servers = useQuery(trpc.servers.list.queryOptions())
+  const bindings = usePaletteBindings()
+  // As it was when the palette was opened: a page does not change what it can do while one types.
+  const [actions] = useState(() =>
+    bindings.map(
+      (binding): PaletteEntry => ({
+        id: `do-${binding.label.replaceAll(/\W+/g, '-')}`,
+        kind: 'action',
+        label: binding.label,
+        about: binding.palette === 'page' ? THIS_PAGE : '',
+        href: null,
+        run: binding.run,
+        ...(binding.key === null ? {} : { keys: binding.key }),
+      }),
+    ),
+  )
   return useMemo(() => {
     const pages = NAVIGATION.flatMap((group) => group.pages).map(
       (page): PaletteEntry => ({
@@ -123,16 +214,18 @@ function useEntries(): PaletteEntry[] {
         label: page.label,
         about: 'page',
         href: page.href,
+        ...(page.key === undefined ? {} : { keys: `g ${page.key}` }),
       }),
     )
     return [
+      ...actions,
       ...pages,
       ...(batches.data?.items ?? []).map(
         (batch): PaletteEntry => ({
           id: batch.batchId,
           kind: 'batch',
           label: batch.batchId,
-          about: `${batch.run} · step ${batch.step} · ${batch.status}`,
+          about: `${batch.run} · step ${formatCount(batch.step)} · ${batch.status}`,
           href: `/batches/${batch.batchId}`,
         }),
       ),
@@ -142,7 +235,7 @@ function useEntries(): PaletteEntry[] {
           kind: 'run',
           label: run.name,
           about: `run · ${plural(run.batches, 'batch', 'batches')}`,
-          href: `/batches?run=${encodeURIComponent(run.name)}`,
+          href: `/runs/${encodeURIComponent(run.name)}`,
         }),
       ),
       ...(servers.data ?? []).map(
@@ -155,5 +248,5 @@ function useEntries(): PaletteEntry[] {
         }),
       ),
     ]
-  }, [batches.data, runs.data, servers.data])
+  }, [actions, batches.data, runs.data, servers.data])
 }

@@ -1,13 +1,16 @@
 'use client'
 
+import dynamic from 'next/dynamic'
 import { usePathname, useRouter } from 'next/navigation'
 import { createContext, type ReactNode, useContext, useEffect, useState } from 'react'
-import { useLive } from '../live/live-provider.tsx'
 import { useSession } from '../session/use-session.ts'
-import { KeyList } from './key-list.tsx'
-import { useKeys } from './keys.tsx'
 import { SideNavigation } from './navigation.tsx'
-import { Palette } from './palette.tsx'
+import { visitPlace } from './recent-places.ts'
+import { useShellKeys } from './shell-keys.ts'
+
+// Fetched when they are opened first: no page needs them to be seen.
+const Palette = dynamic(() => import('./palette.tsx').then((each) => each.Palette), { ssr: false })
+const KeyList = dynamic(() => import('./key-list.tsx').then((each) => each.KeyList), { ssr: false })
 
 interface ShellContext {
   openPalette(): void
@@ -22,9 +25,14 @@ export function useShell(): ShellContext {
 
 /** Navigation, palette, keys and the place of the page. */
 export function Shell({ children }: { children: ReactNode }) {
-  const [paletteOpen, setPaletteOpen] = useState(false)
-  const [keysOpen, setKeysOpen] = useState(false)
-  const { state, setFrozen } = useLive()
+  const [open, setOpen] = useState<'palette' | 'keys' | null>(null)
+  // Once opened they stay, to fade out and give the focus back.
+  const [wanted, setWanted] = useState({ palette: false, keys: false })
+  const show = (which: 'palette' | 'keys') => {
+    setWanted((was) => ({ ...was, [which]: true }))
+    setOpen(which)
+  }
+  const close = () => setOpen(null)
   const session = useSession()
   const router = useRouter()
   const pathname = usePathname()
@@ -36,21 +44,11 @@ export function Shell({ children }: { children: ReactNode }) {
     router.replace(here === '/' ? '/login' : `/login?next=${encodeURIComponent(here)}`)
   }, [locked, pathname, router])
 
-  useKeys([
-    { key: 'mod+k', label: 'Go to anything', group: 'Everywhere', run: () => setPaletteOpen(true) },
-    { key: '?', label: 'Show the keys', group: 'Everywhere', run: () => setKeysOpen(true) },
-    {
-      key: 'l',
-      label: 'Freeze or follow',
-      group: 'Everywhere',
-      run: () => setFrozen(state.frozenAt === null),
-    },
-  ])
+  useShellKeys({ onPalette: () => show('palette'), onKeys: () => show('keys') })
+  useEffect(() => visitPlace(pathname), [pathname])
 
   return (
-    <Context.Provider
-      value={{ openPalette: () => setPaletteOpen(true), openKeys: () => setKeysOpen(true) }}
-    >
+    <Context.Provider value={{ openPalette: () => show('palette'), openKeys: () => show('keys') }}>
       <a
         href="#page"
         className="fixed top-2 left-2 z-50 -translate-y-16 rounded-md bg-accent-fill px-3 py-1.5 text-accent-ink focus:translate-y-0"
@@ -58,13 +56,13 @@ export function Shell({ children }: { children: ReactNode }) {
         Skip to the page
       </a>
       <div className="flex min-h-dvh">
-        <SideNavigation onKeys={() => setKeysOpen(true)} />
+        <SideNavigation onKeys={() => show('keys')} />
         <main id="page" tabIndex={-1} className="min-w-0 flex-1 bg-surface outline-none">
           {locked ? null : children}
         </main>
       </div>
-      <Palette open={paletteOpen} onClose={() => setPaletteOpen(false)} />
-      <KeyList open={keysOpen} onClose={() => setKeysOpen(false)} />
+      {wanted.palette && <Palette open={open === 'palette'} onClose={close} />}
+      {wanted.keys && <KeyList open={open === 'keys'} onClose={close} />}
     </Context.Provider>
   )
 }

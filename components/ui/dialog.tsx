@@ -6,7 +6,8 @@ import { X } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { Button, IconButton } from './button.tsx'
 
-const BACKDROP =
+/** What dims the page behind a dialog. */
+export const BACKDROP =
   'fixed inset-0 z-40 bg-[#00000059] quick transition-opacity data-ending-style:opacity-0 data-starting-style:opacity-0'
 
 /** A panel from the right edge, for a form. */

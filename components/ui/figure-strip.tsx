@@ -4,12 +4,15 @@ import { Skeleton } from './skeleton.tsx'
 /** At most six figures in one line, parted by hairlines; two columns on a phone. */
 export function FigureStrip({ label, children }: { label: string; children: ReactNode }) {
   return (
-    <dl
-      aria-label={label}
-      className="grid grid-cols-2 border-b sm:grid-cols-3 lg:grid-cols-6 [&>*]:border-l [&>*]:-ml-px overflow-hidden"
-    >
-      {children}
-    </dl>
+    // By the room there is, not by the screen: a docked panel takes half of it.
+    <div className="@container">
+      <dl
+        aria-label={label}
+        className="grid grid-cols-2 border-b @min-[640px]:grid-cols-3 @min-[960px]:grid-cols-6 [&>*]:border-l [&>*]:-ml-px overflow-hidden print:grid-cols-3"
+      >
+        {children}
+      </dl>
+    </div>
   )
 }
 
@@ -37,7 +40,12 @@ export function Figure({
           {unit && <span className="unit text-sm tracking-normal">&nbsp;{unit}</span>}
         </span>
         {detail !== undefined && (
-          <span className="num block truncate text-xs text-ink-3">{detail}</span>
+          <span
+            className="num block truncate text-xs text-ink-3"
+            title={typeof detail === 'string' ? detail : undefined}
+          >
+            {detail}
+          </span>
         )}
         {children && <span className="mt-1.5 block h-6">{children}</span>}
       </dd>

@@ -2,6 +2,7 @@
 
 import { type ReactNode, useRef } from 'react'
 import { FailureView } from './failure-view.tsx'
+import { Section } from './section.tsx'
 
 /**
  * What a query gives, once it gives something: the skeleton before, the failure instead, and old data
@@ -15,6 +16,7 @@ export function QueryView<T>({
   skeleton,
   children,
   compact,
+  title,
 }: {
   query: {
     data: T | undefined
@@ -26,6 +28,8 @@ export function QueryView<T>({
   skeleton: ReactNode
   children: (data: T) => ReactNode
   compact?: boolean
+  /** Names the part of the page that is missing, where the rest of it stands. */
+  title?: string
 }) {
   const failure = useRef<unknown>(null)
   if (query.data !== undefined) {
@@ -34,11 +38,12 @@ export function QueryView<T>({
   }
   failure.current = query.error ?? (query.failureCount > 1 ? query.failureReason : failure.current)
   if (failure.current === null) return skeleton
-  return (
+  const shown = (
     <FailureView
       error={failure.current}
       onRetry={() => void query.refetch()}
       compact={compact ?? false}
     />
   )
+  return title === undefined ? shown : <Section title={title}>{shown}</Section>
 }

@@ -3,7 +3,7 @@ import type { ReactNode, Ref } from 'react'
 /** A part of the page that scrolls by itself: named, and reachable by key, because a wheel is not given to all. */
 export function Scroll({
   label,
-  className = 'overflow-x-auto',
+  className = 'overflow-x-auto scroll-x',
   ref,
   children,
 }: {

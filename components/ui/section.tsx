@@ -22,7 +22,9 @@ export function Section({
       <header className="flex min-h-11 flex-wrap items-center gap-x-3 gap-y-1 px-5 py-1.5">
         <h2 className="text-sm">{title}</h2>
         {note !== undefined && <span className="num text-xs text-ink-3">{note}</span>}
-        {actions && <span className="ml-auto flex items-center gap-1.5">{actions}</span>}
+        {actions && (
+          <span className="ml-auto flex items-center gap-1.5 print:hidden">{actions}</span>
+        )}
       </header>
       {children}
     </section>

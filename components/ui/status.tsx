@@ -106,7 +106,7 @@ function Status({ look, title }: { look: Look | undefined; title?: string | unde
       title={title}
     >
       <Icon size={14} strokeWidth={2} aria-hidden />
-      <span>{look.text}</span>
+      <span className="status-word">{look.text}</span>
     </span>
   )
 }

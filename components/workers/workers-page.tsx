@@ -87,7 +87,7 @@ function WorkersBody({ workers }: { workers: WorkerDto[] }) {
           label="Held"
           value={formatCount(sum((worker) => worker.held))}
           unit={`of ${formatCount(sum((worker) => worker.room))}`}
-          detail="samples taken, and room for"
+          detail="taken, and room for"
         />
         <Figure
           label="Slowest loop, p99"

@@ -31,6 +31,10 @@ import {
   SubmitInput,
   WaitInput,
 } from '../wire/trainer.ts'
+import { alertsRouter } from './alerts.ts'
+import { compareRouter } from './compare.ts'
+import { marksRouter } from './marks.ts'
+import { monitorsRouter } from './monitors.ts'
 import { plannerRouter } from './planner.ts'
 import { annotationsRouter, samplesPageProcedures, viewsRouter } from './samples-page.ts'
 import { openProcedure, procedure, router } from './trpc.ts'
@@ -149,6 +153,10 @@ export const appRouter = router({
   annotations: annotationsRouter,
   views: viewsRouter,
   planner: plannerRouter,
+  monitors: monitorsRouter,
+  alerts: alertsRouter,
+  marks: marksRouter,
+  compare: compareRouter,
   runs: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),
     get: procedure.input(RunInput).query(({ ctx, input }) => ctx.services.getRun(input)),
@@ -158,6 +166,7 @@ export const appRouter = router({
   }),
   overview: router({
     get: procedure.input(nothing).query(({ ctx }) => ctx.services.overview()),
+    retries: procedure.input(nothing).query(({ ctx }) => ctx.services.retriesPerMinute()),
   }),
   demo: router({
     load: procedure.input(nothing).mutation(({ ctx }) => ctx.services.loadDemo()),

@@ -5,6 +5,7 @@ import type {
   BatchViewDto,
   LiveEvent,
   OverviewDto,
+  RetryMinuteDto,
   SampleDetailDto,
   SampleFacetsDto,
   SampleFacetsInput,
@@ -39,13 +40,22 @@ import type {
   SubmitInput,
   SubmitResult,
 } from '../wire/trainer.ts'
+import type { AlertServices } from './alerts.ts'
+import type { CompareServices } from './compare.ts'
+import type { MarkServices } from './marks.ts'
+import type { MonitorServices } from './monitors.ts'
 import type { SamplesPageServices } from './samples-page.ts'
 
 /**
  * What the procedures call. The loop implements it; the API layer holds no logic and no SQL.
  * Every method throws RewardOpsError for what the caller did wrong.
  */
-export interface Services extends SamplesPageServices {
+export interface Services
+  extends MonitorServices,
+    AlertServices,
+    MarkServices,
+    CompareServices,
+    SamplesPageServices {
   submit(input: SubmitInput): Promise<SubmitResult>
   append(input: AppendInput): Promise<AppendResult>
   /** A batch of the same rollouts, scored by another reward. */
@@ -83,6 +93,7 @@ export interface Services extends SamplesPageServices {
   listRuns(): Promise<RunRowDto[]>
   getRun(input: RunInput): Promise<RunDto>
   overview(): Promise<OverviewDto>
+  retriesPerMinute(): Promise<RetryMinuteDto[]>
   listWorkers(): Promise<WorkerDto[]>
   listServers(): Promise<ServerDto[]>
   getServer(ref: ServerRefInput): Promise<ServerDetailDto>

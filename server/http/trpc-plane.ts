@@ -12,6 +12,7 @@ import type { SessionDto } from '../wire/pages.ts'
 import { ScoreInput } from '../wire/trainer.ts'
 import type { Access } from './access.ts'
 import { INLINE_BYTES, MAX_BODY_BYTES, MAX_PLAIN_BYTES, unpacked } from './body.ts'
+import { packAnswer } from './packed-answer.ts'
 import { refuse } from './refuse.ts'
 
 const BASE_PATH = '/api/trpc/'
@@ -101,6 +102,8 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     const annotated = req as Annotated
     annotated.requestId = requestId
     if (req.method !== 'POST') {
+      // Asked for by the pages alone: trainers sit beside the service, where packing costs more than it saves.
+      if (req.headers['trpc-accept'] === 'application/jsonl') packAnswer(req, res)
       handler(req, res)
       return
     }

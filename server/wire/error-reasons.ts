@@ -58,6 +58,14 @@ export const ERROR_REASONS = {
     httpStatus: 404,
     hint: 'Check the sample id: it is the batch id, "-", the index.',
   },
+  webhook_not_found: {
+    httpStatus: 404,
+    hint: 'Check its id; alerts.list shows those that exist.',
+  },
+  mark_not_found: {
+    httpStatus: 404,
+    hint: 'Check its id; marks.list shows the marks of a run.',
+  },
   annotation_not_found: {
     httpStatus: 404,
     hint: 'It was deleted, perhaps by its author: annotations.of shows those that a sample has.',
@@ -225,6 +233,10 @@ export const ERROR_REASONS = {
   nothing_recorded: {
     httpStatus: 422,
     hint: 'Wait until samples have ended, name another batch or run, or type the numbers.',
+  },
+  comparison_too_large: {
+    httpStatus: 422,
+    hint: 'Compare batches of at most 131,072 samples; runs of any size are compared by their steps, from roll-ups.',
   },
   query_timeout: {
     httpStatus: 503,

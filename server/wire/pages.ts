@@ -61,9 +61,12 @@ export interface OverviewDto {
   servers: ServerDto[]
   workers: WorkerDto[]
   activeBatches: BatchProgressDto[]
-  recentBatches: BatchSummary[]
-  /** One row a minute over the last hour, calls made again, by cause. */
-  retriesPerMinute: { minute: string; byReason: Record<string, number> }[]
+}
+
+/** Calls made again in one minute, by cause; minutes without any are left out. */
+export interface RetryMinuteDto {
+  minute: string
+  byReason: Record<string, number>
 }
 
 /** A batch that runs, with what a progress bar needs. */

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { GroupSignalCounts } from './group-signal.ts'
+import type { RunMarkDto } from './marks.ts'
 import type { BatchStatus } from './trainer.ts'
 
 /** Steps that a run's page shows, the newest. */
@@ -80,12 +81,6 @@ export interface RunHeatDto {
   steps: { step: number; shares: number[] }[]
 }
 
-/** Where something changed that explains a jump. */
-export interface RunMarkDto {
-  step: number
-  text: string
-}
-
 /** Everything that a run's page shows. */
 export interface RunDto {
   name: string
@@ -106,5 +101,6 @@ export interface RunDto {
   steps: RunStepDto[]
   sources: RunSourceDto[]
   heat: RunHeatDto | null
+  /** Where another reward began to score, by step; what people marked is in `marks.list`. */
   marks: RunMarkDto[]
 }

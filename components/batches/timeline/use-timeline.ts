@@ -45,7 +45,10 @@ export function useTimeline(batchId: string, part: number) {
 }
 
 /** How far a running batch is, in milliseconds since its acceptance; null once it has ended. */
-export function useElapsed(model: TimelineModel, dataUpdatedAt: number): number | null {
+export function useElapsed(
+  model: Pick<TimelineModel, 'ended' | 'atMs'>,
+  dataUpdatedAt: number,
+): number | null {
   const now = useNow()
   const { state } = useLive()
   if (model.ended) return null

@@ -1,14 +1,19 @@
 import type { Database } from '../../store/database.ts'
-import { listBatches, toSummary } from '../../store/sql/batches.ts'
 import { overviewFigures, retriesPerMinute } from '../../store/sql/fleet.ts'
-import type { Attention, OverviewDto, WorkerDto } from '../../wire/pages.ts'
+import { type IncidentRow, incidentsOfLate } from '../../store/sql/monitor-views.ts'
+import type { IncidentDto } from '../../wire/monitors.ts'
+import type { Attention, OverviewDto, RetryMinuteDto, WorkerDto } from '../../wire/pages.ts'
 import type { ServerDto } from '../../wire/servers.ts'
+import { labelOf, valueText } from '../alerts/alert-payload.ts'
 import { Memo } from '../memo.ts'
 import type { BatchViews } from './batch-view.ts'
 import type { FleetView } from './fleet-view.ts'
 
 const ACTIVE_SHOWN = 20
-const RECENT_SHOWN = 10
+/** Incidents that are told one by one, the newest. */
+const ATTENTION_INCIDENTS = 8
+/** An hour's attempts are gone through each time: at three readings a second of every open page that would add up. */
+const RETRIES_KEPT_MS = 5_000
 /** States of a server that does not answer. */
 const GONE: ReadonlySet<string> = new Set(['unreachable', 'dead'])
 
@@ -18,6 +23,7 @@ export class OverviewView {
   readonly #fleet: FleetView
   readonly #batches: BatchViews
   readonly #memo = new Memo<OverviewDto>(400)
+  readonly #retries = new Memo<RetryMinuteDto[]>(RETRIES_KEPT_MS)
   readonly #wantedWorkers: number
 
   constructor(db: Database, fleet: FleetView, batches: BatchViews, wantedWorkers: number) {
@@ -31,19 +37,32 @@ export class OverviewView {
     return this.#memo.get('', () => this.#compute())
   }
 
+  /** Calls made again by minute and cause, over the last hour; up to 5 s old. */
+  retries(): Promise<RetryMinuteDto[]> {
+    return this.#retries.get('', async () => {
+      const rows = await retriesPerMinute(this.#db)
+      return [...Map.groupBy(rows, (r) => r.minute.toISOString())].map(([minute, causes]) => ({
+        minute,
+        byReason: Object.fromEntries(causes.map((r) => [r.reason, r.count])),
+      }))
+    })
+  }
+
   async #compute(): Promise<OverviewDto> {
-    const [figures, servers, workers, active, recent, retries] = await Promise.all([
+    const [figures, servers, workers, active, incidents] = await Promise.all([
       overviewFigures(this.#db),
       this.#fleet.servers(),
       this.#fleet.workers(),
       this.#batches.active(ACTIVE_SHOWN),
-      listBatches(this.#db, { beforeId: null, limit: RECENT_SHOWN }),
-      retriesPerMinute(this.#db),
+      incidentsOfLate(this.#db, ATTENTION_INCIDENTS),
     ])
     const alive = workers.filter((w) => w.state === 'alive')
     return {
       empty: !figures.any_batch,
-      attention: attentionOf(servers, workers, alive.length, this.#wantedWorkers, figures),
+      attention: [
+        ...attentionOf(servers, workers, alive.length, this.#wantedWorkers, figures),
+        ...monitorAttention(incidents),
+      ],
       figures: {
         samplesPerSecond: sum(alive.map((w) => w.samplesPerSecond)),
         samplesPerSecondHistory: addHistories(alive.map((w) => w.samplesPerSecondHistory)),
@@ -59,13 +78,6 @@ export class OverviewView {
       servers,
       workers,
       activeBatches: active,
-      recentBatches: recent.map(toSummary),
-      retriesPerMinute: [...Map.groupBy(retries, (r) => r.minute.toISOString())].map(
-        ([minute, rows]) => ({
-          minute,
-          byReason: Object.fromEntries(rows.map((r) => [r.reason, r.count])),
-        }),
-      ),
     }
   }
 }
@@ -121,6 +133,21 @@ function attentionOf(
     })
   }
   return out
+}
+
+/** What the monitors of runs have open; those of the fleet are told of the servers themselves. */
+function monitorAttention(incidents: readonly IncidentRow[]): Attention[] {
+  return incidents.map((incident): Attention => {
+    const monitor = incident.monitor as IncidentDto['monitor']
+    const split = incident.split === 'val' ? '?split=val' : ''
+    const threshold = valueText(monitor, incident.threshold)
+    return {
+      level: incident.severity === 'alerting' ? 'error' : 'warning',
+      title: `${incident.run}: ${labelOf(monitor).toLowerCase()}`,
+      detail: `since step ${incident.opened_step}: ${valueText(monitor, incident.value)}, threshold ${threshold}`,
+      href: `/runs/${encodeURIComponent(incident.run ?? '')}${split}#monitor-${monitor}`,
+    }
+  })
 }
 
 function sum(values: number[]): number {

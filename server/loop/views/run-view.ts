@@ -7,11 +7,11 @@ import {
   type SourceRow,
   sourcesOfBatches,
 } from '../../store/sql/run-view.ts'
+import type { RunMarkDto } from '../../wire/marks.ts'
 import {
   MOST_STEPS,
   type RunDto,
   type RunInput,
-  type RunMarkDto,
   type RunSourceDto,
   type RunStepDto,
 } from '../../wire/runs.ts'
@@ -134,11 +134,20 @@ function marksOf(rows: readonly RunStepRow[]): RunMarkDto[] {
   for (const [at, row] of rows.entries()) {
     const before = rows[at - 1]
     if (before === undefined || before.reward_hash === row.reward_hash) continue
-    const text =
-      before.reward_name === row.reward_name
-        ? `The reward “${row.reward_name}” has other settings or another version`
-        : `The reward is “${row.reward_name}”, before “${before.reward_name}”`
-    marks.push({ step: row.step, text })
+    const same = before.reward_name === row.reward_name
+    marks.push({
+      ...{
+        id: null,
+        kind: 'auto',
+        step: row.step,
+        author: null,
+        at: row.submitted_at.toISOString(),
+      },
+      label: same ? 'reward changed' : `reward: ${row.reward_name}`.slice(0, 60),
+      note: same
+        ? `The reward “${row.reward_name}” has other settings or another version.`
+        : `The reward is “${row.reward_name}”, before “${before.reward_name}”.`,
+    })
   }
   return marks
 }

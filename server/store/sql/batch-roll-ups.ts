@@ -2,6 +2,7 @@ import type { Database } from '../database.ts'
 import { componentStats } from './components.ts'
 import { storeExtraKeys } from './extra-keys.ts'
 import { deviationOf, meanOf, quantilesOf } from './moments.ts'
+import { storeMonitorFigures } from './monitor-figures.ts'
 
 /** Data sources of a batch that have a roll-up of their own, the largest. */
 const MOST_DATA_SOURCES = 64
@@ -83,6 +84,7 @@ export async function storeBatchRollUps(
         [batchId, JSON.stringify(sums)],
       )
     }
+    await storeMonitorFigures(client, batchId)
     await storeExtraKeys(client, batchId)
     await client.query('update batch set rolled_up = true where id = $1', [batchId])
     // Pages that show the run are to look again.

@@ -1,6 +1,6 @@
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { Database } from '../database.ts'
-import { deviationOf, meanOf } from './moments.ts'
+import { correlationOf, deviationOf, meanOf } from './moments.ts'
 
 /** Batches of a run, or of all, that are looked through for rewards of several components. */
 const LOOKED_AT = 2_000
@@ -19,14 +19,14 @@ export interface ComponentBatch {
 export async function runsWithComponents(db: Database): Promise<string[]> {
   const rows = await db.rows<{ name: string }>(
     'runs-with-components',
-    `select r.name from (select id, run_id, reward from batch order by id desc limit ${LOOKED_AT}) b
-     join run r on r.id = b.run_id where b.reward -> 'parts' is not null or b.reward -> 'gdpo' is not null
+    `select r.name from (select id, run_id, reward, rescored_from from batch order by id desc limit ${LOOKED_AT}) b
+     join run r on r.id = b.run_id where b.rescored_from is null and (b.reward -> 'parts' is not null or b.reward -> 'gdpo' is not null)
      group by r.name order by max(b.id) desc limit 50`,
   )
   return rows.map(({ name }) => name)
 }
 
-/** The newest training batches of a run that have components, the newest first. */
+/** The newest training batches of a run that have components, the newest first; those that score older rollouts again are no steps. */
 export async function componentBatches(
   db: Database,
   run: string,
@@ -38,7 +38,7 @@ export async function componentBatches(
        json_build_object('parts', reward -> 'parts', 'gdpo', reward -> 'gdpo') as reward,
        (select r.components from batch_roll_up r where b.rolled_up and r.batch_id = b.id and r.data_source = '') as sums
      from (select * from batch where run_id = (select id from run where name = $1) order by id desc limit ${LOOKED_AT}) b
-     where split = 'train' and status in ('open', 'running', 'completed')
+     where split = 'train' and rescored_from is null and status in ('open', 'running', 'completed')
        and (reward -> 'parts' is not null or reward -> 'gdpo' is not null)
      order by id desc limit $2`,
     [run, limit],
@@ -53,6 +53,8 @@ export interface ComponentStatsRow {
   std: number | null
   min: number | null
   max: number | null
+  /** With the score; null where one of them does not vary; absent in roll-ups of before. */
+  corr?: number | null
 }
 
 /**
@@ -67,12 +69,13 @@ export async function componentStats(
   return db.rows(
     'component-stats',
     // `case` keeps the order: an operator on what cannot be decoded raises.
-    `select p.name, count(x.v)::int as n, ${meanOf('x.v')} as mean, ${deviationOf('x.v')} as std, min(x.v) as min, max(x.v) as max
+    `select p.name, count(x.v)::int as n, ${meanOf('x.v')} as mean, ${deviationOf('x.v')} as std, min(x.v) as min, max(x.v) as max,
+       ${correlationOf('x.v', 'x.score')} as corr
      from unnest($2::text[]) as p(name) left join lateral (
        select case when p.name = '' then s.score when s.reward_extra::text ~ '\\\\u(0000|[dD][89a-fA-F])' then null
          else case json_typeof(s.reward_extra -> p.name)
            when 'number' then (s.reward_extra ->> p.name)::float8
-           when 'boolean' then (s.reward_extra ->> p.name)::boolean::int::float8 end end as v
+           when 'boolean' then (s.reward_extra ->> p.name)::boolean::int::float8 end end as v, s.score
        from sample s where s.batch_id = $1 and s.status = 2 and not s.substituted) x on true
      group by p.name`,
     [batchId, [...names]],

@@ -21,3 +21,12 @@ export function quantilesOf(value: string, at: readonly number[]): string {
   return `case when max(abs(${value})) < ${LARGEST}
     then percentile_cont(array[${at.join(', ')}]) within group (order by ${value}) filter (where abs(${value}) < ${LARGEST}) end`
 }
+
+/** Beyond this, squares of sums of ten million numbers overflow, and with them the statement. */
+const LARGEST_OF_TWO = '1e140'
+
+/** SQL of Pearson's correlation of two numbers; null where one does not vary, or is beyond 1e140. */
+export function correlationOf(a: string, b: string): string {
+  return `case when max(abs(${a})) < ${LARGEST_OF_TWO} and max(abs(${b})) < ${LARGEST_OF_TWO}
+    then corr(${a}, ${b}) filter (where abs(${a}) < ${LARGEST_OF_TWO} and abs(${b}) < ${LARGEST_OF_TWO}) end`
+}

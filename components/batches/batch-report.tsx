@@ -1,0 +1,186 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
+import type { BatchViewDto } from '../../server/wire/pages.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { durationText, formatCount, formatDuration, formatScore } from '../format/numbers.ts'
+import { dateTime } from '../format/time.ts'
+import { useSession } from '../session/use-session.ts'
+import { Quantity } from '../ui/quantity.tsx'
+import { Section } from '../ui/section.tsx'
+import { MeanStd } from './batch-cells.tsx'
+import { GROUP_PAGE } from './group-pages.ts'
+import { SIGNAL_LABEL } from './group-signal-text.ts'
+import { readLook } from './timeline/canvas-painter.ts'
+import { drawPicture, pictureScene } from './timeline/draw-picture.ts'
+import { svgPainter } from './timeline/svg-painter.ts'
+import { idleStretches, timeScale } from './timeline/time-scale.ts'
+import { prepareTimeline, usualChunk } from './timeline/timeline.prepare.ts'
+import { causesText, countsText, lostText } from './timeline/timeline-words.ts'
+import { useElapsed, useTimeline } from './timeline/use-timeline.ts'
+
+/**
+ * What a batch's page has on paper alone: where and when it was printed, the timeline as a picture, the first groups as a
+ * table. The figures and charts between are those of the screen.
+ */
+
+/** Groups listed on paper; all of them stand on the page. */
+const GROUPS_PRINTED = 40
+
+/** What is printed, of which batch, where it is found and when it was so. */
+export function ReportHead({ batch }: { batch: BatchViewDto }) {
+  const session = useSession()
+  return (
+    <header className="border-b px-5 pb-3" data-report="head">
+      <h1 className="text-xl">
+        Batch {batch.batchId} of {batch.run}
+      </h1>
+      <p className="num mt-1 text-ink-2">
+        step {formatCount(batch.step)}, {batch.split}, {batch.status} · scored by {batch.rewardName}{' '}
+        · submitted {dateTime(Date.parse(batch.submittedAt))}
+        {batch.completedAt !== null && `, ended ${dateTime(Date.parse(batch.completedAt))}`}
+      </p>
+      <p className="num mt-1 text-xs text-ink-3">
+        {location.origin}/batches/{batch.batchId} · printed {dateTime(Date.now())}
+        {session.data && ` · rewardops ${session.data.version}`}
+      </p>
+    </header>
+  )
+}
+
+/** The groups' timeline as a picture: the same that can be saved as SVG, of the part that the page shows. */
+export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: number }) {
+  const query = useTimeline(batch.batchId, part)
+  const model = query.data
+  const nowMs = useElapsed(model ?? { ended: true, atMs: 0 }, query.dataUpdatedAt)
+  const svg = useMemo(() => {
+    if (model === undefined) return null
+    const data = prepareTimeline(model, {
+      sort: 'completion',
+      chunk: usualChunk(model.totals.groups),
+    })
+    if (data.rows.length === 0) return null
+    const spanMs = Math.max(data.spanMs, nowMs ?? 0)
+    const causes = causesText(data.lostBy)
+    const words = {
+      title: 'Group completion',
+      lines: [
+        countsText(data, model.totals.groups),
+        lostText(data),
+        causes && `Waited on: ${causes}`,
+      ].filter((line): line is string => Boolean(line)),
+    }
+    const scene = pictureScene(
+      {
+        data,
+        scale: timeScale(spanMs, idleStretches(data.rows, spanMs, spanMs)),
+        window: null,
+        nowMs,
+        inOrder: true,
+      },
+      words,
+    )
+    const painter = svgPainter(scene.width, scene.height, readLook(document.body).inks, {
+      title: words.title,
+      description: words.lines.join(' '),
+    })
+    drawPicture(painter, scene, words)
+    return painter.finish()
+  }, [model, nowMs])
+  if (svg === null) return null
+  return (
+    <div
+      data-report="timeline"
+      className="border-b [&>svg]:h-auto [&>svg]:max-h-[230mm] [&>svg]:w-full"
+      // biome-ignore lint/security/noDangerouslySetInnerHtml: drawn by our own painter, which escapes every text
+      dangerouslySetInnerHTML={{ __html: svg }}
+    />
+  )
+}
+
+/** The first groups in the order in which they completed, and how many more there are. */
+export function ReportGroups({ batch }: { batch: BatchViewDto }) {
+  const trpc = useTRPC()
+  // The first page of the table on the screen: read already, and printed without waiting.
+  const { data } = useQuery(
+    trpc.batches.groups.queryOptions({
+      batchId: batch.batchId,
+      after: 0,
+      limit: GROUP_PAGE,
+      order: 'completion',
+    }),
+  )
+  const groups = data?.items.slice(0, GROUPS_PRINTED) ?? []
+  if (groups.length === 0) return null
+  const left = batch.groupsCompleted - groups.length
+  return (
+    <Section
+      title="Groups in completion order"
+      note={
+        left > 0
+          ? `the first ${formatCount(groups.length)} of ${formatCount(batch.groupsCompleted)}; the other ${formatCount(left)} are on the page`
+          : `all ${formatCount(groups.length)}`
+      }
+    >
+      <table className="grid-table" data-report="groups">
+        <thead>
+          <tr>
+            <th scope="col" className="end">
+              No.
+            </th>
+            <th scope="col">Group</th>
+            <th scope="col" className="end">
+              Out after
+            </th>
+            <th scope="col" className="end">
+              Samples
+            </th>
+            <th scope="col" className="end">
+              Failed
+            </th>
+            <th scope="col" className="end">
+              Mean ± std
+            </th>
+            <th scope="col" className="end">
+              Least to greatest
+            </th>
+            <th scope="col">Teaches</th>
+            <th scope="col">Waited for</th>
+          </tr>
+        </thead>
+        <tbody>
+          {groups.map((group) => (
+            <tr key={group.seq}>
+              <td className="num end text-ink-3">{formatCount(group.seq)}</td>
+              <td className="max-w-44 truncate font-mono text-xs">{group.uid}</td>
+              <td className="end">
+                <Quantity of={formatDuration(group.completedMs)} />
+              </td>
+              <td className="num end">{formatCount(group.size)}</td>
+              <td className="num end">{formatCount(group.failed)}</td>
+              <td className="end">
+                <MeanStd mean={group.mean} std={group.std} />
+              </td>
+              <td className="num end">
+                {group.min === null
+                  ? '–'
+                  : `${formatScore(group.min)} to ${formatScore(group.max)}`}
+              </td>
+              <td>{SIGNAL_LABEL[group.signal]}</td>
+              <td className="num">
+                {group.slowestIndex === null
+                  ? '–'
+                  : `#${group.slowestIndex}, ${
+                      (group.slowestQueueMs ?? 0) > (group.slowestScoreMs ?? 0)
+                        ? `queue ${durationText(group.slowestQueueMs)}`
+                        : `scoring ${durationText(group.slowestScoreMs)}`
+                    }`}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Section>
+  )
+}

@@ -1,0 +1,101 @@
+import type { JointAxis, JointDistribution } from '../../server/wire/compare.ts'
+import { formatScore } from '../format/numbers.ts'
+
+/** A cell: place and size as shares of the picture from the top left, how full, and what it holds. */
+export interface JointCell {
+  x: number
+  y: number
+  width: number
+  height: number
+  /** 0 to 1. */
+  fill: number
+  samples: number
+  first: string
+  second: string
+}
+
+/** Which pair of scores how many samples have, ready to draw. */
+export interface JointData {
+  cells: JointCell[]
+  columns: number
+  rows: number
+  n: number
+  firstTicks: { at: number; label: string }[]
+  secondTicks: { at: number; label: string }[]
+  /** Few scores on both sides: a table of counts, and its numbers stand in the cells. */
+  isTable: boolean
+  /** Ends of the line of equal scores; null where the scales do not meet, or are not drawn to scale. */
+  equal: { x1: number; y1: number; x2: number; y2: number } | null
+}
+
+const MOST_LABELS = 6
+
+/** Lays out the joint distribution: the first reward across, the second upwards. */
+export function prepareJoint(joint: JointDistribution): JointData {
+  const columns = sizeOf(joint.first)
+  const rows = sizeOf(joint.second)
+  const most = Math.max(1, ...joint.cells.map(([, , samples]) => samples))
+  return {
+    columns,
+    rows,
+    n: joint.cells.reduce((sum, [, , samples]) => sum + samples, 0),
+    cells: joint.cells.map(([i, j, samples]) => ({
+      x: i / columns,
+      y: 1 - (j + 1) / rows,
+      width: 1 / columns,
+      height: 1 / rows,
+      // By the square root: a cell with one sample is to be seen beside one with a thousand.
+      fill: Math.sqrt(samples / most),
+      samples,
+      first: told(joint.first, i),
+      second: told(joint.second, j),
+    })),
+    firstTicks: ticksOf(joint.first),
+    secondTicks: ticksOf(joint.second).map(({ at, label }) => ({ at: 1 - at, label })),
+    isTable: joint.first.kind === 'values' && joint.second.kind === 'values',
+    equal: equalLine(joint),
+  }
+}
+
+function sizeOf(axis: JointAxis): number {
+  return axis.kind === 'values' ? axis.values.length : axis.edges.length - 1
+}
+
+function told(axis: JointAxis, at: number): string {
+  return axis.kind === 'values'
+    ? formatScore(axis.values[at])
+    : `${formatScore(axis.edges[at])} to ${formatScore(axis.edges[at + 1])}`
+}
+
+/** A score stands in the middle of its place, an edge at its edge. */
+function ticksOf(axis: JointAxis): { at: number; label: string }[] {
+  const marks = axis.kind === 'values' ? axis.values : axis.edges
+  const every = axis.kind === 'values' ? 1 : Math.ceil(marks.length / MOST_LABELS)
+  const size = sizeOf(axis)
+  return marks.flatMap((mark, at) =>
+    at % every === 0
+      ? [{ at: (axis.kind === 'values' ? at + 0.5 : at) / size, label: formatScore(mark) }]
+      : [],
+  )
+}
+
+function equalLine({ first, second }: JointDistribution): JointData['equal'] {
+  if (first.kind !== 'bins' || second.kind !== 'bins') return null
+  const [x0, x1] = [first.edges[0] as number, first.edges.at(-1) as number]
+  const [y0, y1] = [second.edges[0] as number, second.edges.at(-1) as number]
+  const from = Math.max(x0, y0)
+  const to = Math.min(x1, y1)
+  if (from >= to) return null
+  const x = (score: number) => (score - x0) / (x1 - x0)
+  const y = (score: number) => 1 - (score - y0) / (y1 - y0)
+  return { x1: x(from), y1: y(from), x2: x(to), y2: y(to) }
+}
+
+/** The cell at a place of the picture (shares from the top left); null: no sample has these scores. */
+export function jointAt(data: JointData, x: number, y: number): JointCell | null {
+  return (
+    data.cells.find(
+      (cell) => x >= cell.x && x < cell.x + cell.width && y >= cell.y && y < cell.y + cell.height,
+    ) ?? null
+  )
+}

@@ -1,0 +1,61 @@
+'use client'
+
+import { Line, ReferenceLine } from 'recharts'
+import { formatCount } from '../format/numbers.ts'
+import type { MonitorData } from './monitor.prepare.ts'
+import { StepPlot } from './step-plot.tsx'
+import { Tip } from './tip.tsx'
+
+/** A monitor over the steps of a run, with the thresholds it is judged by. */
+export function MonitorPlot({
+  data,
+  label,
+  counts,
+  text,
+}: {
+  data: MonitorData
+  label: string
+  /** What n counts. */
+  counts: string
+  /** A number as it is written. */
+  text(value: number | null): string
+}) {
+  return (
+    <StepPlot
+      data={data.steps}
+      title={`${label} over ${formatCount(data.n)} steps`}
+      stepTicks={data.stepTicks}
+      valueTicks={data.valueTicks}
+      tip={(step) =>
+        step.value === null ? null : (
+          <Tip
+            title={`step ${formatCount(step.step)}`}
+            rows={[
+              { label: label.toLowerCase(), value: text(step.value), color: 'var(--data-1)' },
+              ...(step.detail === null ? [] : [{ label: step.detail, value: '' }]),
+              { label: counts, value: formatCount(step.n) },
+            ]}
+          />
+        )
+      }
+    >
+      {data.thresholds.map(({ at, severity }) => (
+        <ReferenceLine
+          key={`${severity} ${at}`}
+          y={at}
+          stroke={severity === 'alerting' ? 'var(--bad)' : 'var(--warn)'}
+          strokeDasharray={severity === 'alerting' ? '6 3' : '3 3'}
+          strokeWidth={1.25}
+        />
+      ))}
+      <Line
+        dataKey="value"
+        stroke="var(--data-1)"
+        strokeWidth={1.75}
+        dot={data.n > 40 ? false : { r: 2, fill: 'var(--data-1)', strokeWidth: 0 }}
+        activeDot={{ r: 3 }}
+        isAnimationActive={false}
+      />
+    </StepPlot>
+  )
+}

@@ -1,0 +1,131 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { ArrowRight, GitCompareArrows } from 'lucide-react'
+import type { ComparedBatchDto } from '../../server/wire/compare.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { RunName } from '../batches/batch-cells.tsx'
+import { formatCount, formatScore } from '../format/numbers.ts'
+import { PageLink } from '../shell/page-link.tsx'
+import { Ago } from '../ui/ago.tsx'
+import { buttonClass } from '../ui/button.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { BatchStatusView } from '../ui/status.tsx'
+import { BatchField, RewardOf } from './batch-choice.tsx'
+import type { CompareProps } from './compare-batches.tsx'
+import { comparePairHref } from './compare-url.ts'
+
+/** The pairs there are: batches that were rescored, with what they were rescored from. */
+export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
+  const trpc = useTRPC()
+  const pairs = useQuery(
+    trpc.compare.candidates.queryOptions({}, { meta: { topics: ['batches'] } }),
+  )
+  const field = (
+    <BatchField
+      label="Begin with a batch"
+      action="Choose"
+      onChoose={(first) => onChange({ first }, 'push')}
+    />
+  )
+  return (
+    <QueryView query={pairs} skeleton={<TableSkeleton columns={6} rows={6} />}>
+      {({ recent }) =>
+        recent.length === 0 ? (
+          <>
+            <Empty
+              icon={GitCompareArrows}
+              title="Nothing was rescored yet"
+              actions={
+                <PageLink href="/batches" className={buttonClass('primary')}>
+                  See the batches
+                </PageLink>
+              }
+            >
+              Score the rollouts of a batch by a second reward: here they meet, sample by sample.
+              Any two batches with the same rollouts, or the same prompts, can be compared.
+            </Empty>
+            <div className="flex justify-center pb-16">{field}</div>
+          </>
+        ) : (
+          <>
+            <div className="border-b px-5 py-4">{field}</div>
+            <Section title="Rescored batches" note={`the newest ${formatCount(recent.length)}`}>
+              <Scroll label="Rescored batches">
+                <table className="grid-table">
+                  <thead>
+                    <tr>
+                      {['Batches', 'Rewards', 'Run'].map((head) => (
+                        <th key={head} scope="col">
+                          {head}
+                        </th>
+                      ))}
+                      {['Step', 'Samples', 'Means'].map((head) => (
+                        <th key={head} scope="col" className="end">
+                          {head}
+                        </th>
+                      ))}
+                      <th scope="col">State</th>
+                      <th scope="col" className="end">
+                        Rescored
+                      </th>
+                    </tr>
+                  </thead>
+                  <tbody>
+                    {recent.map(({ first, second }) => (
+                      <tr key={second.batchId}>
+                        <td>
+                          <PageLink
+                            href={comparePairHref(first.batchId, second.batchId)}
+                            className="inline-flex items-center gap-1.5 font-mono text-xs font-medium hover:underline"
+                          >
+                            {first.batchId}
+                            <ArrowRight size={12} aria-label="and" className="text-ink-3" />
+                            {second.batchId}
+                          </PageLink>
+                        </td>
+                        <td>
+                          <Rewards first={first} second={second} />
+                        </td>
+                        <td>
+                          <RunName run={second.run} />
+                        </td>
+                        <td className="num end">{formatCount(second.step)}</td>
+                        <td className="num end">{formatCount(second.samples)}</td>
+                        <td className="num end">
+                          {formatScore(first.mean)}
+                          <span className="text-ink-3"> · </span>
+                          {formatScore(second.mean)}
+                        </td>
+                        <td>
+                          <BatchStatusView status={second.status} />
+                        </td>
+                        <td className="end text-ink-2">
+                          <Ago at={second.submittedAt} />
+                        </td>
+                      </tr>
+                    ))}
+                  </tbody>
+                </table>
+              </Scroll>
+            </Section>
+          </>
+        )
+      }
+    </QueryView>
+  )
+}
+
+function Rewards({ first, second }: { first: ComparedBatchDto; second: ComparedBatchDto }) {
+  return (
+    <span className="inline-flex max-w-96 items-center gap-1.5">
+      <RewardOf batch={first} />
+      <ArrowRight size={12} aria-label="and" className="shrink-0 text-ink-3" />
+      <RewardOf batch={second} />
+    </span>
+  )
+}

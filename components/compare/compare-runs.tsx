@@ -1,0 +1,215 @@
+'use client'
+
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { Eye, EyeOff, ListTree, X } from 'lucide-react'
+import { type CompareRunsDto, MOST_COMPARED_RUNS } from '../../server/wire/compare.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { hueOf } from '../charts/hue.ts'
+import { formatCount, plural } from '../format/numbers.ts'
+import { SeededMark } from '../runs/seeded-mark.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { buttonClass, IconButton } from '../ui/button.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { Segmented, Select } from '../ui/field.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { ChartSkeleton } from '../ui/skeleton.tsx'
+import type { CompareProps } from './compare-batches.tsx'
+import { RunOverlays } from './run-overlays.tsx'
+
+/** Up to eight runs over one another, and each held against the first. */
+export function CompareRuns({ url, onChange }: CompareProps) {
+  const trpc = useTRPC()
+  const compared = useQuery({
+    ...trpc.compare.runs.queryOptions(
+      { runs: url.runs.length === 0 ? ['-'] : url.runs, split: url.split },
+      { meta: { topics: ['batches'] }, placeholderData: keepPreviousData },
+    ),
+    enabled: url.runs.length > 0,
+  })
+  return (
+    <>
+      <ChosenRuns
+        url={url}
+        onChange={onChange}
+        data={url.runs.length === 0 ? undefined : compared.data}
+      />
+      {url.runs.length === 0 ? (
+        <Empty
+          icon={ListTree}
+          title="Which runs?"
+          actions={
+            <PageLink href="/runs" className={buttonClass()}>
+              Choose them from the list
+            </PageLink>
+          }
+        >
+          Their rewards, failures and waits are drawn over the same steps, up to{' '}
+          {MOST_COMPARED_RUNS} runs, and each is held against the first one.
+        </Empty>
+      ) : (
+        <QueryView
+          query={compared}
+          skeleton={
+            <div className="space-y-8 py-6">
+              <ChartSkeleton height={320} />
+              <ChartSkeleton height={200} />
+            </div>
+          }
+        >
+          {(data) => <Compared data={data} url={url} onChange={onChange} />}
+        </QueryView>
+      )}
+    </>
+  )
+}
+
+function Compared({ data, url, onChange }: CompareProps & { data: CompareRunsDto }) {
+  if (data.runs.every(({ step }) => step.length === 0)) {
+    return (
+      <Empty icon={ListTree} title={data.runs.length === 0 ? 'No such run' : 'No step yet'}>
+        {data.runs.length === 0
+          ? `There is no run ${data.missing.map((name) => `“${name}”`).join(', ')}.`
+          : `Nothing was handed over with the split ${data.split}.`}
+      </Empty>
+    )
+  }
+  return <RunOverlays data={data} url={url} onChange={onChange} />
+}
+
+/** The runs: taken away, put away, added; the first is what the others are held against. */
+function ChosenRuns({ url, onChange, data }: CompareProps & { data: CompareRunsDto | undefined }) {
+  const trpc = useTRPC()
+  const runs = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))
+  const others = (runs.data ?? [])
+    .map(({ name }) => name)
+    .filter((name) => !url.runs.includes(name))
+  const missing = data?.missing ?? []
+  const earlier = data?.runs.filter((run) => run.earlier > 0) ?? []
+  return (
+    <div className="border-b px-5 py-3">
+      <div className="flex flex-wrap items-center gap-2">
+        {url.runs.map((name, at) => (
+          <RunChip
+            key={name}
+            name={name}
+            isFirst={at === 0 && url.runs.length > 1}
+            isHidden={url.hidden.includes(name)}
+            isMissing={missing.includes(name)}
+            isSeeded={data?.runs.find((run) => run.name === name)?.seeded === true}
+            onHide={() =>
+              onChange({
+                hidden: url.hidden.includes(name)
+                  ? url.hidden.filter((one) => one !== name)
+                  : [...url.hidden, name],
+              })
+            }
+            onRemove={() =>
+              onChange({ mode: 'runs', runs: url.runs.filter((one) => one !== name) })
+            }
+          />
+        ))}
+        {others.length > 0 && url.runs.length < MOST_COMPARED_RUNS && (
+          <div className="w-44">
+            <Select
+              label="Add a run"
+              hideLabel
+              value=""
+              onChange={(event) =>
+                onChange({ mode: 'runs', runs: [...url.runs, event.target.value] }, 'push')
+              }
+            >
+              <option value="">Add a run…</option>
+              {others.map((name) => (
+                <option key={name}>{name}</option>
+              ))}
+            </Select>
+          </div>
+        )}
+        {url.runs.length > 0 && (
+          <span className="ml-auto">
+            <Segmented
+              label="Split"
+              value={url.split}
+              options={[
+                { value: 'train', label: 'Training' },
+                { value: 'val', label: 'Validation' },
+              ]}
+              onChange={(split) => onChange({ split })}
+            />
+          </span>
+        )}
+      </div>
+      <p className="num mt-1.5 text-xs text-ink-3">
+        {[
+          url.runs.length >= MOST_COMPARED_RUNS
+            ? `${MOST_COMPARED_RUNS} runs at most: as many as can be told apart`
+            : `${plural(url.runs.length, 'run')} of at most ${MOST_COMPARED_RUNS}`,
+          'from roll-ups: a step joins when its batch has ended',
+          ...earlier.map(
+            (run) =>
+              `of ${run.name} the newest ${formatCount(run.step.length)} steps, ${formatCount(run.earlier)} before`,
+          ),
+        ].join(' · ')}
+      </p>
+    </div>
+  )
+}
+
+function RunChip({
+  name,
+  isFirst,
+  isHidden,
+  isMissing,
+  isSeeded,
+  onHide,
+  onRemove,
+}: {
+  name: string
+  isFirst: boolean
+  isHidden: boolean
+  isMissing: boolean
+  isSeeded: boolean
+  onHide(): void
+  onRemove(): void
+}) {
+  const Icon = isHidden ? EyeOff : Eye
+  return (
+    <span
+      className={`inline-flex h-7 items-center gap-2 rounded-md border pl-2.5 text-xs ${isHidden || isMissing ? 'text-ink-3' : ''}`}
+    >
+      <span
+        className={`size-2 rounded-full ${isHidden ? 'opacity-35' : ''}`}
+        style={{ background: hueOf('run', name) }}
+        aria-hidden
+      />
+      {isMissing ? (
+        <span className="max-w-48 truncate">
+          {name} <span className="text-bad">there is no such run</span>
+        </span>
+      ) : (
+        <PageLink
+          href={`/runs/${encodeURIComponent(name)}`}
+          className="max-w-48 truncate hover:underline"
+        >
+          {name}
+        </PageLink>
+      )}
+      {isFirst && <span className="text-ink-3">first</span>}
+      {isSeeded && <SeededMark />}
+      <span className="inline-flex">
+        {!isMissing && (
+          <IconButton
+            label={isHidden ? `Show ${name}` : `Hide ${name}`}
+            aria-pressed={isHidden}
+            onClick={onHide}
+          >
+            <Icon size={13} aria-hidden />
+          </IconButton>
+        )}
+        <IconButton label={`Take ${name} away`} onClick={onRemove}>
+          <X size={13} aria-hidden />
+        </IconButton>
+      </span>
+    </span>
+  )
+}

@@ -1,0 +1,121 @@
+'use client'
+
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { useMemo } from 'react'
+import type { ComparePairDto } from '../../server/wire/compare.ts'
+import { pagesOptions } from '../api/pages.ts'
+import { useTRPC, useTRPCClient } from '../api/trpc.ts'
+import { formatCount, formatScore } from '../format/numbers.ts'
+import { shortenMiddle } from '../format/text.ts'
+import { Button } from '../ui/button.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import type { CompareProps } from './compare-batches.tsx'
+
+const PAGE = 25
+
+/** The groups, those first that the two put in the most different order. A click shows its samples. */
+export function ComparedGroupsTable({
+  pair,
+  onChange,
+}: { pair: ComparePairDto } & Pick<CompareProps, 'onChange'>) {
+  const trpc = useTRPC()
+  const client = useTRPCClient()
+  const input = { first: pair.first.batchId, second: pair.second.batchId, limit: PAGE }
+  const query = useInfiniteQuery(
+    pagesOptions({
+      queryKey: trpc.compare.groups.infiniteQueryKey(input),
+      read: (cursor, signal) => client.compare.groups.query({ ...input, cursor }, { signal }),
+      topics: pair.isLive ? [`batch:${pair.first.batchId}`, `batch:${pair.second.batchId}`] : [],
+    }),
+  )
+  const rows = useMemo(() => query.data?.pages.flatMap(({ items }) => items) ?? [], [query.data])
+  const show = (uid: string) => {
+    onChange({ uid, flipped: false })
+    document.getElementById('disagreements')?.scrollIntoView({ block: 'start' })
+  }
+  return (
+    <Section
+      className="border-t"
+      title="Groups"
+      note={`n = ${formatCount(pair.groups.n)}, lowest τ first`}
+    >
+      <QueryView query={query} skeleton={<TableSkeleton columns={7} rows={6} />} compact>
+        {() => (
+          <>
+            <Scroll label="Groups">
+              <table className="grid-table">
+                <thead>
+                  <tr>
+                    <th scope="col">Group</th>
+                    {['n', 'τ-b', 'Pairs reversed', 'Mean, first', 'second', 'Other sign'].map(
+                      (head) => (
+                        <th key={head} scope="col" className="end">
+                          {head}
+                        </th>
+                      ),
+                    )}
+                    <th scope="col">What changes</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {rows.map((group) => (
+                    <tr key={group.uid} className="cursor-pointer" onClick={() => show(group.uid)}>
+                      <td>
+                        <button
+                          type="button"
+                          aria-label={`Samples of group ${group.uid}`}
+                          className="font-mono text-xs font-medium hover:underline"
+                          onClick={(event) => {
+                            event.stopPropagation()
+                            show(group.uid)
+                          }}
+                        >
+                          {shortenMiddle(group.uid, 28)}
+                        </button>
+                      </td>
+                      <td className="num end">{formatCount(group.n)}</td>
+                      <td className="num end font-medium">{formatScore(group.tau)}</td>
+                      <td className="num end">
+                        {formatCount(group.reversed)}
+                        <span className="unit"> of {formatCount(group.comparable)}</span>
+                      </td>
+                      <td className="num end">{formatScore(group.firstMean)}</td>
+                      <td className="num end">{formatScore(group.secondMean)}</td>
+                      <td className="num end">{formatCount(group.flipped)}</td>
+                      <td className="text-ink-2">{changesOf(group)}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </Scroll>
+            {query.hasNextPage && (
+              <div className="px-5 py-3">
+                <Button
+                  small
+                  busy={query.isFetchingNextPage}
+                  onClick={() => void query.fetchNextPage()}
+                >
+                  Show more
+                </Button>
+              </div>
+            )}
+          </>
+        )}
+      </QueryView>
+    </Section>
+  )
+}
+
+function changesOf(group: {
+  bestChanged: boolean
+  silentFirst: boolean
+  silentSecond: boolean
+}): string {
+  if (group.silentFirst && group.silentSecond) return 'all equal by both'
+  if (group.silentSecond) return 'signal lost: all equal by the second'
+  if (group.silentFirst) return 'signal gained: all equal by the first'
+  return group.bestChanged ? 'another best' : ''
+}

@@ -1,0 +1,213 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { ChevronDown, ChevronUp, Link2, X } from 'lucide-react'
+import type { ReactNode } from 'react'
+import type { ComparedSampleDto } from '../../server/wire/compare.ts'
+import type { SampleDetailDto } from '../../server/wire/pages.ts'
+import { SAMPLE_FAILURE_TEXT } from '../../server/wire/sample-reason.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { formatCount, formatScore } from '../format/numbers.ts'
+import { JsonValue, PromptText, RolloutText } from '../samples/rollout-text.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { IconButton } from '../ui/button.tsx'
+import { useCopy } from '../ui/copy-text.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { SIDE_COLOUR, signed } from './pair-words.ts'
+
+/** Over JSON, what is undefined is not there. */
+type Detail = Omit<SampleDetailDto, 'groundTruth'> & { groundTruth?: unknown }
+
+/** One sample with what both rewards made of it, its texts once. */
+export function ComparedPanel({
+  open,
+  row,
+  onClose,
+  onWalk,
+}: {
+  open: { first: string; second: string }
+  row: ComparedSampleDto | null
+  onClose(): void
+  onWalk(by: 1 | -1): void
+}) {
+  const trpc = useTRPC()
+  const first = useQuery(trpc.samples.get.queryOptions({ id: open.first }, { staleTime: 60_000 }))
+  const second = useQuery(trpc.samples.get.queryOptions({ id: open.second }, { staleTime: 60_000 }))
+  const { copied, copy } = useCopy()
+  return (
+    <aside
+      aria-label={`Sample ${open.first} and ${open.second}`}
+      className="fixed inset-0 z-40 flex flex-col bg-surface lg:sticky lg:inset-auto lg:top-12 lg:z-10 lg:h-[calc(100dvh-48px)] lg:w-[min(46vw,640px)] lg:shrink-0 lg:border-l"
+    >
+      <header className="flex h-11 shrink-0 items-center gap-1 border-b pr-3 pl-5">
+        <h2 className="min-w-0 truncate font-mono text-xs">
+          {open.first} <span className="text-ink-3">and</span> {open.second}
+        </h2>
+        <span className="ml-auto flex items-center">
+          <span className="sr-only" aria-live="polite">
+            {copied ? 'Link copied' : ''}
+          </span>
+          <IconButton
+            label={copied ? 'Link copied' : 'Copy a link to this disagreement'}
+            onClick={() => copy(location.href)}
+            className={copied ? 'text-ok' : ''}
+          >
+            <Link2 size={15} aria-hidden />
+          </IconButton>
+          <IconButton label="Previous disagreement (K)" onClick={() => onWalk(-1)}>
+            <ChevronUp size={16} aria-hidden />
+          </IconButton>
+          <IconButton label="Next disagreement (J)" onClick={() => onWalk(1)}>
+            <ChevronDown size={16} aria-hidden />
+          </IconButton>
+          <IconButton label="Close (Esc)" onClick={onClose}>
+            <X size={16} aria-hidden />
+          </IconButton>
+        </span>
+      </header>
+      <Scroll label="Details of the sample" className="min-h-0 flex-1 overflow-y-auto">
+        <QueryView query={first} skeleton={<TableSkeleton columns={2} rows={8} />}>
+          {(one) => (
+            <QueryView query={second} skeleton={<TableSkeleton columns={2} rows={8} />}>
+              {(other) => <Both first={one} second={other} row={row} />}
+            </QueryView>
+          )}
+        </QueryView>
+      </Scroll>
+    </aside>
+  )
+}
+
+function Both({
+  first,
+  second,
+  row,
+}: {
+  first: Detail
+  second: Detail
+  row: ComparedSampleDto | null
+}) {
+  const isSameResponse = first.response === second.response
+  const keys = [
+    ...new Set([...Object.keys(first.rewardExtraInfo), ...Object.keys(second.rewardExtraInfo)]),
+  ]
+  return (
+    <div data-compared-sample={first.id}>
+      <div className="grid grid-cols-2 border-b">
+        <Side side="first" sample={first} rank={row?.firstRank} advantage={row?.firstAdvantage} />
+        <div className="border-l">
+          <Side
+            side="second"
+            sample={second}
+            rank={row?.secondRank}
+            advantage={row?.secondAdvantage}
+          />
+        </div>
+      </div>
+      {keys.length > 0 && (
+        <Part title="What the scorers said" note="first, second">
+          <div className="grid grid-cols-[minmax(80px,auto)_minmax(0,1fr)_minmax(0,1fr)] gap-x-4 gap-y-1">
+            {keys.map((key) => (
+              <div key={key} className="contents">
+                <span className="font-mono text-xs leading-5 break-all text-ink-3">{key}</span>
+                <Said value={first.rewardExtraInfo[key]} />
+                <Said value={second.rewardExtraInfo[key]} />
+              </div>
+            ))}
+          </div>
+        </Part>
+      )}
+      <Part title="Prompt">
+        <PromptText prompt={first.prompt} />
+      </Part>
+      <Part
+        title={isSameResponse ? 'Response' : 'Response, first'}
+        note={
+          first.responseLength === null
+            ? `${formatCount(first.response.length)} characters`
+            : `${formatCount(first.responseLength)} tokens`
+        }
+      >
+        <RolloutText text={first.response} most={4_000} />
+      </Part>
+      {!isSameResponse && (
+        <Part title="Response, second">
+          <RolloutText text={second.response} most={4_000} />
+        </Part>
+      )}
+      <Part title="Ground truth">
+        {first.groundTruth === null || first.groundTruth === undefined ? (
+          <p className="text-ink-3">None was sent.</p>
+        ) : (
+          <JsonValue value={first.groundTruth} />
+        )}
+      </Part>
+    </div>
+  )
+}
+
+function Said({ value }: { value: unknown }) {
+  return (
+    <div className="min-w-0">
+      {value === undefined ? <span className="text-ink-3">–</span> : <JsonValue value={value} />}
+    </div>
+  )
+}
+
+function Side({
+  side,
+  sample,
+  rank,
+  advantage,
+}: {
+  side: 'first' | 'second'
+  sample: Detail
+  rank: number | undefined
+  advantage: number | null | undefined
+}) {
+  return (
+    <div className="min-w-0 px-5 py-4">
+      <p className="flex items-center gap-1.5 text-xs text-ink-3">
+        <span
+          className="size-2 shrink-0 rounded-[2px]"
+          style={{ background: SIDE_COLOUR[side] }}
+          aria-hidden
+        />
+        <span className="truncate" title={sample.rewardName}>
+          {sample.rewardName}
+        </span>
+      </p>
+      <p className="num mt-0.5 text-xl font-medium tracking-tight">{formatScore(sample.score)}</p>
+      <p className="num text-xs text-ink-3">
+        {advantage !== undefined && <>advantage {signed(advantage)}</>}
+        {rank !== undefined && <>, above {Math.round(rank * 100)} %</>}
+        {sample.rawScore !== null && sample.rawScore !== sample.score && (
+          <>, raw {formatScore(sample.rawScore)}</>
+        )}
+      </p>
+      {sample.reason !== null && (
+        <p className="mt-1 text-xs text-bad">{SAMPLE_FAILURE_TEXT[sample.reason]}</p>
+      )}
+      <PageLink
+        href={`/samples?batch=${sample.batchId}&sample=${sample.id}`}
+        className="mt-1.5 inline-block font-mono text-xs text-accent hover:underline"
+      >
+        {sample.id}
+      </PageLink>
+    </div>
+  )
+}
+
+function Part({ title, note, children }: { title: string; note?: ReactNode; children: ReactNode }) {
+  return (
+    <section className="border-b px-5 py-3.5 last:border-0">
+      <h3 className="mb-1.5 flex items-baseline gap-2 text-xs font-medium text-ink-3">
+        {title}
+        {note && <span className="num font-normal">{note}</span>}
+      </h3>
+      {children}
+    </section>
+  )
+}

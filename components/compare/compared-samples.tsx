@@ -1,0 +1,298 @@
+'use client'
+
+import {
+  type InfiniteData,
+  type UseInfiniteQueryResult,
+  useInfiniteQuery,
+} from '@tanstack/react-query'
+import { X } from 'lucide-react'
+import { useEffect, useMemo } from 'react'
+import type {
+  ComparedPage,
+  ComparedSampleDto,
+  ComparePairDto,
+  DisagreementMeasure,
+} from '../../server/wire/compare.ts'
+import { DISAGREEMENT_MEASURES } from '../../server/wire/compare.ts'
+import { pagesOptions } from '../api/pages.ts'
+import { useTRPC, useTRPCClient } from '../api/trpc.ts'
+import { formatCount, formatScore } from '../format/numbers.ts'
+import { shortenMiddle } from '../format/text.ts'
+import { useKeys } from '../shell/keys.tsx'
+import { Button, IconButton } from '../ui/button.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import type { CompareProps } from './compare-batches.tsx'
+import type { CompareUrl } from './compare-url.ts'
+import { MEASURE_LABEL, SIDE_COLOUR, signed } from './pair-words.ts'
+
+const PAGE = 25
+/** Columns that go first where there is little room. */
+const WIDE = '@max-[900px]:hidden'
+
+/** The list of samples and where one stands in it. */
+export interface ComparedList {
+  query: UseInfiniteQueryResult<InfiniteData<ComparedPage<ComparedSampleDto>>>
+  rows: readonly ComparedSampleDto[]
+  by: DisagreementMeasure
+  /** The row of the open sample, where it is among those read. */
+  openRow: ComparedSampleDto | null
+  walk(by: 1 | -1): void
+}
+
+/** Reads the samples, worst disagreement first; J, K and Esc walk and close. */
+export function useComparedSamples(
+  pair: ComparePairDto,
+  url: CompareUrl,
+  onChange: CompareProps['onChange'],
+): ComparedList {
+  const trpc = useTRPC()
+  const client = useTRPCClient()
+  // Without groups there are no advantages to disagree about.
+  const by = url.by ?? (pair.groups.n > 0 ? 'advantage' : 'rank')
+  const input = {
+    first: pair.first.batchId,
+    second: pair.second.batchId,
+    by,
+    limit: PAGE,
+    flipped: url.flipped,
+    ...(url.uid === null ? {} : { uid: url.uid }),
+  }
+  const query = useInfiniteQuery(
+    pagesOptions({
+      queryKey: trpc.compare.samples.infiniteQueryKey(input),
+      read: (cursor, signal) => client.compare.samples.query({ ...input, cursor }, { signal }),
+      topics: pair.isLive ? [`batch:${pair.first.batchId}`, `batch:${pair.second.batchId}`] : [],
+    }),
+  )
+  const rows = useMemo(() => query.data?.pages.flatMap(({ items }) => items) ?? [], [query.data])
+  const openAt = rows.findIndex((row) => row.firstId === url.open?.first)
+  const walk = (step: 1 | -1) => {
+    const next = openAt < 0 ? rows[0] : rows[openAt + step]
+    if (next !== undefined)
+      onChange(
+        { open: { first: next.firstId, second: next.secondId } },
+        url.open === null ? 'push' : 'replace',
+      )
+    if (openAt + step > rows.length - 5 && query.hasNextPage && !query.isFetchingNextPage)
+      void query.fetchNextPage()
+  }
+  useKeys([
+    { key: 'j', label: 'Next disagreement', group: 'Compare', run: () => walk(1) },
+    { key: 'k', label: 'Previous disagreement', group: 'Compare', run: () => walk(-1) },
+    {
+      key: 'Escape',
+      label: 'Close the sample',
+      group: 'Compare',
+      run: () => onChange({ open: null }),
+    },
+  ])
+  return { query, rows, by, openRow: rows[openAt] ?? null, walk }
+}
+
+/** The samples to read: where the two disagree most comes first. */
+export function ComparedSamples({
+  list,
+  url,
+  onChange,
+}: CompareProps & { list: ComparedList; pair: ComparePairDto }) {
+  const { query, rows, by } = list
+  const total = query.data?.pages[0]?.total
+  return (
+    <Section
+      id="disagreements"
+      className="border-t"
+      title="Worst disagreements"
+      note={total === undefined ? undefined : `n = ${formatCount(total)}, worst first`}
+      actions={
+        <>
+          {url.uid !== null && (
+            <span className="inline-flex h-7 items-center gap-1 rounded-md border pl-2.5 text-xs">
+              group <span className="font-mono">{shortenMiddle(url.uid, 18)}</span>
+              <IconButton label="All groups" onClick={() => onChange({ uid: null })}>
+                <X size={13} aria-hidden />
+              </IconButton>
+            </span>
+          )}
+          <Segmented
+            label="Which samples"
+            value={url.flipped ? 'flipped' : 'all'}
+            options={[
+              { value: 'all', label: 'All' },
+              { value: 'flipped', label: 'Other sign' },
+            ]}
+            onChange={(which) => onChange({ flipped: which === 'flipped' })}
+          />
+          <Segmented
+            label="Difference of"
+            value={by}
+            options={DISAGREEMENT_MEASURES.map((value) => ({ value, label: MEASURE_LABEL[value] }))}
+            onChange={(measure) => onChange({ by: measure })}
+          />
+        </>
+      }
+    >
+      <QueryView query={query} skeleton={<TableSkeleton columns={7} rows={8} />} compact>
+        {() =>
+          rows.length === 0 ? (
+            <p className="px-5 pb-6 text-ink-2">
+              {url.flipped
+                ? 'No advantage has the opposite sign.'
+                : by === 'advantage'
+                  ? 'No group has two members that both scored. Put them in order by rank.'
+                  : 'None.'}
+            </p>
+          ) : (
+            <>
+              <Rows rows={rows} by={by} openId={url.open?.first ?? null} onChange={onChange} />
+              {query.hasNextPage && (
+                <div className="px-5 py-3">
+                  <Button
+                    small
+                    busy={query.isFetchingNextPage}
+                    onClick={() => void query.fetchNextPage()}
+                  >
+                    Show more
+                  </Button>
+                </div>
+              )}
+            </>
+          )
+        }
+      </QueryView>
+    </Section>
+  )
+}
+
+function Rows({
+  rows,
+  by,
+  openId,
+  onChange,
+}: Pick<CompareProps, 'onChange'> & {
+  rows: readonly ComparedSampleDto[]
+  by: DisagreementMeasure
+  openId: string | null
+}) {
+  // Walking with J and K moves the open row; the page follows it.
+  useEffect(() => {
+    if (openId === null) return
+    document.querySelector(`[data-compared-row="${openId}"]`)?.scrollIntoView({ block: 'nearest' })
+  }, [openId])
+  const open = (row: ComparedSampleDto) =>
+    onChange(
+      { open: { first: row.firstId, second: row.secondId } },
+      openId === null ? 'push' : 'replace',
+    )
+  return (
+    <Scroll label="Worst disagreements">
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th scope="col">Sample</th>
+            <th scope="col" className={WIDE}>
+              Group
+            </th>
+            <th scope="col" className={WIDE}>
+              Data source
+            </th>
+            <Head side="first">Score, first</Head>
+            <Head side="second">second</Head>
+            <Head side="first">Advantage, first</Head>
+            <Head side="second">second</Head>
+            <Head side="first" className={WIDE}>
+              Rank, first
+            </Head>
+            <Head side="second" className={WIDE}>
+              second
+            </Head>
+            <th scope="col" className="end">
+              {MEASURE_LABEL[by]}, difference
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr
+              key={row.firstId}
+              aria-current={row.firstId === openId || undefined}
+              data-compared-row={row.firstId}
+              className="cursor-pointer scroll-mt-24 scroll-mb-6 aria-[current]:[&>td]:bg-selected"
+              onClick={() => open(row)}
+            >
+              <td>
+                <button
+                  type="button"
+                  className="font-mono text-xs font-medium hover:underline"
+                  aria-label={`Open ${row.firstId} and ${row.secondId}`}
+                  onClick={(event) => {
+                    event.stopPropagation()
+                    open(row)
+                  }}
+                >
+                  {row.firstId}
+                </button>
+              </td>
+              <td className={`font-mono text-xs text-ink-2 ${WIDE}`}>
+                {shortenMiddle(row.uid, 18)}
+              </td>
+              <td className={`text-ink-2 ${WIDE}`}>
+                <span className="block max-w-40 truncate">{row.dataSource}</span>
+              </td>
+              <td className="num end">{formatScore(row.first)}</td>
+              <td className="num end">{formatScore(row.second)}</td>
+              <td className="num end">{signed(row.firstAdvantage)}</td>
+              <td className={`num end ${row.flipped ? 'font-medium text-bad' : ''}`}>
+                {signed(row.secondAdvantage)}
+              </td>
+              <td className={`num end text-ink-2 ${WIDE}`}>{placeText(row.firstRank)}</td>
+              <td className={`num end text-ink-2 ${WIDE}`}>{placeText(row.secondRank)}</td>
+              <td className="num end font-medium">{differenceOf(row, by)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  )
+}
+
+function Head({
+  side,
+  className,
+  children,
+}: {
+  side: 'first' | 'second'
+  className?: string
+  children: string
+}) {
+  return (
+    <th scope="col" className={`end ${className ?? ''}`}>
+      <span className="inline-flex items-center gap-1.5">
+        <span
+          className="size-2 rounded-[2px]"
+          style={{ background: SIDE_COLOUR[side] }}
+          aria-hidden
+        />
+        {children}
+      </span>
+    </th>
+  )
+}
+
+/** A place between the lowest (0 %) and the highest score (100 %). */
+function placeText(rank: number): string {
+  return `${Math.round(rank * 100)} %`
+}
+
+function differenceOf(row: ComparedSampleDto, by: DisagreementMeasure): string {
+  if (by === 'rank') {
+    const points = Math.round((row.secondRank - row.firstRank) * 100)
+    return `${points > 0 ? '+' : points < 0 ? '−' : ''}${Math.abs(points)} points`
+  }
+  const [first, second] =
+    by === 'score' ? [row.first, row.second] : [row.firstAdvantage, row.secondAdvantage]
+  return first === null || second === null ? '–' : signed(second - first)
+}

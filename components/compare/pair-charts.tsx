@@ -1,0 +1,135 @@
+'use client'
+
+import { useMemo } from 'react'
+import type { ComparePairDto } from '../../server/wire/compare.ts'
+import { ChartFrame } from '../charts/chart-frame.tsx'
+import { prepareCdf } from '../charts/compare.prepare.ts'
+import { prepareDistribution } from '../charts/distribution.prepare.ts'
+import { prepareJoint } from '../charts/joint.prepare.ts'
+import { JointPlot } from '../charts/joint-plot.tsx'
+import { CdfPlot, DifferencePlot } from '../charts/lazy-compare-plots.tsx'
+import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
+import { SIDE_COLOUR } from './pair-words.ts'
+
+/** Rows of a table twin at most. */
+const TABLE_ROWS = 200
+
+const percent = (share: number) => quantityText(formatPercent(share))
+
+/** How the scores of both lie: against each other, apart, and their differences. */
+export function PairCharts({ pair }: { pair: ComparePairDto }) {
+  return (
+    <div className="grid @min-[900px]:grid-cols-2">
+      <JointChart pair={pair} />
+      <div className="grid min-w-0 border-t @min-[900px]:border-t-0 @min-[900px]:border-l">
+        <CdfChart pair={pair} />
+        <DifferenceChart pair={pair} />
+      </div>
+    </div>
+  )
+}
+
+function JointChart({ pair }: { pair: ComparePairDto }) {
+  const { joint } = pair
+  const data = useMemo(() => (joint === null ? null : prepareJoint(joint)), [joint])
+  if (data === null) {
+    return (
+      <section className="px-5 py-3">
+        <h2 className="text-sm">Scores against each other</h2>
+        <p className="mt-1 text-xs text-ink-3">
+          The scores span more than can be drawn; the numbers below hold.
+        </p>
+      </section>
+    )
+  }
+  const cells = data.cells.toSorted((a, b) => b.samples - a.samples)
+  return (
+    <ChartFrame
+      title={data.isTable ? 'Confusion' : 'Scores against each other'}
+      note={
+        data.isTable
+          ? `n = ${formatCount(data.n)}`
+          : `n = ${formatCount(data.n)}, samples in ${data.columns} × ${data.rows} bins${data.equal ? '; dashed: equal scores' : ''}`
+      }
+      height={460}
+      chart={
+        <JointPlot
+          data={data}
+          first={`first: ${pair.first.rewardName}`}
+          second={`second: ${pair.second.rewardName}`}
+        />
+      }
+      table={{
+        head: ['First', 'Second', 'Samples', 'Share'],
+        rows: cells
+          .slice(0, TABLE_ROWS)
+          .map((cell) => [
+            cell.first,
+            cell.second,
+            formatCount(cell.samples),
+            percent(cell.samples / data.n),
+          ]),
+      }}
+    />
+  )
+}
+
+function CdfChart({ pair }: { pair: ComparePairDto }) {
+  const data = useMemo(() => prepareCdf(pair.cdf), [pair.cdf])
+  return (
+    <ChartFrame
+      title="Share of samples up to a score"
+      note={
+        <span className="inline-flex flex-wrap gap-x-3">
+          n = {formatCount(pair.n)}
+          <Key side="first" />
+          <Key side="second" />
+        </span>
+      }
+      chart={<CdfPlot data={data} n={pair.n} />}
+      table={{
+        head: ['Score', 'First', 'Second'],
+        rows: pair.cdf.values
+          .slice(0, TABLE_ROWS)
+          .map((value, at) => [
+            formatScore(value),
+            percent(pair.cdf.first[at] as number),
+            percent(pair.cdf.second[at] as number),
+          ]),
+      }}
+    />
+  )
+}
+
+function Key({ side }: { side: 'first' | 'second' }) {
+  return (
+    <span className="inline-flex items-center gap-1.5">
+      <span
+        className="size-2 rounded-[2px]"
+        style={{ background: SIDE_COLOUR[side] }}
+        aria-hidden
+      />
+      {side}
+    </span>
+  )
+}
+
+function DifferenceChart({ pair }: { pair: ComparePairDto }) {
+  const { score } = pair.delta
+  const data = useMemo(
+    () => prepareDistribution(score.distribution, { log: false }),
+    [score.distribution],
+  )
+  return (
+    <ChartFrame
+      className="border-t"
+      title="Difference, second − first"
+      note={`n = ${formatCount(data.n)}; mean ${formatScore(score.mean)} ± ${formatScore(score.std)}`}
+      chart={<DifferencePlot data={data} />}
+      table={{
+        head: ['Difference', 'Samples', 'Share'],
+        rows: data.rows.map((row) => [row.label, formatCount(row.count), row.share]),
+      }}
+    />
+  )
+}

@@ -1,0 +1,182 @@
+'use client'
+
+import { correlationWord, kappaWord } from '../../server/wire/agreement.ts'
+import type { ComparePairDto } from '../../server/wire/compare.ts'
+import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { shareText, signed } from './pair-words.ts'
+
+/** Every number of agreement with its n and, where there is one, its word. */
+export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
+  const { groups, classes } = pair
+  const rows: [what: string, value: string, note: string][] = [
+    ['Pearson', formatScore(pair.pearson), correlationWord(pair.pearson) ?? 'not defined'],
+    ['Spearman', formatScore(pair.spearman), correlationWord(pair.spearman) ?? 'not defined'],
+    ...(classes === null
+      ? []
+      : ([
+          [
+            'Equal scores',
+            quantityText(formatPercent(classes.equal)),
+            `of ${formatCount(pair.n)} samples`,
+          ],
+          ['Cohen’s κ', formatScore(classes.kappa), kappaWord(classes.kappa) ?? 'not defined'],
+        ] as [string, string, string][])),
+    [
+      'Kendall τ-b within groups',
+      formatScore(groups.tau),
+      `mean of ${formatCount(groups.tauGroups)} of ${formatCount(groups.n)} groups; the others are all equal by one`,
+    ],
+    [
+      'Pairs the other way round',
+      shareText(groups.reversed, groups.comparable),
+      `${formatCount(groups.reversed)} of ${formatCount(groups.comparable)} that both put in order`,
+    ],
+    [
+      'Pairs held for equal',
+      `${formatCount(groups.tiedFirst)} · ${formatCount(groups.tiedSecond)}`,
+      `by the first · by the second; ${formatCount(groups.tiedBoth)} by both`,
+    ],
+    [
+      'Best of group changes',
+      shareText(groups.bestChanged, groups.n),
+      `${formatCount(groups.bestChanged)} of ${formatCount(groups.n)} groups have no best in common`,
+    ],
+    [
+      'Groups without signal',
+      `${formatCount(groups.silentFirst)} · ${formatCount(groups.silentSecond)}`,
+      `by the first · by the second; ${formatCount(groups.silentSecond - groups.silentBoth)} lost, ${formatCount(groups.silentFirst - groups.silentBoth)} gained`,
+    ],
+  ]
+  return (
+    <Section title="Agreement" note={`n = ${formatCount(pair.n)}`}>
+      <Scroll label="Agreement">
+        <table className="grid-table">
+          <tbody>
+            {rows.map(([what, value, note]) => (
+              <tr key={what}>
+                <th
+                  scope="row"
+                  className="!static !h-9 !text-[13px] !text-ink-2 font-normal whitespace-nowrap"
+                >
+                  {what}
+                </th>
+                <td className="num end font-medium">{value}</td>
+                <td className="num min-w-52 !py-1.5 !leading-4 !whitespace-normal text-xs text-ink-3">
+                  {note}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </Section>
+  )
+}
+
+const SIGNS = ['negative', 'zero', 'positive'] as const
+
+/** Samples by the sign of their advantage under both: off the diagonal the policy is pushed elsewhere. */
+export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
+  const { signs, samples } = pair.groups
+  const most = Math.max(1, ...signs.flat())
+  return (
+    <Section
+      title="Sign of the advantage"
+      note={`GRPO, n = ${formatCount(samples)} in ${formatCount(pair.groups.n)} groups`}
+    >
+      {samples === 0 ? (
+        <p className="px-5 pb-5 text-ink-2">
+          No group has two members that both scored: there is nothing to compare within a group.
+        </p>
+      ) : (
+        <Scroll label="Sign of the advantage" className="overflow-x-auto px-5 pb-5">
+          <table className="num w-full max-w-lg border-separate border-spacing-1 text-[13px]">
+            <thead>
+              <tr className="text-xs text-ink-3">
+                <th scope="col" className="px-2 py-1 text-left font-normal">
+                  first ↓ second →
+                </th>
+                {SIGNS.map((sign) => (
+                  <th key={sign} scope="col" className="px-2 py-1 text-right font-normal">
+                    {sign}
+                  </th>
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              {SIGNS.map((sign, row) => (
+                <tr key={sign}>
+                  <th scope="row" className="px-2 py-1 text-left text-xs font-normal text-ink-3">
+                    {sign}
+                  </th>
+                  {SIGNS.map((other, column) => {
+                    const n = signs[row]?.[column] ?? 0
+                    const isOpposite = Math.abs(row - column) === 2
+                    return (
+                      <td
+                        key={other}
+                        className="h-11 rounded px-2.5 text-right"
+                        style={{
+                          background: `color-mix(in oklab, ${isOpposite ? 'var(--bad)' : 'var(--data-1)'} ${n === 0 ? 3 : Math.round(8 + 34 * Math.sqrt(n / most))}%, transparent)`,
+                        }}
+                      >
+                        <span className={isOpposite && n > 0 ? 'font-semibold' : 'font-medium'}>
+                          {formatCount(n)}
+                        </span>
+                        <span className="block text-2xs text-ink-2">{shareText(n, samples)}</span>
+                      </td>
+                    )
+                  })}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+    </Section>
+  )
+}
+
+/** The same by data source. */
+export function SourcesTable({ pair }: { pair: ComparePairDto }) {
+  return (
+    <Section title="By data source" note={formatCount(pair.sources.length)} className="border-t">
+      <Scroll label="By data source">
+        <table className="grid-table">
+          <thead>
+            <tr>
+              <th scope="col">Data source</th>
+              {['n', 'First', 'Second', 'Difference', 'τ', 'Groups', 'Pairs reversed'].map(
+                (head) => (
+                  <th key={head} scope="col" className="end">
+                    {head}
+                  </th>
+                ),
+              )}
+            </tr>
+          </thead>
+          <tbody>
+            {pair.sources.map((source) => (
+              <tr key={source.name}>
+                <td className="font-medium">{source.name}</td>
+                <td className="num end">{formatCount(source.n)}</td>
+                <td className="num end">{formatScore(source.first)}</td>
+                <td className="num end">{formatScore(source.second)}</td>
+                <td className="num end">
+                  {source.first === null || source.second === null
+                    ? '–'
+                    : signed(source.second - source.first)}
+                </td>
+                <td className="num end">{formatScore(source.tau)}</td>
+                <td className="num end">{formatCount(source.tauGroups)}</td>
+                <td className="num end">{shareText(source.reversed, source.comparable)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </Section>
+  )
+}

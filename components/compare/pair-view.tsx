@@ -1,0 +1,176 @@
+'use client'
+
+import { GitCompareArrows } from 'lucide-react'
+import { type ComparePairDto, UNMATCHED_TEXT } from '../../server/wire/compare.ts'
+import { formatCount, formatScore, plural } from '../format/numbers.ts'
+import { Empty } from '../ui/empty.tsx'
+import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
+import { Section } from '../ui/section.tsx'
+import type { CompareProps } from './compare-batches.tsx'
+import { ComparedGroupsTable } from './compared-groups.tsx'
+import { ComparedPanel } from './compared-panel.tsx'
+import { ComparedSamples, useComparedSamples } from './compared-samples.tsx'
+import { PairCharts } from './pair-charts.tsx'
+import { PairSides } from './pair-sides.tsx'
+import { AdvantageSigns, SourcesTable, StatisticsTable } from './pair-tables.tsx'
+import { pairVerdict, shareText, signed } from './pair-words.ts'
+
+/** A comparison: what it comes to, how the scores lie, and what to read. */
+export function PairView({
+  pair,
+  isOld,
+  url,
+  onChange,
+}: CompareProps & { pair: ComparePairDto; isOld: boolean }) {
+  const list = useComparedSamples(pair, url, onChange)
+  return (
+    <div className="flex min-w-0">
+      <div
+        className={`@container min-w-0 flex-1 quick transition-opacity ${isOld ? 'opacity-60' : ''}`}
+        data-compared={isOld ? 'old' : pair.isLive ? 'live' : 'final'}
+      >
+        <PairSides pair={pair} onChange={onChange} />
+        {pair.n === 0 ? (
+          <NothingShared pair={pair} />
+        ) : (
+          <>
+            <Verdict pair={pair} />
+            <PairFigures pair={pair} />
+            <PairCharts pair={pair} />
+            <div className="grid border-t @min-[900px]:grid-cols-2">
+              <StatisticsTable pair={pair} />
+              <div className="border-t @min-[900px]:border-t-0 @min-[900px]:border-l">
+                <AdvantageSigns pair={pair} />
+              </div>
+            </div>
+            {pair.sources.length > 1 && <SourcesTable pair={pair} />}
+            <ComparedSamples list={list} pair={pair} url={url} onChange={onChange} />
+            {pair.groups.n > 0 && <ComparedGroupsTable pair={pair} onChange={onChange} />}
+          </>
+        )}
+        {(pair.unmatched.length > 0 || pair.prompts.n > 0) && <LeftOut pair={pair} />}
+      </div>
+      {url.open !== null && (
+        <ComparedPanel
+          key={`${url.open.first} ${url.open.second}`}
+          open={url.open}
+          row={list.openRow}
+          onClose={() => onChange({ open: null })}
+          onWalk={list.walk}
+        />
+      )}
+    </div>
+  )
+}
+
+function Verdict({ pair }: { pair: ComparePairDto }) {
+  const { title, detail } = pairVerdict(pair)
+  return (
+    <div className="border-b px-5 py-4" aria-live="polite">
+      <p className="text-md font-semibold text-pretty">
+        {title}
+        {pair.isLive && <span className="font-normal text-ink-3"> so far</span>}
+      </p>
+      {detail && <p className="mt-0.5 max-w-4xl text-ink-2 text-pretty">{detail}</p>}
+    </div>
+  )
+}
+
+function PairFigures({ pair }: { pair: ComparePairDto }) {
+  const { groups } = pair
+  const leftOut = pair.unmatched.reduce((sum, { samples }) => sum + samples, 0)
+  return (
+    <FigureStrip label="The comparison in figures">
+      <Figure
+        label="Samples compared"
+        value={formatCount(pair.n)}
+        detail={leftOut === 0 ? 'none left out' : `${formatCount(leftOut)} left out`}
+      />
+      <Figure
+        label="Mean, second − first"
+        value={signed(pair.delta.score.mean)}
+        detail={`± ${formatScore(pair.delta.score.std)}`}
+      />
+      <Figure
+        label="Spearman"
+        value={formatScore(pair.spearman)}
+        detail={`Pearson ${formatScore(pair.pearson)}`}
+      />
+      <Figure
+        label="Kendall τ within groups"
+        value={formatScore(groups.tau)}
+        detail={`mean of ${plural(groups.tauGroups, 'group')} of ${formatCount(groups.n)}`}
+      />
+      <Figure
+        label="Pairs reversed"
+        value={shareText(groups.reversed, groups.comparable)}
+        detail={`${formatCount(groups.reversed)} of ${formatCount(groups.comparable)} pairs`}
+      />
+      <Figure
+        label="Advantages of other sign"
+        value={shareText(groups.flipped, groups.samples)}
+        detail={`${formatCount(groups.flipped)} of ${formatCount(groups.samples)} samples`}
+      />
+    </FigureStrip>
+  )
+}
+
+/** The samples that are in no number, and why; and the prompts, which may be compared where responses are not. */
+function LeftOut({ pair }: { pair: ComparePairDto }) {
+  const { prompts } = pair
+  return (
+    <div className="grid border-t @min-[900px]:grid-cols-2">
+      {pair.unmatched.length > 0 && (
+        <Section
+          title="Left out"
+          note={plural(
+            pair.unmatched.reduce((sum, { samples }) => sum + samples, 0),
+            'sample',
+          )}
+        >
+          <dl className="grid grid-cols-[72px_minmax(0,1fr)] gap-y-1 px-5 pb-5">
+            {pair.unmatched
+              .toSorted((a, b) => b.samples - a.samples)
+              .map(({ reason, samples }) => (
+                <div key={reason} className="contents">
+                  <dt className="num pr-4 text-right font-medium">{formatCount(samples)}</dt>
+                  <dd className="text-ink-2">{UNMATCHED_TEXT[reason]}</dd>
+                </div>
+              ))}
+          </dl>
+        </Section>
+      )}
+      {prompts.n > 0 && (
+        <Section
+          title="The same prompts"
+          note={`n = ${formatCount(prompts.n)}, whatever was answered`}
+        >
+          <p className="num px-5 pb-5 text-ink-2">
+            Each prompt’s mean: {formatScore(prompts.first)} in the first,{' '}
+            {formatScore(prompts.second)} in the second; {signed(prompts.delta)} on average
+            {prompts.low !== null &&
+              `, 95 % interval ${signed(prompts.low)} to ${signed(prompts.high)} (paired by prompt)`}
+            .
+          </p>
+        </Section>
+      )}
+    </div>
+  )
+}
+
+function NothingShared({ pair }: { pair: ComparePairDto }) {
+  if (pair.isLive) {
+    return (
+      <Empty icon={GitCompareArrows} title="Nothing is scored by both yet">
+        The comparison appears here with the first samples that both have, and grows with them.
+      </Empty>
+    )
+  }
+  return (
+    <Empty icon={GitCompareArrows} title="No sample was scored by both">
+      {pair.prompts.n > 0
+        ? 'They are other rollouts of the same prompts: those can be compared by prompt, below.'
+        : 'They have no rollouts in common. Two rewards are compared on the same rollouts: rescore one of the batches.'}
+    </Empty>
+  )
+}

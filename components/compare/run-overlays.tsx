@@ -1,0 +1,334 @@
+'use client'
+
+import { useMemo } from 'react'
+import type { ComparedRunDto, CompareRunsDto, StepDelta } from '../../server/wire/compare.ts'
+import { ChartFrame } from '../charts/chart-frame.tsx'
+import {
+  deltaTicks,
+  type OverlayQuantity,
+  prepareDeltas,
+  prepareOverlay,
+} from '../charts/compare.prepare.ts'
+import { hueOf } from '../charts/hue.ts'
+import { OverlayPlot, StepDeltaPlot } from '../charts/lazy-compare-plots.tsx'
+import {
+  durationText,
+  formatCount,
+  formatPercent,
+  formatScore,
+  plural,
+  quantityText,
+} from '../format/numbers.ts'
+import { PageLink } from '../shell/page-link.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import type { CompareProps } from './compare-batches.tsx'
+import type { Band } from './compare-url.ts'
+import { comparePairHref } from './compare-url.ts'
+import { signed } from './pair-words.ts'
+
+/** Steps of a table twin, the newest. */
+const TABLE_STEPS = 200
+const LIST_STEPS = 50
+
+const percent = (share: number) => quantityText(formatPercent(share))
+
+const BAND_OPTIONS: { value: Band; label: string }[] = [
+  { value: 'none', label: 'Mean' },
+  { value: 'middle', label: '25 to 75 %' },
+  { value: 'most', label: '5 to 95 %' },
+]
+
+/** The runs' charts: rewards first, then what differs from the first run, then what may explain it. */
+export function RunOverlays({ data, url, onChange }: CompareProps & { data: CompareRunsDto }) {
+  const hidden = useMemo(() => new Set(url.hidden), [url.hidden])
+  const runs = data.runs.filter(({ step }) => step.length > 0)
+  const samples = runs.reduce(
+    (sum, run) => sum + run.n.reduce((a: number, n) => a + (n ?? 0), 0),
+    0,
+  )
+  const common = { runs, hidden }
+  const frame = 'border-b lg:[&:not(:last-child)]:border-r'
+  return (
+    <>
+      <Overlay
+        {...common}
+        quantity="mean"
+        title="Mean reward"
+        note={`n = ${formatCount(samples)} in ${plural(runs.length, 'run')}; failed and substituted samples left out`}
+        height={320}
+        band={url.band}
+        write={formatScore}
+        onBand={(band) => onChange({ band })}
+      />
+      <Deltas data={data} hidden={hidden} />
+      <div className="grid border-t lg:grid-cols-3">
+        <Overlay
+          {...common}
+          className={frame}
+          quantity="silentShare"
+          title="Groups that teach nothing"
+          note="share of groups"
+          write={percent}
+        />
+        <Overlay
+          {...common}
+          className={frame}
+          quantity="failedShare"
+          title="Samples that failed"
+          note="share of those that ended"
+          write={percent}
+        />
+        <Overlay
+          {...common}
+          className={frame}
+          quantity="waitMs"
+          title="Reward wait"
+          note="from hand-over to the last reward"
+          write={durationText}
+        />
+      </div>
+      <Sources data={data} />
+      <SharedSteps data={data} />
+    </>
+  )
+}
+
+function Overlay({
+  runs,
+  hidden,
+  quantity,
+  title,
+  note,
+  write,
+  className,
+  height = 212,
+  band = 'none',
+  onBand,
+}: {
+  runs: readonly ComparedRunDto[]
+  hidden: ReadonlySet<string>
+  quantity: OverlayQuantity
+  title: string
+  note: string
+  write(value: number): string
+  className?: string
+  height?: number
+  band?: Band
+  onBand?: (band: Band) => void
+}) {
+  const data = useMemo(
+    () => prepareOverlay(runs, quantity, { hidden, band }),
+    [runs, quantity, hidden, band],
+  )
+  const series = runs.map(({ name }) => ({
+    name,
+    color: hueOf('run', name),
+    isHidden: hidden.has(name),
+  }))
+  return (
+    <ChartFrame
+      className={className ?? ''}
+      title={title}
+      note={note}
+      height={height}
+      actions={
+        onBand && (
+          <Segmented
+            label="Band around the mean"
+            value={band}
+            options={BAND_OPTIONS}
+            onChange={onBand}
+          />
+        )
+      }
+      chart={
+        <OverlayPlot
+          data={data}
+          series={series}
+          title={`${title} of ${plural(runs.length, 'run')}`}
+          write={write}
+          hasBand={band !== 'none'}
+        />
+      }
+      table={{
+        head: ['Step', ...runs.map(({ name }) => name)],
+        rows: data.steps
+          .toReversed()
+          .filter((step) => runs.some((_, at) => typeof step[`v${at}`] === 'number'))
+          .slice(0, TABLE_STEPS)
+          .map((step) => [
+            formatCount(step.step),
+            ...runs.map((_, at) => {
+              const value = step[`v${at}`]
+              return typeof value === 'number' ? write(value) : '–'
+            }),
+          ]),
+      }}
+    />
+  )
+}
+
+/** How the interval is made, and which way it errs. */
+const HOW =
+  'Bands: 95 % intervals by step, 1.96 standard errors of the difference of two means (Welch). Members of a group are taken as independent, so that an interval is rather too narrow, by √(group size) at most.'
+
+/** Each of the others against the first, on one scale. */
+function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<string> }) {
+  const shown = data.deltas.filter(({ run, steps }) => !hidden.has(run) && steps.length > 0)
+  const ticks = useMemo(() => deltaTicks(shown.flatMap(({ steps }) => steps)), [shown])
+  const [first] = data.runs
+  if (first === undefined || data.deltas.length === 0) return null
+  if (shown.length === 0) {
+    return (
+      <section className="border-t px-5 py-3">
+        <h2 className="text-sm">Difference from {first.name}</h2>
+        <p className="mt-1 text-xs text-ink-3">
+          {data.deltas.every(({ steps }) => steps.length === 0)
+            ? 'No step of the others is one of the first run that has ended, too.'
+            : 'All others are hidden.'}
+        </p>
+      </section>
+    )
+  }
+  return (
+    <div className="border-t">
+      <div className={`grid ${shown.length > 1 ? 'md:grid-cols-2' : ''}`}>
+        {shown.map(({ run, steps }) => (
+          <DeltaChart
+            key={run}
+            className={shown.length > 1 ? 'md:odd:border-r [&:nth-child(n+3)]:border-t' : ''}
+            title={`${run} − ${first.name}`}
+            note={`difference of mean rewards, ${plural(steps.length, 'shared step')}`}
+            steps={steps}
+            color={hueOf('run', run)}
+            ticks={ticks}
+          />
+        ))}
+      </div>
+      <p className="max-w-3xl px-5 pb-4 text-xs text-ink-3">{HOW}</p>
+    </div>
+  )
+}
+
+function DeltaChart({
+  title,
+  note,
+  steps,
+  color,
+  ticks,
+  className,
+  height,
+}: {
+  title: string
+  note: string
+  steps: readonly StepDelta[]
+  color: string
+  ticks: { at: number; label: string }[]
+  className?: string
+  height?: number
+}) {
+  const data = useMemo(() => prepareDeltas(steps, ticks), [steps, ticks])
+  return (
+    <ChartFrame
+      className={className ?? ''}
+      title={title}
+      note={note}
+      height={height ?? 212}
+      chart={<StepDeltaPlot data={data} color={color} title={title} />}
+      table={{
+        head: ['Step', 'Difference', '95 % from', 'to', 'n'],
+        rows: steps
+          .toReversed()
+          .slice(0, TABLE_STEPS)
+          .map((one) => [
+            formatCount(one.step),
+            signed(one.delta),
+            signed(one.low),
+            signed(one.high),
+            `${formatCount(one.nFirst)} and ${formatCount(one.nOther)}`,
+          ]),
+      }}
+    />
+  )
+}
+
+/** Two runs by data source, on one scale. */
+function Sources({ data }: { data: CompareRunsDto }) {
+  const { sources } = data
+  const ticks = useMemo(() => deltaTicks(sources.flatMap(({ steps }) => steps)), [sources])
+  if (sources.length < 2) return null
+  return (
+    <Section
+      className="border-t"
+      title="Difference by data source"
+      note={`${plural(sources.length, 'source')}, on one scale`}
+    >
+      <div className="grid border-t md:grid-cols-2 xl:grid-cols-3">
+        {sources.map(({ name, steps }) => (
+          <DeltaChart
+            key={name}
+            className="border-b md:border-r"
+            title={name}
+            note={`at ${plural(steps.length, 'shared step')}`}
+            height={150}
+            steps={steps}
+            color={hueOf('source', name)}
+            ticks={ticks}
+          />
+        ))}
+      </div>
+    </Section>
+  )
+}
+
+/** The batches of two runs at the same step, to be compared sample by sample. */
+function SharedSteps({ data }: { data: CompareRunsDto }) {
+  const [only] = data.deltas
+  if (data.runs.length !== 2 || only === undefined || only.steps.length === 0) return null
+  const steps = only.steps.toReversed().slice(0, LIST_STEPS)
+  return (
+    <Section
+      className="border-t"
+      title="Shared steps"
+      note={`the newest ${formatCount(steps.length)} of ${formatCount(only.steps.length)}`}
+    >
+      <Scroll label="Shared steps">
+        <table className="grid-table">
+          <thead>
+            <tr>
+              <th scope="col">Step</th>
+              <th scope="col">Batches</th>
+              <th scope="col" className="end">
+                Difference
+              </th>
+              <th scope="col" className="end">
+                95 % interval
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {steps.map((one) => (
+              <tr key={one.step}>
+                <td className="num font-medium">{formatCount(one.step)}</td>
+                <td>
+                  <PageLink
+                    href={comparePairHref(one.firstBatch, one.otherBatch)}
+                    className="font-mono text-xs text-accent hover:underline"
+                  >
+                    {one.firstBatch} and {one.otherBatch}
+                  </PageLink>
+                </td>
+                <td className="num end">{signed(one.delta)}</td>
+                <td className="num end text-ink-2">
+                  {signed(one.low)} to {signed(one.high)}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </Section>
+  )
+}

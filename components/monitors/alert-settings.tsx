@@ -1,0 +1,189 @@
+'use client'
+
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { BellOff, CircleCheck, CircleX, Pencil, Plus, Send, Webhook } from 'lucide-react'
+import { useState } from 'react'
+import type { TestedWebhookDto, WebhookDto } from '../../server/wire/alerts.ts'
+import { describeFailure } from '../api/failure.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { durationText, formatCount, plural } from '../format/numbers.ts'
+import { ActionMenu } from '../ui/action-menu.tsx'
+import { Ago } from '../ui/ago.tsx'
+import { Button } from '../ui/button.tsx'
+import { Confirm } from '../ui/dialog.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Section } from '../ui/section.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { DeliveryLog } from './delivery-log.tsx'
+import { DeliveryStateView } from './delivery-state.tsx'
+import { monitorLabel } from './monitor-words.ts'
+import { WebhookSheet } from './webhook-sheet.tsx'
+
+/** Where alerts are sent: webhooks, each with a test, and the log of what became of every delivery. Stands by itself on any page. */
+export function AlertSettings() {
+  const trpc = useTRPC()
+  const webhooks = useQuery(
+    trpc.alerts.list.queryOptions(undefined, { meta: { topics: ['monitors'] } }),
+  )
+  const [edited, setEdited] = useState<WebhookDto | 'new' | null>(null)
+  return (
+    <>
+      <QueryView query={webhooks} skeleton={<TableSkeleton columns={5} rows={3} />}>
+        {(data) =>
+          data.length === 0 ? (
+            <Empty
+              icon={Webhook}
+              title="Nobody is told yet"
+              actions={
+                <Button variant="primary" onClick={() => setEdited('new')}>
+                  Add a webhook
+                </Button>
+              }
+            >
+              A webhook gets a POST with JSON when an incident opens, gets worse or is over; its
+              field <code className="font-mono text-xs">text</code> is what Slack and its like show.
+            </Empty>
+          ) : (
+            <>
+              <Section
+                title="Webhooks"
+                note={formatCount(data.length)}
+                className="border-b"
+                actions={
+                  <Button small variant="primary" onClick={() => setEdited('new')}>
+                    <Plus size={14} aria-hidden />
+                    Add a webhook
+                  </Button>
+                }
+              >
+                <ul>
+                  {data.map((webhook) => (
+                    <WebhookItem
+                      key={webhook.id}
+                      webhook={webhook}
+                      onEdit={() => setEdited(webhook)}
+                    />
+                  ))}
+                </ul>
+              </Section>
+              <DeliveryLog />
+            </>
+          )
+        }
+      </QueryView>
+      <WebhookSheet webhook={edited} onClose={() => setEdited(null)} />
+    </>
+  )
+}
+
+function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void }) {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const [asked, setAsked] = useState(false)
+  const changed = () => void queryClient.invalidateQueries(trpc.alerts.pathFilter())
+  const test = useMutation(trpc.alerts.test.mutationOptions({ onSuccess: changed }))
+  const update = useMutation(trpc.alerts.update.mutationOptions({ onSuccess: changed }))
+  const remove = useMutation(trpc.alerts.remove.mutationOptions({ onSuccess: changed }))
+  const failed = test.error ?? update.error ?? remove.error
+  return (
+    <li className="border-t px-5 py-3" data-webhook={webhook.name}>
+      <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
+        <span className="font-medium">{webhook.name}</span>
+        <span className="font-mono text-xs break-all text-ink-2">{webhook.shownUrl}</span>
+        {!webhook.enabled && (
+          <span className="inline-flex items-center gap-1.5 text-xs text-ink-3">
+            <BellOff size={13} aria-hidden />
+            switched off
+          </span>
+        )}
+        <span className="ml-auto flex items-center gap-1.5">
+          <Button small busy={test.isPending} onClick={() => test.mutate({ id: webhook.id })}>
+            <Send size={13} aria-hidden />
+            {test.isPending ? 'Asking…' : 'Send a test'}
+          </Button>
+          <ActionMenu
+            label={`Actions on ${webhook.name}`}
+            actions={[
+              { label: 'Edit', icon: <Pencil size={14} aria-hidden />, onSelect: onEdit },
+              {
+                label: webhook.enabled ? 'Switch off' : 'Switch on',
+                onSelect: () => update.mutate({ id: webhook.id, enabled: !webhook.enabled }),
+              },
+              { label: 'Remove', danger: true, apart: true, onSelect: () => setAsked(true) },
+            ]}
+          />
+        </span>
+      </div>
+      <p className="mt-1 text-xs text-ink-3">{wantsText(webhook)}</p>
+      <p className="num mt-1 flex flex-wrap items-center gap-x-3 text-xs text-ink-2">
+        {webhook.last === null ? (
+          'nothing sent yet'
+        ) : (
+          <>
+            <DeliveryStateView state={webhook.last.state} />
+            <span>
+              last <Ago at={webhook.last.triedAt ?? webhook.last.createdAt} />
+              {webhook.last.error !== null && `: ${webhook.last.error}`}
+            </span>
+            <span className="text-ink-3">
+              24 h: {formatCount(webhook.delivered)} delivered, {formatCount(webhook.waiting)}{' '}
+              waiting, {formatCount(webhook.gaveUp)} given up
+            </span>
+          </>
+        )}
+      </p>
+      {test.data && <TestAnswer tested={test.data} />}
+      {failed && (
+        <p role="alert" className="mt-2 text-xs text-bad">
+          {describeFailure(failed).message}
+        </p>
+      )}
+      <Confirm
+        open={asked}
+        title={`Remove “${webhook.name}”?`}
+        action="Remove it"
+        busy={remove.isPending}
+        onConfirm={() => remove.mutate({ id: webhook.id }, { onSuccess: () => setAsked(false) })}
+        onClose={() => setAsked(false)}
+      >
+        What still waits for it is given up. Its secret is forgotten.
+      </Confirm>
+    </li>
+  )
+}
+
+/** What a webhook is told of, in one line. */
+function wantsText(webhook: WebhookDto): string {
+  const { severities, monitors, runs, fleet, signed, createdBy } = webhook
+  return [
+    severities.length === 2 ? 'warnings and alerts' : `${severities[0]} alone`,
+    monitors.length === 0 ? 'all monitors' : monitors.map(monitorLabel).join(', '),
+    runs.length === 0 ? 'all runs' : plural(runs.length, 'run'),
+    fleet ? 'servers too' : 'no servers',
+    signed ? 'signed' : 'not signed',
+    `made by ${createdBy}`,
+  ].join(' · ')
+}
+
+function TestAnswer({ tested }: { tested: TestedWebhookDto }) {
+  const Icon = tested.delivered ? CircleCheck : CircleX
+  return (
+    <div
+      role="status"
+      className={`mt-2 rounded-md px-3 py-2 text-xs ${tested.delivered ? 'bg-ok-soft' : 'bg-bad-soft'}`}
+    >
+      <p className="flex items-center gap-1.5 font-medium">
+        <Icon size={14} aria-hidden className={tested.delivered ? 'text-ok' : 'text-bad'} />
+        {tested.delivered
+          ? `Answered ${tested.status} in ${durationText(tested.latencyMs)}`
+          : `Not delivered: ${tested.error}`}
+      </p>
+      {tested.answer !== null && (
+        <pre className="mt-1 overflow-x-auto font-mono text-2xs whitespace-pre-wrap text-ink-2">
+          {tested.answer}
+        </pre>
+      )}
+    </div>
+  )
+}

@@ -1,0 +1,19 @@
+import { CircleCheck, CircleX, Clock } from 'lucide-react'
+import type { DeliveryState } from '../../server/wire/alerts.ts'
+
+const DELIVERY = {
+  delivered: { icon: CircleCheck, text: 'delivered', tone: 'text-ok' },
+  waiting: { icon: Clock, text: 'waiting', tone: 'text-warn' },
+  gave_up: { icon: CircleX, text: 'given up', tone: 'text-bad' },
+} as const
+
+/** What became of a delivery, as icon and word. */
+export function DeliveryStateView({ state }: { state: DeliveryState }) {
+  const { icon: Icon, text, tone } = DELIVERY[state]
+  return (
+    <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${tone}`}>
+      <Icon size={13} aria-hidden />
+      {text}
+    </span>
+  )
+}

@@ -1,0 +1,110 @@
+'use client'
+
+import { useInfiniteQuery } from '@tanstack/react-query'
+import { History } from 'lucide-react'
+import { FLEET_MONITORS, MONITORS, type MonitoredRunDto } from '../../server/wire/monitors.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { Button } from '../ui/button.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { Select } from '../ui/field.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { IncidentTable } from './incident-table.tsx'
+import { monitorLabel } from './monitor-words.ts'
+import type { MonitorsUrl } from './monitors-url.ts'
+
+const PAGE = 50
+
+/** All incidents, the newest first, a page at a time. */
+export function IncidentHistory({
+  url,
+  onChange,
+  runs,
+}: {
+  url: MonitorsUrl
+  onChange(change: Partial<MonitorsUrl>): void
+  runs: readonly MonitoredRunDto[]
+}) {
+  const trpc = useTRPC()
+  const history = useInfiniteQuery(
+    trpc.monitors.history.infiniteQueryOptions(
+      {
+        limit: PAGE,
+        ...(url.run === null ? {} : { run: url.run }),
+        ...(url.monitor === null ? {} : { monitor: url.monitor }),
+      },
+      {
+        getNextPageParam: (page) => page.nextCursor ?? undefined,
+        meta: { topics: ['monitors'] },
+      },
+    ),
+  )
+  const names = [...new Set([...(url.run === null ? [] : [url.run]), ...runs.map((r) => r.run)])]
+  return (
+    <>
+      <div className="flex flex-wrap gap-2 border-b px-5 py-2">
+        <div className="w-56 max-w-full">
+          <Select
+            label="Run"
+            hideLabel
+            value={url.run ?? ''}
+            onChange={(event) => onChange({ run: event.target.value || null })}
+          >
+            <option value="">All runs</option>
+            {names.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </Select>
+        </div>
+        <div className="w-48 max-w-full">
+          <Select
+            label="Monitor"
+            hideLabel
+            value={url.monitor ?? ''}
+            onChange={(event) =>
+              onChange({
+                monitor:
+                  [...MONITORS, ...FLEET_MONITORS].find((one) => one === event.target.value) ??
+                  null,
+              })
+            }
+          >
+            <option value="">All monitors</option>
+            {[...MONITORS, ...FLEET_MONITORS].map((monitor) => (
+              <option key={monitor} value={monitor}>
+                {monitorLabel(monitor)}
+              </option>
+            ))}
+          </Select>
+        </div>
+      </div>
+      <QueryView query={history} skeleton={<TableSkeleton columns={8} rows={8} />}>
+        {({ pages }) => {
+          const items = pages.flatMap((page) => page.items)
+          return items.length === 0 ? (
+            <Empty icon={History} title="Nothing has been beyond its threshold">
+              {url.run !== null || url.monitor !== null
+                ? 'Not of this run and monitor, at least.'
+                : 'What will be is kept here, with where it began, how bad it was and where it ended.'}
+            </Empty>
+          ) : (
+            <>
+              <IncidentTable incidents={items} />
+              {history.hasNextPage && (
+                <div className="px-5 py-3">
+                  <Button
+                    small
+                    busy={history.isFetchingNextPage}
+                    onClick={() => void history.fetchNextPage()}
+                  >
+                    Earlier ones
+                  </Button>
+                </div>
+              )}
+            </>
+          )
+        }}
+      </QueryView>
+    </>
+  )
+}

@@ -1,0 +1,124 @@
+import {
+  type IncidentDto,
+  MONITOR_DEFINITIONS,
+  type MonitorName,
+} from '../../server/wire/monitors.ts'
+import { BatchLink, RunName } from '../batches/batch-cells.tsx'
+import { formatCount } from '../format/numbers.ts'
+import { PageLink } from '../shell/page-link.tsx'
+import { Ago } from '../ui/ago.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { MonitorStateView } from './monitor-state.tsx'
+import { incidentHref, monitorLabel, readingText, thresholdText } from './monitor-words.ts'
+
+/** What was beyond its threshold, from when to when. */
+export function IncidentTable({
+  incidents,
+  withRun = true,
+}: {
+  incidents: readonly IncidentDto[]
+  withRun?: boolean
+}) {
+  return (
+    <Scroll label="Incidents">
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th scope="col">Was</th>
+            <th scope="col">Monitor</th>
+            {withRun && <th scope="col">Run or server</th>}
+            <th scope="col">From</th>
+            <th scope="col">Until</th>
+            <th scope="col" className="end">
+              Value
+            </th>
+            <th scope="col" className="end">
+              Worst
+            </th>
+            <th scope="col" className="end">
+              Threshold
+            </th>
+            <th scope="col">Detail</th>
+          </tr>
+        </thead>
+        <tbody>
+          {incidents.map((incident) => (
+            <tr key={incident.id} data-incident={incident.monitor}>
+              <td>
+                <MonitorStateView state={incident.severity} />
+              </td>
+              <td className="font-medium">
+                <PageLink href={incidentHref(incident)} className="hover:underline">
+                  {monitorLabel(incident.monitor)}
+                </PageLink>
+              </td>
+              {withRun && (
+                <td>
+                  {incident.run === null ? (
+                    <span className="font-mono text-xs">{incident.subject}</span>
+                  ) : (
+                    <span className="inline-flex items-center gap-2">
+                      <RunName run={incident.run} />
+                      {incident.split === 'val' && (
+                        <span className="text-xs text-ink-3">validation</span>
+                      )}
+                    </span>
+                  )}
+                </td>
+              )}
+              <td>
+                <When
+                  step={incident.openedStep}
+                  batchId={incident.openedBatchId}
+                  at={incident.openedAt}
+                />
+              </td>
+              <td>
+                {incident.closedAt === null ? (
+                  <span className="font-medium">still open</span>
+                ) : (
+                  <When
+                    step={incident.closedStep}
+                    batchId={incident.closedBatchId}
+                    at={incident.closedAt}
+                  />
+                )}
+              </td>
+              <td className="num end">{readingText(incident.monitor, incident.value)}</td>
+              <td
+                className="num end"
+                title={
+                  incident.worstStep === null
+                    ? undefined
+                    : `at step ${formatCount(incident.worstStep)}`
+                }
+              >
+                {readingText(incident.monitor, incident.worst)}
+              </td>
+              <td className="num end text-ink-2">
+                {incident.threshold === null || !(incident.monitor in MONITOR_DEFINITIONS)
+                  ? '–'
+                  : thresholdText(incident.monitor as MonitorName, incident.threshold)}
+              </td>
+              <td className="max-w-72 truncate text-ink-2" title={incident.detail ?? undefined}>
+                {incident.detail ?? ''}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  )
+}
+
+function When({ step, batchId, at }: { step: number | null; batchId: string | null; at: string }) {
+  return (
+    <span className="num inline-flex items-baseline gap-2 whitespace-nowrap">
+      {step !== null && `step ${formatCount(step)}`}
+      {batchId !== null && <BatchLink batchId={batchId} />}
+      <span className="text-xs text-ink-3">
+        <Ago at={at} />
+      </span>
+    </span>
+  )
+}

@@ -1,0 +1,41 @@
+import {
+  BellOff,
+  CircleCheck,
+  CircleDashed,
+  CircleX,
+  type LucideIcon,
+  TriangleAlert,
+} from 'lucide-react'
+import type { MonitorState } from '../../server/wire/monitors.ts'
+
+type Shown = MonitorState | 'off'
+
+const LOOK: Record<Shown, { icon: LucideIcon; text: string; tone: string }> = {
+  ok: { icon: CircleCheck, text: 'ok', tone: 'text-ok' },
+  warning: { icon: TriangleAlert, text: 'warning', tone: 'text-warn' },
+  alerting: { icon: CircleX, text: 'alerting', tone: 'text-bad' },
+  insufficient: { icon: CircleDashed, text: 'not enough data', tone: 'text-ink-3' },
+  off: { icon: BellOff, text: 'switched off', tone: 'text-ink-3' },
+}
+
+/** A monitor's state as icon and word. */
+export function MonitorStateView({ state }: { state: Shown }) {
+  const { icon: Icon, text, tone } = LOOK[state]
+  return (
+    <span className={`inline-flex items-center gap-1.5 align-middle whitespace-nowrap ${tone}`}>
+      <Icon size={14} strokeWidth={2} aria-hidden />
+      <span>{text}</span>
+    </span>
+  )
+}
+
+/** The same where there is room for an icon alone; calm where all is well. */
+export function MonitorStateIcon({ state, about }: { state: Shown; about: string }) {
+  const { icon: Icon, text, tone } = LOOK[state]
+  const quiet = state === 'ok' ? 'text-ink-3' : tone
+  return (
+    <span title={`${about}: ${text}`} className={`inline-flex ${quiet}`}>
+      <Icon size={15} strokeWidth={2} role="img" aria-label={`${about}: ${text}`} />
+    </span>
+  )
+}

@@ -1,0 +1,140 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { BellRing, CircleCheck } from 'lucide-react'
+import type { MonitorsDto } from '../../server/wire/monitors.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { formatCount, plural } from '../format/numbers.ts'
+import { PageHeader } from '../shell/page-header.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { buttonClass } from '../ui/button.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Section } from '../ui/section.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { useUrl } from '../url/use-url.ts'
+import { AlertSettings } from './alert-settings.tsx'
+import { IncidentHistory } from './incident-history.tsx'
+import { IncidentTable } from './incident-table.tsx'
+import { type MonitorsUrl, type MonitorTab, monitorsUrl } from './monitors-url.ts'
+import { RunMatrix } from './run-matrix.tsx'
+import { RunReadings } from './run-readings.tsx'
+
+const TABS: { value: MonitorTab; label: string }[] = [
+  { value: 'now', label: 'Now' },
+  { value: 'history', label: 'History' },
+  { value: 'alerts', label: 'Alerts' },
+]
+
+const ABOUT: Record<MonitorTab, string> = {
+  now: 'An audit of batches that have ended, not an early warning: each is looked at once, after its roll-up.',
+  history: 'What was beyond its threshold, from when to when.',
+  alerts: 'Where it is told besides here.',
+}
+
+/** Monitors of the runs: what is beyond its threshold now, what was, and who is told. */
+export function MonitorsPage() {
+  const trpc = useTRPC()
+  const [url, setUrl] = useUrl(monitorsUrl)
+  const monitors = useQuery(
+    trpc.monitors.list.queryOptions(undefined, { meta: { topics: ['monitors'] } }),
+  )
+  return (
+    <>
+      <PageHeader title="Monitors" state={monitors.data && <State data={monitors.data} />} />
+      <div className="flex min-h-11 flex-wrap items-center gap-x-4 gap-y-1 border-b px-5 py-2">
+        <Segmented
+          label="View"
+          value={url.tab}
+          options={TABS}
+          onChange={(tab) => setUrl({ tab }, 'push')}
+        />
+        <p className="text-xs text-ink-3">{ABOUT[url.tab]}</p>
+      </div>
+      {url.tab === 'alerts' ? (
+        <AlertSettings />
+      ) : url.tab === 'history' ? (
+        <IncidentHistory url={url} onChange={setUrl} runs={monitors.data?.runs ?? []} />
+      ) : (
+        <QueryView query={monitors} skeleton={<TableSkeleton columns={6} rows={8} />}>
+          {(data) => <Now data={data} url={url} onChange={setUrl} />}
+        </QueryView>
+      )}
+    </>
+  )
+}
+
+function State({ data }: { data: MonitorsDto }) {
+  if (data.runs.length === 0 && data.open.length === 0) return null
+  if (data.open.length === 0) {
+    return (
+      <span className="flex items-center gap-1.5 text-ink-2">
+        <CircleCheck size={14} className="text-ok" aria-hidden />
+        <span className="truncate">Nothing beyond its threshold</span>
+      </span>
+    )
+  }
+  const worst = data.open.some(({ severity }) => severity === 'alerting')
+  return (
+    <span className={`num truncate ${worst ? 'text-bad' : 'text-warn'}`}>
+      {data.moreOpen ? 'more than ' : ''}
+      {formatCount(data.open.length)} open
+    </span>
+  )
+}
+
+function Now({
+  data,
+  url,
+  onChange,
+}: {
+  data: MonitorsDto
+  url: MonitorsUrl
+  onChange(change: Partial<MonitorsUrl>): void
+}) {
+  const [newest] = data.runs
+  if (newest === undefined && data.open.length === 0) {
+    return (
+      <Empty
+        icon={BellRing}
+        title={data.pending > 0 ? 'Looking at the batches that have ended' : 'Nothing to watch yet'}
+        actions={
+          <PageLink href="/" className={buttonClass('primary')}>
+            Submit a first batch
+          </PageLink>
+        }
+      >
+        Once a batch of at least 32 samples has ended, nine monitors look at it: length against
+        reward, collapse, saturation, dominance, copies, failures. Nothing has to be set up.
+      </Empty>
+    )
+  }
+  const chosen =
+    data.runs.find(({ run, split }) => run === url.run && split === url.split) ??
+    (url.run === null ? newest : undefined)
+  return (
+    <>
+      {data.open.length > 0 && (
+        <Section
+          title="Open now"
+          note={`${data.moreOpen ? 'the newest ' : ''}${plural(data.open.length, 'incident')}`}
+          className="border-b"
+        >
+          <IncidentTable incidents={data.open} />
+        </Section>
+      )}
+      {data.runs.length > 0 && (
+        <RunMatrix
+          runs={data.runs}
+          pending={data.pending}
+          chosen={chosen ?? null}
+          onChoose={({ run, split }) => onChange({ run, split })}
+        />
+      )}
+      {(chosen ?? url.run) && (
+        <RunReadings run={chosen?.run ?? (url.run as string)} split={chosen?.split ?? url.split} />
+      )}
+    </>
+  )
+}

@@ -1,0 +1,38 @@
+import { FLEET_MONITORS, MONITORS } from '../../server/wire/monitors.ts'
+import type { UrlCodec } from '../url/use-url.ts'
+
+/** The views of the Monitors page. */
+export const MONITOR_TABS = ['now', 'history', 'alerts'] as const
+export type MonitorTab = (typeof MONITOR_TABS)[number]
+
+type AnyMonitor = (typeof MONITORS)[number] | (typeof FLEET_MONITORS)[number]
+
+/** What of the Monitors page can be linked to. */
+export interface MonitorsUrl {
+  tab: MonitorTab
+  /** The run whose monitors are listed, and by which the history is narrowed. */
+  run: string | null
+  split: 'train' | 'val'
+  /** By which the history is narrowed. */
+  monitor: AnyMonitor | null
+}
+
+export const monitorsUrl: UrlCodec<MonitorsUrl> = {
+  parse(params) {
+    const [tab, monitor] = [params.get('tab'), params.get('monitor')]
+    return {
+      tab: MONITOR_TABS.find((one) => one === tab) ?? 'now',
+      run: params.get('run'),
+      split: params.get('split') === 'val' ? 'val' : 'train',
+      monitor: [...MONITORS, ...FLEET_MONITORS].find((one) => one === monitor) ?? null,
+    }
+  },
+  write({ tab, run, split, monitor }) {
+    const params = new URLSearchParams()
+    if (tab !== 'now') params.set('tab', tab)
+    if (run !== null) params.set('run', run)
+    if (split !== 'train') params.set('split', split)
+    if (tab === 'history' && monitor !== null) params.set('monitor', monitor)
+    return params
+  },
+}

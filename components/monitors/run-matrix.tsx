@@ -1,0 +1,121 @@
+import { MONITOR_DEFINITIONS, MONITORS, type MonitoredRunDto } from '../../server/wire/monitors.ts'
+import { hueOf } from '../charts/hue.ts'
+import { formatCount, plural } from '../format/numbers.ts'
+import { SeededMark } from '../runs/seeded-mark.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { Ago } from '../ui/ago.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { MonitorStateIcon } from './monitor-state.tsx'
+import { monitorHref, readingText } from './monitor-words.ts'
+
+/** Every run of late × every monitor: where each stands. */
+export function RunMatrix({
+  runs,
+  pending,
+  chosen,
+  onChoose,
+}: {
+  runs: readonly MonitoredRunDto[]
+  pending: number
+  chosen: MonitoredRunDto | null
+  onChoose(run: MonitoredRunDto): void
+}) {
+  return (
+    <Section
+      title="Runs"
+      note={
+        pending > 0
+          ? `${plural(pending, 'batch', 'batches')} not looked at yet`
+          : `${formatCount(runs.length)}, the newest batch first`
+      }
+      className="border-b"
+    >
+      <Scroll label="Runs and monitors">
+        <table className="grid-table">
+          <thead>
+            <tr>
+              <th scope="col">Run</th>
+              <th scope="col" className="end">
+                Step
+              </th>
+              {MONITORS.map((monitor) => (
+                <th key={monitor} scope="col">
+                  <span title={MONITOR_DEFINITIONS[monitor].measures}>
+                    {MONITOR_DEFINITIONS[monitor].label}
+                  </span>
+                </th>
+              ))}
+              <th scope="col" className="end">
+                Last batch
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {runs.map((row) => {
+              const isChosen = row === chosen
+              return (
+                <tr key={`${row.run} ${row.split}`} className={isChosen ? 'bg-selected' : ''}>
+                  <td>
+                    <span className="inline-flex items-center gap-2">
+                      <button
+                        type="button"
+                        aria-pressed={isChosen}
+                        onClick={() => onChoose(row)}
+                        className="inline-flex items-center gap-2 font-medium hover:underline"
+                      >
+                        <span
+                          className="size-2 shrink-0 rounded-full"
+                          style={{ background: hueOf('run', row.run) }}
+                          aria-hidden
+                        />
+                        <span className="max-w-56 truncate">{row.run}</span>
+                      </button>
+                      {row.split === 'val' && (
+                        <span className="text-xs text-ink-3">validation</span>
+                      )}
+                      {row.seeded && <SeededMark />}
+                    </span>
+                  </td>
+                  <td className="num end">{formatCount(row.lastStep)}</td>
+                  {row.monitors.map(({ monitor, state, value }) => {
+                    const { label } = MONITOR_DEFINITIONS[monitor]
+                    const icon = (
+                      <MonitorStateIcon
+                        state={state}
+                        about={value === null ? label : `${label} ${readingText(monitor, value)}`}
+                      />
+                    )
+                    const isOpen = state === 'warning' || state === 'alerting'
+                    return (
+                      <td key={monitor}>
+                        {isOpen ? (
+                          <PageLink
+                            href={monitorHref(row.run, row.split, monitor)}
+                            className="inline-flex items-center gap-1.5 hover:underline"
+                          >
+                            {icon}
+                            <span
+                              className={`num text-xs ${state === 'alerting' ? 'text-bad' : 'text-warn'}`}
+                            >
+                              {readingText(monitor, value)}
+                            </span>
+                          </PageLink>
+                        ) : (
+                          icon
+                        )}
+                      </td>
+                    )
+                  })}
+                  <td className="end text-ink-2">
+                    <Ago at={row.lastAt} />
+                  </td>
+                </tr>
+              )
+            })}
+          </tbody>
+        </table>
+      </Scroll>
+    </Section>
+  )
+}

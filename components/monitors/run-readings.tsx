@@ -1,0 +1,149 @@
+'use client'
+
+import { keepPreviousData, useQuery } from '@tanstack/react-query'
+import { SlidersHorizontal } from 'lucide-react'
+import { useState } from 'react'
+import {
+  MONITOR_DEFINITIONS,
+  type MonitorName,
+  type RunMonitorsDto,
+} from '../../server/wire/monitors.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { RunName } from '../batches/batch-cells.tsx'
+import { formatCount } from '../format/numbers.ts'
+import { PageLink } from '../shell/page-link.tsx'
+import { buttonClass, IconButton } from '../ui/button.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { MonitorSpark } from './monitor-spark.tsx'
+import { MonitorStateView } from './monitor-state.tsx'
+import { monitorHref, readingText, thresholdText } from './monitor-words.ts'
+import { ThresholdSheet } from './threshold-sheet.tsx'
+
+/** Batches in the small pictures, the newest. */
+const SPARK_POINTS = 60
+
+/** A run's monitors, one a line: what it is, where it stands, and how it came there. */
+export function RunReadings({ run, split }: { run: string; split: 'train' | 'val' }) {
+  const trpc = useTRPC()
+  const [edited, setEdited] = useState<MonitorName | null>(null)
+  const monitors = useQuery(
+    trpc.monitors.run.queryOptions(
+      { run, split },
+      { meta: { topics: ['monitors'] }, placeholderData: keepPreviousData },
+    ),
+  )
+  return (
+    <Section
+      title={
+        <span className="inline-flex items-center gap-2">
+          <RunName run={run} />
+          {split === 'val' && <span className="font-normal text-ink-3">validation</span>}
+        </span>
+      }
+      note={`the last ${SPARK_POINTS} batches against the warning’s threshold`}
+      actions={
+        <PageLink
+          href={monitorHref(run, split, 'length_correlation').replace(/#.*/, '#monitors')}
+          className={buttonClass('plain', true)}
+        >
+          Over the steps
+        </PageLink>
+      }
+    >
+      <QueryView query={monitors} skeleton={<TableSkeleton columns={6} rows={9} />}>
+        {(data) => <Readings data={data} onEdit={setEdited} />}
+      </QueryView>
+      <ThresholdSheet run={run} monitor={edited} onClose={() => setEdited(null)} />
+    </Section>
+  )
+}
+
+function Readings({ data, onEdit }: { data: RunMonitorsDto; onEdit(monitor: MonitorName): void }) {
+  return (
+    <Scroll label="Monitors of the run">
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th scope="col">Monitor</th>
+            <th scope="col">State</th>
+            <th scope="col" className="end">
+              Value
+            </th>
+            <th scope="col">Last batches</th>
+            <th scope="col" className="end">
+              Warning
+            </th>
+            <th scope="col" className="end">
+              Alerting
+            </th>
+            <th scope="col" className="end">
+              n
+            </th>
+            <th scope="col">What it measures</th>
+            <th scope="col">
+              <span className="sr-only">Thresholds</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {data.monitors.map(({ setting, state, points }) => {
+            const name = setting.monitor
+            const { label, measures, counts } = MONITOR_DEFINITIONS[name]
+            const last = points.findLast(({ value }) => value !== null)
+            const shown = points.slice(-SPARK_POINTS)
+            return (
+              <tr key={name} data-monitor={name}>
+                <td className="font-medium">
+                  <PageLink
+                    href={monitorHref(data.run, data.split, name)}
+                    className="hover:underline"
+                  >
+                    {label}
+                  </PageLink>
+                </td>
+                <td>
+                  <MonitorStateView state={state} />
+                </td>
+                <td className="num end" title={last?.detail ?? undefined}>
+                  {readingText(name, last?.value)}
+                </td>
+                <td>
+                  {last && (
+                    <MonitorSpark
+                      points={shown}
+                      setting={setting}
+                      label={`${label} over the last ${shown.length} batches, now ${readingText(name, last.value)}, warning ${thresholdText(name, setting.warning)}`}
+                    />
+                  )}
+                </td>
+                <td className="num end text-ink-2">{thresholdText(name, setting.warning)}</td>
+                <td className="num end text-ink-2">{thresholdText(name, setting.alerting)}</td>
+                <td className="num end whitespace-nowrap">
+                  {last ? (
+                    <>
+                      {formatCount(last.n)} <span className="unit">{counts}</span>
+                    </>
+                  ) : (
+                    '–'
+                  )}
+                </td>
+                <td className="min-w-64 text-ink-2">{measures}</td>
+                <td className="end">
+                  <IconButton
+                    label={`Thresholds of ${label.toLowerCase()}`}
+                    onClick={() => onEdit(name)}
+                  >
+                    <SlidersHorizontal size={14} aria-hidden />
+                  </IconButton>
+                </td>
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </Scroll>
+  )
+}

@@ -1,0 +1,195 @@
+'use client'
+
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useState } from 'react'
+import {
+  MONITOR_DEFINITIONS,
+  type MonitorName,
+  type MonitorSettingDto,
+} from '../../server/wire/monitors.ts'
+import { describeFailure } from '../api/failure.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { Ago } from '../ui/ago.tsx'
+import { Button } from '../ui/button.tsx'
+import { Sheet } from '../ui/dialog.tsx'
+import { FieldAbout, Segmented, TextField } from '../ui/field.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { readThreshold, typedThreshold } from './monitor-words.ts'
+
+/** Changes by what a monitor is judged, for one run or for all. */
+export function ThresholdSheet({
+  run,
+  monitor,
+  onClose,
+}: {
+  /** null: for all runs alone. */
+  run: string | null
+  monitor: MonitorName | null
+  onClose(): void
+}) {
+  const title = monitor === null ? 'Thresholds' : MONITOR_DEFINITIONS[monitor].label
+  return (
+    <Sheet open={monitor !== null} onClose={onClose} title={title}>
+      {monitor !== null && <Body run={run} monitor={monitor} onClose={onClose} />}
+    </Sheet>
+  )
+}
+
+function Body({
+  run,
+  monitor,
+  onClose,
+}: {
+  run: string | null
+  monitor: MonitorName
+  onClose(): void
+}) {
+  const trpc = useTRPC()
+  const [scope, setScope] = useState<'run' | 'all'>(run === null ? 'all' : 'run')
+  const of = scope === 'run' ? run : null
+  const settings = useQuery(trpc.monitors.settings.queryOptions({ run: of }))
+  const { measures, why } = MONITOR_DEFINITIONS[monitor]
+  return (
+    <>
+      <div className="space-y-3 px-5 pt-4">
+        <p className="text-ink-2">
+          {measures[0]?.toUpperCase() + measures.slice(1)}. {why}
+        </p>
+        {run !== null && (
+          <Segmented
+            label="Holds for"
+            value={scope}
+            options={[
+              { value: 'run', label: 'This run' },
+              { value: 'all', label: 'All runs' },
+            ]}
+            onChange={setScope}
+          />
+        )}
+      </div>
+      <QueryView query={settings} skeleton={<TableSkeleton columns={1} rows={4} />} compact>
+        {(list) => {
+          const setting = list.find((one) => one.monitor === monitor) as MonitorSettingDto
+          return <Form key={scope} run={of} setting={setting} onClose={onClose} />
+        }}
+      </QueryView>
+    </>
+  )
+}
+
+const SOURCE = {
+  default: 'the default',
+  all_runs: 'set for all runs',
+  run: 'set for this run',
+} as const
+
+function Form({
+  run,
+  setting,
+  onClose,
+}: {
+  run: string | null
+  setting: MonitorSettingDto
+  onClose(): void
+}) {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const definition = MONITOR_DEFINITIONS[setting.monitor]
+  const [warning, setWarning] = useState(typedThreshold(definition, setting.warning))
+  const [alerting, setAlerting] = useState(typedThreshold(definition, setting.alerting))
+  const [openAfter, setOpenAfter] = useState(String(setting.openAfter))
+  const [enabled, setEnabled] = useState(setting.enabled)
+  const [error, setError] = useState<string | null>(null)
+  const configure = useMutation(
+    trpc.monitors.configure.mutationOptions({
+      onError: (thrown) => setError(describeFailure(thrown).message),
+      onSuccess: () => {
+        void queryClient.invalidateQueries(trpc.monitors.pathFilter())
+        onClose()
+      },
+    }),
+  )
+  const isOwn = setting.source === (run === null ? 'all_runs' : 'run')
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    const values = {
+      warning: readThreshold(definition, warning),
+      alerting: readThreshold(definition, alerting),
+      openAfter: Number(openAfter),
+    }
+    if (!Number.isFinite(values.warning) || !Number.isFinite(values.alerting))
+      return setError('Give both thresholds as numbers.')
+    if (!Number.isInteger(values.openAfter) || values.openAfter < 1)
+      return setError('Give a whole number of batches, 1 or more.')
+    setError(null)
+    configure.mutate({ run, monitor: setting.monitor, enabled, ...values })
+  }
+  const unit = definition.unit === 'share' ? ', %' : ''
+  const side = { above: 'at or above', below: 'at or below', size: 'at or beyond, either sign' }
+  return (
+    <form onSubmit={submit} noValidate className="flex flex-col gap-4 px-5 py-4">
+      <label className="flex cursor-pointer items-center gap-2.5">
+        <input
+          type="checkbox"
+          checked={enabled}
+          onChange={(event) => setEnabled(event.target.checked)}
+          className="accent-(--accent-fill)"
+        />
+        Watch for it
+      </label>
+      <TextField
+        label={`Warning${unit}`}
+        hint={`Bad is ${side[definition.bad]} this.`}
+        inputMode="decimal"
+        value={warning}
+        onChange={(event) => setWarning(event.target.value)}
+      />
+      <TextField
+        label={`Alerting${unit}`}
+        inputMode="decimal"
+        value={alerting}
+        onChange={(event) => setAlerting(event.target.value)}
+      />
+      <TextField
+        label="Batches in a row before it is told"
+        hint="It is over after three in a row that are clear of the warning by a tenth."
+        inputMode="numeric"
+        value={openAfter}
+        onChange={(event) => setOpenAfter(event.target.value)}
+      />
+      <p className="text-xs text-ink-3">
+        Now: {SOURCE[setting.source]}
+        {setting.changedBy !== null && (
+          <>
+            {' '}
+            by {setting.changedBy}, <Ago at={setting.changedAt} />
+          </>
+        )}
+        . It holds from the next batch on.
+      </p>
+      <FieldAbout error={error} />
+      <div className="flex items-center justify-end gap-2">
+        {isOwn && (
+          <Button
+            variant="quiet"
+            className="mr-auto"
+            busy={configure.isPending}
+            onClick={() =>
+              configure.mutate({
+                ...{ run, monitor: setting.monitor, enabled: null, warning: null },
+                ...{ alerting: null, openAfter: null },
+              })
+            }
+          >
+            {run === null ? 'Back to the default' : 'As for all runs'}
+          </Button>
+        )}
+        <Button onClick={onClose}>Close</Button>
+        <Button type="submit" variant="primary" busy={configure.isPending}>
+          Save
+        </Button>
+      </div>
+    </form>
+  )
+}

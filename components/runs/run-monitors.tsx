@@ -1,0 +1,145 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { SlidersHorizontal } from 'lucide-react'
+import { useEffect, useMemo, useState } from 'react'
+import {
+  MONITOR_DEFINITIONS,
+  type MonitorName,
+  type RunMonitorsDto,
+} from '../../server/wire/monitors.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { ChartFrame } from '../charts/chart-frame.tsx'
+import { MonitorPlot } from '../charts/lazy-plots.tsx'
+import { prepareMonitor } from '../charts/monitor.prepare.ts'
+import { formatCount, plural } from '../format/numbers.ts'
+import { IncidentTable } from '../monitors/incident-table.tsx'
+import { MonitorStateView } from '../monitors/monitor-state.tsx'
+import { readingText, thresholdText } from '../monitors/monitor-words.ts'
+import { ThresholdSheet } from '../monitors/threshold-sheet.tsx'
+import { PageLink } from '../shell/page-link.tsx'
+import { IconButton } from '../ui/button.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Section } from '../ui/section.tsx'
+import { ChartSkeleton } from '../ui/skeleton.tsx'
+
+/** What the monitors saw of a run: each over the steps with its thresholds, and what was open when. */
+export function RunMonitors({ run, split }: { run: string; split: 'train' | 'val' }) {
+  const trpc = useTRPC()
+  const monitors = useQuery(
+    trpc.monitors.run.queryOptions({ run, split }, { meta: { topics: ['monitors'] } }),
+  )
+  const loaded = monitors.data !== undefined
+  useEffect(() => {
+    // What the address points at was not there when the page was opened.
+    if (loaded && location.hash.startsWith('#monitor'))
+      document.getElementById(location.hash.slice(1))?.scrollIntoView()
+  }, [loaded])
+  return (
+    <Section
+      id="monitors"
+      className="border-b"
+      title="Monitors"
+      note="an audit of ended batches, not an early warning"
+      actions={
+        <PageLink href="/monitors" className="text-xs text-ink-2 hover:text-ink hover:underline">
+          All monitors
+        </PageLink>
+      }
+    >
+      <QueryView query={monitors} skeleton={<ChartSkeleton height={150} />} compact>
+        {(data) => <Loaded data={data} />}
+      </QueryView>
+    </Section>
+  )
+}
+
+function Loaded({ data }: { data: RunMonitorsDto }) {
+  const [edited, setEdited] = useState<MonitorName | null>(null)
+  const drawn = data.monitors.filter(({ points }) => points.some(({ value }) => value !== null))
+  const silent = data.monitors.filter((monitor) => !drawn.includes(monitor))
+  return (
+    <>
+      {drawn.length > 0 && (
+        <div className="grid border-t md:grid-cols-2 xl:grid-cols-3">
+          {drawn.map((monitor) => (
+            <MonitorChart
+              key={monitor.setting.monitor}
+              monitor={monitor}
+              onEdit={() => setEdited(monitor.setting.monitor)}
+            />
+          ))}
+        </div>
+      )}
+      <p className="px-5 py-2 text-xs text-ink-3">
+        {silent.length > 0 &&
+          `Not enough data: ${silent
+            .map(({ setting }) => MONITOR_DEFINITIONS[setting.monitor].label.toLowerCase())
+            .join(', ')}.`}
+        {data.earlier > 0 &&
+          ` ${plural(data.earlier, 'earlier batch', 'earlier batches')} left out.`}
+      </p>
+      {data.incidents.length > 0 && <IncidentTable incidents={data.incidents} withRun={false} />}
+      <ThresholdSheet run={data.run} monitor={edited} onClose={() => setEdited(null)} />
+    </>
+  )
+}
+
+function MonitorChart({
+  monitor,
+  onEdit,
+}: {
+  monitor: RunMonitorsDto['monitors'][number]
+  onEdit(): void
+}) {
+  const { setting, points, state } = monitor
+  const name = setting.monitor
+  const { label, measures, counts } = MONITOR_DEFINITIONS[name]
+  const data = useMemo(() => prepareMonitor(points, setting), [points, setting])
+  const last = data.last
+  return (
+    <div id={`monitor-${name}`} className="flex scroll-mt-14 border-b md:border-r">
+      <ChartFrame
+        className="flex-1"
+        title={label}
+        height={150}
+        note={
+          <span title={measures} className="inline-flex flex-wrap items-center gap-x-2">
+            <MonitorStateView state={state} />
+            {last &&
+              `${readingText(name, last.value)} at step ${formatCount(last.step)}, n = ${formatCount(last.n)} ${counts}`}
+          </span>
+        }
+        actions={
+          <IconButton label={`Thresholds of ${label.toLowerCase()}`} onClick={onEdit}>
+            <SlidersHorizontal size={14} aria-hidden />
+          </IconButton>
+        }
+        chart={
+          <MonitorPlot
+            data={data}
+            label={label}
+            counts={counts}
+            text={(value) => readingText(name, value)}
+          />
+        }
+        table={{
+          head: ['Step', 'Value', counts === 'groups' ? 'Groups' : 'Samples', 'State', 'Detail'],
+          rows: points
+            .toReversed()
+            .map((point) => [
+              formatCount(point.step),
+              readingText(name, point.value),
+              formatCount(point.n),
+              point.state === 'insufficient' ? 'not enough data' : point.state,
+              point.detail ?? '',
+            ]),
+        }}
+      />
+      <span className="sr-only">
+        Warning {thresholdText(name, setting.warning)}, alerting{' '}
+        {thresholdText(name, setting.alerting)}
+      </span>
+    </div>
+  )
+}

@@ -1,0 +1,65 @@
+'use client'
+
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useRouter } from 'next/navigation'
+import { useTRPC } from '../api/trpc.ts'
+import { useLive } from '../live/live-provider.tsx'
+import { useSession } from '../session/use-session.ts'
+import { copyText } from '../ui/copy-text.tsx'
+import { type KeyBinding, useKeys } from './keys.tsx'
+import { NAVIGATION } from './pages.ts'
+import { setTheme } from './theme.ts'
+
+/** Signs out, forgets what was read, and asks for a key again. */
+export function useSignOut(): () => void {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const signOut = useMutation(
+    trpc.session.signOut.mutationOptions({
+      onSuccess: () => {
+        queryClient.clear()
+        location.assign('/login')
+      },
+    }),
+  )
+  return () => signOut.mutate({})
+}
+
+/** The keys and actions of every page: the palette, the list of keys, going to pages, the live stream, the theme. */
+export function useShellKeys({ onPalette, onKeys }: { onPalette(): void; onKeys(): void }): void {
+  const router = useRouter()
+  const { state, setFrozen } = useLive()
+  const session = useSession()
+  const signOut = useSignOut()
+  const frozen = state.frozenAt !== null
+  const anywhere = (label: string, run: () => void, key: string | null = null): KeyBinding => ({
+    key,
+    label,
+    group: 'Everywhere',
+    palette: 'anywhere',
+    run,
+  })
+  useKeys([
+    { key: 'mod+k', label: 'Go to anything', group: 'Everywhere', run: onPalette },
+    anywhere('Show the keys', onKeys, '?'),
+    anywhere(
+      frozen ? 'Follow the service again' : 'Freeze the page',
+      () => setFrozen(!frozen),
+      'l',
+    ),
+    anywhere('Register a server', () => router.push('/servers?register=1')),
+    anywhere('Score a sample by hand', () => router.push('/rewards?view=try')),
+    anywhere('Copy a link to this page', () => void copyText(location.href)),
+    anywhere('Light theme', () => setTheme('light')),
+    anywhere('Dark theme', () => setTheme('dark')),
+    anywhere('Theme of the system', () => setTheme('system')),
+    ...(session.data?.auth === 'key' && session.data.signedIn
+      ? [anywhere('Sign out', signOut)]
+      : []),
+    ...NAVIGATION.flatMap(({ pages }) => pages).flatMap(({ key, label, href }) =>
+      key === undefined
+        ? []
+        : [{ key: `g ${key}`, label, group: 'Go to', run: () => router.push(href) }],
+    ),
+  ])
+}

@@ -1,0 +1,211 @@
+import { expect, type Page, test } from '@playwright/test'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../examples/processes/reference-rm.ts'
+import {
+  expectAccessible,
+  expectFits,
+  expectLive,
+  pageHeader,
+  watchErrors,
+} from './fixtures/look.ts'
+import { looksOf } from './fixtures/looks.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+/** Two rewards on the same rollouts, and runs over one another. */
+
+let service: TestService
+let rm: ReferenceRmProcess
+let batch = ''
+let rescored = ''
+
+const rollout = (i: number, right: boolean) => ({
+  uid: `q${i >> 2}`,
+  dataSource: i < 32 ? 'openai/gsm8k' : 'grade/school',
+  prompt: 'What is 6 * 12?',
+  response: right ? `That makes ${i}\n#### 72` : `It is\n#### ${i + 100}`,
+  groundTruth: '72',
+})
+
+test.beforeAll(async () => {
+  service = await startTestService()
+  rm = await startReferenceRmProcess(['--score', 'hash'])
+  const { api } = service
+  await api.servers.register.mutate({ name: 'rm-1', url: rm.url })
+  const submit = async (run: string, step: number, rights: number) => {
+    const { batchId } = await api.batches.submit.mutate({
+      ...{ run, step, reward: { function: { name: 'gsm8k' } } },
+      samples: Array.from({ length: 64 }, (_, i) => rollout(i, (i * 7 + step) % 16 < rights)),
+    })
+    await api.batches.wait.query({ batchId, waitMs: 30_000 })
+    return batchId
+  }
+  for (const step of [1, 2, 3, 5]) {
+    const id = await submit('learner', step, 4 + step)
+    if (step === 5) batch = id
+    await submit('other', step, 9)
+  }
+  const { batchId } = await api.batches.rescore.mutate({
+    batchId: batch,
+    reward: { model: 'reference-rm' } as never,
+  })
+  await api.batches.wait.query({ batchId, waitMs: 30_000 })
+  rescored = batchId
+})
+test.afterAll(async () => {
+  await Promise.all([service?.stop(), rm?.stop()])
+})
+
+const disagreements = (page: Page) => page.getByRole('region', { name: 'Worst disagreements' })
+
+test('from a batch to another reward, the comparison, the worst disagreement, and a link to it', async ({
+  page,
+  context,
+}) => {
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/compare?a=${batch}`)
+  await page.getByRole('button', { name: `Rescore ${batch}` }).click()
+  const sheet = page.getByRole('dialog', { name: `Rescore ${batch}` })
+  await sheet.getByLabel('Score by').selectOption('reference-rm')
+  await sheet.getByRole('button', { name: 'Rescore' }).click()
+
+  // It appears while the other one still scores, and is whole without a reload.
+  await expect(page).toHaveURL(new RegExp(`a=${batch}&b=b\\d+$`))
+  await expect(page.locator('[data-compared="final"]')).toBeVisible()
+  await expectLive(page)
+  const second = new URL(page.url()).searchParams.get('b') as string
+  const pair = await service.api.compare.pair.query({ first: batch, second })
+  expect(pair.n).toBe(64)
+  const figures = page.getByLabel('The comparison in figures')
+  await expect(figures.locator('dd').first()).toContainText('64')
+  await expect(figures).toContainText((pair.groups.tau as number).toFixed(3).replace('-', '−'))
+  await page.getByRole('button', { name: 'Show Share of samples up to a score as a table' }).click()
+
+  const worst = await service.api.compare.samples.query({ first: batch, second, limit: 2 })
+  const [first, next] = worst.items.map(({ firstId }) => firstId)
+  await page.keyboard.press('j')
+  await expect(page).toHaveURL(new RegExp(`open=${first}`))
+  await page.keyboard.press('j')
+  const panel = page.getByRole('complementary', { name: `Sample ${next}` })
+  await expect(panel.locator(`[data-compared-sample="${next}"]`)).toBeVisible()
+  const results = await service.api.samples.get.query({ id: next as string })
+  await expect(panel).toContainText(results.response.split('\n')[0] as string)
+
+  const shared = await context.newPage()
+  await shared.goto(page.url())
+  await expect(shared.locator(`[data-compared-sample="${next}"]`)).toBeVisible()
+  await expectAccessible(shared)
+  await shared.close()
+  await page.keyboard.press('Escape')
+  await expect(panel).toHaveCount(0)
+  errors.expectNone()
+})
+
+test('other signs alone, one group alone, by score, swapped: the address is all of it', async ({
+  page,
+}) => {
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/compare?a=${batch}&b=${rescored}`)
+  await page.getByRole('button', { name: 'Other sign' }).click()
+  const flipped = await service.api.compare.samples.query({
+    ...{ first: batch, second: rescored, flipped: true },
+  })
+  const list = page.locator('#disagreements')
+  await expect(list).toContainText(`n = ${flipped.total}`)
+  await page.getByRole('button', { name: 'All', exact: true }).click()
+  await page.getByRole('button', { name: 'Score', exact: true }).click()
+  await page
+    .getByRole('button', { name: /^Samples of group/ })
+    .first()
+    .click()
+  await expect(page).toHaveURL(/by=score&uid=q\d+$/)
+  await expect(disagreements(page).locator('tbody tr')).toHaveCount(4)
+  await page.getByRole('button', { name: 'Swap first and second' }).click()
+  await expect(page).toHaveURL(new RegExp(`a=${rescored}&b=${batch}`))
+  await page.reload()
+  await expect(page.getByRole('region', { name: 'First batch' })).toContainText('reference-rm')
+  // The run has it apart from its steps, with the way here.
+  await page.goto(`${service.url}/runs/learner`)
+  await expect(page.getByRole('region', { name: 'Steps' }).locator('tbody tr')).toHaveCount(4)
+  await page.getByRole('link', { name: `Compare ${batch} and ${rescored}` }).click()
+  await expect(page).toHaveURL(new RegExp(`a=${batch}&b=${rescored}$`))
+  errors.expectNone()
+})
+
+test('what is not there says so, and a failing service too', async ({ page }) => {
+  await page.goto(`${service.url}/compare?a=b999999`)
+  await expect(page.getByText('There is no batch b999999.')).toBeVisible()
+  await page.goto(`${service.url}/compare?a=${batch}&b=b999999`)
+  await expect(page.getByText('There is no batch b999999.')).toBeVisible()
+  await page.goto(`${service.url}/compare?run=nobody`)
+  await expect(page.getByText('There is no run “nobody”.')).toBeVisible()
+  await page.route('**/api/trpc/compare.pair**', (route) =>
+    route.fulfill({
+      status: 503,
+      contentType: 'application/json',
+      body: JSON.stringify({
+        error: {
+          message: 'The query was stopped after its time.',
+          code: -32603,
+          data: {
+            code: 'X',
+            httpStatus: 503,
+            reason: 'query_timeout',
+            hint: 'Narrow.',
+            requestId: 'r',
+            path: null,
+          },
+        },
+      }),
+    }),
+  )
+  await page.goto(`${service.url}/compare?a=${batch}&b=${rescored}`)
+  await expect(page.getByRole('alert')).toContainText('query_timeout')
+})
+
+test('runs are chosen from their list, drawn over one another, put away, and told by step', async ({
+  page,
+}) => {
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/runs`)
+  await page.getByRole('checkbox', { name: 'Compare learner' }).check()
+  await page.getByRole('checkbox', { name: 'Compare other' }).check()
+  await pageHeader(page).getByRole('link', { name: 'Compare 2' }).click()
+  await expect(page).toHaveURL(/run=learner&run=other$/)
+  await expect(page.getByText('n = 512 in 2 runs')).toBeVisible()
+  await page.getByRole('button', { name: '25 to 75 %' }).click()
+  await page.getByRole('button', { name: 'Hide other' }).click()
+  await expect(page).toHaveURL(/hide=other&band=middle$/)
+  await page.reload()
+  await page.getByRole('button', { name: 'Show other' }).click()
+  await page.getByRole('button', { name: 'Show other − learner as a table' }).click()
+  const told = await service.api.compare.runs.query({ runs: ['learner', 'other'] })
+  const rows = page.getByRole('region', { name: 'other − learner, table' }).locator('tbody tr')
+  await expect(rows).toHaveCount(told.deltas[0]?.steps.length ?? -1)
+  await expectAccessible(page)
+  await page.getByRole('region', { name: 'Shared steps' }).getByRole('link').first().click()
+  await expect(page.getByText('The same prompts')).toBeVisible()
+  errors.expectNone()
+})
+
+for (const colorScheme of ['light', 'dark'] as const) {
+  for (const width of [1280, 390]) {
+    test(`it looks as it should, ${colorScheme}, ${width} px`, async ({ page }) => {
+      await page.emulateMedia({ colorScheme })
+      await page.setViewportSize({ width, height: 800 })
+      const views = [
+        `/compare?a=${batch}&b=${rescored}`,
+        '/compare?run=learner&run=other&band=most',
+        '/compare',
+        `/compare?a=${batch}`,
+      ]
+      for (const view of looksOf(views, colorScheme, width)) {
+        await page.goto(`${service.url}${view}`)
+        await expect(page.locator('table, svg.recharts-surface').first()).toBeVisible()
+        await expectFits(page)
+        await expectAccessible(page)
+      }
+    })
+  }
+}

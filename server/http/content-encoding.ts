@@ -1,0 +1,20 @@
+/** The ways in which an answer can be packed. */
+export type ContentEncoding = 'br' | 'gzip'
+
+/**
+ * The first of the `offered` encodings that a request takes, by its Accept-Encoding; null: as it is. Preferences of the
+ * caller between those it takes are not weighed: every browser takes all it names alike.
+ */
+export function chosenEncoding(
+  accepted: string | undefined,
+  offered: readonly ContentEncoding[],
+): ContentEncoding | null {
+  if (accepted === undefined) return null
+  const taken = new Map<string, boolean>()
+  for (const part of accepted.split(',')) {
+    const [name = '', ...parameters] = part.split(';').map((each) => each.trim().toLowerCase())
+    const weight = parameters.find((each) => each.startsWith('q='))
+    taken.set(name, weight === undefined || Number(weight.slice(2)) > 0)
+  }
+  return offered.find((each) => taken.get(each) ?? taken.get('*') ?? false) ?? null
+}

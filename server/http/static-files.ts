@@ -1,0 +1,105 @@
+import { readdir, readFile } from 'node:fs/promises'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { extname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { brotliCompress, constants, gzip } from 'node:zlib'
+import { type ContentEncoding, chosenEncoding } from './content-encoding.ts'
+
+/** Where the build's files are asked for. */
+export const STATIC_PATH = '/_next/static/'
+
+const TYPES: Record<string, { type: string; packs: boolean }> = {
+  '.js': { type: 'text/javascript; charset=utf-8', packs: true },
+  '.css': { type: 'text/css; charset=utf-8', packs: true },
+  '.json': { type: 'application/json; charset=utf-8', packs: true },
+  '.svg': { type: 'image/svg+xml', packs: true },
+  '.txt': { type: 'text/plain; charset=utf-8', packs: true },
+  // Packed by their own format.
+  '.woff2': { type: 'font/woff2', packs: false },
+  '.ico': { type: 'image/x-icon', packs: false },
+  '.png': { type: 'image/png', packs: false },
+}
+
+/** Smaller than a packet either way. */
+const WORTH_PACKING_BYTES = 1_000
+
+/**
+ * 9 of 11: the script of the overview is 4 % larger than at 11, and ready in 0.1 s instead of 2 s.
+ * Browsers take brotli over TLS and from their own machine, gzip from everywhere.
+ */
+const BROTLI_QUALITY = 9
+const GZIP_LEVEL = 9
+
+const packers: Record<ContentEncoding, (plain: Buffer) => Promise<Buffer>> = {
+  br: (plain) =>
+    promisify(brotliCompress)(plain, {
+      params: {
+        [constants.BROTLI_PARAM_QUALITY]: BROTLI_QUALITY,
+        [constants.BROTLI_PARAM_SIZE_HINT]: plain.length,
+      },
+    }),
+  gzip: (plain) => promisify(gzip)(plain, { level: GZIP_LEVEL }),
+}
+
+/**
+ * The files of the pages' build (scripts, styles, fonts), packed once a process and kept, 3 MB with
+ * the plain ones. Left to the pages' own server each visitor's copy would be packed anew. Their names hold a digest of what is in them,
+ * so that a browser keeps them for good.
+ *
+ * Answers false where the build has no such file, and for methods other than GET and HEAD; nothing is sent then.
+ */
+export async function createStaticFiles(
+  folder: string,
+): Promise<(path: string, req: IncomingMessage, res: ServerResponse) => Promise<boolean>> {
+  const known = new Set<string>()
+  for (const file of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    const path = join(file.parentPath, file.name).slice(folder.length).replace(/^\/+/, '')
+    if (file.isFile() && extname(path) in TYPES) known.add(path)
+  }
+  const kept = new Map<string, Promise<Buffer>>()
+
+  /** A file as it goes out; read and packed when it is asked for first. */
+  function bytesOf(path: string, encoding: ContentEncoding | null): Promise<Buffer> {
+    const key = `${encoding ?? ''} ${path}`
+    const found = kept.get(key)
+    if (found) return found
+    const plain = readFile(join(folder, path))
+    const bytes = encoding === null ? plain : plain.then(packers[encoding])
+    kept.set(key, bytes)
+    // A disk that fails once is asked again.
+    bytes.catch(() => kept.delete(key))
+    return bytes
+  }
+
+  return async function onStatic(path, req, res) {
+    if (req.method !== 'GET' && req.method !== 'HEAD') return false
+    const name = decoded(path.slice(STATIC_PATH.length))
+    if (name === null || !known.has(name)) return false
+    const { type, packs } = TYPES[extname(name)] as { type: string; packs: boolean }
+    const plain = packs ? await bytesOf(name, null) : null
+    const encoding =
+      plain !== null && plain.length >= WORTH_PACKING_BYTES
+        ? chosenEncoding(req.headers['accept-encoding'], ['br', 'gzip'])
+        : null
+    const bytes = await bytesOf(name, encoding)
+    res.writeHead(200, {
+      'content-type': type,
+      'content-length': bytes.length,
+      'cache-control': 'public, max-age=31536000, immutable',
+      ...(encoding === null ? {} : { 'content-encoding': encoding }),
+      ...(packs ? { vary: 'accept-encoding' } : {}),
+      'x-content-type-options': 'nosniff',
+    })
+    res.end(req.method === 'HEAD' ? undefined : bytes)
+    return true
+  }
+}
+
+/** A path as it is on the disk; null: it is not one. */
+function decoded(path: string): string | null {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return null
+  }
+}

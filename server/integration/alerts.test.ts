@@ -1,0 +1,226 @@
+import { createHmac } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { rollouts } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import { startWebhookReceiver, type WebhookReceiver } from '../testing/webhook-receiver/process.ts'
+import type { AlertPayload, DeliveryPageDto, TestedWebhookDto, WebhookDto } from '../wire/alerts.ts'
+import type { IncidentPageDto, MonitorsDto, RunMonitorsDto } from '../wire/monitors.ts'
+import type { OverviewDto } from '../wire/pages.ts'
+import type { SubmitResult } from '../wire/trainer.ts'
+
+/** From a batch that a trainer submits to what a receiver of alerts gets. */
+
+const SECRET = 'a-secret-that-nobody-sees'
+let service: Service
+let receiver: WebhookReceiver
+beforeAll(async () => {
+  ;[service, receiver] = await Promise.all([Service.start(), startWebhookReceiver()])
+})
+afterAll(async () => {
+  const problems = service?.log.problems()
+  await Promise.all([service?.stop().finally(() => service.destroy()), receiver?.stop()])
+  expect(JSON.stringify(problems)).not.toContain(SECRET)
+  expect(JSON.stringify(problems)).not.toContain('very-hidden')
+})
+
+/** A step of 32 samples in groups of 8, of which the last ones fail. */
+async function step(run: string, number: number, failing: number): Promise<string> {
+  const samples = rollouts(32).map((sample, i) =>
+    i >= 32 - failing ? { ...sample, groundTruth: { not: 'text' } as unknown as string } : sample,
+  )
+  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+    ...{ run, step: number, samples },
+  })
+  await service.query('batches.wait', { batchId, waitMs: 60_000 })
+  return batchId
+}
+const create = (input: object) => service.mutate<WebhookDto>('alerts.create', input)
+const deliveries = async (id: string) =>
+  (await service.query<DeliveryPageDto>('alerts.deliveries', { id })).items
+/** The alerts of a run that have come to a path. */
+async function alertsAt(path: string, run: string): Promise<AlertPayload[]> {
+  const calls = (await receiver.received()).filter((call) => call.path === path)
+  return calls
+    .map(({ body }) => JSON.parse(body) as AlertPayload)
+    .filter((alert) => alert.run === run)
+}
+
+describe('alerts', () => {
+  it('go from a batch to the receiver, signed, when an incident opens and when it is over', async () => {
+    const hook = await create({
+      ...{ name: 'team', url: `${receiver.url}/ok?key=very-hidden`, secret: SECRET },
+      ...{ monitors: ['failures'], runs: ['watched'] },
+    })
+    expect(hook).toMatchObject({ signed: true, enabled: true, createdBy: 'local' })
+    const batchId = await step('watched', 1, 8)
+    await step('other', 1, 8)
+    const [opened] = await waitFor('the alert', async () => {
+      const alerts = await alertsAt('/ok', 'watched')
+      return alerts.length > 0 && alerts
+    })
+    expect(opened).toMatchObject({
+      ...{ version: 1, kind: 'opened', test: false, severity: 'alerting', monitor: 'failures' },
+      ...{ run: 'watched', split: 'train', step: 1, batchId, value: 0.25, threshold: 0.1 },
+      text: '[alerting] Failures: watched at step 1: 25 %, threshold 10 %',
+      path: '/runs/watched#monitor-failures',
+    })
+    const call = (await receiver.received()).find(({ path }) => path === '/ok')!
+    const [, t, v1] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(call.headers['x-rewardops-signature']!)!
+    expect(v1).toBe(createHmac('sha256', SECRET).update(`${t}.${call.body}`).digest('hex'))
+    expect(call.headers['x-rewardops-event']).toBe(opened!.id)
+
+    for (const number of [2, 3, 4]) await step('watched', number, 0)
+    const alerts = await waitFor('the end of it', async () => {
+      const found = await alertsAt('/ok', 'watched')
+      return found.length > 1 && found
+    })
+    expect(alerts.map(({ kind }) => kind)).toEqual(['opened', 'resolved'])
+    expect(await alertsAt('/ok', 'other')).toEqual([])
+    const log = await waitFor('both to be noted', async () => {
+      const found = await deliveries(hook.id)
+      return found.every(({ state }) => state === 'delivered') && found
+    })
+    expect(log).toHaveLength(2)
+    expect(log[0]).toMatchObject({ kind: 'resolved', attempts: 1, status: 200, error: null })
+    expect(log[0]!.latencyMs).toBeGreaterThan(0)
+
+    // The same in the pages' words.
+    const { items } = await service.query<IncidentPageDto>('monitors.history', {
+      ...{ run: 'watched', monitor: 'failures' },
+    })
+    expect(items).toMatchObject([{ openedStep: 1, closedStep: 4, worst: 0.25, closedValue: 0 }])
+    const list = await service.query<MonitorsDto>('monitors.list')
+    expect(list.open.filter(({ monitor }) => monitor === 'failures')).toMatchObject([
+      { run: 'other', openedStep: 1 },
+    ])
+    const { attention } = await service.query<OverviewDto>('overview.get')
+    expect(attention).toContainEqual({
+      ...{ level: 'error', title: 'other: failures', href: '/runs/other#monitor-failures' },
+      detail: 'since step 1: 25 %, threshold 10 %',
+    })
+    const { monitors } = await service.query<RunMonitorsDto>('monitors.run', { run: 'watched' })
+    const failures = monitors.find(({ setting }) => setting.monitor === 'failures')!
+    expect(failures.points.map(({ value }) => value)).toEqual([0.25, 0, 0, 0])
+    expect(failures.state).toBe('ok')
+  })
+
+  it('arrive when the receiver is back, with the id they began with', async () => {
+    const gone = await startWebhookReceiver()
+    const hook = await create({
+      ...{ name: 'comes back', url: `${gone.url}/ok`, monitors: ['failures'], runs: ['outage'] },
+    })
+    await gone.stop()
+    await step('outage', 1, 16)
+    const [tried] = await waitFor('a second attempt', async () => {
+      const found = await deliveries(hook.id)
+      return (found[0]?.attempts ?? 0) >= 2 && found
+    })
+    expect(tried).toMatchObject({ state: 'waiting', status: null })
+    expect(tried!.error).toContain('connection refused')
+    const back = await startWebhookReceiver(gone.port)
+    const [call] = await waitFor('the alert', async () => {
+      const calls = await back.received()
+      return calls.length > 0 && calls
+    })
+    expect((JSON.parse(call!.body) as AlertPayload).id).toBe(tried!.eventId)
+    expect(Number(call!.headers['x-rewardops-attempt'])).toBeGreaterThan(1)
+    await waitFor(
+      'it to be noted',
+      async () => (await deliveries(hook.id))[0]?.state === 'delivered',
+    )
+    await back.stop()
+  })
+
+  it('are sent again after an error until there is none, and a killed server loses none', async () => {
+    const hook = await create({
+      ...{ name: 'flaky', url: `${receiver.url}/flaky`, monitors: ['failures'], runs: ['flaky'] },
+    })
+    await step('flaky', 1, 16)
+    await waitFor(
+      'a first attempt',
+      async () => ((await deliveries(hook.id))[0]?.attempts ?? 0) >= 1,
+    )
+    await service.kill9('server')
+    await service.restart()
+    const delivered = await waitFor('it to arrive', async () => {
+      const [one] = await deliveries(hook.id)
+      return one?.state === 'delivered' && one
+    })
+    expect(delivered.attempts).toBeGreaterThanOrEqual(3)
+    const ids = (await alertsAt('/flaky', 'flaky')).map(({ id }) => id)
+    expect(new Set(ids)).toEqual(new Set([delivered.eventId]))
+  })
+
+  it('can be tried, and the answer is told as it was', async () => {
+    const test = async (path: string) => {
+      const { id } = await create({ name: `try ${path}`, url: receiver.url + path })
+      return service.mutate<TestedWebhookDto>('alerts.test', { id })
+    }
+    expect(await test('/ok')).toMatchObject({ delivered: true, status: 200, answer: 'thank you' })
+    const sent = JSON.parse((await receiver.received()).at(-1)!.body) as AlertPayload
+    expect(sent).toMatchObject({ kind: 'test', test: true })
+    expect(await test('/error')).toMatchObject({
+      ...{ delivered: false, status: 500, answer: 'the receiver broke', error: 'answered 500' },
+    })
+    const before = (await receiver.received()).length
+    expect(await test('/redirect')).toMatchObject({ delivered: false, status: 302 })
+    expect((await receiver.received()).slice(before).map(({ path }) => path)).toEqual(['/redirect'])
+  })
+
+  it('keep their secrets, and refuse what cannot be called', async () => {
+    const list = await service.query<WebhookDto[]>('alerts.list')
+    expect(JSON.stringify(list)).not.toContain(SECRET)
+    expect(JSON.stringify(list)).not.toContain('very-hidden')
+    const { id } = list.find(({ name }) => name === 'team')!
+    const changed = await service.mutate<WebhookDto>('alerts.update', { id, enabled: false })
+    // What was not given is as it was.
+    expect(changed).toMatchObject({ enabled: false, signed: true, runs: ['watched'] })
+    const refused = async (input: object) =>
+      create({ name: 'refused', url: receiver.url, ...input }).then(
+        () => 'taken',
+        (error: { data: { reason: string } }) => error.data.reason,
+      )
+    expect(await refused({ url: 'file:///etc/passwd' })).toBe('forbidden_url')
+    expect(await refused({ url: 'http://169.254.169.254/' })).toBe('forbidden_url')
+    expect(await refused({ name: 'team' })).toBe('invalid_input')
+    expect(await refused({ monitors: ['no such'] })).toBe('invalid_input')
+    expect(await refused({ secret: 'short' })).toBe('invalid_input')
+    await service.mutate('alerts.remove', { id })
+    await expect(service.mutate('alerts.test', { id })).rejects.toMatchObject({
+      data: { reason: 'webhook_not_found' },
+    })
+    expect(
+      (await service.query<WebhookDto[]>('alerts.list')).map(({ name }) => name),
+    ).not.toContain('refused')
+  })
+})
+
+describe('marks', () => {
+  it('are made, changed and removed, and say who made them', async () => {
+    await step('marked', 1, 0)
+    const mark = await service.mutate<{ id: string }>('marks.create', {
+      ...{ run: 'marked', step: 1, label: ' RM changed here ' },
+    })
+    expect(mark).toMatchObject({
+      kind: 'manual',
+      label: 'RM changed here',
+      note: '',
+      author: 'local',
+    })
+    await service.mutate('marks.update', { id: mark.id, step: 2, note: 'a new one' })
+    expect(await service.query('marks.list', { run: 'marked' })).toMatchObject([
+      { id: mark.id, step: 2, label: 'RM changed here', note: 'a new one' },
+    ])
+    await expect(
+      service.mutate('marks.create', { run: 'no such', step: 1, label: 'x' }),
+    ).rejects.toMatchObject({ data: { reason: 'run_not_found' } })
+    await expect(
+      service.mutate('marks.create', { run: 'marked', step: 1, label: ' ' }),
+    ).rejects.toMatchObject({ data: { reason: 'invalid_input' } })
+    await service.mutate('marks.remove', { id: mark.id })
+    await expect(service.mutate('marks.remove', { id: mark.id })).rejects.toMatchObject({
+      data: { reason: 'mark_not_found' },
+    })
+  })
+})

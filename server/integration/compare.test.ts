@@ -1,0 +1,305 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { expectRefusal } from '../testing/refusals.ts'
+import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type {
+  CompareCandidatesDto,
+  ComparedGroupDto,
+  ComparedPage,
+  ComparedSampleDto,
+  ComparePairDto,
+  CompareRunsDto,
+} from '../wire/compare.ts'
+import type { BatchSummary, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+
+/** Two rewards on the same rollouts, and runs over their steps: what is told is what the results say. */
+
+const DATA = new URL('../../../shared/data/', import.meta.url)
+const hasData = existsSync(DATA)
+
+interface Golden {
+  name: string
+  n: number
+  mean: [number, number]
+  pearson: number
+  spearman: number
+  kappa: number
+  tau: number
+  tauGroups: number
+  comparable: number
+  reversed: number
+  signs: number[][]
+}
+const golden: Golden[] = JSON.parse(
+  readFileSync(new URL('../rewards/comparison/golden/golden.json', import.meta.url), 'utf8'),
+)
+const goldenOf = (name: string) => golden.find((one) => one.name.startsWith(name)) as Golden
+
+let service: Service
+let rm: RewardModel
+
+beforeAll(async () => {
+  ;[service, rm] = await Promise.all([Service.start(), startRewardModel(['--score', 'hash'])])
+  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+})
+afterAll(async () => {
+  const problems = service?.log.problems()
+  await service?.stop().finally(() => service.destroy())
+  await rm?.stop()
+  expect(problems).toEqual([])
+})
+
+const ended = (batchId: string) =>
+  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+async function submit(samples: Sample[], fields: Partial<Submit> = {}): Promise<string> {
+  const all = { run: 'compared', step: 1, samples, ...fields }
+  const { batchId } = await service.mutate<SubmitResult>('batches.submit', all)
+  return batchId
+}
+async function rescore(batchId: string, reward: object): Promise<string> {
+  const made = await service.mutate<SubmitResult>('batches.rescore', { batchId, reward })
+  return made.batchId
+}
+const pairOf = (first: string, second: string) =>
+  service.query<ComparePairDto>('compare.pair', { first, second })
+const lines = <T>(path: string): T[] =>
+  readFileSync(new URL(path, DATA), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line))
+
+function expectGolden(pair: ComparePairDto, want: Golden): void {
+  expect(pair.n).toBe(want.n)
+  expect(pair.pearson).toBeCloseTo(want.pearson, 10)
+  expect(pair.spearman).toBeCloseTo(want.spearman, 10)
+  expect(pair.scores.first.mean).toBeCloseTo(want.mean[0], 10)
+  expect(pair.scores.second.mean).toBeCloseTo(want.mean[1], 10)
+  expect(pair.groups.tau).toBeCloseTo(want.tau, 10)
+  const { tauGroups, comparable, reversed, signs } = pair.groups
+  expect({ tauGroups, comparable, reversed, signs }).toEqual({
+    tauGroups: want.tauGroups,
+    comparable: want.comparable,
+    reversed: want.reversed,
+    signs: want.signs,
+  })
+}
+
+describe('a batch and its rescore', () => {
+  it.skipIf(!hasData)(
+    'a rule against a real reward model’s scores, as an independent script has them',
+    async () => {
+      const rows = lines<{ query: string; answer: string; code: string[]; pred_score: number[][] }>(
+        'qwen-math-rm8/groups.first20.jsonl',
+      )
+      const by = await submit(
+        rows.flatMap(({ query, answer, code, pred_score }, group) =>
+          code.map((response, k) =>
+            sample({
+              ...{ uid: `q${group}`, dataSource: 'HuggingFaceH4/MATH-500', prompt: query },
+              ...{ response, groundTruth: answer, score: pred_score[k]?.[0] as number },
+            }),
+          ),
+        ),
+        { run: 'qwen' },
+      )
+      const rule = await rescore(by, {})
+      await Promise.all([ended(by), ended(rule)])
+      const pair = await pairOf(rule, by)
+      expect(pair).toMatchObject({ joinedBy: 'index', isLive: false, unmatched: [] })
+      expectGolden(pair, goldenOf('qwen-math-rm8'))
+      // A scale that ends at 1 and one that goes to 3: equality says nothing.
+      expect(pair.classes).toBeNull()
+    },
+  )
+
+  it.skipIf(!hasData)(
+    'strict against flexible on 200 real groups, and every page of the lists',
+    async () => {
+      const rows = lines<{
+        question: string
+        ground_truth: string
+        responses: { response: string }[]
+      }>('gsm8k-groups8/groups.first200.jsonl')
+      const strict = await submit(
+        rows.flatMap(({ question, ground_truth, responses }, group) =>
+          responses.map(({ response }) =>
+            sample({
+              ...{ uid: `g${group}`, dataSource: 'openai/gsm8k', prompt: question },
+              ...{ response, groundTruth: ground_truth },
+            }),
+          ),
+        ),
+        { run: 'gsm8k' },
+      )
+      const flexible = await rescore(strict, {
+        function: { name: 'gsm8k', kwargs: { method: 'flexible' } },
+      })
+      await Promise.all([ended(strict), ended(flexible)])
+      const pair = await pairOf(strict, flexible)
+      const want = goldenOf('gsm8k-groups8')
+      expectGolden(pair, want)
+      expect(pair.classes?.kappa).toBeCloseTo(want.kappa, 10)
+
+      const results = await service.query<ResultsColumns>('batches.results', {
+        batchId: flexible,
+        limit: 10_000,
+      })
+      const seen: ComparedSampleDto[] = []
+      for (let cursor: string | null = null; ; ) {
+        const page: ComparedPage<ComparedSampleDto> = await service.query('compare.samples', {
+          ...{ first: strict, second: flexible, cursor, limit: 200 },
+        })
+        expect(page.total).toBe(1600)
+        seen.push(...page.items)
+        cursor = page.nextCursor
+        if (cursor === null) break
+      }
+      expect(new Set(seen.map(({ firstId }) => firstId)).size).toBe(1600)
+      let before = Number.POSITIVE_INFINITY
+      const wrong = seen.filter((row) => {
+        const apart = Math.abs((row.secondAdvantage as number) - (row.firstAdvantage as number))
+        const index = Number(row.secondId.split('-')[1])
+        // Nothing failed: the advantage is the one that was delivered.
+        const delivered = results.advantage[index] as number
+        const isRight =
+          apart <= before &&
+          row.second === results.score[index] &&
+          row.uid === results.uid[index] &&
+          Math.abs((row.secondAdvantage as number) - delivered) < 1e-10
+        before = apart
+        return !isRight
+      })
+      expect(wrong).toEqual([])
+      const flipped = await service.query<ComparedPage<ComparedSampleDto>>('compare.samples', {
+        ...{ first: strict, second: flexible, flipped: true, limit: 200 },
+      })
+      expect(flipped.total).toBe(pair.groups.flipped)
+      const groups = await service.query<ComparedPage<ComparedGroupDto>>('compare.groups', {
+        ...{ first: strict, second: flexible, limit: 200 },
+      })
+      expect(groups.total).toBe(200)
+      const taus = groups.items.flatMap(({ tau }) => tau ?? [])
+      expect(taus).toHaveLength(want.tauGroups)
+      expect(taus).toEqual(taus.toSorted((a, b) => a - b))
+      const { uid } = groups.items[0] as ComparedGroupDto
+      const ofGroup = await service.query<ComparedPage<ComparedSampleDto>>('compare.samples', {
+        ...{ first: strict, second: flexible, uid, by: 'rank' },
+      })
+      expect(ofGroup.items.map((row) => row.uid)).toEqual(new Array(8).fill(uid))
+    },
+  )
+
+  it('is told while one still scores, and is whole at the end', async () => {
+    const first = await submit(rollouts(64, 4))
+    await rm.set({ delay: 'uniform:200,900' })
+    const second = await rescore(first, { model: 'reference-rm' })
+    const live = await waitFor('a comparison that grows', async () => {
+      const pair = await pairOf(first, second)
+      return pair.isLive && pair.n > 0 ? pair : false
+    })
+    expect(live.n + live.unmatched.reduce((n, { samples }) => n + samples, 0)).toBe(64)
+    await rm.set({ delay: 'uniform:0,1' })
+    await ended(second)
+    const pair = await pairOf(first, second)
+    expect(pair).toMatchObject({ isLive: false, n: 64, unmatched: [] })
+    const candidates = await service.query<CompareCandidatesDto>('compare.candidates', {
+      batchId: second,
+    })
+    expect(candidates.sameRollouts.map(({ batchId }) => batchId)).toEqual([first])
+    const { recent } = await service.query<CompareCandidatesDto>('compare.candidates', {
+      run: 'compared',
+    })
+    expect(recent[0]).toMatchObject({ first: { batchId: first }, second: { batchId: second } })
+  })
+})
+
+describe('batches that are no rescore of each other', () => {
+  it('are joined by uid and response, whatever their order; what is not in both is told', async () => {
+    const samples = rollouts(24, 4).map((one, at) => ({
+      ...one,
+      response: `${one.response} ${at}`,
+    }))
+    const first = await submit(samples, { run: 'one' })
+    const others = [
+      ...samples.slice(0, 12).reverse(),
+      sample({ uid: samples[0]?.uid as string, response: 'another answer' }),
+      sample({ uid: 'nobody' }),
+    ]
+    const second = await submit(others, { run: 'two' })
+    await Promise.all([ended(first), ended(second)])
+    const pair = await pairOf(first, second)
+    expect(pair).toMatchObject({ joinedBy: 'response', n: 12, pearson: 1 })
+    const by = Object.fromEntries(pair.unmatched.map(({ reason, samples }) => [reason, samples]))
+    expect(by).toEqual({ only_first: 12, other_response: 1, only_second: 1 })
+    expect(pair.prompts.n).toBe(3)
+  })
+
+  it('are refused with what to do', async () => {
+    const ask = (input: object) =>
+      service.raw(`/api/trpc/compare.pair?input=${encodeURIComponent(JSON.stringify(input))}`)
+    const one = await submit(rollouts(4), { run: 'large' })
+    await ended(one)
+    expectRefusal(await ask({ first: one, second: 'b999999' }), {
+      ...{ status: 404, reason: 'batch_not_found', message: 'There is no batch b999999.' },
+    })
+    expectRefusal(await ask({ first: one, second: one }), {
+      ...{ status: 400, reason: 'invalid_input', message: 'must be another batch' },
+    })
+    const two = await submit(rollouts(4), { run: 'large' })
+    await ended(two)
+    await service.sql('update batch set samples = 200000 where id = $1', [Number(two.slice(1))])
+    expectRefusal(await ask({ first: one, second: two }), {
+      ...{ status: 422, reason: 'comparison_too_large', message: '200000 samples' },
+    })
+  })
+})
+
+describe('runs', () => {
+  it('are told by step, each against the first; a rescore is no step, of components neither', async () => {
+    const combine = [
+      { name: 'right', weight: 1 },
+      { name: 'loose', weight: 0.5, reward: { kwargs: { method: 'flexible' } } },
+    ]
+    const means = new Map<string, number>()
+    for (const run of ['base', 'tried']) {
+      for (const step of [1, 2]) {
+        const samples = rollouts(16, 4).map((one, at) => ({
+          ...one,
+          response: at < step * (run === 'base' ? 2 : 4) ? '#### 72' : 'no',
+          groundTruth: '72',
+        }))
+        const id = await submit(samples, { run, step, reward: { combine } as never })
+        means.set(`${run} ${step}`, (await ended(id)).mean as number)
+        if (run === 'base' && step === 2) await ended(await rescore(id, { combine }))
+      }
+    }
+    const told = await waitFor('the roll-ups', async () => {
+      const runs = await service.query<CompareRunsDto>('compare.runs', {
+        runs: ['base', 'tried', 'nobody'],
+      })
+      return runs.deltas[0]?.steps.length === 2 ? runs : false
+    })
+    expect(told.missing).toEqual(['nobody'])
+    expect(told.runs.map(({ name, step }) => [name, step])).toEqual([
+      ['base', [1, 2]],
+      ['tried', [1, 2]],
+    ])
+    for (const run of told.runs)
+      for (const [at, step] of run.step.entries())
+        expect(run.mean[at]).toBeCloseTo(means.get(`${run.name} ${step}`) as number, 12)
+    for (const { step, delta, low, high, nFirst, nOther } of told.deltas[0]?.steps ?? []) {
+      const want = (means.get(`tried ${step}`) as number) - (means.get(`base ${step}`) as number)
+      expect(delta).toBeCloseTo(want, 12)
+      expect([nFirst, nOther]).toEqual([16, 16])
+      expect(low).toBeLessThan(delta)
+      expect(high).toBeGreaterThan(delta)
+    }
+    const { components } = await service.query<{
+      components: { name: string; points: { step: number }[] }[]
+    }>('rewards.components', { run: 'base' })
+    expect(components[0]?.points.map(({ step }) => step)).toEqual([1, 2])
+  })
+})

@@ -1,0 +1,92 @@
+import { randomUUID } from 'node:crypto'
+import type { AlertKind, AlertPayload } from '../../wire/alerts.ts'
+import {
+  FLEET_DEFINITIONS,
+  type FleetMonitorName,
+  MONITOR_DEFINITIONS,
+  type MonitorName,
+  type Severity,
+} from '../../wire/monitors.ts'
+
+/** What an alert tells of. */
+export type AlertSubject = Pick<
+  AlertPayload,
+  'severity' | 'run' | 'split' | 'step' | 'batchId' | 'subject' | 'value' | 'threshold' | 'detail'
+> & { monitor: MonitorName | FleetMonitorName; incidentId: number | null; at: Date }
+
+/** The body that webhooks get. Its id is its own: a receiver that sees it twice has seen it. */
+export function alertPayload(kind: AlertKind, of: AlertSubject): AlertPayload {
+  const { monitor, at, incidentId, ...told } = of
+  const label = labelOf(monitor)
+  const where = of.run === null ? (of.subject ?? '') : splitOf(of.run, of.split)
+  const title = `${label}: ${where}`
+  return {
+    version: 1,
+    id: randomUUID(),
+    kind,
+    test: kind === 'test',
+    at: at.toISOString(),
+    monitor,
+    title,
+    text: textOf(kind, of, title),
+    ...told,
+    incidentId: incidentId === null ? null : `i${incidentId}`,
+    path: pathOf(of),
+  }
+}
+
+/** What the test button sends: as a real one, and marked. */
+export function testPayload(webhook: string): AlertPayload {
+  const payload = alertPayload('test', {
+    ...{ monitor: 'failures', severity: 'warning', run: 'test', split: 'train', step: 0 },
+    ...{ batchId: null, subject: null, value: 0.05, threshold: 0.02, incidentId: null },
+    detail: `sent by the test button of “${webhook}”`,
+    at: new Date(),
+  })
+  return { ...payload, text: `[test] rewardops reaches “${webhook}”. Nothing has happened.` }
+}
+
+/** A number in its monitor's unit. */
+export function valueText(monitor: MonitorName | FleetMonitorName, value: number | null): string {
+  if (value === null) return '–'
+  const unit = monitor in MONITOR_DEFINITIONS ? unitOf(monitor as MonitorName) : null
+  return unit === 'share' ? `${Number((value * 100).toFixed(1))} %` : value.toFixed(2)
+}
+
+function unitOf(monitor: MonitorName) {
+  return MONITOR_DEFINITIONS[monitor].unit
+}
+
+/** A monitor's name in words. */
+export function labelOf(monitor: MonitorName | FleetMonitorName): string {
+  return monitor in MONITOR_DEFINITIONS
+    ? MONITOR_DEFINITIONS[monitor as MonitorName].label
+    : FLEET_DEFINITIONS[monitor as FleetMonitorName].label
+}
+
+const WORDS: Record<AlertKind, (severity: Severity) => string> = {
+  opened: (severity) => severity,
+  escalated: (severity) => `now ${severity}`,
+  resolved: () => 'over',
+  test: () => 'test',
+}
+
+function textOf(kind: AlertKind, of: AlertSubject, title: string): string {
+  const value =
+    of.value === null
+      ? ''
+      : `: ${valueText(of.monitor, of.value)}, threshold ${valueText(of.monitor, of.threshold)}`
+  const step = of.step === null ? '' : ` at step ${of.step}`
+  const detail = of.detail === null ? '' : ` (${of.detail})`
+  return `[${WORDS[kind](of.severity)}] ${title}${step}${value}${detail}`
+}
+
+function splitOf(run: string, split: 'train' | 'val' | null): string {
+  return split === 'val' ? `${run}, validation` : run
+}
+
+function pathOf({ run, split, monitor }: AlertSubject): string {
+  if (run === null) return '/servers'
+  const search = split === 'val' ? '?split=val' : ''
+  return `/runs/${encodeURIComponent(run)}${search}#monitor-${monitor}`
+}

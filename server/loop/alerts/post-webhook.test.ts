@@ -1,0 +1,82 @@
+import { createHmac } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { freePort } from '../../../examples/processes/port.ts'
+import {
+  startWebhookReceiver,
+  type WebhookReceiver,
+} from '../../testing/webhook-receiver/process.ts'
+import { MOST_ATTEMPTS } from '../../wire/alerts.ts'
+import { waitAfter } from './alert-sender.ts'
+import { postWebhook, webhookUrlProblem } from './post-webhook.ts'
+import { shownUrl } from './webhooks.ts'
+
+/** One call to a receiver in a process of its own. */
+
+let receiver: WebhookReceiver
+beforeAll(async () => {
+  receiver = await startWebhookReceiver()
+})
+afterAll(() => receiver?.stop())
+
+const event = { id: 'e-1', attempt: 3, body: '{"a":1}' }
+const post = (path: string, secret: string | null = null, answerMs?: number) =>
+  postWebhook({ url: `${receiver.url}${path}`, secret }, event, answerMs)
+
+describe('a call to a webhook', () => {
+  it('is signed so that the receiver can tell it, and says which attempt it is', async () => {
+    expect(await post('/ok?key=k', 'a secret of mine')).toMatchObject({
+      ...{ delivered: true, status: 200, answer: 'thank you', error: null },
+    })
+    const { headers, body } = (await receiver.received()).at(-1)!
+    const { t, v1 } = Object.fromEntries(
+      headers['x-rewardops-signature']!.split(',').map((part) => part.split('=')),
+    )
+    expect(body).toBe(event.body)
+    expect(v1).toBe(createHmac('sha256', 'a secret of mine').update(`${t}.${body}`).digest('hex'))
+    expect(Math.abs(Number(t) - Date.now() / 1_000)).toBeLessThan(60)
+    expect(headers).toMatchObject({ 'x-rewardops-event': 'e-1', 'x-rewardops-attempt': '3' })
+  })
+
+  it('is not delivered by an error, a redirect, silence or nobody', async () => {
+    expect(await post('/error')).toMatchObject({
+      ...{ delivered: false, status: 500, answer: 'the receiver broke', error: 'answered 500' },
+    })
+    const before = (await receiver.received()).length
+    expect(await post('/redirect')).toMatchObject({ delivered: false, status: 302 })
+    expect((await receiver.received()).slice(before).map(({ path }) => path)).toEqual(['/redirect'])
+    expect(await post('/slow', null, 150)).toMatchObject({
+      ...{ delivered: false, status: null, error: 'no answer within 0.15 s' },
+    })
+    const url = `http://127.0.0.1:${await freePort()}/hidden`
+    const away = await postWebhook({ url, secret: null }, event)
+    expect(away).toMatchObject({ delivered: false, status: null })
+    expect(away.error).toContain('connection refused')
+    expect(away.error).not.toContain('hidden')
+  })
+
+  it('goes to addresses that may be called alone', () => {
+    expect(webhookUrlProblem('https://hooks.example.com/a/b?key=1')).toBeNull()
+    expect(webhookUrlProblem('http://127.0.0.1:80/x')).toBeNull()
+    for (const url of [
+      ...['ftp://example.com/', 'file:///etc/passwd', 'javascript:alert(1)', 'example.com/hook'],
+      ...['http://user:pass@example.com/', 'http://169.254.169.254/latest', 'https://a.example/#x'],
+    ])
+      expect(webhookUrlProblem(url), url).not.toBeNull()
+  })
+
+  it('shows no more of an address than tells two apart', () => {
+    expect(shownUrl('https://hooks.slack.com/services/T000/B000/abcdefghijkl')).toBe(
+      'https://hooks.slack.com/…ijkl',
+    )
+    expect(shownUrl('http://127.0.0.1:4000/hook')).toBe('http://127.0.0.1:4000/…')
+    expect(shownUrl('http://127.0.0.1:4000')).toBe('http://127.0.0.1:4000')
+  })
+
+  it('is tried again after anything up to a bound that doubles, and not for ever', () => {
+    expect(waitAfter(1, () => 0)).toBe(0)
+    expect(waitAfter(1, () => 0.999)).toBe(999)
+    expect(waitAfter(4, () => 1)).toBe(8_000)
+    expect(waitAfter(MOST_ATTEMPTS - 1, () => 1)).toBe(600_000)
+    expect(waitAfter(MOST_ATTEMPTS, () => 0)).toBeNull()
+  })
+})

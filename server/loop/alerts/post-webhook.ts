@@ -1,0 +1,135 @@
+import { createHmac } from 'node:crypto'
+import { guardedFetch } from '../../router/guarded-fetch.ts'
+import { checkServerUrl } from '../../router/server-admission.ts'
+
+/** A receiver that has not answered by then is taken to be away, ms. */
+export const ANSWER_MS = 10_000
+/** Of an answer, for whoever presses the test button. */
+const ANSWER_CHARS = 500
+
+/** What a receiver made of a call. */
+export interface WebhookAnswer {
+  /** Answered with 2xx. */
+  delivered: boolean
+  /** null: nobody answered. */
+  status: number | null
+  latencyMs: number
+  /** The beginning of the answer's body. */
+  answer: string | null
+  /** Why it was not delivered, in words; never holds the address or the secret. */
+  error: string | null
+  /** How long the receiver asks to be left alone. */
+  retryAfterMs: number | null
+}
+
+/** Why an address cannot be a webhook's; null: it can. It may have a query: some receivers keep their key there. */
+export function webhookUrlProblem(text: string): string | null {
+  let url: URL
+  try {
+    url = new URL(text)
+  } catch {
+    return 'The address is not a URL; begin it with http:// or https://.'
+  }
+  if (url.hash !== '') return 'The address has a fragment; leave it out.'
+  url.search = ''
+  const checked = checkServerUrl(url.href)
+  return checked.ok ? null : `The address is refused: ${checked.message}.`
+}
+
+/**
+ * The signature header: when it was signed, and HMAC-SHA-256 with the secret over that, a dot and the body. A receiver
+ * that refuses old times cannot be sent the same again by somebody who listened.
+ */
+export function signatureOf(secret: string, body: string, atMs: number): string {
+  const t = Math.floor(atMs / 1_000)
+  const mac = createHmac('sha256', secret).update(`${t}.${body}`).digest('hex')
+  return `t=${t},v1=${mac}`
+}
+
+/** Sends one event, once. Redirects are not followed: the body is for this address alone. Never throws. */
+export async function postWebhook(
+  to: { url: string; secret: string | null },
+  event: { id: string; attempt: number; body: string },
+  answerMs = ANSWER_MS,
+): Promise<WebhookAnswer> {
+  const begun = performance.now()
+  const tookMs = () => Math.round((performance.now() - begun) * 10) / 10
+  try {
+    const response = await guardedFetch(to.url, {
+      method: 'POST',
+      redirect: 'manual',
+      signal: AbortSignal.timeout(answerMs),
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': 'rewardops',
+        'x-rewardops-event': event.id,
+        'x-rewardops-attempt': String(event.attempt),
+        ...(to.secret === null
+          ? {}
+          : { 'x-rewardops-signature': signatureOf(to.secret, event.body, Date.now()) }),
+      },
+      body: event.body,
+    })
+    const { status } = response
+    const answer = await beginningOf(response)
+    const delivered = status >= 200 && status < 300
+    return {
+      ...{ delivered, status, latencyMs: tookMs(), answer },
+      error: delivered ? null : refusalOf(status),
+      retryAfterMs: delivered ? null : retryAfterOf(response.headers.get('retry-after')),
+    }
+  } catch (error) {
+    return {
+      ...{ delivered: false, status: null, latencyMs: tookMs(), answer: null, retryAfterMs: null },
+      error: wordsOf(error, answerMs),
+    }
+  }
+}
+
+function refusalOf(status: number): string {
+  if (status >= 300 && status < 400)
+    return `answered ${status}: redirects are not followed, give the address it leads to`
+  return `answered ${status}`
+}
+
+/** Reads no more than is shown. */
+async function beginningOf(response: Response): Promise<string | null> {
+  if (response.body === null) return null
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader()
+  let text = ''
+  try {
+    while (text.length < ANSWER_CHARS) {
+      const { done, value } = await reader.read()
+      if (done) break
+      text += value
+    }
+  } finally {
+    await reader.cancel().catch(() => {})
+  }
+  return text === '' ? null : text.slice(0, ANSWER_CHARS)
+}
+
+function retryAfterOf(header: string | null): number | null {
+  const seconds = Number(header ?? Number.NaN)
+  return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1_000 : null
+}
+
+function wordsOf(error: unknown, answerMs: number): string {
+  if ((error as Error).name === 'TimeoutError') return `no answer within ${answerMs / 1_000} s`
+  const cause = ((error as Error).cause ?? error) as NodeJS.ErrnoException
+  switch (cause.code) {
+    case 'ECONNREFUSED':
+      return 'nobody listens at that address (connection refused)'
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return 'the name of the host is not known'
+    case 'UND_ERR_CONNECT_TIMEOUT':
+      return 'no connection within 2 s'
+    case 'ERR_FORBIDDEN_ADDRESS':
+      return 'the host resolves to a link-local or metadata address, which is refused'
+    default:
+      return cause.code === undefined
+        ? 'the connection broke'
+        : `the connection broke (${cause.code})`
+  }
+}

@@ -1,0 +1,66 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Database } from '../store/database.ts'
+import { runIdOf } from '../store/sql/monitor-views.ts'
+import { addMark, changeMark, dropMark, type RunMarkRow, runMarks } from '../store/sql/run-marks.ts'
+import { type MarkInput, type MarkUpdate, MOST_MARKS, type RunMarkDto } from '../wire/marks.ts'
+
+/** Marks that people draw on a run's charts: what changed there. */
+export class RunMarks {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** Throws `run_not_found`. */
+  async list(run: string): Promise<RunMarkDto[]> {
+    return (await runMarks(this.#db, await this.#runId(run), MOST_MARKS)).map(markOf)
+  }
+
+  /** Throws `run_not_found`, and `invalid_input` where the run has as many as it may have. */
+  async create({ run, ...mark }: MarkInput, author: string): Promise<RunMarkDto> {
+    const row = await addMark(this.#db, await this.#runId(run), { ...mark, author }, MOST_MARKS)
+    if (row === undefined) {
+      throw new RewardOpsError('invalid_input', `The run has ${MOST_MARKS} marks already.`, {
+        hint: 'Remove marks that explain nothing any more.',
+      })
+    }
+    return markOf(row)
+  }
+
+  /** Throws `mark_not_found`. */
+  async update({ id, ...change }: MarkUpdate): Promise<RunMarkDto> {
+    const row = await changeMark(this.#db, refOf(id), change)
+    if (row === undefined) throw notFound(id)
+    return markOf(row)
+  }
+
+  /** Throws `mark_not_found`. */
+  async remove(id: string): Promise<{ removed: true }> {
+    if (!(await dropMark(this.#db, refOf(id)))) throw notFound(id)
+    return { removed: true }
+  }
+
+  async #runId(name: string): Promise<number> {
+    const id = await runIdOf(this.#db, name)
+    if (id === undefined)
+      throw new RewardOpsError('run_not_found', `There is no run "${name.slice(0, 80)}".`)
+    return id
+  }
+}
+
+/** A mark as pages show it. */
+export function markOf(row: RunMarkRow): RunMarkDto {
+  const { id, step, label, note, author } = row
+  return { id: `m${id}`, kind: 'manual', step, label, note, author, at: row.at.toISOString() }
+}
+
+function refOf(id: string): number {
+  const match = /^m(\d{1,9})$/.exec(id)
+  if (!match) throw notFound(id)
+  return Number(match[1])
+}
+
+function notFound(id: string): RewardOpsError {
+  return new RewardOpsError('mark_not_found', `There is no mark "${id.slice(0, 40)}".`)
+}

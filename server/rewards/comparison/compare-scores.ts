@@ -1,0 +1,193 @@
+import type {
+  ComparedPrompts,
+  ComparedScores,
+  ComparedSource,
+  ComparePairDto,
+} from '../../wire/compare.ts'
+import { compareGroups, type GroupColumns } from './compare-groups.ts'
+import { cohensKappa, type Moments, momentsOf, pearson } from './correlation.ts'
+import { type MatchedSamples, matchSamples, type SampleColumns, SCORED } from './match-samples.ts'
+import { ascending, averageRanks } from './ranks.ts'
+import { cdfOf, distributionOf, jointOf, MOST_VALUES } from './score-shapes.ts'
+
+/** Two rewards on the samples that both scored, and all that lists of them are made of. */
+export interface Comparison {
+  matched: MatchedSamples
+  groups: GroupColumns
+  /** From 1, a place a sample. */
+  firstRank: Float64Array
+  secondRank: Float64Array
+  summary: Omit<ComparePairDto, 'first' | 'second' | 'joinedBy' | 'isLive'>
+}
+
+/**
+ * Compares two batches sample by sample. Exact, and in pieces of a few milliseconds (some 15 ms where 131,072 scores are
+ * sorted): whoever runs it gives the process a turn between them.
+ */
+export function* compareScores(
+  one: SampleColumns,
+  other: SampleColumns,
+  sameIndex: boolean,
+): Generator<void, Comparison> {
+  const matched = yield* matchSamples(one, other, sameIndex)
+  const { first, second } = matched
+  yield
+  const sortedFirst = ascending(first)
+  yield
+  const sortedSecond = ascending(second)
+  yield
+  const firstRank = yield* averageRanks(first, sortedFirst)
+  const secondRank = yield* averageRanks(second, sortedSecond)
+  const groups = yield* compareGroups(matched)
+  const joint = yield* jointOf(first, second, sortedFirst, sortedSecond)
+  const delta = yield* differences(first, second)
+  const deltas = ascending(delta)
+  yield
+  const distribution = distributionOf(deltas)
+  yield
+  const cdf = cdfOf(sortedFirst, sortedSecond)
+  yield
+  return {
+    matched,
+    groups,
+    firstRank,
+    secondRank,
+    summary: {
+      n: first.length,
+      unmatched: [...matched.unmatched].map(([reason, samples]) => ({ reason, samples })),
+      scores: {
+        first: scoresOf(yield* momentsOf(first)),
+        second: scoresOf(yield* momentsOf(second)),
+      },
+      pearson: yield* pearson(first, second),
+      spearman: yield* pearson(firstRank, secondRank),
+      classes: classesOf(joint, first.length),
+      cdf,
+      joint,
+      delta: { score: { ...scoresOf(yield* momentsOf(delta)), distribution } },
+      groups: groups.total,
+      sources: yield* sourcesOf(one, matched, groups),
+      prompts: yield* promptsOf(one, other),
+    },
+  }
+}
+
+function scoresOf({ mean, std, min, max }: Moments): ComparedScores {
+  return { mean, std, min, max }
+}
+
+/** Second − first, without the last bits, which two differences of the same size do not share (0.3 − 0.1 is not 0.2). */
+function* differences(first: Float64Array, second: Float64Array): Generator<void, Float64Array> {
+  const delta = new Float64Array(first.length)
+  for (let at = 0; at < first.length; at++) {
+    if (at % 4_096 === 0) yield
+    delta[at] = Number(((second[at] as number) - (first[at] as number)).toPrecision(12))
+  }
+  return delta
+}
+
+/** Where both give the same few scores: how often they agree to the digit, and beyond chance. */
+function classesOf(
+  joint: Comparison['summary']['joint'],
+  n: number,
+): { equal: number; kappa: number | null } | null {
+  if (joint === null || joint.first.kind !== 'values' || joint.second.kind !== 'values') return null
+  const { first, second, cells } = joint
+  const values = [...new Set([...first.values, ...second.values])].sort((a, b) => a - b)
+  // Of scales that have nothing in common equality says nothing.
+  if (values.length > MOST_VALUES || !first.values.some((value) => second.values.includes(value)))
+    return null
+  const counts = values.map(() => values.map(() => 0))
+  for (const [i, j, samples] of cells) {
+    const row = counts[values.indexOf(first.values[i] as number)] as number[]
+    row[values.indexOf(second.values[j] as number)] = samples
+  }
+  const equal = counts.reduce((sum, row, at) => sum + (row[at] as number), 0)
+  return { equal: equal / n, kappa: cohensKappa(counts) }
+}
+
+/** By data source, the largest first. */
+function* sourcesOf(
+  columns: SampleColumns,
+  { first, second, firstIndex, starts }: MatchedSamples,
+  groups: GroupColumns,
+): Generator<void, ComparedSource[]> {
+  const sums = columns.sources.map((name) => ({
+    ...{ name, n: 0, first: 0, second: 0, tau: 0, tauGroups: 0, comparable: 0, reversed: 0 },
+  }))
+  for (let at = 0; at < first.length; at++) {
+    if (at % 8_192 === 0) yield
+    const sum = sums[columns.source[firstIndex[at] as number] as number] as (typeof sums)[number]
+    sum.n++
+    sum.first += first[at] as number
+    sum.second += second[at] as number
+  }
+  for (let group = 0; group < starts.length - 1; group++) {
+    if (group % 8_192 === 0) yield
+    // The members of a group have one source; of those that do not, the first one's counts.
+    const source = columns.source[firstIndex[starts[group] as number] as number] as number
+    const sum = sums[source] as (typeof sums)[number]
+    const tau = groups.tau[group] as number
+    if (!Number.isNaN(tau)) {
+      sum.tau += tau
+      sum.tauGroups++
+    }
+    sum.comparable += groups.comparable[group] as number
+    sum.reversed += groups.reversed[group] as number
+  }
+  return sums
+    .filter(({ n }) => n > 0)
+    .sort((a, b) => b.n - a.n || (a.name < b.name ? -1 : 1))
+    .slice(0, 50)
+    .map((sum) => ({
+      ...sum,
+      first: finite(sum.first / sum.n),
+      second: finite(sum.second / sum.n),
+      tau: sum.tauGroups === 0 ? null : sum.tau / sum.tauGroups,
+    }))
+}
+
+function finite(value: number): number | null {
+  return Number.isFinite(value) ? value : null
+}
+
+/** The mean of each prompt by one against its mean by the other, whatever was answered to it. */
+function* promptsOf(one: SampleColumns, other: SampleColumns): Generator<void, ComparedPrompts> {
+  const firstMeans = yield* groupMeans(one)
+  const secondMeans = yield* groupMeans(other)
+  const secondNo = new Map(other.uids.map((uid, no) => [uid, no]))
+  yield
+  const pairs = one.uids.flatMap((uid, no) => {
+    const there = secondNo.get(uid)
+    const first = firstMeans[no] as number
+    const second = there === undefined ? Number.NaN : (secondMeans[there] as number)
+    return Number.isNaN(first) || Number.isNaN(second) ? [] : [{ first, second }]
+  })
+  yield
+  const first = yield* momentsOf(Float64Array.from(pairs, (pair) => pair.first))
+  const second = yield* momentsOf(Float64Array.from(pairs, (pair) => pair.second))
+  const delta = yield* momentsOf(Float64Array.from(pairs, (pair) => pair.second - pair.first))
+  const half = delta.std === null ? null : (1.96 * delta.std) / Math.sqrt(delta.n)
+  return {
+    n: pairs.length,
+    first: first.mean,
+    second: second.mean,
+    delta: delta.mean,
+    low: half === null ? null : (delta.mean as number) - half,
+    high: half === null ? null : (delta.mean as number) + half,
+  }
+}
+
+/** Mean of the members that count, by the group's number; NaN: none does. */
+function* groupMeans({ state, score, group, uids }: SampleColumns): Generator<void, Float64Array> {
+  const sums = new Float64Array(uids.length)
+  const counts = new Int32Array(uids.length)
+  for (let at = 0; at < state.length; at++) {
+    if (at % 16_384 === 0) yield
+    if (state[at] !== SCORED) continue
+    const no = group[at] as number
+    sums[no] = (sums[no] as number) + (score[at] as number)
+    counts[no]!++
+  }
+  return sums.map((sum, no) => (counts[no] === 0 ? Number.NaN : sum / (counts[no] as number)))
+}

@@ -1,0 +1,158 @@
+import type { UnmatchedReason } from '../../wire/compare.ts'
+
+const PORTION = 8_192
+
+/** What became of a sample, as a comparison sees it. */
+export const PENDING = 0
+export const SCORED = 1
+export const FAILED = 2
+export const SUBSTITUTED = 3
+
+/** A batch's samples as columns, by their index. */
+export interface SampleColumns {
+  state: Uint8Array
+  /** NaN where there is none. */
+  score: Float64Array
+  group: Int32Array
+  source: Int32Array
+  sources: readonly string[]
+  /** By the group's number. */
+  uids: readonly string[]
+  /** 53 bits of each response's hash, NaN where its text is not kept; null: it was not asked for. */
+  response: Float64Array | null
+}
+
+/** The samples that both batches scored, group by group. */
+export interface MatchedSamples {
+  firstIndex: Int32Array
+  secondIndex: Int32Array
+  first: Float64Array
+  second: Float64Array
+  /** Where each group begins, and the end: group g has [starts[g], starts[g + 1]). */
+  starts: Int32Array
+  /** The number of each group in the first batch. */
+  groups: Int32Array
+  unmatched: Map<UnmatchedReason, number>
+}
+
+/**
+ * Joins two batches. With `sameIndex` a sample of one is the sample of the other with the same index; else a sample is joined
+ * within its uid with the first one not yet joined that has the same response.
+ */
+export function* matchSamples(
+  first: SampleColumns,
+  second: SampleColumns,
+  sameIndex: boolean,
+): Generator<void, MatchedSamples> {
+  const unmatched = new Map<UnmatchedReason, number>()
+  const miss = (reason: UnmatchedReason) => {
+    unmatched.set(reason, (unmatched.get(reason) ?? 0) + 1)
+  }
+  const partner = sameIndex ? null : yield* partners(first, second, miss)
+  const n = first.state.length
+  const kept = new Int32Array(n)
+  const groupSize = new Int32Array(first.uids.length + 1)
+  let count = 0
+  for (let at = 0; at < n; at++) {
+    if (at % PORTION === PORTION - 1) yield
+    const other = partner === null ? at : (partner[at] as number)
+    if (other < 0) continue
+    const reason = reasonOf(first.state[at] as number, second.state[other] as number)
+    if (reason !== null) {
+      miss(reason)
+      continue
+    }
+    kept[count++] = at
+    groupSize[first.group[at] as number]!++
+  }
+  // Group by group, each in order of the index: a counting sort.
+  const next = new Int32Array(first.uids.length + 1)
+  const starts: number[] = []
+  const groups: number[] = []
+  let begin = 0
+  for (let no = 0; no < first.uids.length; no++) {
+    next[no] = begin
+    const size = groupSize[no] as number
+    if (size === 0) continue
+    starts.push(begin)
+    groups.push(no)
+    begin += size
+  }
+  starts.push(begin)
+  yield
+  const matched: MatchedSamples = {
+    firstIndex: new Int32Array(count),
+    secondIndex: new Int32Array(count),
+    first: new Float64Array(count),
+    second: new Float64Array(count),
+    starts: Int32Array.from(starts),
+    groups: Int32Array.from(groups),
+    unmatched,
+  }
+  for (let k = 0; k < count; k++) {
+    if (k % PORTION === PORTION - 1) yield
+    const at = kept[k] as number
+    const to = next[first.group[at] as number]!++
+    const other = partner === null ? at : (partner[at] as number)
+    matched.firstIndex[to] = at
+    matched.secondIndex[to] = other
+    matched.first[to] = first.score[at] as number
+    matched.second[to] = second.score[other] as number
+  }
+  return matched
+}
+
+/** Why two states are not compared; null: they are. */
+function reasonOf(first: number, second: number): UnmatchedReason | null {
+  if (first === PENDING || second === PENDING) return 'pending'
+  if (first === FAILED) return second === FAILED ? 'failed_both' : 'failed_first'
+  if (second === FAILED) return 'failed_second'
+  return first === SUBSTITUTED || second === SUBSTITUTED ? 'substituted' : null
+}
+
+/** By index of the first batch the index in the second; −1: it has none. */
+function* partners(
+  first: SampleColumns,
+  second: SampleColumns,
+  miss: (reason: UnmatchedReason) => void,
+): Generator<void, Int32Array> {
+  const secondNo = new Map(second.uids.map((uid, no) => [uid, no]))
+  const firstUids = new Set(first.uids)
+  yield
+  // By group of the second and response: its samples not yet joined, the last first.
+  const free = new Map<string, number[]>()
+  for (let at = second.state.length - 1; at >= 0; at--) {
+    if (at % PORTION === 0) yield
+    const hash = second.response?.[at] ?? Number.NaN
+    if (Number.isNaN(hash)) continue
+    const key = `${second.group[at]} ${hash}`
+    const list = free.get(key)
+    if (list === undefined) free.set(key, [at])
+    else list.push(at)
+  }
+  const partner = new Int32Array(first.state.length).fill(-1)
+  const taken = new Uint8Array(second.state.length)
+  for (let at = 0; at < partner.length; at++) {
+    if (at % PORTION === 0) yield
+    const no = secondNo.get(first.uids[first.group[at] as number] as string)
+    if (no === undefined) {
+      miss('only_first')
+      continue
+    }
+    const hash = first.response?.[at] ?? Number.NaN
+    const other = Number.isNaN(hash) ? undefined : free.get(`${no} ${hash}`)?.pop()
+    if (other === undefined) {
+      miss('other_response')
+      continue
+    }
+    partner[at] = other
+    taken[other] = 1
+  }
+  for (let at = 0; at < taken.length; at++) {
+    if (at % PORTION === 0) yield
+    if (taken[at] === 1) continue
+    const known = firstUids.has(second.uids[second.group[at] as number] as string)
+    miss(known ? 'other_response' : 'only_second')
+  }
+  return partner
+}

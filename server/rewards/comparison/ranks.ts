@@ -1,0 +1,71 @@
+/** Values looked at between two turns given to others: well under a millisecond. */
+const PORTION = 8_192
+
+/** How many of ascending values are below `value`. */
+export function countBelow(sorted: Float64Array, value: number): number {
+  let low = 0
+  let high = sorted.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((sorted[middle] as number) < value) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** How many of ascending values are `value` or below. */
+export function countUpTo(sorted: Float64Array, value: number): number {
+  let low = 0
+  let high = sorted.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((sorted[middle] as number) <= value) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** The values in ascending order; 131,072 of them take some 12 ms, in one go. */
+export function ascending(values: Float64Array): Float64Array {
+  return Float64Array.from(values).sort()
+}
+
+/** Ranks from 1; equal values share the average of theirs. `sorted` are the same values in ascending order. */
+export function* averageRanks(
+  values: Float64Array,
+  sorted: Float64Array,
+): Generator<void, Float64Array> {
+  const ranks = new Float64Array(values.length)
+  for (let at = 0; at < values.length; at++) {
+    if (at % PORTION === PORTION - 1) yield
+    const value = values[at] as number
+    ranks[at] = (countBelow(sorted, value) + countUpTo(sorted, value) + 1) / 2
+  }
+  return ranks
+}
+
+/** Places of the keys in descending order of them; equal ones in the order given. A merge sort that can be interrupted. */
+export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array> {
+  const n = keys.length
+  let order = Int32Array.from({ length: n }, (_, at) => at)
+  let other = new Int32Array(n)
+  let moved = 0
+  for (let width = 1; width < n; width *= 2) {
+    for (let from = 0; from < n; from += 2 * width) {
+      const middle = Math.min(from + width, n)
+      const end = Math.min(from + 2 * width, n)
+      let left = from
+      let right = middle
+      for (let to = from; to < end; to++) {
+        const takesLeft =
+          left < middle &&
+          (right >= end ||
+            (keys[order[left] as number] as number) >= (keys[order[right] as number] as number))
+        other[to] = order[takesLeft ? left++ : right++] as number
+        if (++moved % PORTION === 0) yield
+      }
+    }
+    ;[order, other] = [other, order]
+  }
+  return order
+}

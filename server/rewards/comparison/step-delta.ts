@@ -1,0 +1,38 @@
+/** What is known of a run's rewards at a step. */
+export interface StepScores {
+  step: number
+  batchId: string
+  n: number | null
+  mean: number | null
+  /** With n − 1. */
+  std: number | null
+}
+
+/** The 97.5 % point of the normal distribution. */
+const Z = 1.959964
+
+/**
+ * The difference of the means at the steps that both have, other − first, with its 95 % interval: Welch's standard error
+ * √(s₁²/n₁ + s₂²/n₂), normal. Samples are taken as independent; those of one group are not, so that the true interval is
+ * wider, by √(group size) at most.
+ */
+export function stepDeltas(first: readonly StepScores[], other: readonly StepScores[]) {
+  const known = new Map(first.map((at) => [at.step, at]))
+  return other.flatMap((b) => {
+    const a = known.get(b.step)
+    if (a === undefined || !hasInterval(a) || !hasInterval(b)) return []
+    const delta = b.mean - a.mean
+    const half = Z * Math.sqrt(a.std ** 2 / a.n + b.std ** 2 / b.n)
+    if (!Number.isFinite(half)) return []
+    return [
+      {
+        ...{ step: b.step, delta, low: delta - half, high: delta + half },
+        ...{ nFirst: a.n, nOther: b.n, firstBatch: a.batchId, otherBatch: b.batchId },
+      },
+    ]
+  })
+}
+
+function hasInterval(at: StepScores): at is StepScores & { n: number; mean: number; std: number } {
+  return at.n !== null && at.n >= 2 && at.mean !== null && at.std !== null
+}

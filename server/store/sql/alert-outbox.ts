@@ -1,0 +1,138 @@
+import type { Client, Database } from '../database.ts'
+
+/** An event on its way to whoever wants it. */
+export interface NewEvent {
+  /** A UUID. */
+  id: string
+  incidentId: number | null
+  kind: 'opened' | 'escalated' | 'resolved' | 'test'
+  payload: Record<string, unknown>
+  /** What a webhook chooses by. */
+  monitor: string
+  severity: string
+  run: string | null
+  /** When what it tells of happened: webhooks of later are not told old stories. */
+  happenedAt: Date
+}
+
+/**
+ * Stores an event with a delivery for each webhook that wants it, in the transaction of what it tells of; without any
+ * such webhook nothing is stored. Gives how many want it.
+ */
+export async function queueEvent(client: Client, event: NewEvent): Promise<number> {
+  const { rows } = await client.query<{ id: number }>({
+    name: 'webhooks-for-event',
+    text: `select id from webhook where enabled and $1 = any(severities)
+             and (cardinality(monitors) = 0 or $2 = any(monitors)) and created_at <= $4
+             and case when $3::text is null then fleet else cardinality(runs) = 0 or $3 = any(runs) end`,
+    values: [event.severity, event.monitor, event.run, event.happenedAt],
+  })
+  if (rows.length === 0) return 0
+  await client.query({
+    name: 'queue-event',
+    text: `with e as (insert into alert_event (id, incident_id, kind, payload) values ($1, $2, $3, $4) returning id)
+           insert into alert_delivery (webhook_id, event_id, state)
+           select w, (select id from e), 'waiting' from unnest($5::int[]) as w`,
+    values: [
+      event.id,
+      event.incidentId,
+      event.kind,
+      JSON.stringify(event.payload),
+      rows.map(({ id }) => id),
+    ],
+  })
+  return rows.length
+}
+
+/** Stores a test event for one webhook, with its delivery in the hands of the caller for `heldMs`; gives the delivery's id. */
+export async function queueTest(
+  db: Database,
+  webhookId: number,
+  event: { id: string; payload: Record<string, unknown> },
+  heldMs: number,
+): Promise<number> {
+  const [row] = await db.adhoc<{ id: number }>(
+    `with e as (insert into alert_event (id, kind, payload) values ($1, 'test', $2) returning id)
+     insert into alert_delivery (webhook_id, event_id, state, next_at)
+     select $3, (select id from e), 'waiting', clock_timestamp() + $4 * interval '1 millisecond' returning id`,
+    [event.id, JSON.stringify(event.payload), webhookId, heldMs],
+  )
+  return row!.id
+}
+
+/** A delivery to be tried now. */
+export interface DueDelivery {
+  id: number
+  event_id: string
+  /** Counted with this one. */
+  attempts: number
+  payload: unknown
+  webhook: string
+  url: string
+  secret: string | null
+}
+
+/**
+ * Takes deliveries that are due for `heldMs`: whoever dies with them loses them to the next after that. Those of webhooks
+ * that are gone or switched off are given up.
+ */
+export async function takeDueDeliveries(
+  db: Database,
+  limit: number,
+  heldMs: number,
+): Promise<DueDelivery[]> {
+  return db.rows(
+    'take-due-deliveries',
+    `with due as materialized (
+       select id from alert_delivery where state = 'waiting' and next_at <= clock_timestamp()
+       order by next_at limit $1 for update skip locked
+     ), gone as (
+       update alert_delivery d set state = 'gave_up', next_at = null, error = 'the webhook was removed or switched off'
+       where d.id in (select id from due) and not exists (select 1 from webhook w where w.id = d.webhook_id and w.enabled)
+     ), taken as (
+       update alert_delivery d set attempts = attempts + 1, tried_at = clock_timestamp(),
+         next_at = clock_timestamp() + $2 * interval '1 millisecond'
+       from webhook w where d.id in (select id from due) and w.id = d.webhook_id and w.enabled
+       returning d.id, d.event_id, d.attempts, w.name as webhook, w.url, w.secret
+     )
+     select t.*, e.payload from taken t join alert_event e on e.id = t.event_id`,
+    [limit, heldMs],
+  )
+}
+
+/** What became of an attempt. */
+export interface Attempted {
+  delivered: boolean
+  status: number | null
+  latencyMs: number
+  error: string | null
+  /** Until the next attempt; null: none. */
+  againMs: number | null
+}
+
+/** Writes down what became of an attempt; a delivery that has arrived stays that. */
+export async function noteAttempt(db: Database, id: number, attempt: Attempted): Promise<void> {
+  await db.rows(
+    'note-attempt',
+    `update alert_delivery set status = $2, latency_ms = $3, error = $4,
+       state = case when $5 then 'delivered' when $6::float8 is null then 'gave_up' else 'waiting' end,
+       next_at = case when $5 or $6::float8 is null then null else clock_timestamp() + $6 * interval '1 millisecond' end,
+       attempts = greatest(attempts, 1), tried_at = coalesce(tried_at, clock_timestamp())
+     where id = $1 and state <> 'delivered'`,
+    [id, attempt.status, attempt.latencyMs, attempt.error, attempt.delivered, attempt.againMs],
+  )
+}
+
+/** Events of the log that are older than this are of no use to anybody. */
+const KEPT_DAYS = 30
+
+/** Forgets a piece of the old log; true where there may be more. */
+export async function forgetOldEvents(db: Database): Promise<boolean> {
+  const rows = await db.adhoc(
+    `with old as materialized (
+       select id from alert_event where at < now() - interval '${KEPT_DAYS} days' order by at limit 1000
+     ), d as (delete from alert_delivery where event_id in (select id from old))
+     delete from alert_event where id in (select id from old) returning id`,
+  )
+  return rows.length === 1_000
+}

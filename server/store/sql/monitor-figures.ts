@@ -1,0 +1,68 @@
+import type { Client } from '../database.ts'
+import { correlationOf } from './moments.ts'
+
+/**
+ * Texts of a batch that are read in full to tell duplicates, in bytes: those that agree in length and beginning with another
+ * of their group. A batch in which more agree has no figure; 256 MiB is all that one submit can hold.
+ */
+const MOST_COMPARED_BYTES = 268_435_456
+/** Characters that are compared first; they lie in the row, or in the first piece of a text that does not. */
+const COMPARED_FIRST = 200
+
+/**
+ * Adds to a batch's roll-up what its monitors are made of: how length and score go together, how many responses are
+ * copies, how far scores differ within groups. Needs the roll-ups of its groups.
+ *
+ * Duplicates are found here and not at acceptance: a hash of every response would be 8 bytes a sample for ever and a
+ * touch of each of five ways in, to be read once. Two responses are compared in full only where group, length and
+ * first {@link COMPARED_FIRST} characters agree; length and beginning are had without reading a long text.
+ */
+export async function storeMonitorFigures(client: Client, batchId: number): Promise<void> {
+  await client.query({
+    name: 'store-monitor-figures',
+    text: `
+      with b as materialized (select id, text_bucket from batch where id = $1 and rescored_from is null),
+      s as materialized (
+        select s.idx, s.group_no, s.response_length, octet_length(t.response) as bytes,
+               case when t.response is not null then hashtextextended(substr(t.response, 1, ${COMPARED_FIRST}), t.encoding & 2) end as head,
+               case when s.status = 2 and not s.substituted then s.score end as score
+        from b join sample s on s.batch_id = b.id
+        left join sample_text t on t.bucket = (select text_bucket from b) and t.batch_id = s.batch_id and t.idx = s.idx
+      ), counted as materialized (
+        -- Tokens where they were told of every sample that counts, else the length of the text.
+        select score, case when bool_and(response_length is not null) over () then response_length else bytes end as length,
+               bool_and(response_length is not null) over () as in_tokens
+        from s where score is not null
+      ), lengths as (
+        select count(length)::int as n, case when bool_and(in_tokens) then 'tokens' else 'bytes' end as unit,
+               ${correlationOf('length::float8', 'score')} as correlation
+        from counted
+      ), alike as materialized (
+        select group_no, idx, bytes, head, members, same from (
+          select group_no, idx, bytes, head, count(*) over (partition by group_no) as members,
+                 count(*) over (partition by group_no, bytes, head) as same
+          from s where bytes is not null) a
+        where members > 1
+      ), to_compare as materialized (
+        select group_no, idx from alike where same > 1
+          and (select sum(bytes) from alike where same > 1) <= ${MOST_COMPARED_BYTES}
+      ), copies as (
+        select coalesce(sum(n), 0)::int as n from (
+          select count(*) as n from to_compare c
+          join sample_text t on t.bucket = (select text_bucket from b) and t.batch_id = $1 and t.idx = c.idx
+          group by c.group_no, md5(t.response), t.encoding & 2 having count(*) > 1) d
+      ), told as (
+        select count(*)::int as n, coalesce(sum(bytes) filter (where same > 1), 0) <= ${MOST_COMPARED_BYTES} as compared from alike
+      ), groups as (
+        select avg(std)::float8 as std, count(std)::int as n from sample_group
+        where batch_id = (select id from b) and scored >= 2 and std < 1e150
+      )
+      update batch_roll_up r set
+        length_n = lengths.n, length_unit = lengths.unit, length_correlation = lengths.correlation,
+        duplicates = case when told.compared and told.n > 0 then copies.n end,
+        duplicates_of = case when told.compared and told.n > 0 then told.n end,
+        group_std = groups.std, group_std_of = groups.n
+      from b, lengths, copies, told, groups where r.batch_id = b.id and r.data_source = ''`,
+    values: [batchId],
+  })
+}

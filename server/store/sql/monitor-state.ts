@@ -1,0 +1,170 @@
+import type { Client } from '../database.ts'
+
+/** The advisory lock under which monitors look and incidents change: one process at a time. */
+const MONITOR_LOCK = 72_707_371
+
+/** Takes the lock until the transaction ends; false where another process has it. */
+export async function lockMonitors(client: Client): Promise<boolean> {
+  const { rows } = await client.query<{ taken: boolean }>(
+    'select pg_try_advisory_xact_lock($1) as taken',
+    [MONITOR_LOCK],
+  )
+  return rows[0]!.taken
+}
+
+/** What somebody set of a monitor; what is null holds as it does without the row. */
+export interface SettingRow {
+  run_id: number
+  monitor: string
+  enabled: boolean | null
+  warning: number | null
+  alerting: number | null
+  open_after: number | null
+  changed_by: string
+  changed_at: Date
+}
+
+/** Settings of these runs; run 0 is all of them. */
+export async function monitorSettings(
+  db: { query: Client['query'] },
+  runIds: readonly number[],
+): Promise<SettingRow[]> {
+  const { rows } = await db.query<SettingRow>({
+    name: 'monitor-settings',
+    text: 'select * from monitor_setting where run_id = any($1::int[])',
+    values: [runIds],
+  })
+  return rows
+}
+
+/** Where a run's monitors stood, by monitor; empty before the first batch. */
+export async function standingsOf<T>(
+  client: Client,
+  runId: number,
+  split: string,
+): Promise<Record<string, T>> {
+  const { rows } = await client.query<{ monitors: Record<string, T> }>({
+    name: 'monitor-standing',
+    text: 'select monitors from monitor_standing where run_id = $1 and split = $2 for update',
+    values: [runId, split],
+  })
+  return rows[0]?.monitors ?? {}
+}
+
+/** Stores where a run's monitors stand after a batch. */
+export async function storeStandings(
+  client: Client,
+  at: { runId: number; split: string; step: number; batchId: number; at: Date },
+  monitors: Record<string, unknown>,
+): Promise<void> {
+  await client.query({
+    name: 'store-monitor-standing',
+    text: `insert into monitor_standing (run_id, split, step, batch_id, at, monitors) values ($1, $2, $3, $4, $5, $6)
+           on conflict (run_id, split) do update set step = excluded.step, batch_id = excluded.batch_id, at = excluded.at,
+             monitors = excluded.monitors`,
+    values: [at.runId, at.split, at.step, at.batchId, at.at, JSON.stringify(monitors)],
+  })
+}
+
+/** An incident as it begins. */
+export interface NewIncident {
+  monitor: string
+  runId: number | null
+  split: string | null
+  subject: string | null
+  severity: string
+  step: number | null
+  batchId: number | null
+  value: number | null
+  threshold: number | null
+  detail: string | null
+  at: Date
+}
+
+/** Opens an incident; gives its id. */
+export async function openIncident(client: Client, incident: NewIncident): Promise<number> {
+  const { rows } = await client.query<{ id: number }>({
+    name: 'open-incident',
+    text: `insert into monitor_incident (monitor, run_id, split, subject, severity, opened_at, opened_step, opened_batch, value,
+             threshold, worst, worst_step, detail)
+           values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $9, $7, $11) returning id`,
+    values: [
+      incident.monitor,
+      incident.runId,
+      incident.split,
+      incident.subject,
+      incident.severity,
+      incident.at,
+      incident.step,
+      incident.batchId,
+      incident.value,
+      incident.threshold,
+      incident.detail,
+    ],
+  })
+  return rows[0]!.id
+}
+
+/** The worst that an open incident has come to. */
+export async function worsenIncident(
+  client: Client,
+  id: number,
+  to: { severity: string | null; worst: number | null; worstStep: number | null },
+): Promise<void> {
+  await client.query({
+    name: 'worsen-incident',
+    text: `update monitor_incident set severity = coalesce($2, severity), worst = $3, worst_step = $4
+           where id = $1 and closed_at is null`,
+    values: [id, to.severity, to.worst, to.worstStep],
+  })
+}
+
+/** Ends an incident; gives the worst it was, undefined where it had ended. */
+export async function closeIncident(
+  client: Client,
+  id: number,
+  at: { step: number | null; batchId: number | null; value: number | null; at: Date },
+): Promise<{ severity: string; worst: number | null } | undefined> {
+  const { rows } = await client.query<{ severity: string; worst: number | null }>({
+    name: 'close-incident',
+    text: `update monitor_incident set closed_at = $5, closed_step = $2, closed_batch = $3, closed_value = $4
+           where id = $1 and closed_at is null returning severity, worst`,
+    values: [id, at.step, at.batchId, at.value, at.at],
+  })
+  return rows[0]
+}
+
+/** An open incident of the fleet. */
+export interface OpenFleetIncident {
+  id: number
+  monitor: string
+  subject: string
+}
+
+/** Open incidents of the fleet. */
+export async function openFleetIncidents(client: Client): Promise<OpenFleetIncident[]> {
+  const { rows } = await client.query<OpenFleetIncident>(
+    'select id, monitor, subject from monitor_incident where closed_at is null and run_id is null',
+  )
+  return rows
+}
+
+/** A registered server, as far as the fleet's monitors look at it. */
+export interface FleetServerRow {
+  name: string
+  model: string
+  state: string
+  state_cause: string | null
+  /** For how long it has been in that state, ms. */
+  for_ms: number
+}
+
+/** The servers that are registered now. */
+export async function fleetServers(client: Client): Promise<FleetServerRow[]> {
+  const { rows } = await client.query<FleetServerRow>(
+    `select name, model, state, state_cause,
+       (extract(epoch from clock_timestamp() - state_since) * 1000)::float8 as for_ms
+     from server where removed_at is null order by id limit 10000`,
+  )
+  return rows
+}

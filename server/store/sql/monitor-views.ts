@@ -1,0 +1,191 @@
+import type { Database } from '../database.ts'
+import type { StoredValue } from './monitor-batches.ts'
+
+/** An incident with its run's name. */
+export interface IncidentRow {
+  id: number
+  monitor: string
+  run: string | null
+  split: 'train' | 'val' | null
+  subject: string | null
+  severity: 'warning' | 'alerting'
+  opened_at: Date
+  opened_step: number | null
+  opened_batch: number | null
+  value: number | null
+  threshold: number | null
+  worst: number | null
+  worst_step: number | null
+  detail: string | null
+  closed_at: Date | null
+  closed_step: number | null
+  closed_batch: number | null
+  closed_value: number | null
+}
+
+const INCIDENT = `i.id, i.monitor, run.name as run, i.split, i.subject, i.severity, i.opened_at, i.opened_step, i.opened_batch,
+  i.value, i.threshold, i.worst, i.worst_step, i.detail, i.closed_at, i.closed_step, i.closed_batch, i.closed_value`
+
+/** What is open, the newest first. */
+export async function openIncidents(db: Database, limit: number): Promise<IncidentRow[]> {
+  return db.rows(
+    'open-incidents',
+    `select ${INCIDENT} from monitor_incident i left join run on run.id = i.run_id
+     where i.closed_at is null order by i.id desc limit $1`,
+    [limit],
+  )
+}
+
+/** Of runs that had a batch within the last day: what is open, the newest first. */
+export async function incidentsOfLate(db: Database, limit: number): Promise<IncidentRow[]> {
+  return db.rows(
+    'incidents-of-late',
+    `select ${INCIDENT} from monitor_incident i join run on run.id = i.run_id
+     join monitor_standing s on s.run_id = i.run_id and s.split = i.split
+     where i.closed_at is null and s.at > now() - interval '1 day' order by i.id desc limit $1`,
+    [limit],
+  )
+}
+
+/** A keyset page of incidents, the newest first. */
+export async function listIncidents(
+  db: Database,
+  filter: {
+    run?: string | undefined
+    split?: string | undefined
+    monitor?: string | undefined
+    beforeId: number | null
+    limit: number
+  },
+): Promise<IncidentRow[]> {
+  const values: unknown[] = []
+  const arg = (value: unknown) => {
+    values.push(value)
+    return `$${values.length}`
+  }
+  const where = ['true']
+  if (filter.run !== undefined)
+    where.push(`i.run_id = (select id from run where name = ${arg(filter.run)})`)
+  if (filter.split !== undefined) where.push(`i.split = ${arg(filter.split)}`)
+  if (filter.monitor !== undefined) where.push(`i.monitor = ${arg(filter.monitor)}`)
+  if (filter.beforeId !== null) where.push(`i.id < ${arg(filter.beforeId)}`)
+  return db.adhoc(
+    `select ${INCIDENT} from monitor_incident i left join run on run.id = i.run_id
+     where ${where.join(' and ')} order by i.id desc limit ${arg(filter.limit)}`,
+    values,
+  )
+}
+
+/** Where a run's monitors stand. */
+export interface StandingRow {
+  run: string
+  run_id: number
+  seeded: boolean
+  split: 'train' | 'val'
+  step: number
+  at: Date
+  monitors: Record<string, { state: string; value: number | null; step: number }>
+}
+
+/** The runs and splits that the monitors saw last, the newest first. */
+export async function latestStandings(db: Database, limit: number): Promise<StandingRow[]> {
+  return db.rows(
+    'latest-standings',
+    `select run.name as run, run.id as run_id, run.seeded, s.split, s.step, s.at, s.monitors
+     from (select * from monitor_standing order by batch_id desc limit $1) s join run on run.id = s.run_id
+     order by s.batch_id desc`,
+    [limit],
+  )
+}
+
+/** Splits of a run that the monitors have seen. */
+export async function standingSplits(db: Database, runId: number): Promise<('train' | 'val')[]> {
+  const rows = await db.rows<{ split: 'train' | 'val' }>(
+    'standing-splits',
+    'select split from monitor_standing where run_id = $1 order by split',
+    [runId],
+  )
+  return rows.map(({ split }) => split)
+}
+
+/** Ended batches that the monitors have not seen, counted up to `most`. */
+export async function waitingForMonitors(db: Database, most: number): Promise<number> {
+  const [row] = await db.rows<{ n: number }>(
+    'waiting-for-monitors',
+    `select count(*)::int as n from
+       (select 1 from batch where not monitored and completed_at is not null limit $1) t`,
+    [most],
+  )
+  return row!.n
+}
+
+/** What the monitors saw at a batch. */
+export interface EvaluationRow {
+  batch_id: number
+  step: number
+  values: Record<string, StoredValue>
+}
+
+/** The newest evaluations of a run and split, in order of their batches, and how many there are before. */
+export async function evaluationsOf(
+  db: Database,
+  runId: number,
+  split: string,
+  limit: number,
+): Promise<{ rows: EvaluationRow[]; earlier: number }> {
+  const rows = await db.rows<EvaluationRow>(
+    'evaluations-of',
+    `select * from (select batch_id, step, values from monitor_evaluation where run_id = $1 and split = $2
+                    order by batch_id desc limit $3) e order by batch_id`,
+    [runId, split, limit],
+  )
+  const [first] = rows
+  if (first === undefined || rows.length < limit) return { rows, earlier: 0 }
+  const [before] = await db.rows<{ n: number }>(
+    'evaluations-before',
+    'select count(*)::int as n from monitor_evaluation where run_id = $1 and split = $2 and batch_id < $3',
+    [runId, split, first.batch_id],
+  )
+  return { rows, earlier: before!.n }
+}
+
+/** A run's id; undefined where there is none. */
+export async function runIdOf(db: Database, name: string): Promise<number | undefined> {
+  const [row] = await db.rows<{ id: number }>('run-id-of', 'select id from run where name = $1', [
+    name,
+  ])
+  return row?.id
+}
+
+/** Sets what is judged by; a row of which everything is null is taken away. */
+export async function setMonitorSetting(
+  db: Database,
+  setting: {
+    runId: number
+    monitor: string
+    enabled: boolean | null
+    warning: number | null
+    alerting: number | null
+    openAfter: number | null
+    by: string
+  },
+): Promise<void> {
+  const { runId, monitor, enabled, warning, alerting, openAfter, by } = setting
+  if (enabled === null && warning === null && alerting === null && openAfter === null) {
+    await db.rows(
+      'drop-monitor-setting',
+      'delete from monitor_setting where run_id = $1 and monitor = $2',
+      [runId, monitor],
+    )
+  } else {
+    await db.rows(
+      'set-monitor-setting',
+      `insert into monitor_setting (run_id, monitor, enabled, warning, alerting, open_after, changed_by)
+       values ($1, $2, $3, $4, $5, $6, $7)
+       on conflict (run_id, monitor) do update set enabled = excluded.enabled, warning = excluded.warning,
+         alerting = excluded.alerting, open_after = excluded.open_after, changed_by = excluded.changed_by, changed_at = now()`,
+      [runId, monitor, enabled, warning, alerting, openAfter, by],
+    )
+  }
+  await db.adhoc("select pg_notify('rewardops', 'm')")
+}

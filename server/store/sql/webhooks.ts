@@ -1,0 +1,174 @@
+import type { Database } from '../database.ts'
+
+/** A webhook without its secret. */
+export interface WebhookRow {
+  id: number
+  name: string
+  url: string
+  signed: boolean
+  severities: string[]
+  monitors: string[]
+  runs: string[]
+  fleet: boolean
+  enabled: boolean
+  created_at: Date
+  created_by: string
+  delivered: number
+  gave_up: number
+  waiting: number
+}
+
+const COLUMNS = `w.id, w.name, w.url, w.secret is not null as signed, w.severities, w.monitors, w.runs, w.fleet, w.enabled,
+  w.created_at, w.created_by`
+/** Deliveries of a webhook that are counted, the newest. */
+const COUNTED = 1_000
+
+/** Webhooks in order of their names, with what became of their deliveries of the last day. */
+export async function webhookRows(db: Database): Promise<WebhookRow[]> {
+  return db.rows(
+    'webhooks',
+    `select ${COLUMNS}, d.delivered, d.gave_up, d.waiting from webhook w, lateral (
+       select (count(*) filter (where state = 'delivered'))::int as delivered,
+              (count(*) filter (where state = 'gave_up'))::int as gave_up,
+              (count(*) filter (where state = 'waiting'))::int as waiting
+       from (select state, created_at from alert_delivery where webhook_id = w.id order by id desc limit ${COUNTED}) t
+       where created_at > now() - interval '1 day') d
+     order by w.name limit 200`,
+  )
+}
+
+/** What may be set of a webhook. */
+export interface WebhookValues {
+  name: string
+  url: string
+  secret: string | null
+  severities: readonly string[]
+  monitors: readonly string[]
+  runs: readonly string[]
+  fleet: boolean
+  enabled: boolean
+}
+
+/** Stores a new one; undefined where the name is taken. */
+export async function addWebhook(
+  db: Database,
+  values: WebhookValues,
+  by: string,
+): Promise<number | undefined> {
+  const [row] = await db.adhoc<{ id: number }>(
+    `insert into webhook (name, url, secret, severities, monitors, runs, fleet, enabled, created_by)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (name) do nothing returning id`,
+    [
+      values.name,
+      values.url,
+      values.secret,
+      values.severities,
+      values.monitors,
+      values.runs,
+      values.fleet,
+      values.enabled,
+      by,
+    ],
+  )
+  return row?.id
+}
+
+/** Columns by field: what may be changed. */
+const FIELDS = {
+  name: 'name',
+  url: 'url',
+  secret: 'secret',
+  severities: 'severities',
+  monitors: 'monitors',
+  runs: 'runs',
+  fleet: 'fleet',
+  enabled: 'enabled',
+} as const satisfies Record<keyof WebhookValues, string>
+
+/** Changes what is given. `taken`: another has that name. */
+export async function changeWebhook(
+  db: Database,
+  id: number,
+  values: Partial<WebhookValues>,
+): Promise<'changed' | 'missing' | 'taken'> {
+  const fields = Object.entries(FIELDS).filter(
+    ([field]) => values[field as keyof WebhookValues] !== undefined,
+  )
+  if (values.name !== undefined) {
+    const [other] = await db.adhoc('select 1 from webhook where name = $1 and id <> $2', [
+      values.name,
+      id,
+    ])
+    if (other !== undefined) return 'taken'
+  }
+  const set = fields.map(([, column], at) => `${column} = $${at + 2}`)
+  const rows = await db.adhoc(
+    `update webhook set ${['id = id', ...set].join(', ')} where id = $1 returning id`,
+    [id, ...fields.map(([field]) => values[field as keyof WebhookValues])],
+  )
+  return rows.length === 0 ? 'missing' : 'changed'
+}
+
+/** Removes one; what waits for it is given up by the sender. */
+export async function dropWebhook(db: Database, id: number): Promise<boolean> {
+  return (await db.adhoc('delete from webhook where id = $1 returning id', [id])).length > 0
+}
+
+/** Where a webhook's calls go. */
+export async function webhookTarget(
+  db: Database,
+  id: number,
+): Promise<{ name: string; url: string; secret: string | null } | undefined> {
+  const [row] = await db.adhoc<{ name: string; url: string; secret: string | null }>(
+    'select name, url, secret from webhook where id = $1',
+    [id],
+  )
+  return row
+}
+
+/** A delivery with what it is of. */
+export interface DeliveryRow {
+  id: number
+  webhook_id: number
+  webhook: string | null
+  event_id: string
+  kind: string
+  text: string
+  state: string
+  attempts: number
+  status: number | null
+  latency_ms: number | null
+  error: string | null
+  created_at: Date
+  tried_at: Date | null
+  next_at: Date | null
+}
+
+const DELIVERY = `d.id, d.webhook_id, w.name as webhook, d.event_id, e.kind, e.payload ->> 'text' as text, d.state, d.attempts,
+  d.status, d.latency_ms, d.error, d.created_at, d.tried_at, d.next_at`
+
+/** A keyset page of deliveries, the newest first. */
+export async function listDeliveries(
+  db: Database,
+  filter: { webhookId: number | null; beforeId: number | null; limit: number },
+): Promise<DeliveryRow[]> {
+  const values: unknown[] = [filter.limit]
+  const where = ['true']
+  if (filter.webhookId !== null) where.push(`webhook_id = $${values.push(filter.webhookId)}`)
+  if (filter.beforeId !== null) where.push(`id < $${values.push(filter.beforeId)}`)
+  return db.adhoc(
+    `select ${DELIVERY} from (select * from alert_delivery where ${where.join(' and ')} order by id desc limit $1) d
+     join alert_event e on e.id = d.event_id left join webhook w on w.id = d.webhook_id order by d.id desc`,
+    values,
+  )
+}
+
+/** The last delivery of each webhook. */
+export async function lastDeliveries(db: Database): Promise<DeliveryRow[]> {
+  return db.rows(
+    'last-deliveries',
+    `select ${DELIVERY} from webhook w, lateral (
+       select * from alert_delivery where webhook_id = w.id order by id desc limit 1) d
+     join alert_event e on e.id = d.event_id`,
+  )
+}

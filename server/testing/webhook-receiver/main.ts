@@ -1,0 +1,44 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+/**
+ * A receiver of webhooks, in a process of its own. What it answers is by its path: `/ok` 200, `/error` 500, `/redirect`
+ * 302 to `/ok`, `/slow` nothing at all; `/flaky` 503 the first two times. `GET /__received` tells what came.
+ */
+
+export interface ReceivedCall {
+  path: string
+  headers: Record<string, string>
+  body: string
+}
+
+const received: ReceivedCall[] = []
+let flaky = 0
+
+const server = createServer((req, res) => {
+  const path = (req.url ?? '/').split('?')[0] as string
+  if (path === '/__received') {
+    res.setHeader('content-type', 'application/json').end(JSON.stringify(received))
+    return
+  }
+  let body = ''
+  req.setEncoding('utf8')
+  req.on('data', (text: string) => {
+    body += text
+  })
+  req.on('end', () => {
+    received.push({ path, headers: req.headers as Record<string, string>, body })
+    if (path === '/slow') return
+    if (path === '/redirect') res.writeHead(302, { location: '/ok' }).end()
+    else if (path === '/error') res.writeHead(500).end('the receiver broke')
+    else if (path === '/flaky' && ++flaky <= 2) res.writeHead(503).end('not yet')
+    else res.end('thank you')
+  })
+})
+server.listen(Number(process.argv[2] ?? 0), '127.0.0.1', () => {
+  const { port } = server.address() as AddressInfo
+  process.stdout.write(`${JSON.stringify({ port })}\n`)
+})
+// Ends with whoever started it, even when that was killed.
+process.stdin.on('end', () => process.exit(0)).resume()
+process.on('SIGTERM', () => process.exit(0))

@@ -1,0 +1,45 @@
+/** How numbers of agreement are put into words, and after whom. One table: the page and docs/compare.md print it. */
+
+/** From `from` on (of the absolute value) it is called so. */
+export interface AgreementWord {
+  from: number
+  word: string
+}
+
+/**
+ * Correlation (Pearson, Spearman), after Schober, Boer and Schwarte, “Correlation Coefficients: Appropriate Use and
+ * Interpretation”, Anesthesia & Analgesia 126(5), 2018, table 1.
+ */
+export const CORRELATION_WORDS: readonly AgreementWord[] = [
+  { from: 0.9, word: 'very strong' },
+  { from: 0.7, word: 'strong' },
+  { from: 0.4, word: 'moderate' },
+  { from: 0.1, word: 'weak' },
+  { from: 0, word: 'negligible' },
+]
+
+/**
+ * Cohen's κ, after Landis and Koch, “The Measurement of Observer Agreement for Categorical Data”, Biometrics 33(1), 1977,
+ * whose bounds belong to the lower word; below 0 it is poor.
+ */
+export const KAPPA_WORDS: readonly AgreementWord[] = [
+  { from: 0.8, word: 'almost perfect' },
+  { from: 0.6, word: 'substantial' },
+  { from: 0.4, word: 'moderate' },
+  { from: 0.2, word: 'fair' },
+  { from: 0, word: 'slight' },
+]
+
+/** The word of a correlation; a negative one is called so. Null: it is not defined. */
+export function correlationWord(r: number | null): string | null {
+  if (r === null) return null
+  const { word } = CORRELATION_WORDS.find(({ from }) => Math.abs(r) >= from) as AgreementWord
+  return r < 0 && word !== 'negligible' ? `${word} negative` : word
+}
+
+/** The word of Cohen's κ. Null: it is not defined. */
+export function kappaWord(kappa: number | null): string | null {
+  if (kappa === null) return null
+  if (kappa < 0) return 'poor'
+  return KAPPA_WORDS.find(({ from }) => kappa > from)?.word ?? 'slight'
+}
