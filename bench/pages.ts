@@ -149,17 +149,22 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
   const middle = Math.ceil(number / 2)
   const ofRun = async (run: string, limit: number) => {
     const { items } = (await ask('batches.list', { run, limit })).data as {
-      items: { batchId: string; samples: number }[]
+      items: { batchId: string; step: number; split: string }[]
     }
     return items
   }
-  // Two batches of the same shape: the newest two whole ones of a run.
-  const pair = (await ofRun('seeded-reward-model', 20)).sort((a, b) => b.samples - a.samples)
-  const [first, second] = pair.map(({ batchId }) => batchId)
-  const compared = { first, second: second ?? batch }
+  // Two batches of one step: the seeder gives them the same prompts.
+  const [ones, others] = [await ofRun('seeded-reward-model', 50), await ofRun('seeded-judge', 50)]
+  const stepOf = new Map(others.map((other) => [`${other.split} ${other.step}`, other.batchId]))
+  const one = ones.find(({ split, step }) => stepOf.has(`${split} ${step}`))
+  const compared = {
+    first: one?.batchId ?? batch,
+    second: stepOf.get(`${one?.split} ${one?.step}`) ?? last,
+  }
   const known = new Set(queryNames())
   const every: PageQuery[] = [
     ['overview', 'overview.get'],
+    ['overview, retries', 'overview.retries', {}],
     ['overview', 'overview.retries'],
     ['runs', 'runs.list'],
     ['run, verdicts', 'runs.get', { name: 'seeded-math-rule' }],

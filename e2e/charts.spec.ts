@@ -84,7 +84,6 @@ const VIEWS: Pictured[] = [
       'Group completion': 'batch-timeline',
       Rewards: 'batch-histogram',
       'Groups done over time': 'batch-completion',
-      'What the groups teach': 'batch-signals',
     },
   },
   {
@@ -100,7 +99,7 @@ const VIEWS: Pictured[] = [
   {
     name: 'batch of verdicts',
     path: `/batches/${lastBatch(1)}`,
-    charts: { Rewards: 'batch-bars-log' },
+    charts: { Rewards: 'batch-bars-log', 'What the groups teach': 'batch-signals' },
     prepare: (page) => page.getByRole('button', { name: 'Log', exact: true }).click(),
   },
   {
@@ -116,6 +115,19 @@ const VIEWS: Pictured[] = [
       'Samples that failed': 'run-failures',
       mt_bench: 'run-source',
     },
+  },
+  {
+    name: 'two batches of the same prompts',
+    path: `/compare?a=${lastBatch(1)}&b=${lastBatch(3)}`,
+    charts: {
+      'Share of samples up to a score': 'compare-shares',
+      'Difference, second − first': 'compare-difference',
+    },
+  },
+  {
+    name: 'runs over one another',
+    path: '/compare?run=seeded-math-rule&run=seeded-rule-and-model',
+    charts: { 'Mean reward': 'compare-runs' },
   },
   {
     name: 'server',

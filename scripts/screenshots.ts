@@ -93,7 +93,13 @@ async function pages(): Promise<Pictured[]> {
   })
   const newest = await api.batches.list.query({ run: MODEL_RUN, limit: 8 })
   const whole = newest.items.filter(({ split }) => split === 'train')
-  const [last, before] = whole.map((batch) => batch.batchId)
+  const last = whole[0]?.batchId as string
+  const [ruled] = (await api.batches.list.query({ run: 'seeded-math-rule', limit: 1 })).items
+  const { batchId: rescored } = await api.batches.rescore.mutate({
+    batchId: ruled?.batchId as string,
+    reward: { function: { name: 'gsm8k' }, kwargs: { method: 'flexible' } },
+  })
+  await api.batches.wait.query({ batchId: rescored, waitMs: 60_000 })
   return [
     { name: 'batch', path: `/batches/${batchId}`, waitMs: 9_000 },
     { name: 'overview', path: '/' },
@@ -107,7 +113,11 @@ async function pages(): Promise<Pictured[]> {
     { name: 'workers', path: '/workers' },
     { name: 'rewards', path: '/rewards' },
     { name: 'planner', path: '/planner' },
-    { name: 'compare', path: `/compare?first=${before}&second=${last}` },
+    { name: 'compare', path: `/compare?a=${ruled?.batchId}&b=${rescored}` },
+    {
+      name: 'compare-runs',
+      path: '/compare?run=seeded-math-rule&run=seeded-rule-and-model&run=seeded-judge',
+    },
     { name: 'monitors', path: '/monitors' },
     { name: 'settings', path: '/settings' },
   ]
