@@ -147,6 +147,8 @@ for (const colorScheme of ['light', 'dark'] as const) {
         if (name === 'server') await page.clock.setFixedTime(MIDNIGHT)
         await page.goto(service.url + path)
         await prepare?.(page)
+        // Where it rests after a click it would show what is under it.
+        await page.mouse.move(0, 0)
         for (const [title, picture] of Object.entries(charts)) {
           const chart = section(page, title)
           // Past the skeleton, with its plot, which is loaded behind the page.
