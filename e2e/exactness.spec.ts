@@ -460,6 +460,8 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
 
 for (const name of ['exact', 'exact-models', 'exact-parts']) {
   test(`the page of the run "${name}" says so`, async ({ page }) => {
+    // A dozen tables are opened and read.
+    test.slow()
     const of = runNumbers(name)
     await page.goto(`${service.url}/runs/${name}`)
     await expect(section(page, 'Steps')).toBeVisible()
@@ -493,8 +495,7 @@ async function readRunFigures(page: Page, of: RunNumbers): Promise<void> {
 
 async function readSteps(page: Page, of: RunNumbers): Promise<void> {
   const newest = of.steps.toReversed()
-  // Marks stand in a column beside the numbers.
-  expect(await chartRows(page, 'Reward')).toMatchObject(
+  expect(await chartRows(page, 'Reward')).toEqual(
     newest.map((step) => ({
       Step: formatCount(step.step),
       Mean: score(step.mean),
