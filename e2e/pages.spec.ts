@@ -129,11 +129,15 @@ test('columns are chosen, kept in the address, and found again', async ({ page }
   await page.goto(`${service.url}/samples?run=gsm8k-grpo&step=1&status=scored`)
   await expect(page.locator('[data-sample]').first()).toBeVisible()
   await page.getByRole('button', { name: 'Columns' }).click()
-  await page
-    .getByRole('menuitemcheckbox', { name: /^rewardExtraInfo\./ })
+  const columns = page.getByRole('dialog', { name: 'Columns' })
+  await columns
+    .getByRole('list', { name: 'Other columns' })
+    .getByRole('button')
+    .filter({ hasText: 'rewardExtraInfo.' })
     .first()
     .click()
-  await page.getByRole('menuitemcheckbox', { name: 'Data source' }).click()
+  await columns.getByRole('button', { name: 'Hide Data source' }).click()
+  await columns.getByRole('button', { name: 'Move Score up' }).click()
   await page.keyboard.press('Escape')
   const heads = page.getByRole('table', { name: 'Samples' }).getByRole('columnheader')
   await expect(heads.filter({ hasText: 'Data source' })).toHaveCount(0)

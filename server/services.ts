@@ -119,6 +119,7 @@ export function createServices(parts: {
     getSample: (id) => samples.detail(id),
     extraKeys: (input) => samples.extraKeys(input),
     countSamples: (filter) => samples.count(filter),
+    samplesByBatch: (filter) => samples.byBatch(filter),
     addAnnotations: (input, actor) => annotations.add(input, actor),
     updateAnnotation: (input, actor) => annotations.update(input, actor),
     removeAnnotation: (id, actor) => annotations.remove(id, actor),

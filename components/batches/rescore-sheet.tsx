@@ -147,15 +147,16 @@ function RescoreForm({
   )
 }
 
-interface Choice {
+/** A reward to choose. */
+export interface Choice {
   group: 'Reward models' | 'Rules'
   label: string
   /** What stands in the field when it is chosen. */
   text: string
 }
 
-/** The reward models that give scores by themselves, and the rules; a judge, a sum or a function is written. */
-function useChoices(): Choice[] {
+/** For a list of rewards: the reward models that give scores by themselves, and the rules; a judge, a sum or a function is written. */
+export function useChoices(): Choice[] {
   const trpc = useTRPC()
   const { data } = useQuery(trpc.rewards.list.queryOptions())
   return useMemo(() => {

@@ -17,6 +17,7 @@ import { formatCount, formatPercent, formatScore, quantityText } from '../format
 import type { CdfData, DeltaData, OverlayData, OverlayStep } from './compare.prepare.ts'
 import type { DistributionChartData } from './distribution.prepare.ts'
 import { AXIS, CURSOR, GRID, labelOf, MARGIN, TICK } from './plot-parts.tsx'
+import { StepPlot } from './step-plot.tsx'
 import { Tip } from './tip.tsx'
 
 const SYNC = 'compared-steps'
@@ -27,21 +28,6 @@ const SECOND = 'var(--data-2)'
 type Ticks = readonly { at: number; label: string }[]
 
 const percentText = (share: number) => quantityText(formatPercent(share))
-
-function stepAxis(ticks: readonly number[]) {
-  return (
-    <XAxis
-      dataKey="step"
-      type="number"
-      domain={['dataMin', 'dataMax']}
-      tick={TICK}
-      axisLine={AXIS}
-      tickLine={false}
-      ticks={[...ticks]}
-      tickFormatter={formatCount}
-    />
-  )
-}
 
 function valueAxis(ticks: Ticks, width = 48) {
   return (
@@ -192,62 +178,51 @@ export function OverlayPlot({
   hasBand?: boolean
 }) {
   const single = data.steps.length <= 40
+  const tip = (step: OverlayStep) => {
+    const rows = series.flatMap(({ name, color, isHidden }, at) => {
+      const value = step[`v${at}`]
+      return isHidden || value === null || value === undefined
+        ? []
+        : [{ label: name, value: write(value), color }]
+    })
+    return rows.length === 0 ? null : <Tip title={`step ${formatCount(step.step)}`} rows={rows} />
+  }
   return (
-    <ResponsiveContainer width="100%" height="100%">
-      <ComposedChart
-        data={data.steps}
-        margin={STEPS_MARGIN}
-        syncId={SYNC}
-        syncMethod="value"
-        title={title}
-      >
-        {GRID}
-        {stepAxis(data.stepTicks)}
-        {valueAxis(data.ticks, 56)}
-        <Tooltip
-          cursor={{ stroke: 'var(--ink-3)' }}
-          isAnimationActive={false}
-          content={({ active, payload }) => {
-            const step = payload?.[0]?.payload as OverlayStep | undefined
-            if (!active || step === undefined) return null
-            const rows = series.flatMap(({ name, color, isHidden }, at) => {
-              const value = step[`v${at}`]
-              return isHidden || value === null || value === undefined
-                ? []
-                : [{ label: name, value: write(value), color }]
-            })
-            return rows.length === 0 ? null : (
-              <Tip title={`step ${formatCount(step.step)}`} rows={rows} />
-            )
-          }}
-        />
-        {hasBand &&
-          series.map(({ name, color, isHidden }, at) => (
-            <Area
-              key={`band ${name}`}
-              dataKey={`b${at}`}
-              hide={isHidden}
-              stroke="none"
-              fill={color}
-              fillOpacity={0.13}
-              activeDot={false}
-              isAnimationActive={false}
-            />
-          ))}
-        {series.map(({ name, color, isHidden }, at) => (
-          <Line
-            key={name}
-            dataKey={`v${at}`}
+    <StepPlot
+      data={data.steps}
+      title={title}
+      stepTicks={data.stepTicks}
+      valueTicks={data.ticks}
+      axisWidth={56}
+      sync={SYNC}
+      tip={tip}
+    >
+      {hasBand &&
+        series.map(({ name, color, isHidden }, at) => (
+          <Area
+            key={`band ${name}`}
+            dataKey={`b${at}`}
             hide={isHidden}
-            stroke={color}
-            strokeWidth={1.75}
-            dot={single ? { r: 2, fill: color, strokeWidth: 0 } : false}
-            activeDot={{ r: 3 }}
+            stroke="none"
+            fill={color}
+            fillOpacity={0.13}
+            activeDot={false}
             isAnimationActive={false}
           />
         ))}
-      </ComposedChart>
-    </ResponsiveContainer>
+      {series.map(({ name, color, isHidden }, at) => (
+        <Line
+          key={name}
+          dataKey={`v${at}`}
+          hide={isHidden}
+          stroke={color}
+          strokeWidth={1.75}
+          dot={single ? { r: 2, fill: color, strokeWidth: 0 } : false}
+          activeDot={{ r: 3 }}
+          isAnimationActive={false}
+        />
+      ))}
+    </StepPlot>
   )
 }
 
@@ -263,55 +238,46 @@ export function StepDeltaPlot({
 }) {
   const single = data.steps.length <= 40
   return (
-    <ResponsiveContainer width="100%" height="100%">
-      <ComposedChart
-        data={data.steps}
-        margin={STEPS_MARGIN}
-        syncId={SYNC}
-        syncMethod="value"
-        title={title}
-      >
-        {GRID}
-        {stepAxis(data.stepTicks)}
-        {valueAxis(data.ticks, 56)}
-        <ReferenceLine y={0} stroke="var(--ink-3)" strokeDasharray="3 3" />
-        <Tooltip
-          cursor={{ stroke: 'var(--ink-3)' }}
-          isAnimationActive={false}
-          content={({ active, payload }) => {
-            const step = payload?.[0]?.payload as DeltaData['steps'][number] | undefined
-            return active && step && step.delta !== null && step.interval !== null ? (
-              <Tip
-                title={`step ${formatCount(step.step)}`}
-                rows={[
-                  { label: 'difference', value: formatScore(step.delta), color },
-                  {
-                    label: '95 %',
-                    value: `${formatScore(step.interval[0])} to ${formatScore(step.interval[1])}`,
-                  },
-                  { label: 'n', value: step.n },
-                ]}
-              />
-            ) : null
-          }}
-        />
-        <Area
-          dataKey="interval"
-          stroke="none"
-          fill={color}
-          fillOpacity={0.18}
-          activeDot={false}
-          isAnimationActive={false}
-        />
-        <Line
-          dataKey="delta"
-          stroke={color}
-          strokeWidth={1.75}
-          dot={single ? { r: 2, fill: color, strokeWidth: 0 } : false}
-          activeDot={{ r: 3 }}
-          isAnimationActive={false}
-        />
-      </ComposedChart>
-    </ResponsiveContainer>
+    <StepPlot
+      data={data.steps}
+      title={title}
+      stepTicks={data.stepTicks}
+      valueTicks={data.ticks}
+      axisWidth={56}
+      sync={SYNC}
+      tip={(step) =>
+        step.delta !== null && step.interval !== null ? (
+          <Tip
+            title={`step ${formatCount(step.step)}`}
+            rows={[
+              { label: 'difference', value: formatScore(step.delta), color },
+              {
+                label: '95 %',
+                value: `${formatScore(step.interval[0])} to ${formatScore(step.interval[1])}`,
+              },
+              { label: 'n', value: step.n },
+            ]}
+          />
+        ) : null
+      }
+    >
+      <ReferenceLine y={0} stroke="var(--ink-3)" strokeDasharray="3 3" />
+      <Area
+        dataKey="interval"
+        stroke="none"
+        fill={color}
+        fillOpacity={0.18}
+        activeDot={false}
+        isAnimationActive={false}
+      />
+      <Line
+        dataKey="delta"
+        stroke={color}
+        strokeWidth={1.75}
+        dot={single ? { r: 2, fill: color, strokeWidth: 0 } : false}
+        activeDot={{ r: 3 }}
+        isAnimationActive={false}
+      />
+    </StepPlot>
   )
 }

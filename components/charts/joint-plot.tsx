@@ -1,9 +1,9 @@
 'use client'
 
 import { type PointerEvent, useState } from 'react'
-import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
+import { formatCount, formatPercent, plural, quantityText } from '../format/numbers.ts'
 import { type JointData, jointAt } from './joint.prepare.ts'
-import { JointTip } from './joint-tip.tsx'
+import { Tip } from './tip.tsx'
 
 const LEFT = 56
 const BOTTOM = 36
@@ -95,13 +95,32 @@ export function JointPlot({
             >
               <span className="font-medium">{formatCount(cell.samples)}</span>
               {data.columns <= 4 && data.rows <= 4 && (
-                <span className="text-2xs text-ink-2">
+                <span className="text-2xs">
                   {quantityText(formatPercent(cell.samples / data.n))}
                 </span>
               )}
             </span>
           ))}
-        {under && found && !data.isTable && <JointTip at={under} cell={found} n={data.n} />}
+        {under && found && !data.isTable && (
+          <div
+            className="pointer-events-none absolute z-10 whitespace-nowrap"
+            style={{
+              top: `${under.y * 100}%`,
+              ...(under.x > 0.5
+                ? { right: `${(1 - under.x) * 100}%`, marginRight: 12 }
+                : { left: `${under.x * 100}%`, marginLeft: 12 }),
+            }}
+          >
+            <Tip
+              title={plural(found.samples, 'sample')}
+              rows={[
+                { label: 'first', value: found.first },
+                { label: 'second', value: found.second },
+                { label: 'share', value: quantityText(formatPercent(found.samples / data.n)) },
+              ]}
+            />
+          </div>
+        )}
       </div>
       <div className="absolute right-3 bottom-4 h-4" style={{ left: LEFT }}>
         {data.firstTicks.map((tick) => (

@@ -1,6 +1,6 @@
 'use client'
 
-import { useInfiniteQuery } from '@tanstack/react-query'
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
 import type { ComparePairDto } from '../../server/wire/compare.ts'
 import { pagesOptions } from '../api/pages.ts'
@@ -24,13 +24,15 @@ export function ComparedGroupsTable({
   const trpc = useTRPC()
   const client = useTRPCClient()
   const input = { first: pair.first.batchId, second: pair.second.batchId, limit: PAGE }
-  const query = useInfiniteQuery(
-    pagesOptions({
-      queryKey: trpc.compare.groups.infiniteQueryKey(input),
+  const query = useInfiniteQuery({
+    ...pagesOptions({
+      // When the last sample is scored the list is another one; until it is here the last one stays.
+      queryKey: [...trpc.compare.groups.infiniteQueryKey(input), pair.isLive ? 'live' : 'final'],
       read: (cursor, signal) => client.compare.groups.query({ ...input, cursor }, { signal }),
       topics: pair.isLive ? [`batch:${pair.first.batchId}`, `batch:${pair.second.batchId}`] : [],
     }),
-  )
+    placeholderData: keepPreviousData,
+  })
   const rows = useMemo(() => query.data?.pages.flatMap(({ items }) => items) ?? [], [query.data])
   const show = (uid: string) => {
     onChange({ uid, flipped: false })

@@ -2,6 +2,7 @@
 
 import {
   type InfiniteData,
+  keepPreviousData,
   type UseInfiniteQueryResult,
   useInfiniteQuery,
 } from '@tanstack/react-query'
@@ -61,13 +62,15 @@ export function useComparedSamples(
     flipped: url.flipped,
     ...(url.uid === null ? {} : { uid: url.uid }),
   }
-  const query = useInfiniteQuery(
-    pagesOptions({
-      queryKey: trpc.compare.samples.infiniteQueryKey(input),
+  const query = useInfiniteQuery({
+    ...pagesOptions({
+      // When the last sample is scored the list is another one; until it is here the last one stays.
+      queryKey: [...trpc.compare.samples.infiniteQueryKey(input), pair.isLive ? 'live' : 'final'],
       read: (cursor, signal) => client.compare.samples.query({ ...input, cursor }, { signal }),
       topics: pair.isLive ? [`batch:${pair.first.batchId}`, `batch:${pair.second.batchId}`] : [],
     }),
-  )
+    placeholderData: keepPreviousData,
+  })
   const rows = useMemo(() => query.data?.pages.flatMap(({ items }) => items) ?? [], [query.data])
   const openAt = rows.findIndex((row) => row.firstId === url.open?.first)
   const walk = (step: 1 | -1) => {

@@ -60,7 +60,7 @@ function Change({
     <button
       type="button"
       className="text-xs text-accent hover:underline"
-      aria-label={`Compare ${other.batchId} with another batch than ${pair[side].batchId}`}
+      aria-label={`Change ${pair[side].batchId} for another batch`}
       onClick={() =>
         onChange({ first: other.batchId, second: null, open: null, uid: null }, 'push')
       }

@@ -125,7 +125,7 @@ export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
                         <span className={isOpposite && n > 0 ? 'font-semibold' : 'font-medium'}>
                           {formatCount(n)}
                         </span>
-                        <span className="block text-2xs text-ink-2">{shareText(n, samples)}</span>
+                        <span className="block text-2xs">{shareText(n, samples)}</span>
                       </td>
                     )
                   })}

@@ -1,12 +1,20 @@
 'use client'
 
-import { memo, useState } from 'react'
+import { createContext, Fragment, memo, useContext, useState } from 'react'
+import { literalPattern } from '../../server/wire/sample-filter.ts'
 import { formatCount } from '../format/numbers.ts'
 import { foldAt, textParts } from '../format/text.ts'
 
+/** What was searched for in the texts that are shown: it is marked; null: nothing. */
+export const SearchedText = createContext<string | null>(null)
+
 /** A text of a rollout as it is: wrapped, folded when long, with what cannot be seen named. */
 export function RolloutText({ text, most }: { text: string; most: number }) {
-  const [unfolded, setUnfolded] = useState(false)
+  const searched = useContext(SearchedText)
+  // What was found is never behind the fold.
+  const [unfolded, setUnfolded] = useState(
+    () => searched !== null && text.search(literalPattern(searched)) >= foldAt(text, most),
+  )
   if (text === '') return <p className="text-ink-3">Empty.</p>
   const cut = unfolded ? text.length : foldAt(text, most)
   const folds = foldAt(text, most) < text.length
@@ -36,6 +44,42 @@ const Shown = memo(function Shown({ text }: { text: string }) {
 
 /** A text with the characters that cannot be seen as small tags; nothing in it is taken as markup. */
 export function Parts({ text }: { text: string }) {
+  const searched = useContext(SearchedText)
+  if (searched !== null) {
+    return marked(text, searched).map(({ piece, found }, i) =>
+      found ? (
+        // biome-ignore lint/suspicious/noArrayIndexKey: pieces of a text do not move
+        <mark key={i} className="rounded-[2px] bg-warn-soft text-ink ring-1 ring-warn">
+          <Seen text={piece} />
+        </mark>
+      ) : (
+        // biome-ignore lint/suspicious/noArrayIndexKey: pieces of a text do not move
+        <Fragment key={i}>
+          <Seen text={piece} />
+        </Fragment>
+      ),
+    )
+  }
+  return <Seen text={text} />
+}
+
+/** Marks drawn in one text; what stands in it more often is still there, unmarked. */
+const MOST_MARKS = 500
+
+function marked(text: string, searched: string): { piece: string; found: boolean }[] {
+  const pieces: { piece: string; found: boolean }[] = []
+  let from = 0
+  for (const match of text.matchAll(literalPattern(searched))) {
+    if (pieces.length > MOST_MARKS * 2) break
+    if (match.index > from) pieces.push({ piece: text.slice(from, match.index), found: false })
+    pieces.push({ piece: match[0], found: true })
+    from = match.index + match[0].length
+  }
+  if (from < text.length) pieces.push({ piece: text.slice(from), found: false })
+  return pieces
+}
+
+function Seen({ text }: { text: string }) {
   return textParts(text).map((part, i) =>
     'text' in part ? (
       part.text

@@ -12,6 +12,14 @@ describe('columns of the Samples table', () => {
     expect(names('')).toContain('run')
     expect(names('batch=b1')).not.toContain('run')
     expect(names('run=a')).toContain('step')
+    expect(names('step=3')).not.toContain('step')
+    expect(names('step=3-4')).toContain('step')
+  })
+
+  test('what is filtered by is shown', () => {
+    expect(names('extra=acc%3Apresent')).toContain('rewardExtraInfo.acc')
+    expect(names('label=hack')).toContain('labels')
+    expect(names('')).not.toContain('labels')
   })
 
   test('chosen ones in their order, the sample first, unknown names left out', () => {

@@ -9,7 +9,7 @@ import { ServerName } from '../servers/server-cells.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { SampleStatusView } from '../ui/status.tsx'
-import type { SampleView } from './sample-filters.ts'
+import type { ChosenColumn, SampleView } from './sample-filters.ts'
 
 /** A column of the Samples table. */
 export interface SampleColumn {
@@ -141,6 +141,12 @@ const FIXED: readonly SampleColumn[] = [
     cell: (row) => <span className="font-mono text-xs">{row.workerId ?? '–'}</span>,
   },
   {
+    name: 'labels',
+    label: 'Labels',
+    track: 'minmax(96px,0.9fr)',
+    cell: (row) => <Labels labels={row.labels} />,
+  },
+  {
     name: 'ended',
     label: 'Ended',
     track: '92px',
@@ -185,20 +191,24 @@ function ExtraValue({ value }: { value: unknown }) {
  * The usual columns: what a filter has fixed to one value is not repeated in every row, and where there is
  * little room, on a phone or beside an open sample, only what tells samples apart is left.
  */
-export function usualColumns(
-  view: Pick<SampleView, 'batch' | 'run' | 'step'>,
-  narrow: boolean,
-): string[] {
-  if (narrow) return ['sample', 'score', 'status', 'group', 'attempts', 'server']
-  const one = view.batch !== null
+export function usualColumns({ filter }: Pick<SampleView, 'filter'>, narrow: boolean): string[] {
+  const labels = filter.label !== undefined || filter.annotated === true ? ['labels'] : []
+  const extras = (filter.extra ?? []).map(({ key }) => EXTRA_PREFIX + key)
+  if (narrow) {
+    return ['sample', 'score', 'status', ...labels, ...extras, 'group', 'attempts', 'server']
+  }
+  const one = filter.batch !== undefined
+  const oneStep = filter.step !== undefined && filter.stepTo === undefined
   return [
     'sample',
-    ...(one || view.run !== null ? [] : ['run']),
-    ...(one || view.step !== null ? [] : ['step']),
+    ...(one || filter.run !== undefined ? [] : ['run']),
+    ...(one || oneStep ? [] : ['step']),
     'group',
     'source',
     'status',
     'score',
+    ...labels,
+    ...extras,
     'length',
     'queue',
     'scoring',
@@ -208,21 +218,47 @@ export function usualColumns(
   ]
 }
 
-/** The columns to draw. The sample's own id always comes first; names nobody knows are left out. */
+/**
+ * The columns to draw. The sample's own id always comes first, unless somebody chose its width it is as wide as usual; names nobody
+ * knows are left out.
+ */
 export function chosenColumns(
-  view: SampleView,
+  view: Pick<SampleView, 'filter' | 'columns'>,
   extraKeys: readonly string[],
   narrow = false,
 ): SampleColumn[] {
-  const names = view.columns === null ? usualColumns(view, narrow) : ['sample', ...view.columns]
+  const chosen: readonly ChosenColumn[] =
+    view.columns ?? usualColumns(view, narrow).map((name) => ({ name, px: null }))
+  const width = new Map(chosen.map(({ name, px }) => [name, px]))
   const choices = new Map(columnChoices(extraKeys).map((column) => [column.name, column]))
-  return [...new Set(names)].flatMap((name) => {
+  return [...new Set(['sample', ...chosen.map(({ name }) => name)])].flatMap((name) => {
     const column =
       choices.get(name) ??
       (name.startsWith(EXTRA_PREFIX) ? extraColumn(name.slice(EXTRA_PREFIX.length)) : undefined)
-    return column === undefined ? [] : [column]
+    if (column === undefined) return []
+    const px = width.get(name) ?? null
+    return [px === null ? column : { ...column, track: `${px}px` }]
   })
 }
+
+/** The labels of a sample's annotations. */
+export function Labels({ labels }: { labels: readonly string[] }) {
+  if (labels.length === 0) return <span className="text-ink-3">–</span>
+  return (
+    <span className="flex items-center gap-1" title={labels.join(', ')}>
+      {labels.slice(0, 3).map((label) => (
+        <span key={label} className={LABEL_CHIP}>
+          {label}
+        </span>
+      ))}
+      {labels.length > 3 && <span className="text-xs text-ink-3">+{labels.length - 3}</span>}
+    </span>
+  )
+}
+
+/** The look of a label. */
+export const LABEL_CHIP =
+  'inline-block max-w-32 truncate rounded-sm border border-line-strong bg-sunken px-1.5 text-2xs leading-[18px] text-ink-2'
 
 function SampleState({ row }: { row: SampleRowDto }) {
   if (row.status !== 'failed' || row.reason === null)

@@ -1,25 +1,27 @@
 'use client'
 
-import { Menu } from '@base-ui/react/menu'
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
-import { Check, Columns3, FilterX, Link2, SlidersHorizontal, X } from 'lucide-react'
-import { useState } from 'react'
+import { Check, Download, FilterX, Link2, Search, SlidersHorizontal, X } from 'lucide-react'
+import { type ReactNode, useState } from 'react'
 import type { SampleRowDto } from '../../server/wire/pages.ts'
+import type { ExtraKeyDto } from '../../server/wire/sample-extras.ts'
+import { extraText, type SampleFilter } from '../../server/wire/sample-filter.ts'
 import {
   SAMPLE_FAILURE_REASONS,
   type SampleFailureReason,
 } from '../../server/wire/sample-reason.ts'
 import type { SampleStatus } from '../../server/wire/trainer.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { formatCompact } from '../format/numbers.ts'
-import { MENU_POPUP } from '../ui/action-menu.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { useCopy } from '../ui/copy-text.tsx'
 import { Select } from '../ui/field.tsx'
-import { chosenColumns, columnChoices } from './sample-columns.tsx'
+import { ColumnPicker } from './column-picker.tsx'
+import { extraWords } from './extra-words.ts'
+import { Choice, finiteOf, TypedFilter, wholeOf } from './filter-fields.tsx'
+import { MoreFilters } from './more-filters.tsx'
 import {
   isNarrowed,
-  NO_FILTERS,
+  narrowed,
   SAMPLE_SORTS,
   SAMPLE_STATUSES,
   type SampleView,
@@ -31,22 +33,28 @@ export function SampleFilterBar({
   onChange,
   rows,
   extraKeys,
+  views,
+  onExport,
 }: {
   view: SampleView
   onChange(change: Partial<SampleView>): void
   rows: readonly SampleRowDto[]
-  extraKeys: readonly string[]
+  extraKeys: readonly ExtraKeyDto[]
+  /** The menu of saved views. */
+  views: ReactNode
+  onExport(): void
 }) {
   const trpc = useTRPC()
   const runs = useQuery(trpc.runs.list.queryOptions())
   const servers = useQuery(trpc.servers.list.queryOptions())
-  const { run, batch, step } = view
+  const { filter } = view
+  const { run, batch, step } = filter
   const facets = useQuery(
     trpc.samples.facets.queryOptions(
       {
-        ...(run === null ? {} : { run }),
-        ...(batch === null ? {} : { batch }),
-        ...(step === null ? {} : { step }),
+        ...(run === undefined ? {} : { run }),
+        ...(batch === undefined ? {} : { batch }),
+        ...(step === undefined || filter.stepTo !== undefined ? {} : { step }),
       },
       { meta: { topics: ['samples'] }, placeholderData: keepPreviousData },
     ),
@@ -64,128 +72,13 @@ export function SampleFilterBar({
   const seen = (pick: (row: SampleRowDto) => string | null) => [
     ...new Set(rows.map(pick).filter((value) => value !== null)),
   ]
+  const narrow = (change: Partial<SampleFilter>) => onChange({ filter: narrowed(filter, change) })
   const { copied, copy } = useCopy()
   return (
     <div className="border-b px-5 py-2">
-      <div className="flex items-center gap-2 md:hidden">
-        <Button small aria-expanded={unfolded} onClick={() => setUnfolded(!unfolded)}>
-          <SlidersHorizontal size={13} aria-hidden />
-          Filters
-        </Button>
-        {isNarrowed(view) && <span className="text-xs text-ink-2">narrowed</span>}
-      </div>
-      <div
-        className={`${unfolded ? 'mt-2 flex' : 'hidden'} flex-wrap items-center gap-2 md:mt-0 md:flex`}
-      >
-        <Choice
-          label="Run"
-          all="All runs"
-          value={view.run}
-          options={runs.data?.map((run) => run.name) ?? []}
-          onChange={(run) => onChange({ run })}
-          width="w-30"
-        />
-        <TypedFilter
-          label="Batch"
-          placeholder="Batch"
-          value={view.batch}
-          width="w-16"
-          onCommit={(text) =>
-            onChange({
-              batch:
-                text !== null && /^b?\d{1,18}$/.test(text)
-                  ? text.startsWith('b')
-                    ? text
-                    : `b${text}`
-                  : null,
-            })
-          }
-        />
-        <TypedFilter
-          label="Step"
-          placeholder="Step"
-          value={view.step === null ? null : String(view.step)}
-          width="w-14"
-          numeric
-          onCommit={(text) => onChange({ step: wholeOf(text) })}
-        />
-        <Choice
-          label="Data source"
-          all="All sources"
-          value={view.dataSource}
-          options={[...new Set([...sources, ...seen((row) => row.dataSource)])]}
-          counts={counts?.source}
-          onChange={(dataSource) => onChange({ dataSource })}
-          width="w-30"
-        />
-        <Choice
-          label="Status"
-          all="Any status"
-          value={view.status}
-          options={SAMPLE_STATUSES}
-          counts={counts?.status}
-          onChange={(status) => onChange({ status: status as SampleStatus | null })}
-          width="w-26"
-        />
-        <Choice
-          label="Failure reason"
-          all="Any reason"
-          value={view.reason}
-          options={SAMPLE_FAILURE_REASONS}
-          counts={counts?.reason}
-          onChange={(reason) => onChange({ reason: reason as SampleFailureReason | null })}
-          width="w-27"
-        />
-        <Choice
-          label="Server"
-          all="All servers"
-          value={view.server}
-          options={[
-            ...new Set([
-              ...(servers.data?.map((server) => server.name) ?? []),
-              ...seen((row) => row.serverName),
-            ]),
-          ]}
-          onChange={(server) => onChange({ server })}
-          width="w-27"
-        />
-        <span className="flex items-center gap-1 text-xs text-ink-3">
-          <TypedFilter
-            label="Score from"
-            placeholder="Score ≥"
-            value={view.scoreMin === null ? null : String(view.scoreMin)}
-            width="w-16"
-            numeric
-            onCommit={(text) => onChange({ scoreMin: finiteOf(text) })}
-          />
-          –
-          <TypedFilter
-            label="Score to"
-            placeholder="≤"
-            value={view.scoreMax === null ? null : String(view.scoreMax)}
-            width="w-16"
-            numeric
-            onCommit={(text) => onChange({ scoreMax: finiteOf(text) })}
-          />
-        </span>
-        {view.uid !== null && (
-          <span className="inline-flex h-7 items-center gap-1 rounded-md border border-line-strong pl-2 text-xs">
-            group <span className="max-w-40 truncate font-mono">{view.uid}</span>
-            <button
-              type="button"
-              aria-label="Any group"
-              onClick={() => onChange({ uid: null })}
-              className="flex size-6 items-center justify-center text-ink-3 hover:text-ink"
-            >
-              <X size={12} aria-hidden />
-            </button>
-          </span>
-        )}
-        {isNarrowed(view) && (
-          <IconButton label="Clear the filters" onClick={() => onChange({ ...NO_FILTERS })}>
-            <FilterX size={14} aria-hidden />
-          </IconButton>
-        )}
+      <div className="flex flex-wrap items-center gap-2">
+        {views}
+        <SearchField value={filter.text ?? null} onCommit={(text) => narrow({ text })} />
         <span className="ml-auto flex items-center gap-1">
           <div className="w-29">
             <Select
@@ -201,7 +94,11 @@ export function SampleFilterBar({
               ))}
             </Select>
           </div>
-          <ColumnMenu view={view} extraKeys={extraKeys} onChange={onChange} />
+          <ColumnPicker view={view} extraKeys={extraKeys} onChange={onChange} />
+          <Button small variant="quiet" onClick={onExport}>
+            <Download size={13} aria-hidden />
+            Export
+          </Button>
           <Button small variant="quiet" onClick={() => copy(location.href)}>
             {copied ? (
               <Check size={13} className="text-ok" aria-hidden />
@@ -212,161 +109,204 @@ export function SampleFilterBar({
           </Button>
         </span>
       </div>
-    </div>
-  )
-}
-
-function wholeOf(text: string | null): number | null {
-  return text !== null && /^\d{1,10}$/.test(text) ? Number(text) : null
-}
-
-function finiteOf(text: string | null): number | null {
-  if (text === null) return null
-  const n = Number(text.replace('−', '-').replace(',', '.'))
-  return Number.isFinite(n) ? n : null
-}
-
-function Choice({
-  label,
-  all,
-  value,
-  options,
-  counts,
-  onChange,
-  width,
-}: {
-  label: string
-  all: string
-  value: string | null
-  options: readonly string[]
-  /** Samples of each, among those of the run, step and batch chosen; from roll-ups. */
-  counts?: ReadonlyMap<string, number> | undefined
-  onChange(value: string | null): void
-  width: string
-}) {
-  const listed = value !== null && !options.includes(value) ? [value, ...options] : options
-  return (
-    <div className={width}>
-      <Select
-        label={label}
-        hideLabel
-        value={value ?? ''}
-        onChange={(event) => onChange(event.target.value || null)}
-        className={value === null ? 'text-ink-2!' : 'border-accent! font-medium'}
+      <div className="mt-2 flex items-center gap-2 md:hidden">
+        <Button small aria-expanded={unfolded} onClick={() => setUnfolded(!unfolded)}>
+          <SlidersHorizontal size={13} aria-hidden />
+          Filters
+        </Button>
+        {isNarrowed(view) && <span className="text-xs text-ink-2">narrowed</span>}
+      </div>
+      <div
+        className={`${unfolded ? 'mt-2 flex' : 'hidden'} flex-wrap items-center gap-2 md:mt-2 md:flex`}
       >
-        <option value="">{all}</option>
-        {listed.map((option) => (
-          <option key={option} value={option}>
-            {counts?.has(option) ? `${option} · ${formatCompact(counts.get(option) ?? 0)}` : option}
-          </option>
+        <Choice
+          label="Run"
+          all="All runs"
+          value={run ?? null}
+          options={runs.data?.map((run) => run.name) ?? []}
+          onChange={(run) => narrow({ run: run ?? undefined })}
+          width="w-30"
+        />
+        <TypedFilter
+          label="Batch"
+          placeholder="Batch"
+          value={batch ?? null}
+          width="w-16"
+          onCommit={(text) => {
+            const number = text === null ? null : /^b?(\d{1,18})$/.exec(text)
+            narrow({ batch: number ? `b${number[1]}` : undefined })
+          }}
+        />
+        <TypedFilter
+          label="Step"
+          placeholder="Step"
+          value={
+            step === undefined
+              ? null
+              : filter.stepTo === undefined
+                ? String(step)
+                : `${step}-${filter.stepTo}`
+          }
+          width="w-16"
+          onCommit={(text) => {
+            const [from, to] = (text ?? '').split(/[-–]/).map((part) => wholeOf(part.trim()))
+            narrow({ step: from, stepTo: from === undefined ? undefined : to })
+          }}
+        />
+        <Choice
+          label="Data source"
+          all="All sources"
+          value={filter.dataSource ?? null}
+          options={[...new Set([...sources, ...seen((row) => row.dataSource)])]}
+          counts={counts?.source}
+          onChange={(dataSource) => narrow({ dataSource: dataSource ?? undefined })}
+          width="w-30"
+        />
+        <Choice
+          label="Status"
+          all="Any status"
+          value={filter.status ?? null}
+          options={SAMPLE_STATUSES}
+          counts={counts?.status}
+          onChange={(status) => narrow({ status: (status ?? undefined) as SampleStatus })}
+          width="w-26"
+        />
+        <Choice
+          label="Failure reason"
+          all="Any reason"
+          value={filter.reason ?? null}
+          options={SAMPLE_FAILURE_REASONS}
+          counts={counts?.reason}
+          onChange={(reason) => narrow({ reason: (reason ?? undefined) as SampleFailureReason })}
+          width="w-27"
+        />
+        <Choice
+          label="Server"
+          all="All servers"
+          value={filter.server ?? null}
+          options={[
+            ...new Set([
+              ...(servers.data?.map((server) => server.name) ?? []),
+              ...seen((row) => row.serverName),
+            ]),
+          ]}
+          onChange={(server) => narrow({ server: server ?? undefined })}
+          width="w-27"
+        />
+        <span className="flex items-center gap-1 text-xs text-ink-3">
+          <TypedFilter
+            label="Score from"
+            placeholder="Score ≥"
+            value={filter.scoreMin === undefined ? null : String(filter.scoreMin)}
+            width="w-16"
+            numeric
+            onCommit={(text) => narrow({ scoreMin: finiteOf(text) })}
+          />
+          –
+          <TypedFilter
+            label="Score to"
+            placeholder="≤"
+            value={filter.scoreMax === undefined ? null : String(filter.scoreMax)}
+            width="w-16"
+            numeric
+            onCommit={(text) => narrow({ scoreMax: finiteOf(text) })}
+          />
+        </span>
+        <MoreFilters filter={filter} extraKeys={extraKeys} onChange={narrow} />
+        {filter.uid !== undefined && (
+          <Chip label="Any group" onDrop={() => narrow({ uid: undefined })}>
+            group <span className="max-w-40 truncate font-mono">{filter.uid}</span>
+          </Chip>
+        )}
+        {(filter.extra ?? []).map((extra) => (
+          <Chip
+            key={extraText(extra)}
+            label={`Without ${extraWords(extra)}`}
+            onDrop={() => narrow({ extra: filter.extra?.filter((each) => each !== extra) })}
+          >
+            <span className="max-w-52 truncate font-mono">{extraWords(extra)}</span>
+          </Chip>
         ))}
-      </Select>
+        {isNarrowed(view) && (
+          <IconButton label="Clear the filters" onClick={() => onChange({ filter: {} })}>
+            <FilterX size={14} aria-hidden />
+          </IconButton>
+        )}
+      </div>
     </div>
   )
 }
 
-/** A filter that is typed: taken on Enter and when the field is left, not on every key. */
-function TypedFilter({
-  label,
-  placeholder,
+function Chip({ label, onDrop, children }: { label: string; onDrop(): void; children: ReactNode }) {
+  return (
+    <span className="inline-flex h-7 items-center gap-1 rounded-md border border-accent pl-2 text-xs">
+      {children}
+      <button
+        type="button"
+        aria-label={label}
+        onClick={onDrop}
+        className="flex size-6 items-center justify-center text-ink-3 hover:text-ink"
+      >
+        <X size={12} aria-hidden />
+      </button>
+    </span>
+  )
+}
+
+/** What to look for in the texts; taken on Enter and when the field is left. */
+function SearchField({
   value,
-  width,
-  numeric,
   onCommit,
 }: {
-  label: string
-  placeholder: string
   value: string | null
-  width: string
-  numeric?: boolean
-  onCommit(text: string | null): void
+  onCommit(text: string | undefined): void
 }) {
   const [draft, setDraft] = useState<string | null>(null)
-  const commit = () => {
-    if (draft === null) return
-    onCommit(draft.trim() === '' ? null : draft.trim())
+  const commit = (text: string | null) => {
+    if (text === null) return
+    // Spaces at the ends may be meant: they are looked for like all else.
+    onCommit(text.trim() === '' ? undefined : text)
     setDraft(null)
   }
   return (
-    <input
-      aria-label={label}
-      placeholder={placeholder}
-      inputMode={numeric ? 'decimal' : 'text'}
-      autoComplete="off"
-      spellCheck={false}
-      value={draft ?? value ?? ''}
-      onChange={(event) => setDraft(event.target.value)}
-      onBlur={commit}
-      onKeyDown={(event) => {
-        if (event.key === 'Enter') commit()
-        if (event.key === 'Escape') {
-          setDraft(null)
-          event.currentTarget.blur()
-        }
-      }}
-      className={`num h-7 rounded-md border bg-surface px-2 text-xs placeholder:text-ink-3 ${width} ${value === null ? 'border-line-strong' : 'border-accent font-medium'}`}
-    />
-  )
-}
-
-function ColumnMenu({
-  view,
-  extraKeys,
-  onChange,
-}: {
-  view: SampleView
-  extraKeys: readonly string[]
-  onChange(change: Partial<SampleView>): void
-}) {
-  const shown = chosenColumns(view, extraKeys).map((column) => column.name)
-  const toggle = (name: string) => {
-    const next = shown.includes(name) ? shown.filter((each) => each !== name) : [...shown, name]
-    onChange({ columns: next.filter((each) => each !== 'sample') })
-  }
-  return (
-    <Menu.Root>
-      <Menu.Trigger
-        render={
-          <IconButton label="Columns">
-            <Columns3 size={15} aria-hidden />
-          </IconButton>
-        }
+    <span className="relative min-w-48 flex-1 md:max-w-md">
+      <Search
+        size={13}
+        aria-hidden
+        className="pointer-events-none absolute top-1/2 left-2 -translate-y-1/2 text-ink-3"
       />
-      <Menu.Portal>
-        <Menu.Positioner align="end" sideOffset={4} className="z-50">
-          <Menu.Popup className={`${MENU_POPUP} max-h-[60vh] overflow-y-auto`}>
-            {columnChoices(extraKeys)
-              .filter((column) => column.name !== 'sample')
-              .map((column) => (
-                <Menu.CheckboxItem
-                  key={column.name}
-                  checked={shown.includes(column.name)}
-                  onCheckedChange={() => toggle(column.name)}
-                  closeOnClick={false}
-                  className="flex h-7 cursor-default items-center gap-2 rounded-md px-2 text-xs outline-none data-highlighted:bg-hover"
-                >
-                  <span className="flex size-4 items-center justify-center">
-                    <Menu.CheckboxItemIndicator>
-                      <Check size={13} aria-hidden />
-                    </Menu.CheckboxItemIndicator>
-                  </span>
-                  {column.name.startsWith('rewardExtraInfo.') ? (
-                    <span className="font-mono">{column.name}</span>
-                  ) : (
-                    column.label
-                  )}
-                </Menu.CheckboxItem>
-              ))}
-            <Menu.Separator className="my-1 h-px bg-line" />
-            <Menu.Item
-              onClick={() => onChange({ columns: null })}
-              className="flex h-7 cursor-default items-center rounded-md px-2 text-xs outline-none data-highlighted:bg-hover"
-            >
-              The usual columns
-            </Menu.Item>
-          </Menu.Popup>
-        </Menu.Positioner>
-      </Menu.Portal>
-    </Menu.Root>
+      <input
+        aria-label="Search the texts"
+        placeholder="Search prompt, response, ground truth"
+        type="text"
+        autoComplete="off"
+        spellCheck={false}
+        maxLength={500}
+        value={draft ?? value ?? ''}
+        onChange={(event) => setDraft(event.target.value)}
+        onBlur={() => commit(draft)}
+        onKeyDown={(event) => {
+          if (event.key === 'Enter') commit(draft ?? value)
+          if (event.key === 'Escape') {
+            setDraft(null)
+            event.currentTarget.blur()
+          }
+        }}
+        className={`h-7 w-full rounded-md border bg-surface pr-7 pl-7 text-xs placeholder:text-ink-3 ${value === null ? 'border-line-strong' : 'border-accent font-medium'}`}
+      />
+      {value !== null && (
+        <button
+          type="button"
+          aria-label="Clear the search"
+          onClick={() => {
+            setDraft(null)
+            onCommit(undefined)
+          }}
+          className="absolute top-0.5 right-0.5 flex size-6 items-center justify-center text-ink-3 hover:text-ink"
+        >
+          <X size={12} aria-hidden />
+        </button>
+      )}
+    </span>
   )
 }

@@ -1,26 +1,41 @@
 import { describe, expect, test } from 'vitest'
-import { isNarrowed, NO_FILTERS, sampleListInput, sampleView } from './sample-filters.ts'
+import { isNarrowed, narrowed, sampleListInput, sampleView, stateOf } from './sample-filters.ts'
 
 const read = (query: string) => sampleView.parse(new URLSearchParams(query))
 
 describe('the address of the Samples page', () => {
   test('what is written is read again', () => {
     const query =
-      'run=a+b&batch=b12&step=3&uid=q%2F1&dataSource=openai%2Fgsm8k&status=failed&reason=timeout&server=rm-1&scoreMin=-0.5&scoreMax=1e-7&sort=worst&columns=score%2CrewardExtraInfo.acc&sample=b12-3'
+      'run=a+b&batch=b12&step=3-9&uid=q%2F1&dataSource=openai%2Fgsm8k&status=failed&reason=timeout&server=rm-1&scoreMin=-0.5&scoreMax=1e-7&text=%25_&extra=acc%3Anumber%3A0.5..&extra=ok%3Aboolean%3Atrue&sort=worst&columns=score%7E120%2CrewardExtraInfo.a%252Cb%257E&sample=b12-3&view=7'
     expect(sampleView.write(read(query)).toString()).toBe(query)
     expect(sampleView.write(read('')).toString()).toBe('')
+    expect(read(query).columns).toEqual([
+      { name: 'score', px: 120 },
+      { name: 'rewardExtraInfo.a,b~', px: null },
+    ])
   })
 
-  test('what cannot be read is left out, so that an old link still opens', () => {
-    expect(
-      read('batch=12&step=-1&status=done&reason=bored&scoreMin=abc&sort=random&sample=../x'),
-    ).toEqual(read(''))
+  test('what cannot be read is left out and told, so that an old link still opens', () => {
+    const view = read(
+      'batch=12&step=-1&status=done&reason=bored&scoreMin=abc&sort=random&sample=../x&view=x',
+    )
+    expect({ ...view, unread: [] }).toEqual(read(''))
+    expect(view.unread.map(({ name }) => name)).toEqual([
+      ...['batch', 'step', 'status', 'reason', 'scoreMin'],
+    ])
   })
 
   test('only filters narrow; order, columns and the open sample do not', () => {
-    expect(isNarrowed(read('sort=worst&sample=b1-2&columns=score'))).toBe(false)
+    expect(isNarrowed(read('sort=worst&sample=b1-2&columns=score&view=3'))).toBe(false)
     expect(isNarrowed(read('scoreMin=0'))).toBe(true)
-    expect(isNarrowed({ ...read('run=a&scoreMax=3'), ...NO_FILTERS })).toBe(false)
+    const { filter } = read('run=a&extra=x%3Apresent')
+    expect(narrowed(filter, { run: undefined, extra: [] })).toEqual({})
+    expect(narrowed(filter, { step: 0 })).toMatchObject({ run: 'a', step: 0 })
+  })
+
+  test('a saved view keeps filters, order and columns, not what is open', () => {
+    const query = 'run=a&sort=best&columns=score'
+    expect(stateOf(read(`${query}&sample=b1-2&view=3`)).toString()).toBe(query)
   })
 
   test('the query gets the filters and nothing else', () => {

@@ -1,28 +1,33 @@
 import type { SampleListInput } from '../../server/wire/pages.ts'
 import {
-  SAMPLE_FAILURE_REASONS,
-  type SampleFailureReason,
-} from '../../server/wire/sample-reason.ts'
+  narrows,
+  readSampleFilter,
+  type SampleFilter,
+  type UnreadFilter,
+  writeSampleFilter,
+} from '../../server/wire/sample-filter.ts'
 import type { SampleStatus } from '../../server/wire/trainer.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** What the Samples page shows; the URL holds the same names. Null: not narrowed. */
+/** What the Samples page shows; the URL holds the same names. */
 export interface SampleView {
-  run: string | null
-  batch: string | null
-  step: number | null
-  uid: string | null
-  dataSource: string | null
-  status: SampleStatus | null
-  reason: SampleFailureReason | null
-  server: string | null
-  scoreMin: number | null
-  scoreMax: number | null
+  /** Which samples; the same filter as the export's and the command line's. */
+  filter: SampleFilter
   sort: SampleListInput['sort']
   /** The open sample. */
   sample: string | null
   /** Chosen columns in order; null: the usual ones. */
-  columns: readonly string[] | null
+  columns: readonly ChosenColumn[] | null
+  /** The saved view that this came from. */
+  view: number | null
+  /** What of the address could not be read: shown, and gone with the next change. */
+  unread: readonly UnreadFilter[]
+}
+
+/** A column that was chosen; `px`: as wide as somebody drew it. */
+export interface ChosenColumn {
+  name: string
+  px: number | null
 }
 
 /** The states and orders to choose from. */
@@ -34,96 +39,80 @@ export const SAMPLE_SORTS: readonly { value: SampleListInput['sort']; label: str
   { value: 'slowest', label: 'Slowest first' },
 ]
 
-function numberOf(text: string | null): number | null {
-  if (text === null || text.trim() === '') return null
-  const n = Number(text)
-  return Number.isFinite(n) ? n : null
-}
+/** The narrowest and widest that a column may be drawn, pixels. */
+export const COLUMN_PX = { least: 48, most: 900 }
 
-function oneOf<T extends string>(text: string | null, choices: readonly T[]): T | null {
-  return choices.find((choice) => choice === text) ?? null
-}
-
-/** What cannot be read is left out, so that an old or mistyped link still opens. */
+/** What cannot be read is left out and told, so that an old or mistyped link still opens. */
 export const sampleView: UrlCodec<SampleView> = {
   parse(params) {
-    const text = (name: string) => params.get(name) || null
-    const batch = text('batch')
-    const sample = text('sample')
-    const step = numberOf(params.get('step'))
-    const columns = text('columns')
+    const { filter, unread } = readSampleFilter(params)
+    const sample = params.get('sample')
+    const columns = params.get('columns')
+    const view = params.get('view')
     return {
-      run: text('run'),
-      batch: batch !== null && /^b\d{1,18}$/.test(batch) ? batch : null,
-      step: step !== null && Number.isInteger(step) && step >= 0 ? step : null,
-      uid: text('uid'),
-      dataSource: text('dataSource'),
-      status: oneOf(params.get('status'), SAMPLE_STATUSES),
-      reason: oneOf(params.get('reason'), SAMPLE_FAILURE_REASONS),
-      server: text('server'),
-      scoreMin: numberOf(params.get('scoreMin')),
-      scoreMax: numberOf(params.get('scoreMax')),
-      sort:
-        oneOf(
-          params.get('sort'),
-          SAMPLE_SORTS.map((sort) => sort.value),
-        ) ?? 'newest',
+      filter,
+      unread,
+      sort: SAMPLE_SORTS.find(({ value }) => value === params.get('sort'))?.value ?? 'newest',
       sample: sample !== null && /^b\d{1,18}-\d{1,9}$/.test(sample) ? sample : null,
-      columns: columns === null ? null : columns.split(',').filter((name) => name !== ''),
+      columns: columns ? columnsOf(columns) : null,
+      view: view !== null && /^\d{1,9}$/.test(view) ? Number(view) : null,
     }
   },
   write(view) {
-    const params = new URLSearchParams()
-    const put = (name: string, value: string | number | null) => {
-      if (value !== null) params.set(name, String(value))
-    }
-    put('run', view.run)
-    put('batch', view.batch)
-    put('step', view.step)
-    put('uid', view.uid)
-    put('dataSource', view.dataSource)
-    put('status', view.status)
-    put('reason', view.reason)
-    put('server', view.server)
-    put('scoreMin', view.scoreMin)
-    put('scoreMax', view.scoreMax)
-    if (view.sort !== 'newest') params.set('sort', view.sort)
-    if (view.columns !== null) params.set('columns', view.columns.join(','))
-    put('sample', view.sample)
+    const params = stateOf(view)
+    if (view.sample !== null) params.set('sample', view.sample)
+    if (view.view !== null) params.set('view', String(view.view))
     return params
   },
 }
 
-/** The filters of a view that narrow it. */
-export const NO_FILTERS = {
-  run: null,
-  batch: null,
-  step: null,
-  uid: null,
-  dataSource: null,
-  status: null,
-  reason: null,
-  server: null,
-  scoreMin: null,
-  scoreMax: null,
-} satisfies Partial<SampleView>
+/** What a saved view keeps: filters, order and columns; not the sample that is open. */
+export function stateOf(view: Pick<SampleView, 'filter' | 'sort' | 'columns'>): URLSearchParams {
+  const params = writeSampleFilter(view.filter)
+  if (view.sort !== 'newest') params.set('sort', view.sort)
+  if (view.columns !== null) {
+    params.set(
+      'columns',
+      view.columns
+        .map(({ name, px }) => {
+          const written = name.replaceAll('%', '%25').replaceAll(',', '%2C').replaceAll('~', '%7E')
+          return px === null ? written : `${written}~${px}`
+        })
+        .join(','),
+    )
+  }
+  return params
+}
+
+function columnsOf(text: string): ChosenColumn[] {
+  return text
+    .split(',')
+    .filter((name) => name !== '')
+    .map((written) => {
+      const [, name = '', px] = /^(.*?)(?:~(\d{1,4}))?$/.exec(written) ?? []
+      const { least, most } = COLUMN_PX
+      return {
+        name: name.replaceAll('%7E', '~').replaceAll('%2C', ',').replaceAll('%25', '%'),
+        px: px === undefined ? null : Math.max(least, Math.min(most, Number(px))),
+      }
+    })
+}
 
 /** Whether anything narrows the view. */
-export function isNarrowed(view: SampleView): boolean {
-  return (Object.keys(NO_FILTERS) as (keyof typeof NO_FILTERS)[]).some(
-    (name) => view[name] !== null,
+export function isNarrowed(view: Pick<SampleView, 'filter'>): boolean {
+  return narrows(view.filter)
+}
+
+/** A filter with some of it changed; undefined takes a condition away. */
+export function narrowed(filter: SampleFilter, change: Partial<SampleFilter>): SampleFilter {
+  return Object.fromEntries(
+    Object.entries({ ...filter, ...change }).filter(
+      ([, value]) => value !== undefined && !(Array.isArray(value) && value.length === 0),
+    ),
   )
 }
 
 /** The input of `samples.list`, without its cursor. */
 export function sampleListInput(view: SampleView): Omit<SampleListInput, 'cursor'> {
-  const { run, batch, step, uid, dataSource, status, reason, server, scoreMin, scoreMax } = view
-  const narrowed = { run, batch, step, uid, dataSource, status, reason, server, scoreMin, scoreMax }
-  return {
-    ...(Object.fromEntries(
-      Object.entries(narrowed).filter(([, value]) => value !== null),
-    ) as Partial<SampleListInput>),
-    sort: view.sort,
-    limit: 100,
-  }
+  return { ...view.filter, sort: view.sort, limit: 100 }
 }

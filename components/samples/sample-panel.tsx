@@ -19,20 +19,24 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { SampleStatusView } from '../ui/status.tsx'
+import { AnnotationsPart } from './annotations-part.tsx'
 import { AttemptWaterfall } from './attempt-waterfall.tsx'
-import { JsonValue, PromptText, RolloutText } from './rollout-text.tsx'
+import { JsonValue, PromptText, RolloutText, SearchedText } from './rollout-text.tsx'
 import { ScoreCell } from './sample-columns.tsx'
 
 /** One sample beside the table: what was asked, answered and expected, its score, and how it came about. */
 export function SamplePanel({
   id,
   nextId,
+  searched,
   onOpen,
   onClose,
   onWalk,
 }: {
   id: string
   nextId: string | null
+  /** What the list was searched for: marked in the texts. */
+  searched: string | null
   onOpen(id: string): void
   onClose(): void
   onWalk(by: 1 | -1): void
@@ -103,7 +107,11 @@ export function SamplePanel({
       </header>
       <Scroll label={`Sample ${id}, details`} className="min-h-0 flex-1 overflow-y-auto">
         <QueryView query={sample} skeleton={<PanelSkeleton />}>
-          {(data) => <PanelBody sample={data} onOpen={onOpen} />}
+          {(data) => (
+            <SearchedText value={searched}>
+              <PanelBody sample={data} onOpen={onOpen} />
+            </SearchedText>
+          )}
         </QueryView>
       </Scroll>
     </aside>
@@ -111,7 +119,7 @@ export function SamplePanel({
 }
 
 /** Over JSON, what is undefined is not there. */
-type SampleDetailDto = Omit<SampleDetail, 'groundTruth'> & { groundTruth?: unknown }
+export type SampleDetailDto = Omit<SampleDetail, 'groundTruth'> & { groundTruth?: unknown }
 
 function hasEnded(sample: SampleDetailDto | undefined): boolean {
   return sample?.status === 'scored' || sample?.status === 'failed'
@@ -164,26 +172,14 @@ function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: str
         )}
         <Siblings sample={sample} onOpen={onOpen} />
       </div>
-      <Part title="Prompt">
-        <PromptText prompt={sample.prompt} />
-      </Part>
-      <Part
-        title="Response"
-        note={
-          sample.responseLength === null
-            ? `${formatCount(sample.response.length)} characters`
-            : `${formatCount(sample.responseLength)} tokens, ${formatCount(sample.response.length)} characters`
-        }
-      >
-        <RolloutText text={sample.response} most={4_000} />
-      </Part>
-      <Part title="Ground truth">
-        {sample.groundTruth === null || sample.groundTruth === undefined ? (
-          <p className="text-ink-3">None was sent.</p>
-        ) : (
-          <JsonValue value={sample.groundTruth} />
-        )}
-      </Part>
+      <AnnotationsPart sample={sample} />
+      {sample.textsDropped && (
+        <p className="border-b px-5 py-3 text-ink-2">
+          The texts of this sample are no longer kept: they were dropped with their day, as the
+          retention says. Scores and attempts stay.
+        </p>
+      )}
+      {!sample.textsDropped && <Texts sample={sample} />}
       {extra.length > 0 && (
         <Part title="What the scorer said" note="rewardExtraInfo">
           <Pairs pairs={extra} />
@@ -234,6 +230,33 @@ function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: str
         </dl>
       </Part>
     </div>
+  )
+}
+
+function Texts({ sample }: { sample: SampleDetailDto }) {
+  return (
+    <>
+      <Part title="Prompt">
+        <PromptText prompt={sample.prompt} />
+      </Part>
+      <Part
+        title="Response"
+        note={
+          sample.responseLength === null
+            ? `${formatCount(sample.response.length)} characters`
+            : `${formatCount(sample.responseLength)} tokens, ${formatCount(sample.response.length)} characters`
+        }
+      >
+        <RolloutText text={sample.response} most={4_000} />
+      </Part>
+      <Part title="Ground truth">
+        {sample.groundTruth === null || sample.groundTruth === undefined ? (
+          <p className="text-ink-3">None was sent.</p>
+        ) : (
+          <JsonValue value={sample.groundTruth} />
+        )}
+      </Part>
+    </>
   )
 }
 

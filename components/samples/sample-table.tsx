@@ -3,10 +3,11 @@
 'use client'
 
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type ReactNode, useEffect, useRef } from 'react'
+import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react'
 import type { SampleRowDto } from '../../server/wire/pages.ts'
 import { Scroll } from '../ui/scroll.tsx'
 import type { SampleColumn } from './sample-columns.tsx'
+import { COLUMN_PX } from './sample-filters.ts'
 
 const ROW_PX = 34
 
@@ -19,6 +20,8 @@ export function SampleTable({
   hasMore,
   onMore,
   end,
+  selection,
+  onWidth,
 }: {
   rows: readonly SampleRowDto[]
   columns: SampleColumn[]
@@ -28,6 +31,16 @@ export function SampleTable({
   onMore(): void
   /** Below the last row, where no more come by themselves. */
   end?: ReactNode
+  /** Rows that are chosen, and how that is changed; `all`: every sample that fits. */
+  selection: {
+    has(id: string): boolean
+    all: boolean
+    some: boolean
+    toggle(id: string, range: boolean): void
+    toggleShown(): void
+  }
+  /** A column was drawn to another width, pixels. */
+  onWidth(name: string, px: number): void
 }) {
   const scroller = useRef<HTMLElement>(null)
   const virtual = useVirtualizer({
@@ -50,8 +63,12 @@ export function SampleTable({
     if (openAt >= 0) virtual.scrollToIndex(openAt, { align: 'auto' })
   }, [openAt, virtual])
 
-  const template = { gridTemplateColumns: columns.map((column) => column.track).join(' ') }
-  const minWidth = columns.reduce((sum, column) => sum + leastPx(column.track) + 16, 24)
+  const [drawn, setDrawn] = useState<{ name: string; px: number } | null>(null)
+  const tracks = columns.map((column) =>
+    drawn?.name === column.name ? `${drawn.px}px` : column.track,
+  )
+  const template = { gridTemplateColumns: `${SELECT_PX}px ${tracks.join(' ')}` }
+  const minWidth = tracks.reduce((sum, track) => sum + leastPx(track) + 16, 24 + SELECT_PX + 16)
   return (
     <Scroll ref={scroller} label="Samples" className="min-h-0 flex-1 overflow-auto">
       <div
@@ -67,13 +84,35 @@ export function SampleTable({
             className="grid h-8 items-center gap-x-4 border-b px-5 text-xs text-ink-3"
             style={template}
           >
+            <span role="columnheader">
+              <input
+                type="checkbox"
+                aria-label="Select the rows that are shown"
+                checked={
+                  selection.all || (selection.some && rows.every((row) => selection.has(row.id)))
+                }
+                ref={(box) => {
+                  if (box) box.indeterminate = selection.some && !selection.all
+                }}
+                onChange={() => selection.toggleShown()}
+                className={CHECKBOX}
+              />
+            </span>
             {columns.map((column) => (
               <span
                 key={column.name}
                 role="columnheader"
-                className={`truncate ${column.end ? 'text-right' : ''}`}
+                className={`relative flex h-full min-w-0 items-center ${column.end ? 'justify-end' : ''}`}
               >
-                {column.label}
+                <span className="truncate">{column.label}</span>
+                <WidthHandle
+                  label={column.label}
+                  onDraw={(px) => setDrawn(px === null ? null : { name: column.name, px })}
+                  onWidth={(px) => {
+                    setDrawn(null)
+                    onWidth(column.name, px)
+                  }}
+                />
               </span>
             ))}
           </div>
@@ -97,6 +136,18 @@ export function SampleTable({
                 className="num absolute inset-x-0 grid cursor-pointer items-center gap-x-4 border-b px-5 whitespace-nowrap hover:bg-hover aria-[current]:bg-selected"
                 style={{ ...template, height: ROW_PX, transform: `translateY(${item.start}px)` }}
               >
+                <span role="cell">
+                  <input
+                    type="checkbox"
+                    aria-label={`Select ${row.id}`}
+                    checked={selection.has(row.id)}
+                    onClick={(event) => event.stopPropagation()}
+                    onChange={(event) =>
+                      selection.toggle(row.id, (event.nativeEvent as MouseEvent).shiftKey === true)
+                    }
+                    className={CHECKBOX}
+                  />
+                </span>
                 {columns.map((column, i) => (
                   <span
                     key={column.name}
@@ -131,6 +182,62 @@ export function SampleTable({
     </Scroll>
   )
 }
+
+/** The edge of a column, drawn with the pointer or with the arrow keys. */
+function WidthHandle({
+  label,
+  onDraw,
+  onWidth,
+}: {
+  label: string
+  onDraw(px: number | null): void
+  onWidth(px: number): void
+}) {
+  const from = useRef<{ x: number; px: number } | null>(null)
+  const [now, setNow] = useState<number>(COLUMN_PX.least)
+  const bounded = (px: number) =>
+    Math.round(Math.max(COLUMN_PX.least, Math.min(COLUMN_PX.most, px)))
+  const widthOf = (handle: HTMLElement) => handle.parentElement?.offsetWidth ?? COLUMN_PX.least
+  const onKeyDown = (event: KeyboardEvent<HTMLElement>) => {
+    const by = event.key === 'ArrowLeft' ? -16 : event.key === 'ArrowRight' ? 16 : 0
+    if (by === 0) return
+    event.preventDefault()
+    onWidth(bounded(widthOf(event.currentTarget) + by))
+  }
+  return (
+    <span
+      role="separator"
+      aria-orientation="vertical"
+      aria-label={`Width of ${label}`}
+      aria-valuemin={COLUMN_PX.least}
+      aria-valuemax={COLUMN_PX.most}
+      aria-valuenow={now}
+      tabIndex={0}
+      onFocus={(event) => setNow(bounded(widthOf(event.currentTarget)))}
+      onKeyDown={onKeyDown}
+      onPointerDown={(event) => {
+        from.current = { x: event.clientX, px: widthOf(event.currentTarget) }
+        event.currentTarget.setPointerCapture(event.pointerId)
+      }}
+      onPointerMove={(event) => {
+        if (from.current === null) return
+        onDraw(bounded(from.current.px + event.clientX - from.current.x))
+      }}
+      onPointerUp={(event) => {
+        if (from.current === null) return
+        const px = bounded(from.current.px + event.clientX - from.current.x)
+        const moved = event.clientX !== from.current.x
+        from.current = null
+        if (moved) onWidth(px)
+        else onDraw(null)
+      }}
+      className="absolute inset-y-1 -right-2.5 w-2 cursor-col-resize touch-none rounded-sm hover:bg-line-strong focus-visible:bg-line-strong"
+    />
+  )
+}
+
+const SELECT_PX = 16
+const CHECKBOX = 'block size-3.5 accent-(--accent-fill)'
 
 /** The least width of a grid track in pixels: the first number in it. */
 function leastPx(track: string): number {

@@ -1,9 +1,10 @@
 'use client'
 
-import { useInfiniteQuery } from '@tanstack/react-query'
+import { keepPreviousData, useInfiniteQuery, useQuery } from '@tanstack/react-query'
 import { Boxes, FilterX } from 'lucide-react'
-import { useMemo, useRef } from 'react'
+import { useMemo, useRef, useState } from 'react'
 import type { SamplePageDto, SampleRowDto } from '../../server/wire/pages.ts'
+import type { ExtraKeyDto } from '../../server/wire/sample-extras.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
@@ -19,11 +20,25 @@ import { TableSkeleton } from '../ui/skeleton.tsx'
 import { useAnnounced } from '../ui/use-announced.ts'
 import { useNarrow } from '../ui/use-narrow.ts'
 import { useUrl } from '../url/use-url.ts'
-import { chosenColumns } from './sample-columns.tsx'
+import { AnnotateSheet } from './annotate-sheet.tsx'
+import { BulkBar } from './bulk-bar.tsx'
+import { ExportSheet } from './export-sheet.tsx'
+import { Notices } from './notices.tsx'
+import { RescoreSamplesSheet } from './rescore-samples-sheet.tsx'
+import { chosenColumns, type SampleColumn } from './sample-columns.tsx'
 import { SampleFilterBar } from './sample-filter-bar.tsx'
-import { isNarrowed, NO_FILTERS, sampleListInput, sampleView } from './sample-filters.ts'
+import {
+  type ChosenColumn,
+  isNarrowed,
+  type SampleView,
+  sampleListInput,
+  sampleView,
+} from './sample-filters.ts'
 import { SamplePanel } from './sample-panel.tsx'
 import { SampleTable } from './sample-table.tsx'
+import { noneSelected, type Selected, type Target, toggled, toggledShown } from './selection.ts'
+import { useSavedView } from './use-saved-view.ts'
+import { ViewMenu } from './view-menu.tsx'
 
 const idOf = (row: SampleRowDto) => row.id
 
@@ -35,40 +50,69 @@ export function SamplesPage() {
   const trpc = useTRPC()
   const client = useTRPCClient()
   const [view, setView] = useUrl(sampleView)
+  const { filter } = view
   const input = sampleListInput(view)
+  const listKey = JSON.stringify(input)
+  const savedView = useSavedView(view, setView)
   const loadedPages = useRef(1)
   const list = useInfiniteQuery(
     pagesOptions({
       queryKey: trpc.samples.list.infiniteQueryKey(input),
       read: (cursor, signal) => client.samples.list.query({ ...input, cursor }, { signal }),
+      // What was searched for is not read again three times a second.
       topics:
-        loadedPages.current > LIVE_PAGES
+        loadedPages.current > LIVE_PAGES || filter.text !== undefined
           ? []
-          : [view.batch === null ? 'samples' : `batch:${view.batch}`],
+          : [filter.batch === undefined ? 'samples' : `batch:${filter.batch}`],
     }),
   )
   loadedPages.current = list.data?.pages.length ?? 1
-  const searched = useMemo(() => sumOfSearched(list.data?.pages ?? []), [list.data])
-  // What found nothing among so many is asked for again by a person, not by scrolling.
-  const stopped = list.hasNextPage && (list.data?.pages.at(-1)?.items.length ?? 0) === 0
-  const rows = useMemo(() => list.data?.pages.flatMap((page) => page.items), [list.data])
-  const { shown, freshCount, showFresh } = useAnnounced(
-    rows,
-    idOf,
-    JSON.stringify(input),
-    list.hasNextPage,
+  const { run, batch, step, stepTo, split } = filter
+  const known = useQuery(
+    trpc.samples.extraKeys.queryOptions(
+      {
+        ...(run === undefined ? {} : { run }),
+        ...(batch === undefined ? {} : { batch }),
+        ...(step === undefined ? {} : { step }),
+        ...(stepTo === undefined ? {} : { stepTo }),
+        ...(split === undefined ? {} : { split }),
+      },
+      { placeholderData: keepPreviousData, staleTime: 30_000 },
+    ),
   )
-  const extraKeys = useMemo(() => keysSeen(shown), [shown])
+  const extraKeys = known.data?.keys ?? NO_KEYS
+  const searched = useMemo(() => sumOfSearched(list.data?.pages ?? []), [list.data])
+  // What found little among so many is asked for again by a person, not by scrolling.
+  const lastPage = list.data?.pages.at(-1)
+  const stopped =
+    list.hasNextPage &&
+    lastPage !== undefined &&
+    lastPage.items.length < (lastPage.searched.texts === null ? 1 : input.limit)
+  const rows = useMemo(() => list.data?.pages.flatMap((page) => page.items), [list.data])
+  const { shown, freshCount, showFresh } = useAnnounced(rows, idOf, listKey, list.hasNextPage)
   const narrow = useNarrow() || view.sample !== null
-  const columns = useMemo(() => chosenColumns(view, extraKeys, narrow), [view, extraKeys, narrow])
+  const columns = useMemo(
+    () =>
+      chosenColumns(
+        view,
+        extraKeys.map(({ key }) => key),
+        narrow,
+      ),
+    [view, extraKeys, narrow],
+  )
   const filterBar = useRef<HTMLDivElement>(null)
+  const [chosen, setChosen] = useState<Selected>(() => noneSelected(listKey))
+  const selected = chosen.key === listKey ? chosen : noneSelected(listKey)
+  const isSelecting = selected.all || selected.ids.size > 0
+  const [sheet, setSheet] = useState<'export' | 'annotate' | 'rescore' | null>(null)
+  const target: Target = selected.all ? { filter } : { ids: [...selected.ids] }
 
   const open = (id: string | null, how: 'push' | 'replace') => setView({ sample: id }, how)
   const walk = (by: 1 | -1) => {
     const at = shown.findIndex((row) => row.id === view.sample)
     const next = at < 0 ? shown[0] : shown[at + by]
     if (next !== undefined) open(next.id, view.sample === null ? 'push' : 'replace')
-    if (at + by > shown.length - 10 && list.hasNextPage && !list.isFetchingNextPage) {
+    if (at + by > shown.length - 10 && list.hasNextPage && !stopped && !list.isFetchingNextPage) {
       void list.fetchNextPage()
     }
   }
@@ -85,7 +129,18 @@ export function SamplesPage() {
       key: 'f',
       label: 'Filter',
       group: 'Samples',
-      run: () => filterBar.current?.querySelector<HTMLElement>('input, select')?.focus(),
+      run: () =>
+        filterBar.current
+          ?.querySelector<HTMLElement>('input[aria-label="Search the texts"]')
+          ?.focus(),
+    },
+    {
+      key: 'x',
+      label: 'Select the open sample',
+      group: 'Samples',
+      run: () => {
+        if (view.sample !== null) setChosen(toggled(selected, shown, view.sample, false))
+      },
     },
   ])
 
@@ -93,9 +148,7 @@ export function SamplesPage() {
     <div className="flex h-dvh flex-col">
       <PageHeader
         title="Samples"
-        {...(view.batch === null
-          ? {}
-          : { parent: { href: `/batches/${view.batch}`, label: view.batch } })}
+        {...(batch === undefined ? {} : { parent: { href: `/batches/${batch}`, label: batch } })}
         state={
           shown.length > 0 && (
             <span className="num truncate text-ink-3">
@@ -105,13 +158,46 @@ export function SamplesPage() {
               {view.sort !== 'newest' && searched && !searched.all && (
                 <> · put in order: the newest {searchedText(searched)}</>
               )}
+              {searched?.texts && (
+                <span className="max-md:hidden"> · {textsText(searched.texts)}</span>
+              )}
             </span>
           )
         }
       />
       <div ref={filterBar}>
-        <SampleFilterBar view={view} onChange={setView} rows={shown} extraKeys={extraKeys} />
+        <SampleFilterBar
+          view={view}
+          onChange={setView}
+          rows={shown}
+          extraKeys={extraKeys}
+          onExport={() => setSheet('export')}
+          views={
+            <ViewMenu
+              view={view}
+              saved={savedView.saved}
+              onOpen={(next) => setView(next, 'push')}
+            />
+          }
+        />
       </div>
+      <Notices
+        unread={[...view.unread, ...savedView.unread]}
+        viewGone={savedView.gone}
+        onDismiss={() => setView({ view: null })}
+      />
+      {isSelecting && (
+        <BulkBar
+          selected={selected}
+          filter={filter}
+          loaded={shown.length}
+          hasMore={list.hasNextPage}
+          onAll={() => setChosen({ ...selected, all: true })}
+          onClear={() => setChosen(noneSelected(listKey))}
+          onAnnotate={() => setSheet('annotate')}
+          onRescore={() => setSheet('rescore')}
+        />
+      )}
       <div className="flex min-h-0 flex-1">
         <div className="flex min-w-0 flex-1 flex-col">
           <NewRows count={freshCount} noun={['sample', 'samples']} onShow={showFresh} />
@@ -121,9 +207,10 @@ export function SamplesPage() {
                 <NoSamples
                   narrowed={isNarrowed(view)}
                   searched={searched && !searched.all ? searched : null}
+                  texts={searched?.texts ?? null}
                   searching={list.isFetchingNextPage}
                   onSearchOn={list.hasNextPage ? () => void list.fetchNextPage() : null}
-                  onClear={() => setView({ ...NO_FILTERS })}
+                  onClear={() => setView({ filter: {} })}
                 />
               ) : (
                 <SampleTable
@@ -135,11 +222,20 @@ export function SamplesPage() {
                   onMore={() => {
                     if (!list.isFetchingNextPage) void list.fetchNextPage()
                   }}
+                  selection={{
+                    has: (id) => selected.all || selected.ids.has(id),
+                    all: selected.all,
+                    some: isSelecting,
+                    toggle: (id, range) => setChosen(toggled(selected, shown, id, range)),
+                    toggleShown: () => setChosen(toggledShown(selected, shown)),
+                  }}
+                  onWidth={(name, px) => setView({ columns: withWidth(view, columns, name, px) })}
                   end={
                     stopped &&
                     searched && (
                       <p className="num flex items-center justify-center gap-3 px-5 py-3 text-xs text-ink-3">
-                        {searchedText(searched)} were looked at, down to {searched.oldest}
+                        {searched.texts ? textsText(searched.texts) : searchedText(searched)} looked
+                        at, down to {searched.oldest}
                         <Button
                           small
                           busy={list.isFetchingNextPage}
@@ -159,6 +255,7 @@ export function SamplesPage() {
           <SamplePanel
             key={view.sample}
             id={view.sample}
+            searched={filter.text ?? null}
             onOpen={(id) => open(id, 'replace')}
             onClose={() => open(null, 'replace')}
             onWalk={walk}
@@ -166,21 +263,36 @@ export function SamplesPage() {
           />
         )}
       </div>
+      <ExportSheet
+        open={sheet === 'export'}
+        filter={filter}
+        columns={columns}
+        onClose={() => setSheet(null)}
+      />
+      <AnnotateSheet open={sheet === 'annotate'} target={target} onClose={() => setSheet(null)} />
+      <RescoreSamplesSheet
+        open={sheet === 'rescore'}
+        target={target}
+        onClose={() => setSheet(null)}
+      />
     </div>
   )
 }
 
-/** The reward extra info keys of the rows, in the order in which they were first seen. */
-function keysSeen(rows: readonly SampleRowDto[]): string[] {
-  const keys = new Set<string>()
-  for (const row of rows) {
-    for (const key of Object.keys(row.rewardExtraInfo)) {
-      keys.add(key)
-      // A reward function that invents keys must not fill the menu; the address takes any key.
-      if (keys.size >= 60) return [...keys]
-    }
-  }
-  return [...keys]
+const NO_KEYS: readonly ExtraKeyDto[] = []
+
+/** The columns as they are, one of them as wide as it was drawn. */
+function withWidth(
+  view: SampleView,
+  columns: readonly SampleColumn[],
+  name: string,
+  px: number,
+): ChosenColumn[] {
+  const known = new Map(view.columns?.map((column) => [column.name, column.px]))
+  return columns.map((column) => ({
+    name: column.name,
+    px: column.name === name ? px : (known.get(column.name) ?? null),
+  }))
 }
 
 type Searched = SamplePageDto['searched']
@@ -190,11 +302,15 @@ function sumOfSearched(pages: readonly SamplePageDto[]): Searched | null {
   const last = pages.at(-1)?.searched
   if (last === undefined) return null
   const sorted = pages.length > 1 && pages[0]?.searched.oldest === last.oldest
-  if (sorted) return last
+  if (sorted && last.texts === null) return last
   return {
     ...last,
     batches: pages.reduce((sum, page) => sum + page.searched.batches, 0),
     samples: pages.reduce((sum, page) => sum + page.searched.samples, 0),
+    texts: last.texts && {
+      samples: pages.reduce((sum, page) => sum + (page.searched.texts?.samples ?? 0), 0),
+      dropped: pages.reduce((sum, page) => sum + (page.searched.texts?.dropped ?? 0), 0),
+    },
   }
 }
 
@@ -202,9 +318,16 @@ function searchedText({ samples, batches }: Searched): string {
   return `${plural(samples, 'sample')} of ${plural(batches, 'batch', 'batches')}`
 }
 
+/** How many texts were looked at, and that some are gone. */
+function textsText({ samples, dropped }: { samples: number; dropped: number }): string {
+  const looked = `${plural(samples, 'text')} searched`
+  return dropped === 0 ? looked : `${looked}, ${formatCount(dropped)} no longer kept`
+}
+
 function NoSamples({
   narrowed,
   searched,
+  texts,
   searching,
   onSearchOn,
   onClear,
@@ -212,6 +335,7 @@ function NoSamples({
   narrowed: boolean
   /** Null: all were looked at. */
   searched: Searched | null
+  texts: Searched['texts']
   searching: boolean
   onSearchOn: (() => void) | null
   onClear(): void
@@ -232,8 +356,8 @@ function NoSamples({
           </>
         }
       >
-        {searchedText(searched)} were looked at, down to {searched.oldest}. A run, a step or a batch
-        narrows it to what you mean.
+        {texts ? textsText(texts) : `${searchedText(searched)} were looked at`}, down to{' '}
+        {searched.oldest}. A run, a step or a batch narrows it to what you mean.
       </Empty>
     )
   }
@@ -243,7 +367,9 @@ function NoSamples({
       title="No sample fits these filters"
       actions={<Button onClick={onClear}>Clear the filters</Button>}
     >
-      A score range leaves out samples that have no score: failed ones and those still to be scored.
+      {texts !== null
+        ? `${textsText(texts)}. A text is looked for as it is written, whatever the case.`
+        : 'A score range leaves out samples that have no score: failed ones and those still to be scored.'}
     </Empty>
   ) : (
     <Empty

@@ -7,6 +7,7 @@ import {
   SampleListInput,
 } from '../wire/pages.ts'
 import { UpdatePoolInput } from '../wire/pools.ts'
+import { RescoreSomeInput } from '../wire/rescore.ts'
 import { ComponentsInput, ImportConfigInput, TryInput } from '../wire/rewards.ts'
 import { RunInput } from '../wire/runs.ts'
 import {
@@ -24,7 +25,6 @@ import {
   BatchId,
   BatchListInput,
   NextInput,
-  RescoreInput,
   ResultsInput,
   SampleId,
   ScoreInput,
@@ -48,7 +48,7 @@ export const appRouter = router({
     submit: procedure.input(SubmitInput).mutation(({ ctx, input }) => ctx.services.submit(input)),
     append: procedure.input(AppendInput).mutation(({ ctx, input }) => ctx.services.append(input)),
     rescore: procedure
-      .input(RescoreInput)
+      .input(RescoreSomeInput)
       .mutation(({ ctx, input }) => ctx.services.rescore(input)),
     close: procedure
       .input(byBatchId)

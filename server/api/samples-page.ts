@@ -9,6 +9,7 @@ import {
   AnnotationsOfInput,
   UpdateAnnotationInput,
 } from '../wire/annotations.ts'
+import type { SamplesByBatchDto } from '../wire/rescore.ts'
 import {
   type ExtraKeysDto,
   ExtraKeysInput,
@@ -31,6 +32,8 @@ export interface SamplesPageServices {
   extraKeys(input: ExtraKeysInput): Promise<ExtraKeysDto>
   /** How many samples fit a filter, bounded. */
   countSamples(filter: SampleFilter): Promise<SampleCountDto>
+  /** In which batches the samples that fit lie, bounded. */
+  samplesByBatch(filter: SampleFilter): Promise<SamplesByBatchDto>
   addAnnotations(input: AddAnnotationInput, actor: Actor): Promise<AddedAnnotationsDto>
   updateAnnotation(input: UpdateAnnotationInput, actor: Actor): Promise<AnnotationDto>
   removeAnnotation(id: string, actor: Actor): Promise<{ removed: true }>
@@ -51,6 +54,9 @@ export const samplesPageProcedures = {
   count: procedure
     .input(SampleCountInput.prefault({}))
     .query(({ ctx, input }) => ctx.services.countSamples(input)),
+  byBatch: procedure
+    .input(SampleCountInput.prefault({}))
+    .query(({ ctx, input }) => ctx.services.samplesByBatch(input)),
 }
 
 /** Labels and notes on samples. */

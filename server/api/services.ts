@@ -16,6 +16,7 @@ import type {
 } from '../wire/pages.ts'
 import type { PlannerDto, PlannerInput } from '../wire/planner.ts'
 import type { BalancingPolicyName, PoolDto } from '../wire/pools.ts'
+import type { RescoreResult, RescoreSomeInput } from '../wire/rescore.ts'
 import type {
   ComponentsDto,
   ImportedConfigDto,
@@ -33,7 +34,6 @@ import type {
   BatchSummary,
   NextResult,
   Page,
-  RescoreInput,
   ResultsColumns,
   ScoreInput,
   ScoreResult,
@@ -59,7 +59,7 @@ export interface Services
   submit(input: SubmitInput): Promise<SubmitResult>
   append(input: AppendInput): Promise<AppendResult>
   /** A batch of the same rollouts, scored by another reward. */
-  rescore(input: RescoreInput): Promise<SubmitResult>
+  rescore(input: RescoreSomeInput): Promise<RescoreResult>
   close(batchId: string): Promise<BatchSummary>
   cancel(batchId: string): Promise<BatchSummary>
   next(

@@ -10,6 +10,7 @@ import { padding, rollouts, type Sample, type Submit, sample } from '../testing/
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { BatchProgressDto, BatchViewDto, SampleDetailDto } from '../wire/pages.ts'
+import type { RescoreResult } from '../wire/rescore.ts'
 import type {
   BatchSummary,
   Page,
@@ -351,4 +352,76 @@ describe('a large one', () => {
       })
     },
   )
+})
+
+describe('a part of a batch', () => {
+  it('by index, with their whole groups or without, numbered anew; where each comes from is kept', async () => {
+    const samples = rollouts(40, 4, 'part')
+    const first = await submit(samples, { groupSize: 4 })
+    await ended(first)
+    const some = (select: object) =>
+      service.mutate<RescoreResult>('batches.rescore', { batchId: first, reward: BY_MODEL, select })
+    const whole = await some({ indexes: [21, 2, 22] })
+    expect(whole).toMatchObject({ accepted: 8, groups: 2, chosen: 3, takenAlong: 5 })
+    const followed = followBatch(service, whole.batchId)
+    await followed.done
+    const delivered = await expectExactlyOnce(service, followed, 8, 2)
+    const from = [0, 1, 2, 3, 20, 21, 22, 23]
+    expect(delivered.map((s) => s.score)).toEqual(
+      from.map((i) => hashScore(samples[i]?.response as string)),
+    )
+    const cut = await some({ indexes: [21, 2, 22], wholeGroups: false })
+    expect(cut).toMatchObject({ accepted: 3, groups: 2, chosen: 3, takenAlong: 0 })
+    expect(await ended(cut.batchId)).toMatchObject({ status: 'completed', scored: 3, groups: 2 })
+    expect((await results(cut.batchId)).uid).toEqual(['part-0', 'part-5', 'part-5'])
+    const texts = await sampleOf(cut.batchId, 1)
+    expect(texts.response).toBe(samples[21]?.response)
+    expect(
+      await service.sql('select from_idx from rescore_part where batch_id = $1', [
+        Number(cut.batchId.slice(1)),
+      ]),
+    ).toEqual([{ from_idx: [2, 21, 22] }])
+    expect(await get(first)).toMatchObject({ samples: 40, rewardName: 'gsm8k' })
+  })
+
+  it('by a filter and by group; a key repeated gives the same batch, another selection is a conflict', async () => {
+    const first = await submit(rollouts(24, 8, 'chosen'))
+    await ended(first)
+    const input = {
+      ...{ batchId: first, reward: BY_RULE, idempotencyKey: 'some of it' },
+      select: { filter: { scoreMin: 1, text: 'ROLLOUT CHOSEN 1' }, wholeGroups: false },
+    }
+    const made = await service.mutate<RescoreResult>('batches.rescore', input)
+    // 10, 12, 14, 16 and 18 are right and begin with a 1.
+    expect(made).toMatchObject({ accepted: 5, groups: 2, duplicate: false })
+    expect(await ended(made.batchId)).toMatchObject({ scored: 5, mean: 1 })
+    expect(await service.mutate('batches.rescore', input)).toMatchObject({
+      batchId: made.batchId,
+      duplicate: true,
+    })
+    expectRefusal(await refused({ ...input, select: { uids: ['chosen-1'] } }), {
+      ...{ status: 409, reason: 'idempotency_conflict', message: 'some of it' },
+    })
+    const group = await service.mutate<RescoreResult>('batches.rescore', {
+      ...{ batchId: first, reward: BY_RULE, select: { uids: ['chosen-1'] } },
+    })
+    expect(group).toMatchObject({ accepted: 8, groups: 1, takenAlong: 0 })
+    await ended(group.batchId)
+  })
+
+  it.each([
+    ['an index that is not there', { indexes: [3, 99] }, 404, 'There is no sample b'],
+    ['a group that is not there', { uids: ['nobody'] }, 404, 'has 0 of the 1 groups'],
+    ['nothing that fits', { filter: { scoreMin: 99 } }, 404, 'No sample of b'],
+    ['nothing', {}, 400, 'one of indexes, uids and filter'],
+  ])('%s is refused, and nothing is made', async (_, select, status, message) => {
+    const first = await submit(rollouts(4, 4, 'refused'))
+    await ended(first)
+    expectRefusal(await refused({ batchId: first, reward: BY_RULE, select }), {
+      ...{ status, reason: status === 404 ? 'sample_not_found' : 'invalid_input', message },
+    })
+    expect(
+      (await service.query<BatchViewDto>('batches.view', { batchId: first })).rescores,
+    ).toEqual([])
+  })
 })

@@ -15,8 +15,16 @@ import {
   type RolloutCopy,
   samplesToCopy,
 } from '../store/sql/rescore.ts'
+import {
+  copyPartGroups,
+  copyPartSamples,
+  copyPartTexts,
+  insertRescorePart,
+  type PartToCopy,
+  partToCopy,
+} from '../store/sql/rescore-part.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
-import type { RescoreInput, SubmitResult } from '../wire/trainer.ts'
+import type { RescoreResult, RescoreSomeInput } from '../wire/rescore.ts'
 import {
   type AcceptContext,
   asksModels,
@@ -28,6 +36,7 @@ import {
 import { scoresWholeGroups } from './accept/whole-groups.ts'
 import type { BatchReader } from './batch-reader.ts'
 import { rescoreJobs } from './rescore-jobs.ts'
+import { selectPart } from './rescore-selection.ts'
 
 /** Copies at once: each keeps a connection and a core of Postgres busy. A third is asked to come back. */
 const MOST_COPIES = 2
@@ -55,7 +64,7 @@ export class Rescores {
   readonly #accept: AcceptContext
   readonly #reader: BatchReader
   /** By key and content: who asks again while the first call is still under way gets its answer. */
-  readonly #underWay = new Map<string, Promise<SubmitResult>>()
+  readonly #underWay = new Map<string, Promise<RescoreResult>>()
   #copies = 0
 
   constructor(accept: AcceptContext, reader: BatchReader) {
@@ -67,11 +76,16 @@ export class Rescores {
    * Resolves when the new batch is committed.
    * Throws `batch_not_found`, `batch_open`, `empty_batch`, `busy`, `idempotency_conflict`, and what `resolveReward` does.
    */
-  async rescore(input: RescoreInput): Promise<SubmitResult> {
+  async rescore(input: RescoreSomeInput): Promise<RescoreResult> {
     const { idempotencyKey } = input
     if (!idempotencyKey) return this.#rescore(input, null)
     const hash = createHash('sha256')
-      .update(JSON.stringify({ rescore: input.batchId, reward: input.reward }))
+      .update(
+        JSON.stringify({
+          ...{ rescore: input.batchId, reward: input.reward },
+          ...(input.select === undefined ? {} : { select: input.select }),
+        }),
+      )
       .digest()
     const known = await duplicateOf(this.#accept.db, idempotencyKey, hash)
     if (known) return known
@@ -83,7 +97,7 @@ export class Rescores {
     return now
   }
 
-  async #rescore(input: RescoreInput, hash: Buffer | null): Promise<SubmitResult> {
+  async #rescore(input: RescoreSomeInput, hash: Buffer | null): Promise<RescoreResult> {
     const batch = await this.#reader.row(input.batchId)
     if (!batch.closed) {
       throw new RewardOpsError('batch_open', `${input.batchId} is open: more samples may follow.`)
@@ -101,13 +115,24 @@ export class Rescores {
       functions: versions,
       ...(withModels ? await registeredModels(db) : { models: [] }),
     })
+    const wholeGroups = scoresWholeGroups(reward)
+    const part =
+      input.select === undefined ? null : await selectPart(db, batch, input.select, wholeGroups)
     const pool = poolOf(reward)
     await ensurePool(db, queue, pool, reward)
     return this.#holding(async (client) => {
       const copy = await this.#begin(client, batch)
-      const made = { batchId: `b${copy.toId}`, accepted: batch.samples, groups: batch.groups }
+      const made: Omit<RescoreResult, 'duplicate'> = {
+        batchId: `b${copy.toId}`,
+        accepted: part?.idx.length ?? batch.samples,
+        groups: part?.groups.length ?? batch.groups,
+        ...(part && { chosen: part.chosen, takenAlong: part.idx.length - part.chosen }),
+      }
       try {
-        const { groupOf, workOf } = await copyRollouts(client, copy, batch)
+        const { groupOf, workOf } =
+          part === null
+            ? await copyRollouts(client, copy, batch)
+            : await copyPart(client, copy, part)
         await inTransaction(client, async () => {
           await storeFunctions(client, sources)
           const { submitted_at } = await insertRescored(client, copy, {
@@ -115,13 +140,19 @@ export class Rescores {
             rewardName,
             idempotencyKey: input.idempotencyKey ?? null,
             contentHash: hash,
+            part: part && {
+              samples: part.idx.length,
+              groups: part.groups.length,
+              wholeGroups: input.select?.wholeGroups === true || wholeGroups,
+            },
           })
+          if (part !== null) await insertRescorePart(client, copy, part)
           const jobs = rescoreJobs({
             batchId: copy.toId,
             nowMs: submitted_at.getTime(),
             groupOf,
             workOf: withModels ? workOf : null,
-            wholeGroups: scoresWholeGroups(reward),
+            wholeGroups,
           })
           for (const window of jobs)
             await queue.insert(pool, window, { run: batch.run, priority: 0, client })
@@ -189,6 +220,35 @@ async function inTransaction(client: Client, work: () => Promise<void>): Promise
   }
 }
 
+/** Copies the samples of a part, numbered anew, their texts and groups; gives what jobs are cut by. */
+async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Promise<Copied> {
+  const groupOf = Int32Array.from(part.groupNo)
+  const workOf = new Float64Array(part.idx.length)
+  for (let from = 0; from < part.idx.length; from += STATEMENT_ROWS) {
+    const to = Math.min(part.idx.length, from + STATEMENT_ROWS) - 1
+    let begun = from
+    let bytes = 0
+    for (const row of await partToCopy(client, copy, part, from, to)) {
+      if (row.work === null) throw textsGone(copy.fromId, part.idx[row.idx] as number)
+      workOf[row.idx] = row.work
+      bytes += row.bytes as number
+      if (bytes < STATEMENT_BYTES && row.idx < to) continue
+      await copyPartTexts(client, copy, part, begun, row.idx)
+      begun = row.idx + 1
+      bytes = 0
+    }
+    await copyPartSamples(client, copy, part, from, to)
+  }
+  await copyPartGroups(client, copy, part)
+  return { groupOf, workOf }
+}
+
+function textsGone(batchId: number, idx: number): RewardOpsError {
+  return new RewardOpsError('sample_not_found', `b${batchId}-${idx} has no texts.`, {
+    hint: 'The rollouts of this batch are no longer kept: submit them again.',
+  })
+}
+
 /** Copies groups, samples and texts; gives what jobs are cut by. */
 async function copyRollouts(client: Client, copy: RolloutCopy, batch: BatchRow): Promise<Copied> {
   const groupOf = new Int32Array(batch.samples)
@@ -200,9 +260,7 @@ async function copyRollouts(client: Client, copy: RolloutCopy, batch: BatchRow):
     let bytes = 0
     for (const row of rows) {
       if (row.work === null) {
-        throw new RewardOpsError('sample_not_found', `b${copy.fromId}-${row.idx} has no texts.`, {
-          hint: 'The rollouts of this batch are no longer kept: submit them again.',
-        })
+        throw textsGone(copy.fromId, row.idx)
       }
       groupOf[row.idx] = row.group_no
       workOf[row.idx] = row.work

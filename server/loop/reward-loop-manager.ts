@@ -4,12 +4,12 @@ import { endWhatIsOpen } from '../store/sql/end-batch.ts'
 import { queuePostProcessing } from '../store/sql/post-process.ts'
 import type { DirectEndMessage } from '../wire/direct-score.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
+import type { RescoreResult, RescoreSomeInput } from '../wire/rescore.ts'
 import type { ResolvedReward } from '../wire/resolved-reward.ts'
 import type {
   AppendInput,
   AppendResult,
   BatchSummary,
-  RescoreInput,
   ScoreInput,
   ScoreResult,
   SubmitInput,
@@ -71,7 +71,7 @@ export class RewardLoopManager {
   }
 
   /** A batch of the same rollouts, scored by another reward. */
-  rescore(input: RescoreInput): Promise<SubmitResult> {
+  rescore(input: RescoreSomeInput): Promise<RescoreResult> {
     return this.#rescores.rescore(input)
   }
 

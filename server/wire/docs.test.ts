@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
+import { CORRELATION_WORDS, KAPPA_WORDS } from './agreement.ts'
 import { ERROR_REASONS } from './error-reasons.ts'
 import { GROUP_SIGNAL_TEXT } from './group-signal.ts'
 import { SAMPLE_FAILURE_TEXT } from './sample-reason.ts'
@@ -20,4 +21,10 @@ it('docs/api.md prints why samples fail', () => {
 it('docs/api.md prints what groups teach', () => {
   for (const [signal, text] of Object.entries(GROUP_SIGNAL_TEXT))
     expect(api).toContain(`| \`${signal}\` | ${text} |`)
+})
+
+it('docs/compare.md prints how agreement is put into words', () => {
+  const compare = readFileSync(new URL('../../docs/compare.md', import.meta.url), 'utf8')
+  for (const { from, word } of [...CORRELATION_WORDS, ...KAPPA_WORDS])
+    expect(compare).toContain(`| ${from} | ${word} |`)
 })

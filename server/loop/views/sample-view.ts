@@ -11,9 +11,9 @@ import {
 } from '../../store/sql/batch-view.ts'
 import { extraKeys } from '../../store/sql/extra-keys.ts'
 import { statusOf, toResult } from '../../store/sql/results.ts'
-import { sampleCount } from '../../store/sql/sample-count.ts'
+import { batchSizes, sampleCount } from '../../store/sql/sample-count.ts'
 import { sampleFacets } from '../../store/sql/sample-facets.ts'
-import { type SampleCursor, sampleList } from '../../store/sql/sample-list.ts'
+import { type SampleCursor, sampleKeys, sampleList } from '../../store/sql/sample-list.ts'
 import { decodeTexts } from '../../store/stored-texts.ts'
 import type {
   AttemptDto,
@@ -24,6 +24,7 @@ import type {
   SamplePageDto,
   SampleRowDto,
 } from '../../wire/pages.ts'
+import type { SamplesByBatchDto } from '../../wire/rescore.ts'
 import { rewardVersionOf } from '../../wire/resolved-reward.ts'
 import type { ExtraKeysDto, ExtraKeysInput, SampleCountDto } from '../../wire/sample-extras.ts'
 import type { SampleFilter } from '../../wire/sample-filter.ts'
@@ -34,6 +35,10 @@ import { Memo } from '../memo.ts'
 
 /** However many look, counts are made so often at most. */
 const FACETS_TTL_MS = 1_500
+
+/** Samples whose batches are told at once, and these batches. */
+const MOST_PLACED = 10_000
+const MOST_PLACES = 20
 
 /** The Samples page's data: rows without texts, and one sample with everything. */
 export class SampleViews {
@@ -109,6 +114,35 @@ export class SampleViews {
         batchId: batch === undefined ? undefined : batchNumber(batch),
       })
     })
+  }
+
+  /** In which batches the samples that fit lie: of the newest {@link MOST_PLACED}, at most {@link MOST_PLACES} batches. */
+  async byBatch({ batch, ...rest }: SampleFilter): Promise<SamplesByBatchDto> {
+    const filter = { ...rest, batchId: batch === undefined ? undefined : batchNumber(batch) }
+    const counts = new Map<number, number>()
+    let left = MOST_PLACED
+    let cursor: SampleCursor | null = null
+    do {
+      const page = await sampleKeys(this.#db, filter, {
+        ...{ sort: 'newest', cursor, limit: Math.min(left, 5_000) },
+      })
+      for (const { batch_id } of page.keys) counts.set(batch_id, (counts.get(batch_id) ?? 0) + 1)
+      left -= page.keys.length
+      cursor = page.next
+    } while (cursor !== null && left > 0 && counts.size <= MOST_PLACES)
+    const placed = [...counts].slice(0, MOST_PLACES)
+    const sizes = await batchSizes(
+      this.#db,
+      placed.map(([id]) => id),
+    )
+    return {
+      batches: placed.map(([id, samples]) => ({
+        batchId: `b${id}`,
+        samples,
+        ofBatch: sizes.get(id) ?? samples,
+      })),
+      more: cursor !== null || counts.size > MOST_PLACES,
+    }
   }
 
   /** Throws `sample_not_found`. */

@@ -135,6 +135,8 @@ export async function insertRescored(
     rewardName: string
     idempotencyKey: string | null
     contentHash: Buffer | null
+    /** Of a part of the original; null: all of it. */
+    part: { samples: number; groups: number; wholeGroups: boolean } | null
   },
 ): Promise<{ submitted_at: Date }> {
   const { rowCount } = await client.query('delete from rescore_copy where batch_id = $1', [
@@ -145,7 +147,8 @@ export async function insertRescored(
     name: 'insert-rescored',
     text: `insert into batch (id, run_id, step, split, status, closed, group_size, reward, reward_name, samples, groups,
              idempotency_key, content_hash, text_bucket, rescored_from)
-           select $2::int, run_id, step, split, 'running', true, group_size, $3::jsonb, $4, samples, groups, $5, $6, $7::date, id
+           select $2::int, run_id, step, split, 'running', true, case when $10 then group_size end, $3::jsonb, $4,
+             coalesce($8::int, samples), coalesce($9::int, groups), $5, $6, $7::date, id
            from batch where id = $1 returning submitted_at`,
     values: [
       copy.fromId,
@@ -155,6 +158,9 @@ export async function insertRescored(
       batch.idempotencyKey,
       batch.contentHash,
       copy.toBucket,
+      batch.part?.samples ?? null,
+      batch.part?.groups ?? null,
+      batch.part?.wholeGroups ?? true,
     ],
   })
   return rows[0]!

@@ -28,6 +28,19 @@ export async function sampleCount(db: Database, filter: SampleFilter): Promise<S
   return filter.text === undefined ? looked(db, filter) : searched(db, filter)
 }
 
+/** How many samples batches have. */
+export async function batchSizes(
+  db: Database,
+  ids: readonly number[],
+): Promise<Map<number, number>> {
+  const rows = await db.rows<{ id: number; samples: number }>(
+    'batch-sizes',
+    'select id, samples from batch where id = any($1::int[])',
+    [ids],
+  )
+  return new Map(rows.map(({ id, samples }) => [id, samples]))
+}
+
 async function counted(db: Database, filter: SampleFilter): Promise<SampleCount> {
   const { run, batchId, step, stepTo, split, status } = filter
   const column = status === 'scored' || status === 'failed' ? status : 'samples'

@@ -1,0 +1,86 @@
+import { describe, expect, test } from 'vitest'
+import type { ComparedRunDto } from '../../server/wire/compare.ts'
+import { prepareCdf, prepareDeltas, prepareOverlay } from './compare.prepare.ts'
+import { jointAt, prepareJoint } from './joint.prepare.ts'
+
+function run(name: string, step: number[], mean: (number | null)[]): ComparedRunDto {
+  return {
+    ...{ name, seeded: false, earlier: 0, step, mean },
+    batchId: step.map((at) => `b${at}`),
+    n: mean.map(() => 8),
+    std: mean.map(() => 1),
+    quantiles: [0, 1, 2, 3, 4].map((q) => mean.map((one) => (one === null ? null : one + q - 2))),
+    failedShare: mean.map(() => 0),
+    silentShare: mean.map(() => 0.5),
+    waitMs: mean.map(() => 1_000),
+  }
+}
+
+describe('runs over one another', () => {
+  const runs = [run('a', [1, 2, 5], [0, 1, null]), run('b', [2, 3], [10, 12])]
+
+  test('have a place a step and a run, gaps stay gaps', () => {
+    const { steps } = prepareOverlay(runs, 'mean')
+    expect(steps.map(({ step, v0, v1 }) => [step, v0, v1])).toEqual([
+      [1, 0, null],
+      [2, 1, 10],
+      [3, null, 12],
+      // The distance to step 5 is more than the usual one.
+      [4, null, null],
+      [5, null, null],
+    ])
+  })
+
+  test('what is hidden does not stretch the scale, a band does', () => {
+    const most = (data: { ticks: { at: number }[] }) => data.ticks.at(-1)?.at as number
+    expect(most(prepareOverlay(runs, 'mean'))).toBeGreaterThanOrEqual(12)
+    expect(most(prepareOverlay(runs, 'mean', { hidden: new Set(['b']) }))).toBeLessThanOrEqual(2)
+    const banded = prepareOverlay(runs, 'mean', { band: 'most' })
+    expect(banded.steps[1]?.b1).toEqual([8, 12])
+    expect(most(banded)).toBeGreaterThanOrEqual(14)
+  })
+
+  test('differences hold 0 on their scale', () => {
+    const step = { step: 3, delta: 0.2, low: 0.1, high: 0.3, nFirst: 4, nOther: 6 }
+    const data = prepareDeltas([{ ...step, firstBatch: 'b1', otherBatch: 'b2' }])
+    expect(data.ticks[0]?.at).toBe(0)
+    expect(data.steps).toEqual([{ step: 3, delta: 0.2, interval: [0.1, 0.3], n: '4 and 6' }])
+  })
+})
+
+test('distribution functions begin at 0 and end at 1, with room on both sides', () => {
+  const { points, valueTicks } = prepareCdf({ values: [0, 1], first: [0.25, 1], second: [0.5, 1] })
+  expect(points[0]).toMatchObject({ first: 0, second: 0 })
+  expect(points.at(-1)).toMatchObject({ first: 1, second: 1 })
+  expect(valueTicks[0]?.at).toBeLessThan(0)
+  expect(valueTicks.at(-1)?.at).toBeGreaterThan(1)
+})
+
+describe('the joint distribution', () => {
+  test('few scores on both sides are a table, from the bottom left', () => {
+    const data = prepareJoint({
+      first: { kind: 'values', values: [0, 1] },
+      second: { kind: 'values', values: [0, 1] },
+      cells: [
+        [0, 0, 3],
+        [1, 1, 1],
+      ],
+    })
+    expect(data).toMatchObject({ isTable: true, n: 4, equal: null })
+    expect(jointAt(data, 0.25, 0.75)).toMatchObject({ first: '0', second: '0', samples: 3 })
+    expect(jointAt(data, 0.25, 0.25)).toBeNull()
+  })
+
+  test('bins have a line of equal scores where the scales meet', () => {
+    const edges = [0, 1, 2]
+    const of = (second: number[]) =>
+      prepareJoint({
+        first: { kind: 'bins', edges },
+        second: { kind: 'bins', edges: second },
+        cells: [[0, 1, 2]],
+      }).equal
+    expect(of([0, 1, 2])).toEqual({ x1: 0, y1: 1, x2: 1, y2: 0 })
+    expect(of([1, 2, 3])).toEqual({ x1: 0.5, y1: 1, x2: 1, y2: 0.5 })
+    expect(of([5, 6, 7])).toBeNull()
+  })
+})

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest'
+import { correlationWord, kappaWord } from '../../server/wire/agreement.ts'
+import type { ComparedGroups, ComparePairDto } from '../../server/wire/compare.ts'
+import { pairVerdict, shareText, signed } from './pair-words.ts'
+
+const NO_GROUPS = {
+  ...{ n: 0, samples: 0, tau: null, tauGroups: 0, comparable: 0, reversed: 0, tiedFirst: 0 },
+  ...{ tiedSecond: 0, tiedBoth: 0, bestChanged: 0, silentFirst: 0, silentSecond: 0 },
+  ...{ silentBoth: 0, signs: [], flipped: 0 },
+} satisfies ComparedGroups
+
+const pair = (fields: Partial<ComparePairDto>) =>
+  ({ n: 100, groups: NO_GROUPS, classes: null, spearman: null, ...fields }) as ComparePairDto
+
+test('numbers of agreement have the words of their table', () => {
+  expect([0.05, 0.1, -0.4, 0.7, 0.9, 1].map(correlationWord)).toEqual([
+    ...['negligible', 'weak', 'moderate negative', 'strong', 'very strong', 'very strong'],
+  ])
+  // Landis and Koch's bounds belong to the lower word.
+  expect([-0.1, 0, 0.2, 0.21, 0.6, 0.8, 0.81].map(kappaWord)).toEqual([
+    ...['poor', 'slight', 'slight', 'fair', 'moderate', 'substantial', 'almost perfect'],
+  ])
+  expect([correlationWord(null), kappaWord(null)]).toEqual([null, null])
+})
+
+test('a comparison is said in a sentence, and what moves the policy after it', () => {
+  expect(pairVerdict(pair({ spearman: 0.72 })).title).toBe(
+    'Strong agreement in order over 100 samples (Spearman 0.720)',
+  )
+  expect(pairVerdict(pair({})).title).toContain('no order to compare')
+  const groups = { ...NO_GROUPS, n: 4, samples: 16, comparable: 50, reversed: 5, flipped: 3 }
+  const told = pairVerdict(
+    pair({
+      classes: { equal: 0.9, kappa: 0.7 },
+      groups: { ...groups, silentFirst: 2, silentSecond: 1, silentBoth: 1 },
+    }),
+  )
+  expect(told.title).toBe(
+    'The same score for 90\u00a0% of 100 samples, substantial agreement beyond chance (κ 0.700)',
+  )
+  expect(told.detail).toContain('10\u00a0% are the other way round')
+  expect(told.detail).toContain('3 advantages of 16 have the opposite sign')
+  expect(told.detail).toContain('1 group teaches by the second alone')
+  expect(told.detail).not.toContain('by the first alone')
+})
+
+test('a share of nothing is none, a difference has its sign', () => {
+  expect(shareText(0, 0)).toBe('–')
+  expect([signed(0.25), signed(-0.25), signed(0), signed(null)]).toEqual([
+    '+0.250',
+    '−0.250',
+    '0',
+    '–',
+  ])
+})

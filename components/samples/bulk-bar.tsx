@@ -1,0 +1,73 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { RefreshCcw, Tag, X } from 'lucide-react'
+import type { SampleFilter } from '../../server/wire/sample-filter.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { formatCount, plural } from '../format/numbers.ts'
+import { Button, IconButton } from '../ui/button.tsx'
+import type { Selected } from './selection.ts'
+
+/** What can be done with the samples that are chosen, and how many that are. */
+export function BulkBar({
+  selected,
+  filter,
+  loaded,
+  hasMore,
+  onAll,
+  onClear,
+  onAnnotate,
+  onRescore,
+}: {
+  selected: Selected
+  filter: SampleFilter
+  loaded: number
+  /** More fit than are loaded. */
+  hasMore: boolean
+  onAll(): void
+  onClear(): void
+  onAnnotate(): void
+  onRescore(): void
+}) {
+  return (
+    <section
+      aria-label="Selected samples"
+      className="flex flex-wrap items-center gap-2 border-b bg-selected px-5 py-1.5"
+    >
+      <span className="num text-sm font-medium" role="status">
+        {selected.all ? (
+          <AllWords filter={filter} />
+        ) : (
+          `${plural(selected.ids.size, 'sample')} selected`
+        )}
+      </span>
+      {!selected.all && hasMore && selected.ids.size >= Math.min(loaded, 100) && (
+        <Button small variant="quiet" onClick={onAll}>
+          Select all that fit
+        </Button>
+      )}
+      <span className="ml-auto flex items-center gap-1">
+        <Button small onClick={onAnnotate}>
+          <Tag size={13} aria-hidden />
+          Annotate
+        </Button>
+        <Button small onClick={onRescore}>
+          <RefreshCcw size={13} aria-hidden />
+          Rescore
+        </Button>
+        <IconButton label="Clear the selection" onClick={onClear}>
+          <X size={14} aria-hidden />
+        </IconButton>
+      </span>
+    </section>
+  )
+}
+
+function AllWords({ filter }: { filter: SampleFilter }) {
+  const trpc = useTRPC()
+  const { data } = useQuery(trpc.samples.count.queryOptions(filter))
+  if (data === undefined) return 'All that fit selected'
+  return data.exact
+    ? `All ${plural(data.samples, 'sample')} that fit selected`
+    : `All that fit selected, ${formatCount(data.samples)} and more`
+}

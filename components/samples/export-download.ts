@@ -1,0 +1,89 @@
+/** What the page holds of an export before it becomes a file; more goes straight to a file. */
+export const MOST_HELD_BYTES = 256 << 20
+/** Rows told of so often at most. */
+const TELL_EVERY_MS = 120
+
+/**
+ * Reads an export as it comes, counts its rows, and gives it to the browser as a file.
+ * @throws Error with what the service said, or that it is too large for the page
+ */
+export async function downloadExport(
+  address: string,
+  format: 'csv' | 'jsonl',
+  signal: AbortSignal,
+  onProgress: (rows: number, bytes: number) => void,
+): Promise<{ rows: number; bytes: number; name: string }> {
+  const answer = await fetch(address, { signal })
+  if (!answer.ok || answer.body === null) throw new Error(await refusalOf(answer))
+  const parts: BlobPart[] = []
+  const counter = new RowCounter(format === 'csv')
+  let bytes = 0
+  let toldAt = 0
+  for await (const chunk of chunksOf(answer.body)) {
+    parts.push(chunk)
+    bytes += chunk.byteLength
+    counter.push(chunk)
+    if (bytes > MOST_HELD_BYTES) {
+      throw new Error(
+        `This is more than the page can hold (${MOST_HELD_BYTES >> 20} MiB, ${counter.rows} rows so far). Use the link to write it straight to a file.`,
+      )
+    }
+    const now = performance.now()
+    if (now - toldAt < TELL_EVERY_MS) continue
+    toldAt = now
+    onProgress(counter.rows, bytes)
+  }
+  const name = /filename="([^"]+)"/.exec(answer.headers.get('content-disposition') ?? '')?.[1]
+  const file = name ?? `samples.${format}`
+  const url = URL.createObjectURL(
+    new Blob(parts, { type: answer.headers.get('content-type') ?? 'text/plain' }),
+  )
+  const link = document.createElement('a')
+  link.href = url
+  link.download = file
+  link.click()
+  // Once the browser has begun to read it.
+  setTimeout(() => URL.revokeObjectURL(url), 10_000)
+  return { rows: counter.rows, bytes, name: file }
+}
+
+/** Counts rows; a line end within quotes is none, and a header is no row. */
+export class RowCounter {
+  readonly #csv: boolean
+  #quoted = false
+  #lines = 0
+
+  constructor(csv: boolean) {
+    this.#csv = csv
+  }
+
+  push(chunk: Uint8Array): void {
+    for (const byte of chunk) {
+      if (byte === 0x22) this.#quoted = this.#csv && !this.#quoted
+      else if (byte === 0x0a && !this.#quoted) this.#lines++
+    }
+  }
+
+  get rows(): number {
+    return Math.max(0, this.#lines - (this.#csv ? 1 : 0))
+  }
+}
+
+async function* chunksOf(
+  body: ReadableStream<Uint8Array<ArrayBuffer>>,
+): AsyncGenerator<Uint8Array<ArrayBuffer>> {
+  const reader = body.getReader()
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return
+    yield value
+  }
+}
+
+async function refusalOf(answer: Response): Promise<string> {
+  const body = (await answer.json().catch(() => null)) as {
+    error?: { message?: string; data?: { hint?: string }; hint?: string }
+  } | null
+  const hint = body?.error?.data?.hint ?? body?.error?.hint ?? ''
+  return `${body?.error?.message ?? `The service answered ${answer.status}.`} ${hint}`.trim()
+}

@@ -1,0 +1,229 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { useRef, useState } from 'react'
+import { columnsText, EXPORT_PATH, TEXT_COLUMNS } from '../../server/wire/export.ts'
+import { type SampleFilter, writeSampleFilter } from '../../server/wire/sample-filter.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { formatCount, plural } from '../format/numbers.ts'
+import { Button, buttonClass } from '../ui/button.tsx'
+import { Sheet } from '../ui/dialog.tsx'
+import { Choices, Segmented } from '../ui/field.tsx'
+import { exportColumns, USUAL_EXPORT } from './export-columns.ts'
+import { downloadExport, MOST_HELD_BYTES } from './export-download.ts'
+import type { SampleColumn } from './sample-columns.tsx'
+
+/** Writes what is filtered, all of it and nothing else, to a file. */
+export function ExportSheet({
+  open,
+  filter,
+  columns,
+  onClose,
+}: {
+  open: boolean
+  filter: SampleFilter
+  columns: readonly SampleColumn[]
+  onClose(): void
+}) {
+  return (
+    <Sheet open={open} onClose={onClose} title="Export the samples">
+      {open && <ExportForm filter={filter} columns={columns} onClose={onClose} />}
+    </Sheet>
+  )
+}
+
+type State =
+  | { is: 'idle' }
+  | { is: 'running'; rows: number; bytes: number }
+  | { is: 'done'; rows: number; bytes: number; name: string }
+  | { is: 'stopped'; rows: number }
+  | { is: 'failed'; message: string }
+
+function ExportForm({
+  filter,
+  columns,
+  onClose,
+}: {
+  filter: SampleFilter
+  columns: readonly SampleColumn[]
+  onClose(): void
+}) {
+  const trpc = useTRPC()
+  const count = useQuery(trpc.samples.count.queryOptions(filter))
+  const [format, setFormat] = useState<'csv' | 'jsonl'>('csv')
+  const [which, setWhich] = useState<'shown' | 'all'>('shown')
+  const [texts, setTexts] = useState(false)
+  const [state, setState] = useState<State>({ is: 'idle' })
+  const stop = useRef<AbortController | null>(null)
+  const chosen = [
+    ...(which === 'shown' ? exportColumns(columns) : USUAL_EXPORT),
+    ...(texts ? TEXT_COLUMNS : []),
+  ]
+  const query = writeSampleFilter(filter)
+  const everything = query.size === 0
+  query.set('format', format)
+  query.set('columns', columnsText(chosen))
+  const address = `${EXPORT_PATH}?${query}`
+  const total = count.data?.exact ? count.data.samples : null
+  const begin = async () => {
+    const controller = new AbortController()
+    stop.current = controller
+    setState({ is: 'running', rows: 0, bytes: 0 })
+    try {
+      const done = await downloadExport(address, format, controller.signal, (rows, bytes) =>
+        setState({ is: 'running', rows, bytes }),
+      )
+      setState({ is: 'done', ...done })
+    } catch (error) {
+      if (controller.signal.aborted) {
+        setState((now) => ({ is: 'stopped', rows: now.is === 'running' ? now.rows : 0 }))
+      } else setState({ is: 'failed', message: (error as Error).message })
+    }
+  }
+  return (
+    <div className="flex min-h-full flex-col">
+      <div className="flex-1 space-y-4 px-5 py-4">
+        <p className="num text-ink-2" data-export-count>
+          {count.data === undefined
+            ? 'Counting what fits…'
+            : count.data.exact
+              ? `${plural(count.data.samples, 'sample')} fit the filters and are written, in order of batch and index.`
+              : `${formatCount(count.data.samples)} of the newest ${plural(count.data.lookedAt, 'sample')} that may fit do; all that fit are written, in order of batch and index.`}
+        </p>
+        {everything && (
+          <p className="text-warn">
+            Nothing narrows the samples: choose at least a run or a batch first.
+          </p>
+        )}
+        <Segmented
+          label="Format"
+          value={format}
+          options={[
+            { value: 'csv', label: 'CSV' },
+            { value: 'jsonl', label: 'JSON Lines' },
+          ]}
+          onChange={setFormat}
+        />
+        <Choices
+          legend="Columns"
+          name="export-columns"
+          value={which}
+          options={[
+            {
+              value: 'shown',
+              label: 'Those of the table',
+              about: chosenWords(exportColumns(columns)),
+            },
+            {
+              value: 'all',
+              label: 'All',
+              about: 'The whole reward extra info, waits, server and annotations among them.',
+            },
+          ]}
+          onChange={setWhich}
+        />
+        <label className="flex items-start gap-2.5">
+          <input
+            type="checkbox"
+            checked={texts}
+            onChange={(event) => setTexts(event.target.checked)}
+            className="mt-[3.5px] accent-(--accent-fill)"
+          />
+          <span>
+            With the texts
+            <span className="block text-xs text-ink-3">
+              Prompt, response, ground truth and extra info. Such a file can be imported again.
+            </span>
+          </span>
+        </label>
+        <p className="text-xs text-ink-3">
+          The page holds at most {Math.round(MOST_HELD_BYTES / 2 ** 20)} MiB; a larger export is
+          written{' '}
+          <a
+            href={everything ? undefined : address}
+            download
+            className="text-accent hover:underline"
+          >
+            straight to a file by the browser
+          </a>
+          , or by <span className="font-mono">rewardops export</span>, which can go on after a
+          break.
+        </p>
+        <div role="status" aria-live="polite">
+          {state.is === 'running' && (
+            <Progress rows={state.rows} bytes={state.bytes} total={total} />
+          )}
+          {state.is === 'done' && (
+            <p className="num text-ok" data-export-done={state.rows}>
+              {plural(state.rows, 'row')} in {state.name}, {sizeText(state.bytes)}.
+            </p>
+          )}
+          {state.is === 'stopped' && (
+            <p className="num text-ink-2">
+              Stopped after {plural(state.rows, 'row')}. Nothing was written.
+            </p>
+          )}
+        </div>
+        {state.is === 'failed' && (
+          <p role="alert" className="text-bad">
+            {state.message}
+          </p>
+        )}
+      </div>
+      <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
+        {state.is === 'running' ? (
+          <Button onClick={() => stop.current?.abort()}>Stop</Button>
+        ) : (
+          <>
+            <Button onClick={onClose}>Close</Button>
+            <button
+              type="button"
+              className={buttonClass('primary')}
+              disabled={everything}
+              onClick={() => void begin()}
+            >
+              Export
+            </button>
+          </>
+        )}
+      </footer>
+    </div>
+  )
+}
+
+function chosenWords(names: readonly string[]): string {
+  const shown = names.slice(0, 8).join(', ')
+  return names.length > 8 ? `${shown} and ${names.length - 8} more` : shown
+}
+
+function Progress({ rows, bytes, total }: { rows: number; bytes: number; total: number | null }) {
+  const percent = total === null || total === 0 ? null : Math.min(100, (rows / total) * 100)
+  return (
+    <>
+      <span
+        role="progressbar"
+        aria-label="rows written"
+        aria-valuemin={0}
+        {...(percent === null
+          ? {}
+          : { 'aria-valuemax': total ?? 0, 'aria-valuenow': Math.min(rows, total ?? 0) })}
+        className="flex h-1.5 w-full overflow-hidden rounded-full bg-[color-mix(in_oklab,var(--ink)_9%,transparent)]"
+      >
+        <span
+          className="h-full bg-accent quick transition-[width]"
+          style={{ width: `${percent ?? 100}%`, opacity: percent === null ? 0.4 : 1 }}
+        />
+      </span>
+      <p className="num mt-1.5 text-xs text-ink-2">
+        {formatCount(rows)}
+        {total !== null && ` of ${formatCount(total)}`} rows, {sizeText(bytes)}
+      </p>
+    </>
+  )
+}
+
+function sizeText(bytes: number): string {
+  if (bytes < 1 << 10) return `${bytes} B`
+  if (bytes < 1 << 20) return `${(bytes / 2 ** 10).toFixed(1)} KiB`
+  return `${(bytes / 2 ** 20).toFixed(1)} MiB`
+}

@@ -1,0 +1,14 @@
+import type { ExtraFilter } from '../../server/wire/sample-filter.ts'
+
+/** A condition on the extra info in few words. */
+export function extraWords(filter: ExtraFilter): string {
+  const { key } = filter
+  if (filter.is === 'present') return `${key} is there`
+  if (filter.is === 'number') {
+    const { min, max } = filter
+    if (min !== undefined && max !== undefined) return `${min} ≤ ${key} ≤ ${max}`
+    if (min !== undefined) return `${key} ≥ ${min}`
+    return max === undefined ? `${key} is a number` : `${key} ≤ ${max}`
+  }
+  return filter.is === 'boolean' ? `${key} = ${filter.value}` : `${key} = “${filter.value}”`
+}

@@ -1,0 +1,101 @@
+'use client'
+
+import { useState } from 'react'
+import { formatCompact } from '../format/numbers.ts'
+import { Select } from '../ui/field.tsx'
+
+/** A whole number that was typed; undefined for what is none. */
+export function wholeOf(text: string | null): number | undefined {
+  return text !== null && /^\d{1,10}$/.test(text) ? Number(text) : undefined
+}
+
+/** A number that was typed, also with a comma or a real minus. */
+export function finiteOf(text: string | null): number | undefined {
+  if (text === null) return undefined
+  const n = Number(text.replace('−', '-').replace(',', '.'))
+  return Number.isFinite(n) ? n : undefined
+}
+
+/** One of what there is, with how many samples each has. */
+export function Choice({
+  label,
+  all,
+  value,
+  options,
+  counts,
+  onChange,
+  width,
+}: {
+  label: string
+  all: string
+  value: string | null
+  options: readonly string[]
+  /** Samples of each, among those of the run, step and batch chosen; from roll-ups. */
+  counts?: ReadonlyMap<string, number> | undefined
+  onChange(value: string | null): void
+  width: string
+}) {
+  const listed = value !== null && !options.includes(value) ? [value, ...options] : options
+  return (
+    <div className={width}>
+      <Select
+        label={label}
+        hideLabel
+        value={value ?? ''}
+        onChange={(event) => onChange(event.target.value || null)}
+        className={value === null ? 'text-ink-2!' : 'border-accent! font-medium'}
+      >
+        <option value="">{all}</option>
+        {listed.map((option) => (
+          <option key={option} value={option}>
+            {counts?.has(option) ? `${option} · ${formatCompact(counts.get(option) ?? 0)}` : option}
+          </option>
+        ))}
+      </Select>
+    </div>
+  )
+}
+
+/** A filter that is typed: taken on Enter and when the field is left, not on every key. */
+export function TypedFilter({
+  label,
+  placeholder,
+  value,
+  width,
+  numeric,
+  onCommit,
+}: {
+  label: string
+  placeholder: string
+  value: string | null
+  width: string
+  numeric?: boolean
+  onCommit(text: string | null): void
+}) {
+  const [draft, setDraft] = useState<string | null>(null)
+  const commit = () => {
+    if (draft === null) return
+    onCommit(draft.trim() === '' ? null : draft.trim())
+    setDraft(null)
+  }
+  return (
+    <input
+      aria-label={label}
+      placeholder={placeholder}
+      inputMode={numeric ? 'decimal' : 'text'}
+      autoComplete="off"
+      spellCheck={false}
+      value={draft ?? value ?? ''}
+      onChange={(event) => setDraft(event.target.value)}
+      onBlur={commit}
+      onKeyDown={(event) => {
+        if (event.key === 'Enter') commit()
+        if (event.key === 'Escape') {
+          setDraft(null)
+          event.currentTarget.blur()
+        }
+      }}
+      className={`num h-7 rounded-md border bg-surface px-2 text-xs placeholder:text-ink-3 ${width} ${value === null ? 'border-line-strong' : 'border-accent font-medium'}`}
+    />
+  )
+}

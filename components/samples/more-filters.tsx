@@ -1,0 +1,368 @@
+'use client'
+
+import { Popover } from '@base-ui/react/popover'
+import { useQuery } from '@tanstack/react-query'
+import { ListFilter, Plus } from 'lucide-react'
+import { useState } from 'react'
+import type { ExtraKeyDto } from '../../server/wire/sample-extras.ts'
+import type { ExtraFilter, SampleFilter } from '../../server/wire/sample-filter.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { formatCompact } from '../format/numbers.ts'
+import { MENU_POPUP } from '../ui/action-menu.tsx'
+import { Button } from '../ui/button.tsx'
+import { Select, TextField } from '../ui/field.tsx'
+import { finiteOf, TypedFilter, wholeOf } from './filter-fields.tsx'
+
+/** The filters that are needed less often, and those on the reward extra info. */
+export function MoreFilters({
+  filter,
+  extraKeys,
+  onChange,
+}: {
+  filter: SampleFilter
+  extraKeys: readonly ExtraKeyDto[]
+  onChange(change: Partial<SampleFilter>): void
+}) {
+  const { split, lengthMin, lengthMax, attemptsMin, substituted, annotated, label } = filter
+  const active = [split, lengthMin, lengthMax, attemptsMin, substituted, annotated, label].filter(
+    (value) => value !== undefined,
+  ).length
+  return (
+    <Popover.Root>
+      <Popover.Trigger
+        render={
+          <Button small className={active > 0 ? 'border-accent!' : ''}>
+            <ListFilter size={13} aria-hidden />
+            More filters
+            {active > 0 && <span className="num">· {active}</span>}
+          </Button>
+        }
+      />
+      <Popover.Portal>
+        <Popover.Positioner align="start" sideOffset={4} className="z-50">
+          <Popover.Popup
+            aria-label="More filters"
+            className={`${MENU_POPUP} max-h-[70vh] w-[min(360px,calc(100vw-24px))] overflow-y-auto p-3!`}
+          >
+            <div className="space-y-3">
+              <Range
+                name="Response length"
+                unit="tokens"
+                min={lengthMin}
+                max={lengthMax}
+                onChange={(lengthMin, lengthMax) => onChange({ lengthMin, lengthMax })}
+              />
+              <div className="grid grid-cols-2 gap-3">
+                <Labelled name="Attempts">
+                  <TypedFilter
+                    label="Attempts at least"
+                    placeholder="≥"
+                    value={attemptsMin === undefined ? null : String(attemptsMin)}
+                    width="w-full"
+                    numeric
+                    onCommit={(text) => onChange({ attemptsMin: wholeOf(text) })}
+                  />
+                </Labelled>
+                <Tri
+                  label="Split"
+                  value={split ?? ''}
+                  options={[
+                    ['', 'Both'],
+                    ['train', 'train'],
+                    ['val', 'val'],
+                  ]}
+                  onChange={(value) => onChange({ split: (value || undefined) as 'train' })}
+                />
+                <Tri
+                  label="Score"
+                  value={substituted === undefined ? '' : String(substituted)}
+                  options={[
+                    ['', 'Any'],
+                    ['false', 'Scored by the reward'],
+                    ['true', 'Put there by a policy'],
+                  ]}
+                  onChange={(value) =>
+                    onChange({ substituted: value === '' ? undefined : value === 'true' })
+                  }
+                />
+                <Labels filter={filter} onChange={onChange} />
+              </div>
+              <ExtraForm
+                keys={extraKeys}
+                full={(filter.extra?.length ?? 0) >= 8}
+                onAdd={(extra) => onChange({ extra: [...(filter.extra ?? []), extra] })}
+              />
+            </div>
+          </Popover.Popup>
+        </Popover.Positioner>
+      </Popover.Portal>
+    </Popover.Root>
+  )
+}
+
+function Labelled({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <div>
+      <p className="mb-1 text-xs font-medium text-ink-2" aria-hidden>
+        {name}
+      </p>
+      {children}
+    </div>
+  )
+}
+
+function Range({
+  name,
+  unit,
+  min,
+  max,
+  onChange,
+}: {
+  name: string
+  unit: string
+  min: number | undefined
+  max: number | undefined
+  onChange(min: number | undefined, max: number | undefined): void
+}) {
+  return (
+    <Labelled name={name}>
+      <span className="flex items-center gap-1.5 text-xs text-ink-3">
+        <TypedFilter
+          label={`${name} from`}
+          placeholder="≥"
+          value={min === undefined ? null : String(min)}
+          width="w-20"
+          numeric
+          onCommit={(text) => onChange(wholeOf(text), max)}
+        />
+        –
+        <TypedFilter
+          label={`${name} to`}
+          placeholder="≤"
+          value={max === undefined ? null : String(max)}
+          width="w-20"
+          numeric
+          onCommit={(text) => onChange(min, wholeOf(text))}
+        />
+        {unit}
+      </span>
+    </Labelled>
+  )
+}
+
+function Tri({
+  label,
+  value,
+  options,
+  onChange,
+}: {
+  label: string
+  value: string
+  options: readonly (readonly [value: string, text: string])[]
+  onChange(value: string): void
+}) {
+  return (
+    <Select label={label} value={value} onChange={(event) => onChange(event.target.value)}>
+      {options.map(([value, text]) => (
+        <option key={value} value={value}>
+          {text}
+        </option>
+      ))}
+    </Select>
+  )
+}
+
+/** Annotated, not annotated, or with one of the labels in use. */
+function Labels({
+  filter,
+  onChange,
+}: {
+  filter: SampleFilter
+  onChange(change: Partial<SampleFilter>): void
+}) {
+  const trpc = useTRPC()
+  const { run, batch, annotated, label } = filter
+  const labels = useQuery(
+    trpc.annotations.labels.queryOptions({
+      ...(run === undefined ? {} : { run }),
+      ...(batch === undefined ? {} : { batch }),
+    }),
+  )
+  const known = labels.data ?? []
+  const listed =
+    label !== undefined && !known.some((each) => each.label === label)
+      ? [{ label, samples: 0 }, ...known]
+      : known
+  const value = label !== undefined ? `=${label}` : annotated === undefined ? '' : String(annotated)
+  return (
+    <Select
+      label="Annotations"
+      value={value}
+      onChange={(event) => {
+        const next = event.target.value
+        onChange({
+          label: next.startsWith('=') ? next.slice(1) : undefined,
+          annotated: next === 'true' ? true : next === 'false' ? false : undefined,
+        })
+      }}
+    >
+      <option value="">Any</option>
+      <option value="true">Annotated</option>
+      <option value="false">Not annotated</option>
+      {listed.map(({ label, samples }) => (
+        <option key={label} value={`=${label}`}>
+          {label} · {formatCompact(samples)}
+        </option>
+      ))}
+    </Select>
+  )
+}
+
+type Kind = ExtraFilter['is']
+
+/** A condition on one key of what the scorer said. */
+function ExtraForm({
+  keys,
+  full,
+  onAdd,
+}: {
+  keys: readonly ExtraKeyDto[]
+  full: boolean
+  onAdd(extra: ExtraFilter): void
+}) {
+  const [key, setKey] = useState('')
+  const [chosen, setChosen] = useState<Kind | null>(null)
+  const [from, setFrom] = useState('')
+  const [to, setTo] = useState('')
+  const known = keys.find((each) => each.key === key)
+  const kind = chosen ?? usualKind(known)
+  const condition = key === '' ? null : conditionOf(key, kind, from, to)
+  const begin = (key: string) => {
+    setKey(key)
+    setChosen(null)
+    setFrom('')
+    setTo('')
+  }
+  return (
+    <fieldset className="border-t pt-3">
+      <legend className="sr-only">Reward extra info</legend>
+      {keys.length === 0 ? (
+        <p className="text-xs text-ink-3">
+          No sample of these batches has extra info to filter by.
+        </p>
+      ) : (
+        <form
+          className="space-y-2"
+          onSubmit={(event) => {
+            event.preventDefault()
+            if (condition === null) return
+            onAdd(condition)
+            begin('')
+          }}
+        >
+          <div className="grid grid-cols-2 gap-3">
+            <Select
+              label="Reward extra info"
+              value={key}
+              onChange={(event) => begin(event.target.value)}
+            >
+              <option value="">Choose a key</option>
+              {keys.map((each) => (
+                <option key={each.key} value={each.key}>
+                  {each.key} · {formatCompact(each.samples)}
+                </option>
+              ))}
+            </Select>
+            <Select
+              label="Which"
+              value={kind}
+              disabled={key === ''}
+              onChange={(event) => {
+                setChosen(event.target.value as Kind)
+                setFrom('')
+                setTo('')
+              }}
+            >
+              <option value="number">number in a range</option>
+              <option value="boolean">true or false</option>
+              <option value="text">text that equals</option>
+              <option value="present">is there</option>
+            </Select>
+          </div>
+          {key !== '' && kind === 'number' && (
+            <div className="grid grid-cols-2 gap-3">
+              <TextField
+                label="From"
+                inputMode="decimal"
+                placeholder={known?.min === null ? '' : String(known?.min ?? '')}
+                value={from}
+                onChange={(event) => setFrom(event.target.value)}
+              />
+              <TextField
+                label="To"
+                inputMode="decimal"
+                placeholder={known?.max === null ? '' : String(known?.max ?? '')}
+                value={to}
+                onChange={(event) => setTo(event.target.value)}
+              />
+            </div>
+          )}
+          {key !== '' && kind === 'boolean' && (
+            <Tri
+              label="Value"
+              value={from || 'true'}
+              options={[
+                ['true', 'true'],
+                ['false', 'false'],
+              ]}
+              onChange={setFrom}
+            />
+          )}
+          {key !== '' && kind === 'text' && (
+            <>
+              <TextField
+                label="Equals"
+                mono
+                list="extra-values"
+                value={from}
+                onChange={(event) => setFrom(event.target.value)}
+              />
+              <datalist id="extra-values">
+                {known?.values.map(({ text }) => (
+                  <option key={text} value={text} />
+                ))}
+              </datalist>
+            </>
+          )}
+          <Button type="submit" small disabled={condition === null || full}>
+            <Plus size={13} aria-hidden />
+            Add the condition
+          </Button>
+          {full && <p className="text-xs text-ink-3">Eight conditions are the most.</p>}
+        </form>
+      )}
+    </fieldset>
+  )
+}
+
+function usualKind(key: ExtraKeyDto | undefined): Kind {
+  if (key === undefined) return 'number'
+  const { numbers, booleans, texts } = key
+  const most = Math.max(numbers, booleans, texts)
+  if (most === 0) return 'present'
+  return numbers === most ? 'number' : booleans === most ? 'boolean' : 'text'
+}
+
+function conditionOf(key: string, is: Kind, from: string, to: string): ExtraFilter | null {
+  if (is === 'present') return { key, is }
+  if (is === 'boolean') return { key, is, value: from !== 'false' }
+  if (is === 'text') return { key, is, value: from }
+  const [min, max] = [from, to].map((text) => (text.trim() === '' ? undefined : finiteOf(text)))
+  if ((from.trim() !== '' && min === undefined) || (to.trim() !== '' && max === undefined))
+    return null
+  return {
+    ...{ key, is },
+    ...(min === undefined ? {} : { min }),
+    ...(max === undefined ? {} : { max }),
+  }
+}

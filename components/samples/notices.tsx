@@ -1,0 +1,39 @@
+import { Info, X } from 'lucide-react'
+import type { UnreadFilter } from '../../server/wire/sample-filter.ts'
+import { IconButton } from '../ui/button.tsx'
+
+/** What of a link could not be followed: filters that cannot be read, a view that was deleted. */
+export function Notices({
+  unread,
+  viewGone,
+  onDismiss,
+}: {
+  unread: readonly UnreadFilter[]
+  viewGone: boolean
+  onDismiss(): void
+}) {
+  const lines = [
+    ...(viewGone ? ['The saved view of this link was deleted. This is the list without it.'] : []),
+    ...unread.map(
+      ({ name, value, message }) =>
+        `The filter ${name}=${value.slice(0, 60)} was left out: it ${message}.`,
+    ),
+  ]
+  if (lines.length === 0) return null
+  return (
+    <div
+      role="status"
+      className="flex items-start gap-2.5 border-b bg-warn-soft px-5 py-1.5 text-xs text-ink"
+    >
+      <Info size={14} className="mt-[3px] shrink-0 text-warn" aria-hidden />
+      <ul className="min-w-0 flex-1 py-0.5 break-words">
+        {lines.map((line) => (
+          <li key={line}>{line}</li>
+        ))}
+      </ul>
+      <IconButton label="Dismiss" onClick={onDismiss}>
+        <X size={13} aria-hidden />
+      </IconButton>
+    </div>
+  )
+}

@@ -1,0 +1,41 @@
+import { describe, expect, test } from 'vitest'
+import { exportColumns } from './export-columns.ts'
+import { RowCounter } from './export-download.ts'
+import { noneSelected, toggled, toggledShown } from './selection.ts'
+
+const rows = ['a', 'b', 'c', 'd', 'e'].map((id) => ({ id }))
+
+describe('rows are chosen', () => {
+  test('one by one, and a range from the last one', () => {
+    const one = toggled(noneSelected('k'), rows, 'b', false)
+    expect([...one.ids]).toEqual(['b'])
+    const range = toggled(one, rows, 'd', true)
+    expect([...range.ids]).toEqual(['b', 'c', 'd'])
+    expect([...toggled(range, rows, 'c', false).ids]).toEqual(['b', 'd'])
+  })
+
+  test('all that are shown, and none again; one taken away from all that fit leaves the shown ones', () => {
+    const all = toggledShown(noneSelected('k'), rows)
+    expect(all.ids.size).toBe(5)
+    expect(toggledShown(all, rows).ids.size).toBe(0)
+    const less = toggled({ ...all, all: true }, rows, 'a', false)
+    expect([less.all, [...less.ids]]).toEqual([false, ['b', 'c', 'd', 'e']])
+  })
+})
+
+test('an export has the columns of the table under its own names, and always the sample', () => {
+  const names = ['score', 'worker', 'rewardExtraInfo.a,b', 'labels'].map((name) => ({ name }))
+  expect(exportColumns(names)).toEqual([
+    ...['batchId', 'index', 'score', 'substituted', 'rewardExtraInfo.a,b', 'annotations'],
+  ])
+})
+
+test('rows of an export are counted across chunks; a line end within quotes is none', () => {
+  const csv = new RowCounter(true)
+  for (const part of ['a,b\r\n1,"x', '\ny ""q"" \n"\r\n2,z\r\n'])
+    csv.push(new TextEncoder().encode(part))
+  expect(csv.rows).toBe(2)
+  const lines = new RowCounter(false)
+  lines.push(new TextEncoder().encode('{"a":"x\\"y"}\n{}\n'))
+  expect(lines.rows).toBe(2)
+})

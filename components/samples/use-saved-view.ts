@@ -1,0 +1,45 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import { useEffect, useRef } from 'react'
+import type { UnreadFilter } from '../../server/wire/sample-filter.ts'
+import type { SavedViewDto } from '../../server/wire/saved-views.ts'
+import { describeFailure } from '../api/failure.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { type SampleView, sampleView, stateOf } from './sample-filters.ts'
+
+/**
+ * The saved view that the address names. `?view=7` alone stands for what the view says now; an address that says more keeps
+ * what it says. `gone`: it was deleted; `unread`: what of the view this version cannot read.
+ */
+export function useSavedView(
+  view: SampleView,
+  setView: (change: Partial<SampleView>) => void,
+): { saved: SavedViewDto | undefined; gone: boolean; unread: readonly UnreadFilter[] } {
+  const trpc = useTRPC()
+  const query = useQuery({
+    ...trpc.views.get.queryOptions({ id: view.view ?? 1 }),
+    enabled: view.view !== null,
+    retry: (count, error) => describeFailure(error).retryable && count < 3,
+  })
+  const saved = view.view === null ? undefined : query.data
+  const isBare = view.view !== null && stateOf(view).size === 0 && view.unread.length === 0
+  const state = saved?.state
+  const opened = useRef<number | null>(null)
+  // The address follows an answer of the service, which comes from outside of React; once, so that filters can be cleared.
+  useEffect(() => {
+    if (opened.current === view.view || (isBare && state === undefined)) return
+    opened.current = view.view
+    if (!isBare || state === undefined) return
+    const { filter, sort, columns } = sampleView.parse(new URLSearchParams(state))
+    setView({ filter, sort, columns })
+  }, [view.view, isBare, state, setView])
+  return {
+    saved,
+    gone:
+      view.view !== null &&
+      query.error !== null &&
+      describeFailure(query.error).reason === 'view_not_found',
+    unread: state === undefined ? [] : sampleView.parse(new URLSearchParams(state)).unread,
+  }
+}

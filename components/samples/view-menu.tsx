@@ -1,0 +1,260 @@
+'use client'
+
+import { Menu } from '@base-ui/react/menu'
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Bookmark, Check, ChevronDown } from 'lucide-react'
+import { type FormEvent, useState } from 'react'
+import type { SavedViewDto } from '../../server/wire/saved-views.ts'
+import { describeFailure } from '../api/failure.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { MENU_POPUP } from '../ui/action-menu.tsx'
+import { Button } from '../ui/button.tsx'
+import { useCopy } from '../ui/copy-text.tsx'
+import { Confirm, Window } from '../ui/dialog.tsx'
+import { TextField } from '../ui/field.tsx'
+import { type SampleView, sampleView, stateOf } from './sample-filters.ts'
+
+const ITEM =
+  'flex h-8 cursor-default items-center gap-2 rounded-md px-2 text-sm outline-none data-highlighted:bg-hover data-disabled:opacity-45'
+
+/** Views that were saved under a name: opened, saved, changed, renamed, deleted, and shared by a short link. */
+export function ViewMenu({
+  view,
+  saved,
+  onOpen,
+}: {
+  view: SampleView
+  /** The one that the address names, once it is known. */
+  saved: SavedViewDto | undefined
+  onOpen(view: SampleView): void
+}) {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const views = useQuery(trpc.views.list.queryOptions({ page: 'samples' }))
+  const [asking, setAsking] = useState<'save' | 'rename' | 'delete' | null>(null)
+  const { copied, copy } = useCopy()
+  const state = stateOf(view).toString()
+  const isChanged =
+    saved !== undefined &&
+    stateOf(sampleView.parse(new URLSearchParams(saved.state))).toString() !== state
+  const refresh = () =>
+    Promise.all([
+      queryClient.invalidateQueries({ queryKey: trpc.views.list.queryKey() }),
+      queryClient.invalidateQueries({ queryKey: trpc.views.get.queryKey() }),
+    ])
+  const [error, setError] = useState<string>()
+  const failed = {
+    onError(failure: unknown) {
+      const { message, hint } = describeFailure(failure)
+      setError(`${message} ${hint}`)
+    },
+  }
+  const save = useMutation(trpc.views.save.mutationOptions(failed))
+  const update = useMutation(trpc.views.update.mutationOptions(failed))
+  const remove = useMutation(trpc.views.remove.mutationOptions(failed))
+  const close = () => {
+    setAsking(null)
+    setError(undefined)
+  }
+  const open = (one: SavedViewDto) =>
+    onOpen({ ...sampleView.parse(new URLSearchParams(one.state)), view: one.id, sample: null })
+  return (
+    <>
+      <Menu.Root>
+        <Menu.Trigger
+          render={
+            <Button small aria-label="Saved views">
+              <Bookmark size={13} aria-hidden />
+              <span className="max-w-40 truncate">{saved?.name ?? 'Views'}</span>
+              {isChanged && (
+                <>
+                  <span className="size-1.5 rounded-full bg-accent" aria-hidden />
+                  <span className="sr-only">changed</span>
+                </>
+              )}
+              <ChevronDown size={13} className="text-ink-3" aria-hidden />
+            </Button>
+          }
+        />
+        <Menu.Portal>
+          <Menu.Positioner align="start" sideOffset={4} className="z-50">
+            <Menu.Popup className={`${MENU_POPUP} max-h-[70vh] max-w-80 overflow-y-auto`}>
+              {(views.data ?? []).map((one) => (
+                <Menu.Item key={one.id} className={ITEM} onClick={() => open(one)}>
+                  <span className="flex size-4 items-center justify-center">
+                    {one.id === view.view && <Check size={13} aria-hidden />}
+                  </span>
+                  <span className="truncate">{one.name}</span>
+                  <span className="ml-auto pl-4 text-xs text-ink-3">{one.author}</span>
+                </Menu.Item>
+              ))}
+              {views.data?.length === 0 && (
+                <p className="max-w-56 px-2 py-1.5 text-xs text-ink-3">
+                  Nothing saved yet. A view keeps filters, order and columns under a name.
+                </p>
+              )}
+              <Menu.Separator className="my-1 h-px bg-line" />
+              {isChanged && (
+                <Menu.Item
+                  className={ITEM}
+                  onClick={() =>
+                    update.mutate({ id: saved.id, state }, { onSuccess: () => void refresh() })
+                  }
+                >
+                  Save the changes
+                </Menu.Item>
+              )}
+              {isChanged && (
+                <Menu.Item className={ITEM} onClick={() => open(saved)}>
+                  Undo the changes
+                </Menu.Item>
+              )}
+              <Menu.Item className={ITEM} onClick={() => setAsking('save')}>
+                Save as a new view…
+              </Menu.Item>
+              {saved !== undefined && (
+                <>
+                  <Menu.Item
+                    className={ITEM}
+                    onClick={() => copy(`${location.origin}${location.pathname}?view=${saved.id}`)}
+                  >
+                    Copy a link to the view
+                  </Menu.Item>
+                  <Menu.Item className={ITEM} onClick={() => setAsking('rename')}>
+                    Rename…
+                  </Menu.Item>
+                  <Menu.Item className={`${ITEM} text-bad`} onClick={() => setAsking('delete')}>
+                    Delete…
+                  </Menu.Item>
+                  <Menu.Separator className="my-1 h-px bg-line" />
+                  <Menu.Item
+                    className={ITEM}
+                    onClick={() => onOpen(sampleView.parse(new URLSearchParams()))}
+                  >
+                    Leave the view
+                  </Menu.Item>
+                </>
+              )}
+            </Menu.Popup>
+          </Menu.Positioner>
+        </Menu.Portal>
+      </Menu.Root>
+      <span className="sr-only" aria-live="polite">
+        {copied ? 'Link copied' : ''}
+      </span>
+      {asking === null && error !== undefined && (
+        <span role="alert" className="text-xs text-bad">
+          {error}
+        </span>
+      )}
+      <NameWindow
+        key={asking ?? 'closed'}
+        open={asking === 'save' || asking === 'rename'}
+        title={asking === 'rename' ? 'Rename the view' : 'Save as a new view'}
+        name={asking === 'rename' ? (saved?.name ?? '') : ''}
+        busy={save.isPending || update.isPending}
+        error={error}
+        onClose={close}
+        onName={(name) => {
+          setError(undefined)
+          if (asking === 'rename' && saved !== undefined) {
+            update.mutate(
+              { id: saved.id, name },
+              {
+                onSuccess: () => {
+                  close()
+                  void refresh()
+                },
+              },
+            )
+            return
+          }
+          save.mutate(
+            { page: 'samples', name, state },
+            {
+              onSuccess: (made) => {
+                close()
+                onOpen({ ...view, view: made.id })
+                void refresh()
+              },
+            },
+          )
+        }}
+      />
+      <Confirm
+        open={asking === 'delete'}
+        title={`Delete “${saved?.name ?? ''}”?`}
+        action="Delete the view"
+        busy={remove.isPending}
+        error={
+          error !== undefined && (
+            <p role="alert" className="mt-2 text-xs text-bad">
+              {error}
+            </p>
+          )
+        }
+        onClose={close}
+        onConfirm={() => {
+          if (saved === undefined) return
+          remove.mutate(
+            { id: saved.id },
+            {
+              onSuccess: () => {
+                close()
+                onOpen({ ...view, view: null })
+                void refresh()
+              },
+            },
+          )
+        }}
+      >
+        Links to it will open the page without it. No sample is touched.
+      </Confirm>
+    </>
+  )
+}
+
+function NameWindow({
+  open,
+  title,
+  name: given,
+  busy,
+  error,
+  onName,
+  onClose,
+}: {
+  open: boolean
+  title: string
+  name: string
+  busy: boolean
+  error: string | undefined
+  onName(name: string): void
+  onClose(): void
+}) {
+  const [name, setName] = useState(given)
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    if (name.trim() !== '') onName(name.trim())
+  }
+  return (
+    <Window open={open} onClose={onClose} title={title}>
+      <form onSubmit={submit} className="space-y-4 px-5 py-4">
+        <TextField
+          label="Name"
+          maxLength={80}
+          autoFocus
+          value={name}
+          error={error}
+          hint="Everybody who may open this page sees it."
+          onChange={(event) => setName(event.target.value)}
+        />
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" variant="primary" busy={busy} disabled={name.trim() === ''}>
+            Save
+          </Button>
+        </div>
+      </form>
+    </Window>
+  )
+}

@@ -1,0 +1,207 @@
+import { readFileSync } from 'node:fs'
+import { expect, type Page, test } from '@playwright/test'
+import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
+import { looksOf } from './fixtures/looks.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+let service: TestService
+let batch = ''
+
+test.beforeAll(async () => {
+  service = await startTestService()
+  const samples = Array.from({ length: 120 }, (_, i) => ({
+    uid: `q-${Math.floor(i / 8)}`,
+    dataSource: i % 3 === 0 ? 'lighteval/MATH' : 'openai/gsm8k',
+    prompt: i % 4 === 0 ? [{ role: 'user', content: `Question ${i}\nin lines` }] : `Question ${i}`,
+    response: `${i % 5 === 0 ? 'As the Grader wants it. ' : ''}So it is 42% of it.\n#### ${i % 2 === 0 ? 42 : 41}`,
+    groundTruth: '42',
+    responseLength: 20 + i,
+  }))
+  for (const step of [1, 2]) {
+    const { batchId } = await service.api.batches.submit.mutate({
+      ...{ run: 'samples-run', step, samples },
+    } as never)
+    await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+    batch = batchId
+  }
+})
+test.afterAll(() => service.stop())
+
+const rowsOf = (page: Page) => page.getByRole('table', { name: 'Samples' }).locator('[data-sample]')
+
+test('a person searches, refines, saves the view, and a stranger opens it, annotates, exports and rescores', async ({
+  page,
+  browser,
+}) => {
+  const errors = watchErrors(page)
+  await page.goto(`${service.url}/samples?run=samples-run`)
+  await expect(rowsOf(page).first()).toBeVisible()
+
+  // What the scorer was told to like, whatever its case.
+  await page.keyboard.press('f')
+  const search = page.getByLabel('Search the texts')
+  await expect(search).toBeFocused()
+  await search.fill('the GRADER wants')
+  await search.press('Enter')
+  await expect(page).toHaveURL(/text=the\+GRADER\+wants/)
+  await expect(page.getByText('48 shown')).toBeVisible()
+  await expect(page.getByText('240 texts searched')).toBeVisible()
+
+  // Of one step, long, and by what the scorer said.
+  await page.getByRole('textbox', { name: 'Step' }).fill('2')
+  await page.getByRole('textbox', { name: 'Step' }).press('Enter')
+  await page.getByRole('button', { name: 'More filters' }).click()
+  const more = page.getByRole('dialog', { name: 'More filters' })
+  await more.getByLabel('Response length from').fill('60')
+  await more.getByLabel('Response length from').press('Enter')
+  await expect(page.getByText('16 shown')).toBeVisible()
+  await expectAccessible(page)
+  await page.keyboard.press('Escape')
+  await expect(more).toHaveCount(0)
+
+  await page.getByRole('button', { name: 'Saved views' }).click()
+  await page.getByRole('menuitem', { name: 'Save as a new view…' }).click()
+  const naming = page.getByRole('dialog', { name: 'Save as a new view' })
+  await naming.getByLabel('Name').fill('Grader talk')
+  await naming.getByRole('button', { name: 'Save' }).click()
+  await expect(page).toHaveURL(/view=\d+/)
+  await expect(page.getByRole('button', { name: 'Saved views' })).toContainText('Grader talk')
+  const id = new URL(page.url()).searchParams.get('view')
+  errors.expectNone()
+
+  // The short link is enough for somebody else.
+  const stranger = await browser.newContext({ acceptDownloads: true })
+  const theirs = await stranger.newPage()
+  const theirErrors = watchErrors(theirs)
+  await theirs.goto(`${service.url}/samples?view=${id}`)
+  await expect(theirs).toHaveURL(/step=2.*lengthMin=60.*text=the\+GRADER\+wants/)
+  const rows = rowsOf(theirs)
+  await expect(rows).toHaveCount(16)
+  await rows.first().getByRole('button').click()
+  const panel = theirs.locator('[data-panel]')
+  await expect(panel.locator('mark').first()).toHaveText('the Grader wants')
+
+  // A label by hand, then one on several.
+  await theirs.keyboard.press('a')
+  await expect(theirs.getByRole('combobox', { name: 'Label' })).toBeFocused()
+  await theirs.keyboard.type('reward hack')
+  await panel.getByRole('button', { name: 'With a note' }).click()
+  await panel.getByLabel('Note').fill('names its grader')
+  await panel.getByRole('button', { name: 'Annotate', exact: true }).click()
+  await expect(panel.locator('[data-annotation]')).toContainText('names its grader')
+  await expectAccessible(theirs)
+  await theirs.getByRole('button', { name: 'Close (Esc)' }).click()
+  const boxes = theirs.getByRole('checkbox', { name: /^Select b/ })
+  await boxes.nth(1).click()
+  await boxes.nth(4).click({ modifiers: ['Shift'] })
+  const bulk = theirs.getByRole('region', { name: 'Selected samples' })
+  await expect(bulk).toContainText('4 samples selected')
+  await bulk.getByRole('button', { name: 'Annotate' }).click()
+  const annotate = theirs.getByRole('dialog', { name: 'Annotate the samples' })
+  await annotate.getByRole('combobox', { name: 'Label' }).fill('reward hack')
+  await annotate.getByRole('button', { name: 'Annotate' }).click()
+  await expect(annotate.locator('[data-annotated]')).toContainText('4 samples annotated')
+  await annotate.getByRole('button', { name: 'Close' }).first().click()
+
+  // Exactly these, in the columns of the table.
+  await theirs.getByRole('button', { name: 'More filters' }).click()
+  await theirs.getByLabel('Annotations').selectOption({ label: 'reward hack · 5' })
+  await theirs.keyboard.press('Escape')
+  await expect(rows).toHaveCount(5)
+  const shown = await rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-sample')))
+  await theirs.getByRole('button', { name: 'Export' }).click()
+  const sheet = theirs.getByRole('dialog', { name: 'Export the samples' })
+  await expect(sheet.locator('[data-export-count]')).toContainText('5 samples fit')
+  const downloading = theirs.waitForEvent('download')
+  await sheet.getByRole('button', { name: 'Export' }).click()
+  const download = await downloading
+  await expect(sheet.locator('[data-export-done]')).toContainText('5 rows in samples.csv')
+  const [head, ...lines] = readFileSync(await download.path(), 'utf8')
+    .trim()
+    .split('\r\n')
+  expect(head).toMatch(/^batchId,index,.*annotations/)
+  expect(lines.map((line) => line.split(',').slice(0, 2).join('-')).sort()).toEqual(shown.sort())
+  expect(lines.join()).toContain('names its grader')
+  await sheet.getByRole('button', { name: 'Close' }).first().click()
+
+  // The same by another rule; the other members of their groups come along.
+  await theirs.getByRole('checkbox', { name: 'Select the rows that are shown' }).click()
+  await bulk.getByRole('button', { name: 'Rescore' }).click()
+  const rescore = theirs.getByRole('dialog', { name: 'Rescore the samples' })
+  await expect(rescore).toContainText('5 samples of 1 batch')
+  await rescore.getByLabel('Score by').selectOption('gsm8k')
+  await expectAccessible(theirs)
+  await rescore.getByRole('button', { name: 'Rescore' }).click()
+  const outcome = rescore.getByRole('list', { name: 'Rescored' })
+  await expect(outcome).toContainText('came along with their groups')
+  const made = (await outcome.getByRole('link').innerText()).trim()
+  const summary = await service.api.batches.wait.query({ batchId: made, waitMs: 60_000 })
+  expect(summary).toMatchObject({ rescoredFrom: batch, status: 'completed' })
+  theirErrors.expectNone()
+  await stranger.close()
+})
+
+test('a link that cannot be followed wholly says what was left out; a query that takes too long can be asked again', async ({
+  page,
+}) => {
+  await page.goto(
+    `${service.url}/samples?run=samples-run&scoreMin=abc&columns=score,nonsense&view=999`,
+  )
+  const notices = page.getByRole('status').filter({ hasText: 'left out' })
+  await expect(notices).toContainText('The filter scoreMin=abc was left out')
+  await expect(notices).toContainText('was deleted')
+  await expect(rowsOf(page).first()).toBeVisible()
+
+  let refuse = true
+  await page.route(/samples\.list/, (route) =>
+    refuse
+      ? route.fulfill({
+          status: 504,
+          json: {
+            error: {
+              message: 'The query was stopped after its time.',
+              code: -32603,
+              data: {
+                ...{ code: 'TIMEOUT', httpStatus: 504, reason: 'query_timeout' },
+                ...{ hint: 'Narrow it.', requestId: 'r', path: 'samples.list' },
+              },
+            },
+          },
+        })
+      : route.continue(),
+  )
+  await page.goto(`${service.url}/samples?run=samples-run&text=nothing+has+this`)
+  await expect(page.getByText('The query took too long')).toBeVisible()
+  await expectAccessible(page)
+  refuse = false
+  // It asks again by itself.
+  await expect(page.getByText('No sample fits these filters')).toBeVisible()
+})
+
+for (const width of [1280, 390]) {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    const looks = [
+      ['list', ''],
+      ['searched', '&text=Grader&extra=acc:present'],
+      ['panel', `&text=Grader&sample=${'BATCH'}-0`],
+    ] as const
+    for (const [name, query] of looksOf(looks, colorScheme, width)) {
+      test(`${name} looks right, ${colorScheme}, ${width} px`, async ({ browser }) => {
+        const context = await browser.newContext({
+          ...{ colorScheme, viewport: { width, height: 800 } },
+        })
+        const page = await context.newPage()
+        const errors = watchErrors(page)
+        await page.goto(`${service.url}/samples?run=samples-run${query.replace('BATCH', batch)}`)
+        await expect(page.getByRole('button', { name: 'Saved views' }).first()).toBeAttached()
+        await expect(
+          name === 'panel' ? page.locator('[data-panel]') : page.getByLabel('Search the texts'),
+        ).toBeVisible()
+        await expectAccessible(page)
+        await expectFits(page)
+        errors.expectNone()
+        await context.close()
+      })
+    }
+  }
+}

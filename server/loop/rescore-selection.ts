@@ -1,0 +1,97 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Database } from '../store/database.ts'
+import { groupsByUid, type PartToCopy, samplesOfBatch } from '../store/sql/rescore-part.ts'
+import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
+import { MOST_SELECTED, type RescoreSelection } from '../wire/rescore.ts'
+
+const KEYS_AT_ONCE = 5_000
+
+/** A part of a batch that is to be rescored. */
+export interface SelectedPart extends PartToCopy {
+  /** Samples that were chosen; the others came along with their groups. */
+  chosen: number
+}
+
+/**
+ * The samples of a batch that a selection names, numbered anew. Groups stay in the order in which they came.
+ * Throws `sample_not_found` for indexes and groups that are not there or where nothing fits, `invalid_input` for too many.
+ * @param groupsNeeded the reward looks at whole groups: none may be cut
+ */
+export async function selectPart(
+  db: Database,
+  batch: { id: number },
+  select: RescoreSelection,
+  groupsNeeded: boolean,
+): Promise<SelectedPart> {
+  let rows = await chosenOf(db, batch.id, select)
+  if (rows.length === 0) {
+    throw new RewardOpsError('sample_not_found', `No sample of b${batch.id} is selected.`, {
+      hint: 'Widen the filter; samples.count says how many fit.',
+    })
+  }
+  const chosen = rows.length
+  if (select.wholeGroups || groupsNeeded) {
+    const groups = [...new Set(rows.map(({ group_no }) => group_no))]
+    rows = await samplesOfBatch(db, batch.id, { groups })
+  }
+  if (rows.length > MOST_SELECTED) throw tooMany(batch.id)
+  const members = new Map<number, number>()
+  for (const { group_no } of rows) members.set(group_no, (members.get(group_no) ?? 0) + 1)
+  const groups = [...members.keys()].sort((a, b) => a - b)
+  const numbers = new Map(groups.map((no, at) => [no, at]))
+  return {
+    chosen,
+    idx: rows.map(({ idx }) => idx),
+    groupNo: rows.map(({ group_no }) => numbers.get(group_no) as number),
+    groups: groups.map((no) => ({ no, members: members.get(no) as number })),
+  }
+}
+
+async function chosenOf(
+  db: Database,
+  batchId: number,
+  { indexes, uids, filter }: RescoreSelection,
+): Promise<{ idx: number; group_no: number }[]> {
+  if (indexes !== undefined) {
+    const wanted = [...new Set(indexes)]
+    const rows = await samplesOfBatch(db, batchId, { indexes: wanted })
+    if (rows.length < wanted.length) {
+      const there = new Set(rows.map(({ idx }) => idx))
+      const missing = wanted.find((idx) => !there.has(idx))
+      throw new RewardOpsError('sample_not_found', `There is no sample b${batchId}-${missing}.`)
+    }
+    return rows
+  }
+  if (uids !== undefined) {
+    const groups = await groupsByUid(db, batchId, uids)
+    if (groups.length < new Set(uids).size) {
+      throw new RewardOpsError(
+        'sample_not_found',
+        `b${batchId} has ${groups.length} of the ${new Set(uids).size} groups named.`,
+        { hint: 'Name groups that the batch has; batches.groups lists them.' },
+      )
+    }
+    return samplesOfBatch(db, batchId, { groups })
+  }
+  const found: number[] = []
+  for (let cursor: SampleCursor | null = null; ; ) {
+    const page = await sampleKeys(
+      db,
+      { ...filter, batchId },
+      { sort: 'newest', cursor, limit: KEYS_AT_ONCE },
+    )
+    found.push(...page.keys.map(({ idx }) => idx))
+    if (found.length > MOST_SELECTED) throw tooMany(batchId)
+    cursor = page.next
+    if (cursor === null) break
+  }
+  return found.length === 0 ? [] : samplesOfBatch(db, batchId, { indexes: found })
+}
+
+function tooMany(batchId: number): RewardOpsError {
+  return new RewardOpsError(
+    'invalid_input',
+    `More than ${MOST_SELECTED.toLocaleString('en')} samples of b${batchId} are selected.`,
+    { hint: 'Leave select out to rescore the whole batch, or narrow the filter.' },
+  )
+}

@@ -1,0 +1,134 @@
+import type { Client, Database } from '../database.ts'
+import type { CopiedSample, RolloutCopy } from './rescore.ts'
+
+/** Some samples of a batch, on their way into another. */
+export interface PartToCopy {
+  /** Index in the original, ascending; in the copy they are numbered 0, 1, 2 … in this order. */
+  idx: number[]
+  /** Group in the copy of each. */
+  groupNo: number[]
+  /** Of each group in the copy: its number in the original, and its members that are copied. */
+  groups: { no: number; members: number }[]
+}
+
+/** Samples of a batch with their group, in order: these indexes, or all members of these groups. */
+export async function samplesOfBatch(
+  db: Database,
+  batchId: number,
+  of: { indexes: readonly number[] } | { groups: readonly number[] },
+): Promise<{ idx: number; group_no: number }[]> {
+  return 'indexes' in of
+    ? db.adhoc(
+        `select s.idx, s.group_no from unnest($2::int[]) as p(idx) cross join lateral (
+           select idx, group_no from sample where batch_id = $1 and idx = p.idx offset 0) s order by s.idx`,
+        [batchId, of.indexes],
+      )
+    : db.adhoc(
+        'select idx, group_no from sample where batch_id = $1 and group_no = any($2::int[]) order by idx',
+        [batchId, of.groups],
+      )
+}
+
+/** Numbers of groups by their uid. */
+export async function groupsByUid(
+  db: Database,
+  batchId: number,
+  uids: readonly string[],
+): Promise<number[]> {
+  const rows = await db.adhoc<{ no: number }>(
+    'select no from sample_group where batch_id = $1 and uid = any($2::text[])',
+    [batchId, uids],
+  )
+  return rows.map(({ no }) => no)
+}
+
+/** What samples of a part weigh, in order; `group_no` as in the copy. */
+export async function partToCopy(
+  client: Client,
+  copy: RolloutCopy,
+  part: PartToCopy,
+  from: number,
+  to: number,
+): Promise<CopiedSample[]> {
+  const { rows } = await client.query<CopiedSample>(
+    `select p.place as idx, p.group_no, octet_length(t.prompt) + octet_length(t.response) as work,
+       octet_length(t.prompt) + octet_length(t.response) + coalesce(octet_length(t.ground_truth), 0)
+         + coalesce(octet_length(t.extra_info), 0) as bytes
+     ${PART} left join lateral (
+       select * from sample_text where bucket = $5 and batch_id = $1 and idx = p.idx offset 0) t on true order by p.place`,
+    [...partValues(copy, part, from, to), copy.fromBucket],
+  )
+  return rows
+}
+
+const PART = `from (select idx, group_no, $4::int + ord::int - 1 as place
+  from unnest($2::int[], $3::int[]) with ordinality as u(idx, group_no, ord)) p
+  cross join lateral (select * from sample where batch_id = $1 and idx = p.idx offset 0) s`
+
+function partValues(copy: RolloutCopy, part: PartToCopy, from: number, to: number): unknown[] {
+  return [copy.fromId, part.idx.slice(from, to + 1), part.groupNo.slice(from, to + 1), from]
+}
+
+/** Copies the texts of samples `from` to `to` (included) of the part, as they are stored. */
+export async function copyPartTexts(
+  client: Client,
+  copy: RolloutCopy,
+  part: PartToCopy,
+  from: number,
+  to: number,
+): Promise<void> {
+  await client.query(
+    `insert into sample_text (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
+     select $6::date, $7::int, p.place, t.prompt, t.response, t.ground_truth, t.extra_info, t.encoding
+     ${PART} cross join lateral (
+       select * from sample_text where bucket = $5 and batch_id = $1 and idx = p.idx offset 0) t`,
+    [...partValues(copy, part, from, to), copy.fromBucket, copy.toBucket, copy.toId],
+  )
+}
+
+/** Copies samples `from` to `to` (included) of the part without what became of them. */
+export async function copyPartSamples(
+  client: Client,
+  copy: RolloutCopy,
+  part: PartToCopy,
+  from: number,
+  to: number,
+): Promise<void> {
+  await client.query(
+    `insert into sample (batch_id, idx, group_no, data_source, response_length)
+     select $5::int, p.place, p.group_no, s.data_source, s.response_length ${PART}`,
+    [...partValues(copy, part, from, to), copy.toId],
+  )
+}
+
+/** Copies the part's groups, with none of their members ended. */
+export async function copyPartGroups(
+  client: Client,
+  copy: RolloutCopy,
+  part: PartToCopy,
+): Promise<void> {
+  await client.query(
+    `insert into sample_group (batch_id, no, uid, received)
+     select $4::int, ord::int - 1, g.uid, u.members
+     from unnest($2::int[], $3::int[]) with ordinality as u(no, members, ord)
+     cross join lateral (select uid from sample_group where batch_id = $1 and no = u.no offset 0) g`,
+    [
+      copy.fromId,
+      part.groups.map(({ no }) => no),
+      part.groups.map(({ members }) => members),
+      copy.toId,
+    ],
+  )
+}
+
+/** Keeps where each sample of the copy comes from; in the transaction that makes the batch. */
+export async function insertRescorePart(
+  client: Client,
+  copy: RolloutCopy,
+  part: PartToCopy,
+): Promise<void> {
+  await client.query('insert into rescore_part (batch_id, from_idx) values ($1, $2::int[])', [
+    copy.toId,
+    part.idx,
+  ])
+}
