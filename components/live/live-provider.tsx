@@ -60,6 +60,10 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
           if (frozen.current) dispatch({ type: 'changes' })
         },
         link(open) {
+          // A stream also ends with the key it was opened by: then nothing else is asked on a page at rest.
+          if (isOpen && !open) {
+            void queryClient.invalidateQueries({ queryKey: [['session', 'get']] })
+          }
           isOpen = open
           dispatch({ type: 'link', open, at: Date.now() })
         },
@@ -80,7 +84,7 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
       refresher.stop()
       channel.close()
     }
-  }, [enabled, client, refresher])
+  }, [enabled, client, refresher, queryClient])
 
   const setFrozen = useCallback((on: boolean) => {
     frozen.current = on

@@ -125,6 +125,45 @@ function hasEnded(sample: SampleDetailDto | undefined): boolean {
   return sample?.status === 'scored' || sample?.status === 'failed'
 }
 
+/** What was asked, answered and expected. */
+function Texts({ sample }: { sample: SampleDetailDto }) {
+  return (
+    <>
+      <Part title="Prompt">
+        <PromptText prompt={sample.prompt} />
+      </Part>
+      <Part
+        title="Response"
+        note={
+          sample.responseLength === null
+            ? `${formatCount(sample.response.length)} characters`
+            : `${formatCount(sample.responseLength)} tokens, ${formatCount(sample.response.length)} characters`
+        }
+      >
+        <RolloutText text={sample.response} most={4_000} />
+      </Part>
+      <Part title="Ground truth">
+        {sample.groundTruth === null || sample.groundTruth === undefined ? (
+          <p className="text-ink-3">None was sent.</p>
+        ) : (
+          <JsonValue value={sample.groundTruth} />
+        )}
+      </Part>
+    </>
+  )
+}
+
+function TextsRemoved({ at }: { at: string }) {
+  return (
+    <Part title="Texts">
+      <p className="text-ink-2">
+        Prompt, response, ground truth and extra info were removed by retention on{' '}
+        {dateTime(Date.parse(at))}. The score and everything about how it came to be are kept.
+      </p>
+    </Part>
+  )
+}
+
 function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: string): void }) {
   const extra = Object.entries(sample.rewardExtraInfo)
   const extraInfo = Object.entries(sample.extraInfo)
@@ -173,13 +212,11 @@ function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: str
         <Siblings sample={sample} onOpen={onOpen} />
       </div>
       <AnnotationsPart sample={sample} />
-      {sample.textsDropped && (
-        <p className="border-b px-5 py-3 text-ink-2">
-          The texts of this sample are no longer kept: they were dropped with their day, as the
-          retention says. Scores and attempts stay.
-        </p>
+      {sample.textsRemovedAt === null ? (
+        <Texts sample={sample} />
+      ) : (
+        <TextsRemoved at={sample.textsRemovedAt} />
       )}
-      {!sample.textsDropped && <Texts sample={sample} />}
       {extra.length > 0 && (
         <Part title="What the scorer said" note="rewardExtraInfo">
           <Pairs pairs={extra} />
@@ -230,33 +267,6 @@ function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: str
         </dl>
       </Part>
     </div>
-  )
-}
-
-function Texts({ sample }: { sample: SampleDetailDto }) {
-  return (
-    <>
-      <Part title="Prompt">
-        <PromptText prompt={sample.prompt} />
-      </Part>
-      <Part
-        title="Response"
-        note={
-          sample.responseLength === null
-            ? `${formatCount(sample.response.length)} characters`
-            : `${formatCount(sample.responseLength)} tokens, ${formatCount(sample.response.length)} characters`
-        }
-      >
-        <RolloutText text={sample.response} most={4_000} />
-      </Part>
-      <Part title="Ground truth">
-        {sample.groundTruth === null || sample.groundTruth === undefined ? (
-          <p className="text-ink-3">None was sent.</p>
-        ) : (
-          <JsonValue value={sample.groundTruth} />
-        )}
-      </Part>
-    </>
   )
 }
 
