@@ -33,6 +33,8 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
   page,
   browser,
 }) => {
+  // Two people, four dialogs, a file and a batch.
+  test.setTimeout(120_000)
   const errors = watchErrors(page)
   await page.goto(`${service.url}/samples?run=samples-run`)
   await expect(rowsOf(page).first()).toBeVisible()

@@ -138,11 +138,16 @@ test('a run is held to limits and deleted by its name; what is old is shown befo
   await expect(data('kept')).toBeVisible()
 })
 
-test('keys are needed once an admin’s key is shown, and this browser goes on with it', async ({
-  browser,
-}) => {
-  const open = await startTestService()
-  try {
+test.describe('without keys of the environment', () => {
+  let open: TestService
+  test.beforeAll(async () => {
+    open = await startTestService()
+  })
+  test.afterAll(() => open.stop())
+
+  test('keys are needed once an admin’s key is shown, and this browser goes on with it', async ({
+    browser,
+  }) => {
     const page = await (await browser.newContext()).newPage()
     await page.goto(`${open.url}/settings`)
     await expect(page.getByText('No key is needed on this machine')).toBeVisible()
@@ -163,12 +168,10 @@ test('keys are needed once an admin’s key is shown, and this browser goes on w
     await expect(page.getByText('Every call needs a key')).toBeVisible()
     await expect(page.getByTitle('Who is signed in')).toHaveText('opsadmin')
     await other.waitForURL(/\/login\?next=%2Fservers$/)
-  } finally {
-    await open.stop()
-  }
+  })
 })
 
-const TABS = ['access', 'retention', 'audit', 'limits', 'about'] as const
+const TABS = ['access', 'retention', 'audit', 'limits', 'alerts', 'about'] as const
 for (const colorScheme of ['light', 'dark'] as const) {
   for (const width of [1280, 390]) {
     const tabs = looksOf(TABS, colorScheme, width)

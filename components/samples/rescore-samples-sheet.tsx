@@ -181,31 +181,33 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
             setDone([])
           }}
         />
-        {done.length > 0 && (
-          <ul role="status" aria-label="Rescored" className="num space-y-1">
-            {done.map(({ batchId, result, error }) => (
-              <li key={batchId} className={error === null ? '' : 'text-bad'}>
-                <span className="font-mono text-xs">{batchId}</span>
-                {' → '}
-                {result === null ? (
-                  error
-                ) : (
-                  <>
-                    <PageLink
-                      href={`/batches/${result.batchId}`}
-                      className="font-mono text-xs text-accent hover:underline"
-                    >
-                      {result.batchId}
-                    </PageLink>{' '}
-                    {plural(result.accepted, 'sample')} in {plural(result.groups, 'group')}
-                    {result.takenAlong > 0 &&
-                      `, ${formatCount(result.takenAlong)} of them came along with their groups`}
-                  </>
-                )}
-              </li>
-            ))}
-          </ul>
-        )}
+        <div role="status">
+          {done.length > 0 && (
+            <ul aria-label="Rescored" className="num space-y-1">
+              {done.map(({ batchId, result, error }) => (
+                <li key={batchId} className={error === null ? '' : 'text-bad'}>
+                  <span className="font-mono text-xs">{batchId}</span>
+                  {' → '}
+                  {result === null ? (
+                    error
+                  ) : (
+                    <>
+                      <PageLink
+                        href={`/batches/${result.batchId}`}
+                        className="font-mono text-xs text-accent hover:underline"
+                      >
+                        {result.batchId}
+                      </PageLink>{' '}
+                      {plural(result.accepted, 'sample')} in {plural(result.groups, 'group')}
+                      {result.takenAlong > 0 &&
+                        `, ${formatCount(result.takenAlong)} of them came along with their groups`}
+                    </>
+                  )}
+                </li>
+              ))}
+            </ul>
+          )}
+        </div>
       </div>
       <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
         <Button onClick={onClose}>Close</Button>

@@ -19,6 +19,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { SampleStatusView } from '../ui/status.tsx'
+import { WorkerName } from '../workers/worker-name.tsx'
 import { AnnotationsPart } from './annotations-part.tsx'
 import { AttemptWaterfall } from './attempt-waterfall.tsx'
 import { JsonValue, PromptText, RolloutText, SearchedText } from './rollout-text.tsx'
@@ -258,7 +259,7 @@ function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: str
             {sample.serverName === null ? 'none, by rule' : <ServerName name={sample.serverName} />}
           </Line>
           <Line name="worker">
-            <span className="font-mono text-xs">{sample.workerId ?? '–'}</span>
+            {sample.workerId === null ? '–' : <WorkerName id={sample.workerId} />}
           </Line>
           <Line name="submitted">{dateTime(Date.parse(sample.submittedAt))}</Line>
           <Line name="ended">

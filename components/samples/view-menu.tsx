@@ -63,8 +63,9 @@ export function ViewMenu({
       <Menu.Root>
         <Menu.Trigger
           render={
-            <Button small aria-label="Saved views">
+            <Button small title="Saved views">
               <Bookmark size={13} aria-hidden />
+              <span className="sr-only">Saved views</span>
               <span className="max-w-40 truncate">{saved?.name ?? 'Views'}</span>
               {isChanged && (
                 <>

@@ -10,20 +10,20 @@ import { KeysProvider } from './keys.tsx'
 
 function createQueryClient(): QueryClient {
   // A key was taken away, its role changed, or the cookie ended: ask who we are, the shell does the rest.
-  const askWhoWeAre = (error: unknown) => {
+  const onError = (error: unknown, key: readonly unknown[] | undefined) => {
+    const path = key?.[0]
+    if (Array.isArray(path) && path[0] === 'session') return
     const { reason } = describeFailure(error)
     if (reason === 'unauthorized' || reason === 'forbidden_role') {
       void client.invalidateQueries({ queryKey: [['session', 'get']] })
     }
   }
   const client: QueryClient = new QueryClient({
-    queryCache: new QueryCache({
-      onError: (error, query) => {
-        const session = query.queryKey[0]
-        if (!Array.isArray(session) || session[0] !== 'session') askWhoWeAre(error)
-      },
+    queryCache: new QueryCache({ onError: (error, query) => onError(error, query.queryKey) }),
+    mutationCache: new MutationCache({
+      onError: (error, _variables, _result, mutation) =>
+        onError(error, mutation.options.mutationKey),
     }),
-    mutationCache: new MutationCache({ onError: askWhoWeAre }),
     defaultOptions: {
       queries: {
         // The live stream says what changed; data just read is not read again on every mount.

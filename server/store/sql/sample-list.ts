@@ -15,7 +15,7 @@ import { lookAtTexts, type SampleKey } from './sample-texts.ts'
  */
 export const MOST_LOOKED_AT = 131_072
 /** Texts read for one page of a search, whatever ends first; 32 MiB of short texts take some 400 ms. */
-const MOST_READ = { samples: 65_536, bytes: 32 << 20, ms: 500 }
+const MOST_READ = { samples: 65_536, bytes: 32 << 20, ms: 400 }
 /** Samples picked at once to read their texts: in the order of arrival, and in one that has to be made first. */
 const PICKED_TO_READ = 2_048
 const PUT_IN_ORDER_TO_READ = 16_384
@@ -120,7 +120,11 @@ async function inOrderOfArrival(
   ) {
     const from = at
     let samples = 0
-    while (at < batches.length && (samples === 0 || samples < portion)) {
+    // Texts are read batch by batch: within one the samples come in order from the index, and each pick goes on where it was.
+    while (
+      at < batches.length &&
+      (samples === 0 || (samples < portion && filter.text === undefined))
+    ) {
       samples += (batches[at] as CandidateBatch).samples
       at++
     }
@@ -132,9 +136,13 @@ async function inOrderOfArrival(
           `(s.batch_id, s.idx) < (${where.value(after.batchId)}, ${where.value(after.idx)})`,
         )
       }
+      const of =
+        chosen.length === 1
+          ? `s.batch_id = ${where.value(chosen[0]?.id)}`
+          : `s.batch_id = any(${where.value(chosen.map(({ id }) => id))}::int[])`
       return db.adhoc<PickedSample>(
         `select s.batch_id, s.idx, null::float8 as key from sample s ${where.joins}
-         where s.batch_id = any(${where.value(chosen.map(({ id }) => id))}::int[]) ${where.sql}
+         where ${of} ${where.sql}
          order by s.batch_id desc, s.idx desc limit ${where.value(most)}`,
         where.values,
       )
@@ -190,7 +198,8 @@ async function inOrderOfKey(
     cursor,
     limit,
     mostLookedAt = MOST_LOOKED_AT,
-    mostRead = MOST_READ,
+    // Putting them in order takes as long again.
+    mostRead = { ...MOST_READ, ms: MOST_READ.ms / 2 },
   }: PageOptions & { sort: keyof typeof KEYS },
 ): Promise<SampleKeyPage> {
   // The first page says which batches are put in order; those that came since are not mixed in.
@@ -271,7 +280,8 @@ class TextSearch {
   readonly #db: Database
   readonly #text: string
   readonly #most: { samples: number; bytes: number; ms: number }
-  readonly #until: number
+  /** From the first text on, ms. */
+  #until = Number.POSITIVE_INFINITY
   samples = 0
   bytes = 0
   dropped = 0
@@ -280,7 +290,6 @@ class TextSearch {
     this.#db = db
     this.#text = text
     this.#most = most
-    this.#until = performance.now() + most.ms
   }
 
   /** A page's worth was read. */
@@ -296,6 +305,7 @@ class TextSearch {
     batches: readonly CandidateBatch[],
     enough: number,
   ): Promise<{ hits: PickedSample[]; last: PickedSample | null }> {
+    this.#until = Math.min(this.#until, performance.now() + this.#most.ms)
     const buckets = new Map(batches.map(({ id, bucket }) => [id, bucket]))
     const hits: PickedSample[] = []
     let last: PickedSample | null = null

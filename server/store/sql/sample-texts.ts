@@ -30,31 +30,35 @@ export async function lookAtTexts(
 ): Promise<TextsLookedAt> {
   // What Postgres cannot hold stands in JSON alone.
   const plain = text.isWellFormed() && !text.includes('\u0000')
-  const rows = await db.adhoc<{ place: number; bytes: number | null; hit: number | null }>(
-    `select p.place::int as place, t.bytes, t.hit
-     from unnest($1::date[], $2::int[], $3::int[]) with ordinality as p(bucket, batch_id, idx, place)
-     cross join lateral (
-       select octet_length(prompt) + octet_length(response) + coalesce(octet_length(ground_truth), 0) as bytes, ${HIT} as hit
-       from sample_text where bucket = p.bucket and batch_id = p.batch_id and idx = p.idx offset 0) t`,
-    [
-      samples.map(({ bucket }) => bucket),
-      samples.map(({ batch_id }) => batch_id),
-      samples.map(({ idx }) => idx),
-      likePattern(plain ? text : text.toWellFormed().replaceAll('\u0000', '\ufffd')),
-      likePattern(JSON.stringify(text).slice(1, -1)),
-      plain,
-    ],
-  )
+  const patterns = [
+    likePattern(plain ? text : text.toWellFormed().replaceAll('\u0000', '\ufffd')),
+    likePattern(JSON.stringify(text).slice(1, -1)),
+    plain,
+  ]
   const hits = samples.map(() => false)
   const unsure: number[] = []
   let bytes = 0
-  for (const row of rows) {
-    bytes += row.bytes ?? 0
-    if (row.hit === 2) hits[row.place - 1] = true
-    else if (row.hit === 1) unsure.push(row.place - 1)
+  let found = 0
+  // A statement a batch, of one partition: looked up one by one among all partitions, the same texts take four times as long.
+  for (const places of Map.groupBy(samples.keys(), (at) => samples[at]!.batch_id).values()) {
+    const { bucket, batch_id } = samples[places[0]!]!
+    const placeOf = new Map(places.map((place) => [samples[place]!.idx, place]))
+    const rows = await db.rows<{ idx: number; bytes: number; hit: number }>(
+      'look-at-texts',
+      `select idx, octet_length(prompt) + octet_length(response) + coalesce(octet_length(ground_truth), 0) as bytes, ${HIT} as hit
+       from sample_text where bucket = $1::date and batch_id = $2 and idx = any($3::int[])`,
+      [bucket, batch_id, [...placeOf.keys()], ...patterns],
+    )
+    found += rows.length
+    for (const row of rows) {
+      bytes += row.bytes
+      const place = placeOf.get(row.idx) as number
+      if (row.hit === 2) hits[place] = true
+      else if (row.hit === 1) unsure.push(place)
+    }
   }
   if (unsure.length > 0) await lookAgain(db, text, samples, unsure, hits)
-  return { hits, bytes, dropped: samples.length - rows.length }
+  return { hits, bytes, dropped: samples.length - found }
 }
 
 /** 2: there, 0: not there, 1: to be decoded here, because Postgres cannot. A ground truth that is no string is shown, and searched, as its JSON. */
