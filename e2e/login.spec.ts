@@ -37,3 +37,24 @@ test('with keys configured every page asks for one, then leads where one was goi
   await page.goto(`${service.url}/workers`)
   await page.waitForURL(/\/login\?next=%2Fworkers$/)
 })
+
+test('a login that ends leads to the key and back to where one was, filters and all', async ({
+  page,
+  context,
+}) => {
+  await page.goto(`${service.url}/login`)
+  await page.getByLabel('Key').fill(KEY)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.waitForURL(`${service.url}/`)
+  await page.goto(`${service.url}/batches?status=completed`)
+  await expectLive(page)
+  await context.clearCookies()
+  // The next thing that the page reads is refused.
+  await page.getByLabel('Status').selectOption('failed')
+  await page.waitForURL(/\/login\?next=%2Fbatches%3Fstatus%3Dfailed$/)
+  await page.getByLabel('Key').fill(KEY)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.waitForURL(/\/batches\?status=failed$/)
+  await expect(page.getByText('No batch fits these filters')).toBeVisible()
+  await expectLive(page)
+})

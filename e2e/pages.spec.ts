@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
-import { expect, test } from '@playwright/test'
+import { expect, type Page, test } from '@playwright/test'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
 } from '../examples/processes/reference-rm.ts'
 import type { SampleInput } from '../server/wire/trainer.ts'
-import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
-import { looksOf } from './fixtures/looks.ts'
+import { expectAccessible, expectLive } from './fixtures/look.ts'
+import { lookAtEach, type View } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
@@ -54,53 +54,44 @@ test.afterAll(async () => {
   await Promise.all([service.stop(), ...rms.map((rm) => rm.stop())])
 })
 
+const shows = (loaded: RegExp | string) => (page: Page) =>
+  expect(page.locator('#page').getByText(loaded).first()).toBeVisible()
+/** Charts come after the page. */
+const showsCharts = (loaded: string) => async (page: Page) => {
+  await shows(loaded)(page)
+  await expect(page.locator('.recharts-surface').first()).toBeVisible()
+}
+
 /** Each page, and what is on it once it has loaded. */
-const PAGES: { name: string; path: () => string; loaded: RegExp | string }[] = [
-  { name: 'overview', path: () => '/', loaded: 'Recent batches' },
-  { name: 'runs', path: () => '/runs', loaded: 'gsm8k-grpo' },
-  { name: 'batches', path: () => '/batches', loaded: /All \d+ shown/ },
-  { name: 'batch', path: () => `/batches/${batch}`, loaded: 'Scored by' },
-  { name: 'samples', path: () => `/samples?batch=${batch}&sort=worst`, loaded: /^b\d+-\d+$/ },
+const PAGES: View[] = [
+  { name: 'overview', path: () => '/', make: shows('Recent batches') },
+  { name: 'runs', path: () => '/runs', make: shows('gsm8k-grpo') },
+  { name: 'batches', path: () => '/batches', make: shows(/All \d+ shown/) },
+  { name: 'batch', path: () => `/batches/${batch}`, make: showsCharts('Scored by') },
+  { name: 'samples', path: () => `/samples?batch=${batch}&sort=worst`, make: shows(/^b\d+-\d+$/) },
   {
     name: 'sample',
     path: () => `/samples?batch=${batch}&sample=${batch}-1`,
-    loaded: 'How it came about',
+    make: shows('How it came about'),
   },
-  { name: 'servers', path: () => '/servers', loaded: 'rm-2' },
-  { name: 'server', path: () => '/servers/rm-1', loaded: 'Router balance' },
-  { name: 'workers', path: () => '/workers', loaded: 'Loop p99' },
-  { name: 'not found', path: () => '/nothing/here', loaded: 'There is no page at this address' },
+  { name: 'servers', path: () => '/servers', make: shows('rm-2') },
+  { name: 'server', path: () => '/servers/rm-1', make: showsCharts('Router balance') },
+  { name: 'workers', path: () => '/workers', make: shows('Loop p99') },
+  {
+    name: 'not found',
+    path: () => '/nothing/here',
+    make: shows('There is no page at this address'),
+    logs: true,
+  },
   {
     name: 'no such server',
     path: () => '/servers/nobody',
-    loaded: 'There is no server “nobody”',
+    make: shows('There is no server “nobody”'),
   },
-  { name: 'no such batch', path: () => '/batches/b999999', loaded: 'There is no such batch' },
+  { name: 'no such batch', path: () => '/batches/b999999', make: shows('There is no such batch') },
 ]
 
-for (const colorScheme of ['light', 'dark'] as const) {
-  for (const width of [1440, 390]) {
-    test.describe(`${colorScheme}, ${width} px`, () => {
-      test.use({ colorScheme, viewport: { width, height: 900 } })
-      const pages = looksOf(PAGES, colorScheme, width)
-      for (const { name, path, loaded } of pages) {
-        test(name, async ({ page }) => {
-          const errors = watchErrors(page)
-          await page.goto(service.url + path())
-          await expect(page.locator('#page').getByText(loaded).first()).toBeVisible()
-          // Charts come after the page.
-          if (name === 'batch' || name === 'server')
-            await expect(page.locator('.recharts-surface').first()).toBeVisible()
-          await expect(page.locator('[data-live="live"]').first()).toBeAttached()
-          await expectFits(page)
-          await expectAccessible(page)
-          // A missing page is answered with 404, which the browser itself writes on the console.
-          if (name !== 'not found') errors.expectNone()
-        })
-      }
-    })
-  }
-}
+lookAtEach(PAGES, { url: () => service.url })
 
 test('texts of a sample: what cannot be seen is named, markup is text, long ones unfold', async ({
   page,

@@ -3,8 +3,7 @@ import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
 } from '../examples/processes/reference-rm.ts'
-import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
-import { looksOf } from './fixtures/looks.ts'
+import { lookAtEach, type View } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
@@ -40,7 +39,7 @@ test.afterAll(() => Promise.all([service.stop(), rm.stop()]))
 const planned = (page: Page) => page.locator('[data-planned="new"]')
 const row = (page: Page, strategy: string) => page.locator(`tr[data-strategy="${strategy}"]`)
 
-const VIEWS: { name: string; path: () => string; make: (page: Page) => Promise<void> }[] = [
+const VIEWS: View[] = [
   {
     name: 'the experiment',
     path: () => '/planner',
@@ -74,26 +73,7 @@ const VIEWS: { name: string; path: () => string; make: (page: Page) => Promise<v
   },
 ]
 
-for (const colorScheme of ['light', 'dark'] as const) {
-  for (const width of [1280, 390]) {
-    test.describe(`${colorScheme}, ${width} px`, () => {
-      test.use({ colorScheme, viewport: { width, height: 900 } })
-      // The dark phone has the colours of one and the shape of another, both looked at already.
-      const views = looksOf(VIEWS, colorScheme, width)
-      for (const { name, path, make } of views) {
-        test(name, async ({ page }) => {
-          const errors = watchErrors(page)
-          await page.goto(service.url + path())
-          await make(page)
-          await expect(page.locator('[data-live="live"]').first()).toBeAttached()
-          await expectFits(page)
-          await expectAccessible(page)
-          errors.expectNone()
-        })
-      }
-    })
-  }
-}
+lookAtEach(VIEWS, { url: () => service.url, widePx: 1280 })
 
 test('from a batch to what overlap would save of it, and back', async ({ page }) => {
   await page.goto(`${service.url}/batches/${batchId}`)

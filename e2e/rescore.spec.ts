@@ -57,10 +57,12 @@ test('a batch is rescored: by its own reward, told what is wrong, by another; th
   const relations = page.locator('section', { hasText: 'Same rollouts' })
   await expect(relations.getByText('Rescore of')).toBeVisible()
   const rescored = page.url().split('/').at(-1) as string
-  await relations.getByRole('link', { name: batch }).click()
+  await relations.getByRole('link', { name: batch, exact: true }).click()
   await expect(page).toHaveURL(new RegExp(`/${batch}$`))
   await expect(relations.getByText('Rescored as')).toBeVisible()
-  await expect(relations.getByRole('link', { name: rescored })).toBeVisible()
+  await expect(relations.getByRole('link', { name: rescored, exact: true })).toBeVisible()
+  await relations.getByRole('link', { name: `Compare with ${rescored}` }).click()
+  await expect(page).toHaveURL(new RegExp(`/compare\\?a=${batch}&b=${rescored}$`))
   errors.expectNone()
 })
 

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { expect, type Page, test } from '@playwright/test'
 import { type SimulatedServers, startSimulatedServers } from '../examples/simulated-rm/process.ts'
 import { current, legacy } from '../server/rewards/config/testing/upstream-yaml.ts'
-import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
-import { looksOf } from './fixtures/looks.ts'
+import { expectAccessible, expectLive } from './fixtures/look.ts'
+import { lookAtEach, type View } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
 let service: TestService
@@ -80,7 +80,7 @@ const tried = (page: Page, end: 'scored' | 'failed' = 'scored') =>
 const score = (page: Page) => page.getByRole('button', { name: 'Score it' }).click()
 
 /** Each view, and how it comes to show something. */
-const VIEWS: { name: string; path: string; make: (page: Page) => Promise<void> }[] = [
+const VIEWS: View[] = [
   {
     name: 'registered',
     path: '/rewards?open=rule:gsm8k',
@@ -130,26 +130,7 @@ const VIEWS: { name: string; path: string; make: (page: Page) => Promise<void> }
   },
 ]
 
-for (const colorScheme of ['light', 'dark'] as const) {
-  for (const width of [1440, 390]) {
-    test.describe(`${colorScheme}, ${width} px`, () => {
-      test.use({ colorScheme, viewport: { width, height: 900 } })
-      // The dark phone has the colours of one and the shape of another, both looked at already.
-      const views = looksOf(VIEWS, colorScheme, width)
-      for (const { name, path, make } of views) {
-        test(name, async ({ page }) => {
-          const errors = watchErrors(page)
-          await page.goto(service.url + path)
-          await make(page)
-          await expect(page.locator('[data-live="live"]').first()).toBeAttached()
-          await expectFits(page)
-          await expectAccessible(page)
-          errors.expectNone()
-        })
-      }
-    })
-  }
-}
+lookAtEach(VIEWS, { url: () => service.url })
 
 test('what is registered opens to its options, and goes on to be tried', async ({ page }) => {
   await page.goto(`${service.url}/rewards`)

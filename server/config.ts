@@ -54,8 +54,18 @@ export interface Config {
   allowLaunch: boolean
   logLevel: string
   dev: boolean
+  /** Every setting as it is in force, for who runs the service to see. */
+  settings: SettingInForce[]
   /** The environment as it was read, for the processes this one starts. */
   inherited: NodeJS.ProcessEnv
+}
+
+/** A setting by the name of its variable. */
+export interface SettingInForce {
+  name: string
+  /** Of a secret only that it is set. */
+  value: string
+  isDefault: boolean
 }
 
 /** How reward functions of the user's own run. Can be handed to a thread. */
@@ -164,8 +174,21 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     allowLaunch: s.REWARDOPS_ALLOW_LAUNCH === '1',
     logLevel: s.LOG_LEVEL,
     dev: s.NODE_ENV === 'development',
+    settings: Object.keys(Settings.shape)
+      .filter((name) => name !== 'NODE_ENV')
+      .map((name) => inForce(name, s[name as keyof typeof s], !(name in given))),
     inherited: env,
   }
+}
+
+/** Values that nobody but who started the service may read. */
+const SECRETS = new Set(['DATABASE_URL', 'REWARDOPS_API_KEYS'])
+
+function inForce(name: string, value: unknown, isDefault: boolean): SettingInForce {
+  if (value === undefined) return { name, value: 'unset', isDefault }
+  if (!SECRETS.has(name)) return { name, value: String(value), isDefault }
+  const keys = name === 'REWARDOPS_API_KEYS' ? listed(String(value)).length : 0
+  return { name, value: keys === 0 ? 'set' : `${keys} set`, isDefault }
 }
 
 function listed(text: string | undefined): string[] {

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { fileURLToPath } from 'node:url'
-import { type Config, loadConfig } from './config.ts'
+import { type Config, isLoopback, loadConfig } from './config.ts'
 import { FleetMember } from './fleet/fleet-member.ts'
 import { Access } from './http/access.ts'
 import { createCompat } from './http/compat/compat.ts'
@@ -29,6 +29,11 @@ import { MonitorsView } from './loop/monitors/monitors-view.ts'
 import { Playground } from './loop/playground.ts'
 import { RewardLoopManager } from './loop/reward-loop-manager.ts'
 import { RunMarks } from './loop/run-marks.ts'
+import { AboutService } from './loop/settings/about.ts'
+import { AuditLog } from './loop/settings/audit-log.ts'
+import { KeyRing } from './loop/settings/key-ring.ts'
+import { Retention } from './loop/settings/retention.ts'
+import { LimitSettings } from './loop/settings/run-limits.ts'
 import { BatchSignals } from './loop/signals.ts'
 import { Sweeps } from './loop/sweeps.ts'
 import { BatchViews } from './loop/views/batch-view.ts'
@@ -44,7 +49,7 @@ import { TimelineView } from './loop/views/timeline-view.ts'
 import { takeOverDeadLocals, WorkerSupervisor } from './loop/worker-supervisor.ts'
 import { AcceptedFunctions } from './rewards/functions/accepted-functions.ts'
 import { FunctionPool } from './rewards/functions/function-pool.ts'
-import { createServices, translateError } from './services.ts'
+import { createServices, createSettingsServices, translateError } from './services.ts'
 import { clockOffsetMs } from './store/clock.ts'
 import { Database } from './store/database.ts'
 import {
@@ -144,6 +149,13 @@ async function main(): Promise<void> {
     statementTimeoutMs: 30_000,
     keyed: true,
   })
+  const retentionDb = new Database(database.url, log, {
+    max: 3,
+    name: 'rewardops retention',
+    statementTimeoutMs: 30_000,
+    keyed: true,
+    lazyCommits: true,
+  })
   const queue = new JobQueue(db, log, { supervise: true })
   await queue.start()
   for (const pool of [RULES_POOL, FUNCTIONS_POOL, SERVICES_POOL, INTERACTIVE_POOL]) {
@@ -151,6 +163,31 @@ async function main(): Promise<void> {
     await db.adhoc('insert into pool (name) values ($1) on conflict do nothing', [pool])
   }
   await ensureTextPartition(db, textBucket())
+
+  const keys = new KeyRing({
+    db,
+    log,
+    configured: config.apiKeys.length > 0,
+    loopbackOnly: isLoopback(config.host),
+  })
+  await keys.start()
+  access.use(keys)
+  const retention = new Retention(retentionDb, log)
+  const settings = createSettingsServices({
+    access,
+    loopbackOnly: isLoopback(config.host),
+    keys,
+    limits: new LimitSettings(db),
+    retention,
+    audit: new AuditLog(db, pagesDb, log),
+    about: new AboutService(pagesDb, {
+      version,
+      embedded: database.embedded !== null,
+      dataDir: config.dataDir,
+      startedAt: new Date(),
+      settings: config.settings,
+    }),
+  })
 
   const offset = clockOffsetMs(db)
   const signals = new BatchSignals()
@@ -215,6 +252,7 @@ async function main(): Promise<void> {
     webhooks: new Webhooks(pagesDb),
     marks: new RunMarks(pagesDb),
     live,
+    settings,
   })
   const ingest = new IngestClient(
     { databaseUrl: database.url, functions: config.functions, logLevel: config.logLevel },
@@ -270,6 +308,7 @@ async function main(): Promise<void> {
           .endFailed(Number(payload.slice(1)))
           .catch((error: Error) => log.warn({ err: error.message }, 'a failed batch was not ended'))
       } else if (kind === 'w') live.touch('workers', 'overview')
+      else if (kind === 'a') keys.changed()
       else if (kind === 's') {
         void member.reload()
         live.touch('servers', 'overview')
@@ -278,6 +317,7 @@ async function main(): Promise<void> {
     },
     () => {
       void member.reload()
+      keys.changed()
       signals.notifyAll()
     },
   )
@@ -290,6 +330,7 @@ async function main(): Promise<void> {
   sweeps.start()
   const groupRollUps = new GroupRollUps(db, log)
   groupRollUps.start()
+  retention.start()
   const alerts = new AlertSender(db, log)
   alerts.start()
   const monitorLoop = new MonitorLoop(db, log, () => alerts.wake())
@@ -350,9 +391,11 @@ async function main(): Promise<void> {
     server.close()
     live.close()
     models.stop()
+    keys.stop()
     await Promise.allSettled([
       sweeps.stop(),
       groupRollUps.stop(),
+      retention.stop(),
       monitorLoop.stop(),
       alerts.stop(),
       supervisor.stop(),
@@ -371,7 +414,9 @@ async function main(): Promise<void> {
     ])
     server.closeIdleConnections()
     await Promise.race([
-      Promise.allSettled([db.close(), pagesDb.close(), metricsDb.close(), exportDb.close()]),
+      Promise.allSettled(
+        [db, pagesDb, metricsDb, exportDb, retentionDb].map((each) => each.close()),
+      ),
       new Promise((resolve) => setTimeout(resolve, 700)),
     ])
     await database.close()

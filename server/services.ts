@@ -2,6 +2,7 @@ import { createReadStream, existsSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { Services } from './api/services.ts'
+import type { SettingsServices } from './api/settings.ts'
 import { isRewardOpsError, RewardOpsError } from './errors.ts'
 import type { Webhooks } from './loop/alerts/webhooks.ts'
 import { Annotations } from './loop/annotations.ts'
@@ -12,6 +13,11 @@ import type { Playground } from './loop/playground.ts'
 import type { RewardLoopManager } from './loop/reward-loop-manager.ts'
 import type { RunMarks } from './loop/run-marks.ts'
 import { SavedViews } from './loop/saved-views.ts'
+import type { AboutService } from './loop/settings/about.ts'
+import type { AuditLog } from './loop/settings/audit-log.ts'
+import type { KeyRing } from './loop/settings/key-ring.ts'
+import type { Retention } from './loop/settings/retention.ts'
+import type { LimitSettings } from './loop/settings/run-limits.ts'
 import type { BatchViews } from './loop/views/batch-view.ts'
 import { CompareRunsView } from './loop/views/compare-runs.ts'
 import { CompareView } from './loop/views/compare-view.ts'
@@ -69,6 +75,7 @@ export function createServices(parts: {
   webhooks: Webhooks
   marks: RunMarks
   live: LiveHub
+  settings: SettingsServices
 }): Services {
   const {
     db,
@@ -100,6 +107,7 @@ export function createServices(parts: {
     return all.find((s) => s.id === `s${row.id}`) ?? (await fleet.describe([row]))[0]!
   }
   const services: Services = {
+    ...parts.settings,
     submit: (input) => manager.submit(input),
     append: (input) => manager.append(input),
     rescore: (input) => manager.rescore(input),
@@ -203,6 +211,49 @@ function toPool(row: PoolRow): PoolDto {
     servers: row.servers,
     ready: row.ready,
     jobsWaiting: row.jobs_waiting,
+  }
+}
+
+/** What the Settings page calls, put together from its parts. */
+export function createSettingsServices(parts: {
+  access: { readonly needsKey: boolean; readonly configuredNames: string[] }
+  loopbackOnly: boolean
+  keys: KeyRing
+  limits: LimitSettings
+  retention: Retention
+  audit: AuditLog
+  about: AboutService
+}): SettingsServices {
+  const { access, keys, limits, retention, audit, about } = parts
+  const listKeys = async () => ({
+    needsKey: access.needsKey,
+    configured: access.configuredNames.map((name) => ({ name })),
+    loopbackOnly: parts.loopbackOnly,
+    ...(await keys.list()),
+  })
+  return {
+    listKeys,
+    getKey: (id) => keys.get(id),
+    createKey: (input, by) => keys.create(input, by),
+    renameKey: (id, name) => keys.rename(id, name),
+    revokeKey: (id, by) => keys.revoke(id, by),
+    async requireKeys(input, by) {
+      await keys.require(input, by)
+      return listKeys()
+    },
+    getLimits: () => limits.get(),
+    setLimits: (input, by) => limits.set(input, by),
+    clearLimits: (run) => limits.clear(run),
+    getRetention: () => retention.get(),
+    setRetention: (policy, by) => retention.set(policy, by),
+    previewRetention: (input) => retention.preview(input),
+    applyRetention: (by) => retention.apply(by),
+    keepRun: (run, keep, by) => retention.keepRun(run, keep, by),
+    deleteRun: (run, confirm, by) => retention.deleteRun(run, confirm, by),
+    cancelRemoval: (id) => retention.cancel(id),
+    listAudit: (input) => audit.list(input),
+    noteChange: (entry) => audit.note(entry),
+    about: () => about.get(),
   }
 }
 

@@ -33,6 +33,10 @@ them must hold.`,
       help: 'train or val (default: both; with --format verl train)',
     },
     ...FILTER_OPTIONS,
+    kept: {
+      type: 'boolean',
+      help: 'what is left where retention removed texts: null stands for them',
+    },
     columns: {
       type: 'string',
       value: 'NAMES',
@@ -76,6 +80,7 @@ them must hold.`,
       format: format.data,
       filter,
       ...(values.columns === undefined ? {} : { columns: columnsOf(values.columns) }),
+      kept: values.kept === true,
     }
     const client = await service()
     const parts = await partsOf(client, query, values.out)

@@ -17,6 +17,8 @@ export interface DownloadQuery {
   filter: URLSearchParams
   /** These instead of all; `batchId` and `index` are among them, by which it goes on after a break. */
   columns?: readonly string[]
+  /** What retention left, where it took texts. */
+  kept?: boolean
 }
 
 const PAUSE_MS = 500
@@ -73,10 +75,11 @@ export async function download(
   }
 }
 
-function addressOf({ format, filter, columns }: DownloadQuery, after: string | null) {
+function addressOf({ format, filter, columns, kept }: DownloadQuery, after: string | null) {
   const search = new URLSearchParams({ format })
   for (const [name, value] of filter) search.append(name, value)
   if (columns !== undefined) search.set('columns', columnsText(columns))
+  if (kept) search.set('texts', 'kept')
   if (after !== null) search.set('after', after)
   return `${EXPORT_PATH}?${search}`
 }

@@ -23,6 +23,7 @@ import {
 } from '../format/numbers.ts'
 import { useLive, useNow } from '../live/live-provider.tsx'
 import { PlanBatchLink } from '../planner/plan-batch-link.tsx'
+import { useMay } from '../session/use-may.ts'
 import { type KeyBinding, useKeys } from '../shell/keys.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
@@ -43,6 +44,7 @@ import { ReportGroups, ReportHead, ReportTimeline } from './batch-report.tsx'
 import { BatchSide } from './batch-side.tsx'
 import { teachNothingInShort } from './group-signal-text.ts'
 import { GroupTable } from './group-table.tsx'
+import { RemovedNote } from './removed-note.tsx'
 import { RescoreSheet } from './rescore-sheet.tsx'
 import { GroupTimeline } from './timeline/group-timeline.tsx'
 import { timelineView } from './timeline/timeline-url.ts'
@@ -85,6 +87,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   const queryClient = useQueryClient()
   const [asking, setAsking] = useState(false)
   const [rescoring, setRescoring] = useState(false)
+  const refused = useMay('trainer')
   const cancel = useMutation(
     trpc.batches.cancel.mutationOptions({
       onSuccess: () => {
@@ -107,8 +110,12 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
     run,
   })
   useKeys([
-    ...(canRescore ? [inPalette(`Rescore ${batch.batchId}`, () => setRescoring(true))] : []),
-    ...(isActive(batch) ? [inPalette(`Cancel ${batch.batchId}`, () => setAsking(true))] : []),
+    ...(canRescore && refused === null && textsGone(batch) === null
+      ? [inPalette(`Rescore ${batch.batchId}`, () => setRescoring(true))]
+      : []),
+    ...(isActive(batch) && refused === null
+      ? [inPalette(`Cancel ${batch.batchId}`, () => setAsking(true))]
+      : []),
     inPalette(`Worst samples of ${batch.batchId}`, () => router.push(worst)),
     inPalette(`Print the report of ${batch.batchId}`, () => print()),
     inPalette('Copy the batch id', () => void copyText(batch.batchId)),
@@ -132,14 +139,14 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
         <span className="max-sm:sr-only">Compare</span>
       </PageLink>
       {canRescore && (
-        <Button small onClick={() => setRescoring(true)}>
+        <Button small refused={refused ?? textsGone(batch)} onClick={() => setRescoring(true)}>
           <RotateCcw size={14} aria-hidden />
           <span className="max-sm:sr-only">Rescore</span>
         </Button>
       )}
       <RescoreSheet batch={batch} open={rescoring} onClose={() => setRescoring(false)} />
       {isActive(batch) && (
-        <Button small onClick={() => setAsking(true)}>
+        <Button small refused={refused} onClick={() => setAsking(true)}>
           Cancel
         </Button>
       )}
@@ -159,13 +166,31 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   )
 }
 
+/** Why a batch cannot be scored again, though who looks may. */
+function textsGone({ textsRemovedAt }: BatchViewDto): string | null {
+  return textsRemovedAt === null
+    ? null
+    : 'Its texts are no longer kept: there is nothing to be scored.'
+}
+
 function BatchBody({ batch }: { batch: BatchViewDto }) {
+  const printing = usePrinting()
+  return (
+    <>
+      {printing && <ReportHead batch={batch} />}
+      <RemovedNote batch={batch} />
+      <BatchFigures batch={batch} />
+      {batch.samplesRemovedAt === null && <BatchParts batch={batch} />}
+    </>
+  )
+}
+
+/** Everything that is made of samples. */
+function BatchParts({ batch }: { batch: BatchViewDto }) {
   const printing = usePrinting()
   const [{ part }] = useUrl(timelineView)
   return (
     <>
-      {printing && <ReportHead batch={batch} />}
-      <BatchFigures batch={batch} />
       {printing && <ReportTimeline batch={batch} part={part} />}
       <div className="print:hidden">
         <GroupTimeline batch={batch} />

@@ -27,12 +27,14 @@ import { useElapsed, useTimeline } from './timeline/use-timeline.ts'
 
 /** Groups listed on paper; all of them stand on the page. */
 const GROUPS_PRINTED = 40
+/** About a sheet's width: words of 11 px stay words. */
+const PAPER_PX = 860
 
 /** What is printed, of which batch, where it is found and when it was so. */
 export function ReportHead({ batch }: { batch: BatchViewDto }) {
   const session = useSession()
   return (
-    <header className="border-b px-5 pb-3" data-report="head">
+    <header className="border-b px-5 pt-2 pb-3" data-report="head">
       <h1 className="text-xl">
         Batch {batch.batchId} of {batch.run}
       </h1>
@@ -80,6 +82,7 @@ export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: num
         inOrder: true,
       },
       words,
+      PAPER_PX,
     )
     const painter = svgPainter(scene.width, scene.height, readLook(document.body).inks, {
       title: words.title,

@@ -12,6 +12,7 @@ import {
   useRef,
   useSyncExternalStore,
 } from 'react'
+import { describeFailure } from '../api/failure.ts'
 import { useTRPCClient } from '../api/trpc.ts'
 import { broadcastPort, browserElection, liveStream } from './browser-ports.ts'
 import { LiveChannel } from './live-channel.ts'
@@ -23,6 +24,8 @@ interface LiveContext {
   setFrozen(frozen: boolean): void
   /** When data last arrived, epoch milliseconds. */
   dataAt(): number | null
+  /** Whether something the page shows could not be read again. */
+  failing(): boolean
 }
 
 const Context = createContext<LiveContext | null>(null)
@@ -60,6 +63,10 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
           if (frozen.current) dispatch({ type: 'changes' })
         },
         link(open) {
+          // A stream also ends with the key it was opened by: then nothing else is asked on a page at rest.
+          if (isOpen && !open) {
+            void queryClient.invalidateQueries({ queryKey: [['session', 'get']] })
+          }
           isOpen = open
           dispatch({ type: 'link', open, at: Date.now() })
         },
@@ -69,7 +76,8 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
       const now = Date.now()
       channel.tick(now, document.visibilityState === 'visible')
       dispatch({ type: 'tick', at: now })
-      if (!isOpen && now - polledAt >= POLL_WHILE_CUT_MS) {
+      const blind = !isOpen || readsFail(queryClient)
+      if (blind && now - polledAt >= POLL_WHILE_CUT_MS) {
         if (polledAt > 0) refresher.changed([EVERYTHING])
         polledAt = now
       }
@@ -80,7 +88,7 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
       refresher.stop()
       channel.close()
     }
-  }, [enabled, client, refresher])
+  }, [enabled, client, refresher, queryClient])
 
   const setFrozen = useCallback((on: boolean) => {
     frozen.current = on
@@ -88,7 +96,12 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
   }, [])
 
   const value = useMemo(
-    () => ({ state, setFrozen, dataAt: () => newestData(queryClient) }),
+    () => ({
+      state,
+      setFrozen,
+      dataAt: () => newestData(queryClient),
+      failing: () => readsFail(queryClient),
+    }),
     [state, setFrozen, queryClient],
   )
   return <Context.Provider value={value}>{children}</Context.Provider>
@@ -104,6 +117,19 @@ function newestData(queryClient: QueryClient): number | null {
     if (topicsOf(query.meta).length > 0) newest = Math.max(newest, query.state.dataUpdatedAt)
   }
   return newest === 0 ? null : newest
+}
+
+/** A question may be refused for what it asks; only what the service could not answer makes the page old. */
+function readsFail(queryClient: QueryClient): boolean {
+  return queryClient
+    .getQueryCache()
+    .findAll({ type: 'active' })
+    .some(
+      ({ meta, state }) =>
+        topicsOf(meta).length > 0 &&
+        state.fetchFailureCount > 0 &&
+        describeFailure(state.error ?? state.fetchFailureReason).retryable,
+    )
 }
 
 /** Reads again what changed, coalesced: see topics.ts for the pace. */

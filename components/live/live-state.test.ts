@@ -51,6 +51,16 @@ describe('the state of the live stream', () => {
     expect(liveReducer(frozen, { type: 'resume' })).toMatchObject({ frozenAt: null, missed: 0 })
   })
 
+  test('a stream that is open says nothing about data that cannot be read again', () => {
+    const open = reached({ type: 'link', open: true, at: 0 })
+    expect(liveWords(open, 3_000, 8_000, true)).toEqual({
+      word: 'Stale',
+      tone: 'bad',
+      ageMs: 5_000,
+    })
+    expect(liveWords(open, 3_000, 8_000, false)).toMatchObject({ word: 'Live', ageMs: null })
+  })
+
   test('what changes nothing gives the same object back, so that nothing is drawn again', () => {
     const open = reached({ type: 'link', open: true, at: 0 })
     expect(liveReducer(open, { type: 'link', open: true, at: 5 })).toBe(open)

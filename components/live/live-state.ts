@@ -60,19 +60,29 @@ export function liveReducer(state: LiveState, action: LiveAction): LiveState {
 
 /** The state in the words of the header. */
 export interface LiveWords {
-  word: 'Live' | 'Frozen' | 'Connecting' | 'Reconnecting' | 'Cut'
+  word: 'Live' | 'Stale' | 'Frozen' | 'Connecting' | 'Reconnecting' | 'Cut'
   tone: 'ok' | 'idle' | 'warn' | 'bad'
   /** How old what is on the page is, in milliseconds; null when it is current or nothing came yet. */
   ageMs: number | null
 }
 
-/** `dataAt`: when the page last received data, epoch milliseconds, null before the first. */
-export function liveWords(state: LiveState, dataAt: number | null, now: number): LiveWords {
+/**
+ * `dataAt`: when the page last received data, epoch milliseconds, null before the first. `failing`: what the page shows
+ * could not be read again, whatever the stream says: a stream stays open while the database behind it is gone.
+ */
+export function liveWords(
+  state: LiveState,
+  dataAt: number | null,
+  now: number,
+  failing = false,
+): LiveWords {
   const since = (at: number | null) => (at === null ? null : Math.max(0, now - at))
   if (state.frozenAt !== null) return { word: 'Frozen', tone: 'idle', ageMs: since(state.frozenAt) }
   switch (state.link) {
     case 'open':
-      return { word: 'Live', tone: 'ok', ageMs: null }
+      return failing
+        ? { word: 'Stale', tone: 'bad', ageMs: since(dataAt) }
+        : { word: 'Live', tone: 'ok', ageMs: null }
     case 'waiting':
       return { word: 'Connecting', tone: 'idle', ageMs: null }
     case 'reconnecting':

@@ -14,9 +14,9 @@ const TONES = {
 
 /** Says at a glance whether the page is live, and freezes it. */
 export function LiveToggle() {
-  const { state, setFrozen, dataAt } = useLive()
+  const { state, setFrozen, dataAt, failing } = useLive()
   const now = useNow()
-  const words = liveWords(state, dataAt(), now)
+  const words = liveWords(state, dataAt(), now, failing())
   const frozen = state.frozenAt !== null
   const Icon = frozen ? CirclePause : words.tone === 'bad' ? Unplug : Radio
   return (
@@ -32,7 +32,9 @@ export function LiveToggle() {
             ? 'The page follows the service. Press to freeze it.'
             : words.word === 'Connecting'
               ? 'Opening the live stream.'
-              : 'The live stream is down; the page asks every 5 s instead.'
+              : words.word === 'Stale'
+                ? 'The service could not read this again; the page asks every 5 s.'
+                : 'The live stream is down; the page asks every 5 s instead.'
       }
       className={`flex h-7 items-center gap-1.5 rounded-md border px-2 text-xs ${TONES[words.tone]} hover:bg-hover quick transition-colors`}
     >
@@ -45,7 +47,14 @@ export function LiveToggle() {
       <span className="font-medium">{words.word}</span>
       {words.ageMs !== null && (
         <span className="num text-ink-2">
-          {frozen ? ageText(words.ageMs) : `data ${ageText(words.ageMs)} old`}
+          {frozen ? (
+            ageText(words.ageMs)
+          ) : (
+            <>
+              <span className="max-sm:hidden">data </span>
+              {ageText(words.ageMs)} old
+            </>
+          )}
           {frozen && state.missed > 0 && <span className="text-ink-3"> · changed</span>}
         </span>
       )}

@@ -7,6 +7,7 @@ import type { TestedWebhookDto, WebhookDto } from '../../server/wire/alerts.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { durationText, formatCount, plural } from '../format/numbers.ts'
+import { useMay } from '../session/use-may.ts'
 import { ActionMenu } from '../ui/action-menu.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
@@ -26,6 +27,7 @@ export function AlertSettings() {
   const webhooks = useQuery(
     trpc.alerts.list.queryOptions(undefined, { meta: { topics: ['monitors'] } }),
   )
+  const refused = useMay('admin')
   const [edited, setEdited] = useState<WebhookDto | 'new' | null>(null)
   return (
     <>
@@ -36,7 +38,7 @@ export function AlertSettings() {
               icon={Webhook}
               title="Nobody is told yet"
               actions={
-                <Button variant="primary" onClick={() => setEdited('new')}>
+                <Button variant="primary" refused={refused} onClick={() => setEdited('new')}>
                   Add a webhook
                 </Button>
               }
@@ -51,7 +53,12 @@ export function AlertSettings() {
                 note={formatCount(data.length)}
                 className="border-b"
                 actions={
-                  <Button small variant="primary" onClick={() => setEdited('new')}>
+                  <Button
+                    small
+                    variant="primary"
+                    refused={refused}
+                    onClick={() => setEdited('new')}
+                  >
                     <Plus size={14} aria-hidden />
                     Add a webhook
                   </Button>
@@ -80,6 +87,7 @@ export function AlertSettings() {
 function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
+  const refused = useMay('admin')
   const [asked, setAsked] = useState(false)
   const changed = () => void queryClient.invalidateQueries(trpc.alerts.pathFilter())
   const test = useMutation(trpc.alerts.test.mutationOptions({ onSuccess: changed }))
@@ -98,19 +106,31 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
           </span>
         )}
         <span className="ml-auto flex items-center gap-1.5">
-          <Button small busy={test.isPending} onClick={() => test.mutate({ id: webhook.id })}>
+          <Button
+            small
+            refused={refused}
+            busy={test.isPending}
+            onClick={() => test.mutate({ id: webhook.id })}
+          >
             <Send size={13} aria-hidden />
             {test.isPending ? 'Asking…' : 'Send a test'}
           </Button>
           <ActionMenu
             label={`Actions on ${webhook.name}`}
             actions={[
-              { label: 'Edit', icon: <Pencil size={14} aria-hidden />, onSelect: onEdit },
+              { label: 'Edit', icon: <Pencil size={14} aria-hidden />, refused, onSelect: onEdit },
               {
                 label: webhook.enabled ? 'Switch off' : 'Switch on',
+                refused,
                 onSelect: () => update.mutate({ id: webhook.id, enabled: !webhook.enabled }),
               },
-              { label: 'Remove', danger: true, apart: true, onSelect: () => setAsked(true) },
+              {
+                label: 'Remove',
+                danger: true,
+                apart: true,
+                refused,
+                onSelect: () => setAsked(true),
+              },
             ]}
           />
         </span>

@@ -9,6 +9,7 @@ import {
 } from '../../server/wire/monitors.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
+import { useMay } from '../session/use-may.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
 import { Sheet } from '../ui/dialog.tsx'
@@ -96,6 +97,7 @@ function Form({
   const trpc = useTRPC()
   const queryClient = useQueryClient()
   const definition = MONITOR_DEFINITIONS[setting.monitor]
+  const refused = useMay('admin')
   const [warning, setWarning] = useState(typedThreshold(definition, setting.warning))
   const [alerting, setAlerting] = useState(typedThreshold(definition, setting.alerting))
   const [openAfter, setOpenAfter] = useState(String(setting.openAfter))
@@ -174,6 +176,7 @@ function Form({
           <Button
             variant="quiet"
             className="mr-auto"
+            refused={refused}
             busy={configure.isPending}
             onClick={() =>
               configure.mutate({
@@ -186,7 +189,7 @@ function Form({
           </Button>
         )}
         <Button onClick={onClose}>Close</Button>
-        <Button type="submit" variant="primary" busy={configure.isPending}>
+        <Button type="submit" variant="primary" refused={refused} busy={configure.isPending}>
           Save
         </Button>
       </div>

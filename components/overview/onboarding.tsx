@@ -4,6 +4,7 @@ import { useMutation } from '@tanstack/react-query'
 import { useRouter } from 'next/navigation'
 import { useState } from 'react'
 import { useTRPC } from '../api/trpc.ts'
+import { useMay } from '../session/use-may.ts'
 import { useSession } from '../session/use-session.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyButton } from '../ui/copy-text.tsx'
@@ -23,6 +24,7 @@ const STEPS = [
 export function Onboarding() {
   const trpc = useTRPC()
   const router = useRouter()
+  const refused = useMay('trainer')
   const demo = useMutation(
     trpc.demo.load.mutationOptions({
       onSuccess: ({ batchId }) => router.push(`/batches/${batchId}`),
@@ -57,6 +59,7 @@ export function Onboarding() {
           <Button
             variant="primary"
             className="mt-3"
+            refused={refused}
             busy={demo.isPending || demo.isSuccess}
             onClick={() => demo.mutate({})}
           >

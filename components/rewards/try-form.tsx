@@ -4,6 +4,7 @@ import { type FormEvent, type KeyboardEvent, useId, useState } from 'react'
 import type { RewardsDto } from '../../server/wire/rewards.ts'
 import { describeFailure } from '../api/failure.ts'
 import { formatCount } from '../format/numbers.ts'
+import { useMay } from '../session/use-may.ts'
 import { useModifier } from '../shell/use-modifier.ts'
 import { Button } from '../ui/button.tsx'
 import { CopyButton } from '../ui/copy-text.tsx'
@@ -36,6 +37,7 @@ export function TryForm({
   onScore(): void
 }) {
   const modifier = useModifier()
+  const refused = useMay('trainer')
   const sources = useId()
   const text = (name: keyof TryDraft) => ({
     value: draft[name] ?? '',
@@ -108,7 +110,7 @@ export function TryForm({
       </div>
       <RewardFields rewards={rewards} draft={draft} errors={errors} onChange={onChange} />
       <footer className="sticky bottom-0 z-10 flex items-center gap-3 border-t bg-surface px-5 py-3">
-        <Button type="submit" variant="primary" busy={busy}>
+        <Button type="submit" variant="primary" refused={refused} busy={busy}>
           Score it
           <kbd aria-hidden className="font-mono text-2xs">
             {modifier}↵

@@ -7,6 +7,7 @@ import type { RunMarkDto } from '../../server/wire/marks.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount } from '../format/numbers.ts'
+import { useMay } from '../session/use-may.ts'
 import { useKeys } from '../shell/keys.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
@@ -33,7 +34,12 @@ export function RunMarks({
   onOpen(open: string | null): void
 }) {
   const [all, setAll] = useState(false)
-  useKeys([{ key: 'm', label: 'Mark a step', group: 'Run', run: () => onOpen('new') }])
+  const refused = useMay('trainer')
+  useKeys(
+    refused === null
+      ? [{ key: 'm', label: 'Mark a step', group: 'Run', run: () => onOpen('new') }]
+      : [],
+  )
   const shown = all ? marks : marks.slice(-AT_FIRST)
   const edited = marks.find(({ id }) => id !== null && id === open) ?? null
   return (
@@ -68,7 +74,7 @@ export function RunMarks({
           </li>
         ))}
         <li>
-          <Button small variant="quiet" onClick={() => onOpen('new')}>
+          <Button small variant="quiet" refused={refused} onClick={() => onOpen('new')}>
             <Plus size={13} aria-hidden />
             Mark a step
             <kbd aria-hidden className="font-mono text-2xs text-ink-3">
@@ -117,6 +123,7 @@ function MarkForm({
 }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
+  const refused = useMay('trainer')
   const [step, setStep] = useState(String(mark?.step ?? lastStep))
   const [label, setLabel] = useState(mark?.label ?? '')
   const [note, setNote] = useState(mark?.note ?? '')
@@ -181,12 +188,17 @@ function MarkForm({
       </div>
       <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
         {mark?.id && (
-          <Button variant="quiet" className="mr-auto text-bad" onClick={() => setAsked(true)}>
+          <Button
+            variant="quiet"
+            className="mr-auto text-bad"
+            refused={refused}
+            onClick={() => setAsked(true)}
+          >
             Remove
           </Button>
         )}
         <Button onClick={onClose}>Close</Button>
-        <Button type="submit" variant="primary" busy={busy}>
+        <Button type="submit" variant="primary" refused={refused} busy={busy}>
           {mark === null ? 'Mark it' : 'Save'}
         </Button>
       </footer>

@@ -13,10 +13,21 @@ import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { buttonClass } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
+import { FilterField } from '../ui/filter-field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
+import { type UrlCodec, useUrl } from '../url/use-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
+
+const runsUrl: UrlCodec<{ named: string }> = {
+  parse: (params) => ({ named: params.get('named') ?? '' }),
+  write({ named }) {
+    const params = new URLSearchParams()
+    if (named !== '') params.set('named', named)
+    return params
+  },
+}
 
 /** Every training run that has handed over rollouts. */
 export function RunsPage() {
@@ -24,6 +35,8 @@ export function RunsPage() {
   const runs = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))
   const [chosen, setChosen] = useState<readonly string[]>([])
   const isFull = chosen.length >= MOST_COMPARED_RUNS
+  const [{ named }, setUrl] = useUrl(runsUrl)
+  const fits = (name: string) => name.toLowerCase().includes(named.trim().toLowerCase())
   return (
     <>
       <PageHeader
@@ -64,71 +77,88 @@ export function RunsPage() {
               <code className="font-mono text-xs">run</code>.
             </Empty>
           ) : (
-            <Scroll label="Runs">
-              <table className="grid-table">
-                <thead>
-                  <tr>
-                    <th scope="col" className="w-8 !pr-0">
-                      <span className="sr-only">Compare</span>
-                    </th>
-                    <th scope="col">Run</th>
-                    <th scope="col" className="end">
-                      Last step
-                    </th>
-                    <th scope="col" className="end">
-                      Batches
-                    </th>
-                    <th scope="col" className="end">
-                      Last batch
-                    </th>
-                    <th scope="col">
-                      <span className="sr-only">Go on</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {data.map((run) => (
-                    <tr key={run.name}>
-                      <td className="w-8 !pr-0">
-                        <input
-                          type="checkbox"
-                          aria-label={`Compare ${run.name}`}
-                          checked={chosen.includes(run.name)}
-                          disabled={isFull && !chosen.includes(run.name)}
-                          onChange={(event) =>
-                            setChosen(
-                              event.target.checked
-                                ? [...chosen, run.name]
-                                : chosen.filter((name) => name !== run.name),
-                            )
-                          }
-                          className="block size-3.5 accent-(--accent-fill)"
-                        />
-                      </td>
-                      <td className="font-medium">
-                        <span className="inline-flex items-center gap-2">
-                          <RunName run={run.name} />
-                          {run.seeded && <SeededMark />}
-                        </span>
-                      </td>
-                      <td className="num end">{formatCount(run.lastStep)}</td>
-                      <td className="num end">{formatCount(run.batches)}</td>
-                      <td className="end text-ink-2">
-                        <Ago at={run.lastSubmittedAt} />
-                      </td>
-                      <td className="end">
-                        <PageLink
-                          href={`/samples?run=${encodeURIComponent(run.name)}&sort=worst`}
-                          className="text-ink-2 hover:text-ink hover:underline"
-                        >
-                          Worst samples
-                        </PageLink>
-                      </td>
+            <>
+              <div className="flex items-center gap-3 border-b px-5 py-2">
+                <FilterField
+                  label="Name of the run"
+                  value={named}
+                  onChange={(next) => setUrl({ named: next })}
+                />
+                {named !== '' && (
+                  <span className="num text-xs text-ink-3" role="status">
+                    {formatCount(data.filter((run) => fits(run.name)).length)} of{' '}
+                    {formatCount(data.length)}
+                  </span>
+                )}
+              </div>
+              <Scroll label="Runs">
+                <table className="grid-table">
+                  <thead>
+                    <tr>
+                      <th scope="col" className="w-8 !pr-0">
+                        <span className="sr-only">Compare</span>
+                      </th>
+                      <th scope="col">Run</th>
+                      <th scope="col" className="end">
+                        Last step
+                      </th>
+                      <th scope="col" className="end">
+                        Batches
+                      </th>
+                      <th scope="col" className="end">
+                        Last batch
+                      </th>
+                      <th scope="col">
+                        <span className="sr-only">Go on</span>
+                      </th>
                     </tr>
-                  ))}
-                </tbody>
-              </table>
-            </Scroll>
+                  </thead>
+                  <tbody>
+                    {data
+                      .filter((run) => fits(run.name))
+                      .map((run) => (
+                        <tr key={run.name}>
+                          <td className="w-8 !pr-0">
+                            <input
+                              type="checkbox"
+                              aria-label={`Compare ${run.name}`}
+                              checked={chosen.includes(run.name)}
+                              disabled={isFull && !chosen.includes(run.name)}
+                              onChange={(event) =>
+                                setChosen(
+                                  event.target.checked
+                                    ? [...chosen, run.name]
+                                    : chosen.filter((name) => name !== run.name),
+                                )
+                              }
+                              className="block size-3.5 accent-(--accent-fill)"
+                            />
+                          </td>
+                          <td className="font-medium">
+                            <span className="inline-flex items-center gap-2">
+                              <RunName run={run.name} />
+                              {run.seeded && <SeededMark />}
+                            </span>
+                          </td>
+                          <td className="num end">{formatCount(run.lastStep)}</td>
+                          <td className="num end">{formatCount(run.batches)}</td>
+                          <td className="end text-ink-2">
+                            <Ago at={run.lastSubmittedAt} />
+                          </td>
+                          <td className="end">
+                            <PageLink
+                              href={`/samples?run=${encodeURIComponent(run.name)}&sort=worst`}
+                              className="text-ink-2 hover:text-ink hover:underline"
+                            >
+                              Worst samples
+                            </PageLink>
+                          </td>
+                        </tr>
+                      ))}
+                  </tbody>
+                </table>
+              </Scroll>
+            </>
           )
         }
       </QueryView>

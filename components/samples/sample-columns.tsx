@@ -9,6 +9,7 @@ import { ServerName } from '../servers/server-cells.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { SampleStatusView } from '../ui/status.tsx'
+import { WorkerName } from '../workers/worker-name.tsx'
 import type { ChosenColumn, SampleView } from './sample-filters.ts'
 
 /** A column of the Samples table. */
@@ -138,7 +139,7 @@ const FIXED: readonly SampleColumn[] = [
     name: 'worker',
     label: 'Worker',
     track: 'minmax(70px,0.6fr)',
-    cell: (row) => <span className="font-mono text-xs">{row.workerId ?? '–'}</span>,
+    cell: (row) => (row.workerId === null ? '–' : <WorkerName id={row.workerId} />),
   },
   {
     name: 'labels',

@@ -19,6 +19,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { SampleStatusView } from '../ui/status.tsx'
+import { WorkerName } from '../workers/worker-name.tsx'
 import { AnnotationsPart } from './annotations-part.tsx'
 import { AttemptWaterfall } from './attempt-waterfall.tsx'
 import { JsonValue, PromptText, RolloutText, SearchedText } from './rollout-text.tsx'
@@ -125,6 +126,45 @@ function hasEnded(sample: SampleDetailDto | undefined): boolean {
   return sample?.status === 'scored' || sample?.status === 'failed'
 }
 
+/** What was asked, answered and expected. */
+function Texts({ sample }: { sample: SampleDetailDto }) {
+  return (
+    <>
+      <Part title="Prompt">
+        <PromptText prompt={sample.prompt} />
+      </Part>
+      <Part
+        title="Response"
+        note={
+          sample.responseLength === null
+            ? `${formatCount(sample.response.length)} characters`
+            : `${formatCount(sample.responseLength)} tokens, ${formatCount(sample.response.length)} characters`
+        }
+      >
+        <RolloutText text={sample.response} most={4_000} />
+      </Part>
+      <Part title="Ground truth">
+        {sample.groundTruth === null || sample.groundTruth === undefined ? (
+          <p className="text-ink-3">None was sent.</p>
+        ) : (
+          <JsonValue value={sample.groundTruth} />
+        )}
+      </Part>
+    </>
+  )
+}
+
+function TextsRemoved({ at }: { at: string }) {
+  return (
+    <Part title="Texts">
+      <p className="text-ink-2">
+        Prompt, response, ground truth and extra info were removed by retention on{' '}
+        {dateTime(Date.parse(at))}. The score and everything about how it came to be are kept.
+      </p>
+    </Part>
+  )
+}
+
 function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: string): void }) {
   const extra = Object.entries(sample.rewardExtraInfo)
   const extraInfo = Object.entries(sample.extraInfo)
@@ -173,13 +213,11 @@ function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: str
         <Siblings sample={sample} onOpen={onOpen} />
       </div>
       <AnnotationsPart sample={sample} />
-      {sample.textsDropped && (
-        <p className="border-b px-5 py-3 text-ink-2">
-          The texts of this sample are no longer kept: they were dropped with their day, as the
-          retention says. Scores and attempts stay.
-        </p>
+      {sample.textsRemovedAt === null ? (
+        <Texts sample={sample} />
+      ) : (
+        <TextsRemoved at={sample.textsRemovedAt} />
       )}
-      {!sample.textsDropped && <Texts sample={sample} />}
       {extra.length > 0 && (
         <Part title="What the scorer said" note="rewardExtraInfo">
           <Pairs pairs={extra} />
@@ -221,7 +259,7 @@ function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: str
             {sample.serverName === null ? 'none, by rule' : <ServerName name={sample.serverName} />}
           </Line>
           <Line name="worker">
-            <span className="font-mono text-xs">{sample.workerId ?? '–'}</span>
+            {sample.workerId === null ? '–' : <WorkerName id={sample.workerId} />}
           </Line>
           <Line name="submitted">{dateTime(Date.parse(sample.submittedAt))}</Line>
           <Line name="ended">
@@ -230,33 +268,6 @@ function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: str
         </dl>
       </Part>
     </div>
-  )
-}
-
-function Texts({ sample }: { sample: SampleDetailDto }) {
-  return (
-    <>
-      <Part title="Prompt">
-        <PromptText prompt={sample.prompt} />
-      </Part>
-      <Part
-        title="Response"
-        note={
-          sample.responseLength === null
-            ? `${formatCount(sample.response.length)} characters`
-            : `${formatCount(sample.responseLength)} tokens, ${formatCount(sample.response.length)} characters`
-        }
-      >
-        <RolloutText text={sample.response} most={4_000} />
-      </Part>
-      <Part title="Ground truth">
-        {sample.groundTruth === null || sample.groundTruth === undefined ? (
-          <p className="text-ink-3">None was sent.</p>
-        ) : (
-          <JsonValue value={sample.groundTruth} />
-        )}
-      </Part>
-    </>
   )
 }
 

@@ -7,6 +7,7 @@ import type { ServerDto } from '../../server/wire/servers.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, formatRate, plural } from '../format/numbers.ts'
+import { useMay } from '../session/use-may.ts'
 import { CopyText } from '../ui/copy-text.tsx'
 import { Select } from '../ui/field.tsx'
 import { Scroll } from '../ui/scroll.tsx'
@@ -137,6 +138,7 @@ function Policy({ pool }: { pool: PoolDto }) {
       onSettled: () => void queryClient.invalidateQueries(trpc.pools.pathFilter()),
     }),
   )
+  const refused = useMay('admin')
   const wanted = update.isPending ? update.variables.policy : pool.policyGiven ? pool.policy : null
   return (
     <span className="flex items-center gap-2">
@@ -148,7 +150,8 @@ function Policy({ pool }: { pool: PoolDto }) {
       <Select
         label={`Calls of ${pool.model} go to`}
         hideLabel
-        title="How this pool’s calls are shared among its servers"
+        disabled={refused !== null}
+        title={refused ?? 'How this pool’s calls are shared among its servers'}
         value={wanted ?? ''}
         onChange={(event) =>
           update.mutate({

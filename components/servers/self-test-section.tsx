@@ -30,7 +30,7 @@ export function SelfTestSection({
       actions={
         untrusted &&
         !selfTest.overridden && (
-          <Button small onClick={() => actions.ask('trust')}>
+          <Button small refused={actions.refused} onClick={() => actions.ask('trust')}>
             Use it all the same…
           </Button>
         )

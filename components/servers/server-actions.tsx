@@ -17,6 +17,7 @@ import { type ReactNode, useEffect, useState } from 'react'
 import type { ServerDto, ServerState } from '../../server/wire/servers.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
+import { useMay } from '../session/use-may.ts'
 import type { MenuAction } from '../ui/action-menu.tsx'
 import { IconButton } from '../ui/button.tsx'
 import { Confirm } from '../ui/dialog.tsx'
@@ -50,6 +51,8 @@ export interface ServerActions {
   /** Asks the server who it is and looks at its scores. */
   probe(): void
   probing: boolean
+  /** Why who looks may do none of it; null: they may. */
+  refused: string | null
   ask(question: Question): void
 }
 
@@ -60,6 +63,7 @@ export function useServerActions(
 ): ServerActions {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
+  const refused = useMay('admin')
   const [asking, ask] = useState<Question | null>(null)
   const [level, setLevel] = useState<'1' | '2'>('1')
   const [awakeForMs, setAwakeForMs] = useState<number>(AWAKE_FOR[0][0])
@@ -275,7 +279,7 @@ export function useServerActions(
     </>
   )
   return {
-    menu,
+    menu: menu.map((action) => ({ ...action, refused })),
     windows,
     refusal: failed && (
       <div className="flex items-start">
@@ -287,6 +291,7 @@ export function useServerActions(
     ),
     probe: () => probe.mutate(ref),
     probing: probe.isPending,
+    refused,
     ask: open,
   }
 }

@@ -135,7 +135,10 @@ function Loaded({ server }: { server: ServerDetailDto }) {
       <Identity server={server} />
       <Body server={server} actions={actions} view={view} setView={setView} />
       {actions.windows}
-      <EditSheet server={view.edit ? server : null} onClose={() => setView({ edit: false })} />
+      <EditSheet
+        server={view.edit && actions.refused === null ? server : null}
+        onClose={() => setView({ edit: false })}
+      />
     </>
   )
 }
@@ -145,11 +148,17 @@ function HeaderActions({ server, actions }: { server: ServerDetailDto; actions: 
   return (
     <>
       {state === 'sleeping' ? (
-        <Button small variant="primary" onClick={() => actions.ask('wake')}>
+        <Button
+          small
+          variant="primary"
+          refused={actions.refused}
+          onClick={() => actions.ask('wake')}
+        >
           Wake
         </Button>
       ) : (
         <Button
+          refused={actions.refused}
           small
           busy={actions.probing}
           disabled={state === 'waking' || state === 'draining'}

@@ -1,9 +1,9 @@
 import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
 import { formatCompact, formatCount, formatRate, plural } from '../format/numbers.ts'
-import { PageLink } from '../shell/page-link.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { HealthView } from '../ui/status.tsx'
+import { WorkerName } from '../workers/worker-name.tsx'
 
 /** How each process that calls the server sees it: every one has a breaker and a limit of its own. */
 export function ServerProcesses({
@@ -76,9 +76,7 @@ export function ServerProcesses({
                     {worker.workerId === 'server' ? (
                       <span title="For the router address and probes">server process</span>
                     ) : (
-                      <PageLink href="/workers" className="font-mono text-xs hover:underline">
-                        {worker.workerId}
-                      </PageLink>
+                      <WorkerName id={worker.workerId} />
                     )}
                   </td>
                   <td>

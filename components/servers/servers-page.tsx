@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Plus, Server } from 'lucide-react'
 import type { ServerDto } from '../../server/wire/servers.ts'
 import { useTRPC } from '../api/trpc.ts'
+import { useMay } from '../session/use-may.ts'
 import { PageHeader } from '../shell/page-header.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
@@ -46,6 +47,7 @@ export function ServersPage() {
   const settings = useQuery(
     trpc.pools.list.queryOptions(undefined, { meta: { topics: ['servers'] } }),
   )
+  const refused = useMay('admin')
   const register = () => setView({ register: true }, 'push')
   return (
     <>
@@ -53,7 +55,7 @@ export function ServersPage() {
         title="Servers"
         state={servers.data && servers.data.length > 0 && <FleetState servers={servers.data} />}
         actions={
-          <Button small variant="primary" onClick={register}>
+          <Button small variant="primary" refused={refused} onClick={register}>
             <Plus size={14} aria-hidden />
             Register
           </Button>
@@ -66,7 +68,7 @@ export function ServersPage() {
               icon={Server}
               title="No reward-model server yet"
               actions={
-                <Button variant="primary" onClick={register}>
+                <Button variant="primary" refused={refused} onClick={register}>
                   Register a server
                 </Button>
               }
@@ -90,7 +92,7 @@ export function ServersPage() {
         }
       </QueryView>
       <RegisterSheet
-        open={view.register}
+        open={view.register && refused === null}
         onClose={() => setView({ register: false })}
         onRegistered={(server) => setView({ register: false, server: server.id })}
       />

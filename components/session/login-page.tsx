@@ -62,7 +62,7 @@ export function LoginPage() {
           error={
             missing ? 'Type a key.' : failure ? `${failure.message} ${failure.hint}` : undefined
           }
-          hint="One of REWARDOPS_API_KEYS, the same that trainers send."
+          hint="The same that trainers send. An admin makes one under Settings, Access."
         />
         <Button
           type="submit"

@@ -1,6 +1,6 @@
 'use client'
 
-import { Keyboard, LogOut, Menu as MenuIcon } from 'lucide-react'
+import { Keyboard, LogOut, Menu as MenuIcon, User } from 'lucide-react'
 import dynamic from 'next/dynamic'
 import { usePathname } from 'next/navigation'
 import { useState } from 'react'
@@ -107,8 +107,15 @@ function NavigationFoot({ onKeys }: { onKeys(): void }) {
         <IconButton label="Keys (?)" className="ml-auto" onClick={onKeys}>
           <Keyboard size={15} aria-hidden />
         </IconButton>
-        {session.data?.auth === 'key' && session.data.signedIn && <SignOut />}
+        {session.data?.withKey && <SignOut />}
       </div>
+      {session.data?.withKey && (
+        <p className="mt-2 flex min-w-0 items-center gap-1.5 text-xs" title="Who is signed in">
+          <User size={13} className="shrink-0 text-ink-3" aria-hidden />
+          <span className="truncate">{session.data.name}</span>
+          <span className="ml-auto shrink-0 text-2xs text-ink-3">{session.data.role}</span>
+        </p>
+      )}
       <p className="mt-2.5 h-4 truncate text-2xs text-ink-3" title={session.data?.address}>
         {session.data &&
           `${session.data.version} · ${session.data.address.replace(/^https?:\/\//, '')}`}

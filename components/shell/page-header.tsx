@@ -46,7 +46,7 @@ export function PageHeader({
       {state && (
         // Beside buttons a phone has room for the icon of a state, not for its word.
         <div
-          className={`flex min-w-0 shrink-[99] items-center gap-3 truncate text-xs ${actions ? 'max-sm:[&_.status-word]:sr-only' : ''}`}
+          className={`flex min-w-0 shrink-[9999] items-center gap-3 truncate text-xs ${actions ? 'max-sm:[&_.status-word]:sr-only' : ''}`}
         >
           {state}
         </div>

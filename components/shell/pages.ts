@@ -10,9 +10,10 @@ import {
   type LucideIcon,
   Scale,
   Server,
+  Settings,
 } from 'lucide-react'
 
-/** A page of the navigation. Settings joins here when it exists. */
+/** A page of the navigation. */
 export interface PageLink {
   href: string
   label: string
@@ -43,6 +44,7 @@ export const NAVIGATION: readonly { title: string | null; pages: readonly PageLi
       { href: '/workers', label: 'Workers', icon: Cpu, key: 'w' },
     ],
   },
+  { title: 'Service', pages: [{ href: '/settings', label: 'Settings', icon: Settings, key: ',' }] },
 ]
 
 /** Whether a path lies on a page or under it. */

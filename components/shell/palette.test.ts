@@ -1,14 +1,15 @@
 import { describe, expect, test } from 'vitest'
 import { nextPath } from '../session/next-path.ts'
 import { isOn } from './pages.ts'
-import { matchEntries, type PaletteEntry } from './palette.prepare.ts'
+import { matchEntries, type PaletteEntry, paletteSections, THIS_PAGE } from './palette.prepare.ts'
+import { withPlace } from './recent-places.ts'
 
 const entry = (kind: PaletteEntry['kind'], label: string, about = ''): PaletteEntry => ({
   id: label,
   kind,
   label,
   about,
-  href: kind === 'batch' ? `/batches/${label}` : `/${label}`,
+  href: kind === 'action' ? null : kind === 'batch' ? `/batches/${label}` : `/${label}`,
 })
 const entries = [
   entry('page', 'Batches'),
@@ -32,6 +33,45 @@ describe('the palette', () => {
     expect(matchEntries(entries, 'b999')[0]?.href).toBe('/batches/b999')
     expect(matchEntries(entries, ' B999-7 ')[0]?.href).toBe('/samples?batch=b999&sample=b999-7')
     expect(found('zzz')).toEqual([])
+  })
+})
+
+describe('the palette before anything is typed', () => {
+  const all = [
+    entry('action', 'Rescore b12', THIS_PAGE),
+    entry('action', 'Dark theme'),
+    ...entries,
+    entry('batch', 'b7', 'math-ppo · step 1'),
+  ]
+  test('places visited last, what this page does, pages, what can be done anywhere', () => {
+    const sections = paletteSections(all, ' ', ['/batches/b7', '/batches/b900'])
+    expect(
+      sections.map(({ title, entries }) => [title, entries.map(({ label }) => label)]),
+    ).toEqual([
+      ['Visited last', ['b7', 'b900']],
+      ['On this page', ['Rescore b12']],
+      ['Go to', ['Batches', 'Samples']],
+      ['Do', ['Dark theme']],
+    ])
+  })
+
+  test('typing finds actions too, each word somewhere, and of equals the one visited last', () => {
+    const labels = (typed: string, recent: string[] = []) =>
+      paletteSections(all, typed, recent).flatMap((s) => s.entries.map(({ label }) => label))
+    expect(labels('dark')).toEqual(['Dark theme'])
+    expect(labels('rescore 12')).toEqual(['Rescore b12'])
+    expect(labels('step 4')).toEqual(['b12'])
+    expect(labels('step')).toEqual(['b7', 'b12'])
+    expect(labels('step', ['/batches/b12'])).toEqual(['b12', 'b7'])
+    expect(labels('zzz')).toEqual([])
+  })
+
+  test('a visit comes first, once, and only of a thing, not of a list', () => {
+    const kept = ['/batches/b1', '/runs/a%20b']
+    expect(withPlace(kept, '/runs/a%20b')).toEqual(['/runs/a%20b', '/batches/b1'])
+    expect(withPlace(kept, '/batches')).toEqual(kept)
+    const many = Array.from({ length: 30 }, (_, i) => `/batches/b${i}`)
+    expect(withPlace(many, '/servers/rm')).toHaveLength(12)
   })
 })
 

@@ -12,7 +12,7 @@ import {
   Server,
   Zap,
 } from 'lucide-react'
-import { useRouter } from 'next/navigation'
+import { usePathname, useRouter } from 'next/navigation'
 import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from 'react'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
@@ -34,6 +34,11 @@ const ICONS: Record<PaletteEntry['kind'], LucideIcon> = {
   action: Zap,
 }
 
+/** A page has the icon that it has in the navigation. */
+const PAGE_ICONS = new Map(
+  NAVIGATION.flatMap((group) => group.pages).map(({ href, icon }) => [href, icon]),
+)
+
 /** Goes anywhere and does anything by typing: pages, runs, batches, servers, samples by id, actions. */
 export function Palette({ open, onClose }: { open: boolean; onClose(): void }) {
   return (
@@ -49,7 +54,9 @@ function PaletteBody({ onClose }: { onClose(): void }) {
   const [typed, setTyped] = useState('')
   const [at, setAt] = useState(0)
   const entries = useEntries()
-  const [recent] = useState(readPlaces)
+  const pathname = usePathname()
+  // Where one is already is no place to go to.
+  const [recent] = useState(() => readPlaces().filter((place) => place !== pathname))
   const sections = useMemo(() => paletteSections(entries, typed, recent), [entries, typed, recent])
   const found = sections.flatMap((section) => section.entries)
   const chosen = Math.min(at, Math.max(0, found.length - 1))
@@ -116,6 +123,7 @@ function PaletteBody({ onClose }: { onClose(): void }) {
                 id={`${listId}-${entry.id}`}
                 entry={entry}
                 chosen={entry === found[chosen]}
+                titled={section.title !== null}
                 onPoint={() => setAt(found.indexOf(entry))}
                 onTake={() => take(entry)}
               />
@@ -151,17 +159,20 @@ function Option({
   id,
   entry,
   chosen,
+  titled,
   onPoint,
   onTake,
 }: {
   id: string
   entry: PaletteEntry
   chosen: boolean
+  /** Under a title, which says what it is. */
+  titled: boolean
   onPoint(): void
   onTake(): void
 }) {
-  const Icon = ICONS[entry.kind]
   const isName = entry.kind === 'page' || entry.kind === 'action'
+  const Icon = PAGE_ICONS.get(entry.href ?? '') ?? ICONS[entry.kind]
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are the field's, which keeps the focus
     <div
@@ -171,15 +182,19 @@ function Option({
       aria-selected={chosen}
       onMouseMove={onPoint}
       onClick={onTake}
-      className="flex h-9 cursor-pointer items-center gap-2.5 rounded-md px-2.5 aria-selected:bg-hover"
+      className="flex h-9 cursor-pointer items-center gap-2.5 rounded-md px-2.5 aria-selected:bg-selected"
     >
       <Icon size={15} className="shrink-0 text-ink-3" aria-hidden />
       <span className={`min-w-0 shrink-0 truncate ${isName ? '' : 'max-w-64 font-mono text-xs'}`}>
         {entry.label}
       </span>
       <span className="ml-auto flex min-w-0 items-center gap-2 text-xs text-ink-3">
-        {entry.kind !== 'page' && <span className="truncate">{entry.about}</span>}
-        {entry.keys && <KeyCaps keys={entry.keys} />}
+        {!(titled && isName) && <span className="truncate">{entry.about}</span>}
+        {entry.keys && (
+          <span className="max-sm:hidden">
+            <KeyCaps keys={entry.keys} />
+          </span>
+        )}
         {chosen && !entry.keys && <CornerDownLeft size={13} className="shrink-0" aria-hidden />}
       </span>
     </div>

@@ -1,6 +1,6 @@
 'use client'
 
-import { QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { type ReactNode, useState } from 'react'
 import { describeFailure, retryDelayMs } from '../api/failure.ts'
 import { createClient, TRPCProvider } from '../api/trpc.ts'
@@ -9,16 +9,20 @@ import { useSession } from '../session/use-session.ts'
 import { KeysProvider } from './keys.tsx'
 
 function createQueryClient(): QueryClient {
+  // A key was taken away, its role changed, or the cookie ended: ask who we are, the shell does the rest.
+  const onError = (error: unknown, key: readonly unknown[] | undefined) => {
+    const path = key?.[0]
+    if (Array.isArray(path) && path[0] === 'session') return
+    const { reason } = describeFailure(error)
+    if (reason === 'unauthorized' || reason === 'forbidden_role') {
+      void client.invalidateQueries({ queryKey: [['session', 'get']] })
+    }
+  }
   const client: QueryClient = new QueryClient({
-    queryCache: new QueryCache({
-      onError: (error, query) => {
-        const session = query.queryKey[0]
-        if (Array.isArray(session) && session[0] === 'session') return
-        // A key was taken away, or the cookie ended: ask who we are, the shell does the rest.
-        if (describeFailure(error).reason === 'unauthorized') {
-          void client.invalidateQueries({ queryKey: [['session', 'get']] })
-        }
-      },
+    queryCache: new QueryCache({ onError: (error, query) => onError(error, query.queryKey) }),
+    mutationCache: new MutationCache({
+      onError: (error, _variables, _result, mutation) =>
+        onError(error, mutation.options.mutationKey),
     }),
     defaultOptions: {
       queries: {

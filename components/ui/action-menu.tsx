@@ -11,6 +11,8 @@ export interface MenuAction {
   icon?: ReactNode
   danger?: boolean
   disabled?: boolean
+  /** Why who looks may not do it; null: they may. */
+  refused?: string | null
   /** A hairline above. */
   apart?: boolean
   onSelect(): void
@@ -44,7 +46,8 @@ export function ActionMenu({
               <Fragment key={action.label}>
                 {action.apart && <Menu.Separator className="my-1 h-px bg-line" />}
                 <Menu.Item
-                  disabled={action.disabled ?? false}
+                  disabled={action.disabled || typeof action.refused === 'string'}
+                  title={action.refused ?? undefined}
                   onClick={action.onSelect}
                   className={`${ITEM} ${action.danger ? 'text-bad' : ''}`}
                 >

@@ -14,11 +14,15 @@ export function buttonClass(variant: keyof typeof VARIANTS = 'plain', small = fa
   } ${VARIANTS[variant]}`
 }
 
-/** A button. `busy` says that its work is under way and takes no second press. */
+/**
+ * A button. `busy` says that its work is under way and takes no second press; `refused`, why who looks may not press it:
+ * it can still be reached, so that the reason is found by pointer, key and reader.
+ */
 export function Button({
   variant = 'plain',
   small,
   busy,
+  refused = null,
   children,
   className,
   ...rest
@@ -26,14 +30,31 @@ export function Button({
   variant?: keyof typeof VARIANTS
   small?: boolean
   busy?: boolean
+  refused?: string | null
 }) {
+  const look = `${buttonClass(variant, small)} ${className ?? ''}`
+  if (refused !== null) {
+    return (
+      <button
+        {...rest}
+        type="button"
+        aria-disabled
+        title={refused}
+        onClick={(event) => event.preventDefault()}
+        className={`${look} cursor-not-allowed! opacity-50`}
+      >
+        {children}
+        <span className="sr-only">{refused}</span>
+      </button>
+    )
+  }
   return (
     <button
       type="button"
       {...rest}
       disabled={rest.disabled || busy}
       aria-busy={busy || undefined}
-      className={`${buttonClass(variant, small)} ${className ?? ''}`}
+      className={look}
     >
       {children}
     </button>

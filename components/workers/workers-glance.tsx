@@ -6,6 +6,7 @@ import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { WorkerStateView } from '../ui/status.tsx'
+import { WorkerName } from './worker-name.tsx'
 
 /** The workers on the overview: throughput, in flight, loop delay. */
 export function WorkersGlance({
@@ -47,7 +48,9 @@ export function WorkersGlance({
             <tbody>
               {here.map((worker) => (
                 <tr key={worker.id}>
-                  <td className="font-mono text-xs">{worker.id}</td>
+                  <td>
+                    <WorkerName id={worker.id} />
+                  </td>
                   <td>
                     <WorkerStateView state={worker.state} requeued={worker.requeued} />
                   </td>

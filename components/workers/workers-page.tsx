@@ -2,6 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { Cpu } from 'lucide-react'
+import { type ReactNode, useEffect, useRef } from 'react'
 import type { WorkerDto } from '../../server/wire/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
@@ -10,7 +11,7 @@ import { ageText } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { Ago } from '../ui/ago.tsx'
-import { CopyButton } from '../ui/copy-text.tsx'
+import { CopyButton, CopyText } from '../ui/copy-text.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Figure, FigureStrip, FigureStripSkeleton } from '../ui/figure-strip.tsx'
 import { Quantity } from '../ui/quantity.tsx'
@@ -19,10 +20,13 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { WorkerStateView } from '../ui/status.tsx'
+import { useUrl } from '../url/use-url.ts'
+import { workersView } from './worker-name.tsx'
 
 /** The processes that score, and those that are gone. */
 export function WorkersPage() {
   const trpc = useTRPC()
+  const [{ worker }] = useUrl(workersView)
   const workers = useQuery(
     trpc.workers.list.queryOptions(undefined, { meta: { topics: ['workers'] } }),
   )
@@ -38,13 +42,13 @@ export function WorkersPage() {
           </>
         }
       >
-        {(data) => <WorkersBody workers={data} />}
+        {(data) => <WorkersBody workers={data} marked={worker} />}
       </QueryView>
     </>
   )
 }
 
-function WorkersBody({ workers }: { workers: WorkerDto[] }) {
+function WorkersBody({ workers, marked }: { workers: WorkerDto[]; marked: string | null }) {
   const here = workers.filter((worker) => worker.state !== 'dead')
   const gone = workers.filter((worker) => worker.state === 'dead')
   if (workers.length === 0) {
@@ -109,12 +113,12 @@ function WorkersBody({ workers }: { workers: WorkerDto[] }) {
             itself.
           </p>
         ) : (
-          <AliveTable workers={here} />
+          <AliveTable workers={here} marked={marked} />
         )}
       </Section>
       {gone.length > 0 && (
         <Section title="Gone" note={formatCount(gone.length)} className="border-t">
-          <GoneTable workers={gone} />
+          <GoneTable workers={gone} marked={marked} />
         </Section>
       )}
       <div className="flex flex-wrap items-center gap-x-4 gap-y-1 border-t px-5 py-4 text-ink-2">
@@ -140,7 +144,35 @@ function hosts(workers: readonly WorkerDto[]): string {
   return names.size === 1 ? `on ${[...names][0]}` : `on ${plural(names.size, 'host')}`
 }
 
-function AliveTable({ workers }: { workers: WorkerDto[] }) {
+/** A worker that the address names is marked, and brought into view once. */
+function Row({
+  id,
+  marked,
+  gone,
+  children,
+}: {
+  id: string
+  marked: boolean
+  gone?: boolean
+  children: ReactNode
+}) {
+  const row = useRef<HTMLTableRowElement>(null)
+  useEffect(() => {
+    if (marked) row.current?.scrollIntoView({ block: 'nearest' })
+  }, [marked])
+  return (
+    <tr
+      ref={row}
+      {...(gone ? {} : { 'data-worker': id })}
+      aria-current={marked || undefined}
+      className={`aria-[current]:bg-selected ${gone ? 'text-ink-2' : ''}`}
+    >
+      {children}
+    </tr>
+  )
+}
+
+function AliveTable({ workers, marked }: { workers: WorkerDto[]; marked: string | null }) {
   const now = useNow()
   return (
     <Scroll label="Workers alive">
@@ -182,8 +214,10 @@ function AliveTable({ workers }: { workers: WorkerDto[] }) {
         </thead>
         <tbody>
           {workers.map((worker) => (
-            <tr key={worker.id} data-worker={worker.id}>
-              <td className="font-mono text-xs">{worker.id}</td>
+            <Row key={worker.id} id={worker.id} marked={marked === worker.id}>
+              <td>
+                <CopyText text={worker.id} className="text-xs" />
+              </td>
               <td>
                 <WorkerStateView state={worker.state} requeued={worker.requeued} />
               </td>
@@ -227,7 +261,7 @@ function AliveTable({ workers }: { workers: WorkerDto[] }) {
               <td className="end text-ink-2">
                 <Ago at={worker.lastSeenAt} />
               </td>
-            </tr>
+            </Row>
           ))}
         </tbody>
       </table>
@@ -235,7 +269,7 @@ function AliveTable({ workers }: { workers: WorkerDto[] }) {
   )
 }
 
-function GoneTable({ workers }: { workers: WorkerDto[] }) {
+function GoneTable({ workers, marked }: { workers: WorkerDto[]; marked: string | null }) {
   return (
     <Scroll label="Workers gone">
       <table className="grid-table">
@@ -258,8 +292,10 @@ function GoneTable({ workers }: { workers: WorkerDto[] }) {
         </thead>
         <tbody>
           {workers.map((worker) => (
-            <tr key={worker.id} className="text-ink-2">
-              <td className="font-mono text-xs">{worker.id}</td>
+            <Row key={worker.id} id={worker.id} gone marked={marked === worker.id}>
+              <td>
+                <CopyText text={worker.id} className="text-xs" />
+              </td>
               <td>
                 <WorkerStateView state={worker.state} requeued={worker.requeued} />
               </td>
@@ -277,7 +313,7 @@ function GoneTable({ workers }: { workers: WorkerDto[] }) {
               <td className="end">
                 <Ago at={worker.lastSeenAt} />
               </td>
-            </tr>
+            </Row>
           ))}
         </tbody>
       </table>

@@ -37,6 +37,7 @@ import { marksRouter } from './marks.ts'
 import { monitorsRouter } from './monitors.ts'
 import { plannerRouter } from './planner.ts'
 import { annotationsRouter, samplesPageProcedures, viewsRouter } from './samples-page.ts'
+import { aboutRouter, auditRouter, keysRouter, limitsRouter, retentionRouter } from './settings.ts'
 import { openProcedure, procedure, router } from './trpc.ts'
 
 const byBatchId = z.strictObject({ batchId: BatchId })
@@ -168,12 +169,18 @@ export const appRouter = router({
     get: procedure.input(nothing).query(({ ctx }) => ctx.services.overview()),
     retries: procedure.input(nothing).query(({ ctx }) => ctx.services.retriesPerMinute()),
   }),
+  keys: keysRouter,
+  limits: limitsRouter,
+  retention: retentionRouter,
+  audit: auditRouter,
+  about: aboutRouter,
   demo: router({
     load: procedure.input(nothing).mutation(({ ctx }) => ctx.services.loadDemo()),
   }),
   live: router({
     events: procedure.input(nothing).subscription(async function* ({ ctx, signal }) {
-      yield* ctx.services.live(signal)
+      const { keyEnded } = ctx
+      yield* ctx.services.live(signal ? AbortSignal.any([signal, keyEnded]) : keyEnded)
     }),
   }),
   session: router({
@@ -183,7 +190,7 @@ export const appRouter = router({
       .mutation(({ ctx, input }) => {
         if (!ctx.setSessionKey(input.key)) {
           throw new RewardOpsError('unauthorized', 'That key is not one of this service’s keys.', {
-            hint: 'Ask whoever runs the service for a key of REWARDOPS_API_KEYS.',
+            hint: 'Ask an admin of the service for one: it was mistyped, revoked, or has ended.',
           })
         }
         return { signedIn: true }

@@ -45,6 +45,7 @@ import type { CompareServices } from './compare.ts'
 import type { MarkServices } from './marks.ts'
 import type { MonitorServices } from './monitors.ts'
 import type { SamplesPageServices } from './samples-page.ts'
+import type { SettingsServices } from './settings.ts'
 
 /**
  * What the procedures call. The loop implements it; the API layer holds no logic and no SQL.
@@ -55,7 +56,8 @@ export interface Services
     AlertServices,
     MarkServices,
     CompareServices,
-    SamplesPageServices {
+    SamplesPageServices,
+    SettingsServices {
   submit(input: SubmitInput): Promise<SubmitResult>
   append(input: AppendInput): Promise<AppendResult>
   /** A batch of the same rollouts, scored by another reward. */
@@ -135,6 +137,8 @@ export interface RequestContext {
   session: SessionDto
   /** Null: somebody who has not signed in; procedures that need a key refuse them before they look at it. */
   actor: Actor | null
+  /** Aborted when the key that the request came with is revoked or has ended. */
+  keyEnded: AbortSignal
   /** Sets or clears the login cookie; null clears. */
   setSessionKey(key: string | null): boolean
 }

@@ -3,6 +3,8 @@ import { z } from 'zod'
 import { isRewardOpsError, RewardOpsError } from '../errors.ts'
 import { describeIssues } from '../wire/describe-issues.ts'
 import { ERROR_REASONS, type ErrorData, type ErrorReason } from '../wire/error-reasons.ts'
+import { audit } from './audit.ts'
+import { checkRole, roleNeeded } from './roles.ts'
 import type { RequestContext } from './services.ts'
 
 const CODE_OF_STATUS = {
@@ -105,17 +107,30 @@ const refusals = t.middleware(async ({ next }) => {
   return result
 })
 
-/** With keys configured, everything but the session procedures needs one. */
-const signedIn = t.middleware(({ ctx, next }) => {
-  if (ctx.actor === null) {
+/** Where keys are needed, everything but the session procedures needs one, of the role that roles.ts says. */
+const signedIn = t.middleware(({ ctx, next, path, type }) => {
+  const { actor } = ctx
+  if (actor === null) {
     throw toTrpcError(
       new RewardOpsError('unauthorized', 'A key is needed, and none or a wrong one was sent.'),
     )
   }
-  return next({ ctx: { ...ctx, actor: ctx.actor } })
+  try {
+    checkRole(actor, roleNeeded(path, type), path)
+  } catch (error) {
+    throw toTrpcError(error)
+  }
+  return next({ ctx: { ...ctx, actor } })
+})
+
+/** Whatever changes something is noted here, so that no procedure can forget it. */
+const noted = t.middleware(async ({ ctx, next, path, type, getRawInput }) => {
+  if (type !== 'mutation' || ctx.actor === null) return next()
+  const { actor, services } = ctx
+  return audit({ services, actor, path, input: getRawInput }, next)
 })
 
 export const router = t.router
 export const openProcedure = t.procedure.use(refusals)
-export const procedure = openProcedure.use(signedIn)
+export const procedure = openProcedure.use(signedIn).use(noted)
 export const createCallerFactory = t.createCallerFactory

@@ -60,9 +60,7 @@ export function createExport({ db, access, translate }: ExportSources) {
     if (url.pathname !== EXPORT_PATH) {
       throw new RewardOpsError('not_found', `There is nothing at ${url.pathname.slice(0, 100)}.`)
     }
-    if (!access.signedIn(req)) {
-      throw new RewardOpsError('unauthorized', 'A key is needed, and none or a wrong one was sent.')
-    }
+    access.admit(req, 'export')
     if (req.method !== 'GET' && req.method !== 'HEAD') {
       res.setHeader('allow', 'GET, HEAD')
       throw new RewardOpsError('method_not_allowed', `${EXPORT_PATH} takes GET.`)
@@ -85,12 +83,21 @@ export function createExport({ db, access, translate }: ExportSources) {
   }
 
   async function send(query: ExportQuery, req: IncomingMessage, res: ServerResponse) {
-    const { format, columns, after, ...text } = query
+    const { format, columns, texts, after, ...text } = query
     const filter = filterOfText(text)
     const from = placeAfter(after)
     const chosen = choose(filter, columns)
     const size = await exportSize(db, chosen.filter, from)
     if (size.batches === 0) throw nothingThere(query)
+    if (size.removed > 0 && texts === 'all' && chosen.limits.bytes !== null) {
+      throw new RewardOpsError(
+        'removed_by_retention',
+        size.batches === 1
+          ? `The texts of ${query.batch ?? 'the batch'} are no longer kept.`
+          : `The texts of ${size.removed} of these ${size.batches} batches are no longer kept.`,
+        { hint: 'Add texts=kept to have what is left, with null where a text was.' },
+      )
+    }
     const { contentType, head, line } = lineWriter(format, columns)
     const name = query.batch ?? 'samples'
     res.writeHead(200, {

@@ -81,9 +81,7 @@ export function createMetrics(sources: MetricsSources) {
     if (req.method !== 'GET' && req.method !== 'HEAD') {
       throw new RewardOpsError('method_not_allowed', '/metrics is read with GET.')
     }
-    if (!access.signedIn(req)) {
-      throw new RewardOpsError('unauthorized', 'A key is needed, and none or a wrong one was sent.')
-    }
+    access.admit(req, 'metrics')
     const body = await memo.get('', text)
     res.writeHead(200, {
       'content-type': ofProcess.contentType,

@@ -7,6 +7,7 @@ import type { Logger } from '../log.ts'
 import { parseJsonText, utf8 } from '../loop/accept/body-splitter.ts'
 import type { IngestKind } from '../loop/accept/ingest.ts'
 import type { IngestClient } from '../loop/accept/ingest-client.ts'
+import type { KeyHolder } from '../loop/settings/key-ring.ts'
 import { describeIssues } from '../wire/describe-issues.ts'
 import type { SessionDto } from '../wire/pages.ts'
 import { ScoreInput } from '../wire/trainer.ts'
@@ -37,15 +38,21 @@ export interface TrpcPlaneOptions {
   translate: (error: unknown) => unknown
 }
 
+/** Who has no key has none that could end. */
+const NOBODY = new AbortController().signal
+
 type Annotated = IncomingMessage & { requestId: string; body?: string }
 
 /** tRPC on `/api/trpc`, with our own hand on bodies: unpacking, limits, integers, and large ones off the loop. */
 export function createTrpcPlane(options: TrpcPlaneOptions) {
   const { services, ingest, access, log, version } = options
 
-  const sessionOf = (req: IncomingMessage): SessionDto => ({
+  const sessionOf = (req: IncomingMessage, holder: KeyHolder | null): SessionDto => ({
     auth: access.needsKey ? 'key' : 'open',
-    signedIn: access.signedIn(req),
+    signedIn: holder !== null,
+    name: holder?.name ?? null,
+    role: holder?.role ?? null,
+    withKey: holder?.withKey ?? false,
     version,
     address: `${req.headers['x-forwarded-proto'] === 'https' ? 'https' : 'http'}://${req.headers.host ?? 'localhost'}`,
   })
@@ -56,13 +63,15 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     allowMethodOverride: true,
     maxBodySize: MAX_PLAIN_BYTES * 4,
     createContext({ req, res }): RequestContext {
+      const holder = access.actorOf(req)
       return {
         services,
         requestId: (req as Annotated).requestId,
-        session: sessionOf(req),
-        actor: access.actorOf(req),
+        session: sessionOf(req, holder),
+        actor: holder,
+        keyEnded: holder?.ended ?? NOBODY,
         setSessionKey(key) {
-          if (key !== null && !access.isKey(key)) return false
+          if (key !== null && access.holderOf(key) === null) return false
           res.setHeader(
             'set-cookie',
             access.cookie(key, req.headers['x-forwarded-proto'] === 'https'),
@@ -124,9 +133,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         large = kind !== undefined && size > INLINE_BYTES
       }
       if (kind && large) {
-        if (access.needsKey && !access.signedIn(req)) {
-          throw unauthorized()
-        }
+        access.admit(req, `batches.${kind}`)
         answer(res, await ingest.take(kind, chain(begun, chunks)))
         return
       }
@@ -134,7 +141,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       // Parsed once more by tRPC: 1 MiB costs 4 ms, and what is wrong is told in our own words.
       const input = text === '' ? undefined : parseJsonText(text, 'the body')
       if (procedure === SINGLE && !url.searchParams.has('batch')) {
-        if (!access.signedIn(req)) throw unauthorized()
+        access.admit(req, SINGLE)
         answer(res, await services.score(scoreInput(input), closed(res)))
         return
       }
@@ -155,10 +162,6 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       refuse(res, told, requestId, procedure)
     }
   }
-}
-
-function unauthorized(): RewardOpsError {
-  return new RewardOpsError('unauthorized', 'A key is needed, and none or a wrong one was sent.')
 }
 
 /** The answer of a mutation in tRPC's envelope. */

@@ -237,6 +237,22 @@ describe('batches that are no rescore of each other', () => {
     expect(pair.prompts.n).toBe(3)
   })
 
+  it('parts of a batch are joined by their responses, although they are of one batch and equally large', async () => {
+    const samples = rollouts(8, 4).map((one, at) => ({ ...one, response: `${one.response} ${at}` }))
+    const whole = await submit(samples, { run: 'parts' })
+    await ended(whole)
+    const part = async (indexes: number[]) => {
+      const made = await service.mutate<SubmitResult>('batches.rescore', {
+        ...{ batchId: whole, reward: {}, select: { indexes, wholeGroups: false } },
+      })
+      await ended(made.batchId)
+      return made.batchId
+    }
+    const [one, other] = [await part([0, 1, 4, 5]), await part([1, 2, 5, 6])]
+    expect(await pairOf(one, other)).toMatchObject({ joinedBy: 'response', n: 2 })
+    expect(await pairOf(whole, one)).toMatchObject({ joinedBy: 'response', n: 4 })
+  })
+
   it('are refused with what to do', async () => {
     const ask = (input: object) =>
       service.raw(`/api/trpc/compare.pair?input=${encodeURIComponent(JSON.stringify(input))}`)

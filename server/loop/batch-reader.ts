@@ -48,6 +48,16 @@ export class BatchReader {
     return row
   }
 
+  /** The row of a batch whose samples are there. Throws `batch_not_found`, `removed_by_retention`. */
+  async rowWithSamples(batchId: string): Promise<BatchRow> {
+    const row = await this.row(batchId)
+    if (row.samples_removed_at === null) return row
+    throw new RewardOpsError(
+      'removed_by_retention',
+      `The samples of ${batchId} are no longer kept.`,
+    )
+  }
+
   /** A row's summary; while the roll-up is not there yet, the statistics are computed, at most twice a second. */
   async summaryOf(row: BatchRow): Promise<BatchSummary> {
     const summary = toSummary(row)
@@ -95,7 +105,7 @@ export class BatchReader {
     const after = seqOf(input.after, id)
     const until = performance.now() + input.waitMs
     for (;;) {
-      const batch = await this.row(input.batchId)
+      const batch = await this.rowWithSamples(input.batchId)
       if (after > batch.groups_completed) {
         throw new RewardOpsError(
           'cursor_mismatch',
@@ -173,7 +183,7 @@ export class BatchReader {
     offset: number
     limit: number
   }): Promise<ResultsColumns> {
-    const batch = await this.row(input.batchId)
+    const batch = await this.rowWithSamples(input.batchId)
     const rows = await sampleColumns(this.#db, batch.id, input.offset, input.limit)
     const keys: string[] = []
     const columns: Record<string, unknown[]> = {}

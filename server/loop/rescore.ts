@@ -37,6 +37,7 @@ import { scoresWholeGroups } from './accept/whole-groups.ts'
 import type { BatchReader } from './batch-reader.ts'
 import { rescoreJobs } from './rescore-jobs.ts'
 import { selectPart } from './rescore-selection.ts'
+import { foreseeLimits, holdToLimits, limitsOf } from './settings/run-limits.ts'
 
 /** Copies at once: each keeps a connection and a core of Postgres busy. A third is asked to come back. */
 const MOST_COPIES = 2
@@ -74,7 +75,8 @@ export class Rescores {
 
   /**
    * Resolves when the new batch is committed.
-   * Throws `batch_not_found`, `batch_open`, `empty_batch`, `busy`, `idempotency_conflict`, and what `resolveReward` does.
+   * Throws `batch_not_found`, `batch_open`, `empty_batch`, `removed_by_retention`, `busy`, `run_queue_full`, `run_limit`,
+   * `idempotency_conflict`, and what `resolveReward` does.
    */
   async rescore(input: RescoreSomeInput): Promise<RescoreResult> {
     const { idempotencyKey } = input
@@ -107,6 +109,7 @@ export class Rescores {
         hint: 'Rescore a batch that has samples.',
       })
     }
+    if (batch.texts_removed_at !== null) throw textsRemoved(input.batchId)
     const { db, queue, functions } = this.#accept
     const dataSources = await dataSourcesOf(db, batch.id)
     const { versions, sources } = await functions.lookAt(input.reward)
@@ -118,6 +121,9 @@ export class Rescores {
     const wholeGroups = scoresWholeGroups(reward)
     const part =
       input.select === undefined ? null : await selectPart(db, batch, input.select, wholeGroups)
+    const limits = await limitsOf(db, batch.run)
+    const adds = { samples: part?.idx.length ?? batch.samples, batches: 1 }
+    await foreseeLimits(db, limits, batch.run, adds)
     const pool = poolOf(reward)
     await ensurePool(db, queue, pool, reward)
     return this.#holding(async (client) => {
@@ -135,6 +141,7 @@ export class Rescores {
             : await copyPart(client, copy, part)
         await inTransaction(client, async () => {
           await storeFunctions(client, sources)
+          await holdToLimits(client, limits, { id: batch.run_id, name: batch.run }, adds)
           const { submitted_at } = await insertRescored(client, copy, {
             reward: JSON.stringify(reward),
             rewardName,
@@ -175,7 +182,8 @@ export class Rescores {
   async #begin(client: Client, batch: BatchRow): Promise<RolloutCopy> {
     const toBucket = textBucket()
     await ensureTextPartition(this.#accept.db, toBucket)
-    const toId = await beginCopy(client, toBucket)
+    const toId = await beginCopy(client, batch.id, toBucket)
+    if (toId === null) throw textsRemoved(`b${batch.id}`)
     return { fromId: batch.id, fromBucket: batch.text_bucket, toId, toBucket }
   }
 
@@ -209,6 +217,12 @@ export class Rescores {
   }
 }
 
+function textsRemoved(what: string): RewardOpsError {
+  return new RewardOpsError('removed_by_retention', `The texts of ${what} are no longer kept.`, {
+    hint: 'Submit the rollouts again: what is scored anew is read from their texts.',
+  })
+}
+
 async function inTransaction(client: Client, work: () => Promise<void>): Promise<void> {
   await client.query('begin')
   try {
@@ -229,7 +243,7 @@ async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Pr
     let begun = from
     let bytes = 0
     for (const row of await partToCopy(client, copy, part, from, to)) {
-      if (row.work === null) throw textsGone(copy.fromId, part.idx[row.idx] as number)
+      if (row.work === null) throw textsRemoved(`b${copy.fromId}-${part.idx[row.idx]}`)
       workOf[row.idx] = row.work
       bytes += row.bytes as number
       if (bytes < STATEMENT_BYTES && row.idx < to) continue
@@ -243,12 +257,6 @@ async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Pr
   return { groupOf, workOf }
 }
 
-function textsGone(batchId: number, idx: number): RewardOpsError {
-  return new RewardOpsError('sample_not_found', `b${batchId}-${idx} has no texts.`, {
-    hint: 'The rollouts of this batch are no longer kept: submit them again.',
-  })
-}
-
 /** Copies groups, samples and texts; gives what jobs are cut by. */
 async function copyRollouts(client: Client, copy: RolloutCopy, batch: BatchRow): Promise<Copied> {
   const groupOf = new Int32Array(batch.samples)
@@ -260,7 +268,7 @@ async function copyRollouts(client: Client, copy: RolloutCopy, batch: BatchRow):
     let bytes = 0
     for (const row of rows) {
       if (row.work === null) {
-        throw textsGone(copy.fromId, row.idx)
+        throw textsRemoved(`b${copy.fromId}-${row.idx}`)
       }
       groupOf[row.idx] = row.group_no
       workOf[row.idx] = row.work

@@ -8,6 +8,7 @@ import { type EncodedTexts, encodeTexts } from '../store/stored-texts.ts'
 import type { SampleInput } from '../wire/trainer.ts'
 import type { AcceptContext } from './accept/accept-batch.ts'
 import type { DirectlyScored } from './direct-scores.ts'
+import { foreseeLimits, limitsOf } from './settings/run-limits.ts'
 
 /** An idempotency key and the hash of what it came with. */
 export interface ScoreKey {
@@ -36,7 +37,7 @@ export class SingleAppends {
 
   /**
    * Gives the first index. `scored`: the ends of samples that have been scored already; they are written in the same
-   * transaction. Throws `group_too_large`.
+   * transaction. Throws `group_too_large`, `run_queue_full`, `run_limit`.
    */
   async append(
     batch: BatchSpec,
@@ -44,6 +45,9 @@ export class SingleAppends {
     keys: (ScoreKey | null)[],
     scored: (DirectlyScored | null)[],
   ): Promise<number | 'closed'> {
+    const toQueue = samples.filter((s, i) => s.score == null && !scored[i]).length
+    const limits = await limitsOf(this.#accept.db, batch.run)
+    await foreseeLimits(this.#accept.db, limits, batch.run, { samples: toQueue, batches: 0 })
     const texts = samples.map(encodeTexts)
     for (let tries = 0; ; tries++) {
       const start = this.#nextIndex.get(batch.id) ?? (await this.#readNext(batch.id))

@@ -1,7 +1,7 @@
 import pg from 'pg'
 import type { Logger } from '../log.ts'
 
-/** The one channel; payloads are ids only: `b<batch>`, `q<pool>`, `s` (servers), `w` (workers). */
+/** The one channel; payloads are ids only: `b<batch>`, `q<pool>`, `s` (servers), `w` (workers), `a` (keys). */
 const CHANNEL = 'rewardops'
 
 /**

@@ -1,12 +1,92 @@
+import { z } from 'zod'
+
+/** Roles, the least first. */
+export const ROLES = ['viewer', 'trainer', 'admin'] as const
+
 /**
  * What a caller may do: a viewer reads, a trainer also submits rollouts and annotates what was scored, an admin also
  * changes servers, keys, limits, monitors and what is kept.
  */
-export type Role = 'viewer' | 'trainer' | 'admin'
+export type Role = (typeof ROLES)[number]
 
 /** Who asks. Without keys everybody on this machine is `local`, and may do everything. */
 export interface Actor {
   /** The key's name, as lists of who changed what show it; never the key. */
   name: string
   role: Role
+}
+
+/** Whether who has one role may do what needs another: each role may do all that the one before it may. */
+export function mayDo(has: Role, needed: Role): boolean {
+  return ROLES.indexOf(has) >= ROLES.indexOf(needed)
+}
+
+/** A stored key's number, as `k7`. */
+export const KeyId = z.string().regex(/^k\d{1,9}$/, 'must be a key id such as k7')
+
+const KeyName = z
+  .string()
+  .trim()
+  .min(1, 'a name is needed')
+  .max(80)
+  // Written into lists and sentences; the names of keys from the environment are not given twice.
+  .regex(/^[^\p{Cc}]*$/u, 'control characters are not allowed')
+  .refine((name) => !/^(local|policy|configured key.*)$/i.test(name), {
+    message: 'local, policy and configured key … are taken by the service itself',
+  })
+
+/** `keys.create`. */
+export const CreateKeyInput = z.strictObject({
+  name: KeyName,
+  role: z.enum(ROLES),
+  /** Days until it ends by itself; null: it does not. */
+  expiresInDays: z.int().min(1).max(3_650).nullable().default(null),
+})
+export type CreateKeyInput = z.infer<typeof CreateKeyInput>
+
+/** `keys.rename`. */
+export const RenameKeyInput = z.strictObject({ id: KeyId, name: KeyName })
+/** `keys.revoke`. */
+export const KeyRef = z.strictObject({ id: KeyId })
+/** `keys.require`: the key proves, where it is needed, that an admin's key was kept. */
+export const RequireKeysInput = z.strictObject({
+  required: z.boolean(),
+  key: z.string().min(1).max(4_096).nullable().default(null),
+})
+export type RequireKeysInput = z.infer<typeof RequireKeysInput>
+
+/** A stored key, without the key. Times are ISO 8601. */
+export interface ApiKeyDto {
+  id: string
+  name: string
+  role: Role
+  /** Its first letters. */
+  prefix: string
+  createdAt: string
+  createdBy: string
+  expiresAt: string | null
+  /** Within the last minute exact to a minute; null: never. */
+  lastUsedAt: string | null
+  revokedAt: string | null
+  revokedBy: string | null
+  /** `revoked` goes before `expired`. */
+  state: 'active' | 'expired' | 'revoked'
+}
+
+/** `keys.list`: how access is decided, and the stored keys, those that work first. */
+export interface KeysDto {
+  /** Whether a call needs a key at present. */
+  needsKey: boolean
+  /** Keys of REWARDOPS_API_KEYS: admins, named by their place, not changed here. */
+  configured: { name: string }[]
+  /** Where the service listens can be reached from this machine only. */
+  loopbackOnly: boolean
+  keys: ApiKeyDto[]
+  /** There are more revoked and ended ones than are listed. */
+  more: boolean
+}
+
+/** A key that was made: told this once. */
+export interface CreatedKeyDto extends ApiKeyDto {
+  key: string
 }

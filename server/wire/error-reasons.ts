@@ -150,7 +150,47 @@ export const ERROR_REASONS = {
   },
   unauthorized: {
     httpStatus: 401,
-    hint: 'Send "Authorization: Bearer <key>" with a key of REWARDOPS_API_KEYS.',
+    hint: 'Send "Authorization: Bearer <key>" with a key of REWARDOPS_API_KEYS, or one made under Settings, Access.',
+  },
+  forbidden_role: {
+    httpStatus: 403,
+    hint: 'Use a key with that role: an admin makes one under Settings, Access, or with keys.create.',
+  },
+  name_taken: { httpStatus: 409, hint: 'Choose another name, or revoke the key that has it.' },
+  too_many_keys: { httpStatus: 409, hint: 'Revoke keys that are not used any more.' },
+  key_not_found: { httpStatus: 404, hint: 'keys.list shows those that exist.' },
+  last_admin_key: {
+    httpStatus: 409,
+    hint: 'Make another admin’s key without an end first, or no longer need keys: nobody could change anything else.',
+  },
+  admin_key_needed: {
+    httpStatus: 422,
+    hint: 'Make an admin’s key without an end with keys.create, keep it, and show it here.',
+  },
+  keys_configured: {
+    httpStatus: 409,
+    hint: 'Start the service without REWARDOPS_API_KEYS to decide here.',
+  },
+  run_queue_full: {
+    httpStatus: 429,
+    hint: 'Send the same request again after Retry-After: samples of this run must end first. An admin sets the limit under Settings, Limits.',
+  },
+  run_limit: {
+    httpStatus: 422,
+    hint: 'Ask for less, as the message says; an admin sets the limits of a run under Settings, Limits.',
+  },
+  run_busy: {
+    httpStatus: 409,
+    hint: 'Wait until its batches have ended, or cancel them with batches.cancel, and ask again.',
+  },
+  removed_by_retention: {
+    httpStatus: 409,
+    hint: 'Old data is removed as set under Settings, Retention, and cannot be had again; statistics of runs may still be there. An export of what is left takes texts=kept.',
+  },
+  not_confirmed: { httpStatus: 400, hint: 'Give the run’s name once more, as it is written.' },
+  removal_under_way: {
+    httpStatus: 409,
+    hint: 'One removal at a time: wait for it, or cancel it with retention.cancel.',
   },
   forbidden_host: {
     httpStatus: 403,

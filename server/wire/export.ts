@@ -72,6 +72,8 @@ export const ExportQuery = z
       [Name in keyof typeof SAMPLE_FILTER_TEXT]: z.ZodOptional<(typeof SAMPLE_FILTER_TEXT)[Name]>
     }),
     format: ExportFormat.default('jsonl'),
+    /** `kept`: where texts, or whole samples, were removed by retention, what is left is given; else that is refused. */
+    texts: z.enum(['all', 'kept']).default('all'),
     columns: Columns.optional(),
     /** Goes on after this sample: the last one that arrived whole. */
     after: SampleId.optional(),

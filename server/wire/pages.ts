@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Role } from './access.ts'
 import type { AnnotationDto } from './annotations.ts'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
 import { SampleFilter } from './sample-filter.ts'
@@ -92,6 +93,10 @@ export interface Distribution {
 
 /** Everything the batch page shows except its groups. */
 export interface BatchViewDto extends BatchProgressDto {
+  /** Since when its prompts and responses are no longer kept; null: they are. */
+  textsRemovedAt: string | null
+  /** Since when its samples and groups are no longer kept. */
+  samplesRemovedAt: string | null
   /** The reward as resolved at acceptance. */
   reward: Record<string, unknown>
   /** Batches of the same rollouts, by `batches.rescore` of this one; the oldest 50. */
@@ -223,8 +228,8 @@ export interface AttemptDto {
 
 /** A sample with its texts, every attempt and its group's siblings. */
 export interface SampleDetailDto extends SampleRowDto {
-  /** Its texts are no longer kept: they were dropped with their day. */
-  textsDropped: boolean
+  /** Since when its texts are no longer kept: they are empty then. Null: they are. */
+  textsRemovedAt: string | null
   annotations: AnnotationDto[]
   prompt: string | { role: string; content: string }[]
   response: string
@@ -256,6 +261,11 @@ export interface SessionDto {
   /** `open`: no keys are configured (loopback only). `key`: a key is needed. */
   auth: 'open' | 'key'
   signedIn: boolean
+  /** Who asks, and what they may do; null: nobody who is known. */
+  name: string | null
+  role: Role | null
+  /** They showed a key or a login; false: everybody on this machine. */
+  withKey: boolean
   version: string
   /** The service's own address as the browser reached it, for copy-paste examples. */
   address: string

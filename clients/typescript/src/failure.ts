@@ -16,7 +16,7 @@ export interface Failure {
 }
 
 /** It has too much to do: nothing was done, and it is as well as its answer. */
-const BACK_PRESSURE = new Set(['busy', 'queue_full'])
+const BACK_PRESSURE = new Set(['busy', 'queue_full', 'run_queue_full'])
 /** Would be said again to the same call. */
 const FINAL = new Set(['not_scored', 'query_timeout'])
 

@@ -30,21 +30,22 @@ const MOST_ROW_PX = 18
 
 /**
  * A picture to keep: every row of the view, however many, under its title and over its legend. Nothing is added up: of
- * 2,000 groups it is 2,000 pixels high.
+ * 2,000 groups it is 2,000 pixels high. `width` in pixels; on paper a narrower one keeps its words readable.
  */
 export function pictureScene(
   scene: Omit<TimelineScene, 'plot' | 'rowPx' | 'scrollPx'>,
   words: PictureWords,
+  width = WIDTH,
 ): { scene: TimelineScene; width: number; height: number } {
   const rows = Math.max(1, scene.data.rows.length)
   const rowPx = Math.max(1, Math.min(MOST_ROW_PX, ROWS_PX / rows))
   const named = rowPx >= NAMED_ROW_PX
   const x = EDGE + (named ? 152 : 46)
   const y = EDGE + TITLE_PX + words.lines.length * LINE_PX + HEAD_PX + 6
-  const plot = { x, y, width: WIDTH - x - EDGE - 14, height: rows * rowPx }
+  const plot = { x, y, width: width - x - EDGE - 14, height: rows * rowPx }
   return {
     scene: { ...scene, plot, rowPx, scrollPx: 0 },
-    width: WIDTH,
+    width,
     height: Math.ceil(y + plot.height + AXIS_PX + LEGEND_PX + EDGE / 2),
   }
 }

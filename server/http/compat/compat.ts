@@ -57,13 +57,7 @@ export function createCompat({ access, score, lastStep, translate }: CompatSourc
     const url = new URL(req.url ?? '/', 'http://localhost')
     const target = targetOf(url.pathname)
     const { dialect, run, rest } = target
-    if (!access.signedIn(req) && !(target.key !== null && access.isKey(target.key))) {
-      throw new RewardOpsError(
-        'unauthorized',
-        'A key is needed, and none or a wrong one was sent.',
-        { hint: 'Send "Authorization: Bearer <key>", or end the address with /k/<key>.' },
-      )
-    }
+    access.admit(req, 'dialects', target.key)
     const other = dialect.others[`${req.method} ${rest}`]
     if (other !== undefined) {
       send(res, typeof other === 'function' ? other(await jsonOf(req)) : other)

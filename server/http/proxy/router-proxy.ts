@@ -15,7 +15,7 @@ export interface RouterProxyOptions {
   router: RewardRouter
   /** The registered servers, those that cannot be used included; another array whenever anything about them changed. */
   servers: () => readonly KnownServer[]
-  access: Pick<Access, 'needsKey' | 'signedIn'>
+  access: Pick<Access, 'admit'>
   log: Logger
   /** Reads the registry anew: asked when a model is not known. */
   refresh?: () => Promise<void>
@@ -93,12 +93,7 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
     async handle(req, res, requestId) {
       const path = (req.url ?? '/').split('?', 1)[0] as string
       try {
-        if (access.needsKey && !access.signedIn(req)) {
-          throw new RewardOpsError(
-            'unauthorized',
-            'A key is needed, and none or a wrong one was sent.',
-          )
-        }
+        access.admit(req, path === MODELS_PATH ? 'models' : 'router')
         const method = path === MODELS_PATH ? 'GET' : 'POST'
         if (req.method !== method && !(method === 'GET' && req.method === 'HEAD')) {
           res.setHeader('allow', method)

@@ -18,6 +18,7 @@ import { ensureTextPartition, textBucket, textPartition } from '../../store/text
 import { modelsOf, type ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../wire/trainer.ts'
 import { batchNumber } from '../batch-reader.ts'
+import { checkPriority, holdToLimits, limitsOf } from '../settings/run-limits.ts'
 import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 import { chunk } from './chunks.ts'
 import {
@@ -62,6 +63,22 @@ async function runId(db: Database, name: string): Promise<number> {
   if (runIds.size > 10_000) runIds.clear()
   runIds.set(name, row!.id)
   return row!.id
+}
+
+/** Keeps a run from being deleted until the transaction ends; one that was meanwhile is there again. */
+async function holdRun(client: Client, id: number, name: string): Promise<number> {
+  const held = await client.query({
+    name: 'run-hold',
+    text: 'select 1 from run where id = $1 for key share',
+    values: [id],
+  })
+  if (held.rowCount === 1) return id
+  runIds.delete(name)
+  const { rows } = await client.query<{ id: number }>(
+    'insert into run (name) values ($1) on conflict (name) do update set name = excluded.name returning id',
+    [name],
+  )
+  return rows[0]!.id
 }
 
 /** The pool whose queue takes a reward's jobs. */
@@ -158,7 +175,9 @@ export async function acceptBatch(
     const known = await duplicateOf(db, idempotencyKey, hash as Buffer)
     if (known) return known
   }
-  const run = await runId(db, envelope.run)
+  const limits = await limitsOf(db, envelope.run)
+  checkPriority(limits, envelope.run, envelope.priority)
+  let run = await runId(db, envelope.run)
   const bucket = early?.bucket ?? textBucket()
   if (!early) await ensureTextPartition(db, bucket)
   const pool = implicitKey === null ? poolOf(reward) : INTERACTIVE_POOL
@@ -166,6 +185,13 @@ export async function acceptBatch(
   try {
     return await within(db, early, draft, async (client) => {
       await storeFunctions(client, sources)
+      run = await holdRun(client, run, envelope.run)
+      await holdToLimits(
+        client,
+        limits,
+        { id: run, name: envelope.run },
+        { samples: draft.count - draft.prescored, batches: 1 },
+      )
       const { rows } = await client.query<{ id: number; now: Date }>({
         name: 'batch-insert',
         text: `insert into batch (id, run_id, step, split, status, closed, group_size, reward, reward_name, priority,
@@ -328,6 +354,7 @@ async function storeSamples(
 
 interface OpenBatch {
   id: number
+  run_id: number
   run: string
   status: string
   closed: boolean
@@ -380,6 +407,12 @@ export async function appendToBatch(
       )
     }
     checkRulesForMore([...draft.dataSources.keys()], batch.reward)
+    await holdToLimits(
+      client,
+      await limitsOf(db, batch.run),
+      { id: batch.run_id, name: batch.run },
+      { samples: draft.count - draft.prescored, batches: 0 },
+    )
     const groupNo = await appendGroups(client, batch, draft)
     await storeSamples(client, draft, {
       batchId,
@@ -429,7 +462,7 @@ export async function appendToBatch(
 async function openBatch(client: Client, id: number, name: string): Promise<OpenBatch> {
   const { rows } = await client.query<OpenBatch>({
     name: 'open-batch',
-    text: `select batch.id, run.name as run, status, closed, samples, groups, group_size, reward, priority,
+    text: `select batch.id, run_id, run.name as run, status, closed, samples, groups, group_size, reward, priority,
              text_bucket::text as bucket, implicit_key is not null as implicit, clock_timestamp() as now
            from batch join run on run.id = batch.run_id where batch.id = $1`,
     values: [id],

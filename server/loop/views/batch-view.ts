@@ -51,7 +51,10 @@ export class BatchViews {
     const memo = row.completed_at === null ? this.#running : this.#ended
     const [view, rescores] = await Promise.all([
       // An ended batch's roll-up may still be on its way.
-      memo.get(`${row.id} ${row.min === null}`, () => this.#compute(row)),
+      memo.get(
+        `${row.id} ${row.min === null} ${row.texts_removed_at} ${row.samples_removed_at}`,
+        () => this.#compute(row),
+      ),
       // Not remembered: who just rescored it looks for the new one.
       rescoresOf(this.#db, row.id, MOST_RESCORES),
     ])
@@ -73,6 +76,8 @@ export class BatchViews {
       groupSize: row.group_size,
       priority: row.priority,
       deadlineAt: row.deadline_at?.toISOString() ?? null,
+      textsRemovedAt: row.texts_removed_at?.toISOString() ?? null,
+      samplesRemovedAt: row.samples_removed_at?.toISOString() ?? null,
       open: !row.closed,
       dataSources: breakdown.data_sources ?? [],
       failures: breakdown.failures ?? [],

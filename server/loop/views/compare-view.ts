@@ -8,6 +8,7 @@ import {
   batchesOfSameRollouts,
   batchesOfSameStep,
   newestRescores,
+  rescoreChain,
 } from '../../store/sql/compare.ts'
 import {
   type CompareCandidatesDto,
@@ -26,13 +27,15 @@ import {
 import { rewardVersionOf } from '../../wire/resolved-reward.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { inPortions } from '../in-portions.ts'
-import { Memo } from '../memo.ts'
 import { readColumns } from './compared-columns.ts'
 
 /** Comparisons of ended batches that are remembered: up to 20 MB each at 131,072 samples. */
 const REMEMBERED = 6
-/** While one of the two scores, it is compared so often at most. */
+/** While one of the two scores, it is compared so often at most; and for at most a tenth of the time. */
 const LIVE_TTL_MS = 2_000
+const LIVE_SHARE = 0.1
+/** Comparisons of batches that score which are kept at once. */
+const MOST_LIVE = 4
 /** Comparisons that wait for the one that is made; one takes up to 3 s. */
 const MOST_WAITING = 8
 const MOST_RELATIVES = 50
@@ -55,12 +58,12 @@ interface Ordered {
 
 /**
  * Two batches, sample by sample. A comparison of ended batches is made once and remembered; one of a batch that scores is
- * made of what there is, anew every 2 s at most. One at a time, in pieces: the process goes on serving.
+ * made of what there is, anew every 2 s at most, or every ten times what it takes. One at a time, in pieces: the process goes on serving.
  */
 export class CompareView {
   readonly #db: Database
   readonly #ended = new Map<string, Promise<Made>>()
-  readonly #live = new Memo<Made>(LIVE_TTL_MS)
+  readonly #live = new Map<string, { until: number; made: Promise<Made> }>()
   #waiting = 0
   #line: Promise<unknown> = Promise.resolve()
 
@@ -195,9 +198,9 @@ export class CompareView {
     const isLive = first.completed_at === null || second.completed_at === null
     const key = `${first.id} ${second.id}`
     if (isLive) {
-      const made = await this.#live.get(key, () => this.#inLine(first, second))
-      return { first, second, isLive, made }
+      return { first, second, isLive, made: await this.#madeLive(key, first, second) }
     }
+    this.#live.delete(key)
     let made = this.#ended.get(key)
     // The last one used comes last: the first one goes when there are too many.
     this.#ended.delete(key)
@@ -212,6 +215,32 @@ export class CompareView {
       this.#ended.delete(oldest)
     }
     return { first, second, isLive, made: await made }
+  }
+
+  #madeLive(key: string, first: BatchRow, second: BatchRow): Promise<Made> {
+    const kept = this.#live.get(key)
+    if (kept !== undefined && kept.until > performance.now()) return kept.made
+    const askedMs = performance.now()
+    const entry = {
+      until: Number.POSITIVE_INFINITY,
+      made: this.#inLine(first, second),
+    }
+    this.#live.delete(key)
+    this.#live.set(key, entry)
+    for (const oldest of this.#live.keys()) {
+      if (this.#live.size <= MOST_LIVE) break
+      this.#live.delete(oldest)
+    }
+    entry.made.then(
+      () => {
+        const now = performance.now()
+        entry.until = now + Math.max(LIVE_TTL_MS, (now - askedMs) / LIVE_SHARE)
+      },
+      () => {
+        if (this.#live.get(key) === entry) this.#live.delete(key)
+      },
+    )
+    return entry.made
   }
 
   #inLine(first: BatchRow, second: BatchRow): Promise<Made> {
@@ -230,8 +259,10 @@ export class CompareView {
   }
 
   async #make(first: BatchRow, second: BatchRow): Promise<Made> {
-    const related = await batchesOfSameRollouts(this.#db, first.id, MOST_RELATIVES)
-    const mayBeSame = related.includes(second.id) && first.samples === second.samples
+    const mayBeSame = areWhole(
+      await rescoreChain(this.#db, first.id),
+      await rescoreChain(this.#db, second.id),
+    )
     let one = await readColumns(this.#db, first, !mayBeSame)
     let other = await readColumns(this.#db, second, !mayBeSame)
     const sameIndex = mayBeSame && haveSamePlaces(one, other)
@@ -248,6 +279,27 @@ export class CompareView {
       groupOrder: null,
     }
   }
+}
+
+/**
+ * Both are of one batch, and no rescore between them left samples out: then the same index is the same rollout. A part of a
+ * batch is numbered anew.
+ */
+function areWhole(
+  first: readonly { id: number; samples: number }[],
+  second: readonly { id: number; samples: number }[],
+): boolean {
+  const shared = second.findIndex(({ id }) => first.some((one) => one.id === id))
+  if (shared < 0) return false
+  const origin = second[shared] as { id: number; samples: number }
+  const between = [
+    ...first.slice(
+      0,
+      first.findIndex(({ id }) => id === origin.id),
+    ),
+    ...second.slice(0, shared),
+  ]
+  return between.every(({ samples }) => samples === origin.samples)
 }
 
 /** Every sample is in the group of the same uid: a rescore of a whole batch. */

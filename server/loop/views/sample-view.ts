@@ -9,6 +9,7 @@ import {
   type SampleRow,
   sampleDetail,
 } from '../../store/sql/batch-view.ts'
+import { batchById } from '../../store/sql/batches.ts'
 import { extraKeys } from '../../store/sql/extra-keys.ts'
 import { statusOf, toResult } from '../../store/sql/results.ts'
 import { batchSizes, sampleCount } from '../../store/sql/sample-count.ts'
@@ -145,7 +146,7 @@ export class SampleViews {
     }
   }
 
-  /** Throws `sample_not_found`. */
+  /** Throws `sample_not_found`, `removed_by_retention`. */
   async detail(id: string): Promise<SampleDetailDto> {
     const [batch, index] = id.split('-') as [string, string]
     const row = await sampleDetail(
@@ -153,7 +154,12 @@ export class SampleViews {
       batchNumber(batch),
       Math.min(Number(index), 2_147_483_647),
     )
-    if (!row) throw new RewardOpsError('sample_not_found', `There is no sample ${id}.`)
+    if (!row) {
+      const of = await batchById(this.#db, batchNumber(batch))
+      throw of?.samples_removed_at
+        ? new RewardOpsError('removed_by_retention', `The samples of ${batch} are no longer kept.`)
+        : new RewardOpsError('sample_not_found', `There is no sample ${id}.`)
+    }
     const [attempts, siblings, annotations] = await Promise.all([
       attemptsOf(this.#db, row.batch_id, row.idx),
       groupMembers(this.#db, row.batch_id, [row.group_no]),
@@ -164,7 +170,7 @@ export class SampleViews {
     return {
       ...toRow(row, [...new Set(annotations.map(({ label }) => label))].sort()),
       ...decodeTexts(row),
-      textsDropped: row.response === null,
+      textsRemovedAt: row.texts_removed_at?.toISOString() ?? null,
       annotations: annotations.map(toAnnotation),
       advantage: report?.advantages[place] ?? null,
       groupSignal: report?.signal ?? null,

@@ -174,6 +174,8 @@ export interface SampleDetailRow extends SampleRow {
   reward: ResolvedReward
   reward_name: string
   submitted_at: Date
+  /** Retention took the texts of its batch. */
+  texts_removed_at: Date | null
   dispatched_at: Date | null
   prompt: string | null
   response: string | null
@@ -190,8 +192,8 @@ export async function sampleDetail(
   const [row] = await db.rows<SampleDetailRow>(
     'sample-detail',
     `select ${RESULT_COLUMNS}, s.batch_id, s.group_no, r.name as run, b.step, s.data_source, s.ended_at,
-       g.seq is not null as group_done, b.reward, b.reward_name, b.submitted_at, s.dispatched_at, t.prompt, t.response,
-       t.ground_truth, t.extra_info, t.encoding
+       g.seq is not null as group_done, b.reward, b.reward_name, b.submitted_at, b.texts_removed_at, s.dispatched_at,
+       t.prompt, t.response, t.ground_truth, t.extra_info, t.encoding
      from sample s join batch b on b.id = s.batch_id join run r on r.id = b.run_id ${RESULT_JOINS}
      left join sample_text t on t.bucket = b.text_bucket and t.batch_id = s.batch_id and t.idx = s.idx
      where s.batch_id = $1 and s.idx = $2`,

@@ -7,6 +7,7 @@ import { deviationOf, meanOf } from './moments.ts'
 /** A batch's row with what its summary needs; statistics come from the roll-up once it has ended. */
 export interface BatchRow {
   id: number
+  run_id: number
   run: string
   step: number
   split: 'train' | 'val'
@@ -33,11 +34,15 @@ export interface BatchRow {
   group_signals: GroupSignalCounts | null
   rescored_from: number | null
   text_bucket: string
+  /** Retention took its texts; its samples and groups too. */
+  texts_removed_at: Date | null
+  samples_removed_at: Date | null
 }
 
-const COLUMNS = `batch.id, run.name as run, step, split, status, closed, group_size, reward, reward_name, priority,
+const COLUMNS = `batch.id, run_id, run.name as run, step, split, status, closed, group_size, reward, reward_name, priority,
   samples, scored, failed, groups, groups_completed, retries, submitted_at, started_at, completed_at,
-  deadline_at, mean, std, min, max, group_signals, rescored_from, text_bucket::text as text_bucket`
+  deadline_at, mean, std, min, max, group_signals, rescored_from, text_bucket::text as text_bucket,
+  texts_removed_at, samples_removed_at`
 
 /** One batch, or undefined. */
 export async function batchById(db: Database, id: number): Promise<BatchRow | undefined> {

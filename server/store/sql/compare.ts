@@ -90,6 +90,22 @@ export async function batchesOfSameRollouts(
   return rows.map(({ id }) => id)
 }
 
+/** A batch, what it was rescored from, what that was rescored from, and so on, with their numbers of samples. */
+export async function rescoreChain(
+  db: Database,
+  batchId: number,
+): Promise<{ id: number; samples: number }[]> {
+  return db.rows(
+    'rescore-chain',
+    `with recursive up(id, origin, samples, depth) as (
+       select id, rescored_from, samples, 0 from batch where id = $1
+       union all select b.id, b.rescored_from, b.samples, up.depth + 1
+       from up join batch b on b.id = up.origin where up.depth < 20)
+     select id, samples from up order by depth`,
+    [batchId],
+  )
+}
+
 /** Other batches of the same run, step and split, the newest first. */
 export async function batchesOfSameStep(
   db: Database,

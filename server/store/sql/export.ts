@@ -27,17 +27,26 @@ const MAX_ID = 2_147_483_647
 const LOOKED_AT = 65_536
 const KEYS_AT_ONCE = 2_048
 
-/** How many samples the batches of a filter have from a sample on, and the last of them: what comes later is not part of the export. */
+/**
+ * How many samples the batches of a filter have from a sample on, the last of them (what comes later is not part of the export),
+ * and of how many retention took the texts.
+ */
 export async function exportSize(
   db: Database,
   filter: SampleFilter,
   from: { batchId: number; idx: number },
-): Promise<{ batches: number; lastId: number; samples: number }> {
+): Promise<{ batches: number; lastId: number; samples: number; removed: number }> {
   const { run, batchId, step, stepTo, split } = filter
-  const [row] = await db.rows<{ batches: number; last_id: number | null; samples: number }>(
+  const [row] = await db.rows<{
+    batches: number
+    last_id: number | null
+    samples: number
+    removed: number
+  }>(
     'export-size',
     `select count(*)::int as batches, max(id) as last_id,
-       coalesce(sum(case when id < $6 then 0 when id = $6 then greatest(samples - $7, 0) else samples end), 0)::float8
+       (count(*) filter (where texts_removed_at is not null and id >= $6))::int as removed,
+       coalesce(sum(case when id < $6 or samples_removed_at is not null then 0 when id = $6 then greatest(samples - $7, 0) else samples end), 0)::float8
          as samples
      from batch where ($1::text is null or run_id = (select id from run where name = $1)) and id between coalesce($2::int, 0) and coalesce($2::int, ${MAX_ID})
        and ($3::int is null or step between $3 and coalesce($4::int, $3)) and ($5::text is null or split = $5)`,
@@ -51,7 +60,8 @@ export async function exportSize(
       from.idx,
     ],
   )
-  return { batches: row!.batches, lastId: row!.last_id ?? 0, samples: row!.samples }
+  const { batches, last_id, samples, removed } = row!
+  return { batches, lastId: last_id ?? 0, samples, removed }
 }
 
 /** Batches that may have a sample that fits, in order of their number, from one on and up to another. */

@@ -1,4 +1,5 @@
 import type { Client, Database } from '../database.ts'
+import { MARK_LOCK } from './retention.ts'
 
 /** The advisory lock that a copier holds on the id of its batch while it copies. */
 const COPY_LOCK = 72_707_372
@@ -35,19 +36,36 @@ export async function dataSourcesOf(db: Database, batchId: number): Promise<stri
 }
 
 /**
- * Takes a batch's number and says that rollouts are being copied for it. The connection holds the copy until
- * {@link letGoOfCopy}, or its end: a copy that nobody holds is taken back.
+ * Takes a batch's number and says that the rollouts of another are being copied for it. The connection holds the copy until
+ * {@link letGoOfCopy}, or its end: a copy that nobody holds is taken back. Null: the original's texts are being removed, or
+ * were; from here on they are not while it is copied.
  */
-export async function beginCopy(client: Client, toBucket: string): Promise<number> {
+export async function beginCopy(
+  client: Client,
+  fromId: number,
+  toBucket: string,
+): Promise<number | null> {
   const { rows } = await client.query<{ id: number }>("select nextval('batch_id_seq')::int as id")
   const { id } = rows[0]!
   // Held before it can be seen: it is never without a holder while it is copied.
   await client.query('select pg_advisory_lock($1, $2)', [COPY_LOCK, id])
-  await client.query('insert into rescore_copy (batch_id, text_bucket) values ($1, $2)', [
-    id,
-    toBucket,
-  ])
-  return id
+  await client.query('begin')
+  try {
+    // Marking holds the lock alone: it sees this copy, or this, in a statement of its own, sees its mark.
+    await client.query('select pg_advisory_xact_lock_shared($1)', [MARK_LOCK])
+    const { rowCount } = await client.query(
+      `insert into rescore_copy (batch_id, from_id, text_bucket)
+       select $1::int, id, $3::date from batch where id = $2 and texts_removed_at is null`,
+      [id, fromId, toBucket],
+    )
+    await client.query('commit')
+    if (rowCount === 1) return id
+  } catch (error) {
+    await client.query('rollback').catch(() => {})
+    throw error
+  }
+  await letGoOfCopy(client, id)
+  return null
 }
 
 /** Ends holding a copy. */

@@ -1,0 +1,129 @@
+'use client'
+
+import { useQuery } from '@tanstack/react-query'
+import type { AboutDto } from '../../server/wire/about.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { formatBytes, formatDuration } from '../format/numbers.ts'
+import { dateTime } from '../format/time.ts'
+import { useNow } from '../live/live-provider.tsx'
+import { CopyText } from '../ui/copy-text.tsx'
+import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
+import { Quantity } from '../ui/quantity.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+
+/** The service itself: versions, sizes, and the settings in force. */
+export function AboutView() {
+  const trpc = useTRPC()
+  const about = useQuery(trpc.about.get.queryOptions(undefined, { refetchInterval: 60_000 }))
+  return (
+    <QueryView query={about} skeleton={<TableSkeleton columns={3} rows={10} />}>
+      {(data) => <About about={data} />}
+    </QueryView>
+  )
+}
+
+function About({ about }: { about: AboutDto }) {
+  const database = formatBytes(about.databaseBytes)
+  const folder = formatBytes(about.dataDirBytes)
+  const now = useNow()
+  const running = formatDuration(now === 0 ? null : now - Date.parse(about.startedAt))
+  const most = Math.max(1, ...about.tables.map(({ bytes }) => bytes))
+  return (
+    <>
+      <FigureStrip label="The service">
+        <Figure label="rewardops" value={about.version} detail={`Node ${about.nodeVersion}`} />
+        <Figure
+          label="Postgres"
+          value={about.postgresVersion.split(' ')[0]}
+          detail={about.embedded ? 'embedded' : 'by DATABASE_URL'}
+        />
+        <Figure
+          label="Database"
+          value={database.value}
+          unit={database.unit}
+          detail="with its indexes"
+        />
+        <Figure
+          label="Data folder"
+          value={folder.value}
+          {...(about.dataDirBytes === null ? {} : { unit: folder.unit })}
+          detail={
+            about.dataDirBytes === null ? 'not all of it may be read' : 'everything on this disk'
+          }
+        />
+        <Figure
+          label="Running for"
+          value={running.value}
+          unit={running.unit}
+          detail={`since ${dateTime(Date.parse(about.startedAt))}`}
+        />
+      </FigureStrip>
+      <div className="grid lg:grid-cols-2">
+        <Section title="Largest tables" note="with their indexes">
+          <Scroll label="Largest tables">
+            <table className="grid-table">
+              <thead>
+                <tr>
+                  <th scope="col">Table</th>
+                  <th scope="col" className="w-1/2">
+                    <span className="sr-only">Share of the largest</span>
+                  </th>
+                  <th scope="col" className="end">
+                    Size
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {about.tables.map(({ name, bytes }) => (
+                  <tr key={name}>
+                    <td className="font-mono text-xs">{name}</td>
+                    <td>
+                      <span
+                        className="block h-1.5 min-w-px rounded-full bg-ink-3"
+                        style={{ width: `${(bytes / most) * 100}%` }}
+                        aria-hidden
+                      />
+                    </td>
+                    <td className="end">
+                      <Quantity of={formatBytes(bytes)} />
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </Scroll>
+        </Section>
+        <Section
+          title="Settings in force"
+          note="environment variables, read at the start"
+          className="border-t lg:border-t-0 lg:border-l"
+        >
+          <Scroll label="Settings in force">
+            <table className="grid-table">
+              <thead>
+                <tr>
+                  <th scope="col">Setting</th>
+                  <th scope="col">Value</th>
+                </tr>
+              </thead>
+              <tbody>
+                {about.settings.map(({ name, value, isDefault }) => (
+                  <tr key={name}>
+                    <td className="font-mono text-xs">{name}</td>
+                    <td className={isDefault ? 'text-ink-3' : ''}>
+                      {isDefault ? value : <CopyText text={value} most={40} className="text-xs" />}
+                      {isDefault && value !== 'unset' && <span className="unit"> default</span>}
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </Scroll>
+        </Section>
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,191 @@
+'use client'
+
+import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
+import { FilterX, ScrollText } from 'lucide-react'
+import type { AuditChange, AuditEntryDto } from '../../server/wire/audit.ts'
+import { pagesOptions } from '../api/pages.ts'
+import { useTRPC, useTRPCClient } from '../api/trpc.ts'
+import { dateTime } from '../format/time.ts'
+import { useMay } from '../session/use-may.ts'
+import { Ago } from '../ui/ago.tsx'
+import { Button } from '../ui/button.tsx'
+import { Empty } from '../ui/empty.tsx'
+import { Select } from '../ui/field.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { AdminsOnly } from './admins-only.tsx'
+
+interface Filter {
+  actor: string | null
+  action: string | null
+}
+
+/** Who changed what, newest first. */
+export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: Filter): void }) {
+  const trpc = useTRPC()
+  const client = useTRPCClient()
+  const refused = useMay('admin')
+  const input = {
+    ...(actor === null ? {} : { actor }),
+    ...(action === null ? {} : { action }),
+  }
+  const pages = useInfiniteQuery({
+    ...pagesOptions({
+      queryKey: trpc.audit.list.queryKey(input),
+      read: (cursor, signal) => client.audit.list.query({ ...input, cursor }, { signal }),
+      topics: [],
+    }),
+    enabled: refused === null,
+    placeholderData: keepPreviousData,
+  })
+  if (refused !== null) return <AdminsOnly what="The audit list" refused={refused} />
+  const first = pages.data?.pages[0]
+  const filtered = actor !== null || action !== null
+  const all = { actor: null, action: null }
+  return (
+    <>
+      <div className="flex flex-wrap items-center gap-2 border-b px-5 py-2">
+        <div className="w-44">
+          <Select
+            label="Who"
+            hideLabel
+            value={actor ?? ''}
+            onChange={(event) => onFilter({ actor: event.target.value || null, action })}
+          >
+            <option value="">Anybody</option>
+            {choices(first?.actors, actor).map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </Select>
+        </div>
+        <div className="w-52">
+          <Select
+            label="What"
+            hideLabel
+            value={action ?? ''}
+            onChange={(event) => onFilter({ actor, action: event.target.value || null })}
+          >
+            <option value="">Any change</option>
+            {choices(first?.actions, action).map((one) => (
+              <option key={one}>{one}</option>
+            ))}
+          </Select>
+        </div>
+        {filtered && (
+          <Button small variant="quiet" onClick={() => onFilter(all)}>
+            Clear
+          </Button>
+        )}
+      </div>
+      <QueryView query={pages} skeleton={<TableSkeleton columns={5} rows={8} />}>
+        {({ pages: read }) => {
+          const entries = read.flatMap((page) => page.items)
+          if (entries.length === 0) {
+            return filtered ? (
+              <Empty
+                icon={FilterX}
+                title="No change fits this"
+                actions={<Button onClick={() => onFilter(all)}>Show all</Button>}
+              />
+            ) : (
+              <Empty icon={ScrollText} title="Nothing was changed yet">
+                Servers, keys, limits, retention and cancelled batches: who changes them, and from
+                what to what, is noted here.
+              </Empty>
+            )
+          }
+          return (
+            <>
+              <AuditTable entries={entries} />
+              {pages.hasNextPage && (
+                <div className="px-5 py-3">
+                  <Button
+                    small
+                    busy={pages.isFetchingNextPage}
+                    onClick={() => void pages.fetchNextPage()}
+                  >
+                    Older
+                  </Button>
+                </div>
+              )}
+            </>
+          )
+        }}
+      </QueryView>
+    </>
+  )
+}
+
+function choices(known: readonly string[] | undefined, chosen: string | null): string[] {
+  const list = [...(known ?? [])]
+  return chosen === null || list.includes(chosen) ? list : [chosen, ...list]
+}
+
+function AuditTable({ entries }: { entries: readonly AuditEntryDto[] }) {
+  return (
+    <Scroll label="Changes">
+      <table className="grid-table">
+        <thead>
+          <tr>
+            <th scope="col">When</th>
+            <th scope="col">Who</th>
+            <th scope="col">What</th>
+            <th scope="col">Of</th>
+            <th scope="col">From → to</th>
+          </tr>
+        </thead>
+        <tbody>
+          {entries.map((entry) => (
+            <tr key={entry.id} className="align-top [&>td]:py-2">
+              <td className="text-ink-2" title={dateTime(Date.parse(entry.at))}>
+                <Ago at={entry.at} />
+              </td>
+              <td>
+                {entry.actor}
+                <span className="unit"> {entry.actor === 'policy' ? '' : entry.role}</span>
+              </td>
+              <td className="font-mono text-xs leading-5">{entry.action}</td>
+              <td className="max-w-56 truncate font-medium" title={entry.target}>
+                {entry.target || <span className="font-normal text-ink-3">–</span>}
+              </td>
+              <td className="w-full min-w-72 whitespace-normal">
+                <Changes changes={entry.changes} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Scroll>
+  )
+}
+
+function Changes({ changes }: { changes: readonly AuditChange[] }) {
+  if (changes.length === 0) return <span className="text-ink-3">no other value</span>
+  return (
+    <ul className="space-y-0.5">
+      {changes.map(({ field, from, to }) => (
+        <li key={field} className="flex flex-wrap gap-x-2 text-xs leading-5">
+          <span className="text-ink-3">{field}</span>
+          <span className="min-w-0 font-mono break-all">
+            {from !== null && <span className="text-ink-3 line-through">{plain(from)}</span>}
+            {from !== null && to !== null && ' → '}
+            {to === null ? '' : plain(to)}
+            {to === null && from !== null && <span className="text-ink-3"> taken away</span>}
+          </span>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+/** A text without its quotes; everything else as it was noted. */
+function plain(json: string): string {
+  try {
+    const value: unknown = JSON.parse(json)
+    return typeof value === 'string' ? value : json
+  } catch {
+    // Cut where it was too long.
+    return json
+  }
+}

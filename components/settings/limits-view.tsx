@@ -1,0 +1,261 @@
+'use client'
+
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { Pencil, Plus, Trash2 } from 'lucide-react'
+import { type FormEvent, useState } from 'react'
+import type { LimitsDto, RunLimitValues } from '../../server/wire/limits.ts'
+import { describeFailure } from '../api/failure.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { RunName } from '../batches/batch-cells.tsx'
+import { formatCount } from '../format/numbers.ts'
+import { useMay } from '../session/use-may.ts'
+import { ActionMenu } from '../ui/action-menu.tsx'
+import { Ago } from '../ui/ago.tsx'
+import { Button } from '../ui/button.tsx'
+import { Sheet } from '../ui/dialog.tsx'
+import { FailureView } from '../ui/failure-view.tsx'
+import { FieldAbout, TextField } from '../ui/field.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { TableSkeleton } from '../ui/skeleton.tsx'
+import { LIMIT_FIELDS, type LimitDraft, limitDraft, readLimits } from './limits.prepare.ts'
+
+/** What a run may have at once: the default, and the runs that have limits of their own. */
+export function LimitsView() {
+  const trpc = useTRPC()
+  const limits = useQuery(
+    trpc.limits.get.queryOptions(undefined, { meta: { topics: ['batches'] } }),
+  )
+  return (
+    <QueryView query={limits} skeleton={<TableSkeleton columns={5} rows={5} />}>
+      {(data) => <Limits limits={data} />}
+    </QueryView>
+  )
+}
+
+/** Whose limits are being set; `run` null: every run's, '' one that is still to be named. */
+interface Editing {
+  run: string | null
+  values: RunLimitValues
+}
+
+function Limits({ limits }: { limits: LimitsDto }) {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const refused = useMay('admin')
+  const [editing, setEditing] = useState<Editing | null>(null)
+  const clear = useMutation(
+    trpc.limits.clear.mutationOptions({
+      onSuccess: () => void queryClient.invalidateQueries(trpc.limits.pathFilter()),
+    }),
+  )
+  return (
+    <>
+      <Section
+        title="Every run"
+        note="that has no limits of its own"
+        actions={
+          <Button
+            small
+            refused={refused}
+            onClick={() => setEditing({ run: null, values: limits.defaults })}
+          >
+            <Pencil size={14} aria-hidden />
+            Change
+          </Button>
+        }
+      >
+        <dl className="grid gap-x-8 gap-y-2 px-5 pt-1 pb-5 sm:grid-cols-3">
+          {LIMIT_FIELDS.map(({ name, label }) => (
+            <div key={name}>
+              <dt className="text-xs text-ink-3">{label}</dt>
+              <dd className="num text-md font-medium">
+                {limits.defaults[name] === null ? (
+                  <span className="font-normal text-ink-2">no limit</span>
+                ) : (
+                  formatCount(limits.defaults[name])
+                )}
+              </dd>
+            </div>
+          ))}
+        </dl>
+      </Section>
+      <Section
+        title="Runs with limits of their own"
+        note={formatCount(limits.runs.length)}
+        className="border-t"
+        actions={
+          <Button
+            small
+            refused={refused}
+            onClick={() => setEditing({ run: '', values: limits.defaults })}
+          >
+            <Plus size={14} aria-hidden />
+            Add a run
+          </Button>
+        }
+      >
+        {clear.error && <FailureView compact error={clear.error} />}
+        {limits.runs.length === 0 ? (
+          <p className="px-5 pb-5 text-ink-2">
+            None. Limits of its own replace those of every run as a whole.
+          </p>
+        ) : (
+          <Scroll label="Runs with limits of their own">
+            <table className="grid-table">
+              <thead>
+                <tr>
+                  <th scope="col">Run</th>
+                  <th scope="col" className="end">
+                    Samples waiting
+                  </th>
+                  <th scope="col" className="end">
+                    Batches not ended
+                  </th>
+                  <th scope="col" className="end">
+                    Highest priority
+                  </th>
+                  <th scope="col">Set</th>
+                  <th scope="col">
+                    <span className="sr-only">Actions</span>
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {limits.runs.map((row) => (
+                  <tr key={row.run}>
+                    <td className="font-medium">
+                      <RunName run={row.run} />
+                    </td>
+                    <td className="end">
+                      <Use has={row.queuedSamples} most={row.maxQueuedSamples} />
+                    </td>
+                    <td className="end">
+                      <Use has={row.openBatches} most={row.maxOpenBatches} />
+                    </td>
+                    <td className="num end">{row.maxPriority ?? 'any'}</td>
+                    <td className="text-ink-2">
+                      <Ago at={row.changedAt} /> by {row.changedBy}
+                    </td>
+                    <td className="end">
+                      <ActionMenu
+                        label={`What to do with the limits of ${row.run}`}
+                        actions={[
+                          {
+                            label: 'Change…',
+                            icon: <Pencil size={14} aria-hidden />,
+                            refused,
+                            onSelect: () => setEditing({ run: row.run, values: row }),
+                          },
+                          {
+                            label: 'As every run',
+                            icon: <Trash2 size={14} aria-hidden />,
+                            apart: true,
+                            refused,
+                            onSelect: () => clear.mutate({ run: row.run }),
+                          },
+                        ]}
+                      />
+                    </td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </Scroll>
+        )}
+      </Section>
+      {editing && <LimitSheet of={editing} onClose={() => setEditing(null)} />}
+    </>
+  )
+}
+
+function Use({ has, most }: { has: number; most: number | null }) {
+  return (
+    <span className={`num ${most !== null && has >= most ? 'text-warn' : ''}`}>
+      {formatCount(has)}
+      <span className="unit">{most === null ? ', no limit' : ` of ${formatCount(most)}`}</span>
+    </span>
+  )
+}
+
+function LimitSheet({ of, onClose }: { of: Editing; onClose(): void }) {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const runs = useQuery(trpc.runs.list.queryOptions(undefined, { enabled: of.run === '' }))
+  const [run, setRun] = useState(of.run)
+  const [draft, setDraft] = useState<LimitDraft>(() => limitDraft(of.values))
+  const [errors, setErrors] = useState<Partial<Record<keyof LimitDraft | 'run', string>>>({})
+  const set = useMutation(
+    trpc.limits.set.mutationOptions({
+      onSuccess: () => {
+        void queryClient.invalidateQueries(trpc.limits.pathFilter())
+        onClose()
+      },
+    }),
+  )
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    const read = readLimits(draft)
+    const named = of.run !== '' || run?.trim() ? {} : { run: 'Name a run.' }
+    if ('errors' in read || 'run' in named) {
+      setErrors({ ...('errors' in read ? read.errors : {}), ...named })
+      return
+    }
+    set.mutate({ run: run === null ? null : run.trim(), limits: read.limits })
+  }
+  const failure = set.error && describeFailure(set.error)
+  return (
+    <Sheet
+      open
+      onClose={onClose}
+      title={of.run === null ? 'Limits of every run' : of.run === '' ? 'Limits of a run' : of.run}
+    >
+      <form onSubmit={submit} noValidate className="flex min-h-full flex-col">
+        <div className="flex-1 space-y-4 px-5 py-4">
+          {of.run === '' && (
+            <>
+              <TextField
+                label="Run"
+                list="runs-to-limit"
+                autoFocus
+                value={run ?? ''}
+                error={errors.run}
+                onChange={(event) => setRun(event.target.value)}
+                hint="One that has no batch yet may be named too."
+              />
+              <datalist id="runs-to-limit">
+                {runs.data?.map(({ name }) => (
+                  <option key={name} value={name} />
+                ))}
+              </datalist>
+            </>
+          )}
+          {LIMIT_FIELDS.map(({ name, label, hint }) => (
+            <TextField
+              key={name}
+              label={label}
+              inputMode="numeric"
+              placeholder="no limit"
+              value={draft[name]}
+              error={errors[name]}
+              hint={hint}
+              onChange={(event) => {
+                setDraft({ ...draft, [name]: event.target.value })
+                setErrors({})
+                set.reset()
+              }}
+            />
+          ))}
+          <FieldAbout error={failure ? `${failure.message} ${failure.hint}` : undefined} />
+        </div>
+        <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
+          <Button onClick={onClose}>Close</Button>
+          <Button type="submit" variant="primary" busy={set.isPending}>
+            Set
+          </Button>
+        </footer>
+      </form>
+    </Sheet>
+  )
+}

@@ -1,0 +1,125 @@
+'use client'
+
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import type { RetentionJobDto } from '../../server/wire/retention.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { formatBytes, formatPercent } from '../format/numbers.ts'
+import { useMay } from '../session/use-may.ts'
+import { Ago } from '../ui/ago.tsx'
+import { Button } from '../ui/button.tsx'
+import { FailureView } from '../ui/failure-view.tsx'
+import { Quantity } from '../ui/quantity.tsx'
+import { Scroll } from '../ui/scroll.tsx'
+import { Section } from '../ui/section.tsx'
+import { progressOf, removedInWords } from './retention.prepare.ts'
+
+/** What is being removed, and what was. */
+export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const refused = useMay('admin')
+  const cancel = useMutation(
+    trpc.retention.cancel.mutationOptions({
+      onSuccess: () => void queryClient.invalidateQueries(trpc.retention.pathFilter()),
+    }),
+  )
+  return (
+    <Section title="Removals" note="the newest 20" className="-mt-px border-t">
+      {cancel.error && <FailureView compact error={cancel.error} />}
+      {jobs.length === 0 ? (
+        <p className="px-5 pb-5 text-ink-2">Nothing was removed yet.</p>
+      ) : (
+        <Scroll label="Removals">
+          <table className="grid-table">
+            <thead>
+              <tr>
+                <th scope="col">Begun</th>
+                <th scope="col">What</th>
+                <th scope="col">State</th>
+                <th scope="col">Removed</th>
+                <th scope="col" className="end">
+                  Given back
+                </th>
+                <th scope="col" className="end">
+                  Written over
+                </th>
+                <th scope="col">
+                  <span className="sr-only">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {jobs.map((job) => (
+                <tr key={job.id} data-removal={job.id}>
+                  <td className="text-ink-2">
+                    <Ago at={job.createdAt} /> by {job.requestedBy}
+                  </td>
+                  <td className="font-medium">
+                    {job.kind === 'run' ? `run ${job.run}` : 'by the policy'}
+                  </td>
+                  <td>
+                    <State job={job} />
+                  </td>
+                  <td className="num">{removedInWords(job.removed) || 'nothing'}</td>
+                  <td className="end">
+                    <Quantity of={formatBytes(job.removed.freedBytes)} />
+                  </td>
+                  <td className="end" title="An estimate: it stays in the database’s files.">
+                    <Quantity of={formatBytes(job.removed.reusableBytes)} />
+                  </td>
+                  <td className="end">
+                    {job.state === 'running' && (
+                      <Button
+                        small
+                        refused={refused}
+                        busy={cancel.isPending}
+                        title="What was not begun stays as it is."
+                        onClick={() => cancel.mutate({ id: job.id })}
+                      >
+                        Stop
+                      </Button>
+                    )}
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+    </Section>
+  )
+}
+
+function State({ job }: { job: RetentionJobDto }) {
+  if (job.state !== 'running') {
+    return <span className={job.state === 'done' ? 'text-ok' : 'text-ink-2'}>{job.state}</span>
+  }
+  if (job.problem !== null) {
+    return (
+      <span className="text-warn" title={job.problem}>
+        held up, tried again
+      </span>
+    )
+  }
+  const part = progressOf(job)
+  return (
+    <span className="inline-flex items-center gap-2 text-accent">
+      <span
+        role="progressbar"
+        aria-label="removed"
+        aria-valuemin={0}
+        aria-valuemax={100}
+        {...(part === null ? {} : { 'aria-valuenow': Math.round(part * 100) })}
+        className="h-1.5 w-20 overflow-hidden rounded-full bg-[color-mix(in_oklab,var(--ink)_9%,transparent)]"
+      >
+        <span
+          className="block h-full bg-accent quick transition-[width]"
+          style={{ width: `${(part ?? 0) * 100}%` }}
+        />
+      </span>
+      <span className="num">
+        {part === null ? 'removing' : <Quantity of={formatPercent(part)} />}
+      </span>
+    </span>
+  )
+}

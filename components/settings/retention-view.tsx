@@ -1,0 +1,227 @@
+'use client'
+
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { type FormEvent, useDeferredValue, useState } from 'react'
+import type { RetentionDto, RetentionPreviewDto } from '../../server/wire/retention.ts'
+import { describeFailure } from '../api/failure.ts'
+import { useTRPC } from '../api/trpc.ts'
+import { plural } from '../format/numbers.ts'
+import { useMay } from '../session/use-may.ts'
+import { Ago } from '../ui/ago.tsx'
+import { Button } from '../ui/button.tsx'
+import { Confirm } from '../ui/dialog.tsx'
+import { FailureView } from '../ui/failure-view.tsx'
+import { FieldAbout, TextField } from '../ui/field.tsx'
+import { QueryView } from '../ui/query-view.tsx'
+import { Section } from '../ui/section.tsx'
+import { Skeleton, TableSkeleton } from '../ui/skeleton.tsx'
+import {
+  type AgeName,
+  RETENTION_FIELDS,
+  readRetention,
+  removedInWords,
+  retentionDraft,
+  spaceInWords,
+} from './retention.prepare.ts'
+import { Removals } from './retention-removals.tsx'
+import { RetentionRuns } from './retention-runs.tsx'
+
+/** What is kept how long, what removing gives back, and what was removed. */
+export function RetentionView() {
+  const trpc = useTRPC()
+  const retention = useQuery(
+    trpc.retention.get.queryOptions(undefined, {
+      refetchInterval: ({ state }) =>
+        state.data?.jobs.some((job) => job.state === 'running') ? 1_000 : 15_000,
+    }),
+  )
+  return (
+    <QueryView query={retention} skeleton={<TableSkeleton columns={3} rows={8} />}>
+      {(data) => (
+        <>
+          <Policy key={data.changedAt} retention={data} />
+          <RetentionRuns kept={data.kept} />
+          <Removals jobs={data.jobs} />
+        </>
+      )}
+    </QueryView>
+  )
+}
+
+function Policy({ retention }: { retention: RetentionDto }) {
+  const trpc = useTRPC()
+  const queryClient = useQueryClient()
+  const refused = useMay('admin')
+  const [draft, setDraft] = useState(() => retentionDraft(retention.policy))
+  const read = readRetention(draft)
+  const errors: Partial<Record<AgeName, string>> = 'errors' in read ? read.errors : {}
+  const policy = useDeferredValue('policy' in read ? read.policy : retention.policy)
+  const changed = JSON.stringify(policy) !== JSON.stringify(retention.policy)
+  const preview = useQuery(
+    trpc.retention.preview.queryOptions(
+      { policy },
+      { enabled: refused === null, placeholderData: keepPreviousData, staleTime: 5_000 },
+    ),
+  )
+  const [asking, setAsking] = useState(false)
+  const readAgain = () => void queryClient.invalidateQueries(trpc.retention.pathFilter())
+  const set = useMutation(trpc.retention.set.mutationOptions({ onSuccess: readAgain }))
+  const start = useMutation(
+    trpc.retention.start.mutationOptions({
+      onSuccess: () => {
+        setAsking(false)
+        readAgain()
+      },
+    }),
+  )
+  const failure = set.error && describeFailure(set.error)
+  const running = retention.jobs.some(({ state }) => state === 'running')
+  const takes = preview.data === undefined ? '' : removedInWords(preview.data)
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    if ('policy' in read) set.mutate(read.policy)
+  }
+  return (
+    <Section
+      title="Kept for"
+      note={
+        retention.changedAt === null ? (
+          'as it was installed'
+        ) : (
+          <>
+            set <Ago at={retention.changedAt} /> by {retention.changedBy}
+          </>
+        )
+      }
+    >
+      <form onSubmit={submit} noValidate className="px-5 pb-5">
+        <div className="grid gap-x-6 gap-y-4 sm:grid-cols-2 lg:grid-cols-4">
+          {RETENTION_FIELDS.map(({ name, label, hint }) => (
+            <TextField
+              key={name}
+              label={`${label}, days`}
+              inputMode="numeric"
+              placeholder="for good"
+              value={draft.ages[name]}
+              disabled={refused !== null}
+              title={refused ?? undefined}
+              error={errors[name]}
+              hint={hint}
+              onChange={(event) => {
+                setDraft({ ...draft, ages: { ...draft.ages, [name]: event.target.value } })
+                set.reset()
+              }}
+            />
+          ))}
+        </div>
+        <label className="mt-4 flex w-fit cursor-pointer items-start gap-2.5">
+          <input
+            type="checkbox"
+            checked={draft.keepRollUps}
+            disabled={refused !== null}
+            onChange={(event) => setDraft({ ...draft, keepRollUps: event.target.checked })}
+            className="mt-[3.5px] accent-(--accent-fill)"
+          />
+          <span>
+            Keep what run pages are made of
+            <span className="block text-xs text-ink-3">
+              Of batches that go, their figures stay: a run’s curves look as before.
+            </span>
+          </span>
+        </label>
+        <div className="mt-4 flex flex-wrap items-center gap-x-4 gap-y-2 border-t pt-4">
+          <div className="min-w-0 flex-1 basis-80" aria-live="polite">
+            <Preview preview={preview} refused={refused} changed={changed} />
+          </div>
+          <div className="flex items-center gap-2">
+            {changed && (
+              <Button small onClick={() => setDraft(retentionDraft(retention.policy))}>
+                Take back
+              </Button>
+            )}
+            <Button
+              type="submit"
+              small
+              variant={changed ? 'primary' : 'plain'}
+              refused={refused}
+              disabled={!changed || 'errors' in read}
+              busy={set.isPending}
+            >
+              Set
+            </Button>
+            <Button
+              small
+              refused={refused}
+              disabled={changed || running || takes === ''}
+              title={
+                changed
+                  ? 'Set it first: only what is set is applied.'
+                  : running
+                    ? 'Something is being removed already.'
+                    : takes === ''
+                      ? 'Nothing is old enough.'
+                      : undefined
+              }
+              onClick={() => setAsking(true)}
+            >
+              Remove now…
+            </Button>
+          </div>
+        </div>
+        <FieldAbout error={failure ? `${failure.message} ${failure.hint}` : undefined} />
+      </form>
+      <Confirm
+        open={asking}
+        onClose={() => setAsking(false)}
+        title="Remove what is older?"
+        action="Remove it"
+        busy={start.isPending}
+        error={start.error && <FailureView compact error={start.error} />}
+        onConfirm={() => start.mutate({})}
+      >
+        <p>{takes}: it cannot be had again. By itself this happens once an hour.</p>
+        {preview.data && <p className="mt-2">Space: {spaceInWords(preview.data)}.</p>}
+      </Confirm>
+    </Section>
+  )
+}
+
+/** What the fields as they stand would remove now. */
+function Preview({
+  preview,
+  refused,
+  changed,
+}: {
+  preview: { data: RetentionPreviewDto | undefined; error: unknown }
+  refused: string | null
+  changed: boolean
+}) {
+  if (refused !== null) return <p className="text-ink-3">{refused}</p>
+  if (preview.error) return <p className="text-bad">{describeFailure(preview.error).message}</p>
+  const { data } = preview
+  if (data === undefined) return <Skeleton width={280} />
+  const takes = removedInWords(data)
+  const { kept, underWay } = data.spared
+  const spared = [
+    kept > 0 ? `${plural(kept, 'batch', 'batches')} of kept runs` : '',
+    underWay > 0 ? `${plural(underWay, 'batch', 'batches')} under way` : '',
+  ].filter(Boolean)
+  return (
+    <>
+      <p className="num">
+        {takes === '' ? (
+          <span className="text-ink-2">Nothing is old enough to go.</span>
+        ) : (
+          <>
+            <span className="text-ink-3">{changed ? 'Would remove now: ' : 'To be removed: '}</span>
+            {takes}
+          </>
+        )}
+      </p>
+      {takes !== '' && <p className="num text-xs text-ink-3">{spaceInWords(data)}</p>}
+      {spared.length > 0 && (
+        <p className="num text-xs text-ink-3">Spared although old: {spared.join(', ')}.</p>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,59 @@
+'use client'
+
+import { AlertSettings } from '../monitors/alert-settings.tsx'
+import { PageHeader } from '../shell/page-header.tsx'
+import { Segmented } from '../ui/field.tsx'
+import { useUrl } from '../url/use-url.ts'
+import { AboutView } from './about-view.tsx'
+import { AccessView } from './access-view.tsx'
+import { AuditView } from './audit-view.tsx'
+import { LimitsView } from './limits-view.tsx'
+import { RetentionView } from './retention-view.tsx'
+import { type SettingsTab, settingsUrl } from './settings-url.ts'
+
+const TABS: readonly { value: SettingsTab; label: string }[] = [
+  { value: 'access', label: 'Access' },
+  { value: 'limits', label: 'Limits' },
+  { value: 'retention', label: 'Retention' },
+  { value: 'alerts', label: 'Alerts' },
+  { value: 'audit', label: 'Audit' },
+  { value: 'about', label: 'About' },
+]
+
+const ABOUT: Record<SettingsTab, string> = {
+  access: 'Who may ask, and what for.',
+  limits: 'What a run may have at once, so that one never stands before all others.',
+  retention: 'What is kept how long, and what removing it gives back.',
+  alerts: 'Who is told when a monitor opens.',
+  audit: 'Who changed what.',
+  about: 'This service, and the settings it runs by.',
+}
+
+/** Keys, limits, retention, who changed what, and the service itself. */
+export function SettingsPage() {
+  const [view, setView] = useUrl(settingsUrl)
+  return (
+    <>
+      <PageHeader title="Settings" />
+      <div className="flex min-h-11 flex-wrap items-center gap-x-4 gap-y-1 border-b px-5 py-2">
+        <Segmented
+          label="Part"
+          value={view.tab}
+          options={TABS}
+          onChange={(tab) => setView({ tab }, 'push')}
+        />
+        <p className="text-xs text-ink-3">{ABOUT[view.tab]}</p>
+      </div>
+      {view.tab === 'access' && (
+        <AccessView create={view.create} onCreate={(create) => setView({ create }, 'push')} />
+      )}
+      {view.tab === 'limits' && <LimitsView />}
+      {view.tab === 'retention' && <RetentionView />}
+      {view.tab === 'alerts' && <AlertSettings />}
+      {view.tab === 'audit' && (
+        <AuditView actor={view.actor} action={view.action} onFilter={(to) => setView(to)} />
+      )}
+      {view.tab === 'about' && <AboutView />}
+    </>
+  )
+}

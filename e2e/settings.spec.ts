@@ -1,0 +1,191 @@
+import { type Browser, expect, type Page, test } from '@playwright/test'
+import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
+import { looksOf } from './fixtures/looks.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+const ADMIN = 'an-admin-key-for-the-tests-0123'
+let service: TestService
+
+test.beforeAll(async () => {
+  service = await startTestService({ REWARDOPS_API_KEYS: ADMIN })
+  const samples = ['#### 42', '#### 41', 'no', '#### 42'].map((response) => ({
+    ...{ uid: 'q', dataSource: 'openai/gsm8k', prompt: '6 * 7?', groundTruth: '42' },
+    response,
+  }))
+  for (const run of ['doomed', 'kept']) {
+    const { batchId } = await service.api.batches.submit.mutate({ run, step: 1, samples } as never)
+    await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  }
+})
+test.afterAll(() => service.stop())
+
+async function signedIn(browser: Browser, key: string, path = '/'): Promise<Page> {
+  const page = await (await browser.newContext()).newPage()
+  await page.goto(`${service.url}/login?next=${encodeURIComponent(path)}`)
+  await page.getByLabel('Key').fill(key)
+  await page.getByRole('button', { name: 'Sign in' }).click()
+  await page.waitForURL((url) => url.pathname === new URL(path, service.url).pathname)
+  return page
+}
+
+/** Makes a key on the page and gives what is shown once. */
+async function makeKey(page: Page, name: string, role: string): Promise<string> {
+  await page.getByRole('button', { name: 'New key' }).click()
+  const sheet = page.getByRole('dialog')
+  await sheet.getByLabel('Name').fill(name)
+  await sheet.getByRole('radio', { name: role }).check()
+  await sheet.getByRole('button', { name: 'Make the key' }).click()
+  const key = (await sheet.locator('[data-new-key]').textContent()) ?? ''
+  expect(key).toMatch(/^rwo_[\w-]{43}$/)
+  await expectAccessible(page)
+  await sheet.getByRole('button', { name: 'I have copied it' }).click()
+  await expect(sheet).toBeHidden()
+  return key
+}
+
+test('a key is made, shown once, used in another browser, held to its role and revoked under an open page', async ({
+  browser,
+}) => {
+  const admin = await signedIn(browser, ADMIN, '/settings')
+  const errors = watchErrors(admin)
+  await expect(admin.getByText('Every call needs a key')).toBeVisible()
+  await expect(admin.getByText('configured key 1').first()).toBeVisible()
+  const key = await makeKey(admin, 'wall display', 'viewer')
+  await expect(admin.locator('[data-key="wall display"]')).toContainText('viewer')
+  expect(await admin.content()).not.toContain(key.slice(8))
+
+  const viewer = await signedIn(browser, key, '/servers')
+  await expectLive(viewer)
+  await expect(viewer.getByTitle('Who is signed in')).toHaveText('wall displayviewer')
+  const register = viewer.getByRole('button', { name: /^Register a server/ })
+  await expect(register).toBeDisabled()
+  await expect(register).toHaveAttribute('title', /Needs the role admin.*wall display.*viewer/)
+  await register.focus()
+  await viewer.keyboard.press('Enter')
+  await expect(viewer.getByRole('dialog')).toHaveCount(0)
+  const refused = await viewer.request.post(`${service.url}/api/trpc/servers.register`, {
+    data: { name: 'rm', url: 'http://127.0.0.1:1' },
+  })
+  expect(refused.status()).toBe(403)
+  expect(await refused.text()).toContain('"forbidden_role"')
+  await viewer.goto(`${service.url}/settings?tab=audit`)
+  await expect(viewer.getByText('The audit list is for admins')).toBeVisible()
+  await expectAccessible(viewer)
+  await viewer.goto(`${service.url}/workers`)
+  await expectLive(viewer)
+
+  await admin.getByRole('button', { name: 'What to do with wall display' }).click()
+  await admin.getByRole('menuitem', { name: 'Revoke…' }).click()
+  await admin.getByRole('button', { name: 'Revoke it' }).click()
+  await expect(admin.locator('[data-key="wall display"]')).toContainText('revoked')
+  // Nobody touches the viewer's page: its stream ended with the key.
+  await viewer.waitForURL(/\/login\?next=%2Fworkers$/)
+  const next = await viewer.request.get(`${service.url}/api/trpc/batches.list`)
+  expect(next.status()).toBe(401)
+  await viewer.getByLabel('Key').fill(key)
+  await viewer.getByRole('button', { name: 'Sign in' }).click()
+  await expect(viewer.getByRole('alert').filter({ hasText: 'revoked' })).toBeVisible()
+
+  await admin.getByRole('button', { name: 'Audit', exact: true }).click()
+  await admin.getByLabel('What').selectOption('keys.revoke')
+  await expect(admin).toHaveURL(/tab=audit&action=keys\.revoke$/)
+  const row = admin.getByRole('row').filter({ hasText: 'wall display' })
+  await expect(row).toHaveCount(1)
+  await expect(row).toContainText('configured key 1')
+  await expect(row).toContainText(/state\s*active → revoked/)
+  errors.expectNone()
+})
+
+test('a run is held to limits and deleted by its name; what is old is shown before it goes', async ({
+  browser,
+}) => {
+  const page = await signedIn(browser, ADMIN, '/settings?tab=limits')
+  await page.getByRole('button', { name: 'Add a run' }).click()
+  await page.getByLabel('Run', { exact: true }).fill('kept')
+  await page.getByLabel('Samples waiting').fill('lots')
+  await page.getByRole('button', { name: 'Set', exact: true }).click()
+  await expect(page.getByRole('alert').filter({ hasText: 'whole number' })).toBeVisible()
+  await page.getByLabel('Samples waiting').fill('1,000')
+  await page.getByRole('button', { name: 'Set', exact: true }).click()
+  await expect(page.getByRole('row').filter({ hasText: 'kept' })).toContainText('0 of 1,000')
+
+  await page.getByRole('button', { name: 'Retention', exact: true }).click()
+  await expect(page.getByText('Nothing is old enough to go.')).toBeVisible()
+  await page.getByLabel('Texts, days').fill('0')
+  await expect(page.getByRole('alert').filter({ hasText: 'Whole days' })).toBeVisible()
+  await page.getByLabel('Texts, days').fill('30')
+  await page.getByRole('button', { name: 'Set', exact: true }).click()
+  await expect(page.getByText(/set .* by configured key 1/)).toBeVisible()
+
+  const data = (run: string) =>
+    page.getByRole('button', { name: `What to do with the data of ${run}` })
+  await data('kept').click()
+  await page.getByRole('menuitem', { name: 'Keep for good' }).click()
+  await expect(page.getByRole('row').filter({ hasText: 'kept for good' })).toBeVisible()
+  await data('doomed').click()
+  await page.getByRole('menuitem', { name: 'Delete the run…' }).click()
+  const window = page.getByRole('alertdialog')
+  await expect(window).toContainText('1 batch with 4 samples')
+  await window.getByRole('button', { name: 'Delete the run' }).click()
+  await expect(window).toContainText('That is not its name.')
+  await window.getByLabel('The run’s name, to be sure').fill('doomed')
+  await expectAccessible(page)
+  await window.getByRole('button', { name: 'Delete the run' }).click()
+  const removal = page.locator('[data-removal]').first()
+  await expect(removal).toContainText('run doomed')
+  await expect(removal).toContainText('done')
+  await expect(data('doomed')).toHaveCount(0)
+  await expect(data('kept')).toBeVisible()
+})
+
+test.describe('without keys of the environment', () => {
+  let open: TestService
+  test.beforeAll(async () => {
+    open = await startTestService()
+  })
+  test.afterAll(() => open.stop())
+
+  test('keys are needed once an admin’s key is shown, and this browser goes on with it', async ({
+    browser,
+  }) => {
+    const page = await (await browser.newContext()).newPage()
+    await page.goto(`${open.url}/settings`)
+    await expect(page.getByText('No key is needed on this machine')).toBeVisible()
+    const key = await makeKey(page, 'ops', 'admin')
+    await page.goto(`${open.url}/settings`)
+    await expect(page.getByText('No key is needed on this machine')).toBeVisible()
+
+    const other = await (await browser.newContext()).newPage()
+    await other.goto(`${open.url}/servers`)
+    await expectLive(other)
+    await page.getByRole('button', { name: 'Need a key…' }).click()
+    const sheet = page.getByRole('dialog', { name: 'Need a key' })
+    await sheet.getByLabel('An admin’s key without an end').fill('rwo_wrong')
+    await sheet.getByRole('button', { name: 'Need a key from now on' }).click()
+    await expect(sheet.getByRole('alert')).toContainText('not one of the stored keys')
+    await sheet.getByLabel('An admin’s key without an end').fill(key)
+    await sheet.getByRole('button', { name: 'Need a key from now on' }).click()
+    await expect(page.getByText('Every call needs a key')).toBeVisible()
+    await expect(page.getByTitle('Who is signed in')).toHaveText('opsadmin')
+    await other.waitForURL(/\/login\?next=%2Fservers$/)
+  })
+})
+
+const TABS = ['access', 'retention', 'audit', 'limits', 'alerts', 'about'] as const
+for (const colorScheme of ['light', 'dark'] as const) {
+  for (const width of [1280, 390]) {
+    const tabs = looksOf(TABS, colorScheme, width)
+    if (tabs.length === 0) continue
+    test(`settings, ${colorScheme}, ${width} px wide`, async ({ browser }) => {
+      const context = await browser.newContext({ colorScheme, viewport: { width, height: 800 } })
+      const page = await context.newPage()
+      await page.request.post(`${service.url}/api/trpc/session.signIn`, { data: { key: ADMIN } })
+      for (const tab of tabs) {
+        await page.goto(`${service.url}/settings?tab=${tab}`)
+        await expect(page.getByRole('status', { name: 'Loading' })).toHaveCount(0)
+        await expectFits(page)
+        await expectAccessible(page)
+      }
+    })
+  }
+}

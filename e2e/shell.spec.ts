@@ -1,0 +1,167 @@
+import { expect, type Page, test } from '@playwright/test'
+import { expectAccessible, expectLive, pageHeader, watchErrors } from './fixtures/look.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+let service: TestService
+let batch = ''
+test.beforeAll(async () => {
+  service = await startTestService()
+  const { batchId } = await service.api.demo.load.mutate({})
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  batch = batchId
+})
+test.afterAll(() => service.stop())
+
+const palette = (page: Page) => page.getByRole('combobox')
+
+test('with the keyboard alone: to pages, through the palette, back to where the focus was', async ({
+  page,
+}) => {
+  const errors = watchErrors(page)
+  await page.goto(service.url)
+  await expectLive(page)
+  await page.keyboard.press('Tab')
+  await expect(page.getByRole('link', { name: 'Skip to the page' })).toBeFocused()
+  await page.keyboard.press('Enter')
+  await expect(page.locator('#page')).toBeFocused()
+
+  // Two keys lead to a page; one that follows nothing does nothing.
+  await page.keyboard.press('g')
+  await page.keyboard.press('b')
+  await page.waitForURL('**/batches')
+  await expect(page).toHaveTitle('Batches · rewardops')
+  await page.keyboard.press('b')
+  await page.getByRole('link', { name: batch }).focus()
+  await page.keyboard.press('Enter')
+  await page.waitForURL(`**/batches/${batch}`)
+  await expect(page).toHaveTitle(`${batch} · rewardops`)
+  await expect(pageHeader(page).getByText('completed')).toBeVisible()
+
+  // What this page does.
+  await page.keyboard.press('Control+k')
+  await expect(page.getByRole('group', { name: 'On this page' })).toContainText(`Rescore ${batch}`)
+  await expectAccessible(page)
+  await palette(page).fill('rescore')
+  await page.keyboard.press('Enter')
+  await expect(page.getByRole('dialog', { name: /^Rescore/ })).toBeVisible()
+  await page.keyboard.press('Escape')
+  await expect(page.getByRole('dialog')).toHaveCount(0)
+
+  // Closed without a choice, the focus is where it was.
+  const worst = page.getByRole('link', { name: 'Worst samples' })
+  await worst.focus()
+  await page.keyboard.press('Control+k')
+  await expect(palette(page)).toBeFocused()
+  await palette(page).fill('dark')
+  await page.keyboard.press('Escape')
+  await expect(worst).toBeFocused()
+
+  // An action runs where one is.
+  await page.keyboard.press('Control+k')
+  await palette(page).fill('dark theme')
+  await page.keyboard.press('Enter')
+  await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark')
+
+  // Elsewhere, what was visited last; a sample by its id.
+  await page.keyboard.press('g')
+  await page.keyboard.press('w')
+  await page.waitForURL('**/workers')
+  await page.keyboard.press('Control+k')
+  await expect(page.getByRole('group', { name: 'Visited last' })).toContainText(batch)
+  await palette(page).fill(`${batch}-3`)
+  await page.keyboard.press('Enter')
+  await expect(page.locator(`[data-panel="${batch}-3"]`)).toBeVisible()
+  errors.expectNone()
+})
+
+test('a first load of the overview is under 300 KB of scripts, packed', async ({
+  page,
+  context,
+}) => {
+  const devtools = await context.newCDPSession(page)
+  await devtools.send('Network.enable')
+  const types = new Map<string, { type: string; encoding: string }>()
+  let scriptBytes = 0
+  devtools.on('Network.responseReceived', ({ requestId, type, response }) =>
+    types.set(requestId, { type, encoding: response.headers['content-encoding'] ?? '' }),
+  )
+  devtools.on('Network.loadingFinished', ({ requestId, encodedDataLength }) => {
+    if (types.get(requestId)?.type === 'Script') scriptBytes += encodedDataLength
+  })
+  const answers: string[] = []
+  page.on('response', (response) => {
+    if (response.url().includes('/api/trpc/overview'))
+      answers.push(response.headers()['content-encoding'] ?? 'plain')
+  })
+  await page.goto(service.url, { waitUntil: 'networkidle' }).catch(() => {})
+  await expect(page.getByRole('heading', { name: 'Recent batches' })).toBeVisible()
+  await expectLive(page)
+  const scripts = [...types.values()].filter(({ type }) => type === 'Script')
+  expect(scripts.length).toBeGreaterThan(3)
+  // The smallest are smaller than a packet.
+  expect(scripts.filter(({ encoding }) => encoding === 'br').length).toBeGreaterThan(
+    scripts.length / 2,
+  )
+  expect(scriptBytes).toBeLessThan(300_000)
+  expect(new Set(answers)).toEqual(new Set(['gzip']))
+})
+
+test('a part that fails says so and is asked again; the rest of the page stands', async ({
+  page,
+}) => {
+  await page.route(/overview\.retries/, (route) => route.abort())
+  await page.goto(service.url)
+  await expect(page.getByLabel('The service now')).toBeVisible()
+  const failures = page.getByRole('alert')
+  await expect(failures.first()).toContainText('The service does not answer')
+  await expect(page.getByRole('heading', { name: 'Servers' })).toBeVisible()
+  await expect(page.locator('[data-live="stale"]')).toBeVisible()
+  await page.unroute(/overview\.retries/)
+  await failures.first().getByRole('button', { name: 'Try again' }).click()
+  await expect(page.getByText('No call had to be made again.')).toBeVisible()
+  await expectLive(page)
+})
+
+test('data that cannot be read again are shown as old, and become new by themselves', async ({
+  page,
+}) => {
+  await page.goto(`${service.url}/batches`)
+  await expectLive(page)
+  await expect(page.locator(`[data-batch="${batch}"]`)).toBeVisible()
+  const reads = /api\/trpc\/(?!live)/
+  await page.route(reads, (route) => route.abort())
+  await service.api.demo.load.mutate({})
+  await expect(page.locator('[data-live="stale"]')).toContainText('old')
+  await expect(page.locator(`[data-batch="${batch}"]`)).toBeVisible()
+  await page.unroute(reads)
+  await expectLive(page)
+})
+
+test('a batch is printed as a report: light, without navigation, with its first groups', async ({
+  page,
+}) => {
+  await page.emulateMedia({ colorScheme: 'dark' })
+  await page.goto(`${service.url}/batches/${batch}`)
+  await expect(page.locator('.recharts-surface').first()).toBeVisible()
+  await expect(page.getByRole('table', { name: 'Groups in completion order' })).toContainText(
+    'arithmetic-',
+  )
+  await page.emulateMedia({ media: 'print' })
+  const head = page.locator('[data-report="head"]')
+  await expect(head).toContainText(`Batch ${batch} of demo`)
+  await expect(head).toContainText(`${service.url}/batches/${batch}`)
+  await expect(page.locator('[data-report="timeline"] svg')).toBeVisible()
+  await expect(page.locator('[data-report="groups"] tbody tr')).toHaveCount(40)
+  await expect(page.getByText('the first 40 of 64; the other 24 are on the page')).toBeVisible()
+  await expect(page.getByRole('navigation')).toBeHidden()
+  await expect(pageHeader(page)).toBeHidden()
+  await expect(page.locator('.recharts-surface').first()).toBeVisible()
+  await expect(page.locator('html')).toHaveAttribute('data-theme', 'light')
+  const pdf = await page.pdf({ format: 'A4' })
+  // Its own text and pictures: a page of navigation alone is a tenth of it.
+  expect(pdf.length).toBeGreaterThan(40_000)
+  await page.emulateMedia({ media: 'screen' })
+  await expect(head).toHaveCount(0)
+  await expect(pageHeader(page)).toBeVisible()
+  await expect(page.locator('html')).not.toHaveAttribute('data-theme', 'light')
+})

@@ -1,0 +1,203 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Actor, Role } from '../wire/access.ts'
+import { mayDo } from '../wire/access.ts'
+import type { Services } from './services.ts'
+
+/** What is noted of a change, beside who made it and when. */
+export interface Audited {
+  /** What was changed, in a word or two, of the call's input and its answer. */
+  target(input: Fields, output: Fields): string
+  /** What it looks like; asked before and after, the difference is noted. Without it the input is. */
+  look?(services: Services, input: Fields): Promise<unknown>
+}
+
+/** A procedure's input or answer before anything is known of it. */
+export type Fields = Readonly<Record<string, unknown>>
+
+interface MutationRow {
+  role: Role
+  /** Null: it changes nothing of the service's, or is what the service is for, thousands of times an hour. */
+  audit: Audited | null
+}
+
+const byTrainer: MutationRow = { role: 'trainer', audit: null }
+const noted = (role: Role, audit: Audited): MutationRow => ({ role, audit })
+const named =
+  (...fields: string[]) =>
+  (input: Fields, output: Fields): string => {
+    for (const from of [input, output]) {
+      for (const field of fields) {
+        const value = from[field]
+        if (typeof value === 'string' && value !== '') return value
+      }
+    }
+    return ''
+  }
+
+const server: Audited = {
+  // The name, where the call went by number.
+  target: (input, output) => named('name')(output, input) || named('id')(input, output),
+  async look(services, { id, name }) {
+    const { state, url, engine, kind, model, weight, limit, limitGiven, rpm, tpm, tags } =
+      await services.getServer({ id, name } as { id?: string; name?: string })
+    // A limit found by measuring moves by itself.
+    const maxInFlight = limitGiven ? limit : null
+    return { state, url, engine, kind, model, weight, maxInFlight, rpm, tpm, tags }
+  },
+}
+const onServer = noted('admin', server)
+const webhook: Audited = {
+  target: (input, output) => named('name')(output, input) || named('id')(input, output),
+  // Of its address what its list shows: the rest is a secret.
+  look: async (services, { id, name }) => {
+    const found = (await services.listWebhooks()).find((one) => one.id === id || one.name === name)
+    if (found === undefined) return null
+    const { shownUrl, severities, monitors, runs, fleet, enabled } = found
+    return { name: found.name, shownUrl, severities, monitors, runs, fleet, enabled }
+  },
+}
+const batch: Audited = { target: named('batchId') }
+const key: Audited = {
+  target: (input, output) => named('name')(output, input) || named('id')(input, output),
+  look: async (services, { id }) => {
+    if (typeof id !== 'string') return null
+    const { name, role, expiresAt, state } = await services.getKey(id)
+    return { name, role, expiresAt, state }
+  },
+}
+
+/**
+ * Who may call what changes something, and what is noted of it. A mutation that is in no row is an admin's and is noted;
+ * a test fails until it has one.
+ */
+export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
+  'batches.submit': byTrainer,
+  'batches.append': byTrainer,
+  'batches.close': byTrainer,
+  'batches.cancel': noted('trainer', batch),
+  'batches.rescore': noted('trainer', batch),
+  'samples.score': byTrainer,
+  'rewards.try': byTrainer,
+  // Translates a text: nothing is stored, nothing is called.
+  'rewards.importConfig': { role: 'viewer', audit: null },
+  'demo.load': byTrainer,
+  'annotations.add': byTrainer,
+  'annotations.update': byTrainer,
+  'annotations.remove': byTrainer,
+  'views.save': byTrainer,
+  'views.update': byTrainer,
+  'views.remove': byTrainer,
+  'marks.create': noted('trainer', { target: named('run') }),
+  'marks.update': noted('trainer', { target: named('id') }),
+  'marks.remove': noted('trainer', { target: named('id') }),
+  'servers.register': onServer,
+  'servers.launch': onServer,
+  'servers.update': onServer,
+  'servers.drain': onServer,
+  'servers.resume': onServer,
+  'servers.sleep': onServer,
+  'servers.wake': onServer,
+  'servers.probe': onServer,
+  'servers.remove': onServer,
+  'pools.update': noted('admin', {
+    target: named('model'),
+    look: async (services, { model }) => {
+      const pool = (await services.listPools()).find((one) => one.model === model)
+      return pool && { policy: pool.policyGiven ? pool.policy : 'default' }
+    },
+  }),
+  'alerts.create': noted('admin', webhook),
+  'alerts.update': noted('admin', webhook),
+  'alerts.remove': noted('admin', webhook),
+  'alerts.test': noted('admin', { target: named('id') }),
+  'monitors.configure': noted('admin', {
+    target: (input) =>
+      `${named('monitor')(input, {})} of ${typeof input.run === 'string' ? input.run : 'every run'}`,
+    look: async (services, { run, monitor }) => {
+      const settings = await services.monitorSettings({ run: typeof run === 'string' ? run : null })
+      const found = settings.find((one) => one.monitor === monitor)
+      if (found === undefined) return null
+      const { enabled, warning, alerting, openAfter } = found
+      return { enabled, warning, alerting, openAfter }
+    },
+  }),
+  'keys.create': noted('admin', key),
+  'keys.rename': noted('admin', key),
+  'keys.revoke': noted('admin', key),
+  'keys.require': noted('admin', {
+    target: () => 'keys needed',
+    look: async (services) => ({ needed: (await services.listKeys()).needsKey }),
+  }),
+  'limits.set': noted('admin', {
+    target: (input) => (typeof input.run === 'string' ? input.run : 'every run'),
+    look: async (services, { run }) => {
+      const { defaults, runs } = await services.getLimits()
+      const found = runs.find((one) => one.run === run)
+      const { maxQueuedSamples, maxOpenBatches, maxPriority } = found ?? defaults
+      return { maxQueuedSamples, maxOpenBatches, maxPriority }
+    },
+  }),
+  'limits.clear': noted('admin', { target: named('run') }),
+  'retention.set': noted('admin', {
+    target: () => 'retention',
+    look: async (services) => (await services.getRetention()).policy,
+  }),
+  'retention.start': noted('admin', { target: named('id') }),
+  'retention.keepRun': noted('admin', { target: named('run') }),
+  'retention.deleteRun': noted('admin', { target: named('run') }),
+  'retention.cancel': noted('admin', { target: named('id') }),
+}
+
+/** Queries that are not every viewer's. */
+export const QUERIES: Readonly<Record<string, Role>> = {
+  'keys.list': 'admin',
+  'audit.list': 'admin',
+  'retention.preview': 'admin',
+}
+
+/** Signing in and out, and asking who one is: before there is a role. */
+export const OPEN: ReadonlySet<string> = new Set([
+  'session.get',
+  'session.signIn',
+  'session.signOut',
+])
+
+/** What is not called through a procedure, and who may use it. */
+const SURFACES = {
+  /** `GET /api/export/…`. */
+  export: 'viewer',
+  /** `GET /metrics`. */
+  metrics: 'viewer',
+  /** `GET /v1/models`. */
+  models: 'viewer',
+  /** The router address: calls cost the servers' time. */
+  router: 'trainer',
+  /** `/compat/…`: each request scores samples. */
+  dialects: 'trainer',
+  /** `batches.submit`, `batches.append` and `samples.score` where they are answered beside tRPC. */
+  'batches.submit': 'trainer',
+  'batches.append': 'trainer',
+  'samples.score': 'trainer',
+} as const satisfies Record<string, Role>
+
+/** A part of the service that is not a procedure. */
+export type SurfaceName = keyof typeof SURFACES
+
+/** The least role that may use it. */
+export function surfaceRole(surface: SurfaceName): Role {
+  return SURFACES[surface]
+}
+
+/** The least role that may call a procedure. */
+export function roleNeeded(path: string, type: 'query' | 'mutation' | 'subscription'): Role {
+  return type === 'mutation' ? (MUTATIONS[path]?.role ?? 'admin') : (QUERIES[path] ?? 'viewer')
+}
+
+/** Throws `forbidden_role`: which role is needed, and which the key has. */
+export function checkRole(actor: Actor, needed: Role, what: string): void {
+  if (mayDo(actor.role, needed)) return
+  throw new RewardOpsError(
+    'forbidden_role',
+    `${what} needs the role ${needed}, and the key "${actor.name}" has the role ${actor.role}.`,
+  )
+}

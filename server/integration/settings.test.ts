@@ -1,0 +1,554 @@
+import { request } from 'undici'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { runCli } from '../../cli/testing/run-cli.ts'
+import { expectRefusal } from '../testing/refusals.ts'
+import { rollouts, sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { ApiKeyDto, CreatedKeyDto, KeysDto } from '../wire/access.ts'
+import type { AuditPageDto } from '../wire/audit.ts'
+import type { LimitsDto } from '../wire/limits.ts'
+import type {
+  RetentionDto,
+  RetentionJobDto,
+  RetentionPolicy,
+  RetentionPreviewDto,
+} from '../wire/retention.ts'
+import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+
+/** Keys made on the Settings page, what their roles may do, limits of runs, what is removed, and who changed what. */
+
+let service: Service
+let adminKey = ''
+beforeAll(async () => {
+  service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
+})
+afterAll(async () => {
+  const problems = service?.log.problems()
+  await service?.stop().finally(() => service.destroy())
+  expect(problems).toEqual([])
+})
+
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
+const create = (name: string, role: string, more: object = {}) =>
+  service.mutate<CreatedKeyDto>('keys.create', { name, role, ...more })
+
+async function scored(run: string, count: number, more: object = {}): Promise<string> {
+  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+    run,
+    step: 1,
+    samples: rollouts(count),
+    ...more,
+  })
+  await service.query('batches.wait', { batchId, waitMs: 30_000 })
+  await waitFor('its roll-up', async () => {
+    const [row] = await service.sql<{ rolled_up: boolean }>(
+      'select rolled_up from batch where id = $1',
+      [Number(batchId.slice(1))],
+    )
+    return row?.rolled_up
+  })
+  return batchId
+}
+
+/** As if it had been submitted so long ago, its texts on that day. */
+async function backdate(batchIds: string[], days: number): Promise<string> {
+  const ids = batchIds.map((id) => Number(id.slice(1)))
+  const [row] = await service.sql<{ day: string }>('select (current_date - $1::int)::text as day', [
+    days,
+  ])
+  const { day } = row!
+  const table = `sample_text_${day.replaceAll('-', '')}`
+  await service.sql(
+    `create table if not exists ${table} partition of sample_text for values from ('${day}') to ('${day}'::date + 1)`,
+  )
+  await service.sql(`update sample_text set bucket = '${day}' where batch_id = any($1)`, [ids])
+  await service.sql(
+    `update batch set submitted_at = submitted_at - $2::int * interval '1 day', text_bucket = '${day}' where id = any($1)`,
+    [ids, days],
+  )
+  return table
+}
+
+async function ended(job: RetentionJobDto): Promise<RetentionJobDto> {
+  return waitFor('the removal', async () => {
+    const { jobs } = await service.query<RetentionDto>('retention.get')
+    const found = jobs.find(({ id }) => id === job.id)
+    return found?.state !== 'running' && found
+  })
+}
+
+const KEEP_ALL: RetentionPolicy = {
+  textsDays: null,
+  batchesDays: null,
+  keepRollUps: true,
+  eventsDays: null,
+  auditDays: null,
+}
+
+describe('keys', () => {
+  let viewer: CreatedKeyDto
+  let trainer: CreatedKeyDto
+  let admin: CreatedKeyDto
+  beforeAll(async () => {
+    viewer = await create('board', 'viewer')
+    trainer = await create('ppo', 'trainer')
+    admin = await create('ops', 'admin')
+    adminKey = admin.key
+  })
+
+  it('are told once, and lie nowhere', async () => {
+    expect(viewer.key).toMatch(/^rwo_[\w-]{43}$/)
+    expect(viewer).toMatchObject({ name: 'board', role: 'viewer', state: 'active' })
+    expect(viewer.createdBy).toBe('local')
+    const { keys } = await service.query<KeysDto>('keys.list')
+    expect(keys.map(({ name }) => name)).toEqual(['ops', 'ppo', 'board'])
+    expect(JSON.stringify(keys)).not.toContain(viewer.key.slice(8))
+    const rows = await service.sql<{ row: string }>(
+      `select api_key::text || encode(hash, 'escape') as row from api_key
+       union all select audit_event::text from audit_event`,
+    )
+    expect(rows.length).toBeGreaterThan(5)
+    for (const { row } of rows) expect(row).not.toContain(viewer.key.slice(8))
+  })
+
+  it('have a name of their own while they work', async () => {
+    const again = await service.post('keys.create', '{"name":"board","role":"admin"}')
+    expectRefusal(again, { status: 409, reason: 'name_taken', message: 'board' })
+    const reserved = await service.post('keys.create', '{"name":"policy","role":"admin"}')
+    expectRefusal(reserved, { status: 400, reason: 'invalid_input', message: 'taken' })
+  })
+
+  it('count where none is needed, and leave everybody else in', async () => {
+    expect(await service.query('session.get')).toMatchObject({
+      ...{ auth: 'open', name: 'local', role: 'admin', withKey: false },
+    })
+    expect(await service.query('session.get', undefined, bearer(viewer.key))).toMatchObject({
+      ...{ auth: 'open', name: 'board', role: 'viewer', withKey: true },
+    })
+    // Clients of models always send some key.
+    const other = await service.raw('/v1/models', { headers: bearer('EMPTY') })
+    expect(other.status).toBe(200)
+  })
+
+  it('let a viewer read, and nothing else, by every way in', async () => {
+    const headers = bearer(viewer.key)
+    expect((await service.raw('/metrics', { headers })).status).toBe(200)
+    expect((await service.raw('/v1/models', { headers })).status).toBe(200)
+    expect((await service.raw('/api/trpc/batches.list', { headers })).status).toBe(200)
+    const submission = { run: 'r', step: 1, samples: [sample()] }
+    const large = { ...submission, samples: [sample({ response: 'x'.repeat(2 << 20) })] }
+    for (const [path, body] of [
+      ['batches.submit', submission],
+      ['batches.submit', large],
+      ['samples.score', { run: 'r', step: 1, sample: sample() }],
+      ['servers.register', { name: 'rm', url: 'http://127.0.0.1:1' }],
+      ['keys.create', { name: 'mine', role: 'admin' }],
+    ] as const) {
+      const needed = /^(batches|samples)/.test(path) ? 'trainer' : 'admin'
+      expectRefusal(await service.post(path, JSON.stringify(body), headers), {
+        ...{ status: 403, reason: 'forbidden_role' },
+        message: `${path} needs the role ${needed}, and the key "board" has the role viewer.`,
+      })
+    }
+    for (const path of ['/v1/chat/completions', '/compat/openrlhf/r']) {
+      const answer = await service.raw(path, {
+        ...{ method: 'POST', body: '{}' },
+        headers: { ...headers, 'content-type': 'application/json' },
+      })
+      expect(answer.status).toBe(403)
+      expect(answer.text).toContain('forbidden_role')
+    }
+    expectRefusal(await service.raw('/api/trpc/audit.list', { headers }), {
+      ...{ status: 403, reason: 'forbidden_role', message: 'needs the role admin' },
+    })
+    const cli = await runCli(['servers', 'drain', 'rm'], {
+      ...{ REWARDOPS_URL: service.url, REWARDOPS_API_KEY: viewer.key },
+    })
+    expect(cli.code).toBe(2)
+    expect(cli.stderr).toContain(
+      'servers.drain needs the role admin, and the key "board" has the role viewer.',
+    )
+  })
+
+  it('let a trainer score, and an admin everything', async () => {
+    const { batchId } = await service.mutate<SubmitResult>(
+      'batches.submit',
+      { run: 'trained', step: 1, samples: [sample()] },
+      bearer(trainer.key),
+    )
+    await service.query('batches.wait', { batchId, waitMs: 20_000 }, bearer(trainer.key))
+    const no = await service.post('keys.revoke', `{"id":"${viewer.id}"}`, bearer(trainer.key))
+    expectRefusal(no, { status: 403, reason: 'forbidden_role', message: 'role trainer' })
+    const renamed = await service.mutate<ApiKeyDto>(
+      'keys.rename',
+      { id: viewer.id, name: 'wall' },
+      bearer(admin.key),
+    )
+    expect(renamed.name).toBe('wall')
+  })
+
+  it('note when they were used', async () => {
+    const { keys } = await service.query<KeysDto>('keys.list')
+    const used = keys.find(({ name }) => name === 'ppo')?.lastUsedAt
+    expect(Math.abs(Date.now() - Date.parse(used as string))).toBeLessThan(120_000)
+  })
+
+  it('are needed once somebody who kept an admin’s key says so, and then the last of them stays', async () => {
+    const ask = (key: string | null) =>
+      service.post('keys.require', JSON.stringify({ required: true, key }))
+    for (const [key, message] of [
+      [null, 'No key was shown'],
+      ['rwo_nobody', 'not one of the stored keys'],
+      [trainer.key, 'a trainer’s key'],
+      [(await create('soon', 'admin', { expiresInDays: 1 })).key, 'ends by itself'],
+    ] as const) {
+      expectRefusal(await ask(key), { status: 422, reason: 'admin_key_needed', message })
+    }
+    expect((await service.raw('/api/trpc/batches.list')).status).toBe(200)
+
+    const answer = await ask(admin.key)
+    expect(answer.json).toMatchObject({ result: { data: { needsKey: true } } })
+    const cookie = String(answer.headers['set-cookie']).split(';')[0] as string
+    expect(cookie).toMatch(/^rewardops_session=[0-9a-f]{64}$/)
+    expect(await service.query('session.get', undefined, { cookie })).toMatchObject({
+      ...{ auth: 'key', signedIn: true, name: 'ops' },
+    })
+    const without = await service.raw('/api/trpc/batches.list')
+    expectRefusal(without, { status: 401, reason: 'unauthorized', message: 'key' })
+    const wrong = await service.raw('/v1/models', { headers: bearer('EMPTY') })
+    expect(wrong.status).toBe(401)
+
+    const last = await service.post('keys.revoke', `{"id":"${admin.id}"}`, { cookie })
+    expectRefusal(last, { status: 409, reason: 'last_admin_key', message: '"ops"' })
+  })
+
+  it('end with everything that was opened by them when they are revoked, or when their time is over', async () => {
+    const signIn = await service.post('session.signIn', JSON.stringify({ key: viewer.key }))
+    const cookie = String(signIn.headers['set-cookie']).split(';')[0] as string
+    const stream = await request(`${service.url}/api/trpc/live.events`, { headers: { cookie } })
+    expect(stream.statusCode).toBe(200)
+    const read = stream.body.text()
+    await service.mutate('keys.revoke', { id: viewer.id }, bearer(admin.key))
+    for (const headers of [bearer(viewer.key), { cookie }]) {
+      expect((await service.raw('/api/trpc/batches.list', { headers })).status).toBe(401)
+    }
+    // The stream would go on for half an hour.
+    await read
+
+    await service.sql(
+      `update api_key set expires_at = now() - interval '1 second' where name = 'ppo'`,
+    )
+    await service.sql("select pg_notify('rewardops', 'a')")
+    await waitFor('the end of a key', async () => {
+      const { status } = await service.raw('/api/trpc/batches.list', {
+        headers: bearer(trainer.key),
+      })
+      return status === 401
+    })
+    const { keys } = await service.query<KeysDto>('keys.list', undefined, bearer(admin.key))
+    expect(keys.map(({ name, state }) => [name, state])).toEqual([
+      ['soon', 'active'],
+      ['ops', 'active'],
+      ['ppo', 'expired'],
+      ['wall', 'revoked'],
+    ])
+    await service.mutate('keys.require', { required: false }, bearer(admin.key))
+    expect((await service.raw('/api/trpc/batches.list')).status).toBe(200)
+  })
+
+  it('and who changed them are on the audit list, a page at a time', async () => {
+    const { items, actors, actions } = await service.query<AuditPageDto>('audit.list', {
+      action: 'keys.',
+      limit: 200,
+    })
+    const told = items.map(({ actor, action, target, changes }) => ({
+      ...{ actor, action, target, changes },
+    }))
+    expect(told).toContainEqual({
+      ...{ actor: 'ops', action: 'keys.rename', target: 'wall' },
+      changes: [{ field: 'name', from: '"board"', to: '"wall"' }],
+    })
+    expect(told).toContainEqual({
+      ...{ actor: 'ops', action: 'keys.revoke', target: 'wall' },
+      changes: [{ field: 'state', from: '"active"', to: '"revoked"' }],
+    })
+    expect(told).toContainEqual({
+      ...{ actor: 'local', action: 'keys.require', target: 'keys needed' },
+      changes: [{ field: 'needed', from: 'false', to: 'true' }],
+    })
+    expect(told.filter(({ action }) => action === 'keys.create')).toHaveLength(4)
+    expect(actors).toEqual(['local', 'ops'])
+    expect(actions).toContain('keys.rename')
+    for (const run of ['a', 'b', 'c']) await service.mutate('limits.clear', { run })
+    const ids: number[] = []
+    for (let cursor: string | null = null, pages = 0; pages < 50; pages++) {
+      const page: AuditPageDto = await service.query('audit.list', { limit: 3, cursor })
+      ids.push(...page.items.map(({ id }) => Number(id)))
+      cursor = page.nextCursor
+      if (cursor === null) break
+    }
+    // Numbers of one digit and of two: as texts they would be in another order.
+    expect(ids.length).toBeGreaterThan(9)
+    expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => b - a))
+    const one = await service.query<AuditPageDto>('audit.list', { actor: 'ops' })
+    expect(new Set(one.items.map(({ actor }) => actor))).toEqual(new Set(['ops']))
+  })
+})
+
+describe('limits of a run', () => {
+  const limits = { maxQueuedSamples: null, maxOpenBatches: null, maxPriority: null }
+  const submit = (run: string, samples: object[], more: object = {}) =>
+    service.post('batches.submit', JSON.stringify({ run, step: 1, samples, ...more }))
+  // Never scored while the test looks: an open batch whose rewards nobody computes.
+  const waiting = { reward: { model: 'never' } }
+  beforeAll(async () => {
+    await service.sql(
+      `insert into server (name, url, engine, kind, model, state, tags)
+       values ('never', 'http://127.0.0.1:9', 'http', 'discriminative', 'never', 'unreachable', '{}')`,
+    )
+  })
+
+  // Roll-ups wait until nothing is under way.
+  afterAll(async () => {
+    const left = await service.sql<{ id: number }>(
+      "select id from batch where status in ('open', 'running')",
+    )
+    for (const { id } of left) await service.mutate('batches.cancel', { batchId: `b${id}` })
+  })
+
+  it('hold what waits, and refuse what never fits', async () => {
+    await service.mutate('limits.set', {
+      ...{ run: 'held', limits: { ...limits, maxQueuedSamples: 10 } },
+    })
+    expect((await submit('held', rollouts(8), { ...waiting, open: true })).status).toBe(200)
+    const full = await submit('held', rollouts(8), waiting)
+    const { retryAfterMs } = expectRefusal(full, {
+      ...{
+        status: 429,
+        reason: 'run_queue_full',
+        message: 'has 8 samples waiting and may have 10',
+      },
+    })
+    expect(retryAfterMs).toBeGreaterThan(0)
+    expectRefusal(await submit('held', rollouts(16), waiting), {
+      ...{ status: 422, reason: 'run_limit', message: '16 samples at once' },
+    })
+    // Scored already: nothing of it waits.
+    expect((await submit('held', [sample({ score: 1 })], waiting)).status).toBe(200)
+    const { runs } = await service.query<LimitsDto>('limits.get')
+    expect(runs).toMatchObject([{ run: 'held', queuedSamples: 8, openBatches: 1 }])
+
+    const [{ id } = { id: 0 }] = await service.sql<{ id: number }>(
+      "select b.id from batch b join run r on r.id = b.run_id where r.name = 'held' and status = 'open'",
+    )
+    const append = await service.post(
+      'batches.append',
+      JSON.stringify({ batchId: `b${id}`, startIndex: 8, samples: rollouts(4, 4, 'more') }),
+    )
+    expectRefusal(append, { status: 429, reason: 'run_queue_full', message: '4 more do not fit' })
+    await service.mutate('batches.cancel', { batchId: `b${id}` })
+    expect((await submit('held', rollouts(8), waiting)).status).toBe(200)
+  })
+
+  it('are not passed by two at once', async () => {
+    await service.mutate('limits.set', {
+      ...{ run: 'raced', limits: { ...limits, maxOpenBatches: 3 } },
+    })
+    const answers = await Promise.all(
+      Array.from({ length: 9 }, () => submit('raced', [sample()], waiting)),
+    )
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([
+      ...[200, 200, 200, 429, 429, 429, 429, 429, 429],
+    ])
+  })
+
+  it('of priority hold for every run that has none of its own', async () => {
+    await service.mutate('limits.set', { run: null, limits: { ...limits, maxPriority: 5 } })
+    await waitFor('the limit', async () => {
+      const answer = await submit('any', [sample()], { priority: 6 })
+      if (answer.status === 200) return false
+      expectRefusal(answer, { status: 422, reason: 'run_limit', message: 'priority is 6' })
+      return true
+    })
+    expect((await submit('any', [sample()], { priority: 5 })).status).toBe(200)
+    expect((await submit('raced', [sample({ score: 1 })], { priority: 6 })).status).toBe(429)
+    await service.mutate('limits.set', { run: null, limits })
+    await service.mutate('limits.clear', { run: 'raced' })
+    expect((await submit('raced', [sample()], { priority: 6 })).status).toBe(200)
+  })
+})
+
+describe('retention', () => {
+  it('removes texts by age, whole days at once, and says so wherever they were', async () => {
+    const old = await scored('aged', 16)
+    const kept = await scored('kept', 8)
+    const fresh = await scored('aged', 8)
+    const whole = await backdate([old], 40)
+    const shared = await backdate([kept], 41)
+    const beside = await scored('aged', 8)
+    await backdate([beside], 41)
+    await service.mutate('retention.keepRun', { run: 'kept', keep: true })
+
+    const policy = { ...KEEP_ALL, textsDays: 30 }
+    const preview = await service.query<RetentionPreviewDto>('retention.preview', { policy })
+    expect(preview).toMatchObject({
+      ...{ batches: 0, samples: 0, textBatches: 2, partitions: 1 },
+      spared: { kept: 1, underWay: 0 },
+    })
+    const [{ bytes } = { bytes: '0' }] = await service.sql<{ bytes: string }>(
+      `select pg_total_relation_size($1) as bytes`,
+      [whole],
+    )
+    expect(preview.freedBytes).toBe(Number(bytes))
+    expect(preview.reusableBytes).toBeGreaterThan(0)
+    // Looking changed nothing.
+    const there = await service.query<{ prompt: string }>('samples.get', { id: `${old}-0` })
+    expect(there.prompt).toContain('Natalia')
+
+    await service.mutate('retention.set', policy)
+    const job = await ended(await service.mutate<RetentionJobDto>('retention.start'))
+    expect(job).toMatchObject({ state: 'done', problem: null, expected: { batches: 2 } })
+    expect(job.removed).toMatchObject({ partitions: 1, textBatches: 2, freedBytes: Number(bytes) })
+    const [tables] = await service.sql<{ whole: string | null; shared: string | null }>(
+      'select to_regclass($1)::text as whole, to_regclass($2)::text as shared',
+      [whole, shared],
+    )
+    expect(tables).toEqual({ whole: null, shared })
+
+    for (const batchId of [old, beside]) {
+      const gone = await service.query<object>('samples.get', { id: `${batchId}-1` })
+      expect(gone).toMatchObject({ prompt: '', response: '', score: 0, status: 'scored' })
+      expect(gone).toHaveProperty('textsRemovedAt', expect.stringMatching(/^\d{4}-/))
+      expectRefusal(await service.raw(`/api/export/samples?batch=${batchId}`), {
+        ...{ status: 409, reason: 'removed_by_retention', message: 'no longer kept' },
+        hint: /texts=kept/,
+      })
+      const again = { batchId, reward: { function: { name: 'gsm8k' } } }
+      expectRefusal(await service.post('batches.rescore', JSON.stringify(again)), {
+        ...{ status: 409, reason: 'removed_by_retention', message: `texts of ${batchId}` },
+      })
+    }
+    const left = await service.raw(`/api/export/samples?batch=${old}&texts=kept`)
+    expect(left.text.trim().split('\n')).toHaveLength(16)
+    for (const batchId of [kept, fresh]) {
+      const { prompt } = await service.query<{ prompt: string }>('samples.get', {
+        id: `${batchId}-0`,
+      })
+      expect(prompt).toContain('Natalia')
+    }
+  })
+
+  it('removes whole batches and leaves what run pages are made of, but never what is under way', async () => {
+    const old = await scored('curve', 16)
+    const running = await service.mutate<SubmitResult>('batches.submit', {
+      ...{ run: 'curve', step: 2, samples: rollouts(8), reward: { model: 'never' } },
+    })
+    await backdate([old], 50)
+    await backdate([running.batchId], 50)
+    const before = await service.query<BatchSummary>('batches.get', { batchId: old })
+    const run = await service.query<{ steps: object[] }>('runs.get', { name: 'curve' })
+
+    const policy = { ...KEEP_ALL, batchesDays: 45, eventsDays: 1 }
+    const preview = await service.query<RetentionPreviewDto>('retention.preview', { policy })
+    expect(preview).toMatchObject({ batches: 1, samples: 16, spared: { underWay: 1 } })
+    await service.mutate('retention.set', policy)
+    const job = await ended(await service.mutate<RetentionJobDto>('retention.start'))
+    expect(job.removed).toMatchObject({ batches: 1, samples: 16 })
+
+    expect(await service.query('batches.get', { batchId: old })).toEqual(before)
+    expect(await service.query('runs.get', { name: 'curve' })).toEqual(run)
+    const [rows] = await service.sql<object>(
+      `select (select count(*)::int from sample where batch_id = $1) as samples,
+         (select count(*)::int from sample_group where batch_id = $1) as groups,
+         (select count(*)::int from sample_text where batch_id = $2) as running`,
+      [Number(old.slice(1)), Number(running.batchId.slice(1))],
+    )
+    expect(rows).toEqual({ samples: 0, groups: 0, running: 8 })
+    for (const [path, input] of [
+      ['batches.next', { batchId: old, after: null, samples: 1, waitMs: 0 }],
+      ['batches.results', { batchId: old, offset: 0, limit: 10 }],
+      ['samples.get', { id: `${old}-0` }],
+    ] as const) {
+      const search = encodeURIComponent(JSON.stringify(input))
+      expectRefusal(await service.raw(`/api/trpc/${path}?input=${search}`), {
+        ...{ status: 409, reason: 'removed_by_retention', message: `samples of ${old}` },
+      })
+    }
+    expect(await service.query('batches.view', { batchId: old })).toMatchObject({
+      ...{ samples: 16, samplesRemovedAt: expect.any(String) },
+    })
+    const busy = await service.post('retention.deleteRun', '{"run":"curve","confirm":"curve"}')
+    expectRefusal(busy, { status: 409, reason: 'run_busy', message: '1 batches' })
+    await service.mutate('batches.cancel', { batchId: running.batchId })
+  })
+
+  it('deletes a run by its name, goes on where it was cut off, and the name is free again', async () => {
+    const one = await scored('doomed', 64)
+    const two = await scored('doomed', 8, { step: 2 })
+    const { batchId: rescored } = await service.mutate<SubmitResult>('batches.rescore', {
+      ...{ batchId: two, reward: { function: { name: 'gsm8k' } } },
+    })
+    await service.query('batches.wait', { batchId: rescored, waitMs: 30_000 })
+    const wrong = await service.post('retention.deleteRun', '{"run":"doomed","confirm":"dome"}')
+    expectRefusal(wrong, { status: 400, reason: 'not_confirmed', message: '"dome"' })
+    await waitFor('roll-ups', async () => {
+      const [row] = await service.sql<{ n: number }>(
+        `select count(*)::int as n from batch where not rolled_up and id = $1`,
+        [Number(rescored.slice(1))],
+      )
+      return row!.n === 0
+    })
+    const preview = await service.query<RetentionPreviewDto>('retention.preview', {
+      run: 'doomed',
+    })
+    expect(preview).toMatchObject({ batches: 3, samples: 80 })
+
+    const job = await service.mutate<RetentionJobDto>('retention.deleteRun', {
+      ...{ run: 'doomed', confirm: 'doomed' },
+    })
+    await service.kill9('server')
+    await service.restart()
+    // Keys are known after a restart too.
+    expect(await service.query('session.get', undefined, bearer(adminKey))).toMatchObject({
+      ...{ name: 'ops', role: 'admin' },
+    })
+    expect(await ended(job)).toMatchObject({ kind: 'run', state: 'done', removed: { batches: 3 } })
+    expectRefusal(await service.raw(`/api/trpc/batches.get?input={"batchId":"${one}"}`), {
+      ...{ status: 404, reason: 'batch_not_found', message: one },
+    })
+    const left = await service.sql(
+      `select 1 from sample where batch_id = any($1) union all select 1 from sample_text where batch_id = any($1)
+       union all select 1 from sample_group where batch_id = any($1) union all select 1 from batch_roll_up where batch_id = any($1)
+       union all select 1 from run where name = 'doomed' union all select 1 from removal`,
+      [[one, two, rescored].map((id) => Number(id.slice(1)))],
+    )
+    expect(left).toEqual([])
+    await scored('doomed', 8)
+    const { items } = await service.query<AuditPageDto>('audit.list', { actor: 'policy' })
+    expect(items[0]).toMatchObject({ action: 'retention.removed', target: 'doomed' })
+  })
+
+  it('a run that was deleted while its trainer goes on is there again', async () => {
+    await scored('again', 8)
+    await ended(
+      await service.mutate<RetentionJobDto>('retention.deleteRun', {
+        ...{ run: 'again', confirm: 'again' },
+      }),
+    )
+    const batchId = await scored('again', 8)
+    expect(await service.query('batches.get', { batchId })).toMatchObject({ run: 'again' })
+  })
+})
+
+it('tells of itself without secrets', async () => {
+  const about = await service.query<{ settings: object[]; tables: { name: string }[] }>('about.get')
+  expect(about).toMatchObject({ embedded: true, databaseBytes: expect.any(Number) })
+  expect(about.tables.map(({ name }) => name)).toContain('sample_text')
+  expect(about.settings).toContainEqual({
+    ...{ name: 'REWARDOPS_WORKERS', value: '1', isDefault: false },
+  })
+  expect(about.settings).toContainEqual({
+    ...{ name: 'REWARDOPS_API_KEYS', value: 'unset', isDefault: true },
+  })
+})

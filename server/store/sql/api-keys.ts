@@ -1,0 +1,115 @@
+import type { Role } from '../../wire/access.ts'
+import type { Database } from '../database.ts'
+
+/** A stored key. */
+export interface ApiKeyRow {
+  id: number
+  name: string
+  role: Role
+  hash: Buffer
+  session_hash: Buffer
+  prefix: string
+  created_at: Date
+  created_by: string
+  expires_at: Date | null
+  last_used_at: Date | null
+  revoked_at: Date | null
+  revoked_by: string | null
+}
+
+const COLUMNS = `id, name, role, hash, session_hash, prefix, created_at, created_by, expires_at, last_used_at,
+  revoked_at, revoked_by`
+
+/** Keys that are not revoked, by number; `limit` at most. */
+export function livingKeys(db: Database, limit: number): Promise<ApiKeyRow[]> {
+  return db.rows(
+    'keys-living',
+    `select ${COLUMNS} from api_key where revoked_at is null order by id limit $1`,
+    [limit],
+  )
+}
+
+/** Keys for the list: those not revoked first, then the newest. */
+export function listedKeys(db: Database, limit: number): Promise<ApiKeyRow[]> {
+  return db.rows(
+    'keys-listed',
+    `select ${COLUMNS} from api_key order by revoked_at is not null, id desc limit $1`,
+    [limit],
+  )
+}
+
+/** Stores a key; its name may be taken (SQLSTATE 23505 on `api_key_name_living`). */
+export async function insertKey(
+  db: Database,
+  key: {
+    name: string
+    role: Role
+    hash: Buffer
+    sessionHash: Buffer
+    prefix: string
+    createdBy: string
+    expiresInDays: number | null
+  },
+): Promise<ApiKeyRow> {
+  const [row] = await db.adhoc<ApiKeyRow>(
+    `insert into api_key (name, role, hash, session_hash, prefix, created_by, expires_at)
+     values ($1, $2, $3, $4, $5, $6, now() + $7::int * interval '1 day') returning ${COLUMNS}`,
+    [key.name, key.role, key.hash, key.sessionHash, key.prefix, key.createdBy, key.expiresInDays],
+  )
+  return row!
+}
+
+/** One key; undefined: there is none of this number. */
+export async function keyById(db: Database, id: number): Promise<ApiKeyRow | undefined> {
+  const [row] = await db.adhoc<ApiKeyRow>(`select ${COLUMNS} from api_key where id = $1`, [id])
+  return row
+}
+
+/** Renames a key that is not revoked. */
+export async function renameKey(
+  db: Database,
+  id: number,
+  name: string,
+): Promise<ApiKeyRow | undefined> {
+  const [row] = await db.adhoc<ApiKeyRow>(
+    `update api_key set name = $2 where id = $1 and revoked_at is null returning ${COLUMNS}`,
+    [id, name],
+  )
+  return row
+}
+
+/**
+ * Takes a key away. Where keys are needed and none is configured (`keepAdmin`), the last admin's key that does not end by
+ * itself stays: false then. Two at once cannot take each other's last.
+ */
+export async function revokeKey(
+  db: Database,
+  id: number,
+  by: string,
+  keepAdmin: boolean,
+): Promise<boolean> {
+  return db.transaction(async (client) => {
+    await client.query('select pg_advisory_xact_lock($1)', [KEYS_LOCK])
+    if (keepAdmin) {
+      const { rows } = await client.query<{ n: number }>(
+        `select count(*)::int as n from api_key
+         where role = 'admin' and revoked_at is null and expires_at is null and id <> $1`,
+        [id],
+      )
+      if (rows[0]!.n === 0) return false
+    }
+    await client.query(
+      'update api_key set revoked_at = now(), revoked_by = $2 where id = $1 and revoked_at is null',
+      [id, by],
+    )
+    return true
+  })
+}
+
+/** The advisory lock under which keys are revoked. */
+const KEYS_LOCK = 72_707_380
+
+/** Notes that a key was used. */
+export async function touchKey(db: Database, id: number): Promise<void> {
+  await db.rows('key-used', 'update api_key set last_used_at = now() where id = $1', [id])
+}

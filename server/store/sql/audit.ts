@@ -1,0 +1,61 @@
+import type { Role } from '../../wire/access.ts'
+import type { AuditChange } from '../../wire/audit.ts'
+import type { Database } from '../database.ts'
+
+/** A change that was made. */
+export interface AuditRow {
+  id: string
+  at: Date
+  actor: string
+  role: Role
+  action: string
+  target: string
+  changes: AuditChange[]
+}
+
+/** Notes a change. */
+export async function insertAudit(db: Database, entry: Omit<AuditRow, 'id' | 'at'>): Promise<void> {
+  await db.rows(
+    'audit-insert',
+    'insert into audit_event (actor, role, action, target, changes) values ($1, $2, $3, $4, $5::jsonb)',
+    [entry.actor, entry.role, entry.action, entry.target, JSON.stringify(entry.changes)],
+  )
+}
+
+/** A page of changes, newest first, before a number. `action` that ends in a dot is the beginning of one. */
+export function auditPage(
+  db: Database,
+  filter: { actor: string | null; action: string | null; beforeId: string | null; limit: number },
+): Promise<AuditRow[]> {
+  const where: string[] = []
+  const values: unknown[] = []
+  const add = (sql: string, value: unknown) => {
+    values.push(value)
+    where.push(sql.replace('?', `$${values.length}`))
+  }
+  if (filter.beforeId !== null) add('audit_event.id < ?::bigint', filter.beforeId)
+  if (filter.actor !== null) add('actor = ?', filter.actor)
+  if (filter.action?.endsWith('.')) add('starts_with(action, ?)', filter.action)
+  else if (filter.action !== null) add('action = ?', filter.action)
+  values.push(filter.limit)
+  return db.adhoc(
+    `select id::text as id, at, actor, role, action, target, changes from audit_event
+     ${where.length > 0 ? `where ${where.join(' and ')}` : ''}
+     order by audit_event.id desc limit $${values.length}`,
+    values,
+  )
+}
+
+/** Actors and actions of the newest changes: what a filter offers. */
+export async function auditChoices(
+  db: Database,
+  newest: number,
+): Promise<{ actors: string[]; actions: string[] }> {
+  const [row] = await db.rows<{ actors: string[] | null; actions: string[] | null }>(
+    'audit-choices',
+    `select array_agg(distinct actor order by actor) as actors, array_agg(distinct action order by action) as actions
+     from (select actor, action from audit_event order by id desc limit $1) newest`,
+    [newest],
+  )
+  return { actors: row?.actors ?? [], actions: row?.actions ?? [] }
+}

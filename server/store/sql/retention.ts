@@ -1,0 +1,525 @@
+import type { RemovedDto, RetentionPolicy } from '../../wire/retention.ts'
+import type { Client, Database } from '../database.ts'
+import { textPartition } from '../text-partitions.ts'
+
+/**
+ * Held shared by whoever begins to copy a batch, alone by retention while it marks batches: a batch is either copied or
+ * removed, never both.
+ */
+export const MARK_LOCK = 72_707_382
+/** Held by the process that removes. */
+export const REMOVER_LOCK = 72_707_383
+
+/** Batches marked in one transaction: no rescore waits longer than that takes. */
+const MARK_BATCHES = 500
+/** Rows that one statement deletes: about 20 ms of samples, 40 ms of texts of 3 kB. */
+const DELETE_ROWS = 2_048
+
+/** A removal's row. */
+export interface RetentionJobRow {
+  id: number
+  kind: 'policy' | 'run'
+  run: string | null
+  last_batch_id: number | null
+  state: 'running' | 'done' | 'cancelled'
+  requested_by: string
+  policy: RetentionPolicy | null
+  progress: JobProgress
+  problem: string | null
+  created_at: Date
+  ended_at: Date | null
+}
+
+/** What a removal has taken so far, and was expected to take. */
+export type JobProgress = Partial<RemovedDto> & {
+  expected?: { batches: number; samples: number }
+}
+
+const JOB = `id, kind, run, last_batch_id, state, requested_by, policy, progress, problem, created_at, ended_at`
+
+/** Ended, with its roll-ups made: nobody writes to it any more. */
+const ENDED = `(b.status in ('completed', 'cancelled', 'failed') and b.completed_at is not null and b.rolled_up)`
+const KEPT = `exists (select 1 from run_kept k join run r on r.name = k.run where r.id = b.run_id)`
+const COPIED = `exists (select 1 from rescore_copy c where c.from_id = b.id)`
+/** Old enough to go as a whole ($1: days), or its texts ($2). */
+const OLD = `coalesce(b.submitted_at < now() - $1::int * interval '1 day', false)`
+const OLD_TEXTS = `coalesce(b.submitted_at < now() - $2::int * interval '1 day', false)`
+
+/** Begins a removal; undefined: one is under way. */
+export async function beginJob(
+  db: Database,
+  job: Pick<
+    RetentionJobRow,
+    'kind' | 'run' | 'last_batch_id' | 'requested_by' | 'policy' | 'progress'
+  >,
+): Promise<RetentionJobRow | undefined> {
+  const [row] = await db.adhoc<RetentionJobRow>(
+    `insert into retention_job (kind, run, last_batch_id, state, requested_by, policy, progress)
+     values ($1, $2, $3, 'running', $4, $5::jsonb, $6::jsonb) on conflict do nothing returning ${JOB}`,
+    [
+      job.kind,
+      job.run,
+      job.last_batch_id,
+      job.requested_by,
+      JSON.stringify(job.policy),
+      JSON.stringify(job.progress),
+    ],
+  )
+  return row
+}
+
+/** The newest removals. */
+export function newestJobs(db: Database, limit: number): Promise<RetentionJobRow[]> {
+  return db.rows('removals-newest', `select ${JOB} from retention_job order by id desc limit $1`, [
+    limit,
+  ])
+}
+
+/** A removal, or undefined. */
+export async function jobById(db: Database, id: number): Promise<RetentionJobRow | undefined> {
+  const [row] = await db.adhoc<RetentionJobRow>(`select ${JOB} from retention_job where id = $1`, [
+    id,
+  ])
+  return row
+}
+
+/** Whether there is something to be done: a removal that runs, or what a cancelled one had begun. */
+export async function anythingToRemove(db: Database): Promise<boolean> {
+  const [row] = await db.rows<{ any: boolean }>(
+    'removal-any',
+    `select exists (select 1 from retention_job where state = 'running') or exists (select 1 from removal) as any`,
+  )
+  return row!.any
+}
+
+/** The removal that runs. */
+export async function runningJob(client: Client): Promise<RetentionJobRow | undefined> {
+  const { rows } = await client.query<RetentionJobRow>(
+    `select ${JOB} from retention_job where state = 'running'`,
+  )
+  return rows[0]
+}
+
+/** Notes why the last piece failed; null: it did not. */
+export async function noteProblem(db: Database, id: number, problem: string | null): Promise<void> {
+  await db.adhoc('update retention_job set problem = $2 where id = $1', [id, problem])
+}
+
+/** Marks what goes, some batches at a time; false: nothing is left to be marked. */
+export async function markPiece(client: Client, job: RetentionJobRow): Promise<boolean> {
+  await client.query('select pg_advisory_xact_lock($1)', [MARK_LOCK])
+  const stays = `not ${COPIED} and not exists (select 1 from removal m where m.batch_id = b.id)`
+  const { rows } =
+    job.kind === 'run'
+      ? await client.query<MarkedRow>(
+          `select b.id, b.samples, true as whole from batch b
+           where b.run_id = (select id from run where name = $1) and b.id <= $2 and ${stays}
+             and b.status in ('completed', 'cancelled', 'failed') and b.completed_at is not null
+           order by b.id limit $3`,
+          [job.run, job.last_batch_id, MARK_BATCHES],
+        )
+      : await client.query<MarkedRow>(
+          `select b.id, b.samples, ${OLD} and b.samples_removed_at is null as whole from batch b
+           where ${stays} and ${ENDED} and not ${KEPT}
+             and ((${OLD} and b.samples_removed_at is null) or (${OLD_TEXTS} and b.texts_removed_at is null))
+           order by b.id limit $3`,
+          [job.policy?.batchesDays ?? null, job.policy?.textsDays ?? null, MARK_BATCHES],
+        )
+  if (rows.length === 0) return false
+  const keepRollUps = job.kind === 'policy' && (job.policy?.keepRollUps ?? true)
+  await client.query(
+    `insert into removal (batch_id, job_id, text_bucket, whole, keep_roll_ups)
+     select b.id, $3, b.text_bucket, t.whole, $4
+     from unnest($1::int[], $2::bool[]) as t(id, whole) join batch b on b.id = t.id`,
+    [rows.map(({ id }) => id), rows.map(({ whole }) => whole), job.id, keepRollUps],
+  )
+  await client.query(
+    `update batch b set texts_removed_at = coalesce(texts_removed_at, now()),
+       samples_removed_at = case when t.whole then now() else samples_removed_at end
+     from unnest($1::int[], $2::bool[]) as t(id, whole) where b.id = t.id`,
+    [rows.map(({ id }) => id), rows.map(({ whole }) => whole)],
+  )
+  return true
+}
+
+interface MarkedRow {
+  id: number
+  samples: number
+  whole: boolean
+}
+
+/** Gives back what was marked and not begun, of a removal that is cancelled. */
+export async function unmark(client: Client, jobId: number): Promise<void> {
+  await client.query('select pg_advisory_xact_lock($1)', [MARK_LOCK])
+  await client.query(
+    `with taken as (delete from removal where job_id = $1 and not begun returning batch_id, whole)
+     update batch b set samples_removed_at = case when taken.whole then null else samples_removed_at end,
+       -- Of a batch whose texts an earlier removal took, they stay gone.
+       texts_removed_at = case when to_regclass('sample_text_' || to_char(b.text_bucket, 'YYYYMMDD')) is not null
+         and exists (select 1 from sample_text t where t.bucket = b.text_bucket and t.batch_id = b.id)
+         then null else b.texts_removed_at end
+     from taken where b.id = taken.batch_id`,
+    [jobId],
+  )
+}
+
+/**
+ * Drops a day of texts of which no batch keeps any; false: there is none. The lock on the table of all days is waited for
+ * 300 ms at most, because readers wait behind it; SQLSTATE 55P03 then.
+ */
+export async function dropDay(client: Client): Promise<boolean> {
+  const { rows } = await client.query<{ day: string; bytes: string }>(
+    `select d.day::text as day, pg_total_relation_size('sample_text_' || to_char(d.day, 'YYYYMMDD')) as bytes
+     from (select distinct text_bucket as day from removal) d
+     where to_regclass('sample_text_' || to_char(d.day, 'YYYYMMDD')) is not null and d.day < current_date - 1
+       and not exists (select 1 from batch b where b.text_bucket = d.day and b.texts_removed_at is null)
+       and not exists (select 1 from rescore_copy c where c.text_bucket = d.day)
+     order by d.day limit 1`,
+  )
+  const [found] = rows
+  if (found === undefined) return false
+  await client.query("set local lock_timeout = '300ms'")
+  await client.query(`drop table ${textPartition(found.day)}`)
+  const { rows: done } = await client.query<{ job_id: number; whole: boolean }>(
+    'delete from removal where text_bucket = $1 and not whole returning job_id, whole',
+    [found.day],
+  )
+  const { rows: jobs } = await client.query<{ job_id: number }>(
+    `update removal set begun = true where text_bucket = $1 returning job_id`,
+    [found.day],
+  )
+  const jobId = done[0]?.job_id ?? jobs[0]?.job_id
+  if (jobId !== undefined) {
+    await addProgress(client, jobId, {
+      partitions: 1,
+      freedBytes: Number(found.bytes),
+      textBatches: done.length,
+    })
+  }
+  return true
+}
+
+interface Removal {
+  batch_id: number
+  job_id: number
+  bucket: string
+  whole: boolean
+  keep_roll_ups: boolean
+}
+
+/** Deletes some rows of the first batch that is marked; false: none is. */
+export async function deletePiece(client: Client): Promise<boolean> {
+  const { rows } = await client.query<Removal>(
+    `select batch_id, job_id, text_bucket::text as bucket, whole, keep_roll_ups from removal order by batch_id limit 1
+     for update`,
+  )
+  const [removal] = rows
+  if (removal === undefined) return false
+  const { batch_id: id, bucket } = removal
+  await client.query('update removal set begun = true where batch_id = $1 and not begun', [id])
+  const texts = await client.query<{ bytes: string }>(
+    `with gone as (
+       delete from sample_text where bucket = $3 and batch_id = $1 and idx in (
+         select idx from sample_text where bucket = $3 and batch_id = $1 order by idx limit $2)
+       returning octet_length(prompt) + octet_length(response) + coalesce(octet_length(ground_truth), 0)
+         + coalesce(octet_length(extra_info), 0) + 60 as bytes)
+     select coalesce(sum(bytes), 0) as bytes from gone having count(*) > 0`,
+    [id, DELETE_ROWS, bucket],
+  )
+  if (texts.rows.length > 0) {
+    await addProgress(client, removal.job_id, { reusableBytes: Number(texts.rows[0]!.bytes) })
+    return true
+  }
+  if (removal.whole && (await deleteRows(client, removal))) return true
+  await finish(client, removal)
+  return true
+}
+
+/** What a row of a sample or a group takes with its entry in the key, about; texts are measured. */
+const SAMPLE_BYTES = 180
+const GROUP_BYTES = 140
+
+async function deleteRows(client: Client, { batch_id: id, job_id }: Removal): Promise<boolean> {
+  const samples = await client.query(
+    `delete from sample where batch_id = $1 and idx in (
+       select idx from sample where batch_id = $1 order by idx limit $2)`,
+    [id, DELETE_ROWS],
+  )
+  if (samples.rowCount) {
+    await addProgress(client, job_id, {
+      samples: samples.rowCount,
+      reusableBytes: samples.rowCount * SAMPLE_BYTES,
+    })
+    return true
+  }
+  const groups = await client.query(
+    `delete from sample_group where batch_id = $1 and no in (
+       select no from sample_group where batch_id = $1 order by no limit $2)`,
+    [id, DELETE_ROWS],
+  )
+  if (groups.rowCount) {
+    await addProgress(client, job_id, { reusableBytes: groups.rowCount * GROUP_BYTES })
+    return true
+  }
+  for (const table of ['attempt', 'score_key', 'sample_annotation']) {
+    const { rowCount } = await client.query(
+      `delete from ${table} where ctid in (select ctid from ${table} where batch_id = $1 limit $2)`,
+      [id, DELETE_ROWS],
+    )
+    if (rowCount) return true
+  }
+  return false
+}
+
+async function finish(client: Client, removal: Removal): Promise<void> {
+  const { batch_id: id, whole, keep_roll_ups } = removal
+  if (whole && !keep_roll_ups) {
+    for (const table of [
+      'batch_roll_up',
+      'batch_extra_key',
+      'rescore_part',
+      'monitor_evaluation',
+    ]) {
+      await client.query(`delete from ${table} where batch_id = $1`, [id])
+    }
+    // What was scored again from it stands for itself.
+    await client.query('update batch set rescored_from = null where rescored_from = $1', [id])
+    await client.query('delete from batch where id = $1', [id])
+  }
+  await client.query('delete from removal where batch_id = $1', [id])
+  await addProgress(client, removal.job_id, whole ? { batches: 1 } : { textBatches: 1 })
+  await client.query("select pg_notify('rewardops', $1)", [`b${id}`])
+}
+
+/** Deletes some old events, of one kind at a time; false: none are left. */
+export async function pruneEvents(client: Client, job: RetentionJobRow): Promise<boolean> {
+  if (job.kind !== 'policy') return false
+  const { eventsDays = null, auditDays = null } = job.policy ?? {}
+  const pieces: [text: string, days: number | null][] = [
+    // In order of number, which is that of time: the first pages tell whether there is more.
+    [prunedById('server_event', 'at'), eventsDays],
+    [prunedById('attempt', 'started_at'), eventsDays],
+    [
+      `delete from server_minute where ctid in (select m.ctid from server s, lateral (
+         select ctid from server_minute where server_id = s.id
+           and minute < now() - $1::int * interval '1 day' limit $2) m limit $2)`,
+      eventsDays,
+    ],
+    [prunedById('audit_event', 'at'), auditDays],
+  ]
+  for (const [text, days] of pieces) {
+    if (days === null) continue
+    const { rowCount } = await client.query(text, [days, DELETE_ROWS])
+    if (rowCount) {
+      await addProgress(client, job.id, { events: rowCount })
+      return true
+    }
+  }
+  return false
+}
+
+function prunedById(table: string, at: string): string {
+  return `delete from ${table} where id in (
+    select id from (select id, ${at} as at from ${table} order by id limit $2) oldest
+    where at < now() - $1::int * interval '1 day')`
+}
+
+/** Ends a removal; of a run that has no batches left nothing stays. True when nothing of the job is left to do. */
+export async function endJob(client: Client, job: RetentionJobRow): Promise<void> {
+  if (job.kind === 'run') {
+    // Whoever submits to it now holds its row; after that its batch is seen.
+    const { rows } = await client.query<{ id: number }>(
+      'select id from run where name = $1 for update',
+      [job.run],
+    )
+    const [run] = rows
+    if (run !== undefined) {
+      const gone = await client.query(
+        'delete from run where id = $1 and not exists (select 1 from batch where run_id = $1)',
+        [run.id],
+      )
+      // A few rows each, of what people and monitors said of it.
+      if (gone.rowCount === 1) {
+        for (const table of [
+          'run_mark',
+          'monitor_standing',
+          'monitor_incident',
+          'monitor_setting',
+        ]) {
+          await client.query(`delete from ${table} where run_id = $1`, [run.id])
+        }
+      }
+    }
+  }
+  await client.query(
+    `update retention_job set state = 'done', ended_at = now(), problem = null where id = $1 and state = 'running'`,
+    [job.id],
+  )
+}
+
+/** Marks a removal as cancelled; false: it is over already. */
+export async function cancelJob(client: Client, id: number): Promise<boolean> {
+  const { rowCount } = await client.query(
+    `update retention_job set state = 'cancelled', ended_at = now() where id = $1 and state = 'running'`,
+    [id],
+  )
+  return rowCount === 1
+}
+
+async function addProgress(
+  client: Client,
+  jobId: number,
+  more: Partial<RemovedDto>,
+): Promise<void> {
+  const sums = Object.keys(more).map(
+    (field, i) =>
+      `'${field}', coalesce((progress ->> '${field}')::numeric, 0) + $${i + 2}::numeric`,
+  )
+  await client.query(
+    `update retention_job set progress = progress || jsonb_build_object(${sums.join(', ')}) where id = $1`,
+    [jobId, ...Object.values(more)],
+  )
+}
+
+/** A day of texts, and what would go of it. */
+export interface DayRow {
+  day: string
+  batches: number
+  samples: number
+  /** Samples whose texts are there. */
+  there: number
+  whole: boolean
+  bytes: number
+}
+
+/** What a policy, or a run's deletion, would take now. */
+export interface PreviewRow {
+  batches: number
+  samples: number
+  text_batches: number
+  kept: number
+  under_way: number
+  sample_bytes: number
+  samples_there: number
+}
+
+function goes(of: RemovalOf): { whole: string; texts: string; values: unknown[] } {
+  if ('run' in of) {
+    const mine = 'b.run_id = (select id from run where name = $1)'
+    return {
+      whole: `(${mine} and b.completed_at is not null)`,
+      texts: `(${mine} and b.completed_at is not null and b.texts_removed_at is null)`,
+      values: [of.run],
+    }
+  }
+  const free = `${ENDED} and not ${KEPT} and not ${COPIED}`
+  const whole = `(${free} and ${OLD} and b.samples_removed_at is null)`
+  return {
+    whole,
+    texts: `(b.texts_removed_at is null and ((${free} and ${OLD_TEXTS}) or ${whole}))`,
+    values: [of.policy.batchesDays, of.policy.textsDays],
+  }
+}
+
+/** By a policy, or of a run. */
+export type RemovalOf = { policy: RetentionPolicy } | { run: string }
+
+/** Counts what would go. */
+export async function previewBatches(db: Database, of: RemovalOf): Promise<PreviewRow> {
+  const { whole, texts, values } = goes(of)
+  const old = 'run' in of ? 'false' : `(${OLD} or ${OLD_TEXTS}) and b.texts_removed_at is null`
+  const [row] = await db.adhoc<PreviewRow>(
+    `select (count(*) filter (where ${whole}))::int as batches,
+       coalesce(sum(samples) filter (where ${whole} and b.samples_removed_at is null), 0)::float8 as samples,
+       (count(*) filter (where ${texts} and not ${whole}))::int as text_batches,
+       (count(*) filter (where ${old} and ${KEPT}))::int as kept,
+       (count(*) filter (where ${old} and not ${KEPT} and (not ${ENDED} or ${COPIED})))::int as under_way,
+       coalesce(sum(samples) filter (where b.samples_removed_at is null), 0)::float8 as samples_there,
+       (pg_total_relation_size('sample') + pg_total_relation_size('sample_group'))::float8 as sample_bytes
+     from batch b`,
+    values,
+  )
+  return row!
+}
+
+/** The days of texts of which something would go, oldest first. */
+export async function previewDays(db: Database, of: RemovalOf, limit: number): Promise<DayRow[]> {
+  const { texts, values } = goes(of)
+  return db.adhoc<DayRow>(
+    `select day::text as day, batches, samples, there, whole and day < current_date - 1 as whole,
+       coalesce(pg_total_relation_size(to_regclass('sample_text_' || to_char(day, 'YYYYMMDD'))), 0)::float8 as bytes
+     from (select text_bucket as day, (count(*) filter (where ${texts}))::int as batches,
+             coalesce(sum(samples) filter (where ${texts}), 0)::float8 as samples,
+             coalesce(sum(samples) filter (where b.texts_removed_at is null), 0)::float8 as there,
+             bool_and(b.texts_removed_at is not null or ${texts}) as whole
+           from batch b group by 1) d
+     where batches > 0 order by d.day limit ${limit}`,
+    values,
+  )
+}
+
+/** Old events there are, counted up to `most`. */
+export async function previewEvents(
+  db: Database,
+  policy: RetentionPolicy,
+  most: number,
+): Promise<number> {
+  const { eventsDays, auditDays } = policy
+  const old = (table: string, at: string, days: string) =>
+    `(select count(*) from (select 1 from ${table} where ${at} < now() - ${days}::int * interval '1 day' limit ${most}) x)`
+  const [row] = await db.adhoc<{ n: number }>(
+    `select (${old('server_event', 'at', '$1')} + ${old('attempt', 'started_at', '$1')}
+       + ${old('server_minute', 'minute', '$1')} + ${old('audit_event', 'at', '$2')})::int as n`,
+    [eventsDays, auditDays],
+  )
+  return row!.n
+}
+
+/** Batches of a run that have not ended or are being copied, and its last; undefined: there is no such run. */
+export async function runForDeletion(
+  db: Database,
+  run: string,
+): Promise<{ busy: number; last_id: number | null; batches: number; samples: number } | undefined> {
+  const [row] = await db.adhoc<{
+    busy: number
+    last_id: number | null
+    batches: number
+    samples: number
+  }>(
+    `select (count(b.id) filter (where b.completed_at is null or ${COPIED}
+         or (not b.rolled_up and b.completed_at > now() - interval '1 minute')))::int as busy, max(b.id) as last_id,
+       count(b.id)::int as batches, coalesce(sum(b.samples), 0)::float8 as samples
+     from run left join batch b on b.run_id = run.id where run.name = $1 group by run.id`,
+    [run],
+  )
+  return row
+}
+
+/** Runs that the policy leaves alone, by name. */
+export function keptRuns(
+  db: Database,
+  limit: number,
+): Promise<{ run: string; kept_at: Date; kept_by: string }[]> {
+  return db.rows('runs-kept', 'select run, kept_at, kept_by from run_kept order by run limit $1', [
+    limit,
+  ])
+}
+
+/** The policy leaves a run alone, or no longer does. */
+export async function keepRun(db: Database, run: string, keep: boolean, by: string): Promise<void> {
+  await (keep
+    ? db.adhoc('insert into run_kept (run, kept_by) values ($1, $2) on conflict do nothing', [
+        run,
+        by,
+      ])
+    : db.adhoc('delete from run_kept where run = $1', [run]))
+}
+
+/** When the policy's last removal began. */
+export async function lastPolicyJob(db: Database): Promise<Date | null> {
+  const [row] = await db.rows<{ at: Date | null }>(
+    'removal-last',
+    "select max(created_at) as at from retention_job where kind = 'policy'",
+  )
+  return row?.at ?? null
+}
