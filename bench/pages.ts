@@ -259,5 +259,6 @@ function ofSampleSearch(known: ReadonlySet<string>): PageQuery[] {
     ['samples by length', 'samples.list', { lengthMin: 2_000 }],
     ['samples by attempts', 'samples.list', { attemptsMin: 2 }],
     ['samples counted', 'samples.count', { status: 'failed' }],
+    ['samples counted by batch', 'samples.byBatch', { status: 'failed' }],
   ]
 }

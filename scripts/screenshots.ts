@@ -97,7 +97,7 @@ async function pages(): Promise<Pictured[]> {
   const [ruled] = (await api.batches.list.query({ run: 'seeded-math-rule', limit: 1 })).items
   const { batchId: rescored } = await api.batches.rescore.mutate({
     batchId: ruled?.batchId as string,
-    reward: { function: { name: 'gsm8k' }, kwargs: { method: 'flexible' } },
+    reward: { function: { name: 'math_verify' } },
   })
   await api.batches.wait.query({ batchId: rescored, waitMs: 60_000 })
   return [
@@ -139,6 +139,9 @@ async function picture(
       return 0
     }
     await prepare?.(page)
+    await page.locator('[data-live="live"]').first().waitFor()
+    // Its data, and the plots that follow behind it.
+    await page.locator('#page .skeleton').first().waitFor({ state: 'detached' })
     await page.waitForTimeout(look === 'light' ? waitMs : 2_500)
     const png = compressPng(await page.screenshot(), true)
     await writeFile(join(values.out, `${name}-${look}.png`), png)
