@@ -125,11 +125,6 @@ const VIEWS: Pictured[] = [
     },
   },
   {
-    name: 'runs over one another',
-    path: '/compare?run=seeded-math-rule&run=seeded-rule-and-model',
-    charts: { 'Mean reward': 'compare-runs' },
-  },
-  {
     name: 'server',
     path: '/servers/chart-rm',
     charts: { Latency: 'server-latency', 'Calls a minute': 'server-calls' },
