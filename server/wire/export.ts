@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from './csv-cells.ts'
-import { SAMPLE_FILTER_TEXT, type SampleFilter } from './sample-filter.ts'
+import { SAMPLE_FILTER_NAMES, SAMPLE_FILTER_TEXT, type SampleFilter } from './sample-filter.ts'
 import { SampleId } from './trainer.ts'
 
 /** Where samples are exported: `GET /api/export/samples?batch=b12&format=csv`. */
@@ -78,14 +78,10 @@ export const ExportQuery = z
     /** Goes on after this sample: the last one that arrived whole. */
     after: SampleId.optional(),
   })
-  .refine(
-    ({ format, columns, texts, after, ...filter }) =>
-      Object.values(filter).some((value) => value !== undefined),
-    {
-      message: 'either batch or run must be given, or another filter of samples.list',
-      path: ['batch'],
-    },
-  )
+  .refine((query) => SAMPLE_FILTER_NAMES.some((name) => query[name] !== undefined), {
+    message: 'either batch or run must be given, or another filter of samples.list',
+    path: ['batch'],
+  })
   .refine(({ format, columns }) => format !== 'verl' || columns === undefined, {
     message: 'the verl dump has columns of its own',
     path: ['columns'],
