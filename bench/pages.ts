@@ -12,7 +12,6 @@ import { median, quantile, rounded } from './statistics.ts'
 
 /** What is asked in one measurement: longer than a page's answer is remembered, so that each is made anew. */
 const PAUSE_MS = 750
-const REPETITIONS = 20
 /** What a page's data may take, however much of it there is. */
 const MOST_P50_MS = 300
 const MOST_P95_MS = 800
@@ -22,9 +21,11 @@ export interface PagesOptions {
   samples: number
   /** A folder that was seeded before, or is to be kept; absent: one of its own, removed afterwards. */
   dataDir?: string | undefined
+  /** How often each query is asked. */
+  repetitions: number
 }
 
-export const PAGES_DEFAULTS = { samples: 1_000_000 }
+export const PAGES_DEFAULTS = { samples: 1_000_000, repetitions: 20 }
 
 /** How long the data of each page takes over made-up runs: every query, at its first time and in repetition. */
 export async function measurePages(emit: Emit, options: PagesOptions): Promise<void> {
@@ -52,7 +53,7 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
     for (const [name, procedure, input] of asked) {
       const times: number[] = []
       let bytes = 0
-      for (let i = 0; i < REPETITIONS; i++) {
+      for (let i = 0; i < options.repetitions; i++) {
         const startedAt = performance.now()
         bytes = (await ask(procedure, input)).bytes
         times.push(performance.now() - startedAt)
@@ -149,17 +150,22 @@ async function queries(ask: Ask): Promise<PageQuery[]> {
   const middle = Math.ceil(number / 2)
   const ofRun = async (run: string, limit: number) => {
     const { items } = (await ask('batches.list', { run, limit })).data as {
-      items: { batchId: string; samples: number }[]
+      items: { batchId: string; step: number; split: string }[]
     }
     return items
   }
-  // Two batches of the same shape: the newest two whole ones of a run.
-  const pair = (await ofRun('seeded-reward-model', 20)).sort((a, b) => b.samples - a.samples)
-  const [first, second] = pair.map(({ batchId }) => batchId)
-  const compared = { first, second: second ?? batch }
+  // Two batches of one step: the seeder gives them the same prompts.
+  const [ones, others] = [await ofRun('seeded-reward-model', 50), await ofRun('seeded-judge', 50)]
+  const stepOf = new Map(others.map((other) => [`${other.split} ${other.step}`, other.batchId]))
+  const one = ones.find(({ split, step }) => stepOf.has(`${split} ${step}`))
+  const compared = {
+    first: one?.batchId ?? batch,
+    second: stepOf.get(`${one?.split} ${one?.step}`) ?? last,
+  }
   const known = new Set(queryNames())
   const every: PageQuery[] = [
     ['overview', 'overview.get'],
+    ['overview, retries', 'overview.retries', {}],
     ['overview', 'overview.retries'],
     ['runs', 'runs.list'],
     ['run, verdicts', 'runs.get', { name: 'seeded-math-rule' }],

@@ -460,6 +460,8 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
 
 for (const name of ['exact', 'exact-models', 'exact-parts']) {
   test(`the page of the run "${name}" says so`, async ({ page }) => {
+    // A dozen tables are opened and read.
+    test.slow()
     const of = runNumbers(name)
     await page.goto(`${service.url}/runs/${name}`)
     await expect(section(page, 'Steps')).toBeVisible()

@@ -8,7 +8,7 @@ const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
 const MOST_COLOURS = 256
 
 /** A picture of 8 bits a channel, three channels a pixel. */
-interface Picture {
+export interface Picture {
   width: number
   height: number
   rgb: Buffer
@@ -20,7 +20,7 @@ interface Picture {
  * @throws Error when it is no PNG, or not one of 8 bits a channel, opaque and not interlaced
  */
 export function compressPng(png: Buffer, palette = false): Buffer {
-  const picture = decode(png)
+  const picture = decodePng(png)
   const candidates = [trueColour(picture), indexed(picture, palette)]
   return candidates.reduce<Buffer>(
     (best, one) => (one !== null && one.length < best.length ? one : best),
@@ -28,7 +28,8 @@ export function compressPng(png: Buffer, palette = false): Buffer {
   )
 }
 
-function decode(png: Buffer): Picture {
+/** The pixels of a PNG. @throws Error as {@link compressPng} */
+export function decodePng(png: Buffer): Picture {
   if (!png.subarray(0, 8).equals(SIGNATURE)) throw new Error('it is no PNG')
   const data: Buffer[] = []
   let header: Buffer | null = null

@@ -1,41 +1,55 @@
-import { chmod, mkdtemp, rm } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { chromium } from '@playwright/test'
+import { parseArgs } from 'node:util'
+import { chromium, type Page } from '@playwright/test'
 import { createTRPCClient, httpLink } from '@trpc/client'
 import { freePort } from '../examples/processes/port.ts'
 import { startReferenceRmProcess } from '../examples/processes/reference-rm.ts'
 import { startService } from '../examples/processes/service.ts'
 import type { AppRouter } from '../server/api/root.ts'
 import { createLogger } from '../server/log.ts'
-import { GroupRollUps } from '../server/loop/group-roll-ups.ts'
-import { Database } from '../server/store/database.ts'
-import { openDatabase } from '../server/store/postgres/connect.ts'
-import { seedBatches } from '../server/store/seeded/seed-batches.ts'
 import { findChromium } from './chromium.mjs'
+import { compressPng } from './compress-png.ts'
+import { seedData } from './seed-data.ts'
 
-// Takes the pictures of docs/screenshots: a service of its own with made-up runs, a reward-model server and a batch that
-// is being scored.   node scripts/screenshots.ts [name …]
+const { values, positionals: only } = parseArgs({
+  allowPositionals: true,
+  options: {
+    samples: { type: 'string', default: '400000' },
+    out: { type: 'string', default: join(import.meta.dirname, '../docs/screenshots') },
+    width: { type: 'string', default: '1280' },
+    help: { type: 'boolean', default: false },
+  },
+})
+if (values.help) {
+  console.log(`node scripts/screenshots.ts [page …] [--samples N] [--out FOLDER] [--width 390]
 
-const OUT = join(import.meta.dirname, '../docs/screenshots')
-const SAMPLES = 1_000_000
+Takes the pictures of docs/screenshots, light and dark: a service of its own with made-up runs, two reward-model servers and
+a batch that is being scored. Pages that are not there are left out.`)
+  process.exit(0)
+}
+
 /** Rewards of the batch that runs while it is looked at, ms. */
 const DELAY = 'uniform:200,9000'
+const MODEL_RUN = 'seeded-reward-model'
 
-const only = process.argv.slice(2)
+/** A page to be pictured. */
+interface Pictured {
+  name: string
+  path: string
+  /** How long the first of its two pictures waits for something to happen, ms. */
+  waitMs?: number
+  prepare?(page: Page): Promise<void>
+}
+
 const folder = await mkdtemp(join(tmpdir(), 'rewardops-screenshots-'))
 await chmod(folder, 0o711)
 const log = createLogger('warn', 'screenshots')
-const database = await openDatabase({ databaseUrl: null, dataDir: folder, log })
-const db = new Database(database.url, log, { max: 2, name: 'screenshots', lazyCommits: true })
-await seedBatches(db, { samples: SAMPLES, seed: 1, onBatch: () => {} })
-await new GroupRollUps(db, log).all()
-const [newest] = await db.adhoc<{ id: number }>(
-  "select max(b.id) as id from batch b join run r on r.id = b.run_id where r.name = 'seeded-reward-model'",
-)
-await db.close()
-await database.close()
-
+const seeded = await seedData({
+  ...{ dataDir: folder, samples: Number(values.samples), seed: 1, log },
+})
+console.log(`${seeded.samples.toLocaleString('en')} samples made in ${seeded.seconds} s`)
 const rmServer = await startReferenceRmProcess(['--delay', DELAY])
 const service = await startService({
   port: await freePort(),
@@ -44,67 +58,93 @@ const service = await startService({
 })
 const api = createTRPCClient<AppRouter>({ links: [httpLink({ url: `${service.url}/api/trpc` })] })
 const browser = await chromium.launch({
-  executablePath: findChromium(),
+  ...(findChromium() === undefined ? {} : { executablePath: findChromium() as string }),
   args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'],
 })
 try {
-  for (const name of ['rm-a', 'rm-b']) {
-    await api.servers.register.mutate({ name, url: rmServer.url, maxInFlight: 48 })
+  await mkdir(values.out, { recursive: true })
+  let total = 0
+  for (const page of await pages()) {
+    if (only.length > 0 && !only.includes(page.name)) continue
+    for (const look of ['light', 'dark'] as const) total += await picture(page, look)
   }
-  const { batchId } = await api.batches.submit.mutate({
-    run: 'helpful-7b',
-    step: 214,
-    groupSize: 8,
-    reward: { model: rmServer.model },
-    samples: Array.from({ length: 2_048 }, (_, i) => ({
-      uid: `prompt-${i >> 3}`,
-      dataSource: i % 3 === 0 ? 'ultrafeedback' : 'helpsteer',
-      prompt: `Explain step ${i >> 3} of the proof to a student.`,
-      response: `${'Consider what we know. '.repeat(1 + ((i * 7919) % 23))}So it follows, case ${i}.`,
-      responseLength: 40 + ((i * 7919) % 400),
-    })),
-  })
-  const seeded = `b${newest?.id}`
-  // Real rollouts by GSM8K's strict rule, and again by its flexible one.
-  const strict = await api.demo.load.mutate()
-  await api.batches.wait.query({ batchId: strict.batchId, waitMs: 60_000 })
-  const flexible = await api.batches.rescore.mutate({
-    batchId: strict.batchId,
-    reward: { function: { name: 'gsm8k', kwargs: { method: 'flexible' } } } as never,
-  })
-  await api.batches.wait.query({ batchId: flexible.batchId, waitMs: 60_000 })
-  const pages: [name: string, path: string, waitMs?: number][] = [
-    ['batch', `/batches/${batchId}`, 9_000],
-    ['overview', '/'],
-    ['runs', '/runs'],
-    ['run', '/runs/seeded-rule-and-model?over=seeded-math-rule'],
-    ['batches', '/batches'],
-    ['samples', `/samples?run=seeded-judge&sort=worst&sample=${seeded}-3`],
-    ['servers', '/servers'],
-    ['server', '/servers/rm-a'],
-    ['workers', '/workers'],
-    ['rewards', '/rewards'],
-    ['compare', `/compare?a=${strict.batchId}&b=${flexible.batchId}`],
-    ['compare-runs', '/compare?run=seeded-rule-and-model&run=seeded-math-rule&band=middle'],
-    ['planner', '/planner'],
-  ]
-  for (const [name, path, waitMs = 2_500] of pages) {
-    if (only.length > 0 && !only.includes(name)) continue
-    for (const look of ['light', 'dark'] as const) {
-      const page = await browser.newPage({
-        viewport: { width: 1280, height: 800 },
-        colorScheme: look,
-      })
-      await page.goto(service.url + path)
-      await page.waitForTimeout(look === 'light' ? waitMs : 2_500)
-      await page.screenshot({ path: join(OUT, `${name}-${look}.png`) })
-      await page.close()
-      console.log(`${name}-${look}.png`)
-    }
-  }
+  console.log(`${(total / 1e6).toFixed(2)} MB in all`)
 } finally {
   await browser.close()
   await service.stop()
   await rmServer.stop()
   await rm(folder, { recursive: true, force: true })
+}
+
+/** Every page, with something to see on it. */
+async function pages(): Promise<Pictured[]> {
+  for (const name of ['rm-a', 'rm-b'])
+    await api.servers.register.mutate({ name, url: rmServer.url, maxInFlight: 48 })
+  const samples = Array.from({ length: 2_048 }, (_, i) => ({
+    uid: `prompt-${i >> 3}`,
+    dataSource: i % 3 === 0 ? 'ultrafeedback' : 'helpsteer',
+    prompt: `Explain step ${i >> 3} of the proof to a student.`,
+    response: `${'Consider what we know. '.repeat(1 + ((i * 7919) % 23))}So it follows, case ${i}.`,
+    responseLength: 40 + ((i * 7919) % 400),
+  }))
+  const { batchId } = await api.batches.submit.mutate({
+    ...{ run: 'helpful-7b', step: 214, groupSize: 8, samples },
+    reward: { model: rmServer.model },
+  })
+  const newest = await api.batches.list.query({ run: MODEL_RUN, limit: 8 })
+  const whole = newest.items.filter(({ split }) => split === 'train')
+  const last = whole[0]?.batchId as string
+  const [ruled] = (await api.batches.list.query({ run: 'seeded-math-rule', limit: 1 })).items
+  const { batchId: rescored } = await api.batches.rescore.mutate({
+    batchId: ruled?.batchId as string,
+    reward: { function: { name: 'gsm8k' }, kwargs: { method: 'flexible' } },
+  })
+  await api.batches.wait.query({ batchId: rescored, waitMs: 60_000 })
+  return [
+    { name: 'batch', path: `/batches/${batchId}`, waitMs: 9_000 },
+    { name: 'overview', path: '/' },
+    { name: 'runs', path: '/runs' },
+    { name: 'run', path: '/runs/seeded-rule-and-model?over=seeded-math-rule' },
+    { name: 'batches', path: '/batches' },
+    { name: 'batch-ended', path: `/batches/${last}` },
+    { name: 'samples', path: `/samples?run=${MODEL_RUN}&sort=worst&sample=${last}-3` },
+    { name: 'servers', path: '/servers' },
+    { name: 'server', path: '/servers/rm-a' },
+    { name: 'workers', path: '/workers' },
+    { name: 'rewards', path: '/rewards' },
+    { name: 'planner', path: '/planner' },
+    { name: 'compare', path: `/compare?a=${ruled?.batchId}&b=${rescored}` },
+    {
+      name: 'compare-runs',
+      path: '/compare?run=seeded-math-rule&run=seeded-rule-and-model&run=seeded-judge',
+    },
+    { name: 'monitors', path: '/monitors' },
+    { name: 'settings', path: '/settings' },
+  ]
+}
+
+/** Takes a picture; gives its bytes, 0 where there is no such page. */
+async function picture(
+  { name, path, waitMs = 2_500, prepare }: Pictured,
+  look: 'light' | 'dark',
+): Promise<number> {
+  const page = await browser.newPage({
+    viewport: { width: Number(values.width), height: 800 },
+    colorScheme: look,
+  })
+  try {
+    const answer = await page.goto(service.url + path)
+    if (answer?.status() === 404) {
+      console.log(`${name}: there is no such page`)
+      return 0
+    }
+    await prepare?.(page)
+    await page.waitForTimeout(look === 'light' ? waitMs : 2_500)
+    const png = compressPng(await page.screenshot(), true)
+    await writeFile(join(values.out, `${name}-${look}.png`), png)
+    console.log(`${name}-${look}.png, ${Math.round(png.length / 1024)} KiB`)
+    return png.length
+  } finally {
+    await page.close()
+  }
 }

@@ -33,10 +33,12 @@ export async function noteOf(page: Page, title: string): Promise<string> {
   return bare(await section(page, title).locator('header > .num').first().textContent())
 }
 
-/** A chart's numbers, from its table twin. */
+/** A chart's numbers, from its table twin, without the column of marks. */
 export async function chartRows(page: Page, title: string): Promise<Rows> {
   await page.getByRole('button', { name: `Show ${title} as a table`, exact: true }).click()
-  return rowsOf(page.getByRole('region', { name: `${title}, table`, exact: true }).locator('table'))
+  const table = page.getByRole('region', { name: `${title}, table`, exact: true })
+  const rows = await rowsOf(table.locator('table'))
+  return rows.map(({ Marked, ...numbers }) => numbers)
 }
 
 /** The figures of a strip: of each the number with its unit, and the line below. */

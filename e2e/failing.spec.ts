@@ -1,0 +1,127 @@
+import { expect, type Page, test } from '@playwright/test'
+import pg from 'pg'
+import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
+import { expectAccessible, expectLive } from './fixtures/look.ts'
+import { startTestService, type TestService } from './fixtures/service.ts'
+
+/** Every page when what it stands on gives way: the service is killed, the database lets queries wait. */
+
+let service: TestService
+let batch = ''
+
+test.beforeAll(async () => {
+  service = await startTestService({ REWARDOPS_WORKERS: '1' })
+  const { batchId } = await service.api.batches.submit.mutate({
+    run: 'failing',
+    step: 1,
+    samples: Array.from({ length: 32 }, (_, i) => ({
+      uid: `q${i >> 2}`,
+      dataSource: 'openai/gsm8k',
+      prompt: 'What is 6 * 12?',
+      response: `So it is\n#### ${i % 3 === 0 ? 72 : i}`,
+      groundTruth: '72',
+    })),
+  })
+  batch = batchId
+  await service.api.batches.wait.query({ batchId, waitMs: 30_000 })
+  await service.api.servers.register
+    .mutate({ name: 'away', url: 'http://127.0.0.1:9' })
+    .catch(() => {})
+})
+test.afterAll(() => service?.stop())
+
+/** Each page with what its queries gave it. */
+const PAGES: { path: () => string; shows: string | RegExp }[] = [
+  { path: () => '/', shows: 'Recent batches' },
+  { path: () => '/runs', shows: 'failing' },
+  { path: () => '/runs/failing', shows: 'Reward wait' },
+  { path: () => '/batches', shows: /All \d+ shown/ },
+  { path: () => `/batches/${batch}`, shows: 'Times of a sample' },
+  { path: () => `/samples?batch=${batch}`, shows: /^b\d+-\d+$/ },
+  { path: () => '/compare', shows: 'Nothing was rescored yet' },
+  { path: () => '/monitors', shows: /^Runs$/ },
+  { path: () => '/workers', shows: 'Loop p99' },
+  { path: () => '/rewards', shows: 'gsm8k' },
+]
+
+/** A tab a page, each with its data, in one browser. */
+async function openAll(open: () => Promise<Page>): Promise<Page[]> {
+  const tabs: Page[] = []
+  for (const { path, shows } of PAGES) {
+    const tab = await open()
+    await tab.goto(service.url + path())
+    await expect(tab.locator('#page').getByText(shows).first()).toBeVisible()
+    tabs.push(tab)
+  }
+  return tabs
+}
+
+test('killed under its pages: each keeps what it shows, says how old that is, and goes on by itself', async ({
+  context,
+}) => {
+  test.setTimeout(180_000)
+  const tabs = await openAll(() => context.newPage())
+  for (const tab of tabs) await expectLive(tab)
+  await service.kill()
+  for (const [at, tab] of tabs.entries()) {
+    const live = tab.locator('[data-live="reconnecting"], [data-live="cut"]')
+    await expect(live, PAGES[at]?.path()).toContainText(/data \d+\ss old/)
+    const { shows } = PAGES[at] as (typeof PAGES)[number]
+    await expect(tab.locator('#page').getByText(shows).first()).toBeVisible()
+    await expect(tab.getByRole('alert').filter({ hasText: 'does not answer' })).toHaveCount(0)
+  }
+  await service.restart()
+  for (const [at, tab] of tabs.entries()) {
+    await expect(tab.locator('[data-live="live"]').first(), PAGES[at]?.path()).toBeVisible({
+      timeout: 30_000,
+    })
+  }
+  const { batchId } = await service.api.batches.submit.mutate({
+    run: 'after',
+    step: 1,
+    samples: [{ uid: 'q', dataSource: 'openai/gsm8k', prompt: '', response: '', groundTruth: '1' }],
+  })
+  const overview = tabs[0] as Page
+  await expect(overview.getByRole('link', { name: batchId, exact: true }).first()).toBeVisible()
+  for (const tab of tabs) await tab.close()
+})
+
+test('queries that run out of time say so on each page, and what to do; then it goes on', async ({
+  context,
+}) => {
+  test.skip(process.env.REWARDOPS_TEST_FULL !== '1', 'two time-outs of ten seconds: full run')
+  test.setTimeout(240_000)
+  const lock = new pg.Client({ connectionString: runningEmbeddedUrl(service.dataDir) as string })
+  await lock.connect()
+  try {
+    await lock.query('begin')
+    await lock.query('lock table batch, sample, sample_group, run, worker in access exclusive mode')
+    // What needs no table, or has its answer in memory, is there all the same.
+    const asking = PAGES.filter(({ path }) => path() !== '/rewards')
+    const tabs = await Promise.all(
+      asking.map(async ({ path }) => {
+        const tab = await context.newPage()
+        await tab.goto(service.url + path())
+        return tab
+      }),
+    )
+    for (const [at, tab] of tabs.entries()) {
+      const alert = tab.getByRole('alert').first()
+      await expect(alert, asking[at]?.path()).toContainText('The query took too long', {
+        timeout: 60_000,
+      })
+      await expect(alert.getByRole('button', { name: 'Try again' })).toBeVisible()
+      await expectAccessible(tab)
+    }
+    await lock.query('rollback')
+    for (const [at, tab] of tabs.entries()) {
+      const again = tab.getByRole('button', { name: 'Try again' }).first()
+      // The page may ask again by itself in this moment.
+      if (await again.isVisible()) await again.click({ timeout: 2_000 }).catch(() => {})
+      const { shows } = asking[at] as (typeof PAGES)[number]
+      await expect(tab.locator('#page').getByText(shows).first()).toBeVisible({ timeout: 30_000 })
+    }
+  } finally {
+    await lock.end()
+  }
+})
