@@ -11,7 +11,7 @@ const DELIVERY = {
 export function DeliveryStateView({ state }: { state: DeliveryState }) {
   const { icon: Icon, text, tone } = DELIVERY[state]
   return (
-    <span className={`inline-flex items-center gap-1.5 whitespace-nowrap ${tone}`}>
+    <span className={`inline-flex items-center gap-1.5 align-middle whitespace-nowrap ${tone}`}>
       <Icon size={13} aria-hidden />
       {text}
     </span>

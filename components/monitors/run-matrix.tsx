@@ -95,7 +95,7 @@ export function RunMatrix({
                         {isOpen ? (
                           <PageLink
                             href={monitorHref(row.run, row.split, monitor)}
-                            className="inline-flex items-center gap-1.5 hover:underline"
+                            className="inline-flex items-center gap-1.5 align-middle hover:underline"
                           >
                             {icon}
                             <span

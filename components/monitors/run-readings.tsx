@@ -31,7 +31,7 @@ export function RunReadings({ run, split }: { run: string; split: 'train' | 'val
   const [edited, setEdited] = useState<MonitorName | null>(null)
   const monitors = useQuery(
     trpc.monitors.run.queryOptions(
-      { run, split },
+      { run, split, points: SPARK_POINTS },
       { meta: { topics: ['monitors'] }, placeholderData: keepPreviousData },
     ),
   )

@@ -6,9 +6,13 @@ import { planBatchHref } from './planner-url.ts'
 /** From a batch to the planner with its latencies. */
 export function PlanBatchLink({ batchId }: { batchId: string }) {
   return (
-    <PageLink href={planBatchHref(batchId)} className={buttonClass('plain', true)}>
+    <PageLink
+      href={planBatchHref(batchId)}
+      title="What would overlap save?"
+      className={buttonClass('plain', true)}
+    >
       <ChartGantt size={14} aria-hidden />
-      <span className="max-md:sr-only">What would overlap save?</span>
+      <span className="max-xl:sr-only">What would overlap save?</span>
     </PageLink>
   )
 }

@@ -79,7 +79,7 @@ export const ExportQuery = z
     after: SampleId.optional(),
   })
   .refine(
-    ({ format, texts, columns, after, ...filter }) =>
+    ({ format, columns, texts, after, ...filter }) =>
       Object.values(filter).some((value) => value !== undefined),
     {
       message: 'either batch or run must be given, or another filter of samples.list',

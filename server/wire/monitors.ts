@@ -138,7 +138,12 @@ const RunName = z.string().min(1).max(256)
 const Split = z.enum(['train', 'val'])
 
 /** `monitors.run`. */
-export const MonitorRunInput = z.strictObject({ run: RunName, split: Split.default('train') })
+export const MonitorRunInput = z.strictObject({
+  run: RunName,
+  split: Split.default('train'),
+  /** The newest batches that are wanted. */
+  points: z.int().min(1).max(MOST_POINTS).default(MOST_POINTS),
+})
 export type MonitorRunInput = z.infer<typeof MonitorRunInput>
 
 /** `monitors.history`: incidents, the newest first. */
@@ -253,7 +258,7 @@ export interface RunMonitorsDto {
   split: 'train' | 'val'
   /** Splits that have been looked at. */
   splits: ('train' | 'val')[]
-  /** Batches before the {@link MOST_POINTS} shown. */
+  /** Batches before those that are given. */
   earlier: number
   monitors: {
     setting: MonitorSettingDto

@@ -7,6 +7,7 @@ import { forgetGoneRuns } from '../../store/sql/monitor-state.ts'
 import { ensureTextPartition, textBucket } from '../../store/text-partitions.ts'
 import type { MonitorName } from '../../wire/monitors.ts'
 import { rollUpGroups } from '../group-roll-ups.ts'
+import { lookAtBatch } from './look-at-batch.ts'
 import { MonitorLoop } from './monitor-loop.ts'
 import { MonitorsView } from './monitors-view.ts'
 
@@ -206,11 +207,12 @@ describe('the monitors', () => {
     expect(open).toMatchObject([
       { monitor: 'failures', severity: 'alerting', openedStep: 1, closedAt: null, value: 60 / 64 },
     ])
+    // Nor does one who asks by name look a second time.
+    expect(await db.transaction((client) => lookAtBatch(client, ids[0] as number))).toBe(false)
     // A crash before the commit leaves it to be done again, and then it is done whole.
     const again = await batchOf('once', 6, usual())
     await expect(
       db.transaction(async (client) => {
-        const { lookAtBatch } = await import('./look-at-batch.ts')
         await lookAtBatch(client, again)
         throw new Error('crashed')
       }),
@@ -233,10 +235,13 @@ describe('the monitors', () => {
     expect(await valuesOf(cancelled)).toBeUndefined()
     const view = new MonitorsView(db)
     const states = async (split: 'train' | 'val') =>
-      (await view.run({ run: 'splits', split })).monitors.map(({ state }) => state)
+      (await view.run({ run: 'splits', split, points: 9 })).monitors.map(({ state }) => state)
     expect(await states('train')).not.toContain('alerting')
     expect((await states('val')).filter((state) => state === 'alerting')).toHaveLength(1)
-    expect((await view.run({ run: 'splits', split: 'val' })).splits).toEqual(['train', 'val'])
+    expect((await view.run({ run: 'splits', split: 'val', points: 9 })).splits).toEqual([
+      'train',
+      'val',
+    ])
   })
 
   it('see a collapse against the batches before, and its end', async () => {
@@ -256,6 +261,8 @@ describe('the monitors', () => {
     ])
     for (let step = 31; step <= 33; step++) await batchOf('collapse', step, spread(0.4))
     await loop.all()
+    const cut = await view.run({ run: 'collapse', split: 'train', points: 9 })
+    expect([cut.monitors[0]?.points.length, cut.earlier]).toEqual([9, 24])
     const [ended] = (
       await view.history({ run: 'collapse', monitor: 'variance_collapse', limit: 9 })
     ).items
@@ -306,7 +313,7 @@ describe('the monitors', () => {
       ...{ warning: 0.3, alerting: 0.4, openAfter: 1, source: 'run', changedBy: 'b' },
     })
     await loop.all()
-    const { monitors } = await view.run({ run: 'set', split: 'train' })
+    const { monitors } = await view.run({ run: 'set', split: 'train', points: 9 })
     expect(monitors.find(({ setting }) => setting.monitor === 'ceiling')?.state).toBe('alerting')
     // Useless thresholds are refused, and nothing changes.
     await expect(

@@ -18,7 +18,6 @@ import {
   type IncidentPageDto,
   MONITOR_DEFINITIONS,
   MONITORS,
-  MOST_POINTS,
   type MonitorConfigureInput,
   type MonitorHistoryInput,
   type MonitorRunInput,
@@ -82,10 +81,10 @@ export class MonitorsView {
   }
 
   /** Throws `run_not_found`. */
-  async run({ run, split }: MonitorRunInput): Promise<RunMonitorsDto> {
+  async run({ run, split, points }: MonitorRunInput): Promise<RunMonitorsDto> {
     const runId = await this.#runId(run)
     const [{ rows, earlier }, settings, splits, incidents, standings] = await Promise.all([
-      evaluationsOf(this.#db, runId, split, MOST_POINTS),
+      evaluationsOf(this.#db, runId, split, points),
       monitorSettings(this.#db.pool, [0, runId]),
       standingSplits(this.#db, runId),
       listIncidents(this.#db, { run, split, beforeId: null, limit: RUN_INCIDENTS }),
