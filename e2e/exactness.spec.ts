@@ -177,6 +177,7 @@ const ASKED_FOR = [
   ...['batchId', 'run', 'step', 'split', 'status', 'submittedAt', 'startedAt', 'completedAt'],
   ...['rewardName', 'rewardVersion', 'rescoredFrom', 'rescores', 'reward', 'groupSize', 'priority'],
   ...['deadlineAt', 'open', 'samplesPerSecond', 'etaMs'],
+  ...['textsRemovedAt', 'samplesRemovedAt'],
 ]
 
 test('what the service answers of each batch is what the samples say', async () => {

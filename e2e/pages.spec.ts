@@ -161,9 +161,11 @@ test('the palette goes anywhere, ? lists the keys, f focuses the filter', async 
   await page.waitForURL(`**/batches/${batch}`)
   // As long as the palette fades out, keys are still its own.
   await expect(page.getByRole('combobox')).toHaveCount(0)
-  await page.keyboard.press('?')
   const keys = page.getByRole('dialog', { name: 'Keys' })
-  await expect(keys).toContainText('Go to anything')
+  await expect(async () => {
+    await page.keyboard.press('?')
+    await expect(keys).toContainText('Go to anything', { timeout: 2_000 })
+  }).toPass()
   await expectAccessible(page)
   await page.keyboard.press('Escape')
   await expect(keys).toHaveCount(0)

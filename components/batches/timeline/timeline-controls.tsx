@@ -55,8 +55,9 @@ export function TimelineControls({
       <span className="ml-auto flex items-center gap-0.5">
         {shown !== null && (
           <span className="num mr-2 text-xs text-ink-2" data-timeline-window>
-            {durationText(shown.fromMs)} to {durationText(shown.toMs)} · {formatCount(groupsShown)}{' '}
-            of {formatCount(groups)} groups
+            {/* In whole milliseconds, as the address has it: a shared link tells the same. */}
+            {durationText(Math.floor(shown.fromMs))} to {durationText(Math.ceil(shown.toMs))} ·{' '}
+            {formatCount(groupsShown)} of {formatCount(groups)} groups
           </span>
         )}
         <IconButton label="Zoom in" onClick={() => onZoom(zoomWindow(shown, scale, 0.5))}>
