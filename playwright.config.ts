@@ -1,9 +1,13 @@
 import { defineConfig } from '@playwright/test'
 import { findChromium } from './scripts/chromium.mjs'
 
+const full = process.env.REWARDOPS_TEST_FULL === '1'
+
 // No webServer: each spec starts services of its own, on free ports and with their own data folders.
 export default defineConfig({
   testDir: 'e2e',
+  // npm run test:full alone: files named so, and tests with that tag.
+  ...(full ? {} : { testIgnore: '**/*.full.spec.ts', grepInvert: /@full/ }),
   globalSetup: './e2e/fixtures/global-setup.ts',
   outputDir: 'test-results/playwright',
   timeout: 60_000,

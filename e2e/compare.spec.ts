@@ -102,9 +102,9 @@ test('from a batch to another reward, the comparison, the worst disagreement, an
   errors.expectNone()
 })
 
-test('other signs alone, one group alone, by score, swapped: the address is all of it', async ({
-  page,
-}) => {
+test('other signs alone, one group alone, by score, swapped: the address is all of it', {
+  tag: '@full',
+}, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/compare?a=${batch}&b=${rescored}`)
   await page.getByRole('button', { name: 'Other sign' }).click()

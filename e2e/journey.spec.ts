@@ -86,9 +86,9 @@ test('a person opens the empty service and comes to a first batch, its worst sam
   await stranger.close()
 })
 
-test('the examples of the first page do what they say when they are pasted', async ({
-  browser,
-}) => {
+test('the examples of the first page do what they say when they are pasted', {
+  tag: '@full',
+}, async ({ browser }) => {
   const empty = await startTestService()
   try {
     const page = await browser.newPage()

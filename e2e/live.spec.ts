@@ -85,9 +85,9 @@ test('the tabs of a browser share one stream, and another takes over when the fi
   for (const tab of tabs.slice(1)) await tab.close()
 })
 
-test('ten tabs of one browser all stay live, also when the one that holds the stream is closed', async ({
-  context,
-}) => {
+test('ten tabs of one browser all stay live, also when the one that holds the stream is closed', {
+  tag: '@full',
+}, async ({ context }) => {
   test.setTimeout(180_000)
   let streams = 0
   context.on('request', (request) => {
@@ -144,9 +144,9 @@ test('a batch is cancelled after a question, and its samples say so', async ({ p
   await expect(page.locator('[data-sample]').first()).toContainText('cancelled')
 })
 
-test('when the service dies the page says how old it is, and is live again when it comes back', async ({
-  page,
-}) => {
+test('when the service dies the page says how old it is, and is live again when it comes back', {
+  tag: '@full',
+}, async ({ page }) => {
   test.setTimeout(120_000)
   await page.goto(`${service.url}/workers`)
   await expectLive(page)

@@ -116,7 +116,9 @@ test('from the overview to the chart, its threshold changed there, and the table
   await expect(page.locator('tr[data-monitor="failures"]')).toContainText('≥ 30 %')
 })
 
-test('a webhook is added, tried and removed; its secret is seen nowhere', async ({ page }) => {
+test('a webhook is added, tried and removed; its secret is seen nowhere', { tag: '@full' }, async ({
+  page,
+}) => {
   await page.goto(`${service.url}/monitors?tab=alerts`)
   await page.getByRole('button', { name: 'Add a webhook' }).click()
   const form = sheet(page, 'Add a webhook')

@@ -172,10 +172,12 @@ test('the palette goes anywhere, ? lists the keys, f focuses the filter', async 
   await page.goto(`${service.url}/samples`)
   await expect(page.locator('[data-sample]').first()).toBeVisible()
   await page.keyboard.press('f')
-  await expect(page.getByLabel('Run', { exact: true })).toBeFocused()
+  await expect(page.getByLabel('Search the texts')).toBeFocused()
 })
 
-test('the theme is chosen once and there is no flash of the other', async ({ page }) => {
+test('the theme is chosen once and there is no flash of the other', { tag: '@full' }, async ({
+  page,
+}) => {
   await page.emulateMedia({ colorScheme: 'light' })
   await page.goto(service.url)
   await page.getByRole('button', { name: 'Dark' }).click()

@@ -99,7 +99,7 @@ test('what is typed is planned, and in the address', async ({ page }) => {
   await expect(planned(page)).toContainText('34 % less')
 })
 
-test('the head of a column draws its steps, by key too', async ({ page }) => {
+test('the head of a column draws its steps, by key too', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/planner`)
   const column = page.getByRole('button', { name: 'no limit' })
   await expect(column).toHaveAttribute('aria-pressed', 'false')
@@ -111,7 +111,9 @@ test('the head of a column draws its steps, by key too', async ({ page }) => {
   await expect(page).toHaveURL(/show=nonex1/)
 })
 
-test('a run is planned step by step; what cannot be is said', async ({ page }) => {
+test('a run is planned step by step; what cannot be is said', { tag: '@full' }, async ({
+  page,
+}) => {
   await page.goto(`${service.url}/planner?rollout=1&logprob=1&update=1`)
   await page.getByRole('button', { name: 'A run' }).click()
   await expect(page.getByText('Which run?')).toBeVisible()

@@ -156,9 +156,9 @@ test('what is registered opens to its options, and goes on to be tried', async (
   await expect(tried(page)).toContainText('words')
 })
 
-test('each step of a rule’s score is there: why this one, the answer, both forms, the verdict', async ({
-  page,
-}) => {
+test('each step of a rule’s score is there: why this one, the answer, both forms, the verdict', {
+  tag: '@full',
+}, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
   await page.getByRole('button', { name: 'MATH, boxed' }).click()
   await score(page)
@@ -196,9 +196,9 @@ test('a model’s request, a judge’s reply and the parts of a sum are shown', 
   await expectAccessible(page)
 })
 
-test('what is wrong is told where it is, and what is refused in the service’s words', async ({
-  page,
-}) => {
+test('what is wrong is told where it is, and what is refused in the service’s words', {
+  tag: '@full',
+}, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
   await page.getByLabel('Options').fill('{"method": ')
   await score(page)
@@ -248,7 +248,7 @@ test('components of a sum over steps, each as numbers too', async ({ page }) => 
   await expect(page.getByText('No step of this run has components')).toBeVisible()
 })
 
-test('all of it goes by keys', async ({ page }) => {
+test('all of it goes by keys', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
   await page.getByLabel('Response', { exact: true }).focus()
   await page.keyboard.press('Control+Enter')
@@ -286,10 +286,9 @@ test('verl’s own configuration, old keys and new, with every key accounted for
   }
 })
 
-test('a typo names the key that was meant; the reward is copied, and tried', async ({
-  page,
-  context,
-}) => {
+test('a typo names the key that was meant; the reward is copied, and tried', {
+  tag: '@full',
+}, async ({ page, context }) => {
   await context.grantPermissions(['clipboard-read', 'clipboard-write'])
   await page.goto(`${service.url}/rewards?view=import`)
   await page
@@ -320,7 +319,7 @@ test('a typo names the key that was meant; the reward is copied, and tried', asy
   await expect(tried(page)).toContainText('overlong_buffer_cfg is not enabled')
 })
 
-test('a text that is no configuration says so', async ({ page }) => {
+test('a text that is no configuration says so', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=import`)
   await page.getByLabel('Configuration', { exact: true }).fill('reward: [1, 2')
   await page.getByRole('button', { name: 'Read it' }).click()

@@ -74,9 +74,9 @@ test('a run tells its rewards step by step, as its results have them', async ({ 
   errors.expectNone()
 })
 
-test('another run lies over it, the spread is a table too, and the address is all of it', async ({
-  page,
-}) => {
+test('another run lies over it, the spread is a table too, and the address is all of it', {
+  tag: '@full',
+}, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs/learner`)
   await page.getByLabel('Lay another run over it').selectOption('other')
@@ -114,7 +114,7 @@ test('validation is apart; a run that is not there says so', async ({ page }) =>
 })
 
 for (const look of ['light', 'dark'] as const) {
-  test(`it fits a phone, ${look}`, async ({ page }) => {
+  test(`it fits a phone, ${look}`, { tag: '@full' }, async ({ page }) => {
     await page.emulateMedia({ colorScheme: look })
     await page.setViewportSize({ width: 390, height: 800 })
     await page.goto(`${service.url}/runs/learner`)

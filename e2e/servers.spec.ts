@@ -131,7 +131,9 @@ test('scores that are not raw keep a server out until somebody takes the blame',
   errors.expectNone()
 })
 
-test('a key that is refused is told at the field of the key', async ({ page }) => {
+test('a key that is refused is told at the field of the key', { tag: '@full' }, async ({
+  page,
+}) => {
   await page.goto(`${service.url}/servers?register=1`)
   const form = page.getByRole('dialog', { name: 'Register a server' })
   await form.getByLabel('Address', { exact: true }).fill(addressOf(2))
@@ -199,9 +201,9 @@ test('a server is put to sleep and woken, and its history tells it with what was
   errors.expectNone()
 })
 
-test('the page of a server under load: figures, charts with their tables, balance, breakers', async ({
-  page,
-}) => {
+test('the page of a server under load: figures, charts with their tables, balance, breakers', {
+  tag: '@full',
+}, async ({ page }) => {
   const errors = watchErrors(page)
   for (const [i, url] of (sims[0]?.urls ?? []).entries()) {
     await service.api.servers.register.mutate({ name: `pair-${i + 1}`, url, model: 'simulated-rm' })
@@ -248,7 +250,9 @@ test('the page of a server under load: figures, charts with their tables, balanc
   await expectAccessible(page)
 })
 
-test('the log of a server that was started here is followed', async ({ page }) => {
+test('the log of a server that was started here is followed', { tag: '@full' }, async ({
+  page,
+}) => {
   const errors = watchErrors(page)
   const port = await freePort()
   await service.api.servers.launch.mutate({
@@ -267,7 +271,9 @@ test('the log of a server that was started here is followed', async ({ page }) =
   errors.expectNone()
 })
 
-test('a server that is not there, and one that cannot be read', async ({ page }) => {
+test('a server that is not there, and one that cannot be read', { tag: '@full' }, async ({
+  page,
+}) => {
   await page.goto(`${service.url}/servers/nobody`)
   await expect(page.getByText('There is no server “nobody”')).toBeVisible()
   await page.getByRole('link', { name: 'All servers' }).click()
@@ -282,7 +288,9 @@ test('a server that is not there, and one that cannot be read', async ({ page })
   await expect(pageHeader(page).getByText('ready')).toBeVisible()
 })
 
-test('what is refused says why, in the window that asked and beside the row', async ({ page }) => {
+test('what is refused says why, in the window that asked and beside the row', {
+  tag: '@full',
+}, async ({ page }) => {
   await service.api.servers.register.mutate({ name: 'going', url: addressOf(0) })
   await page.goto(`${service.url}/servers`)
   const row = page.locator('[data-server="going"]')

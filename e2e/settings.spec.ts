@@ -145,9 +145,9 @@ test.describe('without keys of the environment', () => {
   })
   test.afterAll(() => open.stop())
 
-  test('keys are needed once an admin’s key is shown, and this browser goes on with it', async ({
-    browser,
-  }) => {
+  test('keys are needed once an admin’s key is shown, and this browser goes on with it', {
+    tag: '@full',
+  }, async ({ browser }) => {
     const page = await (await browser.newContext()).newPage()
     await page.goto(`${open.url}/settings`)
     await expect(page.getByText('No key is needed on this machine')).toBeVisible()

@@ -107,9 +107,9 @@ test('a first load of the overview is under 300 KB of scripts, packed', async ({
   expect(new Set(answers)).toEqual(new Set(['gzip']))
 })
 
-test('a part that fails says so and is asked again; the rest of the page stands', async ({
-  page,
-}) => {
+test('a part that fails says so and is asked again; the rest of the page stands', {
+  tag: '@full',
+}, async ({ page }) => {
   await page.route(/overview\.retries/, (route) => route.abort())
   await page.goto(service.url)
   await expect(page.getByLabel('The service now')).toBeVisible()
@@ -123,9 +123,9 @@ test('a part that fails says so and is asked again; the rest of the page stands'
   await expectLive(page)
 })
 
-test('data that cannot be read again are shown as old, and become new by themselves', async ({
-  page,
-}) => {
+test('data that cannot be read again are shown as old, and become new by themselves', {
+  tag: '@full',
+}, async ({ page }) => {
   await page.goto(`${service.url}/batches`)
   await expectLive(page)
   await expect(page.locator(`[data-batch="${batch}"]`)).toBeVisible()

@@ -105,9 +105,9 @@ test('keys walk groups and samples, and the table has the same numbers', async (
   errors.expectNone()
 })
 
-test('the group that lost most is named with its last sample and what that waited on', async ({
-  page,
-}) => {
+test('the group that lost most is named with its last sample and what that waited on', {
+  tag: '@full',
+}, async ({ page }) => {
   const worst = groupsTold().reduce((a, b) => (b.lostMs > a.lostMs ? b : a))
   expect(worst.lostMs).toBeGreaterThan(300)
   const plot = await open(page)
@@ -154,7 +154,7 @@ test('order, zoom, rows and mini-batches are in the address', async ({ page }) =
   await expect(ready.nth(3)).toContainText('33 to 40')
 })
 
-test('the view is saved as a PNG and as an SVG', async ({ page }) => {
+test('the view is saved as a PNG and as an SVG', { tag: '@full' }, async ({ page }) => {
   await open(page)
   const save = async (kind: string) => {
     await page.getByRole('button', { name: 'Save as a picture' }).click()
@@ -193,7 +193,8 @@ test('the view is saved as a PNG and as an SVG', async ({ page }) => {
 
 for (const colorScheme of ['light', 'dark'] as const) {
   for (const width of [1280, 390]) {
-    test(`fits and is accessible, ${colorScheme}, ${width} px`, async ({ page }) => {
+    const tag = (colorScheme === 'dark') === (width === 390) ? [] : ['@full']
+    test(`fits and is accessible, ${colorScheme}, ${width} px`, { tag }, async ({ page }) => {
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
       await page.setViewportSize({ width, height: 900 })
       const plot = await open(page)
@@ -205,10 +206,9 @@ for (const colorScheme of ['light', 'dark'] as const) {
   }
 }
 
-test('2,000 groups, live, are drawn up to five times a second, and no task holds the page up', async ({
-  page,
-  browser,
-}) => {
+test('2,000 groups, live, are drawn up to five times a second, and no task holds the page up', {
+  tag: '@full',
+}, async ({ page, browser }) => {
   test.setTimeout(120_000)
   const errors = watchErrors(page)
   const live = await submit('steady', 2_000, 8)

@@ -72,6 +72,9 @@ function useRegistry(): KeyRegistry {
 /** Typing is not a command: fields keep their keys, and so do open dialogs and menus. */
 function isTaken(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false
+  // One that fades out is closed already, though the focus is still in it.
+  if (target.closest('[role="dialog"][data-closed], [role="menu"][data-closed]') !== null)
+    return false
   return (
     target.isContentEditable ||
     target.closest(

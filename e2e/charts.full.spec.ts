@@ -24,9 +24,6 @@ const MIDNIGHT = Math.floor(Date.now() / 86_400_000) * 86_400_000
  */
 const TOLERANCE = { threshold: 0.1, maxDiffPixelRatio: 0.003 }
 
-/** In the dark too: the full run alone. */
-const FULL = process.env.REWARDOPS_TEST_FULL === '1'
-
 let service: TestService
 test.beforeAll(async () => {
   test.setTimeout(120_000)
@@ -135,8 +132,8 @@ const VIEWS: Pictured[] = [
     name: 'runs over one another',
     path: '/compare?run=seeded-math-rule&run=seeded-rule-and-model&band=middle',
     charts: {
-      'Mean reward': 'compare-mean',
-      'seeded-rule-and-model − seeded-math-rule': 'compare-difference',
+      'Mean reward': 'compare-runs-mean',
+      'seeded-rule-and-model − seeded-math-rule': 'compare-runs-difference',
     },
   },
 ]
@@ -145,7 +142,7 @@ for (const colorScheme of ['light', 'dark'] as const) {
   test.describe(colorScheme, () => {
     test.use({ colorScheme, timezoneId: 'UTC', viewport: { width: 1040, height: 900 } })
     test.skip(process.platform !== 'linux', 'the pictures are of Linux’s fonts')
-    for (const { name, path, charts, prepare } of colorScheme === 'light' || FULL ? VIEWS : []) {
+    for (const { name, path, charts, prepare } of VIEWS) {
       test(name, async ({ page }) => {
         await page.emulateMedia({ reducedMotion: 'reduce', colorScheme })
         // The charts of a server end now.
