@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { itInFullRun } from '../testing/full-run.ts'
 import { type Sample, sample } from '../testing/rollouts.ts'
 import { type Sandbox, startSandbox } from '../testing/sandbox/process.ts'
 import { Service } from '../testing/service.ts'
@@ -88,25 +89,28 @@ describe('programs', () => {
     expect(rewardExtraInfo.acc?.[7]).toBe(1)
   })
 
-  it('Q15: the sandbox gets the limits that were set: programs at once, memory, time', async () => {
-    const samples = Array.from({ length: 24 }, (_, i) => program(`${RIGHT}  # ${i}`))
-    const limits = { max_concurrent: 2, memory_limit_mb: 300, timeout: 7 }
-    const before = await sandbox.stats()
-    const { batchId } = await submit(samples, { kwargs: kwargs(limits) })
-    expect(await wait(batchId)).toMatchObject({ scored: 24, mean: 1 })
-    const { runs, memoryLimitsMb, timeoutsS } = await sandbox.stats()
-    expect(runs - before.runs).toBe(48)
-    expect(memoryLimitsMb).toContain(300)
-    expect(timeoutsS).toContain(7)
-    const fresh = await startSandbox()
-    const alone = await submit(samples, {
-      kwargs: { ...limits, sandbox_fusion_url: fresh.runUrl },
-    })
-    expect(await wait(alone.batchId)).toMatchObject({ scored: 24 })
-    // Two for each of the two workers.
-    expect((await fresh.stats()).mostAtOnce).toBeLessThanOrEqual(4)
-    await fresh.stop()
-  })
+  itInFullRun(
+    'Q15: the sandbox gets the limits that were set: programs at once, memory, time',
+    async () => {
+      const samples = Array.from({ length: 24 }, (_, i) => program(`${RIGHT}  # ${i}`))
+      const limits = { max_concurrent: 2, memory_limit_mb: 300, timeout: 7 }
+      const before = await sandbox.stats()
+      const { batchId } = await submit(samples, { kwargs: kwargs(limits) })
+      expect(await wait(batchId)).toMatchObject({ scored: 24, mean: 1 })
+      const { runs, memoryLimitsMb, timeoutsS } = await sandbox.stats()
+      expect(runs - before.runs).toBe(48)
+      expect(memoryLimitsMb).toContain(300)
+      expect(timeoutsS).toContain(7)
+      const fresh = await startSandbox()
+      const alone = await submit(samples, {
+        kwargs: { ...limits, sandbox_fusion_url: fresh.runUrl },
+      })
+      expect(await wait(alone.batchId)).toMatchObject({ scored: 24 })
+      // Two for each of the two workers.
+      expect((await fresh.stats()).mostAtOnce).toBeLessThanOrEqual(4)
+      await fresh.stop()
+    },
+  )
 
   it('are scored by the rule’s name too, one by one, and appended to an open batch', async () => {
     const named = { function: { name: 'code', kwargs: kwargs() } }

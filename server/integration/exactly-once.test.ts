@@ -108,7 +108,7 @@ describe('a batch of 2,000', () => {
     expect(workers).toContain(before[1])
   })
 
-  it('survives a worker that only stood still: what it brings late is not counted again', async () => {
+  itInFullRun('survives a worker that only stood still: what it brings late is not counted again', async () => {
     const samples = rollouts(SAMPLES, 8, 'still')
     const followed = followBatch(service, await submit(samples))
     await middleOf(followed.batchId)

@@ -202,7 +202,7 @@ describe('row for row', () => {
     expect(byStep(linesOf(out).map(kept))).toEqual(byStep(rows.map(kept)))
   })
 
-  it('a selection: a step, a range of steps, a split, one batch, stdout', async () => {
+  itInFullRun('a selection: a step, a range of steps, a split, one batch, stdout', async () => {
     const rows = oddRows('selected')
     await done('import', write(rows))
     const count = async (...args: string[]) => {
@@ -314,7 +314,7 @@ describe('again, and after a kill', () => {
     expect(await batchesOf('twice')).toHaveLength(6)
   })
 
-  it('an importer that is killed twice: the same command ends it, nothing is missing or there twice', async () => {
+  itInFullRun('an importer that is killed twice: the same command ends it, nothing is missing or there twice', async () => {
     const rows = many('killed')
     const path = write(rows)
     let stored = 0

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { FULL } from '../testing/full-run.ts'
 import { type Sample, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
@@ -141,7 +142,7 @@ describe.skipIf(missing)('a reward function of verl’s, unchanged', () => {
     ['compute_score_async', ['acc', 'pred']],
     ['Scorer', ['acc', 'explanation', 'prompt']],
   ]
-  it.concurrent.each(shapes)(
+  it.concurrent.each(FULL ? shapes : shapes.slice(2))(
     `scores ${SAMPLES} samples as when it is called: %s`,
     async (name, extraKeys) => {
       const { model, child, events } = await serve(name, '--processes', '1')

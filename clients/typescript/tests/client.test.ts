@@ -180,7 +180,7 @@ describe('the other calls', () => {
 })
 
 describe('a service that dies and comes back', { timeout: 120_000 }, () => {
-  it('costs no reward and doubles none', async () => {
+  itInFullRun('costs no reward and doubles none', async () => {
     await rm.set({ delay: 'uniform:100,1500' })
     const samples = rollouts(1_024, 8, 'outage')
     const pipeline = client.computeRewardPipeline({

@@ -86,6 +86,6 @@ export function until(holds: () => boolean): Promise<void> {
     () => {
       if (!holds()) throw new Error('does not hold yet')
     },
-    { timeout: 10_000, interval: 5 },
+    { timeout: 30_000, interval: 5 },
   )
 }
