@@ -108,31 +108,34 @@ describe('a batch of 2,000', () => {
     expect(workers).toContain(before[1])
   })
 
-  itInFullRun('survives a worker that only stood still: what it brings late is not counted again', async () => {
-    const samples = rollouts(SAMPLES, 8, 'still')
-    const followed = followBatch(service, await submit(samples))
-    await middleOf(followed.batchId)
-    const { workers } = await service.pids()
-    const still = workers[0] as number
-    process.kill(still, 'SIGSTOP')
-    try {
-      // Its samples are scored elsewhere: it was not seen for 5 s.
-      await followed.done
-    } finally {
-      process.kill(still, 'SIGCONT')
-    }
-    // It writes what it had in its hands, and is counted among the living again.
-    await waitFor('the worker that stood still', async () => {
-      const [row] = await service.sql<{ state: string; held: number }>(
-        `select state, (stats ->> 'held')::int as held from worker where pid = $1
+  itInFullRun(
+    'survives a worker that only stood still: what it brings late is not counted again',
+    async () => {
+      const samples = rollouts(SAMPLES, 8, 'still')
+      const followed = followBatch(service, await submit(samples))
+      await middleOf(followed.batchId)
+      const { workers } = await service.pids()
+      const still = workers[0] as number
+      process.kill(still, 'SIGSTOP')
+      try {
+        // Its samples are scored elsewhere: it was not seen for 5 s.
+        await followed.done
+      } finally {
+        process.kill(still, 'SIGCONT')
+      }
+      // It writes what it had in its hands, and is counted among the living again.
+      await waitFor('the worker that stood still', async () => {
+        const [row] = await service.sql<{ state: string; held: number }>(
+          `select state, (stats ->> 'held')::int as held from worker where pid = $1
          and last_seen_at > now() - interval '1 second'`,
-        [still],
-      )
-      return row?.state === 'alive' && row.held === 0
-    })
-    await expectAllScored(followed, samples, GROUPS)
-    expect((await service.healthy()).workers).toEqual(workers)
-  })
+          [still],
+        )
+        return row?.state === 'alive' && row.held === 0
+      })
+      await expectAllScored(followed, samples, GROUPS)
+      expect((await service.healthy()).workers).toEqual(workers)
+    },
+  )
 
   it.each<[Part, restart: boolean]>([
     ['server', true],

@@ -314,33 +314,36 @@ describe('again, and after a kill', () => {
     expect(await batchesOf('twice')).toHaveLength(6)
   })
 
-  itInFullRun('an importer that is killed twice: the same command ends it, nothing is missing or there twice', async () => {
-    const rows = many('killed')
-    const path = write(rows)
-    let stored = 0
-    for (let kill = 0; kill < 2; kill++) {
-      const importer = startCli(['import', path], env())
-      const before = stored
-      stored = await waitFor('more of it to be stored', async () => {
-        const samples = await storedOf('killed')
-        return samples > before && samples
-      })
-      importer.child.kill('SIGKILL')
-      expect(await importer.ended).toMatchObject({ signal: 'SIGKILL' })
-      expect(await storedOf('killed')).toBeLessThan(rows.length)
-    }
-    const result = await done<{ before: number; rows: number }>('import', path)
-    expect(result.before).toBeGreaterThanOrEqual(stored)
-    expect(await batchesOf('killed')).toMatchObject([
-      { step: 1, samples: 18_000, scored: 18_000, groups: 2_250 },
-      { step: 0, samples: 6_000, scored: 6_000, groups: 750 },
-    ])
-    const out = at('out.jsonl')
-    await done('export', '--run', 'killed', '--out', out)
-    const exported = linesOf(out)
-    expect(exported.map(({ response }) => response)).toEqual(rows.map(({ response }) => response))
-    expect(exported.map(kept)).toEqual(rows.map((row) => kept({ ...row, split: 'train' })))
-  })
+  itInFullRun(
+    'an importer that is killed twice: the same command ends it, nothing is missing or there twice',
+    async () => {
+      const rows = many('killed')
+      const path = write(rows)
+      let stored = 0
+      for (let kill = 0; kill < 2; kill++) {
+        const importer = startCli(['import', path], env())
+        const before = stored
+        stored = await waitFor('more of it to be stored', async () => {
+          const samples = await storedOf('killed')
+          return samples > before && samples
+        })
+        importer.child.kill('SIGKILL')
+        expect(await importer.ended).toMatchObject({ signal: 'SIGKILL' })
+        expect(await storedOf('killed')).toBeLessThan(rows.length)
+      }
+      const result = await done<{ before: number; rows: number }>('import', path)
+      expect(result.before).toBeGreaterThanOrEqual(stored)
+      expect(await batchesOf('killed')).toMatchObject([
+        { step: 1, samples: 18_000, scored: 18_000, groups: 2_250 },
+        { step: 0, samples: 6_000, scored: 6_000, groups: 750 },
+      ])
+      const out = at('out.jsonl')
+      await done('export', '--run', 'killed', '--out', out)
+      const exported = linesOf(out)
+      expect(exported.map(({ response }) => response)).toEqual(rows.map(({ response }) => response))
+      expect(exported.map(kept)).toEqual(rows.map((row) => kept({ ...row, split: 'train' })))
+    },
+  )
 
   itInFullRun('Ctrl-C says what is stored, and how to go on', async () => {
     const path = write(many('interrupted'))
