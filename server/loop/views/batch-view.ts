@@ -8,7 +8,7 @@ import {
   groupsPage,
   scoreHistogram,
 } from '../../store/sql/batch-view.ts'
-import { type BatchRow, listBatches, liveBatches } from '../../store/sql/batches.ts'
+import { type BatchRow, listBatches, liveBatches, toSummary } from '../../store/sql/batches.ts'
 import { rescoresOf } from '../../store/sql/rescore.ts'
 import type {
   BatchGroupDto,
@@ -58,7 +58,14 @@ export class BatchViews {
       // Not remembered: who just rescored it looks for the new one.
       rescoresOf(this.#db, row.id, MOST_RESCORES),
     ])
-    return { ...view, rescores: rescores.map((id) => `b${id}`) }
+    // How far it is costs nothing to tell and moves with every reading; what is summed over its samples is kept.
+    const { status, samples, scored, failed, groups, groupsCompleted, retries } = toSummary(row)
+    const now = { status, samples, scored, failed, groups, groupsCompleted, retries }
+    return {
+      ...view,
+      ...(row.completed_at === null && now),
+      rescores: rescores.map((id) => `b${id}`),
+    }
   }
 
   async #compute(row: BatchRow): Promise<Omit<BatchViewDto, 'rescores'>> {
