@@ -57,9 +57,9 @@ test('a batch fills up and ends under the eyes of its reader, without a reload',
   errors.expectNone()
 })
 
-test('the tabs of a browser share one stream, and another takes over when the first is closed', async ({
-  context,
-}) => {
+test('the tabs of a browser share one stream, and another takes over when the first is closed', {
+  tag: '@full',
+}, async ({ context }) => {
   let streams = 0
   context.on('request', (request) => {
     if (request.url().includes('live.events')) streams++
@@ -120,7 +120,9 @@ test('ten tabs of one browser all stay live, also when the one that holds the st
   await service.api.batches.cancel.mutate({ batchId })
 })
 
-test('frozen, a page stands still and says so; followed again, it catches up', async ({ page }) => {
+test('frozen, a page stands still and says so; followed again, it catches up', {
+  tag: '@full',
+}, async ({ page }) => {
   const batchId = await submit(400)
   await page.goto(`${service.url}/batches/${batchId}`)
   await expectLive(page)

@@ -153,9 +153,9 @@ test('a webhook is added, tried and removed; its secret is seen nowhere', { tag:
   await expect(hook).toBeHidden()
 })
 
-test('a mark is made, changed and removed by keys alone, and every chart draws it', async ({
-  page,
-}) => {
+test('a mark is made, changed and removed by keys alone, and every chart draws it', {
+  tag: '@full',
+}, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs/watched`)
   const marks = page.getByRole('list', { name: 'Marks' })

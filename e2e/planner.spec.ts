@@ -84,7 +84,7 @@ test('from a batch to what overlap would save of it, and back', async ({ page })
   await expect(page).toHaveURL(new RegExp(`/batches/${batchId}$`))
 })
 
-test('what is typed is planned, and in the address', async ({ page }) => {
+test('what is typed is planned, and in the address', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/planner`)
   await expect(planned(page)).toBeVisible()
   await page.getByLabel('From, s').fill('0.002')

@@ -170,7 +170,9 @@ test('each step of a rule’s score is there: why this one, the answer, both for
   await expect(trace).toContainText('What a batch would store')
 })
 
-test('a model’s request, a judge’s reply and the parts of a sum are shown', async ({ page }) => {
+test('a model’s request, a judge’s reply and the parts of a sum are shown', {
+  tag: '@full',
+}, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
   await page.getByLabel('Scored by').selectOption('model:scorer')
   await score(page)
@@ -234,7 +236,7 @@ test('a stored sample is loaded by its id, and scored by another reward', async 
   await expect(page.getByLabel('Response', { exact: true })).toHaveValue('It is 74.\n#### 74')
 })
 
-test('components of a sum over steps, each as numbers too', async ({ page }) => {
+test('components of a sum over steps, each as numbers too', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=components&run=composed`)
   for (const name of ['Reward', 'right', 'length', 'rm']) {
     await expect(page.getByRole('heading', { name, exact: true })).toBeVisible()

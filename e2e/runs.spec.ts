@@ -102,7 +102,7 @@ test('another run lies over it, the spread is a table too, and the address is al
   errors.expectNone()
 })
 
-test('validation is apart; a run that is not there says so', async ({ page }) => {
+test('validation is apart; a run that is not there says so', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/runs/learner`)
   await page.getByRole('button', { name: 'Validation' }).click()
   await expect(page).toHaveURL(/split=val/)

@@ -96,9 +96,9 @@ test('a server is refused where it is wrong, kept when asked, and driven from it
   errors.expectNone()
 })
 
-test('scores that are not raw keep a server out until somebody takes the blame', async ({
-  page,
-}) => {
+test('scores that are not raw keep a server out until somebody takes the blame', {
+  tag: '@full',
+}, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/servers?register=1`)
   const form = page.getByRole('dialog', { name: 'Register a server' })
@@ -167,9 +167,9 @@ test('a key that is refused is told at the field of the key', { tag: '@full' }, 
   await expect(row).toContainText('ready')
 })
 
-test('a server is put to sleep and woken, and its history tells it with what was seen', async ({
-  page,
-}) => {
+test('a server is put to sleep and woken, and its history tells it with what was seen', {
+  tag: '@full',
+}, async ({ page }) => {
   const errors = watchErrors(page)
   await service.api.servers.register.mutate({ name: 'sim:1', url: addressOf(0) })
   await page.goto(`${service.url}/servers/sim%3A1`)

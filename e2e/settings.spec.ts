@@ -96,9 +96,9 @@ test('a key is made, shown once, used in another browser, held to its role and r
   errors.expectNone()
 })
 
-test('a run is held to limits and deleted by its name; what is old is shown before it goes', async ({
-  browser,
-}) => {
+test('a run is held to limits and deleted by its name; what is old is shown before it goes', {
+  tag: '@full',
+}, async ({ browser }) => {
   const page = await signedIn(browser, ADMIN, '/settings?tab=limits')
   await page.getByRole('button', { name: 'Add a run' }).click()
   await page.getByLabel('Run', { exact: true }).fill('kept')

@@ -138,9 +138,9 @@ test('data that cannot be read again are shown as old, and become new by themsel
   await expectLive(page)
 })
 
-test('a batch is printed as a report: light, without navigation, with its first groups', async ({
-  page,
-}) => {
+test('a batch is printed as a report: light, without navigation, with its first groups', {
+  tag: '@full',
+}, async ({ page }) => {
   await page.emulateMedia({ colorScheme: 'dark' })
   await page.goto(`${service.url}/batches/${batch}`)
   await expect(page.locator('.recharts-surface').first()).toBeVisible()

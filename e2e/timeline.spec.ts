@@ -124,7 +124,9 @@ test('the group that lost most is named with its last sample and what that waite
   await expect(page.locator(`[data-panel="${batch}-${worst.last?.index}"]`)).toBeVisible()
 })
 
-test('order, zoom, rows and mini-batches are in the address', async ({ page }) => {
+test('order, zoom, rows and mini-batches are in the address', { tag: '@full' }, async ({
+  page,
+}) => {
   const plot = await open(page)
   const box = await plot.boundingBox()
   if (box === null) throw new Error('no plot')
