@@ -104,7 +104,16 @@ export function checkPool(
       { hint: `Register it under another model name, or with "kind": "${other.kind}".` },
     )
   }
-  const twin = peers.find((row) => row.url === wishes.url)
+  return twinWarnings(name, wishes.url, others)
+}
+
+/** What to say of a server whose address another one has as well. */
+export function twinWarnings(
+  name: string,
+  url: string,
+  others: readonly Pick<ServerRow, 'name' | 'url'>[],
+): string[] {
+  const twin = others.find((row) => row.name !== name && row.url === url)
   return twin ? [`has the same address as ${twin.name}: each has its own limits`] : []
 }
 
