@@ -86,6 +86,7 @@ test('from a batch to another reward, the comparison, the worst disagreement, an
   const [first, next] = worst.items.map(({ firstId }) => firstId)
   await page.keyboard.press('j')
   await expect(page).toHaveURL(new RegExp(`open=${first}`))
+  await expect(page.locator(`[data-compared-sample="${first}"]`)).toBeVisible()
   await page.keyboard.press('j')
   const panel = page.getByRole('complementary', { name: `Sample ${next}` })
   await expect(panel.locator(`[data-compared-sample="${next}"]`)).toBeVisible()
