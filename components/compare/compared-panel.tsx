@@ -1,24 +1,17 @@
 'use client'
 
 import { useQuery } from '@tanstack/react-query'
-import { ChevronDown, ChevronUp, Link2, X } from 'lucide-react'
-import type { ReactNode } from 'react'
 import type { ComparedSampleDto } from '../../server/wire/compare.ts'
-import type { SampleDetailDto } from '../../server/wire/pages.ts'
 import { SAMPLE_FAILURE_TEXT } from '../../server/wire/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import { JsonValue, PromptText, RolloutText } from '../samples/rollout-text.tsx'
+import { GroundTruthPart, type ReadSample } from '../samples/sample-texts.tsx'
 import { PageLink } from '../shell/page-link.tsx'
-import { IconButton } from '../ui/button.tsx'
-import { useCopy } from '../ui/copy-text.tsx'
+import { DockedPanel, PanelPart } from '../ui/docked-panel.tsx'
 import { QueryView } from '../ui/query-view.tsx'
-import { Scroll } from '../ui/scroll.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { SIDE_COLOUR, signed } from './pair-words.ts'
-
-/** Over JSON, what is undefined is not there. */
-type Detail = Omit<SampleDetailDto, 'groundTruth'> & { groundTruth?: unknown }
 
 /** One sample with what both rewards made of it, its texts once. */
 export function ComparedPanel({
@@ -35,48 +28,28 @@ export function ComparedPanel({
   const trpc = useTRPC()
   const first = useQuery(trpc.samples.get.queryOptions({ id: open.first }, { staleTime: 60_000 }))
   const second = useQuery(trpc.samples.get.queryOptions({ id: open.second }, { staleTime: 60_000 }))
-  const { copied, copy } = useCopy()
   return (
-    <aside
-      aria-label={`Sample ${open.first} and ${open.second}`}
-      className="fixed inset-0 z-40 flex flex-col bg-surface lg:sticky lg:inset-auto lg:top-12 lg:z-10 lg:h-[calc(100dvh-48px)] lg:w-[min(46vw,640px)] lg:shrink-0 lg:border-l"
-    >
-      <header className="flex h-11 shrink-0 items-center gap-1 border-b pr-3 pl-5">
+    <DockedPanel
+      label={`Sample ${open.first} and ${open.second}`}
+      heading={
         <h2 className="min-w-0 truncate font-mono text-xs">
           {open.first} <span className="text-ink-3">and</span> {open.second}
         </h2>
-        <span className="ml-auto flex items-center">
-          <span className="sr-only" aria-live="polite">
-            {copied ? 'Link copied' : ''}
-          </span>
-          <IconButton
-            label={copied ? 'Link copied' : 'Copy a link to this disagreement'}
-            onClick={() => copy(location.href)}
-            className={copied ? 'text-ok' : ''}
-          >
-            <Link2 size={15} aria-hidden />
-          </IconButton>
-          <IconButton label="Previous disagreement (K)" onClick={() => onWalk(-1)}>
-            <ChevronUp size={16} aria-hidden />
-          </IconButton>
-          <IconButton label="Next disagreement (J)" onClick={() => onWalk(1)}>
-            <ChevronDown size={16} aria-hidden />
-          </IconButton>
-          <IconButton label="Close (Esc)" onClick={onClose}>
-            <X size={16} aria-hidden />
-          </IconButton>
-        </span>
-      </header>
-      <Scroll label="Details of the sample" className="min-h-0 flex-1 overflow-y-auto">
-        <QueryView query={first} skeleton={<TableSkeleton columns={2} rows={8} />}>
-          {(one) => (
-            <QueryView query={second} skeleton={<TableSkeleton columns={2} rows={8} />}>
-              {(other) => <Both first={one} second={other} row={row} />}
-            </QueryView>
-          )}
-        </QueryView>
-      </Scroll>
-    </aside>
+      }
+      noun="disagreement"
+      details="Details of the sample"
+      sticky
+      onClose={onClose}
+      onWalk={onWalk}
+    >
+      <QueryView query={first} skeleton={<TableSkeleton columns={2} rows={8} />}>
+        {(one) => (
+          <QueryView query={second} skeleton={<TableSkeleton columns={2} rows={8} />}>
+            {(other) => <Both first={one} second={other} row={row} />}
+          </QueryView>
+        )}
+      </QueryView>
+    </DockedPanel>
   )
 }
 
@@ -85,8 +58,8 @@ function Both({
   second,
   row,
 }: {
-  first: Detail
-  second: Detail
+  first: ReadSample
+  second: ReadSample
   row: ComparedSampleDto | null
 }) {
   const isSameResponse = first.response === second.response
@@ -107,7 +80,7 @@ function Both({
         </div>
       </div>
       {keys.length > 0 && (
-        <Part title="What the scorers said" note="first, second">
+        <PanelPart title="What the scorers said" note="first, second">
           <div className="grid grid-cols-[minmax(80px,auto)_minmax(0,1fr)_minmax(0,1fr)] gap-x-4 gap-y-1">
             {keys.map((key) => (
               <div key={key} className="contents">
@@ -117,12 +90,12 @@ function Both({
               </div>
             ))}
           </div>
-        </Part>
+        </PanelPart>
       )}
-      <Part title="Prompt">
+      <PanelPart title="Prompt">
         <PromptText prompt={first.prompt} />
-      </Part>
-      <Part
+      </PanelPart>
+      <PanelPart
         title={isSameResponse ? 'Response' : 'Response, first'}
         note={
           first.responseLength === null
@@ -131,19 +104,13 @@ function Both({
         }
       >
         <RolloutText text={first.response} most={4_000} />
-      </Part>
+      </PanelPart>
       {!isSameResponse && (
-        <Part title="Response, second">
+        <PanelPart title="Response, second">
           <RolloutText text={second.response} most={4_000} />
-        </Part>
+        </PanelPart>
       )}
-      <Part title="Ground truth">
-        {first.groundTruth === null || first.groundTruth === undefined ? (
-          <p className="text-ink-3">None was sent.</p>
-        ) : (
-          <JsonValue value={first.groundTruth} />
-        )}
-      </Part>
+      <GroundTruthPart sample={first} />
     </div>
   )
 }
@@ -163,7 +130,7 @@ function Side({
   advantage,
 }: {
   side: 'first' | 'second'
-  sample: Detail
+  sample: ReadSample
   rank: number | undefined
   advantage: number | null | undefined
 }) {
@@ -197,17 +164,5 @@ function Side({
         {sample.id}
       </PageLink>
     </div>
-  )
-}
-
-function Part({ title, note, children }: { title: string; note?: ReactNode; children: ReactNode }) {
-  return (
-    <section className="border-b px-5 py-3.5 last:border-0">
-      <h3 className="mb-1.5 flex items-baseline gap-2 text-xs font-medium text-ink-3">
-        {title}
-        {note && <span className="num font-normal">{note}</span>}
-      </h3>
-      {children}
-    </section>
   )
 }

@@ -1,10 +1,9 @@
 'use client'
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { ChevronDown, ChevronUp, FlaskConical, Link2, X } from 'lucide-react'
+import { FlaskConical } from 'lucide-react'
 import { type ReactNode, useEffect } from 'react'
 import { GROUP_SIGNAL_TEXT } from '../../server/wire/group-signal.ts'
-import type { SampleDetailDto as SampleDetail } from '../../server/wire/pages.ts'
 import { SAMPLE_FAILURE_TEXT } from '../../server/wire/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
@@ -13,10 +12,9 @@ import { dateTime } from '../format/time.ts'
 import { tryHref } from '../rewards/rewards-url.ts'
 import { ServerName } from '../servers/server-cells.tsx'
 import { PageLink } from '../shell/page-link.tsx'
-import { IconButton } from '../ui/button.tsx'
-import { CopyText, useCopy } from '../ui/copy-text.tsx'
+import { CopyText } from '../ui/copy-text.tsx'
+import { DockedPanel, PanelPart } from '../ui/docked-panel.tsx'
 import { QueryView } from '../ui/query-view.tsx'
-import { Scroll } from '../ui/scroll.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { SampleStatusView } from '../ui/status.tsx'
 import { WorkerName } from '../workers/worker-name.tsx'
@@ -24,6 +22,7 @@ import { AnnotationsPart } from './annotations-part.tsx'
 import { AttemptWaterfall } from './attempt-waterfall.tsx'
 import { JsonValue, PromptText, RolloutText, SearchedText } from './rollout-text.tsx'
 import { ScoreCell } from './sample-columns.tsx'
+import { GroundTruthPart, type ReadSample } from './sample-texts.tsx'
 
 /** One sample beside the table: what was asked, answered and expected, its score, and how it came about. */
 export function SamplePanel({
@@ -63,77 +62,57 @@ export function SamplePanel({
       trpc.samples.get.queryOptions({ id: nextId }, { staleTime: 60_000 }),
     )
   }, [arrived, nextId, queryClient, trpc])
-  const { copied, copy } = useCopy()
   return (
-    <aside
-      aria-label={`Sample ${id}`}
-      className="fixed inset-0 z-40 flex flex-col bg-surface lg:static lg:z-auto lg:w-[min(46vw,640px)] lg:shrink-0 lg:border-l"
-    >
-      <header className="flex h-11 shrink-0 items-center gap-1 border-b pr-3 pl-5">
-        <h2 className="text-sm">
-          <CopyText text={id} />
-        </h2>
-        <span className="ml-3 min-w-0 truncate text-xs">
-          {sample.data && <SampleStatusView status={sample.data.status} />}
-        </span>
-        <span className="ml-auto flex items-center">
-          <span className="sr-only" aria-live="polite">
-            {copied ? 'Link copied' : ''}
+    <DockedPanel
+      label={`Sample ${id}`}
+      heading={
+        <>
+          <h2 className="text-sm">
+            <CopyText text={id} />
+          </h2>
+          <span className="ml-3 min-w-0 truncate text-xs">
+            {sample.data && <SampleStatusView status={sample.data.status} />}
           </span>
-          <IconButton
-            label={copied ? 'Link copied' : 'Copy a link to this sample'}
-            onClick={() => copy(location.href)}
-            className={copied ? 'text-ok' : ''}
-          >
-            <Link2 size={15} aria-hidden />
-          </IconButton>
-          <PageLink
-            href={tryHref({}, id)}
-            aria-label="Try it with another reward"
-            title="Try it with another reward"
-            className="quick inline-flex size-7 shrink-0 items-center justify-center rounded-md text-ink-2 transition-colors hover:bg-hover hover:text-ink"
-          >
-            <FlaskConical size={15} aria-hidden />
-          </PageLink>
-          <IconButton label="Previous sample (K)" onClick={() => onWalk(-1)}>
-            <ChevronUp size={16} aria-hidden />
-          </IconButton>
-          <IconButton label="Next sample (J)" onClick={() => onWalk(1)}>
-            <ChevronDown size={16} aria-hidden />
-          </IconButton>
-          <IconButton label="Close (Esc)" onClick={onClose}>
-            <X size={16} aria-hidden />
-          </IconButton>
-        </span>
-      </header>
-      <Scroll label={`Sample ${id}, details`} className="min-h-0 flex-1 overflow-y-auto">
-        <QueryView query={sample} skeleton={<PanelSkeleton />}>
-          {(data) => (
-            <SearchedText value={searched}>
-              <PanelBody sample={data} onOpen={onOpen} />
-            </SearchedText>
-          )}
-        </QueryView>
-      </Scroll>
-    </aside>
+        </>
+      }
+      noun="sample"
+      details={`Sample ${id}, details`}
+      actions={
+        <PageLink
+          href={tryHref({}, id)}
+          aria-label="Try it with another reward"
+          title="Try it with another reward"
+          className="quick inline-flex size-7 shrink-0 items-center justify-center rounded-md text-ink-2 transition-colors hover:bg-hover hover:text-ink"
+        >
+          <FlaskConical size={15} aria-hidden />
+        </PageLink>
+      }
+      onClose={onClose}
+      onWalk={onWalk}
+    >
+      <QueryView query={sample} skeleton={<PanelSkeleton />}>
+        {(data) => (
+          <SearchedText value={searched}>
+            <PanelBody sample={data} onOpen={onOpen} />
+          </SearchedText>
+        )}
+      </QueryView>
+    </DockedPanel>
   )
 }
 
-/** Over JSON, what is undefined is not there. */
-export type SampleDetailDto = Omit<SampleDetail, 'groundTruth'> & { groundTruth?: unknown }
-
-function hasEnded(sample: SampleDetailDto | undefined): boolean {
+function hasEnded(sample: ReadSample | undefined): boolean {
   return sample?.status === 'scored' || sample?.status === 'failed'
 }
 
 /** What was asked, answered and expected. */
-function Texts({ sample }: { sample: SampleDetailDto }) {
+function Texts({ sample }: { sample: ReadSample }) {
   return (
     <>
-      <Part title="Prompt">
+      <PanelPart title="Prompt">
         <PromptText prompt={sample.prompt} />
-      </Part>
-      <Part
+      </PanelPart>
+      <PanelPart
         title="Response"
         note={
           sample.responseLength === null
@@ -142,30 +121,24 @@ function Texts({ sample }: { sample: SampleDetailDto }) {
         }
       >
         <RolloutText text={sample.response} most={4_000} />
-      </Part>
-      <Part title="Ground truth">
-        {sample.groundTruth === null || sample.groundTruth === undefined ? (
-          <p className="text-ink-3">None was sent.</p>
-        ) : (
-          <JsonValue value={sample.groundTruth} />
-        )}
-      </Part>
+      </PanelPart>
+      <GroundTruthPart sample={sample} />
     </>
   )
 }
 
 function TextsRemoved({ at }: { at: string }) {
   return (
-    <Part title="Texts">
+    <PanelPart title="Texts">
       <p className="text-ink-2">
         Prompt, response, ground truth and extra info were removed by retention on{' '}
         {dateTime(Date.parse(at))}. The score and everything about how it came to be are kept.
       </p>
-    </Part>
+    </PanelPart>
   )
 }
 
-function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: string): void }) {
+function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string): void }) {
   const extra = Object.entries(sample.rewardExtraInfo)
   const extraInfo = Object.entries(sample.extraInfo)
   return (
@@ -219,22 +192,22 @@ function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: str
         <TextsRemoved at={sample.textsRemovedAt} />
       )}
       {extra.length > 0 && (
-        <Part title="What the scorer said" note="rewardExtraInfo">
+        <PanelPart title="What the scorer said" note="rewardExtraInfo">
           <Pairs pairs={extra} />
-        </Part>
+        </PanelPart>
       )}
-      <Part
+      <PanelPart
         title="How it came about"
         note={sample.attemptLog.length > 1 ? `${sample.attemptLog.length} attempts` : undefined}
       >
         <AttemptWaterfall sample={sample} />
-      </Part>
+      </PanelPart>
       {extraInfo.length > 0 && (
-        <Part title="Extra info" note="as the trainer sent it">
+        <PanelPart title="Extra info" note="as the trainer sent it">
           <Pairs pairs={extraInfo} />
-        </Part>
+        </PanelPart>
       )}
-      <Part title="Where it belongs">
+      <PanelPart title="Where it belongs">
         <dl className="grid grid-cols-[110px_minmax(0,1fr)] gap-y-0.5">
           <Line name="batch">
             <PageLink
@@ -266,20 +239,8 @@ function PanelBody({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: str
             {sample.endedAt === null ? '–' : dateTime(Date.parse(sample.endedAt))}
           </Line>
         </dl>
-      </Part>
+      </PanelPart>
     </div>
-  )
-}
-
-function Part({ title, note, children }: { title: string; note?: ReactNode; children: ReactNode }) {
-  return (
-    <section className="border-b px-5 py-3.5 last:border-0">
-      <h3 className="mb-1.5 flex items-baseline gap-2 text-xs font-medium text-ink-3">
-        {title}
-        {note && <span className="num font-normal">{note}</span>}
-      </h3>
-      {children}
-    </section>
   )
 }
 
@@ -308,7 +269,7 @@ function Pairs({ pairs }: { pairs: [string, unknown][] }) {
 }
 
 /** Members of the same group; one click away. */
-function Siblings({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: string): void }) {
+function Siblings({ sample, onOpen }: { sample: ReadSample; onOpen(id: string): void }) {
   const shown = sample.siblings.slice(0, 64)
   const rest = sample.siblings.length - shown.length
   if (shown.length < 2) return null

@@ -1,0 +1,102 @@
+'use client'
+
+import { ChevronDown, ChevronUp, Link2, X } from 'lucide-react'
+import type { ReactNode } from 'react'
+import { IconButton } from './button.tsx'
+import { useCopy } from './copy-text.tsx'
+import { Scroll } from './scroll.tsx'
+
+/**
+ * What a row of a list is about, docked beside the list: over the page below 1,024 px. Its head copies a link, walks to
+ * the row before and after, and closes; J, K and Escape are the page's, which knows the rows.
+ */
+export function DockedPanel({
+  label,
+  heading,
+  noun,
+  details,
+  actions,
+  sticky = false,
+  onClose,
+  onWalk,
+  children,
+}: {
+  /** Of the whole panel, for those who do not see it. */
+  label: string
+  /** What is open, at the left of the head. */
+  heading: ReactNode
+  /** What a row is, in the words of the buttons. */
+  noun: string
+  /** Label of the part that scrolls. */
+  details: string
+  /** Links and buttons of its own, behind the link. */
+  actions?: ReactNode
+  /** Stays in sight where the page itself scrolls; else it is as high as its parent. */
+  sticky?: boolean
+  onClose(): void
+  onWalk(by: 1 | -1): void
+  children: ReactNode
+}) {
+  const { copied, copy } = useCopy()
+  return (
+    <aside
+      aria-label={label}
+      className={`fixed inset-0 z-40 flex flex-col bg-surface lg:w-[min(46vw,640px)] lg:shrink-0 lg:border-l ${
+        sticky
+          ? 'lg:sticky lg:inset-auto lg:top-12 lg:z-10 lg:h-[calc(100dvh-48px)]'
+          : 'lg:static lg:z-auto'
+      }`}
+    >
+      <header className="flex h-11 shrink-0 items-center gap-1 border-b pr-3 pl-5">
+        {heading}
+        <span className="ml-auto flex items-center">
+          <span className="sr-only" aria-live="polite">
+            {copied ? 'Link copied' : ''}
+          </span>
+          <IconButton
+            label={copied ? 'Link copied' : `Copy a link to this ${noun}`}
+            onClick={() => copy(location.href)}
+            className={copied ? 'text-ok' : ''}
+          >
+            <Link2 size={15} aria-hidden />
+          </IconButton>
+          {actions}
+          <IconButton label={`Previous ${noun} (K)`} onClick={() => onWalk(-1)}>
+            <ChevronUp size={16} aria-hidden />
+          </IconButton>
+          <IconButton label={`Next ${noun} (J)`} onClick={() => onWalk(1)}>
+            <ChevronDown size={16} aria-hidden />
+          </IconButton>
+          <IconButton label="Close (Esc)" onClick={onClose}>
+            <X size={16} aria-hidden />
+          </IconButton>
+        </span>
+      </header>
+      <Scroll label={details} className="min-h-0 flex-1 overflow-y-auto">
+        {children}
+      </Scroll>
+    </aside>
+  )
+}
+
+/** A titled part of what a panel tells. */
+export function PanelPart({
+  title,
+  note,
+  children,
+}: {
+  title: string
+  /** Count, unit or origin, in lighter type beside the title. */
+  note?: ReactNode
+  children: ReactNode
+}) {
+  return (
+    <section className="border-b px-5 py-3.5 last:border-0">
+      <h3 className="mb-1.5 flex items-baseline gap-2 text-xs font-medium text-ink-3">
+        {title}
+        {note && <span className="num font-normal">{note}</span>}
+      </h3>
+      {children}
+    </section>
+  )
+}
