@@ -291,7 +291,16 @@ function RewardDistribution({ batch }: { batch: BatchViewDto }) {
     [batch.distribution, axis],
   )
   const drawn = useDeferredValue(data)
-  const plot = useMemo(() => <DistributionPlot data={drawn} />, [drawn])
+  const plot = useMemo(
+    () => (
+      <DistributionPlot
+        data={drawn}
+        title={`Rewards of ${formatCount(drawn.n)} scored samples`}
+        label="reward"
+      />
+    ),
+    [drawn],
+  )
   return (
     <ChartFrame
       title="Rewards"

@@ -1,10 +1,6 @@
 'use client'
 
 import {
-  Area,
-  Bar,
-  BarChart,
-  Cell,
   ComposedChart,
   Line,
   ReferenceLine,
@@ -15,13 +11,12 @@ import {
 } from 'recharts'
 import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 import type { CdfData, DeltaData, OverlayData, OverlayStep } from './compare.prepare.ts'
-import type { DistributionChartData } from './distribution.prepare.ts'
-import { AXIS, CURSOR, GRID, labelOf, MARGIN, TICK } from './plot-parts.tsx'
+import { AXIS, GRID, labelOf, STEPS_MARGIN, TICK } from './plot-parts.tsx'
+import { StepBand, StepLine } from './step-marks.tsx'
 import { StepPlot } from './step-plot.tsx'
 import { Tip } from './tip.tsx'
 
 const SYNC = 'compared-steps'
-const STEPS_MARGIN = { ...MARGIN, right: 12 }
 const FIRST = 'var(--data-1)'
 const SECOND = 'var(--data-2)'
 
@@ -95,66 +90,6 @@ export function CdfPlot({ data, n }: { data: CdfData; n: number }) {
   )
 }
 
-/** How the differences are spread: below 0 the first scored higher, above it the second. */
-export function DifferencePlot({ data }: { data: DistributionChartData }) {
-  return (
-    <ResponsiveContainer width="100%" height="100%">
-      <BarChart
-        data={data.rows}
-        margin={MARGIN}
-        barCategoryGap={data.kind === 'bars' ? '32%' : 1}
-        maxBarSize={72}
-        title={`Differences of ${formatCount(data.n)} samples`}
-      >
-        {GRID}
-        <XAxis
-          dataKey={data.kind === 'bars' ? 'label' : 'from'}
-          tick={TICK}
-          axisLine={AXIS}
-          tickLine={false}
-          minTickGap={28}
-          {...(data.kind === 'bars'
-            ? {}
-            : { tickFormatter: (from: number) => from.toFixed(data.edgeDigits).replace('-', '−') })}
-        />
-        <YAxis
-          width={48}
-          tick={TICK}
-          axisLine={false}
-          tickLine={false}
-          domain={[0, data.ticks.at(-1)?.at ?? 1]}
-          ticks={data.ticks.map((tick) => tick.at)}
-          tickFormatter={labelOf(data.ticks)}
-        />
-        <Tooltip
-          cursor={CURSOR}
-          isAnimationActive={false}
-          content={({ active, payload }) => {
-            const row = payload?.[0]?.payload as DistributionChartData['rows'][number] | undefined
-            return active && row ? (
-              <Tip
-                title={`second − first: ${row.label}`}
-                rows={[
-                  { label: 'samples', value: formatCount(row.count) },
-                  { label: 'share', value: row.share },
-                ]}
-              />
-            ) : null
-          }}
-        />
-        <Bar dataKey="height" isAnimationActive={false} radius={[2, 2, 0, 0]}>
-          {data.rows.map((row) => (
-            <Cell
-              key={row.from}
-              fill={row.to < 0 ? FIRST : row.from > 0 ? SECOND : 'var(--data-8)'}
-            />
-          ))}
-        </Bar>
-      </BarChart>
-    </ResponsiveContainer>
-  )
-}
-
 /** A line of an overlay. */
 export interface OverlaySeries {
   name: string
@@ -177,7 +112,6 @@ export function OverlayPlot({
   write(value: number): string
   hasBand?: boolean
 }) {
-  const single = data.steps.length <= 40
   const tip = (step: OverlayStep) => {
     const rows = series.flatMap(({ name, color, isHidden }, at) => {
       const value = step[`v${at}`]
@@ -199,27 +133,21 @@ export function OverlayPlot({
     >
       {hasBand &&
         series.map(({ name, color, isHidden }, at) => (
-          <Area
+          <StepBand
             key={`band ${name}`}
             dataKey={`b${at}`}
+            color={color}
+            opacity={0.13}
             hide={isHidden}
-            stroke="none"
-            fill={color}
-            fillOpacity={0.13}
-            activeDot={false}
-            isAnimationActive={false}
           />
         ))}
       {series.map(({ name, color, isHidden }, at) => (
-        <Line
+        <StepLine
           key={name}
           dataKey={`v${at}`}
+          color={color}
+          points={data.steps.length}
           hide={isHidden}
-          stroke={color}
-          strokeWidth={1.75}
-          dot={single ? { r: 2, fill: color, strokeWidth: 0 } : false}
-          activeDot={{ r: 3 }}
-          isAnimationActive={false}
         />
       ))}
     </StepPlot>
@@ -236,7 +164,6 @@ export function StepDeltaPlot({
   color: string
   title: string
 }) {
-  const single = data.steps.length <= 40
   return (
     <StepPlot
       data={data.steps}
@@ -262,22 +189,8 @@ export function StepDeltaPlot({
       }
     >
       <ReferenceLine y={0} stroke="var(--ink-3)" strokeDasharray="3 3" />
-      <Area
-        dataKey="interval"
-        stroke="none"
-        fill={color}
-        fillOpacity={0.18}
-        activeDot={false}
-        isAnimationActive={false}
-      />
-      <Line
-        dataKey="delta"
-        stroke={color}
-        strokeWidth={1.75}
-        dot={single ? { r: 2, fill: color, strokeWidth: 0 } : false}
-        activeDot={{ r: 3 }}
-        isAnimationActive={false}
-      />
+      <StepBand dataKey="interval" color={color} opacity={0.18} />
+      <StepLine dataKey="delta" color={color} points={data.steps.length} />
     </StepPlot>
   )
 }

@@ -1,8 +1,9 @@
 'use client'
 
-import { Area, Line, ReferenceLine } from 'recharts'
+import { ReferenceLine } from 'recharts'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import type { ComponentData } from './components.prepare.ts'
+import { StepBand, StepLine } from './step-marks.tsx'
 import { StepPlot } from './step-plot.tsx'
 import { Tip } from './tip.tsx'
 
@@ -29,22 +30,8 @@ export function ComponentPlot({ data, color }: { data: ComponentData; color: str
       }
     >
       {low < 0 && high > 0 && <ReferenceLine y={0} stroke="var(--line-strong)" />}
-      <Area
-        dataKey="band"
-        stroke="none"
-        fill={color}
-        fillOpacity={0.16}
-        activeDot={false}
-        isAnimationActive={false}
-      />
-      <Line
-        dataKey="mean"
-        stroke={color}
-        strokeWidth={1.75}
-        dot={data.steps.length > 40 ? false : { r: 2, fill: color, strokeWidth: 0 }}
-        activeDot={{ r: 3 }}
-        isAnimationActive={false}
-      />
+      <StepBand dataKey="band" color={color} opacity={0.16} />
+      <StepLine dataKey="mean" color={color} points={data.steps.length} />
     </StepPlot>
   )
 }

@@ -1,7 +1,8 @@
 'use client'
 
-import { type PointerEvent, useEffect, useRef, useState } from 'react'
+import { useEffect, useRef } from 'react'
 import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
+import { FootTicks, SideTicks, TipAt, usePlace } from './cell-plot.tsx'
 import { type HeatData, heatAt } from './heat.prepare.ts'
 import { MarkTip } from './mark-tip.tsx'
 import { prepareMarks } from './marks.prepare.ts'
@@ -14,7 +15,7 @@ const BOTTOM = 20
 /** The spread of scores over the steps: the darker, the more of a step's samples. */
 export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
   const canvas = useRef<HTMLCanvasElement>(null)
-  const [under, setUnder] = useState<{ x: number; y: number; right: boolean } | null>(null)
+  const { place, handlers } = usePlace()
   useEffect(() => {
     const element = canvas.current
     if (element === null) return
@@ -33,34 +34,20 @@ export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
       system.removeEventListener('change', redraw)
     }
   }, [data])
-  const follow = (event: PointerEvent<HTMLCanvasElement>) => {
-    const box = event.currentTarget.getBoundingClientRect()
-    const x = (event.clientX - box.left) / box.width
-    setUnder({ x, y: (event.clientY - box.top) / box.height, right: x > 0.6 })
-  }
-  const found = under && heatAt(data, under.x, under.y)
+  const found = place && heatAt(data, place.x, place.y)
   const steps = data.steps.map(({ step }) => step)
   const marks = prepareMarks(useMarks(), steps, false)
   return (
     <div className="relative h-full select-none" role="img" aria-label={labelOf(data)}>
       <div className="absolute top-2 left-0" style={{ width: LEFT - 8, bottom: BOTTOM }}>
-        {data.valueTicks.map((tick) => (
-          <span
-            key={tick.label}
-            className="num absolute right-0 -translate-y-1/2 text-2xs text-ink-3"
-            style={{ top: `${tick.at * 100}%` }}
-          >
-            {tick.label}
-          </span>
-        ))}
+        <SideTicks ticks={data.valueTicks} />
       </div>
       <div className="absolute top-2 right-3" style={{ left: LEFT, bottom: BOTTOM }}>
         <canvas
           ref={canvas}
           className="size-full border-b border-line-strong"
           style={{ color }}
-          onPointerMove={follow}
-          onPointerLeave={() => setUnder(null)}
+          {...handlers}
         />
         {marks.map(({ step }) => (
           <span
@@ -70,16 +57,8 @@ export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
             style={{ left: `${((step - data.firstStep + 0.5) / data.span) * 100}%` }}
           />
         ))}
-        {under && found && (
-          <div
-            className="pointer-events-none absolute z-10"
-            style={{
-              top: `${under.y * 100}%`,
-              ...(under.right
-                ? { right: `${(1 - under.x) * 100}%`, marginRight: 12 }
-                : { left: `${under.x * 100}%`, marginLeft: 12 }),
-            }}
-          >
+        {place && found && (
+          <TipAt place={place}>
             <Tip
               title={`step ${formatCount(found.step)}`}
               rows={[
@@ -88,19 +67,11 @@ export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
               ]}
             />
             <MarkTip line={marks.find(({ step }) => step === found.step)} />
-          </div>
+          </TipAt>
         )}
       </div>
       <div className="absolute right-3 bottom-0 h-4" style={{ left: LEFT }}>
-        {data.stepTicks.map((tick) => (
-          <span
-            key={tick.label}
-            className="num absolute -translate-x-1/2 text-2xs text-ink-3"
-            style={{ left: `${tick.at * 100}%` }}
-          >
-            {tick.label}
-          </span>
-        ))}
+        <FootTicks ticks={data.stepTicks} />
       </div>
     </div>
   )

@@ -1,7 +1,7 @@
 'use client'
 
-import { type PointerEvent, useState } from 'react'
 import { formatCount, formatPercent, plural, quantityText } from '../format/numbers.ts'
+import { FootTicks, SideTicks, TipAt, usePlace } from './cell-plot.tsx'
 import { type JointData, jointAt } from './joint.prepare.ts'
 import { Tip } from './tip.tsx'
 
@@ -19,15 +19,8 @@ export function JointPlot({
   first: string
   second: string
 }) {
-  const [under, setUnder] = useState<{ x: number; y: number } | null>(null)
-  const follow = (event: PointerEvent<SVGSVGElement>) => {
-    const box = event.currentTarget.getBoundingClientRect()
-    setUnder({
-      x: (event.clientX - box.left) / box.width,
-      y: (event.clientY - box.top) / box.height,
-    })
-  }
-  const found = under && jointAt(data, under.x, under.y)
+  const { place, handlers } = usePlace()
+  const found = place && jointAt(data, place.x, place.y)
   return (
     <div
       className="relative h-full select-none"
@@ -35,15 +28,7 @@ export function JointPlot({
       aria-label={`Scores by ${first} across, by ${second} upwards, of ${formatCount(data.n)} samples`}
     >
       <div className="absolute top-1 left-0" style={{ width: LEFT - 8, bottom: BOTTOM }}>
-        {data.secondTicks.map((tick) => (
-          <span
-            key={tick.label}
-            className="num absolute right-0 -translate-y-1/2 text-2xs text-ink-3"
-            style={{ top: `${tick.at * 100}%` }}
-          >
-            {tick.label}
-          </span>
-        ))}
+        <SideTicks ticks={data.secondTicks} />
       </div>
       <div
         className="absolute top-1 right-3 border-b border-l border-line-strong"
@@ -55,8 +40,7 @@ export function JointPlot({
           preserveAspectRatio="none"
           shapeRendering="crispEdges"
           aria-hidden
-          onPointerMove={follow}
-          onPointerLeave={() => setUnder(null)}
+          {...handlers}
         >
           <rect width={1} height={1} fill="transparent" />
           {data.cells.map((cell) => (
@@ -101,16 +85,8 @@ export function JointPlot({
               )}
             </span>
           ))}
-        {under && found && !data.isTable && (
-          <div
-            className="pointer-events-none absolute z-10 whitespace-nowrap"
-            style={{
-              top: `${under.y * 100}%`,
-              ...(under.x > 0.5
-                ? { right: `${(1 - under.x) * 100}%`, marginRight: 12 }
-                : { left: `${under.x * 100}%`, marginLeft: 12 }),
-            }}
-          >
+        {place && found && !data.isTable && (
+          <TipAt place={place}>
             <Tip
               title={plural(found.samples, 'sample')}
               rows={[
@@ -119,19 +95,11 @@ export function JointPlot({
                 { label: 'share', value: quantityText(formatPercent(found.samples / data.n)) },
               ]}
             />
-          </div>
+          </TipAt>
         )}
       </div>
       <div className="absolute right-3 bottom-4 h-4" style={{ left: LEFT }}>
-        {data.firstTicks.map((tick) => (
-          <span
-            key={tick.label}
-            className="num absolute -translate-x-1/2 text-2xs text-ink-3"
-            style={{ left: `${tick.at * 100}%` }}
-          >
-            {tick.label}
-          </span>
-        ))}
+        <FootTicks ticks={data.firstTicks} />
       </div>
       <p
         className="absolute right-3 bottom-0 flex h-4 justify-between gap-4 text-2xs text-ink-3"

@@ -10,10 +10,6 @@ export const CdfPlot = dynamic(() => import('./compare-plots.tsx').then((plots) 
   ssr: false,
   loading,
 })
-export const DifferencePlot = dynamic(
-  () => import('./compare-plots.tsx').then((plots) => plots.DifferencePlot),
-  { ssr: false, loading },
-)
 export const OverlayPlot = dynamic(
   () => import('./compare-plots.tsx').then((plots) => plots.OverlayPlot),
   { ssr: false, loading },

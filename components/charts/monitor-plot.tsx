@@ -1,8 +1,9 @@
 'use client'
 
-import { Line, ReferenceLine } from 'recharts'
+import { ReferenceLine } from 'recharts'
 import { formatCount } from '../format/numbers.ts'
 import type { MonitorData } from './monitor.prepare.ts'
+import { StepLine } from './step-marks.tsx'
 import { StepPlot } from './step-plot.tsx'
 import { Tip } from './tip.tsx'
 
@@ -48,14 +49,7 @@ export function MonitorPlot({
           strokeWidth={1.25}
         />
       ))}
-      <Line
-        dataKey="value"
-        stroke="var(--data-1)"
-        strokeWidth={1.75}
-        dot={data.n > 40 ? false : { r: 2, fill: 'var(--data-1)', strokeWidth: 0 }}
-        activeDot={{ r: 3 }}
-        isAnimationActive={false}
-      />
+      <StepLine dataKey="value" color="var(--data-1)" points={data.n} />
     </StepPlot>
   )
 }

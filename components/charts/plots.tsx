@@ -24,8 +24,24 @@ import { Tip } from './tip.tsx'
  * decision about data is made in the prepare files.
  */
 
-/** Rewards of a batch: bars for few distinct values, else a histogram. */
-export function DistributionPlot({ data }: { data: DistributionChartData }) {
+/** How values are spread over samples: bars for few distinct values, else a histogram. */
+export function DistributionPlot({
+  data,
+  title,
+  label,
+  fill = () => 'var(--data-1)',
+  axisWidth = 44,
+}: {
+  data: DistributionChartData
+  /** What it is, for those who do not see it. */
+  title: string
+  /** What a value is, before its number under the cursor. */
+  label: string
+  /** Colour of a bar. */
+  fill?(row: DistributionChartData['rows'][number]): string
+  /** Of the count axis, px. */
+  axisWidth?: number
+}) {
   const top = data.ticks.at(-1)?.at ?? 1
   return (
     <ResponsiveContainer width="100%" height="100%">
@@ -34,7 +50,7 @@ export function DistributionPlot({ data }: { data: DistributionChartData }) {
         margin={MARGIN}
         barCategoryGap={data.kind === 'bars' ? '32%' : 1}
         maxBarSize={data.kind === 'bars' ? 72 : 60}
-        title={`Rewards of ${formatCount(data.n)} scored samples`}
+        title={title}
       >
         {GRID}
         <XAxis
@@ -48,7 +64,7 @@ export function DistributionPlot({ data }: { data: DistributionChartData }) {
             : { tickFormatter: (from: number) => from.toFixed(data.edgeDigits).replace('-', '−') })}
         />
         <YAxis
-          width={44}
+          width={axisWidth}
           tick={TICK}
           axisLine={false}
           tickLine={false}
@@ -63,7 +79,7 @@ export function DistributionPlot({ data }: { data: DistributionChartData }) {
             const row = payload?.[0]?.payload as DistributionChartData['rows'][number] | undefined
             return active && row ? (
               <Tip
-                title={`reward ${row.label}`}
+                title={`${label} ${row.label}`}
                 rows={[
                   { label: 'samples', value: formatCount(row.count) },
                   { label: 'share', value: row.share },
@@ -74,7 +90,7 @@ export function DistributionPlot({ data }: { data: DistributionChartData }) {
         />
         <Bar dataKey="height" isAnimationActive={false} radius={[2, 2, 0, 0]}>
           {data.rows.map((row) => (
-            <Cell key={row.from} fill="var(--data-1)" />
+            <Cell key={row.from} fill={fill(row)} />
           ))}
         </Bar>
       </BarChart>

@@ -18,6 +18,7 @@ import type {
   SourcesData,
   WaitData,
 } from './run.prepare.ts'
+import { StepBand, StepLine } from './step-marks.tsx'
 import { StepPlot } from './step-plot.tsx'
 import { Tip } from './tip.tsx'
 
@@ -37,7 +38,7 @@ export function FanPlot({
   onStep(step: FanStep): void
 }) {
   const color = hueOf('run', name)
-  const single = data.steps.filter(({ mean }) => mean !== null).length <= 40
+  const scored = data.steps.filter(({ mean }) => mean !== null).length
   return (
     <StepPlot
       data={data.steps}
@@ -48,32 +49,9 @@ export function FanPlot({
       tip={(step) => <FanTip step={step} data={data} color={color} />}
       onStep={(step) => step.batchId && onStep(step)}
     >
-      {range && (
-        <Area
-          dataKey="all"
-          stroke="none"
-          fill={color}
-          fillOpacity={0.07}
-          activeDot={false}
-          isAnimationActive={false}
-        />
-      )}
-      <Area
-        dataKey="most"
-        stroke="none"
-        fill={color}
-        fillOpacity={0.14}
-        activeDot={false}
-        isAnimationActive={false}
-      />
-      <Area
-        dataKey="middle"
-        stroke="none"
-        fill={color}
-        fillOpacity={0.22}
-        activeDot={false}
-        isAnimationActive={false}
-      />
+      {range && <StepBand dataKey="all" color={color} opacity={0.07} />}
+      <StepBand dataKey="most" color={color} opacity={0.14} />
+      <StepBand dataKey="middle" color={color} opacity={0.22} />
       <Line
         dataKey="median"
         stroke={color}
@@ -83,14 +61,7 @@ export function FanPlot({
         activeDot={false}
         isAnimationActive={false}
       />
-      <Line
-        dataKey="mean"
-        stroke={color}
-        strokeWidth={2}
-        dot={single ? { r: 2, fill: color, strokeWidth: 0 } : false}
-        activeDot={{ r: 3 }}
-        isAnimationActive={false}
-      />
+      <StepLine dataKey="mean" color={color} points={scored} width={2} />
       <Line
         dataKey="running"
         stroke="none"
@@ -99,16 +70,7 @@ export function FanPlot({
         isAnimationActive={false}
       />
       {data.overlays.map((other) => (
-        <Line
-          key={other}
-          dataKey={`run:${other}`}
-          stroke={hueOf('run', other)}
-          strokeWidth={1.75}
-          dot={false}
-          activeDot={{ r: 3 }}
-          connectNulls
-          isAnimationActive={false}
-        />
+        <StepLine key={other} dataKey={`run:${other}`} color={hueOf('run', other)} joined />
       ))}
     </StepPlot>
   )
@@ -284,22 +246,8 @@ export function SourcePlot({ data, of }: { data: SourceData; of: SourcesData }) 
         ) : null
       }
     >
-      <Area
-        dataKey="middle"
-        stroke="none"
-        fill={color}
-        fillOpacity={0.16}
-        activeDot={false}
-        isAnimationActive={false}
-      />
-      <Line
-        dataKey="mean"
-        stroke={color}
-        strokeWidth={1.75}
-        dot={false}
-        activeDot={{ r: 3 }}
-        isAnimationActive={false}
-      />
+      <StepBand dataKey="middle" color={color} opacity={0.16} />
+      <StepLine dataKey="mean" color={color} />
     </StepPlot>
   )
 }

@@ -6,11 +6,10 @@ import { formatCount } from '../format/numbers.ts'
 import { MarkTip } from './mark-tip.tsx'
 import { type MarkLine, prepareMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
-import { AXIS, GRID, labelOf, MARGIN, TICK } from './plot-parts.tsx'
+import { AXIS, GRID, labelOf, STEPS_MARGIN, TICK } from './plot-parts.tsx'
 
 /** The charts of a run share their cursor: the same step is marked in all. */
 const SYNC = 'run-steps'
-const STEPS_MARGIN = { ...MARGIN, right: 12 }
 
 /** Something over the steps of a run: one frame, one pair of axes, one cursor, and the run's marks, for all of them. */
 export function StepPlot<T extends { step: number }>({

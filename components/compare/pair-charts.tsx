@@ -7,7 +7,8 @@ import { prepareCdf } from '../charts/compare.prepare.ts'
 import { prepareDistribution } from '../charts/distribution.prepare.ts'
 import { prepareJoint } from '../charts/joint.prepare.ts'
 import { JointPlot } from '../charts/joint-plot.tsx'
-import { CdfPlot, DifferencePlot } from '../charts/lazy-compare-plots.tsx'
+import { CdfPlot } from '../charts/lazy-compare-plots.tsx'
+import { DistributionPlot } from '../charts/lazy-plots.tsx'
 import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 import { SIDE_COLOUR } from './pair-words.ts'
 
@@ -114,6 +115,11 @@ function Key({ side }: { side: 'first' | 'second' }) {
   )
 }
 
+/** Below 0 the first scored higher, above it the second; a bin that holds 0 is neither's. */
+function sideOf({ from, to }: { from: number; to: number }): string {
+  return to < 0 ? SIDE_COLOUR.first : from > 0 ? SIDE_COLOUR.second : 'var(--data-8)'
+}
+
 function DifferenceChart({ pair }: { pair: ComparePairDto }) {
   const { score } = pair.delta
   const data = useMemo(
@@ -125,7 +131,15 @@ function DifferenceChart({ pair }: { pair: ComparePairDto }) {
       className="border-t"
       title="Difference, second − first"
       note={`n = ${formatCount(data.n)}; mean ${formatScore(score.mean)} ± ${formatScore(score.std)}`}
-      chart={<DifferencePlot data={data} />}
+      chart={
+        <DistributionPlot
+          data={data}
+          title={`Differences of ${formatCount(data.n)} samples`}
+          label="second − first:"
+          fill={sideOf}
+          axisWidth={48}
+        />
+      }
       table={{
         head: ['Difference', 'Samples', 'Share'],
         rows: data.rows.map((row) => [row.label, formatCount(row.count), row.share]),

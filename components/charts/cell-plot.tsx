@@ -1,0 +1,78 @@
+'use client'
+
+import { type PointerEvent, type ReactNode, useState } from 'react'
+
+/** A place of a picture as shares of its width and height from the top left. */
+export interface Place {
+  x: number
+  y: number
+}
+
+/** Where over a picture of cells the pointer is, null while it is elsewhere, with the handlers that follow it. */
+export function usePlace(): {
+  place: Place | null
+  handlers: {
+    onPointerMove(event: PointerEvent<Element>): void
+    onPointerLeave(): void
+  }
+} {
+  const [place, setPlace] = useState<Place | null>(null)
+  return {
+    place,
+    handlers: {
+      onPointerMove(event) {
+        const box = event.currentTarget.getBoundingClientRect()
+        setPlace({
+          x: (event.clientX - box.left) / box.width,
+          y: (event.clientY - box.top) / box.height,
+        })
+      },
+      onPointerLeave: () => setPlace(null),
+    },
+  }
+}
+
+type Ticks = readonly { at: number; label: string }[]
+
+/** Labels at the left of a picture of cells; its parent gives place and width. */
+export function SideTicks({ ticks }: { ticks: Ticks }) {
+  return ticks.map((tick) => (
+    <span
+      key={tick.label}
+      className="num absolute right-0 -translate-y-1/2 text-2xs text-ink-3"
+      style={{ top: `${tick.at * 100}%` }}
+    >
+      {tick.label}
+    </span>
+  ))
+}
+
+/** Labels under a picture of cells; its parent gives place and width. */
+export function FootTicks({ ticks }: { ticks: Ticks }) {
+  return ticks.map((tick) => (
+    <span
+      key={tick.label}
+      className="num absolute -translate-x-1/2 text-2xs text-ink-3"
+      style={{ left: `${tick.at * 100}%` }}
+    >
+      {tick.label}
+    </span>
+  ))
+}
+
+/** What is told beside a place of a picture: on the side with more room. */
+export function TipAt({ place, children }: { place: Place; children: ReactNode }) {
+  return (
+    <div
+      className="pointer-events-none absolute z-10 whitespace-nowrap"
+      style={{
+        top: `${place.y * 100}%`,
+        ...(place.x > 0.5
+          ? { right: `${(1 - place.x) * 100}%`, marginRight: 12 }
+          : { left: `${place.x * 100}%`, marginLeft: 12 }),
+      }}
+    >
+      {children}
+    </div>
+  )
+}
