@@ -7,6 +7,7 @@ import { useTRPC } from '../api/trpc.ts'
 import { durationText, formatCount, formatDuration, formatScore } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'
 import { useSession } from '../session/use-session.ts'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Section } from '../ui/section.tsx'
 import { MeanStd } from './batch-cells.tsx'
@@ -127,31 +128,19 @@ export function ReportGroups({ batch }: { batch: BatchViewDto }) {
       }
     >
       <table className="grid-table" data-report="groups">
-        <thead>
-          <tr>
-            <th scope="col" className="end">
-              No.
-            </th>
-            <th scope="col">Group</th>
-            <th scope="col" className="end">
-              Out after
-            </th>
-            <th scope="col" className="end">
-              Samples
-            </th>
-            <th scope="col" className="end">
-              Failed
-            </th>
-            <th scope="col" className="end">
-              Mean ± std
-            </th>
-            <th scope="col" className="end">
-              Least to greatest
-            </th>
-            <th scope="col">Teaches</th>
-            <th scope="col">Waited for</th>
-          </tr>
-        </thead>
+        <ColumnHeads
+          columns={[
+            { end: 'No.' },
+            'Group',
+            { end: 'Out after' },
+            { end: 'Samples' },
+            { end: 'Failed' },
+            { end: 'Mean ± std' },
+            { end: 'Least to greatest' },
+            'Teaches',
+            'Waited for',
+          ]}
+        />
         <tbody>
           {groups.map((group) => (
             <tr key={group.seq}>

@@ -10,6 +10,7 @@ import {
 } from '../format/numbers.ts'
 import { ServerName } from '../servers/server-cells.tsx'
 import { PageLink } from '../shell/page-link.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
@@ -36,20 +37,9 @@ function DataSources({ batch }: { batch: BatchViewDto }) {
     <Section title="Data sources" note={formatCount(batch.dataSources.length)}>
       <Scroll label="Data sources">
         <table className="grid-table">
-          <thead>
-            <tr>
-              <th scope="col">Source</th>
-              <th scope="col" className="end">
-                Scored
-              </th>
-              <th scope="col" className="end">
-                Failed
-              </th>
-              <th scope="col" className="end">
-                Mean
-              </th>
-            </tr>
-          </thead>
+          <ColumnHeads
+            columns={['Source', { end: 'Scored' }, { end: 'Failed' }, { end: 'Mean' }]}
+          />
           <tbody>
             {batch.dataSources.map((source) => (
               <tr key={source.dataSource}>
@@ -143,20 +133,7 @@ function Servers({ batch }: { batch: BatchViewDto }) {
       </div>
       <Scroll label="Servers">
         <table className="grid-table">
-          <thead>
-            <tr>
-              <th scope="col">Server</th>
-              <th scope="col" className="end">
-                Share
-              </th>
-              <th scope="col" className="end">
-                p50
-              </th>
-              <th scope="col" className="end">
-                p99
-              </th>
-            </tr>
-          </thead>
+          <ColumnHeads columns={['Server', { end: 'Share' }, { end: 'p50' }, { end: 'p99' }]} />
           <tbody>
             {batch.servers.map((server) => (
               <tr key={server.serverName}>
@@ -190,17 +167,7 @@ function Times({ batch }: { batch: BatchViewDto }) {
   return (
     <Section title="Times of a sample" note={`n = ${formatCount(batch.scored + batch.failed)}`}>
       <table className="grid-table">
-        <thead>
-          <tr>
-            <th scope="col">Waited</th>
-            <th scope="col" className="end">
-              p50
-            </th>
-            <th scope="col" className="end">
-              p95
-            </th>
-          </tr>
-        </thead>
+        <ColumnHeads columns={['Waited', { end: 'p50' }, { end: 'p95' }]} />
         <tbody>
           {rows.map(([what, p50, p95]) => (
             <tr key={what}>

@@ -13,6 +13,7 @@ import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Segmented, Select } from '../ui/field.tsx'
 import { NewRows } from '../ui/new-rows.tsx'
@@ -171,40 +172,22 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
   return (
     <Scroll label="Batches">
       <table className="grid-table">
-        <thead>
-          <tr>
-            <th scope="col">Batch</th>
-            <th scope="col">Run</th>
-            <th scope="col" className="end">
-              Step
-            </th>
-            <th scope="col">Status</th>
-            <th scope="col" className="end">
-              Mean ± std
-            </th>
-            <th scope="col" className="end">
-              Failed
-            </th>
-            <th scope="col" className="end">
-              Samples
-            </th>
-            <th scope="col" className="end">
-              Groups done
-            </th>
-            <th scope="col">Reward</th>
-            {anyActive && (
-              <th scope="col" className="end">
-                Samples/s
-              </th>
-            )}
-            <th scope="col" className="end">
-              Time
-            </th>
-            <th scope="col" className="end">
-              Submitted
-            </th>
-          </tr>
-        </thead>
+        <ColumnHeads
+          columns={[
+            'Batch',
+            'Run',
+            { end: 'Step' },
+            'Status',
+            { end: 'Mean ± std' },
+            { end: 'Failed' },
+            { end: 'Samples' },
+            { end: 'Groups done' },
+            'Reward',
+            ...(anyActive ? [{ end: 'Samples/s' }] : []),
+            { end: 'Time' },
+            { end: 'Submitted' },
+          ]}
+        />
         <tbody>
           {batches.map((batch) => (
             <tr key={batch.batchId} data-batch={batch.batchId}>

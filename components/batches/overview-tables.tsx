@@ -5,6 +5,7 @@ import type { BatchSummary } from '../../server/wire/trainer.ts'
 import { formatCount, formatRate } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
@@ -29,31 +30,19 @@ export function ActiveBatches({ batches }: { batches: BatchProgressDto[] }) {
       ) : (
         <Scroll label="Active batches">
           <table className="grid-table">
-            <thead>
-              <tr>
-                <th scope="col">Batch</th>
-                <th scope="col">Run</th>
-                <th scope="col" className="end">
-                  Step
-                </th>
-                <th scope="col">Progress</th>
-                <th scope="col" className="end">
-                  Groups done
-                </th>
-                <th scope="col" className="end">
-                  Failed
-                </th>
-                <th scope="col" className="end">
-                  Mean ± std
-                </th>
-                <th scope="col" className="end">
-                  Samples/s
-                </th>
-                <th scope="col" className="end">
-                  Time
-                </th>
-              </tr>
-            </thead>
+            <ColumnHeads
+              columns={[
+                'Batch',
+                'Run',
+                { end: 'Step' },
+                'Progress',
+                { end: 'Groups done' },
+                { end: 'Failed' },
+                { end: 'Mean ± std' },
+                { end: 'Samples/s' },
+                { end: 'Time' },
+              ]}
+            />
             <tbody>
               {batches.map((batch) => (
                 <tr key={batch.batchId}>
@@ -109,22 +98,16 @@ export function RecentBatches({
       ) : (
         <Scroll label="Recent batches">
           <table className="grid-table">
-            <thead>
-              <tr>
-                <th scope="col">Batch</th>
-                <th scope="col">Run</th>
-                <th scope="col" className="end">
-                  Step
-                </th>
-                <th scope="col">Status</th>
-                <th scope="col" className="end">
-                  Mean ± std
-                </th>
-                <th scope="col" className="end">
-                  Ended
-                </th>
-              </tr>
-            </thead>
+            <ColumnHeads
+              columns={[
+                'Batch',
+                'Run',
+                { end: 'Step' },
+                'Status',
+                { end: 'Mean ± std' },
+                { end: 'Ended' },
+              ]}
+            />
             <tbody>
               {batches.map((batch) => (
                 <tr key={batch.batchId}>

@@ -3,6 +3,7 @@
 import { ChartColumn, Table2 } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import { IconButton } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { withMarks } from './marks.prepare.ts'
@@ -53,15 +54,7 @@ export function ChartFrame({
         <div className="relative flex-1" style={{ minHeight: height }}>
           <Scroll label={`${title}, table`} className="absolute inset-0 overflow-auto">
             <table className="grid-table">
-              <thead>
-                <tr>
-                  {twin.head.map((cell, i) => (
-                    <th key={cell} className={i > 0 ? 'end' : undefined} scope="col">
-                      {cell}
-                    </th>
-                  ))}
-                </tr>
-              </thead>
+              <ColumnHeads columns={twin.head.map((cell, i) => (i > 0 ? { end: cell } : cell))} />
               <tbody>
                 {twin.rows.map((row) => (
                   <tr key={row.join('|')}>

@@ -6,6 +6,7 @@ import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { TextField } from '../ui/field.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
@@ -23,23 +24,19 @@ export function BatchChoice({
   return (
     <Scroll label={label}>
       <table className="grid-table">
-        <thead>
-          <tr>
-            {['Batch', 'Reward', 'Run', 'State'].map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
-            {['Step', 'Samples', 'Mean', 'Sent'].map((head) => (
-              <th key={head} scope="col" className="end">
-                {head}
-              </th>
-            ))}
-            <th scope="col">
-              <span className="sr-only">Choose</span>
-            </th>
-          </tr>
-        </thead>
+        <ColumnHeads
+          columns={[
+            'Batch',
+            'Reward',
+            'Run',
+            'State',
+            { end: 'Step' },
+            { end: 'Samples' },
+            { end: 'Mean' },
+            { end: 'Sent' },
+            { hidden: 'Choose' },
+          ]}
+        />
         <tbody>
           {batches.map((batch) => (
             <tr key={batch.batchId}>

@@ -9,6 +9,7 @@ import { formatCount, formatScore } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { buttonClass } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
@@ -57,24 +58,18 @@ export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
             <Section title="Rescored batches" note={`the newest ${formatCount(recent.length)}`}>
               <Scroll label="Rescored batches">
                 <table className="grid-table">
-                  <thead>
-                    <tr>
-                      {['Batches', 'Rewards', 'Run'].map((head) => (
-                        <th key={head} scope="col">
-                          {head}
-                        </th>
-                      ))}
-                      {['Step', 'Samples', 'Means'].map((head) => (
-                        <th key={head} scope="col" className="end">
-                          {head}
-                        </th>
-                      ))}
-                      <th scope="col">State</th>
-                      <th scope="col" className="end">
-                        Rescored
-                      </th>
-                    </tr>
-                  </thead>
+                  <ColumnHeads
+                    columns={[
+                      'Batches',
+                      'Rewards',
+                      'Run',
+                      { end: 'Step' },
+                      { end: 'Samples' },
+                      { end: 'Means' },
+                      'State',
+                      { end: 'Rescored' },
+                    ]}
+                  />
                   <tbody>
                     {recent.map(({ first, second }) => (
                       <tr key={second.batchId}>

@@ -7,10 +7,11 @@ import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import { shortenMiddle } from '../format/text.ts'
-import { Button } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import type { CompareProps } from './compare-batches.tsx'
 
@@ -49,19 +50,18 @@ export function ComparedGroupsTable({
           <>
             <Scroll label="Groups">
               <table className="grid-table">
-                <thead>
-                  <tr>
-                    <th scope="col">Group</th>
-                    {['n', 'τ-b', 'Pairs reversed', 'Mean, first', 'second', 'Other sign'].map(
-                      (head) => (
-                        <th key={head} scope="col" className="end">
-                          {head}
-                        </th>
-                      ),
-                    )}
-                    <th scope="col">What changes</th>
-                  </tr>
-                </thead>
+                <ColumnHeads
+                  columns={[
+                    'Group',
+                    { end: 'n' },
+                    { end: 'τ-b' },
+                    { end: 'Pairs reversed' },
+                    { end: 'Mean, first' },
+                    { end: 'second' },
+                    { end: 'Other sign' },
+                    'What changes',
+                  ]}
+                />
                 <tbody>
                   {rows.map((group) => (
                     <tr key={group.uid} className="cursor-pointer" onClick={() => show(group.uid)}>
@@ -93,17 +93,7 @@ export function ComparedGroupsTable({
                 </tbody>
               </table>
             </Scroll>
-            {query.hasNextPage && (
-              <div className="px-5 py-3">
-                <Button
-                  small
-                  busy={query.isFetchingNextPage}
-                  onClick={() => void query.fetchNextPage()}
-                >
-                  Show more
-                </Button>
-              </div>
-            )}
+            <ShowMore query={query} />
           </>
         )}
       </QueryView>

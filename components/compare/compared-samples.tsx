@@ -20,11 +20,13 @@ import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import { shortenMiddle } from '../format/text.ts'
 import { useKeys } from '../shell/keys.tsx'
-import { Button, IconButton } from '../ui/button.tsx'
+import { IconButton } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import type { CompareProps } from './compare-batches.tsx'
 import type { CompareUrl } from './compare-url.ts'
@@ -151,17 +153,7 @@ export function ComparedSamples({
           ) : (
             <>
               <Rows rows={rows} by={by} openId={url.open?.first ?? null} onChange={onChange} />
-              {query.hasNextPage && (
-                <div className="px-5 py-3">
-                  <Button
-                    small
-                    busy={query.isFetchingNextPage}
-                    onClick={() => void query.fetchNextPage()}
-                  >
-                    Show more
-                  </Button>
-                </div>
-              )}
+              <ShowMore query={query} />
             </>
           )
         }
@@ -193,30 +185,20 @@ function Rows({
   return (
     <Scroll label="Worst disagreements">
       <table className="grid-table">
-        <thead>
-          <tr>
-            <th scope="col">Sample</th>
-            <th scope="col" className={WIDE}>
-              Group
-            </th>
-            <th scope="col" className={WIDE}>
-              Data source
-            </th>
-            <Head side="first">Score, first</Head>
-            <Head side="second">second</Head>
-            <Head side="first">Advantage, first</Head>
-            <Head side="second">second</Head>
-            <Head side="first" className={WIDE}>
-              Rank, first
-            </Head>
-            <Head side="second" className={WIDE}>
-              second
-            </Head>
-            <th scope="col" className="end">
-              {MEASURE_LABEL[by]}, difference
-            </th>
-          </tr>
-        </thead>
+        <ColumnHeads
+          columns={[
+            'Sample',
+            { start: 'Group', className: WIDE },
+            { start: 'Data source', className: WIDE },
+            ofSide('first', 'Score, first'),
+            ofSide('second', 'second'),
+            ofSide('first', 'Advantage, first'),
+            ofSide('second', 'second'),
+            { ...ofSide('first', 'Rank, first'), className: WIDE },
+            { ...ofSide('second', 'second'), className: WIDE },
+            { end: `${MEASURE_LABEL[by]}, difference` },
+          ]}
+        />
         <tbody>
           {rows.map((row) => (
             <tr
@@ -262,27 +244,20 @@ function Rows({
   )
 }
 
-function Head({
-  side,
-  className,
-  children,
-}: {
-  side: 'first' | 'second'
-  className?: string
-  children: string
-}) {
-  return (
-    <th scope="col" className={`end ${className ?? ''}`}>
+/** The head of a column of one side, in its colour. */
+function ofSide(side: 'first' | 'second', text: string) {
+  return {
+    end: (
       <span className="inline-flex items-center gap-1.5">
         <span
           className="size-2 rounded-[2px]"
           style={{ background: SIDE_COLOUR[side] }}
           aria-hidden
         />
-        {children}
+        {text}
       </span>
-    </th>
-  )
+    ),
+  }
 }
 
 /** A place between the lowest (0 %) and the highest score (100 %). */

@@ -3,6 +3,7 @@
 import { correlationWord, kappaWord } from '../../server/wire/agreement.ts'
 import type { ComparePairDto } from '../../server/wire/compare.ts'
 import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { shareText, signed } from './pair-words.ts'
@@ -145,18 +146,18 @@ export function SourcesTable({ pair }: { pair: ComparePairDto }) {
     <Section title="By data source" note={formatCount(pair.sources.length)} className="border-t">
       <Scroll label="By data source">
         <table className="grid-table">
-          <thead>
-            <tr>
-              <th scope="col">Data source</th>
-              {['n', 'First', 'Second', 'Difference', 'τ', 'Groups', 'Pairs reversed'].map(
-                (head) => (
-                  <th key={head} scope="col" className="end">
-                    {head}
-                  </th>
-                ),
-              )}
-            </tr>
-          </thead>
+          <ColumnHeads
+            columns={[
+              'Data source',
+              { end: 'n' },
+              { end: 'First' },
+              { end: 'Second' },
+              { end: 'Difference' },
+              { end: 'τ' },
+              { end: 'Groups' },
+              { end: 'Pairs reversed' },
+            ]}
+          />
           <tbody>
             {pair.sources.map((source) => (
               <tr key={source.name}>

@@ -20,6 +20,7 @@ import {
   quantityText,
 } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
@@ -296,18 +297,9 @@ function SharedSteps({ data }: { data: CompareRunsDto }) {
     >
       <Scroll label="Shared steps">
         <table className="grid-table">
-          <thead>
-            <tr>
-              <th scope="col">Step</th>
-              <th scope="col">Batches</th>
-              <th scope="col" className="end">
-                Difference
-              </th>
-              <th scope="col" className="end">
-                95 % interval
-              </th>
-            </tr>
-          </thead>
+          <ColumnHeads
+            columns={['Step', 'Batches', { end: 'Difference' }, { end: '95 % interval' }]}
+          />
           <tbody>
             {steps.map((one) => (
               <tr key={one.step}>

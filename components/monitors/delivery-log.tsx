@@ -5,10 +5,11 @@ import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { durationText, formatCount } from '../format/numbers.ts'
 import { Ago } from '../ui/ago.tsx'
-import { Button } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { DeliveryStateView } from './delivery-state.tsx'
 
@@ -36,26 +37,18 @@ export function DeliveryLog() {
             <>
               <Scroll label="Deliveries">
                 <table className="grid-table">
-                  <thead>
-                    <tr>
-                      <th scope="col">State</th>
-                      <th scope="col">To</th>
-                      <th scope="col">What was sent</th>
-                      <th scope="col" className="end">
-                        Attempts
-                      </th>
-                      <th scope="col" className="end">
-                        Status
-                      </th>
-                      <th scope="col" className="end">
-                        Answered in
-                      </th>
-                      <th scope="col">Last error</th>
-                      <th scope="col" className="end">
-                        When
-                      </th>
-                    </tr>
-                  </thead>
+                  <ColumnHeads
+                    columns={[
+                      'State',
+                      'To',
+                      'What was sent',
+                      { end: 'Attempts' },
+                      { end: 'Status' },
+                      { end: 'Answered in' },
+                      'Last error',
+                      { end: 'When' },
+                    ]}
+                  />
                   <tbody>
                     {items.map((item) => (
                       <tr key={item.id}>
@@ -83,17 +76,7 @@ export function DeliveryLog() {
                   </tbody>
                 </table>
               </Scroll>
-              {log.hasNextPage && (
-                <div className="px-5 py-3">
-                  <Button
-                    small
-                    busy={log.isFetchingNextPage}
-                    onClick={() => void log.fetchNextPage()}
-                  >
-                    Earlier ones
-                  </Button>
-                </div>
-              )}
+              <ShowMore query={log}>Earlier ones</ShowMore>
             </>
           )
         }}

@@ -5,10 +5,10 @@ import { History } from 'lucide-react'
 import { FLEET_MONITORS, MONITORS, type MonitoredRunDto } from '../../server/wire/monitors.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
-import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Select } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
+import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { IncidentTable } from './incident-table.tsx'
 import { monitorLabel } from './monitor-words.ts'
@@ -91,17 +91,7 @@ export function IncidentHistory({
           ) : (
             <>
               <IncidentTable incidents={items} />
-              {history.hasNextPage && (
-                <div className="px-5 py-3">
-                  <Button
-                    small
-                    busy={history.isFetchingNextPage}
-                    onClick={() => void history.fetchNextPage()}
-                  >
-                    Earlier ones
-                  </Button>
-                </div>
-              )}
+              <ShowMore query={history}>Earlier ones</ShowMore>
             </>
           )
         }}

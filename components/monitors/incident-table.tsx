@@ -7,6 +7,7 @@ import { BatchLink, RunName } from '../batches/batch-cells.tsx'
 import { formatCount } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { MonitorStateView } from './monitor-state.tsx'
 import { incidentHref, monitorLabel, readingText, thresholdText } from './monitor-words.ts'
@@ -22,25 +23,19 @@ export function IncidentTable({
   return (
     <Scroll label="Incidents">
       <table className="grid-table">
-        <thead>
-          <tr>
-            <th scope="col">Severity</th>
-            <th scope="col">Monitor</th>
-            {withRun && <th scope="col">Run or server</th>}
-            <th scope="col">From</th>
-            <th scope="col">Until</th>
-            <th scope="col" className="end">
-              Value
-            </th>
-            <th scope="col" className="end">
-              Worst
-            </th>
-            <th scope="col" className="end">
-              Threshold
-            </th>
-            <th scope="col">Detail</th>
-          </tr>
-        </thead>
+        <ColumnHeads
+          columns={[
+            'Severity',
+            'Monitor',
+            ...(withRun ? ['Run or server'] : []),
+            'From',
+            'Until',
+            { end: 'Value' },
+            { end: 'Worst' },
+            { end: 'Threshold' },
+            'Detail',
+          ]}
+        />
         <tbody>
           {incidents.map((incident) => (
             <tr key={incident.id} data-incident={incident.monitor}>

@@ -4,6 +4,7 @@ import { formatCount, plural } from '../format/numbers.ts'
 import { SeededMark } from '../runs/seeded-mark.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { MonitorStateIcon } from './monitor-state.tsx'
@@ -33,27 +34,17 @@ export function RunMatrix({
     >
       <Scroll label="Runs and monitors">
         <table className="grid-table">
-          <thead>
-            <tr>
-              <th scope="col">Run</th>
-              <th scope="col" className="end">
-                Step
-              </th>
-              {MONITORS.map((monitor) => (
-                <th key={monitor} scope="col">
-                  <abbr
-                    title={`${MONITOR_DEFINITIONS[monitor].label}: ${MONITOR_DEFINITIONS[monitor].measures}`}
-                    className="no-underline"
-                  >
-                    {MONITOR_DEFINITIONS[monitor].short}
-                  </abbr>
-                </th>
-              ))}
-              <th scope="col" className="end">
-                Last batch
-              </th>
-            </tr>
-          </thead>
+          <ColumnHeads
+            columns={[
+              'Run',
+              { end: 'Step' },
+              ...MONITORS.map((monitor) => ({
+                start: MONITOR_DEFINITIONS[monitor].short,
+                title: `${MONITOR_DEFINITIONS[monitor].label}: ${MONITOR_DEFINITIONS[monitor].measures}`,
+              })),
+              { end: 'Last batch' },
+            ]}
+          />
           <tbody>
             {runs.map((row) => {
               const isChosen = row === chosen

@@ -13,6 +13,7 @@ import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { buttonClass, IconButton } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
@@ -65,29 +66,19 @@ function Readings({ data, onEdit }: { data: RunMonitorsDto; onEdit(monitor: Moni
   return (
     <Scroll label="Monitors of the run">
       <table className="grid-table">
-        <thead>
-          <tr>
-            <th scope="col">Monitor</th>
-            <th scope="col">State</th>
-            <th scope="col" className="end">
-              Value
-            </th>
-            <th scope="col">Last batches</th>
-            <th scope="col" className="end">
-              Warning
-            </th>
-            <th scope="col" className="end">
-              Alerting
-            </th>
-            <th scope="col" className="end">
-              n
-            </th>
-            <th scope="col">What it measures</th>
-            <th scope="col">
-              <span className="sr-only">Thresholds</span>
-            </th>
-          </tr>
-        </thead>
+        <ColumnHeads
+          columns={[
+            'Monitor',
+            'State',
+            { end: 'Value' },
+            'Last batches',
+            { end: 'Warning' },
+            { end: 'Alerting' },
+            { end: 'n' },
+            'What it measures',
+            { hidden: 'Thresholds' },
+          ]}
+        />
         <tbody>
           {data.monitors.map(({ setting, state, points }) => {
             const name = setting.monitor

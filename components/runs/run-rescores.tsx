@@ -8,6 +8,7 @@ import { comparePairHref } from '../compare/compare-url.ts'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
@@ -28,23 +29,20 @@ export function RunRescores({ run }: { run: string }) {
     >
       <Scroll label="Rescored">
         <table className="grid-table">
-          <thead>
-            <tr>
-              {['Batch', 'Rescored from', 'Reward', 'State'].map((head) => (
-                <th key={head} scope="col">
-                  {head}
-                </th>
-              ))}
-              {['Step', 'Samples', 'Mean', 'Mean before', 'Rescored'].map((head) => (
-                <th key={head} scope="col" className="end">
-                  {head}
-                </th>
-              ))}
-              <th scope="col">
-                <span className="sr-only">Compare</span>
-              </th>
-            </tr>
-          </thead>
+          <ColumnHeads
+            columns={[
+              'Batch',
+              'Rescored from',
+              'Reward',
+              'State',
+              { end: 'Step' },
+              { end: 'Samples' },
+              { end: 'Mean' },
+              { end: 'Mean before' },
+              { end: 'Rescored' },
+              { hidden: 'Compare' },
+            ]}
+          />
           <tbody>
             {recent.map(({ first, second }) => (
               <tr key={second.batchId}>

@@ -13,6 +13,7 @@ import {
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
@@ -27,22 +28,20 @@ export function RunSteps({ run }: { run: RunDto }) {
     <Section title="Steps" note={`${formatCount(run.steps.length)}, the newest first`}>
       <Scroll label="Steps">
         <table className="grid-table">
-          <thead>
-            <tr>
-              {['Step', 'Batch', 'State'].map((head) => (
-                <th key={head} scope="col">
-                  {head}
-                </th>
-              ))}
-              {['Mean', 'Deviation', 'Samples', 'Failed', 'Teach nothing', 'Wait', 'Sent'].map(
-                (head) => (
-                  <th key={head} scope="col" className="end">
-                    {head}
-                  </th>
-                ),
-              )}
-            </tr>
-          </thead>
+          <ColumnHeads
+            columns={[
+              'Step',
+              'Batch',
+              'State',
+              { end: 'Mean' },
+              { end: 'Deviation' },
+              { end: 'Samples' },
+              { end: 'Failed' },
+              { end: 'Teach nothing' },
+              { end: 'Wait' },
+              { end: 'Sent' },
+            ]}
+          />
           <tbody>
             {steps.map((step) => {
               const signals = step.groupSignals && countsOf(step.groupSignals)

@@ -12,6 +12,7 @@ import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { buttonClass } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { FilterField } from '../ui/filter-field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
@@ -93,26 +94,16 @@ export function RunsPage() {
               </div>
               <Scroll label="Runs">
                 <table className="grid-table">
-                  <thead>
-                    <tr>
-                      <th scope="col" className="w-8 !pr-0">
-                        <span className="sr-only">Compare</span>
-                      </th>
-                      <th scope="col">Run</th>
-                      <th scope="col" className="end">
-                        Last step
-                      </th>
-                      <th scope="col" className="end">
-                        Batches
-                      </th>
-                      <th scope="col" className="end">
-                        Last batch
-                      </th>
-                      <th scope="col">
-                        <span className="sr-only">Go on</span>
-                      </th>
-                    </tr>
-                  </thead>
+                  <ColumnHeads
+                    columns={[
+                      { hidden: 'Compare', className: 'w-8 !pr-0' },
+                      'Run',
+                      { end: 'Last step' },
+                      { end: 'Batches' },
+                      { end: 'Last batch' },
+                      { hidden: 'Go on' },
+                    ]}
+                  />
                   <tbody>
                     {data
                       .filter((run) => fits(run.name))

@@ -3,6 +3,7 @@
 import type { ServerDto } from '../../server/wire/servers.ts'
 import { formatDuration, formatPercent, formatRate, quantityText } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
@@ -32,22 +33,16 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
       ) : (
         <Scroll label="Servers">
           <table className="grid-table">
-            <thead>
-              <tr>
-                <th scope="col">Server</th>
-                <th scope="col">State</th>
-                <th scope="col">In flight</th>
-                <th scope="col" className="end">
-                  Req/s
-                </th>
-                <th scope="col" className="end">
-                  p99
-                </th>
-                <th scope="col" className="end">
-                  Errors
-                </th>
-              </tr>
-            </thead>
+            <ColumnHeads
+              columns={[
+                'Server',
+                'State',
+                'In flight',
+                { end: 'Req/s' },
+                { end: 'p99' },
+                { end: 'Errors' },
+              ]}
+            />
             <tbody>
               {servers.map((server) => (
                 <tr key={server.id}>

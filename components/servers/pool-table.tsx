@@ -8,6 +8,7 @@ import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, formatRate, plural } from '../format/numbers.ts'
 import { useMay } from '../session/use-may.ts'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { CopyText } from '../ui/copy-text.tsx'
 import { Select } from '../ui/field.tsx'
 import { Scroll } from '../ui/scroll.tsx'
@@ -89,34 +90,22 @@ export function Pool({
                 <col key={name} style={{ width }} />
               ))}
             </colgroup>
-            <thead>
-              <tr>
-                <th scope="col">Server</th>
-                <th scope="col">State</th>
-                <th scope="col">Self-test</th>
-                <th scope="col">Health</th>
-                <th scope="col">In flight</th>
-                <th scope="col" className="end">
-                  Req/s
-                </th>
-                <th scope="col" className="end">
-                  p50
-                </th>
-                <th scope="col" className="end">
-                  p99
-                </th>
-                <th scope="col" className="end">
-                  Errors
-                </th>
-                <th scope="col">Calls / capacity</th>
-                <th scope="col" className="end">
-                  A minute
-                </th>
-                <th scope="col">
-                  <span className="sr-only">Actions</span>
-                </th>
-              </tr>
-            </thead>
+            <ColumnHeads
+              columns={[
+                'Server',
+                'State',
+                'Self-test',
+                'Health',
+                'In flight',
+                { end: 'Req/s' },
+                { end: 'p50' },
+                { end: 'p99' },
+                { end: 'Errors' },
+                'Calls / capacity',
+                { end: 'A minute' },
+                { hidden: 'Actions' },
+              ]}
+            />
             <tbody>
               {rows.map((row) => (
                 <ServerRow key={row.server.id} {...row} />

@@ -5,6 +5,7 @@ import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatScore } from '../format/numbers.ts'
 import { Button } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { VerdictView } from '../ui/status.tsx'
@@ -63,18 +64,14 @@ function PoolCalibration({ server, own }: { server: ServerDetailDto; own: number
   return (
     <Scroll label="Calibration over the pool">
       <table className="grid-table">
-        <thead>
-          <tr>
-            <th scope="col">Calibration over the pool</th>
-            <th scope="col" className="end">
-              Score
-            </th>
-            <th scope="col" className="end">
-              From this one’s
-            </th>
-            <th scope="col">Verdict</th>
-          </tr>
-        </thead>
+        <ColumnHeads
+          columns={[
+            'Calibration over the pool',
+            { end: 'Score' },
+            { end: 'From this one’s' },
+            'Verdict',
+          ]}
+        />
         <tbody>
           {pool.map((other) => {
             const score = other.selfTest?.calibration ?? null

@@ -8,6 +8,7 @@ import { durationText, formatCount, plural } from '../format/numbers.ts'
 import { clockTime, dateTime } from '../format/time.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
@@ -88,21 +89,15 @@ export function ServerHistory({
       ) : (
         <Scroll label="History">
           <table className="grid-table">
-            <thead>
-              <tr>
-                <th scope="col">When</th>
-                <th scope="col" className="max-sm:hidden">
-                  What
-                </th>
-                <th scope="col" className="max-sm:hidden">
-                  From
-                </th>
-                <th scope="col">To</th>
-                <th scope="col" className="w-full">
-                  Cause
-                </th>
-              </tr>
-            </thead>
+            <ColumnHeads
+              columns={[
+                'When',
+                { start: 'What', className: 'max-sm:hidden' },
+                { start: 'From', className: 'max-sm:hidden' },
+                'To',
+                { start: 'Cause', className: 'w-full' },
+              ]}
+            />
             <tbody>
               {shown.map((event) => (
                 <EventRow key={event.id} event={event} nowMs={nowMs} />

@@ -1,5 +1,6 @@
 import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
 import { formatCompact, formatCount, formatRate, plural } from '../format/numbers.ts'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { HealthView } from '../ui/status.tsx'
@@ -34,41 +35,22 @@ export function ServerProcesses({
       ) : (
         <Scroll label="Breaker, by process">
           <table className="grid-table [&_:is(td,th):not(:first-child,:last-child)]:px-2">
-            <thead>
-              <tr>
-                <th scope="col">Process</th>
-                <th scope="col">Health</th>
-                <th scope="col" className="end" title="Faults in a row; five put it out">
-                  Faults
-                </th>
-                <th
-                  scope="col"
-                  className="end"
-                  title="Calls in flight, and slots leased of the server’s limit"
-                >
-                  In flight/slots
-                </th>
-                <th
-                  scope="col"
-                  className="end"
-                  title="What this process lets itself have in flight"
-                >
-                  Limit
-                </th>
-                <th scope="col" className="end">
-                  Waiting
-                </th>
-                <th scope="col" className="end">
-                  Req/s
-                </th>
-                <th scope="col" className="end">
-                  Tokens/s
-                </th>
-                <th scope="col" className="end">
-                  Put out
-                </th>
-              </tr>
-            </thead>
+            <ColumnHeads
+              columns={[
+                'Process',
+                'Health',
+                { end: 'Faults', title: 'Faults in a row; five put it out' },
+                {
+                  end: 'In flight/slots',
+                  title: 'Calls in flight, and slots leased of the server’s limit',
+                },
+                { end: 'Limit', title: 'What this process lets itself have in flight' },
+                { end: 'Waiting' },
+                { end: 'Req/s' },
+                { end: 'Tokens/s' },
+                { end: 'Put out' },
+              ]}
+            />
             <tbody>
               {processes.map((worker) => (
                 <tr key={worker.workerId} data-process={worker.workerId}>

@@ -6,6 +6,7 @@ import { useTRPC } from '../api/trpc.ts'
 import { formatBytes, formatDuration } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { CopyText } from '../ui/copy-text.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 import { Quantity } from '../ui/quantity.tsx'
@@ -65,17 +66,13 @@ function About({ about }: { about: AboutDto }) {
         <Section title="Largest tables" note="with their indexes">
           <Scroll label="Largest tables">
             <table className="grid-table">
-              <thead>
-                <tr>
-                  <th scope="col">Table</th>
-                  <th scope="col" className="w-1/2">
-                    <span className="sr-only">Share of the largest</span>
-                  </th>
-                  <th scope="col" className="end">
-                    Size
-                  </th>
-                </tr>
-              </thead>
+              <ColumnHeads
+                columns={[
+                  'Table',
+                  { hidden: 'Share of the largest', className: 'w-1/2' },
+                  { end: 'Size' },
+                ]}
+              />
               <tbody>
                 {about.tables.map(({ name, bytes }) => (
                   <tr key={name}>
@@ -103,12 +100,7 @@ function About({ about }: { about: AboutDto }) {
         >
           <Scroll label="Settings in force">
             <table className="grid-table">
-              <thead>
-                <tr>
-                  <th scope="col">Setting</th>
-                  <th scope="col">Value</th>
-                </tr>
-              </thead>
+              <ColumnHeads columns={['Setting', 'Value']} />
               <tbody>
                 {about.settings.map(({ name, value, isDefault }) => (
                   <tr key={name}>

@@ -12,6 +12,7 @@ import { useMay } from '../session/use-may.ts'
 import { ActionMenu } from '../ui/action-menu.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Confirm, Sheet } from '../ui/dialog.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
@@ -206,20 +207,18 @@ function KeyTable({ keys }: { keys: KeysDto }) {
     <>
       <Scroll label="Keys">
         <table className="grid-table">
-          <thead>
-            <tr>
-              <th scope="col">Name</th>
-              <th scope="col">Role</th>
-              <th scope="col">Key</th>
-              <th scope="col">State</th>
-              <th scope="col">Last used</th>
-              <th scope="col">Ends</th>
-              <th scope="col">Made</th>
-              <th scope="col">
-                <span className="sr-only">Actions</span>
-              </th>
-            </tr>
-          </thead>
+          <ColumnHeads
+            columns={[
+              'Name',
+              'Role',
+              'Key',
+              'State',
+              'Last used',
+              'Ends',
+              'Made',
+              { hidden: 'Actions' },
+            ]}
+          />
           <tbody>
             {keys.configured.map(({ name }) => (
               <tr key={name}>

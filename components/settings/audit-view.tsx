@@ -9,10 +9,12 @@ import { dateTime } from '../format/time.ts'
 import { useMay } from '../session/use-may.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Select } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
+import { ShowMore } from '../ui/show-more.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { AdminsOnly } from './admins-only.tsx'
 
@@ -98,17 +100,7 @@ export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: F
           return (
             <>
               <AuditTable entries={entries} />
-              {pages.hasNextPage && (
-                <div className="px-5 py-3">
-                  <Button
-                    small
-                    busy={pages.isFetchingNextPage}
-                    onClick={() => void pages.fetchNextPage()}
-                  >
-                    Older
-                  </Button>
-                </div>
-              )}
+              <ShowMore query={pages}>Earlier ones</ShowMore>
             </>
           )
         }}
@@ -126,15 +118,7 @@ function AuditTable({ entries }: { entries: readonly AuditEntryDto[] }) {
   return (
     <Scroll label="Changes">
       <table className="grid-table">
-        <thead>
-          <tr>
-            <th scope="col">When</th>
-            <th scope="col">Who</th>
-            <th scope="col">What</th>
-            <th scope="col">Of</th>
-            <th scope="col">From → to</th>
-          </tr>
-        </thead>
+        <ColumnHeads columns={['When', 'Who', 'What', 'Of', 'From → to']} />
         <tbody>
           {entries.map((entry) => (
             <tr key={entry.id} className="align-top [&>td]:py-2">

@@ -12,6 +12,7 @@ import { useMay } from '../session/use-may.ts'
 import { ActionMenu } from '../ui/action-menu.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Sheet } from '../ui/dialog.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
 import { FieldAbout, TextField } from '../ui/field.tsx'
@@ -104,24 +105,16 @@ function Limits({ limits }: { limits: LimitsDto }) {
         ) : (
           <Scroll label="Runs with limits of their own">
             <table className="grid-table">
-              <thead>
-                <tr>
-                  <th scope="col">Run</th>
-                  <th scope="col" className="end">
-                    Samples waiting
-                  </th>
-                  <th scope="col" className="end">
-                    Batches not ended
-                  </th>
-                  <th scope="col" className="end">
-                    Highest priority
-                  </th>
-                  <th scope="col">Set</th>
-                  <th scope="col">
-                    <span className="sr-only">Actions</span>
-                  </th>
-                </tr>
-              </thead>
+              <ColumnHeads
+                columns={[
+                  'Run',
+                  { end: 'Samples waiting' },
+                  { end: 'Batches not ended' },
+                  { end: 'Highest priority' },
+                  'Set',
+                  { hidden: 'Actions' },
+                ]}
+              />
               <tbody>
                 {limits.runs.map((row) => (
                   <tr key={row.run}>

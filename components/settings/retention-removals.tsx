@@ -7,6 +7,7 @@ import { formatBytes, formatPercent } from '../format/numbers.ts'
 import { useMay } from '../session/use-may.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'
@@ -31,23 +32,17 @@ export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
       ) : (
         <Scroll label="Removals">
           <table className="grid-table">
-            <thead>
-              <tr>
-                <th scope="col">Begun</th>
-                <th scope="col">What</th>
-                <th scope="col">State</th>
-                <th scope="col">Removed</th>
-                <th scope="col" className="end">
-                  Given back
-                </th>
-                <th scope="col" className="end">
-                  Written over
-                </th>
-                <th scope="col">
-                  <span className="sr-only">Actions</span>
-                </th>
-              </tr>
-            </thead>
+            <ColumnHeads
+              columns={[
+                'Begun',
+                'What',
+                'State',
+                'Removed',
+                { end: 'Given back' },
+                { end: 'Written over' },
+                { hidden: 'Actions' },
+              ]}
+            />
             <tbody>
               {jobs.map((job) => (
                 <tr key={job.id} data-removal={job.id}>

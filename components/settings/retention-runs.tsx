@@ -10,6 +10,7 @@ import { formatCount } from '../format/numbers.ts'
 import { useMay } from '../session/use-may.ts'
 import { ActionMenu } from '../ui/action-menu.tsx'
 import { Ago } from '../ui/ago.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Confirm } from '../ui/dialog.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
 import { TextField } from '../ui/field.tsx'
@@ -46,21 +47,15 @@ export function RetentionRuns({ kept }: { kept: RetentionDto['kept'] }) {
           ) : (
             <Scroll label="Runs" className="max-h-[420px] overflow-auto">
               <table className="grid-table">
-                <thead>
-                  <tr>
-                    <th scope="col">Run</th>
-                    <th scope="col" className="end">
-                      Batches
-                    </th>
-                    <th scope="col" className="end">
-                      Last batch
-                    </th>
-                    <th scope="col">Retention</th>
-                    <th scope="col">
-                      <span className="sr-only">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
+                <ColumnHeads
+                  columns={[
+                    'Run',
+                    { end: 'Batches' },
+                    { end: 'Last batch' },
+                    'Retention',
+                    { hidden: 'Actions' },
+                  ]}
+                />
                 <tbody>
                   {data.map((run) => {
                     const row = keptBy.get(run.name)

@@ -2,6 +2,7 @@ import type { WorkerDto } from '../../server/wire/pages.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { formatCount, formatDuration, formatRate } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
@@ -32,19 +33,15 @@ export function WorkersGlance({
       ) : (
         <Scroll label="Workers">
           <table className="grid-table">
-            <thead>
-              <tr>
-                <th scope="col">Worker</th>
-                <th scope="col">State</th>
-                <th scope="col">Samples/s, last 60 s</th>
-                <th scope="col" className="end">
-                  In flight
-                </th>
-                <th scope="col" className="end">
-                  Loop p99
-                </th>
-              </tr>
-            </thead>
+            <ColumnHeads
+              columns={[
+                'Worker',
+                'State',
+                'Samples/s, last 60 s',
+                { end: 'In flight' },
+                { end: 'Loop p99' },
+              ]}
+            />
             <tbody>
               {here.map((worker) => (
                 <tr key={worker.id}>

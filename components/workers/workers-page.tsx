@@ -11,6 +11,7 @@ import { ageText } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { Ago } from '../ui/ago.tsx'
+import { ColumnHeads } from '../ui/column-heads.tsx'
 import { CopyButton, CopyText } from '../ui/copy-text.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Figure, FigureStrip, FigureStripSkeleton } from '../ui/figure-strip.tsx'
@@ -177,41 +178,23 @@ function AliveTable({ workers, marked }: { workers: WorkerDto[]; marked: string 
   return (
     <Scroll label="Workers alive">
       <table className="grid-table">
-        <thead>
-          <tr>
-            <th scope="col">Worker</th>
-            <th scope="col">State</th>
-            <th scope="col">Samples/s, last 60 s</th>
-            <th scope="col" className="end">
-              In flight
-            </th>
-            <th scope="col" className="end">
-              Held/room
-            </th>
-            <th scope="col" className="end">
-              Scored
-            </th>
-            <th scope="col" className="end">
-              Failed
-            </th>
-            <th scope="col" className="end">
-              Loop p99
-            </th>
-            <th scope="col" className="end">
-              Loop max
-            </th>
-            <th scope="col" className="end">
-              Memory
-            </th>
-            <th scope="col">Host</th>
-            <th scope="col" className="end">
-              Up
-            </th>
-            <th scope="col" className="end">
-              Last seen
-            </th>
-          </tr>
-        </thead>
+        <ColumnHeads
+          columns={[
+            'Worker',
+            'State',
+            'Samples/s, last 60 s',
+            { end: 'In flight' },
+            { end: 'Held/room' },
+            { end: 'Scored' },
+            { end: 'Failed' },
+            { end: 'Loop p99' },
+            { end: 'Loop max' },
+            { end: 'Memory' },
+            'Host',
+            { end: 'Up' },
+            { end: 'Last seen' },
+          ]}
+        />
         <tbody>
           {workers.map((worker) => (
             <Row key={worker.id} id={worker.id} marked={marked === worker.id}>
@@ -273,23 +256,17 @@ function GoneTable({ workers, marked }: { workers: WorkerDto[]; marked: string |
   return (
     <Scroll label="Workers gone">
       <table className="grid-table">
-        <thead>
-          <tr>
-            <th scope="col">Worker</th>
-            <th scope="col">State</th>
-            <th scope="col">Given back</th>
-            <th scope="col" className="end">
-              Scored
-            </th>
-            <th scope="col" className="end">
-              Failed
-            </th>
-            <th scope="col">Host</th>
-            <th scope="col" className="end">
-              Last seen
-            </th>
-          </tr>
-        </thead>
+        <ColumnHeads
+          columns={[
+            'Worker',
+            'State',
+            'Given back',
+            { end: 'Scored' },
+            { end: 'Failed' },
+            'Host',
+            { end: 'Last seen' },
+          ]}
+        />
         <tbody>
           {workers.map((worker) => (
             <Row key={worker.id} id={worker.id} gone marked={marked === worker.id}>

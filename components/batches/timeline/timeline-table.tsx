@@ -7,6 +7,7 @@ import { useRef } from 'react'
 import { durationText, formatCount, formatDuration } from '../../format/numbers.ts'
 import { shortenMiddle } from '../../format/text.ts'
 import { PageLink } from '../../shell/page-link.tsx'
+import { ColumnHeads } from '../../ui/column-heads.tsx'
 import { Quantity } from '../../ui/quantity.tsx'
 import { Scroll } from '../../ui/scroll.tsx'
 import {
@@ -160,20 +161,14 @@ export function MiniBatchTable({ miniBatches }: { miniBatches: readonly MiniBatc
   return (
     <Scroll label="Mini-batches" className="max-h-52 overflow-auto border-t">
       <table className="grid-table">
-        <thead>
-          <tr>
-            <th scope="col">Mini-batch</th>
-            <th scope="col" className="end">
-              Groups
-            </th>
-            <th scope="col" className="end">
-              Ready
-            </th>
-            <th scope="col" className="end">
-              After the one before
-            </th>
-          </tr>
-        </thead>
+        <ColumnHeads
+          columns={[
+            'Mini-batch',
+            { end: 'Groups' },
+            { end: 'Ready' },
+            { end: 'After the one before' },
+          ]}
+        />
         <tbody>
           {miniBatches.map((each) => (
             <tr key={each.no}>
