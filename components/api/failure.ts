@@ -49,6 +49,12 @@ export function describeFailure(error: unknown): Failure {
   }
 }
 
+/** A failure in one line: what was said, and what to do about it. */
+export function failureText(error: unknown): string {
+  const { message, hint } = describeFailure(error)
+  return hint === '' ? message : `${message} ${hint}`
+}
+
 const TITLES: Partial<Record<ErrorData['reason'], string>> = {
   batch_not_found: 'There is no such batch',
   sample_not_found: 'There is no such sample',

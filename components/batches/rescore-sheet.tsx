@@ -1,16 +1,17 @@
 'use client'
 
-import { useMutation, useQuery } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
 import { useRouter } from 'next/navigation'
-import { type FormEvent, useMemo, useState } from 'react'
+import { useMemo, useState } from 'react'
 import type { BatchViewDto } from '../../server/wire/pages.ts'
 import type { ResolvedReward } from '../../server/wire/resolved-reward.ts'
-import { describeFailure } from '../api/failure.ts'
+import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
-import { Button } from '../ui/button.tsx'
 import { Sheet } from '../ui/dialog.tsx'
-import { Select, TextArea } from '../ui/field.tsx'
+import { Select } from '../ui/field.tsx'
+import { SheetForm } from '../ui/sheet-form.tsx'
+import { RewardField, RewardOptions, useRewardChoices } from './reward-choices.tsx'
 import { askedReward, readReward, rewardText } from './reward-text.prepare.ts'
 
 /** Scores the rollouts of a batch again, by the same reward or another, as a batch of their own. */
@@ -48,7 +49,7 @@ function RescoreForm({
 }) {
   const trpc = useTRPC()
   const router = useRouter()
-  const choices = useChoices()
+  const choices = useRewardChoices()
   const before = useMemo(
     // The view's reward is the resolved one, as JSON.
     () => rewardText(askedReward(batch.reward as unknown as ResolvedReward)),
@@ -61,8 +62,7 @@ function RescoreForm({
   const rescore = useMutation(
     trpc.batches.rescore.mutationOptions({
       onError: (failure) => {
-        const { message, hint } = describeFailure(failure)
-        setError(hint === '' ? message : `${message} ${hint}`)
+        setError(failureText(failure))
       },
       onSuccess: ({ batchId }) => {
         onClose()
@@ -76,8 +76,7 @@ function RescoreForm({
     setError(undefined)
     setKey(crypto.randomUUID())
   }
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     const read = readReward(text)
     if ('error' in read) {
       setError(read.error)
@@ -92,91 +91,25 @@ function RescoreForm({
   }
   const chosen = text === before ? AS_IT_WAS : choices.some((c) => c.text === text) ? text : EDITED
   return (
-    <form onSubmit={submit} noValidate className="flex min-h-full flex-col">
-      <div className="flex-1 space-y-4 px-5 py-4">
-        <p className="text-ink-2">
-          A new batch over the same {plural(batch.samples, 'rollout')}, linked to this one. This
-          one, and what was trained on it, stays as it is.
-        </p>
-        <Select
-          label="Score by"
-          value={chosen}
-          onChange={(event) =>
-            change(event.target.value === AS_IT_WAS ? before : event.target.value)
-          }
-        >
-          <option value={AS_IT_WAS}>{batch.rewardName}, as it was</option>
-          {(['Reward models', 'Rules'] as const).map((group) => {
-            const mine = choices.filter((choice) => choice.group === group)
-            return (
-              mine.length > 0 && (
-                <optgroup key={group} label={group}>
-                  {mine.map((choice) => (
-                    <option key={choice.label} value={choice.text}>
-                      {choice.label}
-                    </option>
-                  ))}
-                </optgroup>
-              )
-            )
-          })}
-          {chosen === EDITED && (
-            <option value={EDITED} disabled>
-              as written below
-            </option>
-          )}
-        </Select>
-        <TextArea
-          label="Reward"
-          note="JSON"
-          mono
-          rows={14}
-          hint="As in batches.submit: manager, function, model, judge, combine, kwargs, onFailure …"
-          value={text}
-          error={error}
-          onChange={(event) => change(event.target.value)}
-        />
-      </div>
-      <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
-        <Button onClick={onClose}>Close</Button>
-        <Button type="submit" variant="primary" busy={rescore.isPending}>
-          Rescore
-        </Button>
-      </footer>
-    </form>
+    <SheetForm onSubmit={submit} onClose={onClose} action="Rescore" busy={rescore.isPending}>
+      <p className="text-ink-2">
+        A new batch over the same {plural(batch.samples, 'rollout')}, linked to this one. This one,
+        and what was trained on it, stays as it is.
+      </p>
+      <Select
+        label="Score by"
+        value={chosen}
+        onChange={(event) => change(event.target.value === AS_IT_WAS ? before : event.target.value)}
+      >
+        <option value={AS_IT_WAS}>{batch.rewardName}, as it was</option>
+        <RewardOptions choices={choices} />
+        {chosen === EDITED && (
+          <option value={EDITED} disabled>
+            as written below
+          </option>
+        )}
+      </Select>
+      <RewardField rows={14} value={text} error={error} onChange={change} />
+    </SheetForm>
   )
-}
-
-/** A reward to choose. */
-export interface Choice {
-  group: 'Reward models' | 'Rules'
-  label: string
-  /** What stands in the field when it is chosen. */
-  text: string
-}
-
-/** For a list of rewards: the reward models that give scores by themselves, and the rules; a judge, a sum or a function is written. */
-export function useChoices(): Choice[] {
-  const trpc = useTRPC()
-  const { data } = useQuery(trpc.rewards.list.queryOptions())
-  return useMemo(() => {
-    if (data === undefined) return []
-    const models = data.models.filter((one) => one.kind === 'discriminative')
-    return [
-      ...models.map(
-        ({ model }): Choice => ({
-          group: 'Reward models',
-          label: model,
-          text: rewardText({ model }),
-        }),
-      ),
-      ...data.rules.map(
-        ({ name }): Choice => ({
-          group: 'Rules',
-          label: name,
-          text: rewardText({ function: { name } }),
-        }),
-      ),
-    ]
-  }, [data])
 }

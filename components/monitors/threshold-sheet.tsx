@@ -13,7 +13,7 @@ import { useMay } from '../session/use-may.ts'
 import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
 import { Sheet } from '../ui/dialog.tsx'
-import { FieldAbout, Segmented, TextField } from '../ui/field.tsx'
+import { Checkbox, FieldAbout, Segmented, TextField } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { readThreshold, typedThreshold } from './monitor-words.ts'
@@ -131,15 +131,7 @@ function Form({
   const side = { above: 'at or above', below: 'at or below', size: 'at or beyond, either sign' }
   return (
     <form onSubmit={submit} noValidate className="flex flex-col gap-4 px-5 py-4">
-      <label className="flex cursor-pointer items-center gap-2.5">
-        <input
-          type="checkbox"
-          checked={enabled}
-          onChange={(event) => setEnabled(event.target.checked)}
-          className="accent-(--accent-fill)"
-        />
-        Watch for it
-      </label>
+      <Checkbox label="Watch for it" checked={enabled} onChange={setEnabled} />
       <TextField
         label={`Warning${unit}`}
         hint={`Bad is ${side[definition.bad]} this.`}

@@ -1,14 +1,14 @@
 'use client'
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { WebhookDto } from '../../server/wire/alerts.ts'
 import { FLEET_MONITORS, MONITORS, type Severity } from '../../server/wire/monitors.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { Button } from '../ui/button.tsx'
 import { Sheet } from '../ui/dialog.tsx'
-import { FieldAbout, Segmented, TextField } from '../ui/field.tsx'
+import { Checkbox, FieldAbout, Segmented, TextField } from '../ui/field.tsx'
+import { SheetForm } from '../ui/sheet-form.tsx'
 import { monitorLabel } from './monitor-words.ts'
 
 /** Adds a webhook, or changes one. */
@@ -56,8 +56,7 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
   }
   const create = useMutation(trpc.alerts.create.mutationOptions(outcome))
   const update = useMutation(trpc.alerts.update.mutationOptions(outcome))
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     if (name.trim() === '') return setError('Give it a name.')
     if (before === null && url.trim() === '') return setError('Give the address to send to.')
     setError(null)
@@ -80,114 +79,92 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
     }
   }
   return (
-    <form onSubmit={submit} noValidate className="flex min-h-full flex-col">
-      <div className="flex-1 space-y-4 px-5 py-4">
-        <TextField
-          label="Name"
-          placeholder="team channel"
-          autoFocus
-          maxLength={80}
-          value={name}
-          onChange={(event) => setName(event.target.value)}
+    <SheetForm
+      onSubmit={submit}
+      onClose={onClose}
+      action={before === null ? 'Add it' : 'Save'}
+      busy={create.isPending || update.isPending}
+    >
+      <TextField
+        label="Name"
+        placeholder="team channel"
+        autoFocus
+        maxLength={80}
+        value={name}
+        onChange={(event) => setName(event.target.value)}
+      />
+      <TextField
+        label="Address"
+        mono
+        placeholder={before?.shownUrl ?? 'https://hooks.example.com/…'}
+        hint={
+          before === null
+            ? 'http or https. It is not shown again: some addresses hold a key.'
+            : 'Empty: it keeps the one it has.'
+        }
+        value={url}
+        onChange={(event) => setUrl(event.target.value)}
+      />
+      <TextField
+        label="Secret"
+        type="password"
+        autoComplete="new-password"
+        disabled={unsigned}
+        hint={
+          before?.signed
+            ? 'Empty: it keeps the one it has. It is never shown.'
+            : 'At least 8 characters; signs every call (x-rewardops-signature). It is never shown again.'
+        }
+        value={secret}
+        onChange={(event) => setSecret(event.target.value)}
+      />
+      {before?.signed && (
+        <Checkbox label="Remove its secret" checked={unsigned} onChange={setUnsigned} />
+      )}
+      <div>
+        <p className="mb-1 text-xs font-medium text-ink-2">Told of</p>
+        <Segmented
+          label="Severity"
+          value={alertsOnly ? 'alerting' : 'all'}
+          options={[
+            { value: 'all', label: 'Warnings and alerts' },
+            { value: 'alerting', label: 'Alerts alone' },
+          ]}
+          onChange={(value) => setAlertsOnly(value === 'alerting')}
         />
-        <TextField
-          label="Address"
-          mono
-          placeholder={before?.shownUrl ?? 'https://hooks.example.com/…'}
-          hint={
-            before === null
-              ? 'http or https. It is not shown again: some addresses hold a key.'
-              : 'Empty: it keeps the one it has.'
-          }
-          value={url}
-          onChange={(event) => setUrl(event.target.value)}
-        />
-        <TextField
-          label="Secret"
-          type="password"
-          autoComplete="new-password"
-          disabled={unsigned}
-          hint={
-            before?.signed
-              ? 'Empty: it keeps the one it has. It is never shown.'
-              : 'At least 8 characters; signs every call (x-rewardops-signature). It is never shown again.'
-          }
-          value={secret}
-          onChange={(event) => setSecret(event.target.value)}
-        />
-        {before?.signed && (
-          <label className="flex cursor-pointer items-center gap-2.5">
-            <input
-              type="checkbox"
-              checked={unsigned}
-              onChange={(event) => setUnsigned(event.target.checked)}
-              className="accent-(--accent-fill)"
-            />
-            Remove its secret
-          </label>
-        )}
-        <div>
-          <p className="mb-1 text-xs font-medium text-ink-2">Told of</p>
-          <Segmented
-            label="Severity"
-            value={alertsOnly ? 'alerting' : 'all'}
-            options={[
-              { value: 'all', label: 'Warnings and alerts' },
-              { value: 'alerting', label: 'Alerts alone' },
-            ]}
-            onChange={(value) => setAlertsOnly(value === 'alerting')}
-          />
-        </div>
-        <fieldset>
-          <legend className="mb-1 text-xs font-medium text-ink-2">
-            Monitors{' '}
-            <span className="font-normal text-ink-3">
-              {monitors.length === 0 ? 'all of them' : `${monitors.length} of ${ALL.length}`}
-            </span>
-          </legend>
-          <div className="grid grid-cols-2 gap-x-3">
-            {ALL.map((monitor) => (
-              <label key={monitor} className="flex cursor-pointer items-center gap-2 py-0.5">
-                <input
-                  type="checkbox"
-                  checked={monitors.includes(monitor)}
-                  onChange={(event) =>
-                    setMonitors(
-                      event.target.checked
-                        ? [...monitors, monitor]
-                        : monitors.filter((one) => one !== monitor),
-                    )
-                  }
-                  className="accent-(--accent-fill)"
-                />
-                {monitorLabel(monitor)}
-              </label>
-            ))}
-          </div>
-        </fieldset>
-        <TextField
-          label="Runs"
-          hint="Names, parted by commas. Empty: all runs."
-          value={runs}
-          onChange={(event) => setRuns(event.target.value)}
-        />
-        <label className="flex cursor-pointer items-center gap-2.5">
-          <input
-            type="checkbox"
-            checked={fleet}
-            onChange={(event) => setFleet(event.target.checked)}
-            className="accent-(--accent-fill)"
-          />
-          Of servers, too: one that is out, a model without a healthy one
-        </label>
-        <FieldAbout error={error} />
       </div>
-      <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
-        <Button onClick={onClose}>Close</Button>
-        <Button type="submit" variant="primary" busy={create.isPending || update.isPending}>
-          {before === null ? 'Add it' : 'Save'}
-        </Button>
-      </footer>
-    </form>
+      <fieldset>
+        <legend className="mb-1 text-xs font-medium text-ink-2">
+          Monitors{' '}
+          <span className="font-normal text-ink-3">
+            {monitors.length === 0 ? 'all of them' : `${monitors.length} of ${ALL.length}`}
+          </span>
+        </legend>
+        <div className="grid grid-cols-2 gap-x-3">
+          {ALL.map((monitor) => (
+            <Checkbox
+              key={monitor}
+              label={monitorLabel(monitor)}
+              checked={monitors.includes(monitor)}
+              onChange={(on) =>
+                setMonitors(on ? [...monitors, monitor] : monitors.filter((one) => one !== monitor))
+              }
+            />
+          ))}
+        </div>
+      </fieldset>
+      <TextField
+        label="Runs"
+        hint="Names, parted by commas. Empty: all runs."
+        value={runs}
+        onChange={(event) => setRuns(event.target.value)}
+      />
+      <Checkbox
+        label="Of servers, too: one that is out, a model without a healthy one"
+        checked={fleet}
+        onChange={setFleet}
+      />
+      <FieldAbout error={error} />
+    </SheetForm>
   )
 }

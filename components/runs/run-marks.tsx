@@ -2,7 +2,7 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Diamond, Plus } from 'lucide-react'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { RunMarkDto } from '../../server/wire/marks.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -13,6 +13,7 @@ import { Ago } from '../ui/ago.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { Confirm, Sheet } from '../ui/dialog.tsx'
 import { FieldAbout, TextArea, TextField } from '../ui/field.tsx'
+import { SheetForm } from '../ui/sheet-form.tsx'
 
 /** Chips that stand in one row before the rest is asked for. */
 const AT_FIRST = 8
@@ -140,8 +141,7 @@ function MarkForm({
   const update = useMutation(trpc.marks.update.mutationOptions(outcome))
   const remove = useMutation(trpc.marks.remove.mutationOptions(outcome))
   const busy = create.isPending || update.isPending
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     const at = Number(step)
     if (step.trim() === '' || !Number.isInteger(at) || at < 0)
       return setError('Give the step as a whole number of 0 or more.')
@@ -151,8 +151,26 @@ function MarkForm({
     else create.mutate({ run, step: at, label, note })
   }
   return (
-    <form onSubmit={submit} noValidate className="flex min-h-full flex-col">
-      <div className="flex-1 space-y-4 px-5 py-4">
+    <>
+      <SheetForm
+        action={mark === null ? 'Mark it' : 'Save'}
+        busy={busy}
+        refused={refused}
+        beside={
+          mark?.id && (
+            <Button
+              variant="quiet"
+              className="mr-auto text-bad"
+              refused={refused}
+              onClick={() => setAsked(true)}
+            >
+              Remove
+            </Button>
+          )
+        }
+        onSubmit={submit}
+        onClose={onClose}
+      >
         <p className="text-ink-2">
           Drawn as a line on every chart over the steps of this run, for all who look at it.
         </p>
@@ -185,23 +203,7 @@ function MarkForm({
           </p>
         )}
         <FieldAbout error={error} />
-      </div>
-      <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
-        {mark?.id && (
-          <Button
-            variant="quiet"
-            className="mr-auto text-bad"
-            refused={refused}
-            onClick={() => setAsked(true)}
-          >
-            Remove
-          </Button>
-        )}
-        <Button onClick={onClose}>Close</Button>
-        <Button type="submit" variant="primary" refused={refused} busy={busy}>
-          {mark === null ? 'Mark it' : 'Save'}
-        </Button>
-      </footer>
+      </SheetForm>
       <Confirm
         open={asked}
         title={`Remove “${mark?.label}”?`}
@@ -212,6 +214,6 @@ function MarkForm({
       >
         Its line goes from the charts of everybody.
       </Confirm>
-    </form>
+    </>
   )
 }

@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Pencil, Tag, Trash2 } from 'lucide-react'
 import { type FormEvent, useId, useRef, useState } from 'react'
 import type { AnnotationDto } from '../../server/wire/annotations.ts'
-import { describeFailure } from '../api/failure.ts'
+import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { useKeys } from '../shell/keys.tsx'
 import { Ago } from '../ui/ago.tsx'
@@ -28,8 +28,7 @@ export function AnnotationsPart({
   const field = useRef<HTMLInputElement>(null)
   const settled = {
     onError(failure: unknown) {
-      const { message, hint } = describeFailure(failure)
-      setError(`${message} ${hint}`)
+      setError(failureText(failure))
     },
     async onSuccess() {
       setError(undefined)

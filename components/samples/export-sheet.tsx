@@ -8,7 +8,8 @@ import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { Sheet } from '../ui/dialog.tsx'
-import { Choices, Segmented } from '../ui/field.tsx'
+import { Checkbox, Choices, Segmented } from '../ui/field.tsx'
+import { SheetFoot } from '../ui/sheet-form.tsx'
 import { exportColumns, USUAL_EXPORT } from './export-columns.ts'
 import { downloadExport, MOST_HELD_BYTES } from './export-download.ts'
 import type { SampleColumn } from './sample-columns.tsx'
@@ -122,20 +123,12 @@ function ExportForm({
           ]}
           onChange={setWhich}
         />
-        <label className="flex items-start gap-2.5">
-          <input
-            type="checkbox"
-            checked={texts}
-            onChange={(event) => setTexts(event.target.checked)}
-            className="mt-[3.5px] accent-(--accent-fill)"
-          />
-          <span>
-            With the texts
-            <span className="block text-xs text-ink-3">
-              Prompt, response, ground truth and extra info. Such a file can be imported again.
-            </span>
-          </span>
-        </label>
+        <Checkbox
+          label="With the texts"
+          about="Prompt, response, ground truth and extra info. Such a file can be imported again."
+          checked={texts}
+          onChange={setTexts}
+        />
         <p className="text-xs text-ink-3">
           The page holds at most {Math.round(MOST_HELD_BYTES / 2 ** 20)} MiB; a larger export is
           written{' '}
@@ -170,7 +163,7 @@ function ExportForm({
           </p>
         )}
       </div>
-      <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
+      <SheetFoot>
         {state.is === 'running' ? (
           <Button onClick={() => stop.current?.abort()}>Stop</Button>
         ) : (
@@ -186,7 +179,7 @@ function ExportForm({
             </button>
           </>
         )}
-      </footer>
+      </SheetFoot>
     </div>
   )
 }

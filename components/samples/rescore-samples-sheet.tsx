@@ -1,17 +1,17 @@
 'use client'
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useMemo, useState } from 'react'
+import { useMemo, useState } from 'react'
 import type { SamplesByBatchDto } from '../../server/wire/rescore.ts'
-import { describeFailure } from '../api/failure.ts'
+import { failureText } from '../api/failure.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
-import { useChoices } from '../batches/rescore-sheet.tsx'
+import { RewardField, RewardOptions, useRewardChoices } from '../batches/reward-choices.tsx'
 import { readReward } from '../batches/reward-text.prepare.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
-import { Button } from '../ui/button.tsx'
 import { Sheet } from '../ui/dialog.tsx'
-import { Choices, Select, TextArea } from '../ui/field.tsx'
+import { Choices, Select } from '../ui/field.tsx'
+import { SheetForm } from '../ui/sheet-form.tsx'
 import type { Target } from './selection.ts'
 
 /** Batches that one press rescores. */
@@ -44,7 +44,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
   const trpc = useTRPC()
   const client = useTRPCClient()
   const queryClient = useQueryClient()
-  const choices = useChoices()
+  const choices = useRewardChoices()
   const byFilter = useQuery({
     ...trpc.samples.byBatch.queryOptions('filter' in target ? target.filter : {}),
     enabled: 'filter' in target,
@@ -68,8 +68,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
   }
   const chosen = choices.find((choice) => choice.text === text)
   const batches = placed?.batches.slice(0, MOST_BATCHES) ?? []
-  const submit = async (event: FormEvent) => {
-    event.preventDefault()
+  const submit = async () => {
     const read = readReward(text)
     if ('error' in read) {
       setError(read.error)
@@ -92,8 +91,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
           error: null,
         })
       } catch (failure) {
-        const { message, hint } = describeFailure(failure)
-        outcomes.push({ batchId, result: null, error: `${message} ${hint}` })
+        outcomes.push({ batchId, result: null, error: failureText(failure) })
       }
       setDone([...outcomes])
     }
@@ -102,125 +100,96 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
   }
   const samples = batches.reduce((sum, batch) => sum + batch.samples, 0)
   return (
-    <form onSubmit={(event) => void submit(event)} className="flex min-h-full flex-col">
-      <div className="flex-1 space-y-4 px-5 py-4">
-        <p className="num text-ink-2">
-          {placed === undefined
-            ? 'Counting what fits…'
-            : `${plural(samples, 'sample')} of ${plural(batches.length, 'batch', 'batches')}. Each batch gives a new one over these rollouts, linked to it; nothing that is there changes.`}
+    <SheetForm
+      action="Rescore"
+      busy={busy}
+      disabled={batches.length === 0 || text.trim() === ''}
+      onSubmit={() => void submit()}
+      onClose={onClose}
+    >
+      <p className="num text-ink-2">
+        {placed === undefined
+          ? 'Counting what fits…'
+          : `${plural(samples, 'sample')} of ${plural(batches.length, 'batch', 'batches')}. Each batch gives a new one over these rollouts, linked to it; nothing that is there changes.`}
+      </p>
+      {placed !== undefined && (
+        <ul className="num max-h-40 space-y-0.5 overflow-y-auto text-xs" aria-label="By batch">
+          {batches.map(({ batchId, samples, ofBatch }) => (
+            <li key={batchId}>
+              <span className="font-mono">{batchId}</span>{' '}
+              <span className="text-ink-2">
+                {formatCount(samples)}
+                {ofBatch > 0 && ` of ${plural(ofBatch, 'sample')}`}
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {placed !== undefined && (placed.more || placed.batches.length > MOST_BATCHES) && (
+        <p className="text-warn">
+          More fit: these are the newest. Batches beyond {MOST_BATCHES}, and samples beyond 10,000,
+          are left out; rescore whole batches from their own page.
         </p>
-        {placed !== undefined && (
-          <ul className="num max-h-40 space-y-0.5 overflow-y-auto text-xs" aria-label="By batch">
-            {batches.map(({ batchId, samples, ofBatch }) => (
-              <li key={batchId}>
-                <span className="font-mono">{batchId}</span>{' '}
-                <span className="text-ink-2">
-                  {formatCount(samples)}
-                  {ofBatch > 0 && ` of ${plural(ofBatch, 'sample')}`}
-                </span>
+      )}
+      <Select
+        label="Score by"
+        value={chosen?.text ?? ''}
+        onChange={(event) => change(event.target.value)}
+      >
+        <option value="">{text === '' ? 'Choose a reward' : 'as written below'}</option>
+        <RewardOptions choices={choices} />
+      </Select>
+      <RewardField rows={6} value={text} error={error} onChange={change} />
+      <Choices
+        legend="Their groups"
+        name="rescore-groups"
+        value={groups}
+        options={[
+          {
+            value: 'whole',
+            label: 'Whole groups',
+            about: 'The other members come along, so that advantages are of the whole group.',
+          },
+          {
+            value: 'chosen',
+            label: 'Only what is selected',
+            about:
+              'Advantages are of what is left of each group. A reward that looks at whole groups takes them all the same.',
+          },
+        ]}
+        onChange={(next) => {
+          setGroups(next)
+          setDone([])
+        }}
+      />
+      <div role="status">
+        {done.length > 0 && (
+          <ul aria-label="Rescored" className="num space-y-1">
+            {done.map(({ batchId, result, error }) => (
+              <li key={batchId} className={error === null ? '' : 'text-bad'}>
+                <span className="font-mono text-xs">{batchId}</span>
+                {' → '}
+                {result === null ? (
+                  error
+                ) : (
+                  <>
+                    <PageLink
+                      href={`/batches/${result.batchId}`}
+                      className="font-mono text-xs text-accent hover:underline"
+                    >
+                      {result.batchId}
+                    </PageLink>{' '}
+                    {plural(result.accepted, 'sample')} in {plural(result.groups, 'group')}
+                    {result.takenAlong > 0 &&
+                      `, ${formatCount(result.takenAlong)} of them came along with their groups`}
+                  </>
+                )}
               </li>
             ))}
           </ul>
         )}
-        {placed !== undefined && (placed.more || placed.batches.length > MOST_BATCHES) && (
-          <p className="text-warn">
-            More fit: these are the newest. Batches beyond {MOST_BATCHES}, and samples beyond
-            10,000, are left out; rescore whole batches from their own page.
-          </p>
-        )}
-        <Select
-          label="Score by"
-          value={chosen?.text ?? ''}
-          onChange={(event) => change(event.target.value)}
-        >
-          <option value="">{text === '' ? 'Choose a reward' : 'as written below'}</option>
-          {(['Reward models', 'Rules'] as const).map((group) => {
-            const mine = choices.filter((choice) => choice.group === group)
-            return (
-              mine.length > 0 && (
-                <optgroup key={group} label={group}>
-                  {mine.map((choice) => (
-                    <option key={choice.label} value={choice.text}>
-                      {choice.label}
-                    </option>
-                  ))}
-                </optgroup>
-              )
-            )
-          })}
-        </Select>
-        <TextArea
-          label="Reward"
-          note="JSON"
-          mono
-          rows={6}
-          hint="As in batches.submit: manager, function, model, judge, combine, kwargs, onFailure …"
-          value={text}
-          error={error}
-          onChange={(event) => change(event.target.value)}
-        />
-        <Choices
-          legend="Their groups"
-          name="rescore-groups"
-          value={groups}
-          options={[
-            {
-              value: 'whole',
-              label: 'Whole groups',
-              about: 'The other members come along, so that advantages are of the whole group.',
-            },
-            {
-              value: 'chosen',
-              label: 'Only what is selected',
-              about:
-                'Advantages are of what is left of each group. A reward that looks at whole groups takes them all the same.',
-            },
-          ]}
-          onChange={(next) => {
-            setGroups(next)
-            setDone([])
-          }}
-        />
-        <div role="status">
-          {done.length > 0 && (
-            <ul aria-label="Rescored" className="num space-y-1">
-              {done.map(({ batchId, result, error }) => (
-                <li key={batchId} className={error === null ? '' : 'text-bad'}>
-                  <span className="font-mono text-xs">{batchId}</span>
-                  {' → '}
-                  {result === null ? (
-                    error
-                  ) : (
-                    <>
-                      <PageLink
-                        href={`/batches/${result.batchId}`}
-                        className="font-mono text-xs text-accent hover:underline"
-                      >
-                        {result.batchId}
-                      </PageLink>{' '}
-                      {plural(result.accepted, 'sample')} in {plural(result.groups, 'group')}
-                      {result.takenAlong > 0 &&
-                        `, ${formatCount(result.takenAlong)} of them came along with their groups`}
-                    </>
-                  )}
-                </li>
-              ))}
-            </ul>
-          )}
-        </div>
       </div>
-      <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
-        <Button onClick={onClose}>Close</Button>
-        <Button
-          type="submit"
-          variant="primary"
-          busy={busy}
-          disabled={batches.length === 0 || text.trim() === ''}
-        >
-          Rescore
-        </Button>
-      </footer>
-    </form>
+    </SheetForm>
   )
 }
 

@@ -5,7 +5,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Bookmark, Check, ChevronDown } from 'lucide-react'
 import { type FormEvent, useState } from 'react'
 import type { SavedViewDto } from '../../server/wire/saved-views.ts'
-import { describeFailure } from '../api/failure.ts'
+import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { MENU_POPUP } from '../ui/action-menu.tsx'
 import { Button } from '../ui/button.tsx'
@@ -45,8 +45,7 @@ export function ViewMenu({
   const [error, setError] = useState<string>()
   const failed = {
     onError(failure: unknown) {
-      const { message, hint } = describeFailure(failure)
-      setError(`${message} ${hint}`)
+      setError(failureText(failure))
     },
   }
   const save = useMutation(trpc.views.save.mutationOptions(failed))

@@ -1,13 +1,14 @@
 'use client'
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { ServerDto } from '../../server/wire/servers.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { Button } from '../ui/button.tsx'
 import { Sheet } from '../ui/dialog.tsx'
-import { FieldAbout, TextField } from '../ui/field.tsx'
+import { Checkbox, FieldAbout, TextField } from '../ui/field.tsx'
+import { SheetForm } from '../ui/sheet-form.tsx'
+import { Asking } from './asking.tsx'
 import { LimitFields } from './limit-fields.tsx'
 import {
   type EditDraft,
@@ -58,8 +59,7 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
     for (const name of Object.keys(part)) delete left[name as keyof FieldErrors]
     setErrors(left)
   }
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     const prepared = prepareUpdate(before, draft, templateBefore)
     if ('errors' in prepared) setErrors(prepared.errors)
     else if (prepared.input === null) onClose()
@@ -74,59 +74,48 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
     draft.removeKey ||
     draft.chatTemplate !== null
   return (
-    <form onSubmit={submit} noValidate className="flex min-h-full flex-col">
-      <div className="flex-1 space-y-4 px-5 py-4">
-        <p className="text-ink-2">
-          {ENGINE_WORDS[before.engine]}, gives {KIND_WORDS[before.kind]} of{' '}
-          <span className="font-mono text-xs">{before.model}</span>. To change these, register it
-          again.
-        </p>
-        <TextField
-          label="Address"
-          mono
-          autoFocus
-          hint="A new address is asked and tested before it is saved."
-          value={draft.url}
-          error={errors.url ?? errors.model ?? errors.engine}
-          onChange={(event) => change({ url: event.target.value })}
+    <SheetForm
+      onSubmit={submit}
+      onClose={onClose}
+      action="Save"
+      busy={update.isPending}
+      beside={update.isPending && asks && <Asking address={draft.url.trim()} />}
+    >
+      <p className="text-ink-2">
+        {ENGINE_WORDS[before.engine]}, gives {KIND_WORDS[before.kind]} of{' '}
+        <span className="font-mono text-xs">{before.model}</span>. To change these, register it
+        again.
+      </p>
+      <TextField
+        label="Address"
+        mono
+        autoFocus
+        hint="A new address is asked and tested before it is saved."
+        value={draft.url}
+        error={errors.url ?? errors.model ?? errors.engine}
+        onChange={(event) => change({ url: event.target.value })}
+      />
+      {isScorer && (
+        <TemplateField
+          value={draft.chatTemplate ?? templateBefore ?? ''}
+          error={errors.chatTemplate}
+          disabled={detail.data === undefined}
+          onChange={(chatTemplate) => change({ chatTemplate })}
         />
-        {isScorer && (
-          <TemplateField
-            value={draft.chatTemplate ?? templateBefore ?? ''}
-            error={errors.chatTemplate}
-            disabled={detail.data === undefined}
-            onChange={(chatTemplate) => change({ chatTemplate })}
-          />
-        )}
-        <LimitFields
-          draft={draft}
-          errors={errors}
-          keyHint="Empty: it keeps the one it has."
-          keyDisabled={draft.removeKey}
-          onChange={change}
-        />
-        <label className="flex cursor-pointer items-center gap-2.5">
-          <input
-            type="checkbox"
-            checked={draft.removeKey}
-            onChange={(event) => change({ removeKey: event.target.checked, apiKey: '' })}
-            className="accent-(--accent-fill)"
-          />
-          Remove its key
-        </label>
-        <FieldAbout error={errors.form ?? errors.kind ?? errors.name} />
-      </div>
-      <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
-        {update.isPending && asks && (
-          <span className="mr-auto min-w-0 truncate text-xs text-ink-2" role="status">
-            Asking {draft.url.trim()} who it is, and testing its scores…
-          </span>
-        )}
-        <Button onClick={onClose}>Close</Button>
-        <Button type="submit" variant="primary" busy={update.isPending}>
-          Save
-        </Button>
-      </footer>
-    </form>
+      )}
+      <LimitFields
+        draft={draft}
+        errors={errors}
+        keyHint="Empty: it keeps the one it has."
+        keyDisabled={draft.removeKey}
+        onChange={change}
+      />
+      <Checkbox
+        label="Remove its key"
+        checked={draft.removeKey}
+        onChange={(on) => change({ removeKey: on, apiKey: '' })}
+      />
+      <FieldAbout error={errors.form ?? errors.kind ?? errors.name} />
+    </SheetForm>
   )
 }

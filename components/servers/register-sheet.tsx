@@ -1,7 +1,7 @@
 'use client'
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { ServerDto } from '../../server/wire/servers.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -9,6 +9,8 @@ import { Button } from '../ui/button.tsx'
 import { Sheet } from '../ui/dialog.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
 import { Choices, FieldAbout, Select, TextField } from '../ui/field.tsx'
+import { SheetFoot, SheetForm } from '../ui/sheet-form.tsx'
+import { Asking } from './asking.tsx'
 import { LimitFields } from './limit-fields.tsx'
 import {
   EMPTY_DRAFT,
@@ -79,7 +81,7 @@ function Verdict({ server, onDone }: { server: ServerDto; onDone(server: ServerD
         </p>
         {trust.error && <FailureView compact error={trust.error} />}
       </div>
-      <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
+      <SheetFoot>
         <Button
           busy={trust.isPending}
           onClick={() => trust.mutate({ id: server.id, selfTestOverride: true })}
@@ -89,7 +91,7 @@ function Verdict({ server, onDone }: { server: ServerDto; onDone(server: ServerD
         <Button variant="primary" onClick={() => onDone(server)}>
           Leave it out
         </Button>
-      </footer>
+      </SheetFoot>
     </div>
   )
 }
@@ -120,8 +122,7 @@ function RegisterForm({
     for (const name of Object.keys(part)) delete left[name as keyof FieldErrors]
     setErrors(left)
   }
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     const prepared = prepareRegister(draft)
     if ('errors' in prepared) setErrors(prepared.errors)
     else {
@@ -135,108 +136,101 @@ function RegisterForm({
     onChange: (event: { target: { value: string } }) => change({ [name]: event.target.value }),
   })
   return (
-    <form onSubmit={submit} noValidate className="flex min-h-full flex-col">
-      <div className="flex-1 space-y-4 px-5 py-4">
-        <TextField
-          label="Address"
-          placeholder="http://10.0.0.5:8000"
-          mono
-          autoFocus
-          hint="Its root, without a path. Redirects are never followed."
-          {...text('url')}
-        />
-        <TextField
-          label="Name"
-          placeholder="rm-1"
-          hint="The same name again updates it."
-          {...text('name')}
-        />
-        <div>
-          <Select
-            label="Engine"
-            value={draft.engine}
-            onChange={(event) => change({ engine: event.target.value as RegisterDraft['engine'] })}
-          >
-            <option value="auto">Find out by asking it</option>
-            {(Object.keys(ENGINE_WORDS) as ServerDto['engine'][]).map((engine) => (
-              <option key={engine} value={engine}>
-                {ENGINE_WORDS[engine]}
-              </option>
-            ))}
-          </Select>
-          <FieldAbout error={errors.engine} />
-        </div>
-        <div>
-          <Choices
-            legend="It gives"
-            name="kind"
-            value={draft.kind}
-            onChange={(kind) => change({ kind })}
-            options={[
-              {
-                value: 'discriminative',
-                label: 'Scores',
-                about: 'A reward model; its scores are tested for being raw.',
-              },
-              {
-                value: 'generative',
-                label: 'Replies',
-                about: 'A judge, asked by chat completions.',
-              },
-            ]}
-          />
-          <FieldAbout error={errors.kind} />
-        </div>
-        <TextField
-          label="Model"
-          placeholder="what the server says it serves"
-          hint="Batches name the model; servers of one model form a pool."
-          {...text('model')}
-        />
-        {draft.kind === 'discriminative' && (
-          <TemplateField
-            value={draft.chatTemplate}
-            error={errors.chatTemplate}
-            onChange={(chatTemplate) => change({ chatTemplate })}
-          />
-        )}
-        <LimitFields
-          draft={draft}
-          errors={errors}
-          keyHint="Sent to this server as a bearer token; never shown again."
-          onChange={change}
-        />
+    <SheetForm
+      onSubmit={submit}
+      onClose={onClose}
+      action="Register"
+      busy={register.isPending}
+      beside={register.isPending && <Asking address={draft.url.trim()} />}
+    >
+      <TextField
+        label="Address"
+        placeholder="http://10.0.0.5:8000"
+        mono
+        autoFocus
+        hint="Its root, without a path. Redirects are never followed."
+        {...text('url')}
+      />
+      <TextField
+        label="Name"
+        placeholder="rm-1"
+        hint="The same name again updates it."
+        {...text('name')}
+      />
+      <div>
+        <Select
+          label="Engine"
+          value={draft.engine}
+          onChange={(event) => change({ engine: event.target.value as RegisterDraft['engine'] })}
+        >
+          <option value="auto">Find out by asking it</option>
+          {(Object.keys(ENGINE_WORDS) as ServerDto['engine'][]).map((engine) => (
+            <option key={engine} value={engine}>
+              {ENGINE_WORDS[engine]}
+            </option>
+          ))}
+        </Select>
+        <FieldAbout error={errors.engine} />
+      </div>
+      <div>
         <Choices
-          legend="If it does not answer now"
-          name="ifUnreachable"
-          value={draft.ifUnreachable}
-          onChange={(ifUnreachable) => change({ ifUnreachable })}
+          legend="It gives"
+          name="kind"
+          value={draft.kind}
+          onChange={(kind) => change({ kind })}
           options={[
             {
-              value: 'refuse',
-              label: 'Do not save it',
-              about: 'A mistyped address is noticed at once.',
+              value: 'discriminative',
+              label: 'Scores',
+              about: 'A reward model; its scores are tested for being raw.',
             },
             {
-              value: 'keep',
-              label: 'Save it and go on asking',
-              about: 'For a server that is still loading its model.',
+              value: 'generative',
+              label: 'Replies',
+              about: 'A judge, asked by chat completions.',
             },
           ]}
         />
-        <FieldAbout error={errors.form} />
+        <FieldAbout error={errors.kind} />
       </div>
-      <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
-        {register.isPending && (
-          <span className="mr-auto min-w-0 truncate text-xs text-ink-2" role="status">
-            Asking {draft.url.trim()} who it is, and testing its scores…
-          </span>
-        )}
-        <Button onClick={onClose}>Close</Button>
-        <Button type="submit" variant="primary" busy={register.isPending}>
-          Register
-        </Button>
-      </footer>
-    </form>
+      <TextField
+        label="Model"
+        placeholder="what the server says it serves"
+        hint="Batches name the model; servers of one model form a pool."
+        {...text('model')}
+      />
+      {draft.kind === 'discriminative' && (
+        <TemplateField
+          value={draft.chatTemplate}
+          error={errors.chatTemplate}
+          onChange={(chatTemplate) => change({ chatTemplate })}
+        />
+      )}
+      <LimitFields
+        draft={draft}
+        errors={errors}
+        keyHint="Sent to this server as a bearer token; never shown again."
+        onChange={change}
+      />
+      <Choices
+        legend="If it does not answer now"
+        name="ifUnreachable"
+        value={draft.ifUnreachable}
+        onChange={(ifUnreachable) => change({ ifUnreachable })}
+        options={[
+          {
+            value: 'refuse',
+            label: 'Do not save it',
+            about: 'A mistyped address is noticed at once.',
+          },
+          {
+            value: 'keep',
+            label: 'Save it and go on asking',
+            about: 'For a server that is still loading its model.',
+          },
+        ]}
+      />
+      <FieldAbout error={errors.form} />
+    </SheetForm>
   )
 }

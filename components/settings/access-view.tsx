@@ -2,9 +2,9 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { KeyRound, LockOpen, Pencil, Plus, ShieldCheck, Trash2 } from 'lucide-react'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { ApiKeyDto, KeysDto } from '../../server/wire/access.ts'
-import { describeFailure } from '../api/failure.ts'
+import { describeFailure, failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'
@@ -20,6 +20,7 @@ import { TextField } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { SheetForm } from '../ui/sheet-form.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { AdminsOnly } from './admins-only.tsx'
 import { CreateKeySheet } from './create-key-sheet.tsx'
@@ -133,41 +134,36 @@ function RequireSheet({ open, onClose }: { open: boolean; onClose(): void }) {
       },
     }),
   )
-  const failure = require.error && describeFailure(require.error)
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const failure = require.error && failureText(require.error)
+  const submit = () => {
     require.mutate({ required: true, key: key.trim() === '' ? null : key.trim() })
   }
   return (
     <Sheet open={open} onClose={onClose} title="Need a key">
-      <form onSubmit={submit} noValidate className="flex min-h-full flex-col">
-        <div className="flex-1 space-y-4 px-5 py-4">
-          <p className="text-ink-2">
-            From then on every call without a key is refused: trainers, scripts, scrapers and the
-            pages of everybody else on this machine, at once. This browser goes on with the key
-            below.
-          </p>
-          <TextField
-            label="An admin’s key without an end"
-            type="password"
-            mono
-            autoFocus
-            value={key}
-            onChange={(event) => {
-              setKey(event.target.value)
-              require.reset()
-            }}
-            error={failure ? `${failure.message} ${failure.hint}` : undefined}
-            hint="It proves that you have kept one: nobody is locked out."
-          />
-        </div>
-        <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
-          <Button onClick={onClose}>Close</Button>
-          <Button type="submit" variant="primary" busy={require.isPending}>
-            Need a key from now on
-          </Button>
-        </footer>
-      </form>
+      <SheetForm
+        action="Need a key from now on"
+        busy={require.isPending}
+        onSubmit={submit}
+        onClose={onClose}
+      >
+        <p className="text-ink-2">
+          From then on every call without a key is refused: trainers, scripts, scrapers and the
+          pages of everybody else on this machine, at once. This browser goes on with the key below.
+        </p>
+        <TextField
+          label="An admin’s key without an end"
+          type="password"
+          mono
+          autoFocus
+          value={key}
+          onChange={(event) => {
+            setKey(event.target.value)
+            require.reset()
+          }}
+          error={failure}
+          hint="It proves that you have kept one: nobody is locked out."
+        />
+      </SheetForm>
     </Sheet>
   )
 }
@@ -315,34 +311,24 @@ function RenameSheet({ of, onClose }: { of: ApiKeyDto; onClose(): void }) {
   const failure = rename.error && describeFailure(rename.error)
   return (
     <Sheet open onClose={onClose} title={`Rename ${of.name}`}>
-      <form
-        noValidate
-        onSubmit={(event) => {
-          event.preventDefault()
-          rename.mutate({ id: of.id, name })
-        }}
-        className="flex min-h-full flex-col"
+      <SheetForm
+        action="Rename"
+        busy={rename.isPending}
+        onSubmit={() => rename.mutate({ id: of.id, name })}
+        onClose={onClose}
       >
-        <div className="flex-1 px-5 py-4">
-          <TextField
-            label="Name"
-            autoFocus
-            value={name}
-            onChange={(event) => {
-              setName(event.target.value)
-              rename.reset()
-            }}
-            error={failure ? failure.message : undefined}
-            hint="What is on the audit list already keeps the old one."
-          />
-        </div>
-        <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
-          <Button onClick={onClose}>Close</Button>
-          <Button type="submit" variant="primary" busy={rename.isPending}>
-            Rename
-          </Button>
-        </footer>
-      </form>
+        <TextField
+          label="Name"
+          autoFocus
+          value={name}
+          onChange={(event) => {
+            setName(event.target.value)
+            rename.reset()
+          }}
+          error={failure ? failure.message : undefined}
+          hint="What is on the audit list already keeps the old one."
+        />
+      </SheetForm>
     </Sheet>
   )
 }

@@ -1,7 +1,7 @@
 'use client'
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import { type CreatedKeyDto, ROLES, type Role } from '../../server/wire/access.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -9,6 +9,7 @@ import { Button } from '../ui/button.tsx'
 import { CopyButton } from '../ui/copy-text.tsx'
 import { Sheet } from '../ui/dialog.tsx'
 import { Choices, Select, TextField } from '../ui/field.tsx'
+import { SheetFoot, SheetForm } from '../ui/sheet-form.tsx'
 import { ROLE_WORDS } from './role-words.ts'
 
 const ENDS: readonly [days: number | null, words: string][] = [
@@ -50,53 +51,42 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
     }),
   )
   const failure = create.error && describeFailure(create.error)
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     create.mutate({ name, role, expiresInDays: days })
   }
   return (
-    <form onSubmit={submit} noValidate className="flex min-h-full flex-col">
-      <div className="flex-1 space-y-4 px-5 py-4">
-        <TextField
-          label="Name"
-          placeholder="wall display"
-          autoFocus
-          value={name}
-          onChange={(event) => {
-            setName(event.target.value)
-            create.reset()
-          }}
-          error={failure ? failure.message : undefined}
-          hint="Who or what uses it; changes are noted under it."
-        />
-        <Choices
-          legend="Role"
-          name="role"
-          value={role}
-          onChange={setRole}
-          options={ROLES.map((one) => ({ value: one, label: one, about: ROLE_WORDS[one] }))}
-        />
-        <Select
-          label="Ends"
-          value={days ?? ''}
-          onChange={(event) =>
-            setDays(event.target.value === '' ? null : Number(event.target.value))
-          }
-        >
-          {ENDS.map(([value, words]) => (
-            <option key={words} value={value ?? ''}>
-              {words}
-            </option>
-          ))}
-        </Select>
-      </div>
-      <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
-        <Button onClick={onClose}>Close</Button>
-        <Button type="submit" variant="primary" busy={create.isPending}>
-          Make the key
-        </Button>
-      </footer>
-    </form>
+    <SheetForm onSubmit={submit} onClose={onClose} action="Make the key" busy={create.isPending}>
+      <TextField
+        label="Name"
+        placeholder="wall display"
+        autoFocus
+        value={name}
+        onChange={(event) => {
+          setName(event.target.value)
+          create.reset()
+        }}
+        error={failure ? failure.message : undefined}
+        hint="Who or what uses it; changes are noted under it."
+      />
+      <Choices
+        legend="Role"
+        name="role"
+        value={role}
+        onChange={setRole}
+        options={ROLES.map((one) => ({ value: one, label: one, about: ROLE_WORDS[one] }))}
+      />
+      <Select
+        label="Ends"
+        value={days ?? ''}
+        onChange={(event) => setDays(event.target.value === '' ? null : Number(event.target.value))}
+      >
+        {ENDS.map(([value, words]) => (
+          <option key={words} value={value ?? ''}>
+            {words}
+          </option>
+        ))}
+      </Select>
+    </SheetForm>
   )
 }
 
@@ -125,11 +115,11 @@ function Made({ made, onDone }: { made: CreatedKeyDto; onDone(): void }) {
           <dd className="font-mono text-xs leading-5">Authorization: Bearer {made.prefix}…</dd>
         </dl>
       </div>
-      <footer className="sticky bottom-0 flex justify-end border-t bg-raised px-5 py-3">
+      <SheetFoot>
         <Button variant="primary" onClick={onDone}>
           I have copied it
         </Button>
-      </footer>
+      </SheetFoot>
     </div>
   )
 }

@@ -2,9 +2,9 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Pencil, Plus, Trash2 } from 'lucide-react'
-import { type FormEvent, useState } from 'react'
+import { useState } from 'react'
 import type { LimitsDto, RunLimitValues } from '../../server/wire/limits.ts'
-import { describeFailure } from '../api/failure.ts'
+import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount } from '../format/numbers.ts'
@@ -19,6 +19,7 @@ import { FieldAbout, TextField } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { SheetForm } from '../ui/sheet-form.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { LIMIT_FIELDS, type LimitDraft, limitDraft, readLimits } from './limits.prepare.ts'
 
@@ -187,8 +188,7 @@ function LimitSheet({ of, onClose }: { of: Editing; onClose(): void }) {
       },
     }),
   )
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     const read = readLimits(draft)
     const named = of.run !== '' || run?.trim() ? {} : { run: 'Name a run.' }
     if ('errors' in read || 'run' in named) {
@@ -197,58 +197,50 @@ function LimitSheet({ of, onClose }: { of: Editing; onClose(): void }) {
     }
     set.mutate({ run: run === null ? null : run.trim(), limits: read.limits })
   }
-  const failure = set.error && describeFailure(set.error)
+  const failure = set.error && failureText(set.error)
   return (
     <Sheet
       open
       onClose={onClose}
       title={of.run === null ? 'Limits of every run' : of.run === '' ? 'Limits of a run' : of.run}
     >
-      <form onSubmit={submit} noValidate className="flex min-h-full flex-col">
-        <div className="flex-1 space-y-4 px-5 py-4">
-          {of.run === '' && (
-            <>
-              <TextField
-                label="Run"
-                list="runs-to-limit"
-                autoFocus
-                value={run ?? ''}
-                error={errors.run}
-                onChange={(event) => setRun(event.target.value)}
-                hint="One that has no batch yet may be named too."
-              />
-              <datalist id="runs-to-limit">
-                {runs.data?.map(({ name }) => (
-                  <option key={name} value={name} />
-                ))}
-              </datalist>
-            </>
-          )}
-          {LIMIT_FIELDS.map(({ name, label, hint }) => (
+      <SheetForm onSubmit={submit} onClose={onClose} action="Set" busy={set.isPending}>
+        {of.run === '' && (
+          <>
             <TextField
-              key={name}
-              label={label}
-              inputMode="numeric"
-              placeholder="no limit"
-              value={draft[name]}
-              error={errors[name]}
-              hint={hint}
-              onChange={(event) => {
-                setDraft({ ...draft, [name]: event.target.value })
-                setErrors({})
-                set.reset()
-              }}
+              label="Run"
+              list="runs-to-limit"
+              autoFocus
+              value={run ?? ''}
+              error={errors.run}
+              onChange={(event) => setRun(event.target.value)}
+              hint="One that has no batch yet may be named too."
             />
-          ))}
-          <FieldAbout error={failure ? `${failure.message} ${failure.hint}` : undefined} />
-        </div>
-        <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">
-          <Button onClick={onClose}>Close</Button>
-          <Button type="submit" variant="primary" busy={set.isPending}>
-            Set
-          </Button>
-        </footer>
-      </form>
+            <datalist id="runs-to-limit">
+              {runs.data?.map(({ name }) => (
+                <option key={name} value={name} />
+              ))}
+            </datalist>
+          </>
+        )}
+        {LIMIT_FIELDS.map(({ name, label, hint }) => (
+          <TextField
+            key={name}
+            label={label}
+            inputMode="numeric"
+            placeholder="no limit"
+            value={draft[name]}
+            error={errors[name]}
+            hint={hint}
+            onChange={(event) => {
+              setDraft({ ...draft, [name]: event.target.value })
+              setErrors({})
+              set.reset()
+            }}
+          />
+        ))}
+        <FieldAbout error={failure} />
+      </SheetForm>
     </Sheet>
   )
 }

@@ -11,7 +11,7 @@ import { Ago } from '../ui/ago.tsx'
 import { Button } from '../ui/button.tsx'
 import { Confirm } from '../ui/dialog.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
-import { FieldAbout, TextField } from '../ui/field.tsx'
+import { Checkbox, FieldAbout, TextField } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Section } from '../ui/section.tsx'
 import { Skeleton, TableSkeleton } from '../ui/skeleton.tsx'
@@ -114,21 +114,15 @@ function Policy({ retention }: { retention: RetentionDto }) {
             />
           ))}
         </div>
-        <label className="mt-4 flex w-fit cursor-pointer items-start gap-2.5">
-          <input
-            type="checkbox"
+        <div className="mt-4">
+          <Checkbox
+            label="Keep what run pages are made of"
+            about="Of batches that go, their figures stay: a run’s curves look as before."
             checked={draft.keepRollUps}
             disabled={refused !== null}
-            onChange={(event) => setDraft({ ...draft, keepRollUps: event.target.checked })}
-            className="mt-[3.5px] accent-(--accent-fill)"
+            onChange={(keepRollUps) => setDraft({ ...draft, keepRollUps })}
           />
-          <span>
-            Keep what run pages are made of
-            <span className="block text-xs text-ink-3">
-              Of batches that go, their figures stay: a run’s curves look as before.
-            </span>
-          </span>
-        </label>
+        </div>
         <div className="mt-4 flex flex-wrap items-center gap-x-4 gap-y-2 border-t pt-4">
           <div className="min-w-0 flex-1 basis-80" aria-live="polite">
             <Preview preview={preview} refused={refused} changed={changed} />

@@ -206,3 +206,34 @@ export function Choices<T extends string>({
     </fieldset>
   )
 }
+
+/** Something that holds or does not, with a line about it where its words are not enough. */
+export function Checkbox({
+  label,
+  about,
+  checked,
+  disabled = false,
+  onChange,
+}: {
+  label: string
+  about?: ReactNode
+  checked: boolean
+  disabled?: boolean
+  onChange(checked: boolean): void
+}) {
+  return (
+    <label className="flex w-fit cursor-pointer items-start gap-2.5 py-0.5">
+      <input
+        type="checkbox"
+        checked={checked}
+        disabled={disabled}
+        onChange={(event) => onChange(event.target.checked)}
+        className="mt-[3.5px] accent-(--accent-fill)"
+      />
+      <span>
+        {label}
+        {about && <span className="block text-xs text-ink-3">{about}</span>}
+      </span>
+    </label>
+  )
+}
