@@ -68,6 +68,7 @@ test('a key is made, shown once, used in another browser, held to its role and r
   })
   expect(refused.status()).toBe(403)
   expect(await refused.text()).toContain('"forbidden_role"')
+  await readsSamplesOnly(viewer)
   await viewer.goto(`${service.url}/settings?tab=audit`)
   await expect(viewer.getByText('The audit list is for admins')).toBeVisible()
   await expectAccessible(viewer)
@@ -95,6 +96,30 @@ test('a key is made, shown once, used in another browser, held to its role and r
   await expect(row).toContainText(/state\s*active → revoked/)
   errors.expectNone()
 })
+
+/** What is written on samples and saved of their page is greyed for a viewer, and says why. */
+async function readsSamplesOnly(viewer: Page): Promise<void> {
+  const why = /Needs the role trainer.*wall display.*viewer/
+  const id = (await service.api.samples.list.query({ limit: 1 })).items[0]?.id as string
+  await service.api.annotations.add.mutate({ samples: [id], label: 'odd', note: null })
+  await viewer.goto(`${service.url}/samples?sample=${id}`)
+  const panel = viewer.getByRole('complementary', { name: `Sample ${id}` })
+  for (const name of [/^Annotate/, 'Change “odd”', 'Delete “odd”']) {
+    await expect(panel.getByRole('button', { name })).toBeDisabled()
+    await expect(panel.getByRole('button', { name })).toHaveAttribute('title', why)
+  }
+  await expect(panel.getByLabel('Label')).toBeDisabled()
+  await viewer.keyboard.press('Escape')
+  await viewer.getByRole('checkbox', { name: `Select ${id}` }).check()
+  const bar = viewer.getByRole('region', { name: 'Selected samples' })
+  for (const name of [/^Annotate/, /^Rescore/])
+    await expect(bar.getByRole('button', { name })).toHaveAttribute('title', why)
+  await viewer.getByRole('button', { name: 'Saved views' }).click()
+  const save = viewer.getByRole('menuitem', { name: 'Save as a new view…' })
+  await expect(save).toHaveAttribute('title', why)
+  await expect(save).toBeDisabled()
+  await expectAccessible(viewer)
+}
 
 test('a run is held to limits and deleted by its name; what is old is shown before it goes', {
   tag: '@full',

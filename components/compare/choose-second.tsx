@@ -8,6 +8,7 @@ import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RescoreSheet } from '../batches/rescore-sheet.tsx'
 import { formatCount } from '../format/numbers.ts'
+import { useMay } from '../session/use-may.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
@@ -97,6 +98,7 @@ export function Rescore({
   onDone(batchId: string): void
 }) {
   const trpc = useTRPC()
+  const refused = useMay('trainer')
   const [open, setOpen] = useState(false)
   const view = useQuery({
     ...trpc.batches.view.queryOptions({ batchId: batch.batchId }),
@@ -113,7 +115,12 @@ export function Rescore({
   return (
     <div>
       <p className="mb-1 text-xs font-medium text-ink-2">By another reward</p>
-      <Button variant="primary" busy={open && view.isLoading} onClick={() => setOpen(true)}>
+      <Button
+        variant="primary"
+        refused={refused}
+        busy={open && view.isLoading}
+        onClick={() => setOpen(true)}
+      >
         <RotateCcw size={14} aria-hidden />
         Rescore {batch.batchId}
       </Button>

@@ -18,6 +18,7 @@ import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { buttonClass } from '../ui/button.tsx'
 import { CopyButton, CopyText } from '../ui/copy-text.tsx'
+import { FilterLine, fitsFilter } from '../ui/filter-field.tsx'
 import { Section } from '../ui/section.tsx'
 import { ServerStateView } from '../ui/status.tsx'
 import { OptionTable } from './option-table.tsx'
@@ -30,71 +31,119 @@ interface Opening {
 }
 
 /** Everything that a batch's `reward` can name, a section a kind; each entry opens to its options. */
-export function RegisteredView({ rewards, open, onOpen }: { rewards: RewardsDto } & Opening) {
-  const { rules, managers, judges, models, functions } = rewards
+export function RegisteredView({
+  rewards,
+  named,
+  onNamed,
+  open,
+  onOpen,
+}: {
+  rewards: RewardsDto
+  /** By which the entries are narrowed: part of a name, an alias, a data source or an exported function. */
+  named: string
+  onNamed(named: string): void
+} & Opening) {
+  const { functions } = rewards
+  const rules = rewards.rules.filter((rule) => fitsFilter(named, rule.name, ...rule.dataSources))
+  const managers = rewards.managers.filter((each) => fitsFilter(named, each.name, ...each.aliases))
+  const judges = rewards.judges.filter((judge) => fitsFilter(named, judge.name))
+  const models = rewards.models.filter(({ model }) => fitsFilter(named, model))
+  const files = functions.files.filter((file) =>
+    fitsFilter(named, file.path, ...(file.exports ?? [])),
+  )
+  const shown = [rules, managers, judges, models, files].reduce(
+    (sum, { length }) => sum + length,
+    0,
+  )
   const item = (kind: string, name: string) => {
     const id = `${kind}:${name}`
     return { open: open === id, onToggle: () => onOpen(open === id ? null : id) }
   }
   return (
     <div className="pb-10">
-      <Section
-        title="Rules"
-        note={`${rules.length}, the first that a data source selects scores it`}
-      >
-        <RegisteredList>
-          {rules.map((rule) => (
-            <Rule key={rule.name} rule={rule} {...item('rule', rule.name)} />
-          ))}
-        </RegisteredList>
-      </Section>
-      <Section title="Managers" note={`${managers.length}, around whatever scores`}>
-        <RegisteredList>
-          {managers.map((manager) => (
-            <Manager key={manager.name} manager={manager} {...item('manager', manager.name)} />
-          ))}
-        </RegisteredList>
-      </Section>
-      <Section title="Judge templates" note={`${judges.length}, for generative models`}>
-        <RegisteredList>
-          {judges.map((judge) => (
-            <Judge key={judge.name} judge={judge} {...item('judge', judge.name)} />
-          ))}
-        </RegisteredList>
-      </Section>
-      <Section title="Reward models" note={plural(models.length, 'model')}>
-        {models.length === 0 ? (
-          <Nothing>
-            No server is registered. A reward model is named by its servers:{' '}
-            <PageLink href="/servers?register=1" className="text-accent hover:underline">
-              register one
-            </PageLink>
-            , and batches name its model.
-          </Nothing>
-        ) : (
+      <FilterLine
+        label="Name or data source"
+        value={named}
+        shown={shown}
+        total={
+          rewards.rules.length +
+          rewards.managers.length +
+          rewards.judges.length +
+          rewards.models.length +
+          functions.files.length
+        }
+        onChange={onNamed}
+      />
+      {named !== '' && shown === 0 && (
+        <p className="px-5 py-4 text-ink-2">Nothing that is registered fits the filter.</p>
+      )}
+      {rules.length > 0 && (
+        <Section
+          title="Rules"
+          note={`${rules.length}, the first that a data source selects scores it`}
+        >
           <RegisteredList>
-            {models.map((model) => (
-              <Model key={model.model} model={model} {...item('model', model.model)} />
+            {rules.map((rule) => (
+              <Rule key={rule.name} rule={rule} {...item('rule', rule.name)} />
             ))}
           </RegisteredList>
-        )}
-      </Section>
-      <Section title="Functions" note={plural(functions.files.length, 'file')}>
-        {functions.files.length === 0 ? (
-          <NoFunctions folder={functions.folder} exists={functions.exists} />
-        ) : (
+        </Section>
+      )}
+      {managers.length > 0 && (
+        <Section title="Managers" note={`${managers.length}, around whatever scores`}>
           <RegisteredList>
-            {functions.files.map((file) => (
-              <FunctionFile key={file.path} file={file} {...item('function', file.path)} />
+            {managers.map((manager) => (
+              <Manager key={manager.name} manager={manager} {...item('manager', manager.name)} />
             ))}
           </RegisteredList>
-        )}
-        {functions.more && (
-          <p className="px-5 py-2 text-xs text-ink-3">
-            There are more files; the first {functions.files.length} by path are shown.
-          </p>
-        )}
-      </Section>
+        </Section>
+      )}
+      {judges.length > 0 && (
+        <Section title="Judge templates" note={`${judges.length}, for generative models`}>
+          <RegisteredList>
+            {judges.map((judge) => (
+              <Judge key={judge.name} judge={judge} {...item('judge', judge.name)} />
+            ))}
+          </RegisteredList>
+        </Section>
+      )}
+      {(named === '' || models.length > 0) && (
+        <Section title="Reward models" note={plural(models.length, 'model')}>
+          {models.length === 0 ? (
+            <Nothing>
+              No server is registered. A reward model is named by its servers:{' '}
+              <PageLink href="/servers?register=1" className="text-accent hover:underline">
+                register one
+              </PageLink>
+              , and batches name its model.
+            </Nothing>
+          ) : (
+            <RegisteredList>
+              {models.map((model) => (
+                <Model key={model.model} model={model} {...item('model', model.model)} />
+              ))}
+            </RegisteredList>
+          )}
+        </Section>
+      )}
+      {(named === '' || files.length > 0) && (
+        <Section title="Functions" note={plural(files.length, 'file')}>
+          {files.length === 0 ? (
+            <NoFunctions folder={functions.folder} exists={functions.exists} />
+          ) : (
+            <RegisteredList>
+              {files.map((file) => (
+                <FunctionFile key={file.path} file={file} {...item('function', file.path)} />
+              ))}
+            </RegisteredList>
+          )}
+          {functions.more && (
+            <p className="px-5 py-2 text-xs text-ink-3">
+              There are more files; the first {functions.files.length} by path are shown.
+            </p>
+          )}
+        </Section>
+      )}
     </div>
   )
 }

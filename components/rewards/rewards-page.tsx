@@ -60,6 +60,8 @@ export function RewardsPage() {
             ) : (
               <RegisteredView
                 rewards={data}
+                named={view.named}
+                onNamed={(named) => setView({ named })}
                 open={view.open}
                 onOpen={(open) => setView({ open })}
               />

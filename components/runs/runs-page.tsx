@@ -14,7 +14,7 @@ import { Ago } from '../ui/ago.tsx'
 import { buttonClass } from '../ui/button.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Empty } from '../ui/empty.tsx'
-import { FilterField } from '../ui/filter-field.tsx'
+import { FilterLine, fitsFilter } from '../ui/filter-field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
@@ -37,7 +37,7 @@ export function RunsPage() {
   const [chosen, setChosen] = useState<readonly string[]>([])
   const isFull = chosen.length >= MOST_COMPARED_RUNS
   const [{ named }, setUrl] = useUrl(runsUrl)
-  const fits = (name: string) => name.toLowerCase().includes(named.trim().toLowerCase())
+  const fitting = (runs.data ?? []).filter((run) => fitsFilter(named, run.name))
   return (
     <>
       <PageHeader
@@ -79,19 +79,13 @@ export function RunsPage() {
             </Empty>
           ) : (
             <>
-              <div className="flex items-center gap-3 border-b px-5 py-2">
-                <FilterField
-                  label="Name of the run"
-                  value={named}
-                  onChange={(next) => setUrl({ named: next })}
-                />
-                {named !== '' && (
-                  <span className="num text-xs text-ink-3" role="status">
-                    {formatCount(data.filter((run) => fits(run.name)).length)} of{' '}
-                    {formatCount(data.length)}
-                  </span>
-                )}
-              </div>
+              <FilterLine
+                label="Name of the run"
+                value={named}
+                shown={fitting.length}
+                total={data.length}
+                onChange={(next) => setUrl({ named: next })}
+              />
               <Scroll label="Runs">
                 <table className="grid-table">
                   <ColumnHeads
@@ -105,47 +99,45 @@ export function RunsPage() {
                     ]}
                   />
                   <tbody>
-                    {data
-                      .filter((run) => fits(run.name))
-                      .map((run) => (
-                        <tr key={run.name}>
-                          <td className="w-8 !pr-0">
-                            <input
-                              type="checkbox"
-                              aria-label={`Compare ${run.name}`}
-                              checked={chosen.includes(run.name)}
-                              disabled={isFull && !chosen.includes(run.name)}
-                              onChange={(event) =>
-                                setChosen(
-                                  event.target.checked
-                                    ? [...chosen, run.name]
-                                    : chosen.filter((name) => name !== run.name),
-                                )
-                              }
-                              className="block size-3.5 accent-(--accent-fill)"
-                            />
-                          </td>
-                          <td className="font-medium">
-                            <span className="inline-flex items-center gap-2">
-                              <RunName run={run.name} />
-                              {run.seeded && <SeededMark />}
-                            </span>
-                          </td>
-                          <td className="num end">{formatCount(run.lastStep)}</td>
-                          <td className="num end">{formatCount(run.batches)}</td>
-                          <td className="end text-ink-2">
-                            <Ago at={run.lastSubmittedAt} />
-                          </td>
-                          <td className="end">
-                            <PageLink
-                              href={`/samples?run=${encodeURIComponent(run.name)}&sort=worst`}
-                              className="text-ink-2 hover:text-ink hover:underline"
-                            >
-                              Worst samples
-                            </PageLink>
-                          </td>
-                        </tr>
-                      ))}
+                    {fitting.map((run) => (
+                      <tr key={run.name}>
+                        <td className="w-8 !pr-0">
+                          <input
+                            type="checkbox"
+                            aria-label={`Compare ${run.name}`}
+                            checked={chosen.includes(run.name)}
+                            disabled={isFull && !chosen.includes(run.name)}
+                            onChange={(event) =>
+                              setChosen(
+                                event.target.checked
+                                  ? [...chosen, run.name]
+                                  : chosen.filter((name) => name !== run.name),
+                              )
+                            }
+                            className="block size-3.5 accent-(--accent-fill)"
+                          />
+                        </td>
+                        <td className="font-medium">
+                          <span className="inline-flex items-center gap-2">
+                            <RunName run={run.name} />
+                            {run.seeded && <SeededMark />}
+                          </span>
+                        </td>
+                        <td className="num end">{formatCount(run.lastStep)}</td>
+                        <td className="num end">{formatCount(run.batches)}</td>
+                        <td className="end text-ink-2">
+                          <Ago at={run.lastSubmittedAt} />
+                        </td>
+                        <td className="end">
+                          <PageLink
+                            href={`/samples?run=${encodeURIComponent(run.name)}&sort=worst`}
+                            className="text-ink-2 hover:text-ink hover:underline"
+                          >
+                            Worst samples
+                          </PageLink>
+                        </td>
+                      </tr>
+                    ))}
                   </tbody>
                 </table>
               </Scroll>

@@ -6,6 +6,8 @@ import { type FormEvent, useId, useRef, useState } from 'react'
 import type { AnnotationDto } from '../../server/wire/annotations.ts'
 import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
+import { type Refusal, useMay } from '../session/use-may.ts'
+import { useSession } from '../session/use-session.ts'
 import { useKeys } from '../shell/keys.tsx'
 import { Ago } from '../ui/ago.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
@@ -20,6 +22,15 @@ export function AnnotationsPart({
 }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
+  const refused = useMay('trainer')
+  const session = useSession()
+  // An annotation is its author's, and an admin's.
+  const refusedOn = (one: AnnotationDto) => {
+    const me = session.data
+    if (refused !== null || me === undefined || me.role === 'admin' || me.name === one.author)
+      return refused
+    return `Written by ${one.author}: its author or an admin may change it.`
+  }
   const [error, setError] = useState<string>()
   const [editing, setEditing] = useState<string | null>(null)
   const [label, setLabel] = useState('')
@@ -52,7 +63,7 @@ export function AnnotationsPart({
   ])
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    if (label.trim() === '') return
+    if (refused !== null || label.trim() === '') return
     add.mutate(
       { samples: [sample.id], label: label.trim(), note: note.trim() || null },
       {
@@ -92,11 +103,16 @@ export function AnnotationsPart({
                   </span>
                 </span>
                 <span className="-my-0.5 flex shrink-0">
-                  <IconButton label={`Change “${one.label}”`} onClick={() => setEditing(one.id)}>
+                  <IconButton
+                    label={`Change “${one.label}”`}
+                    refused={refusedOn(one)}
+                    onClick={() => setEditing(one.id)}
+                  >
                     <Pencil size={13} aria-hidden />
                   </IconButton>
                   <IconButton
                     label={`Delete “${one.label}”`}
+                    refused={refusedOn(one)}
                     disabled={remove.isPending}
                     onClick={() => remove.mutate({ id: one.id })}
                   >
@@ -109,15 +125,16 @@ export function AnnotationsPart({
         </ul>
       )}
       <form onSubmit={submit} className="flex flex-wrap items-center gap-2">
-        <LabelInput value={label} onChange={setLabel} fieldRef={field} />
+        <LabelInput value={label} onChange={setLabel} fieldRef={field} refused={refused} />
         {!noting && (
-          <Button small variant="quiet" onClick={() => setNoting(true)}>
+          <Button small variant="quiet" refused={refused} onClick={() => setNoting(true)}>
             With a note
           </Button>
         )}
         <Button
           small
           type="submit"
+          refused={refused}
           disabled={label.trim() === ''}
           busy={add.isPending}
           className="ml-auto"
@@ -150,10 +167,13 @@ export function LabelInput({
   value,
   onChange,
   fieldRef,
+  refused = null,
 }: {
   value: string
   onChange(value: string): void
   fieldRef?: React.RefObject<HTMLInputElement | null>
+  /** Why who looks may not type one. */
+  refused?: Refusal
 }) {
   const trpc = useTRPC()
   const labels = useQuery(trpc.annotations.labels.queryOptions({}))
@@ -172,12 +192,14 @@ export function LabelInput({
         list={id}
         maxLength={64}
         autoComplete="off"
+        disabled={refused !== null}
+        title={refused ?? undefined}
         value={value}
         onChange={(event) => onChange(event.target.value)}
         onKeyDown={(event) => {
           if (event.key === 'Escape') event.currentTarget.blur()
         }}
-        className="h-7 w-44 rounded-md border border-line-strong bg-surface pr-2 pl-7 text-xs placeholder:text-ink-3"
+        className="h-7 w-44 rounded-md border border-line-strong bg-surface pr-2 pl-7 text-xs placeholder:text-ink-3 disabled:opacity-50"
       />
       <datalist id={id}>
         {labels.data?.map(({ label }) => (

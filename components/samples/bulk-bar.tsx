@@ -5,6 +5,7 @@ import { RefreshCcw, Tag, X } from 'lucide-react'
 import type { SampleFilter } from '../../server/wire/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
+import { useMay } from '../session/use-may.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import type { Selected } from './selection.ts'
 
@@ -29,6 +30,7 @@ export function BulkBar({
   onAnnotate(): void
   onRescore(): void
 }) {
+  const refused = useMay('trainer')
   return (
     <section
       aria-label="Selected samples"
@@ -47,11 +49,11 @@ export function BulkBar({
         </Button>
       )}
       <span className="ml-auto flex items-center gap-1">
-        <Button small onClick={onAnnotate}>
+        <Button small refused={refused} onClick={onAnnotate}>
           <Tag size={13} aria-hidden />
           Annotate
         </Button>
-        <Button small onClick={onRescore}>
+        <Button small refused={refused} onClick={onRescore}>
           <RefreshCcw size={13} aria-hidden />
           Rescore
         </Button>

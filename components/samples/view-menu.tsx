@@ -7,15 +7,13 @@ import { type FormEvent, useState } from 'react'
 import type { SavedViewDto } from '../../server/wire/saved-views.ts'
 import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
-import { MENU_POPUP } from '../ui/action-menu.tsx'
+import { useMay } from '../session/use-may.ts'
+import { MENU_ITEM as ITEM, MENU_POPUP } from '../ui/action-menu.tsx'
 import { Button } from '../ui/button.tsx'
 import { useCopy } from '../ui/copy-text.tsx'
 import { Confirm, Window } from '../ui/dialog.tsx'
 import { TextField } from '../ui/field.tsx'
 import { type SampleView, sampleView, stateOf } from './sample-filters.ts'
-
-const ITEM =
-  'flex h-8 cursor-default items-center gap-2 rounded-md px-2 text-sm outline-none data-highlighted:bg-hover data-disabled:opacity-45'
 
 /** Views that were saved under a name: opened, saved, changed, renamed, deleted, and shared by a short link. */
 export function ViewMenu({
@@ -29,6 +27,9 @@ export function ViewMenu({
   onOpen(view: SampleView): void
 }) {
   const trpc = useTRPC()
+  const refused = useMay('trainer')
+  // As in every menu: what may not be done stays in sight, and says why.
+  const write = { disabled: refused !== null, title: refused ?? undefined }
   const queryClient = useQueryClient()
   const views = useQuery(trpc.views.list.queryOptions({ page: 'samples' }))
   const [asking, setAsking] = useState<'save' | 'rename' | 'delete' | null>(null)
@@ -96,6 +97,7 @@ export function ViewMenu({
               <Menu.Separator className="my-1 h-px bg-line" />
               {isChanged && (
                 <Menu.Item
+                  {...write}
                   className={ITEM}
                   onClick={() =>
                     update.mutate({ id: saved.id, state }, { onSuccess: () => void refresh() })
@@ -109,7 +111,7 @@ export function ViewMenu({
                   Undo the changes
                 </Menu.Item>
               )}
-              <Menu.Item className={ITEM} onClick={() => setAsking('save')}>
+              <Menu.Item {...write} className={ITEM} onClick={() => setAsking('save')}>
                 Save as a new view…
               </Menu.Item>
               {saved !== undefined && (
@@ -120,10 +122,14 @@ export function ViewMenu({
                   >
                     Copy a link to the view
                   </Menu.Item>
-                  <Menu.Item className={ITEM} onClick={() => setAsking('rename')}>
+                  <Menu.Item {...write} className={ITEM} onClick={() => setAsking('rename')}>
                     Rename…
                   </Menu.Item>
-                  <Menu.Item className={`${ITEM} text-bad`} onClick={() => setAsking('delete')}>
+                  <Menu.Item
+                    {...write}
+                    className={`${ITEM} text-bad`}
+                    onClick={() => setAsking('delete')}
+                  >
                     Delete…
                   </Menu.Item>
                   <Menu.Separator className="my-1 h-px bg-line" />

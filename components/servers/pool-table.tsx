@@ -23,12 +23,15 @@ const POLICIES = Object.keys(POLICY_WORDS) as BalancingPolicyName[]
 export function Pool({
   model,
   servers,
+  fits,
   settings,
   monitors,
   marked,
 }: {
   model: string
   servers: ServerDto[]
+  /** Which of them are listed; what is said of the pool is of all. */
+  fits(server: ServerDto): boolean
   /** Null while not known. */
   settings: PoolDto | null
   monitors: readonly ServerMonitorDto[]
@@ -38,7 +41,7 @@ export function Pool({
   const rate = servers.reduce((sum, server) => sum + server.requestsPerSecond, 0)
   const ready = servers.filter((server) => server.state === 'ready').length
   const narrow = useNarrow()
-  const rows = servers.map((server) => ({
+  const rows = servers.filter(fits).map((server) => ({
     server,
     // Alone in its pool it has all of both, whatever happens.
     part: servers.length > 1 ? (pool?.shares.find((each) => each.id === server.id) ?? null) : null,

@@ -8,6 +8,7 @@ import { useMay } from '../session/use-may.ts'
 import { PageHeader } from '../shell/page-header.tsx'
 import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'
+import { FilterLine, fitsFilter, needsFilter } from '../ui/filter-field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { type UrlCodec, useUrl } from '../url/use-url.ts'
@@ -19,17 +20,21 @@ interface ServersView {
   /** Id or name of a server to be marked. */
   server: string | null
   register: boolean
+  /** Part of a name, address or model by which the list is narrowed. */
+  named: string
 }
 
 const serversView: UrlCodec<ServersView> = {
   parse: (params) => ({
     server: params.get('server'),
     register: params.get('register') === '1',
+    named: params.get('named') ?? '',
   }),
   write(view) {
     const params = new URLSearchParams()
     if (view.server !== null) params.set('server', view.server)
     if (view.register) params.set('register', '1')
+    if (view.named !== '') params.set('named', view.named)
     return params
   },
 }
@@ -48,6 +53,7 @@ export function ServersPage() {
     trpc.pools.list.queryOptions(undefined, { meta: { topics: ['servers'] } }),
   )
   const refused = useMay('admin')
+  const fits = (server: ServerDto) => fitsFilter(view.named, server.name, server.url, server.model)
   const register = () => setView({ register: true }, 'push')
   return (
     <>
@@ -78,16 +84,33 @@ export function ServersPage() {
               scores are tested. Batches then name the model, and the router picks the server.
             </Empty>
           ) : (
-            pools(data).map(([model, pool]) => (
-              <Pool
-                key={model}
-                model={model}
-                servers={pool}
-                settings={settings.data?.find((each) => each.model === model) ?? null}
-                monitors={monitors.data ?? []}
-                marked={view.server}
-              />
-            ))
+            <>
+              {needsFilter(data.length, view.named) && (
+                <FilterLine
+                  label="Name, address or model"
+                  value={view.named}
+                  shown={data.filter(fits).length}
+                  total={data.length}
+                  onChange={(named) => setView({ named })}
+                />
+              )}
+              {pools(data)
+                .filter(([, pool]) => pool.some(fits))
+                .map(([model, pool]) => (
+                  <Pool
+                    key={model}
+                    model={model}
+                    servers={pool}
+                    fits={fits}
+                    settings={settings.data?.find((each) => each.model === model) ?? null}
+                    monitors={monitors.data ?? []}
+                    marked={view.server}
+                  />
+                ))}
+              {!data.some(fits) && (
+                <p className="px-5 py-4 text-ink-2">No server fits the filter.</p>
+              )}
+            </>
           )
         }
       </QueryView>

@@ -21,7 +21,8 @@ export interface MenuAction {
 /** The popup of every menu. */
 export const MENU_POPUP =
   'min-w-44 rounded-lg border border-line-strong bg-raised p-1 shadow-pop outline-none quick transition-opacity data-ending-style:opacity-0 data-starting-style:opacity-0'
-const ITEM =
+/** An entry of every menu. */
+export const MENU_ITEM =
   'flex h-8 cursor-default items-center gap-2 rounded-md px-2 text-sm outline-none data-highlighted:bg-hover data-disabled:opacity-45'
 
 /** What can be done to a row; `icon` in place of the three dots. */
@@ -49,7 +50,7 @@ export function ActionMenu({
                   disabled={action.disabled || typeof action.refused === 'string'}
                   title={action.refused ?? undefined}
                   onClick={action.onSelect}
-                  className={`${ITEM} ${action.danger ? 'text-bad' : ''}`}
+                  className={`${MENU_ITEM} ${action.danger ? 'text-bad' : ''}`}
                 >
                   {action.icon}
                   {action.label}

@@ -61,21 +61,36 @@ export function Button({
   )
 }
 
-/** A button that is only an icon; its label is read and shown on hover. */
+/** A button that is only an icon; its label is read and shown on hover. `refused` as of a button with words. */
 export function IconButton({
   label,
+  refused = null,
   children,
   className,
   ...rest
-}: ButtonHTMLAttributes<HTMLButtonElement> & { label: string; children: ReactNode }) {
+}: ButtonHTMLAttributes<HTMLButtonElement> & {
+  label: string
+  refused?: string | null
+  children: ReactNode
+}) {
+  const look = `inline-flex size-7 shrink-0 items-center justify-center rounded-md text-ink-2 hover:bg-hover hover:text-ink quick transition-colors disabled:opacity-40 ${className ?? ''}`
+  if (refused !== null) {
+    return (
+      <button
+        {...rest}
+        type="button"
+        aria-label={label}
+        aria-disabled
+        title={refused}
+        onClick={(event) => event.preventDefault()}
+        className={`${look} cursor-not-allowed! opacity-40`}
+      >
+        {children}
+      </button>
+    )
+  }
   return (
-    <button
-      type="button"
-      aria-label={label}
-      title={label}
-      {...rest}
-      className={`inline-flex size-7 shrink-0 items-center justify-center rounded-md text-ink-2 hover:bg-hover hover:text-ink quick transition-colors disabled:opacity-40 ${className ?? ''}`}
-    >
+    <button type="button" aria-label={label} title={label} {...rest} className={look}>
       {children}
     </button>
   )

@@ -1,7 +1,8 @@
 'use client'
 
 import { Search } from 'lucide-react'
-import { useRef } from 'react'
+import { useEffect, useRef, useState } from 'react'
+import { formatCount } from '../format/numbers.ts'
 import { useKeys } from '../shell/keys.tsx'
 
 /** Narrows a list that is on the page in whole; `f` leads to it, Esc empties it. */
@@ -15,6 +16,20 @@ export function FilterField({
   onChange(value: string): void
 }) {
   const field = useRef<HTMLInputElement>(null)
+  // What is typed stands here at once and comes back by the address a moment later: an echo that is already
+  // behind what was typed since does not take a letter away. Anything else is another view: it is shown.
+  const [typed, setTyped] = useState(value)
+  const echoes = useRef<string[]>([])
+  useEffect(() => {
+    const at = echoes.current.indexOf(value)
+    if (at < 0) setTyped(value)
+    echoes.current.splice(0, at < 0 ? echoes.current.length : at + 1)
+  }, [value])
+  const type = (next: string) => {
+    setTyped(next)
+    if (next !== value) echoes.current.push(next)
+    onChange(next)
+  }
   useKeys([{ key: 'f', label: 'Filter', group: 'This page', run: () => field.current?.focus() }])
   return (
     <label className="relative block w-64 max-w-full">
@@ -27,18 +42,71 @@ export function FilterField({
       <input
         ref={field}
         type="text"
-        value={value}
+        value={typed}
         placeholder={label}
         autoComplete="off"
         spellCheck={false}
-        onChange={(event) => onChange(event.target.value)}
+        onChange={(event) => type(event.target.value)}
         onKeyDown={(event) => {
           if (event.key !== 'Escape') return
-          onChange('')
+          type('')
           field.current?.blur()
         }}
         className="h-7 w-full rounded-md border border-line-strong bg-surface pr-2 pl-7 text-xs placeholder:text-ink-3 hover:border-ink-3"
       />
     </label>
+  )
+}
+
+/** From so many rows on a list has a filter: fewer are seen whole at a glance. */
+const LIST_WITH_FILTER = 6
+
+/** Whether a list of so many rows has a filter. One that is filtered keeps it, whatever becomes of its rows. */
+export function needsFilter(rows: number, filter: string): boolean {
+  return rows >= LIST_WITH_FILTER || filter !== ''
+}
+
+/** Whether any of the texts holds what was typed, in any case. */
+export function fitsFilter(filter: string, ...texts: readonly string[]): boolean {
+  const wanted = filter.trim().toLowerCase()
+  return texts.some((text) => text.toLowerCase().includes(wanted))
+}
+
+/** The line over a list with its filter, and how many rows of all fit. */
+export function FilterLine({
+  label,
+  value,
+  shown,
+  total,
+  onChange,
+}: {
+  label: string
+  value: string
+  shown: number
+  total: number
+  onChange(value: string): void
+}) {
+  return (
+    <div className="flex items-center gap-3 border-b px-5 py-2">
+      <FilterField label={label} value={value} onChange={onChange} />
+      <FilterCount value={value} shown={shown} total={total} />
+    </div>
+  )
+}
+
+/** How many rows fit a filter; nothing while there is none. */
+export function FilterCount({
+  value,
+  shown,
+  total,
+}: {
+  value: string
+  shown: number
+  total: number
+}) {
+  return (
+    <span className="num text-xs text-ink-3" role="status">
+      {value !== '' && `${formatCount(shown)} of ${formatCount(total)}`}
+    </span>
   )
 }

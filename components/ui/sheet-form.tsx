@@ -35,7 +35,8 @@ export function SheetForm({
       className="flex min-h-full flex-col"
       onSubmit={(event) => {
         event.preventDefault()
-        onSubmit()
+        // Enter in a field sends a form of one field, whatever its buttons say.
+        if (refused === null) onSubmit()
       }}
     >
       <div className="flex-1 space-y-4 px-5 py-4">{children}</div>

@@ -3,12 +3,20 @@
 import { PageLink } from '../shell/page-link.tsx'
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** The worker that an address names, to be marked among the others. */
-export const workersView: UrlCodec<{ worker: string | null }> = {
-  parse: (params) => ({ worker: params.get('worker') }),
-  write({ worker }) {
+/** What of the Workers page can be linked to. */
+export interface WorkersUrl {
+  /** A worker to be marked among the others. */
+  worker: string | null
+  /** Part of an id or a host by which the list is narrowed. */
+  named: string
+}
+
+export const workersView: UrlCodec<WorkersUrl> = {
+  parse: (params) => ({ worker: params.get('worker'), named: params.get('named') ?? '' }),
+  write({ worker, named }) {
     const params = new URLSearchParams()
     if (worker !== null) params.set('worker', worker)
+    if (named !== '') params.set('named', named)
     return params
   },
 }
@@ -17,7 +25,7 @@ export const workersView: UrlCodec<{ worker: string | null }> = {
 export function WorkerName({ id }: { id: string }) {
   return (
     <PageLink
-      href={`/workers?${workersView.write({ worker: id })}`}
+      href={`/workers?${workersView.write({ worker: id, named: '' })}`}
       className="font-mono text-xs hover:underline"
     >
       {id}

@@ -15,6 +15,7 @@ import { ColumnHeads } from '../ui/column-heads.tsx'
 import { CopyButton, CopyText } from '../ui/copy-text.tsx'
 import { Empty } from '../ui/empty.tsx'
 import { Figure, FigureStrip, FigureStripSkeleton } from '../ui/figure-strip.tsx'
+import { FilterLine, fitsFilter, needsFilter } from '../ui/filter-field.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
@@ -27,7 +28,7 @@ import { workersView } from './worker-name.tsx'
 /** The processes that score, and those that are gone. */
 export function WorkersPage() {
   const trpc = useTRPC()
-  const [{ worker }] = useUrl(workersView)
+  const [{ worker, named }, setUrl] = useUrl(workersView)
   const workers = useQuery(
     trpc.workers.list.queryOptions(undefined, { meta: { topics: ['workers'] } }),
   )
@@ -43,15 +44,36 @@ export function WorkersPage() {
           </>
         }
       >
-        {(data) => <WorkersBody workers={data} marked={worker} />}
+        {(data) => (
+          <WorkersBody
+            workers={data}
+            marked={worker}
+            named={named}
+            onNamed={(next) => setUrl({ named: next })}
+          />
+        )}
       </QueryView>
     </>
   )
 }
 
-function WorkersBody({ workers, marked }: { workers: WorkerDto[]; marked: string | null }) {
+function WorkersBody({
+  workers,
+  marked,
+  named,
+  onNamed,
+}: {
+  workers: WorkerDto[]
+  marked: string | null
+  /** By which the lists are narrowed; the figures above are of all. */
+  named: string
+  onNamed(named: string): void
+}) {
   const here = workers.filter((worker) => worker.state !== 'dead')
   const gone = workers.filter((worker) => worker.state === 'dead')
+  const fitting = (some: WorkerDto[]) =>
+    some.filter((worker) => fitsFilter(named, worker.id, worker.host))
+  const [hereShown, goneShown] = [fitting(here), fitting(gone)]
   if (workers.length === 0) {
     return (
       <Empty icon={Cpu} title="No worker has ever run here">
@@ -107,19 +129,30 @@ function WorkersBody({ workers, marked }: { workers: WorkerDto[]; marked: string
           detail="resident, all workers"
         />
       </FigureStrip>
+      {needsFilter(workers.length, named) && (
+        <FilterLine
+          label="Id or host"
+          value={named}
+          shown={hereShown.length + goneShown.length}
+          total={workers.length}
+          onChange={onNamed}
+        />
+      )}
       <Section title="Alive" note={formatCount(here.length)}>
         {here.length === 0 ? (
           <p className="px-5 pb-5 text-ink-2">
             No worker is alive: batches are taken in and wait. The service starts its own again by
             itself.
           </p>
+        ) : hereShown.length === 0 ? (
+          <p className="px-5 pb-5 text-ink-2">None of them fits the filter.</p>
         ) : (
-          <AliveTable workers={here} marked={marked} />
+          <AliveTable workers={hereShown} marked={marked} />
         )}
       </Section>
-      {gone.length > 0 && (
+      {goneShown.length > 0 && (
         <Section title="Gone" note={formatCount(gone.length)} className="border-t">
-          <GoneTable workers={gone} marked={marked} />
+          <GoneTable workers={goneShown} marked={marked} />
         </Section>
       )}
       <div className="flex flex-wrap items-center gap-x-4 gap-y-1 border-t px-5 py-4 text-ink-2">
