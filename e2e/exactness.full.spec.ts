@@ -321,7 +321,7 @@ for (const name of ['strict', 'drop_group', 'constant', 'model']) {
 
 async function readFigures(page: Page, of: BatchNumbers): Promise<void> {
   const figures = await figuresOf(page.getByLabel('The batch'))
-  const n = of.distribution.n
+  const _n = of.distribution.n
   expect(figures).toMatchObject({
     'Samples ended': {
       value: bare(`${formatCount(of.scored + of.failed)}of${formatCount(of.samples)}`),
@@ -333,7 +333,7 @@ async function readFigures(page: Page, of: BatchNumbers): Promise<void> {
     'Groups done': { value: bare(`${formatCount(of.groupsCompleted)}of${formatCount(of.groups)}`) },
     'Mean reward': {
       value: meanStd(of.mean, of.std),
-      detail: bare(`${score(of.min)}to${score(of.max)},n=${formatCount(n)}`),
+      detail: bare(`${score(of.min)}to${score(of.max)}`),
     },
     Rate: { value: bare(`${formatRate((of.scored + of.failed) / (of.tookMs / 1000))}samples/s`) },
     Retries: { value: bare(`${formatCount(of.retries)}${of.retries === 1 ? 'call' : 'calls'}`) },
@@ -484,7 +484,7 @@ async function readRunFigures(page: Page, of: RunNumbers): Promise<void> {
       value: bare(formatCompact(of.samples)),
       detail: bare(`${plural(of.batches, 'batch', 'batches')},${formatCompact(of.failed)}failed`),
     },
-    'Groups that teach nothing': {
+    'Teach nothing': {
       value: percent(sum(nothing.map((n) => n.nothing)) / sum(nothing.map((n) => n.groups))),
     },
     'Samples that failed': {

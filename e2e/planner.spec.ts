@@ -77,7 +77,7 @@ lookAtEach(VIEWS, { url: () => service.url, widePx: 1280 })
 
 test('from a batch to what overlap would save of it, and back', async ({ page }) => {
   await page.goto(`${service.url}/batches/${batchId}`)
-  await page.getByRole('link', { name: 'What would overlap save?' }).click()
+  await page.getByRole('link', { name: 'Plan', exact: true }).click()
   await expect(page.getByRole('combobox', { name: 'Batch' })).toHaveValue(batchId)
   await expect(planned(page)).toContainText('64 samples a step')
   await page.getByRole('link', { name: batchId }).click()

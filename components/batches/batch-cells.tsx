@@ -40,19 +40,19 @@ export function RunName({ run, link = true }: { run: string; link?: boolean }) {
         style={{ background: hueOf('run', run) }}
         aria-hidden
       />
-      <span className="max-w-56 truncate">{run}</span>
+      <span className="max-w-56 min-w-0 truncate">{run}</span>
     </>
   )
   return link ? (
     <PageLink
       href={`/runs/${encodeURIComponent(run)}`}
-      className="inline-flex items-center gap-2 hover:underline"
+      className="inline-flex max-w-full min-w-0 items-center gap-2 hover:underline"
       title={run}
     >
       {inside}
     </PageLink>
   ) : (
-    <span className="inline-flex items-center gap-2" title={run}>
+    <span className="inline-flex max-w-full min-w-0 items-center gap-2" title={run}>
       {inside}
     </span>
   )

@@ -1,7 +1,7 @@
 'use client'
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { ArrowDownWideNarrow, GitCompareArrows, RotateCcw } from 'lucide-react'
+import { ArrowDownWideNarrow, ChartGantt, GitCompareArrows, RotateCcw } from 'lucide-react'
 import { useRouter } from 'next/navigation'
 import { useDeferredValue, useMemo, useState } from 'react'
 import type { BatchViewDto } from '../../server/wire/pages.ts'
@@ -22,11 +22,12 @@ import {
   quantityText,
 } from '../format/numbers.ts'
 import { useLive, useNow } from '../live/live-provider.tsx'
-import { PlanBatchLink } from '../planner/plan-batch-link.tsx'
+import { planBatchHref } from '../planner/planner-url.ts'
 import { useMay } from '../session/use-may.ts'
 import { type KeyBinding, useKeys } from '../shell/keys.tsx'
 import { PageHeader } from '../shell/page-header.tsx'
 import { PageLink } from '../shell/page-link.tsx'
+import { ActionMenu } from '../ui/action-menu.tsx'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { CopyText, copyText } from '../ui/copy-text.tsx'
 import { Confirm } from '../ui/dialog.tsx'
@@ -101,6 +102,27 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   const left = batch.samples - batch.scored - batch.failed
   const worst = `/samples?batch=${batch.batchId}&sort=worst`
   const router = useRouter()
+  const places = [
+    {
+      label: 'Worst samples',
+      icon: <ArrowDownWideNarrow size={14} aria-hidden />,
+      href: worst,
+    },
+    {
+      label: 'Plan',
+      title: 'What would overlap save?',
+      icon: <ChartGantt size={14} aria-hidden />,
+      href: planBatchHref(batch.batchId),
+    },
+    {
+      label: 'Compare',
+      icon: <GitCompareArrows size={14} aria-hidden />,
+      href:
+        batch.rescoredFrom === null
+          ? comparePairHref(batch.batchId, batch.rescores.at(-1))
+          : comparePairHref(batch.rescoredFrom, batch.batchId),
+    },
+  ]
   const canRescore = !batch.open && batch.samples > 0
   const inPalette = (label: string, run: () => void): KeyBinding => ({
     key: null,
@@ -122,22 +144,30 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
   ])
   return (
     <>
-      <PageLink href={worst} className={buttonClass('plain', true)}>
-        <ArrowDownWideNarrow size={14} aria-hidden />
-        <span className="max-sm:sr-only">Worst samples</span>
-      </PageLink>
-      <PlanBatchLink batchId={batch.batchId} />
-      <PageLink
-        href={
-          batch.rescoredFrom === null
-            ? comparePairHref(batch.batchId, batch.rescores.at(-1))
-            : comparePairHref(batch.rescoredFrom, batch.batchId)
-        }
-        className={buttonClass('plain', true)}
-      >
-        <GitCompareArrows size={14} aria-hidden />
-        <span className="max-sm:sr-only">Compare</span>
-      </PageLink>
+      {/* On a phone they would leave no room for the name of the batch. */}
+      <span className="flex items-center gap-2 max-sm:hidden">
+        {places.map(({ label, icon, href, title }) => (
+          <PageLink
+            key={label}
+            href={href}
+            {...(title ? { title } : {})}
+            className={buttonClass('plain', true)}
+          >
+            {icon}
+            {label}
+          </PageLink>
+        ))}
+      </span>
+      <span className="sm:hidden">
+        <ActionMenu
+          label="Where to go from here"
+          actions={places.map(({ label, icon, href }) => ({
+            label,
+            icon,
+            onSelect: () => router.push(href),
+          }))}
+        />
+      </span>
       {canRescore && (
         <Button small refused={refused ?? textsGone(batch)} onClick={() => setRescoring(true)}>
           <RotateCcw size={14} aria-hidden />
@@ -246,7 +276,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           detail={
             batch.min === null
               ? 'no sample scored'
-              : `${formatScore(batch.min)} to ${formatScore(batch.max)}, n = ${formatCount(batch.distribution.n)}`
+              : `${formatScore(batch.min)} to ${formatScore(batch.max)}`
           }
         />
         <Figure
@@ -259,7 +289,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           label="Retries"
           value={formatCount(batch.retries)}
           unit={batch.retries === 1 ? 'call' : 'calls'}
-          detail={batch.retries === 0 ? 'no call was repeated' : 'made again after a failure'}
+          detail={batch.retries === 0 ? 'no call was repeated' : 'made again'}
         />
         <Figure
           label={active ? 'Time left' : 'Took'}

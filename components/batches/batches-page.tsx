@@ -203,7 +203,7 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
                 </span>
               </td>
               <td className="num end">{formatCount(batch.step)}</td>
-              <td className="max-sm:[&_.status-word]:sr-only">
+              <td>
                 {/* A bar that is full says nothing that the word does not. */}
                 {batch.status === 'running' ? (
                   <BatchProgress batch={batch} />

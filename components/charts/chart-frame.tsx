@@ -37,17 +37,15 @@ export function ChartFrame({
       title={title}
       note={note}
       className={className ?? ''}
-      actions={
-        <>
-          {!asTable && actions}
-          <IconButton
-            label={asTable ? `Show ${title} as a chart` : `Show ${title} as a table`}
-            aria-pressed={asTable}
-            onClick={() => setAsTable(!asTable)}
-          >
-            {asTable ? <ChartColumn size={15} aria-hidden /> : <Table2 size={15} aria-hidden />}
-          </IconButton>
-        </>
+      actions={!asTable && actions}
+      corner={
+        <IconButton
+          label={asTable ? `Show ${title} as a chart` : `Show ${title} as a table`}
+          aria-pressed={asTable}
+          onClick={() => setAsTable(!asTable)}
+        >
+          {asTable ? <ChartColumn size={15} aria-hidden /> : <Table2 size={15} aria-hidden />}
+        </IconButton>
       }
     >
       {asTable ? (

@@ -99,7 +99,7 @@ function PairFigures({ pair }: { pair: ComparePairDto }) {
       <Figure
         label="Kendall τ within groups"
         value={formatScore(groups.tau)}
-        detail={`mean of ${plural(groups.tauGroups, 'group')} of ${formatCount(groups.n)}`}
+        detail={`mean of ${formatCount(groups.tauGroups)}/${formatCount(groups.n)} groups`}
       />
       <Figure
         label="Pairs reversed"

@@ -69,8 +69,8 @@ function State({ data }: { data: MonitorsDto }) {
   if (data.runs.length === 0 && data.open.length === 0) return null
   if (data.open.length === 0) {
     return (
-      <span className="flex items-center gap-1.5 text-ink-2">
-        <CircleCheck size={14} className="text-ok" aria-hidden />
+      <span className="flex min-w-0 items-center gap-1.5 text-ink-2">
+        <CircleCheck size={14} className="shrink-0 text-ok" aria-hidden />
         <span className="truncate">Nothing beyond its threshold</span>
       </span>
     )

@@ -45,7 +45,7 @@ export function RunReadings({ run, split }: { run: string; split: 'train' | 'val
         </span>
       }
       note={`the last ${SPARK_POINTS} batches against the warning’s threshold`}
-      actions={
+      corner={
         <PageLink
           href={monitorHref(run, split, 'length_correlation').replace(/#.*/, '#monitors')}
           className={buttonClass('plain', true)}

@@ -39,7 +39,7 @@ export function RunFigures({ run }: { run: RunDto }) {
         detail={
           last?.mean != null && before?.mean != null
             ? `${signed(last.mean - before.mean)} in ${BACK} steps`
-            : 'of the last step that ended'
+            : 'last step that ended'
         }
       />
       <Figure
@@ -57,10 +57,10 @@ export function RunFigures({ run }: { run: RunDto }) {
         detail={`${plural(run.batches, 'batch', 'batches')}, ${formatCompact(run.failed)} failed`}
       />
       <Figure
-        label="Groups that teach nothing"
+        label="Teach nothing"
         value={nothingShare.value}
         unit={nothingShare.unit}
-        detail={lastSteps}
+        detail={`of groups, ${lastSteps}`}
       />
       <Figure
         label="Samples that failed"

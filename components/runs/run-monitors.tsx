@@ -41,7 +41,7 @@ export function RunMonitors({ run, split }: { run: string; split: 'train' | 'val
       className="border-b"
       title="Monitors"
       note="an audit of ended batches, not an early warning"
-      actions={
+      corner={
         <PageLink href="/monitors" className="text-xs text-ink-2 hover:text-ink hover:underline">
           All monitors
         </PageLink>

@@ -79,6 +79,21 @@ export function SampleFilterBar({
       <div className="flex flex-wrap items-center gap-2">
         {views}
         <SearchField value={filter.text ?? null} onCommit={(text) => narrow({ text })} />
+        <Button
+          small
+          aria-expanded={unfolded}
+          onClick={() => setUnfolded(!unfolded)}
+          className="md:hidden"
+        >
+          <SlidersHorizontal size={13} aria-hidden />
+          Filters
+          {isNarrowed(view) && (
+            <>
+              <span className="size-1.5 rounded-full bg-accent" aria-hidden />
+              <span className="sr-only">narrowed</span>
+            </>
+          )}
+        </Button>
         <span className="ml-auto flex items-center gap-1">
           <div className="w-29">
             <Select
@@ -97,7 +112,7 @@ export function SampleFilterBar({
           <ColumnPicker view={view} extraKeys={extraKeys} onChange={onChange} />
           <Button small variant="quiet" onClick={onExport}>
             <Download size={13} aria-hidden />
-            Export
+            <span className="max-sm:sr-only">Export</span>
           </Button>
           <Button small variant="quiet" onClick={() => copy(location.href)}>
             {copied ? (
@@ -105,16 +120,11 @@ export function SampleFilterBar({
             ) : (
               <Link2 size={13} aria-hidden />
             )}
-            <span aria-live="polite">{copied ? 'Copied' : 'Share'}</span>
+            <span className="max-sm:sr-only" aria-live="polite">
+              {copied ? 'Copied' : 'Share'}
+            </span>
           </Button>
         </span>
-      </div>
-      <div className="mt-2 flex items-center gap-2 md:hidden">
-        <Button small aria-expanded={unfolded} onClick={() => setUnfolded(!unfolded)}>
-          <SlidersHorizontal size={13} aria-hidden />
-          Filters
-        </Button>
-        {isNarrowed(view) && <span className="text-xs text-ink-2">narrowed</span>}
       </div>
       <div
         className={`${unfolded ? 'mt-2 flex' : 'hidden'} flex-wrap items-center gap-2 md:mt-2 md:flex`}

@@ -5,6 +5,7 @@ export function Section({
   title,
   note,
   actions,
+  corner,
   children,
   className,
   id,
@@ -13,19 +14,33 @@ export function Section({
   /** n, unit or state, in lighter type beside the title. */
   note?: ReactNode
   actions?: ReactNode
+  /** A button or two that stay at the end of the first line, whatever breaks. */
+  corner?: ReactNode
   children: ReactNode
   className?: string
   id?: string
 }) {
   return (
     <section className={`flex min-w-0 flex-col ${className ?? ''}`} id={id}>
-      <header className="flex min-h-11 flex-wrap items-center gap-x-3 gap-y-1 px-5 py-1.5">
-        <h2 className="text-sm">{title}</h2>
-        {note !== undefined && <span className="num text-xs text-ink-3">{note}</span>}
-        {actions && (
-          <span className="ml-auto flex items-center gap-1.5 print:hidden">{actions}</span>
+      <div className="flex min-h-11 items-start px-5 py-1.5">
+        <header className="flex min-h-8 min-w-0 flex-1 flex-wrap items-center gap-x-3 gap-y-1">
+          <h2 className="text-sm">{title}</h2>
+          {note !== undefined && <span className="num text-xs text-ink-3">{note}</span>}
+          {actions && (
+            // Beside a corner they have a line of their own on a phone, which begins where the title does.
+            <span
+              className={`ml-auto flex items-center gap-1.5 print:hidden ${corner ? 'max-sm:w-full' : ''}`}
+            >
+              {actions}
+            </span>
+          )}
+        </header>
+        {corner && (
+          <span className="ml-1.5 flex h-8 shrink-0 items-center gap-1.5 print:hidden">
+            {corner}
+          </span>
         )}
-      </header>
+      </div>
       {children}
     </section>
   )

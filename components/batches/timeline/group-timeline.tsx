@@ -100,13 +100,17 @@ function Timeline({
       note={counts}
       actions={
         !none && (
+          <Segmented
+            label="Order of the groups"
+            value={view.sort}
+            options={TIMELINE_SORTS}
+            onChange={(sort) => setView({ sort })}
+          />
+        )
+      }
+      corner={
+        !none && (
           <>
-            <Segmented
-              label="Order of the groups"
-              value={view.sort}
-              options={TIMELINE_SORTS}
-              onChange={(sort) => setView({ sort })}
-            />
             <ActionMenu
               label="Save as a picture"
               icon={<Download size={15} aria-hidden />}

@@ -5,7 +5,7 @@ import { durationText, formatCount } from '../../format/numbers.ts'
 import { Button, IconButton } from '../../ui/button.tsx'
 import { Segmented } from '../../ui/field.tsx'
 import { type TimeScale, type TimeWindow, zoomWindow } from './time-scale.ts'
-import type { TimelineView } from './timeline-url.ts'
+import { type TimelineView, wholeWindow } from './timeline-url.ts'
 
 /** More groups than this are first shown all at once. */
 const MANY = 20
@@ -55,9 +55,7 @@ export function TimelineControls({
       <span className="ml-auto flex items-center gap-0.5">
         {shown !== null && (
           <span className="num mr-2 text-xs text-ink-2" data-timeline-window>
-            {/* In whole milliseconds, as the address has it: a shared link tells the same. */}
-            {durationText(Math.floor(shown.fromMs))} to {durationText(Math.ceil(shown.toMs))} ·{' '}
-            {formatCount(groupsShown)} of {formatCount(groups)} groups
+            {windowText(shown)} · {formatCount(groupsShown)} of {formatCount(groups)} groups
           </span>
         )}
         <IconButton label="Zoom in" onClick={() => onZoom(zoomWindow(shown, scale, 0.5))}>
@@ -80,4 +78,10 @@ export function TimelineControls({
       </span>
     </>
   )
+}
+
+/** As the address has it: a shared link tells the same. */
+function windowText(window: TimeWindow): string {
+  const { fromMs, toMs } = wholeWindow(window)
+  return `${durationText(fromMs)} to ${durationText(toMs)}`
 }

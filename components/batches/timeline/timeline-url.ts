@@ -28,6 +28,15 @@ export const TIMELINE_SORTS: readonly { value: TimelineSort; label: string }[] =
 const whole = (text: string | null): number | null =>
   text !== null && /^\d{1,9}$/.test(text) ? Number(text) : null
 
+/**
+ * A window in whole milliseconds, as the address has it, at least one long. What is dragged keeps its fractions until it
+ * rests: rounded at every move, the window would grow by up to 2 ms each, some 120 in a second.
+ */
+export function wholeWindow({ fromMs, toMs }: TimeWindow): TimeWindow {
+  const from = Math.floor(fromMs)
+  return { fromMs: from, toMs: Math.max(Math.ceil(toMs), from + 1) }
+}
+
 /** What cannot be read is as usual, so that an old or mistyped link still opens. */
 export const timelineView: UrlCodec<TimelineView> = {
   parse(params) {
@@ -48,11 +57,9 @@ export const timelineView: UrlCodec<TimelineView> = {
     const params = new URLSearchParams()
     if (view.sort !== 'completion') params.set('sort', view.sort)
     if (view.zoom !== null) {
-      params.set('from', String(Math.floor(view.zoom.fromMs)))
-      params.set(
-        'to',
-        String(Math.max(Math.ceil(view.zoom.toMs), Math.floor(view.zoom.fromMs) + 1)),
-      )
+      const { fromMs, toMs } = wholeWindow(view.zoom)
+      params.set('from', String(fromMs))
+      params.set('to', String(toMs))
     }
     if (view.chunk !== null) params.set('chunk', String(view.chunk))
     if (view.rows !== 'fit') params.set('rows', view.rows)
