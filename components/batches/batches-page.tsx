@@ -194,7 +194,7 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
               <td>
                 <BatchLink batchId={batch.batchId} />
               </td>
-              <td className="max-sm:max-w-36">
+              <td className="max-sm:max-w-46">
                 <span className="flex items-center gap-2">
                   <RunName run={batch.run} />
                   {batch.split === 'val' && (

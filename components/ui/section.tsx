@@ -22,21 +22,21 @@ export function Section({
 }) {
   return (
     <section className={`flex min-w-0 flex-col ${className ?? ''}`} id={id}>
-      <div className="flex min-h-11 items-start px-5 py-1.5">
-        <header className="flex min-h-8 min-w-0 flex-1 flex-wrap items-center gap-x-3 gap-y-1">
-          <h2 className="text-sm">{title}</h2>
+      <div className="flex items-start px-5 py-2">
+        <header className="flex min-h-7 min-w-0 flex-1 flex-wrap items-center gap-x-3">
+          <h2 className="text-sm leading-7">{title}</h2>
           {note !== undefined && <span className="num text-xs text-ink-3">{note}</span>}
           {actions && (
             // Beside a corner they have a line of their own on a phone, which begins where the title does.
             <span
-              className={`ml-auto flex items-center gap-1.5 print:hidden ${corner ? 'max-sm:w-full' : ''}`}
+              className={`ml-auto flex items-center gap-1.5 print:hidden ${corner ? 'max-sm:mt-1 max-sm:w-full' : ''}`}
             >
               {actions}
             </span>
           )}
         </header>
         {corner && (
-          <span className="ml-1.5 flex h-8 shrink-0 items-center gap-1.5 print:hidden">
+          <span className="ml-1.5 flex h-7 shrink-0 items-center gap-1.5 print:hidden">
             {corner}
           </span>
         )}
