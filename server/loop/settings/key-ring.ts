@@ -14,13 +14,12 @@ import {
 } from '../../store/sql/api-keys.ts'
 import { readSetting, writeSetting } from '../../store/sql/settings.ts'
 import type {
-  Actor,
   ApiKeyDto,
   CreatedKeyDto,
   CreateKeyInput,
   RequireKeysInput,
-  Role,
 } from '../../wire/access.ts'
+import type { Actor, Role } from '../../wire/roles.ts'
 
 /** Keys that are not revoked, at most: they are all kept in memory. */
 export const MOST_KEYS = 1_000
