@@ -8,7 +8,7 @@ import {
 import { isConnectionLoss } from '../../store/database.ts'
 import { poolOfModel } from '../../store/job-queue.ts'
 import type { ServerRow } from '../../store/sql/servers.ts'
-import { factsOf, failureEvidence, twinWarnings } from './admission.ts'
+import { factsOf, failureEvidence } from './admission.ts'
 import { type ModelsContext, scoringServer } from './context.ts'
 import { isDrainingToSleep, mendInterrupted } from './interrupted.ts'
 import type { ScoreTrust } from './score-trust.ts'
@@ -168,9 +168,7 @@ export class ServerWatch {
         evidence: { probeMs: probe.durationMs, before: row.version, version: probe.version },
       })
     }
-    const facts = factsOf(probe, row.api_key)
-    const twins = twinWarnings(row.name, row.url, await registry.active())
-    await registry.probed(row.id, { ...facts, warnings: [...facts.warnings, ...twins] })
+    await registry.probed(row.id, factsOf(probe, row.api_key))
     if (isModelOpen(row)) {
       if (probe.model === null) return
       await this.#learnModel(row, probe.model)
