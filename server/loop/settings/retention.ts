@@ -1,6 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
-import { type Client, type Database, isConnectionLoss } from '../../store/database.ts'
+import {
+  type Client,
+  type Database,
+  inTransaction,
+  isConnectionLoss,
+} from '../../store/database.ts'
 import { insertAudit } from '../../store/sql/audit.ts'
 import {
   anythingToRemove,
@@ -225,13 +231,7 @@ export class Retention {
   async #work(): Promise<void> {
     await this.#applyWhenDue()
     if (!(await anythingToRemove(this.#db))) return
-    const client = await this.#db.pool.connect()
-    let broken: Error | undefined
-    const onError = (error: Error) => {
-      broken = error
-    }
-    client.on('error', onError)
-    try {
+    await this.#db.holding(async (client) => {
       const { rows } = await client.query<{ mine: boolean }>(
         'select pg_try_advisory_lock($1) as mine',
         [REMOVER_LOCK],
@@ -242,13 +242,7 @@ export class Retention {
       } finally {
         await client.query('select pg_advisory_unlock($1)', [REMOVER_LOCK])
       }
-    } catch (error) {
-      broken ??= error as Error
-      throw error
-    } finally {
-      client.off('error', onError)
-      client.release(broken)
-    }
+    })
   }
 
   async #pieces(client: Client): Promise<void> {
@@ -352,20 +346,4 @@ function noRun(run: string): RewardOpsError {
 
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, one) => total + one, 0)
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
-}
-
-async function inTransaction<T>(client: Client, work: () => Promise<T>): Promise<T> {
-  await client.query('begin')
-  try {
-    const result = await work()
-    await client.query('commit')
-    return result
-  } catch (error) {
-    await client.query('rollback').catch(() => {})
-    throw error
-  }
 }
