@@ -96,10 +96,9 @@ export class RewardModelManager {
   }
 
   /** Begins nothing more; to be called before the workers stop. */
-  stop(): void {
-    this.#watch.stop()
-    this.#sweep.stop()
+  async stop(): Promise<void> {
     this.#cycle.stop()
+    await Promise.all([this.#watch.stop(), this.#sweep.stop()])
   }
 
   /** Ends the launched servers, SIGKILL after `withinMs`; to be called when the workers have stopped. */

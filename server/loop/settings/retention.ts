@@ -42,6 +42,7 @@ import {
   RetentionPolicy,
   type RetentionPreviewDto,
 } from '../../wire/retention.ts'
+import { PeriodicTask } from '../periodic-task.ts'
 
 /** How often a process looks for something to remove. */
 const TICK_MS = 2_000
@@ -68,9 +69,7 @@ const POLICY = 'retention'
 export class Retention {
   readonly #db: Database
   readonly #log: Logger
-  #timer: NodeJS.Timeout | undefined
-  #running: Promise<void> | null = null
-  #stopping = false
+  readonly #task: PeriodicTask
   /** The removal of which everything is marked. */
   #marked: number | null = null
   #lookAgainAt = 0
@@ -78,17 +77,20 @@ export class Retention {
   constructor(db: Database, log: Logger) {
     this.#db = db
     this.#log = log
+    this.#task = new PeriodicTask({
+      everyMs: TICK_MS,
+      failed: 'removal failed',
+      log,
+      work: () => this.#work(),
+    })
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.#kick(), TICK_MS)
-    this.#timer.unref()
+    this.#task.start()
   }
 
   async stop(): Promise<void> {
-    this.#stopping = true
-    clearInterval(this.#timer)
-    await this.#running
+    await this.#task.stop()
   }
 
   async get(): Promise<RetentionDto> {
@@ -202,10 +204,7 @@ export class Retention {
 
   /** Removes until nothing is left; for whoever waits for it. */
   async settle(): Promise<void> {
-    while (!this.#stopping && (await anythingToRemove(this.#db))) {
-      this.#kick()
-      await this.#running
-    }
+    while (!this.#task.stopping && (await anythingToRemove(this.#db))) await this.#task.run()
   }
 
   async #begin(job: Parameters<typeof beginJob>[1]): Promise<RetentionJobDto> {
@@ -213,19 +212,8 @@ export class Retention {
     if (row === undefined) {
       throw new RewardOpsError('removal_under_way', 'Something is being removed already.')
     }
-    this.#kick()
+    void this.#task.run()
     return toDto(row)
-  }
-
-  #kick(): void {
-    if (this.#stopping) return
-    this.#running ??= this.#work()
-      .catch((error: Error) => {
-        if (!isConnectionLoss(error)) this.#log.warn({ err: error.message }, 'removal failed')
-      })
-      .finally(() => {
-        this.#running = null
-      })
   }
 
   async #work(): Promise<void> {
@@ -247,7 +235,7 @@ export class Retention {
 
   async #pieces(client: Client): Promise<void> {
     let told: string | null = null
-    while (!this.#stopping) {
+    while (!this.#task.stopping) {
       const begunAt = performance.now()
       let job: RetentionJobRow | undefined
       try {
