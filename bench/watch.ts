@@ -3,12 +3,15 @@ import type { Browser, Page } from '@playwright/test'
 import { launchBrowser } from './browser.ts'
 import { type Bench, type Emit, submitBody, waitForEnd, withBench } from './harness.ts'
 import { median, rounded } from './statistics.ts'
+import { type TaskTime, taskTimes } from './task-times.ts'
 import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 /** Calls at once, and how long each takes: the reward model decides how fast a batch is, 640 samples a second. */
 const IN_FLIGHT = 64
 const DELAY = 'uniform:50,150'
 const SAMPLES_PER_SECOND = 640
+/** What holds up the reader, by the definition of long tasks. */
+const LONG_TASK_MS = 50
 /** Opening the page is no part of watching it; what comes after it is there is. */
 const SETTLED_MS = 2_000
 
@@ -33,6 +36,8 @@ export async function measureWatch(emit: Emit, options: WatchOptions): Promise<v
       const watched: Run[] = []
       // What runs for the first time is not counted.
       await runOnce(bench, browser, Math.min(groups, 320), 0, true)
+      // The trace costs the page something: its batch is not among those whose rates are told.
+      const { traced } = await runOnce(bench, browser, groups, repetitions + 1, true, true)
       for (let i = 1; i <= repetitions; i++) {
         // In turn, and the other one first every second time: a slow minute of the machine hits both.
         for (const open of i % 2 === 0 ? [true, false] : [false, true])
@@ -57,6 +62,9 @@ export async function measureWatch(emit: Emit, options: WatchOptions): Promise<v
           null,
         ),
         longTasks: seen.reduce((n, { tasks }) => n + tasks.length, 0),
+        longestTaskCpuMs: rounded(traced[0]?.cpuMs ?? 0),
+        longTasksByCpu: traced.filter(({ cpuMs }) => cpuMs >= LONG_TASK_MS).length,
+        longTasksByClockWhileTraced: traced.filter(({ clockMs }) => clockMs >= LONG_TASK_MS).length,
         longestTaskWhileOpeningMs: Math.max(0, ...seen.flatMap(({ opening }) => opening)),
         blankRuns: blank.map((run) => rounded(run.perSecond)),
         watchedRuns: watched.map((run) => rounded(run.perSecond)),
@@ -72,6 +80,8 @@ interface Run {
   seconds: number
   /** Null: the browser stood on a blank page. */
   seen: Seen | null
+  /** Tasks of the page once it had settled, of the batch that was traced; longest by processor time first. */
+  traced: TaskTime[]
 }
 
 /** What the page's own observers saw. */
@@ -89,6 +99,7 @@ async function runOnce(
   groups: number,
   step: number,
   open: boolean,
+  trace = false,
 ): Promise<Run> {
   const samples = makeSamples({ ...USUAL_SHAPE, samples: groups * USUAL_SHAPE.groupSize }, step)
   const body = submitBody(step * 2 + (open ? 1 : 0), samples, { model: bench.rm.model })
@@ -98,7 +109,13 @@ async function runOnce(
     const { batchId } = await bench.call<{ batchId: string }>('batches.submit', body)
     if (open) await openPage(page, `${bench.service.url}/batches/${batchId}`)
     else await page.goto('about:blank')
-    const { submittedAt, completedAt, samples: n } = await waitForEnd(bench, batchId)
+    const ended = waitForEnd(bench, batchId)
+    let traced: TaskTime[] = []
+    if (trace) {
+      await sleep(SETTLED_MS)
+      traced = await taskTimes(browser, page, async () => void (await ended))
+    }
+    const { submittedAt, completedAt, samples: n } = await ended
     // The last change is on its way to the page.
     if (open) await sleep(1_000)
     const tookMs = Date.parse(completedAt as string) - Date.parse(submittedAt)
@@ -106,6 +123,7 @@ async function runOnce(
       perSecond: (n / tookMs) * 1_000,
       seconds: tookMs / 1_000,
       seen: open ? await whatWasSeen(page) : null,
+      traced,
     }
   } finally {
     await context.close()

@@ -3,13 +3,14 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { ArrowDownWideNarrow, GitCompareArrows, RotateCcw } from 'lucide-react'
 import { useRouter } from 'next/navigation'
-import { useDeferredValue, useMemo, useState } from 'react'
+import { useMemo, useState } from 'react'
 import type { BatchViewDto } from '../../server/wire/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { prepareCompletion } from '../charts/completion.prepare.ts'
 import { prepareDistribution } from '../charts/distribution.prepare.ts'
 import { CompletionPlot, DistributionPlot } from '../charts/lazy-plots.tsx'
+import { useInTurn } from '../charts/use-in-turn.ts'
 import { comparePairHref } from '../compare/compare-url.ts'
 import {
   durationText,
@@ -283,14 +284,14 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-// Its plot and the next follow behind the rest of the page: together they would hold it up for 50 ms and more.
+// Its plot and the next follow behind the rest of the page, each by itself: together they would hold it up for 50 ms and more.
 function RewardDistribution({ batch }: { batch: BatchViewDto }) {
   const [axis, setAxis] = useState<'linear' | 'log'>('linear')
   const data = useMemo(
     () => prepareDistribution(batch.distribution, { log: axis === 'log' }),
     [batch.distribution, axis],
   )
-  const drawn = useDeferredValue(data)
+  const drawn = useInTurn(data, axis)
   const plot = useMemo(() => <DistributionPlot data={drawn} />, [drawn])
   return (
     <ChartFrame
@@ -330,7 +331,7 @@ function GroupCompletion({ batch }: { batch: BatchViewDto }) {
     () => prepareCompletion(batch.completion, batch.groups, elapsed),
     [batch.completion, batch.groups, elapsed],
   )
-  const drawn = useDeferredValue(data)
+  const drawn = useInTurn(data)
   const plot = useMemo(
     () => <CompletionPlot data={drawn} total={batch.groups} />,
     [drawn, batch.groups],

@@ -17,7 +17,7 @@ import { useTRPCClient } from '../api/trpc.ts'
 import { broadcastPort, browserElection, liveStream } from './browser-ports.ts'
 import { LiveChannel } from './live-channel.ts'
 import { initialLive, type LiveState, liveReducer } from './live-state.ts'
-import { concerns, EVERYTHING, gapAfter, MIN_GAP_MS, takeReady } from './topics.ts'
+import { concerns, EVERYTHING, PacedReadings } from './topics.ts'
 
 interface LiveContext {
   state: LiveState
@@ -135,37 +135,36 @@ function readsFail(queryClient: QueryClient): boolean {
 /** Reads again what changed, coalesced: see topics.ts for the pace. */
 function createRefresher(queryClient: QueryClient) {
   let waiting = new Set<string>()
-  let quietUntil = 0
+  const readings = new PacedReadings()
   let timer: ReturnType<typeof setInterval> | undefined
   const look = (mayRead: () => boolean) => {
-    if (waiting.size === 0 || !mayRead() || Date.now() < quietUntil) return
-    const cache = queryClient.getQueryCache()
-    const shown = cache
+    if (!mayRead()) return
+    const shown = queryClient
+      .getQueryCache()
       .findAll({ type: 'active' })
       .filter((query) => topicsOf(query.meta).length > 0)
       .map((query) => ({
-        query,
+        key: query.queryHash,
+        queryKey: query.queryKey,
         topics: topicsOf(query.meta),
         busy: query.state.fetchStatus === 'fetching',
       }))
-    const changed = waiting
-    const { read, stay } = takeReady(changed, shown)
-    waiting = stay
-    // What no page shows now is only marked, and read when a page shows it again.
-    queryClient.invalidateQueries({
-      predicate: (query) => !query.isActive() && concerns(topicsOf(query.meta), changed),
-      refetchType: 'none',
-    })
-    if (read.length === 0) return
-    const keys = new Set(read.map(({ query }) => query.queryHash))
-    const startedAt = Date.now()
-    quietUntil = startedAt + MIN_GAP_MS
-    queryClient
-      .refetchQueries({ type: 'active', predicate: (query) => keys.has(query.queryHash) })
-      .then(() => {
-        const tookMs = Date.now() - startedAt
-        quietUntil = Math.max(quietUntil, Date.now() + gapAfter(tookMs) - tookMs)
+    if (waiting.size > 0) {
+      const changed = waiting
+      // What no page shows now is only marked, and read when a page shows it again.
+      queryClient.invalidateQueries({
+        predicate: (query) => !query.isActive() && concerns(topicsOf(query.meta), changed),
+        refetchType: 'none',
       })
+    }
+    const now = Date.now()
+    for (const { key, queryKey } of readings.take(waiting, shown, now)) {
+      // Of one moment, so they still travel in one request.
+      void queryClient
+        .refetchQueries({ type: 'active', queryKey, exact: true })
+        .then(() => readings.ended(key, now, Date.now()))
+    }
+    waiting = new Set()
   }
   return {
     changed(topics: readonly string[]) {

@@ -1,5 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { concerns, EVERYTHING, gapAfter, MAX_GAP_MS, MIN_GAP_MS, takeReady } from './topics.ts'
+import { concerns, EVERYTHING, gapAfter, MAX_GAP_MS, MIN_GAP_MS, PacedReadings } from './topics.ts'
+
+const NOTHING: ReadonlySet<string> = new Set()
 
 describe('what is read again', () => {
   test('only what shows a topic that changed; everything after a reconnection', () => {
@@ -9,23 +11,55 @@ describe('what is read again', () => {
   })
 
   test('a change that comes while its reading is under way is kept for the next one', () => {
-    const view = { name: 'view', topics: ['batch:b1'], busy: true }
-    const list = { name: 'list', topics: ['batches'], busy: false }
-    const other = { name: 'other', topics: ['workers'], busy: false }
-    const { read, stay } = takeReady(new Set(['batch:b1', 'batches']), [view, list, other])
-    expect(read).toEqual([list])
-    expect(stay).toEqual(new Set(['batch:b1']))
-    const then = takeReady(stay, [{ ...view, busy: false }, list, other])
-    expect(then.read.map((query) => query.name)).toEqual(['view'])
-    expect(then.stay.size).toBe(0)
+    const view = { key: 'view', topics: ['batch:b1'], busy: true }
+    const list = { key: 'list', topics: ['batches'], busy: false }
+    const other = { key: 'other', topics: ['workers'], busy: false }
+    const readings = new PacedReadings()
+    const changed = new Set(['batch:b1', 'batches'])
+    expect(readings.take(changed, [view, list, other], 0)).toEqual([list])
+    const free = { ...view, busy: false }
+    expect(readings.take(NOTHING, [free, list, other], 85)).toEqual([free])
+    expect(readings.take(NOTHING, [free, list, other], 10_000)).toEqual([])
   })
 
-  test('after a reconnection a busy query keeps its own topics waiting', () => {
-    const { stay } = takeReady(new Set([EVERYTHING]), [{ topics: ['batches'], busy: true }])
-    expect(stay).toEqual(new Set(['batches']))
+  test('after a reconnection everything is read, what is busy when it is free', () => {
+    const batches = { key: 'a', topics: ['batches'], busy: true }
+    const workers = { key: 'b', topics: ['workers'], busy: false }
+    const readings = new PacedReadings()
+    expect(readings.take(new Set([EVERYTHING]), [batches, workers], 0)).toEqual([workers])
+    const free = { ...batches, busy: false }
+    expect(readings.take(NOTHING, [free, workers], 85)).toEqual([free])
   })
 
-  test('a slow service is asked less often, at most a quarter of the time', () => {
+  test('each at its own pace: a slow reading does not hold back a quick one', () => {
+    const figures = { key: 'figures', topics: ['batch:b1'], busy: false }
+    const timeline = { key: 'timeline', topics: ['batch:b1'], busy: false }
+    const changed = new Set(['batch:b1'])
+    const readings = new PacedReadings()
+    const keysAt = (now: number, timelineBusy = false) =>
+      readings
+        .take(changed, [figures, { ...timeline, busy: timelineBusy }], now)
+        .map(({ key }) => key)
+    expect(keysAt(0)).toEqual(['figures', 'timeline'])
+    readings.ended('figures', 0, 20)
+    expect(keysAt(200, true)).toEqual([])
+    expect(keysAt(MIN_GAP_MS, true)).toEqual(['figures'])
+    readings.ended('figures', MIN_GAP_MS, MIN_GAP_MS + 20)
+    readings.ended('timeline', 0, 400)
+    expect(keysAt(2 * MIN_GAP_MS)).toEqual(['figures'])
+    readings.ended('figures', 2 * MIN_GAP_MS, 2 * MIN_GAP_MS + 20)
+    expect(keysAt(1_200)).toEqual(['figures', 'timeline'])
+  })
+
+  test('what the page no longer shows is forgotten, its pace too', () => {
+    const view = { key: 'view', topics: ['batch:b1'], busy: true }
+    const readings = new PacedReadings()
+    expect(readings.take(new Set(['batch:b1']), [view], 0)).toEqual([])
+    expect(readings.take(NOTHING, [], 85)).toEqual([])
+    expect(readings.take(NOTHING, [{ ...view, busy: false }], 170)).toEqual([])
+  })
+
+  test('a slow service is asked less often, at most a third of the time', () => {
     expect([0, 50, 113, 400, 60_000].map(gapAfter)).toEqual([
       MIN_GAP_MS,
       MIN_GAP_MS,

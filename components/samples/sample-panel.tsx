@@ -351,7 +351,7 @@ function Siblings({ sample, onOpen }: { sample: SampleDetailDto; onOpen(id: stri
 
 function PanelSkeleton() {
   return (
-    <div role="status" aria-label="Loading" className="px-5 py-4">
+    <div role="status" aria-label="Loading" className="breathing px-5 py-4">
       <Skeleton width={110} height={10} />
       <Skeleton width={80} height={24} className="my-3" />
       {[92, 99, 76, 0, 88, 98, 96, 60].map((percent) => (

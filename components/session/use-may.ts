@@ -1,6 +1,6 @@
 'use client'
 
-import { mayDo, type Role } from '../../server/wire/access.ts'
+import { mayDo, type Role } from '../../server/wire/roles.ts'
 import { useSession } from './use-session.ts'
 
 /** Why somebody may not do something; null: they may. */

@@ -1,4 +1,4 @@
-import type { Role } from '../../server/wire/access.ts'
+import type { Role } from '../../server/wire/roles.ts'
 
 /** What a role may do, in a line. */
 export const ROLE_WORDS: Record<Role, string> = {

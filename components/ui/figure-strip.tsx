@@ -56,15 +56,17 @@ export function Figure({
 /** The strip before its figures are known. */
 export function FigureStripSkeleton({ sparks = false }: { sparks?: boolean }) {
   return (
-    <FigureStrip label="loading">
-      {['a', 'b', 'c', 'd', 'e', 'f'].map((key) => (
-        <div key={key} className="px-5 pt-3 pb-3">
-          <Skeleton width={72} height={10} className="my-[3px]" />
-          <Skeleton width={92} height={20} className="my-1.5" />
-          <Skeleton width={110} height={10} className="my-[3px]" />
-          {sparks && <Skeleton height={24} className="mt-1.5 w-full" />}
-        </div>
-      ))}
-    </FigureStrip>
+    <div className="breathing">
+      <FigureStrip label="loading">
+        {['a', 'b', 'c', 'd', 'e', 'f'].map((key) => (
+          <div key={key} className="px-5 pt-3 pb-3">
+            <Skeleton width={72} height={10} className="my-[3px]" />
+            <Skeleton width={92} height={20} className="my-1.5" />
+            <Skeleton width={110} height={10} className="my-[3px]" />
+            {sparks && <Skeleton height={24} className="mt-1.5 w-full" />}
+          </div>
+        ))}
+      </FigureStrip>
+    </div>
   )
 }

@@ -19,7 +19,7 @@ const WIDTHS = [88, 56, 104, 72, 48, 96, 64, 80, 120, 60, 92]
 /** Rows of a table before they are known. */
 export function TableSkeleton({ columns, rows = 8 }: { columns: number; rows?: number }) {
   return (
-    <div role="status" aria-label="Loading" className="overflow-hidden">
+    <div role="status" aria-label="Loading" className="breathing overflow-hidden">
       {Array.from({ length: rows }, (_, row) => (
         <div
           // biome-ignore lint/suspicious/noArrayIndexKey: rows of a skeleton have no identity
@@ -52,15 +52,11 @@ export function ChartSkeleton({ height = 180 }: { height?: number }) {
     <div
       role="status"
       aria-label="Loading"
-      className="flex items-end gap-1.5 px-5"
+      className="breathing flex items-end gap-1.5 px-5"
       style={{ height }}
     >
-      {[38, 52, 71, 90, 100, 84, 66, 49, 37, 28, 20, 14].map((percent, i) => (
-        <span
-          key={percent}
-          className="skeleton flex-1"
-          style={{ height: `${percent * 0.82}%`, animationDelay: `${i * 40}ms` }}
-        />
+      {[38, 52, 71, 90, 100, 84, 66, 49, 37, 28, 20, 14].map((percent) => (
+        <span key={percent} className="skeleton flex-1" style={{ height: `${percent * 0.82}%` }} />
       ))}
     </div>
   )

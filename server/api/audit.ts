@@ -1,5 +1,5 @@
-import type { Actor } from '../wire/access.ts'
 import { changesOf } from '../wire/audit-changes.ts'
+import type { Actor } from '../wire/roles.ts'
 import { type Fields, MUTATIONS } from './roles.ts'
 import type { Services } from './services.ts'
 

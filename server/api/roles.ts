@@ -1,6 +1,6 @@
 import { RewardOpsError } from '../errors.ts'
-import type { Actor, Role } from '../wire/access.ts'
-import { mayDo } from '../wire/access.ts'
+import type { Actor, Role } from '../wire/roles.ts'
+import { mayDo } from '../wire/roles.ts'
 import type { Services } from './services.ts'
 
 /** What is noted of a change, beside who made it and when. */

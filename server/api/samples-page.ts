@@ -1,4 +1,3 @@
-import type { Actor } from '../wire/access.ts'
 import {
   AddAnnotationInput,
   type AddedAnnotationsDto,
@@ -10,6 +9,7 @@ import {
   UpdateAnnotationInput,
 } from '../wire/annotations.ts'
 import type { SamplesByBatchDto } from '../wire/rescore.ts'
+import type { Actor } from '../wire/roles.ts'
 import {
   type ExtraKeysDto,
   ExtraKeysInput,

@@ -1,4 +1,3 @@
-import type { Actor } from '../wire/access.ts'
 import type {
   BatchGroupDto,
   BatchProgressDto,
@@ -24,6 +23,7 @@ import type {
   TriedDto,
   TryInput,
 } from '../wire/rewards.ts'
+import type { Actor } from '../wire/roles.ts'
 import type { RunDto, RunInput, RunRowDto } from '../wire/runs.ts'
 import type { ServerDetailDto, ServerLogDto, ServerMonitorDto } from '../wire/server-detail.ts'
 import type { LaunchServerInput, RegisterServerInput, ServerDto } from '../wire/servers.ts'

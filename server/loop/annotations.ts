@@ -11,7 +11,6 @@ import {
 } from '../store/sql/annotations.ts'
 import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
 import type { SampleKey } from '../store/sql/sample-texts.ts'
-import type { Actor } from '../wire/access.ts'
 import {
   type AddAnnotationInput,
   type AddedAnnotationsDto,
@@ -21,6 +20,7 @@ import {
   MOST_ANNOTATED,
   type UpdateAnnotationInput,
 } from '../wire/annotations.ts'
+import type { Actor } from '../wire/roles.ts'
 import { batchNumber } from './batch-reader.ts'
 
 /** Samples annotated by one transaction: some 20 ms. */

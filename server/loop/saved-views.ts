@@ -8,7 +8,7 @@ import {
   savedViews,
   updateView,
 } from '../store/sql/saved-views.ts'
-import type { Actor } from '../wire/access.ts'
+import type { Actor } from '../wire/roles.ts'
 import {
   MOST_VIEWS,
   type SavedViewDto,

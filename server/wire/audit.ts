@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Role } from './access.ts'
+import type { Role } from './roles.ts'
 
 /** `audit.list`: who changed what, newest first. */
 export const AuditInput = z.strictObject({

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import type { Role } from './access.ts'
 import type { AnnotationDto } from './annotations.ts'
 import type { GroupSignal, GroupSignalCounts } from './group-signal.ts'
+import type { Role } from './roles.ts'
 import { SampleFilter } from './sample-filter.ts'
 import type { ServerDto } from './servers.ts'
 import { BatchId, type BatchSummary, type Page, type Result } from './trainer.ts'

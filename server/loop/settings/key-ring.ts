@@ -14,13 +14,12 @@ import {
 } from '../../store/sql/api-keys.ts'
 import { readSetting, writeSetting } from '../../store/sql/settings.ts'
 import type {
-  Actor,
   ApiKeyDto,
   CreatedKeyDto,
   CreateKeyInput,
   RequireKeysInput,
-  Role,
 } from '../../wire/access.ts'
+import type { Actor, Role } from '../../wire/roles.ts'
 import { endKey } from './key-end.ts'
 
 /** Keys that are not revoked, at most: they are all kept in memory. */
@@ -281,7 +280,8 @@ export class KeyRing {
       const sameRole = known?.holder.role === row.role
       if (!sameRole && known !== undefined) endKey(known.end, 'The key has another role now.')
       // Under another name, or for another time, it is the same key: what waits goes on waiting.
-      const kept = toRingKey(row, sameRole ? known?.end : undefined)
+      const goesOn = sameRole && known?.end.signal.aborted === false
+      const kept = toRingKey(row, goesOn ? known.end : undefined)
       if (kept.expiresAtMs !== null && kept.expiresAtMs <= now) endKey(kept.end, EXPIRED)
       byId.set(row.id, kept)
       byKey.set(row.hash.toString('hex'), kept)

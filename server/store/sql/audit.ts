@@ -1,5 +1,5 @@
-import type { Role } from '../../wire/access.ts'
 import type { AuditChange } from '../../wire/audit.ts'
+import type { Role } from '../../wire/roles.ts'
 import type { Database } from '../database.ts'
 
 /** A change that was made. */
