@@ -1,5 +1,7 @@
 import { RewardOpsError } from '../../errors.ts'
 
+const ANOTHER = 'Ask an admin of the service for another key.'
+
 /**
  * What waits for the end of a key, by its signal: one listener a key. Adding one to a signal looks at all that are there,
  * which is too much where 5,000 rewards wait side by side.
@@ -7,8 +9,8 @@ import { RewardOpsError } from '../../errors.ts'
 const waiting = new WeakMap<AbortSignal, Set<(why: unknown) => void>>()
 
 /** Ends a key: `why` is what those who came in by it are told. Again changes nothing. */
-export function endKey(end: AbortController, why: string): void {
-  end.abort(new RewardOpsError('unauthorized', why))
+export function endKey(end: AbortController, why: string, hint = ANOTHER): void {
+  end.abort(new RewardOpsError('unauthorized', why, { hint }))
 }
 
 /** Calls `told` when the key ends, with the refusal that says why; returns what takes the call back. */
