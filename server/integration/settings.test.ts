@@ -1,9 +1,10 @@
+import { Readable } from 'node:stream'
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runCli } from '../../cli/testing/run-cli.ts'
 import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
 import { expectRefusal } from '../testing/refusals.ts'
-import { rollouts, sample } from '../testing/rollouts.ts'
+import { padding, rollouts, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { ApiKeyDto, CreatedKeyDto, KeysDto } from '../wire/access.ts'
@@ -310,6 +311,7 @@ describe('a key that ends', () => {
       'waits',
       'polls',
       'is renamed',
+      'sends',
       'downloads',
       'scores',
       'speaks a dialect',
@@ -388,6 +390,28 @@ describe('a key that ends', () => {
     expect((await renamed).json).toMatchObject({
       result: { data: { status: 'completed', scored: 8 } },
     })
+  })
+
+  it('refuses a large body that still arrives by it, and keeps nothing of it', async () => {
+    const submission = { run: 'sent', step: 1, samples: [sample({ prompt: padding(3 << 20) })] }
+    const body = Buffer.from(JSON.stringify(submission))
+    async function* pieces() {
+      yield body.subarray(0, body.length >> 1)
+      await letIn('sends')
+      await revoke('sends')
+      yield body.subarray(body.length >> 1)
+    }
+    const answer = await request(`${service.url}/api/trpc/batches.submit`, {
+      ...{ method: 'POST', body: Readable.from(pieces()) },
+      headers: {
+        ...{ ...bearer(keys.sends!.key), 'content-type': 'application/json' },
+        'content-length': String(body.length),
+      },
+    })
+    expect(answer.statusCode).toBe(401)
+    expect(await answer.body.json()).toMatchObject({ error: { message: revoked.message } })
+    const { items } = await service.query<{ items: object[] }>('batches.list', { run: 'sent' })
+    expect(items).toEqual([])
   })
 
   it('breaks off what is downloaded by it, so that it does not look whole', async () => {
