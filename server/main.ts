@@ -390,9 +390,9 @@ async function main(): Promise<void> {
     signals.stop()
     server.close()
     live.close()
-    models.stop()
     keys.stop()
     await Promise.allSettled([
+      models.stop(),
       sweeps.stop(),
       groupRollUps.stop(),
       retention.stop(),

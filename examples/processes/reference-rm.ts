@@ -1,6 +1,6 @@
-import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { type Child, startNode } from './child.ts'
+import type { Child } from './child.ts'
+import { startServerProcess } from './server-process.ts'
 
 /** A reference reward-model server in its own process. */
 export interface ReferenceRmProcess extends Child {
@@ -19,19 +19,11 @@ const SCRIPT = fileURLToPath(new URL('../reference-rm/main.ts', import.meta.url)
 export async function startReferenceRmProcess(
   args: readonly string[] = [],
 ): Promise<ReferenceRmProcess> {
-  const child = await startNode(SCRIPT, ['--port', '0', '--exit-with-stdin', ...args], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
-  const lines = createInterface({ input: child.process.stdout! })
-  const told = await Promise.race([
-    new Promise<string>((resolve) => lines.once('line', resolve)),
-    child.ended,
-  ])
-  lines.close()
-  child.process.stdout?.resume()
-  if (typeof told !== 'string') {
-    throw new Error(`the reference reward-model server ended at once (exit code ${told.code})`)
-  }
-  const { url, model, what } = JSON.parse(told) as { url: string; model: string; what: string }
+  const { child, told } = await startServerProcess<{ url: string; model: string; what: string }>(
+    'the reference reward-model server',
+    SCRIPT,
+    ['--port', '0', '--exit-with-stdin', ...args],
+  )
+  const { url, model, what } = told
   return { ...child, url, model, what }
 }

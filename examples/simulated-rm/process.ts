@@ -1,7 +1,7 @@
-import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { request } from 'undici'
-import { type Child, startNode } from '../processes/child.ts'
+import type { Child } from '../processes/child.ts'
+import { startServerProcess } from '../processes/server-process.ts'
 import type { ServerStats } from './ledger.ts'
 import type { ControlChangeInput } from './options.ts'
 
@@ -22,24 +22,12 @@ const SCRIPT = fileURLToPath(new URL('./main.ts', import.meta.url))
  * when it is killed. @throws when the process ends before it has told its addresses; what it said is on our standard error.
  */
 export async function startSimulatedServers(args: readonly string[]): Promise<SimulatedServers> {
-  const child = await startNode(SCRIPT, ['--port', '0', '--exit-with-stdin', ...args], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
-  const lines = createInterface({ input: child.process.stdout! })
-  const told = await Promise.race([
-    new Promise<string>((resolve) => lines.once('line', resolve)),
-    child.ended,
-  ])
-  lines.close()
-  child.process.stdout?.resume()
-  if (typeof told !== 'string') {
-    throw new Error(`the simulated servers ended at once (exit code ${told.code})`)
-  }
-  const { urls, model, control } = JSON.parse(told) as {
+  const { child, told } = await startServerProcess<{
     urls: string[]
     model: string
     control: string
-  }
+  }>('the process of simulated servers', SCRIPT, ['--port', '0', '--exit-with-stdin', ...args])
+  const { urls, model, control } = told
   return {
     ...child,
     urls,

@@ -1,9 +1,9 @@
 import { PlannerInput } from '../wire/planner.ts'
-import { procedure, router } from './trpc.ts'
+import { lastingProcedure, router } from './trpc.ts'
 
 /** What-if of the overlap of rewards and training. */
 export const plannerRouter = router({
-  plan: procedure
+  plan: lastingProcedure
     .input(PlannerInput)
-    .query(({ ctx, input, signal }) => ctx.services.plan(input, signal)),
+    .query(({ ctx, input }) => ctx.services.plan(input, ctx.until)),
 })

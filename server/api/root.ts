@@ -38,7 +38,7 @@ import { monitorsRouter } from './monitors.ts'
 import { plannerRouter } from './planner.ts'
 import { annotationsRouter, samplesPageProcedures, viewsRouter } from './samples-page.ts'
 import { aboutRouter, auditRouter, keysRouter, limitsRouter, retentionRouter } from './settings.ts'
-import { openProcedure, procedure, router } from './trpc.ts'
+import { lastingProcedure, openProcedure, procedure, router } from './trpc.ts'
 
 const byBatchId = z.strictObject({ batchId: BatchId })
 const nothing = z.strictObject({}).optional()
@@ -57,12 +57,12 @@ export const appRouter = router({
     cancel: procedure
       .input(byBatchId)
       .mutation(({ ctx, input }) => ctx.services.cancel(input.batchId)),
-    next: procedure
+    next: lastingProcedure
       .input(NextInput)
-      .query(({ ctx, input, signal }) => ctx.services.next(input, signal)),
-    wait: procedure
+      .query(({ ctx, input }) => ctx.services.next(input, ctx.until)),
+    wait: lastingProcedure
       .input(WaitInput)
-      .query(({ ctx, input, signal }) => ctx.services.wait(input.batchId, input.waitMs, signal)),
+      .query(({ ctx, input }) => ctx.services.wait(input.batchId, input.waitMs, ctx.until)),
     results: procedure.input(ResultsInput).query(({ ctx, input }) => {
       if (input.tokenScores) {
         throw new RewardOpsError(
@@ -88,9 +88,9 @@ export const appRouter = router({
   }),
   samples: router({
     ...samplesPageProcedures,
-    score: procedure
+    score: lastingProcedure
       .input(ScoreInput)
-      .mutation(({ ctx, input, signal }) => ctx.services.score(input, signal)),
+      .mutation(({ ctx, input }) => ctx.services.score(input, ctx.until)),
     facets: procedure
       .input(SampleFacetsInput)
       .query(({ ctx, input }) => ctx.services.sampleFacets(input)),
@@ -141,9 +141,9 @@ export const appRouter = router({
   }),
   rewards: router({
     list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRewards()),
-    try: procedure
+    try: lastingProcedure
       .input(TryInput)
-      .mutation(({ ctx, input, signal }) => ctx.services.tryReward(input, signal)),
+      .mutation(({ ctx, input }) => ctx.services.tryReward(input, ctx.until)),
     components: procedure
       .input(ComponentsInput.prefault({}))
       .query(({ ctx, input }) => ctx.services.rewardComponents(input.run)),

@@ -137,7 +137,7 @@ export interface RequestContext {
   session: SessionDto
   /** Null: somebody who has not signed in; procedures that need a key refuse them before they look at it. */
   actor: Actor | null
-  /** Aborted when the key that the request came with is revoked or has ended. */
+  /** Aborted when the key that the request came with is revoked or has ended; its reason is the refusal that says so. */
   keyEnded: AbortSignal
   /** Sets or clears the login cookie; null clears. */
   setSessionKey(key: string | null): boolean

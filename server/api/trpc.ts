@@ -1,6 +1,7 @@
 import { initTRPC, TRPCError } from '@trpc/server'
 import { z } from 'zod'
 import { isRewardOpsError, RewardOpsError } from '../errors.ts'
+import { whileKeyHolds } from '../loop/settings/key-end.ts'
 import { describeIssues } from '../wire/describe-issues.ts'
 import { ERROR_REASONS, type ErrorData, type ErrorReason } from '../wire/error-reasons.ts'
 import { audit } from './audit.ts'
@@ -130,7 +131,14 @@ const noted = t.middleware(async ({ ctx, next, path, type, getRawInput }) => {
   return audit({ services, actor, path, input: getRawInput }, next)
 })
 
+/** Ends with the key that the call came with: `until` tells the work, the caller is refused. */
+const untilKeyEnds = t.middleware(({ ctx, next, signal }) =>
+  whileKeyHolds(ctx.keyEnded, signal, (until) => next({ ctx: { until } })),
+)
+
 export const router = t.router
 export const openProcedure = t.procedure.use(refusals)
 export const procedure = openProcedure.use(signedIn).use(noted)
+/** For what is waited for, up to minutes; no change is made by it that its caller would have to know of. */
+export const lastingProcedure = procedure.use(untilKeyEnds)
 export const createCallerFactory = t.createCallerFactory

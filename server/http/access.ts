@@ -2,7 +2,9 @@ import type { IncomingMessage } from 'node:http'
 import { checkRole, type SurfaceName, surfaceRole } from '../api/roles.ts'
 import { type Config, isLoopback } from '../config.ts'
 import { RewardOpsError } from '../errors.ts'
+import { endKey } from '../loop/settings/key-end.ts'
 import { type KeyHolder, type KeyRing, lookUpOf, sessionOf } from '../loop/settings/key-ring.ts'
+import { ERROR_REASONS } from '../wire/error-reasons.ts'
 
 /** The login cookie: HttpOnly, same site, its value a digest of the key, never the key. */
 export const SESSION_COOKIE = 'rewardops_session'
@@ -48,7 +50,7 @@ export class Access {
       const end = this.#localEnd
       this.#localEnd = new AbortController()
       this.#local = localHolder(this.#localEnd)
-      end.abort()
+      endKey(end, 'A key is needed from now on.', ERROR_REASONS.unauthorized.hint)
     }
   }
 

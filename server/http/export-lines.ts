@@ -81,7 +81,7 @@ function chosenJsonLine(
 ): string {
   const texts = textsAsJson(row)
   const plain: Record<string, unknown> = plainCells(batch, row)
-  const extra = columns.some((name) => name.startsWith(EXTRA_COLUMN)) ? extraOf(row) : {}
+  const extra = chosenExtra(columns, row)
   const stored: Record<string, string | null> = {
     prompt: texts.prompt,
     response: texts.response,
@@ -91,8 +91,8 @@ function chosenJsonLine(
     annotations: JSON.stringify(annotations.map(annotationOf)),
   }
   const json = (name: string) =>
-    name.startsWith(EXTRA_COLUMN)
-      ? JSON.stringify(extra[name.slice(EXTRA_COLUMN.length)] ?? null)
+    extra.has(name)
+      ? JSON.stringify(extra.get(name) ?? null)
       : name in stored
         ? oneLine(stored[name] ?? 'null')
         : JSON.stringify(plain[name] ?? null)
@@ -115,12 +115,10 @@ function csvLine(
     rewardExtraInfo: row.reward_extra,
     annotations: annotations.length === 0 ? null : JSON.stringify(annotations.map(annotationOf)),
   }
-  const extra = columns.some((name) => name.startsWith(EXTRA_COLUMN)) ? extraOf(row) : {}
+  const extra = chosenExtra(columns, row)
   return `${columns
     .map((name) => {
-      const cell = name.startsWith(EXTRA_COLUMN)
-        ? extraCell(extra[name.slice(EXTRA_COLUMN.length)])
-        : (cells[name] ?? null)
+      const cell = extra.has(name) ? extraCell(extra.get(name)) : (cells[name] ?? null)
       return quoted(cell === null ? '' : String(cell))
     })
     .join(',')}\r\n`
@@ -158,8 +156,17 @@ function plainCells(
   }
 }
 
-function extraOf(row: ExportedRow): Record<string, unknown> {
-  return row.reward_extra === null ? {} : (JSON.parse(row.reward_extra) as Record<string, unknown>)
+/** Values of the columns chosen of the extra info, by column; undefined where the sample has none. Read only where one is chosen. */
+function chosenExtra(columns: readonly string[], row: ExportedRow): ReadonlyMap<string, unknown> {
+  const chosen = columns.filter((name) => name.startsWith(EXTRA_COLUMN))
+  if (chosen.length === 0) return new Map()
+  const extra: Record<string, unknown> = JSON.parse(row.reward_extra ?? '{}')
+  return new Map(
+    chosen.map((name) => {
+      const key = name.slice(EXTRA_COLUMN.length)
+      return [name, Object.hasOwn(extra, key) ? extra[key] : undefined]
+    }),
+  )
 }
 
 /** A value of the extra info in a cell: text as it is, all else as JSON. */

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { RewardOpsError } from '../errors.ts'
 import { batchNumber } from '../loop/batch-reader.ts'
+import { whileKeyHolds } from '../loop/settings/key-end.ts'
 import type { Database } from '../store/database.ts'
 import { type AnnotationRow, annotationsOfBatch } from '../store/sql/annotations.ts'
 import {
@@ -60,7 +61,7 @@ export function createExport({ db, access, translate }: ExportSources) {
     if (url.pathname !== EXPORT_PATH) {
       throw new RewardOpsError('not_found', `There is nothing at ${url.pathname.slice(0, 100)}.`)
     }
-    access.admit(req, 'export')
+    const { ended } = access.admit(req, 'export')
     if (req.method !== 'GET' && req.method !== 'HEAD') {
       res.setHeader('allow', 'GET, HEAD')
       throw new RewardOpsError('method_not_allowed', `${EXPORT_PATH} takes GET.`)
@@ -72,8 +73,11 @@ export function createExport({ db, access, translate }: ExportSources) {
       })
     }
     underWay++
+    const gone = new AbortController()
+    res.once('close', () => gone.abort())
     try {
-      await send(query, req, res)
+      // A file that has begun breaks off with its connection when the key ends: it must not look whole.
+      await whileKeyHolds(ended, gone.signal, (until) => send(query, req, res, until))
     } catch (error) {
       if (res.destroyed) return
       throw translate(error)
@@ -82,12 +86,18 @@ export function createExport({ db, access, translate }: ExportSources) {
     }
   }
 
-  async function send(query: ExportQuery, req: IncomingMessage, res: ServerResponse) {
+  async function send(
+    query: ExportQuery,
+    req: IncomingMessage,
+    res: ServerResponse,
+    until: AbortSignal,
+  ) {
     const { format, columns, texts, after, ...text } = query
     const filter = filterOfText(text)
     const from = placeAfter(after)
     const chosen = choose(filter, columns)
     const size = await exportSize(db, chosen.filter, from)
+    if (until.aborted) return
     if (size.batches === 0) throw nothingThere(query)
     if (size.removed > 0 && texts === 'all' && chosen.limits.bytes !== null) {
       throw new RewardOpsError(
@@ -110,17 +120,15 @@ export function createExport({ db, access, translate }: ExportSources) {
       res.end()
       return
     }
-    const gone = new AbortController()
-    res.once('close', () => gone.abort())
     if (query.after === undefined) res.write(head)
     for await (const { batch, rows, annotations } of readAhead(pages(chosen, from, size.lastId))) {
-      if (gone.signal.aborted) return
+      if (until.aborted) return
       let text = ''
       for (const row of rows) text += line(batch, row, annotations.get(row.idx) ?? [])
       if (text === '') continue
-      if (!res.write(text)) await drained(res, gone.signal)
+      if (!res.write(text)) await drained(res, until)
     }
-    if (!gone.signal.aborted) res.end()
+    if (!until.aborted) res.end()
   }
 
   async function* pages(
@@ -261,8 +269,8 @@ function nothingThere({ batch, run, step, split }: ExportQuery): RewardOpsError 
   )
 }
 
-/** Resolves when the connection takes more, or is gone. */
-async function drained(res: ServerResponse, gone: AbortSignal): Promise<void> {
-  if (gone.aborted) return
-  await once(res, 'drain', { signal: gone }).catch(() => {})
+/** Resolves when the connection takes more, or nobody waits for it. */
+async function drained(res: ServerResponse, until: AbortSignal): Promise<void> {
+  if (until.aborted) return
+  await once(res, 'drain', { signal: until }).catch(() => {})
 }

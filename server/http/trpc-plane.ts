@@ -7,6 +7,7 @@ import type { Logger } from '../log.ts'
 import { parseJsonText, utf8 } from '../loop/accept/body-splitter.ts'
 import type { IngestKind } from '../loop/accept/ingest.ts'
 import type { IngestClient } from '../loop/accept/ingest-client.ts'
+import { whileKeyHolds } from '../loop/settings/key-end.ts'
 import type { KeyHolder } from '../loop/settings/key-ring.ts'
 import { describeIssues } from '../wire/describe-issues.ts'
 import type { SessionDto } from '../wire/pages.ts'
@@ -133,16 +134,17 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
         large = kind !== undefined && size > INLINE_BYTES
       }
       if (kind && large) {
-        access.admit(req, `batches.${kind}`)
-        answer(res, await ingest.take(kind, chain(begun, chunks)))
+        const { ended } = access.admit(req, `batches.${kind}`)
+        answer(res, await ingest.take(kind, chain(begun, chunks, ended)))
         return
       }
       const text = utf8(Buffer.concat(begun), 'the body')
       // Parsed once more by tRPC: 1 MiB costs 4 ms, and what is wrong is told in our own words.
       const input = text === '' ? undefined : parseJsonText(text, 'the body')
       if (procedure === SINGLE && !url.searchParams.has('batch')) {
-        access.admit(req, SINGLE)
-        answer(res, await services.score(scoreInput(input), closed(res)))
+        const { ended } = access.admit(req, SINGLE)
+        const score = (until: AbortSignal) => services.score(scoreInput(input), until)
+        answer(res, await whileKeyHolds(ended, closed(res), score))
         return
       }
       // Procedures without input are called with an empty body; others then name what they miss.
@@ -202,7 +204,15 @@ function checkContentType(req: IncomingMessage): void {
   }
 }
 
-async function* chain(begun: Buffer[], rest: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
+/** A body whole again; one that still arrives when its key ends is refused as a whole. */
+async function* chain(
+  begun: Buffer[],
+  rest: AsyncGenerator<Buffer>,
+  keyEnded: AbortSignal,
+): AsyncGenerator<Buffer> {
   yield* begun
-  yield* rest
+  for await (const chunk of rest) {
+    keyEnded.throwIfAborted()
+    yield chunk
+  }
 }

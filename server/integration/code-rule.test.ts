@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { batchCalls } from '../testing/batch-calls.ts'
 import { itInFullRun } from '../testing/full-run.ts'
-import { type Sample, sample } from '../testing/rollouts.ts'
+import { type Sample, type Submit, sample } from '../testing/rollouts.ts'
 import { type Sandbox, startSandbox } from '../testing/sandbox/process.ts'
 import { Service } from '../testing/service.ts'
 import type { SampleDetailDto } from '../wire/pages.ts'
-import type { BatchSummary, Result, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type { Result } from '../wire/trainer.ts'
 
 /** Programs scored by what they do, in a sandbox that runs them: a rule that asks a service, over two workers. */
 
@@ -35,17 +36,10 @@ const program = (code: string, fields: Partial<Sample> = {}): Sample =>
   })
 
 const kwargs = (more: object = {}) => ({ sandbox_fusion_url: sandbox.runUrl, ...more })
+const calls = batchCalls(() => service, { run: 'code' })
+const { ended: wait, results } = calls
 const submit = (samples: Sample[], reward: object, fields: object = {}) =>
-  service.mutate<SubmitResult>('batches.submit', {
-    run: 'code',
-    step: 1,
-    samples,
-    reward,
-    ...fields,
-  })
-const wait = (batchId: string) =>
-  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
-const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
+  calls.submit(samples, { reward: reward as Submit['reward'], ...fields })
 
 describe('programs', () => {
   it('score the share of cases they pass, beside samples that a rule scores at once', async () => {

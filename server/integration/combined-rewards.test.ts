@@ -3,18 +3,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
-import { rollouts, type Sample, sample } from '../testing/rollouts.ts'
+import { batchCalls } from '../testing/batch-calls.ts'
+import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { SampleDetailDto } from '../wire/pages.ts'
 import type { ServerDetailDto } from '../wire/server-detail.ts'
-import type {
-  BatchSummary,
-  NextResult,
-  Result,
-  ResultsColumns,
-  SubmitResult,
-} from '../wire/trainer.ts'
+import type { NextResult, Result } from '../wire/trainer.ts'
 
 /** Weighted sums of a rule and reward models, as a trainer meets them: scores, components, failures, sleep. */
 
@@ -54,17 +49,10 @@ afterAll(async () => {
 const correct = { name: 'correct', reward: { function: { name: 'gsm8k' } } }
 const preference = { name: 'rm', weight: 0.1, reward: { model: RM } }
 
+const calls = batchCalls(() => service, { run: 'sums' })
+const { ended: wait, results } = calls
 const submit = (samples: Sample[], reward: object, fields: object = {}) =>
-  service.mutate<SubmitResult>('batches.submit', {
-    run: 'sums',
-    step: 1,
-    samples,
-    reward,
-    ...fields,
-  })
-const wait = (batchId: string) =>
-  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
-const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
+  calls.submit(samples, { reward: reward as Submit['reward'], ...fields })
 const numbers = (column: unknown[] | undefined) => (column ?? []) as number[]
 
 describe('a rule and a reward model, added as upstream’s training loop adds them', () => {

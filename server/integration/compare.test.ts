@@ -1,9 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { batchCalls } from '../testing/batch-calls.ts'
 import { expectRefusal } from '../testing/refusals.ts'
-import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import type { RewardModel } from '../testing/reward-model.ts'
 import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
-import { Service } from '../testing/service.ts'
+import type { Service } from '../testing/service.ts'
+import { startWithModel, stopWithModel } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type {
   CompareCandidatesDto,
@@ -13,7 +15,7 @@ import type {
   ComparePairDto,
   CompareRunsDto,
 } from '../wire/compare.ts'
-import type { BatchSummary, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type { ResultsColumns, SubmitResult } from '../wire/trainer.ts'
 
 /** Two rewards on the same rollouts, and runs over their steps: what is told is what the results say. */
 
@@ -42,23 +44,14 @@ let service: Service
 let rm: RewardModel
 
 beforeAll(async () => {
-  ;[service, rm] = await Promise.all([Service.start(), startRewardModel(['--score', 'hash'])])
-  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+  ;[service, rm] = await startWithModel()
 })
-afterAll(async () => {
-  const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
-  await rm?.stop()
-  expect(problems).toEqual([])
-})
+afterAll(() => stopWithModel(service, rm))
 
-const ended = (batchId: string) =>
-  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
-async function submit(samples: Sample[], fields: Partial<Submit> = {}): Promise<string> {
-  const all = { run: 'compared', step: 1, samples, ...fields }
-  const { batchId } = await service.mutate<SubmitResult>('batches.submit', all)
-  return batchId
-}
+const calls = batchCalls(() => service, { run: 'compared' })
+const { ended } = calls
+const submit = async (samples: Sample[], fields?: Partial<Submit>) =>
+  (await calls.submit(samples, fields)).batchId
 async function rescore(batchId: string, reward: object): Promise<string> {
   const made = await service.mutate<SubmitResult>('batches.rescore', { batchId, reward })
   return made.batchId

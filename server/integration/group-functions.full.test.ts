@@ -2,12 +2,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { batchCalls } from '../testing/batch-calls.ts'
 import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
 import { type Sample, type Submit, sample } from '../testing/rollouts.ts'
 import { type Part, Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { SampleDetailDto } from '../wire/pages.ts'
-import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type { NextResult } from '../wire/trainer.ts'
 
 /** Functions that see a whole group: post-processing at its completion, and one call with lists. */
 
@@ -28,18 +29,20 @@ function file(path: string, text: string): string {
   return path
 }
 
+const calls = batchCalls(() => service, { run: 'groups' })
+const { ended: wait, get, results } = calls
 const submit = (reward: Submit['reward'], samples: Sample[], fields: Partial<Submit> = {}) =>
-  service.mutate<SubmitResult>('batches.submit', {
-    run: 'groups',
-    step: 1,
-    samples,
-    reward,
-    ...fields,
-  })
-const wait = (batchId: string) =>
-  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
-const get = (batchId: string) => service.query<BatchSummary>('batches.get', { batchId })
-const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
+  calls.submit(samples, { reward, ...fields })
+/** The results of a batch of 400 samples in 100 groups, through whose middle `part` was killed. */
+async function killedInItsMiddle(batchId: string, part: Part, restart: boolean) {
+  const followed = followBatch(service, batchId)
+  await waitFor('some groups', async () => (await get(batchId)).groupsCompleted >= 10)
+  expect((await get(batchId)).groupsCompleted).toBeLessThan(100)
+  await service.kill9(part)
+  if (restart) await service.restart()
+  await followed.done
+  return expectExactlyOnce(service, followed, 400, 100)
+}
 const next = (batchId: string, samples: number, waitMs = 20_000) =>
   service.query<NextResult>('batches.next', { batchId, after: null, samples, waitMs })
 /** A response is its own score. */
@@ -190,13 +193,7 @@ describe('post_process_scores', () => {
         { function: { path, kwargs: { delayMs: 400 } }, maxConcurrency: 40 },
         samples,
       )
-      const followed = followBatch(service, batchId)
-      await waitFor('some groups', async () => (await get(batchId)).groupsCompleted >= 10)
-      expect((await get(batchId)).groupsCompleted).toBeLessThan(100)
-      await service.kill9(part)
-      if (restart) await service.restart()
-      await followed.done
-      const delivered = await expectExactlyOnce(service, followed, 400, 100)
+      const delivered = await killedInItsMiddle(batchId, part, restart)
       const wanted = samples.map(({ response }, i) => {
         const group = samples.slice(i - (i % 4), i - (i % 4) + 4).map((s) => Number(s.response))
         return Number(response) - group.reduce((a, b) => a + b) / 4
@@ -346,13 +343,7 @@ describe('the manager batch', () => {
       { ...batch(path, { delayMs: 300 }), maxConcurrency: 10 } as Submit['reward'],
       samples,
     )
-    const followed = followBatch(service, batchId)
-    await waitFor('some groups', async () => (await get(batchId)).groupsCompleted >= 10)
-    expect((await get(batchId)).groupsCompleted).toBeLessThan(100)
-    await service.kill9(part)
-    if (restart) await service.restart()
-    await followed.done
-    const delivered = await expectExactlyOnce(service, followed, 400, 100)
+    const delivered = await killedInItsMiddle(batchId, part, restart)
     expect(delivered.every((s) => s.rewardExtraInfo.members === 4)).toBe(true)
     for (let g = 0; g < 100; g++) {
       expect(

@@ -61,7 +61,7 @@ afterAll(async () => {
 beforeEach(() => db.adhoc('truncate server, server_event, server_minute, pool, lease, batch'))
 afterEach(async () => {
   for (const manager of managers) {
-    manager.stop()
+    await manager.stop()
     await manager.close(0)
   }
   managers = []

@@ -226,6 +226,12 @@ describe('a pool', () => {
     await register('rm', rm.url)
     const { warnings } = await register('again', `${rm.url}/`)
     expect(warnings).toContainEqual(expect.stringMatching(/same address as rm/))
+    const warningsOf = async (name: string) =>
+      (await service.query<ServerDetailDto>('servers.get', { name })).warnings
+    // Said of both, and of neither as soon as one is gone.
+    expect(await warningsOf('rm')).toContainEqual(expect.stringMatching(/same address as again/))
+    await service.mutate('servers.remove', { name: 'rm' })
+    expect(await warningsOf('again')).toEqual([])
   })
 
   it('is not this service itself', async () => {

@@ -2,22 +2,18 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hashScore } from '../../examples/reference-rm/score.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
+import { batchCalls } from '../testing/batch-calls.ts'
 import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
 import { itInFullRun } from '../testing/full-run.ts'
 import { expectRefusal } from '../testing/refusals.ts'
-import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import type { RewardModel } from '../testing/reward-model.ts'
 import { padding, rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
-import { Service } from '../testing/service.ts'
+import type { Service } from '../testing/service.ts'
+import { startWithModel, stopWithModel } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { BatchProgressDto, BatchViewDto, SampleDetailDto } from '../wire/pages.ts'
 import type { RescoreResult } from '../wire/rescore.ts'
-import type {
-  BatchSummary,
-  Page,
-  ResultsColumns,
-  ScoreResult,
-  SubmitResult,
-} from '../wire/trainer.ts'
+import type { Page, ScoreResult, SubmitResult } from '../wire/trainer.ts'
 
 /** The rollouts of a batch by another reward: the same rollouts to the byte, and nothing of what became of them before. */
 
@@ -28,22 +24,14 @@ let service: Service
 let rm: RewardModel
 
 beforeAll(async () => {
-  ;[service, rm] = await Promise.all([Service.start(), startRewardModel(['--score', 'hash'])])
-  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+  ;[service, rm] = await startWithModel()
 })
+afterAll(() => stopWithModel(service, rm))
 
-afterAll(async () => {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  await rm?.stop()
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
-})
-
-async function submit(samples: Sample[], fields: Partial<Submit> = {}): Promise<string> {
-  const all = { run: 'rescore', step: 7, samples, ...fields }
-  return (await service.mutate<SubmitResult>('batches.submit', all)).batchId
-}
+const calls = batchCalls(() => service, { run: 'rescore', step: 7 })
+const { ended, get, results } = calls
+const submit = async (samples: Sample[], fields?: Partial<Submit>) =>
+  (await calls.submit(samples, fields)).batchId
 
 const rescore = (batchId: string, reward: object, idempotencyKey?: string) =>
   service.mutate<SubmitResult>('batches.rescore', {
@@ -52,12 +40,8 @@ const rescore = (batchId: string, reward: object, idempotencyKey?: string) =>
     ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
   })
 const refused = (input: object) => service.post('batches.rescore', JSON.stringify(input))
-const get = (batchId: string) => service.query<BatchSummary>('batches.get', { batchId })
-const results = (batchId: string) => service.query<ResultsColumns>('batches.results', { batchId })
 const sampleOf = (batchId: string, index: number) =>
   service.query<SampleDetailDto>('samples.get', { id: `${batchId}-${index}` })
-const ended = (batchId: string) =>
-  service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
 
 describe('a rescored batch', () => {
   it('has the rollouts of the first, the scores of its own reward, and says where it comes from', async () => {

@@ -1,8 +1,10 @@
+import { Readable } from 'node:stream'
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { runCli } from '../../cli/testing/run-cli.ts'
+import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
 import { expectRefusal } from '../testing/refusals.ts'
-import { rollouts, sample } from '../testing/rollouts.ts'
+import { padding, rollouts, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { ApiKeyDto, CreatedKeyDto, KeysDto } from '../wire/access.ts'
@@ -293,6 +295,140 @@ describe('keys', () => {
     expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => b - a))
     const one = await service.query<AuditPageDto>('audit.list', { actor: 'ops' })
     expect(new Set(one.items.map(({ actor }) => actor))).toEqual(new Set(['ops']))
+  })
+})
+
+describe('a key that ends', () => {
+  /** By what is asked with a key of its own, up to minutes long. */
+  let keys: Record<string, CreatedKeyDto> = {}
+  let rm: SimulatedServer
+  beforeAll(async () => {
+    rm = await SimulatedServer.start({ model: 'slow-rm' })
+    await service.mutate('servers.register', { name: 'slow', url: rm.url })
+    // No answer of it comes before the keys end; what it was asked for is scored all the same, beside the other tests.
+    rm.control({ latency: 'constant:4000' })
+    const names = [
+      'waits',
+      'polls',
+      'is renamed',
+      'sends',
+      'downloads',
+      'scores',
+      'speaks a dialect',
+      'routes',
+    ]
+    const made = await Promise.all(names.map((name) => create(name, 'trainer')))
+    keys = Object.fromEntries(made.map((key, at) => [names[at], key]))
+  })
+  afterAll(async () => {
+    await waitFor('the last score', () => rm.stats().inFlight === 0)
+    await service.mutate('servers.remove', { name: 'slow' })
+    await rm?.close()
+  })
+
+  const askWith = (name: string, path: string, input: object) =>
+    service.raw(`/api/trpc/${path}?input=${encodeURIComponent(JSON.stringify(input))}`, {
+      headers: bearer(keys[name]!.key),
+    })
+  const postWith = (name: string, path: string, body: object) =>
+    service.raw(path, {
+      ...{ method: 'POST', body: JSON.stringify(body) },
+      headers: { ...bearer(keys[name]!.key), 'content-type': 'application/json' },
+    })
+  const revoke = (name: string) => service.mutate('keys.revoke', { id: keys[name]!.id })
+  /** A key is noted as used when a request was let in with it, before it waits. */
+  const letIn = (...names: string[]) =>
+    waitFor('requests under way', async () => {
+      const listed = (await service.query<KeysDto>('keys.list')).keys
+      const used = listed.filter(({ lastUsedAt }) => lastUsedAt !== null)
+      return names.every((name) => used.some(({ id }) => id === keys[name]!.id))
+    })
+  const open = async (run: string) =>
+    (
+      await service.mutate<SubmitResult>('batches.submit', {
+        ...{ run, step: 1, open: true, samples: rollouts(8) },
+      })
+    ).batchId
+  const revoked = { status: 401, reason: 'unauthorized', message: 'The key was revoked.' } as const
+
+  it('ends what is scored for it, at every address, by its time as well', async () => {
+    const reward = { model: 'slow-rm' }
+    const score = postWith('scores', '/api/trpc/samples.score', {
+      ...{ run: 'single', step: 1, reward, sample: sample() },
+    })
+    const dialect = postWith('speaks a dialect', '/compat/openrlhf/spoken?model=slow-rm', {
+      ...{ query: ['What is 2 + 2?4'], prompts: ['What is 2 + 2?'], labels: ['4'] },
+    })
+    const routed = postWith('routes', '/classify', { model: 'slow-rm', input: 'text' })
+    await waitFor('three calls', () => rm.stats().inFlight === 3)
+    await service.sql(
+      `update api_key set expires_at = now() - interval '1 second' where name = 'scores'`,
+    )
+    await revoke('speaks a dialect')
+    await revoke('routes')
+    expectRefusal(await score, { ...revoked, message: 'The key has expired.' })
+    expectRefusal(await dialect, revoked)
+    expect(await routed).toMatchObject({
+      ...{ status: 401, json: { error: { code: 'unauthorized', message: revoked.message } } },
+    })
+  })
+
+  it('ends what waits by it, not what waits by a key that was renamed', async () => {
+    const [first, second] = [await open('waited'), await open('renamed')]
+    const wait = askWith('waits', 'batches.wait', { batchId: first, waitMs: 60_000 })
+    const next = askWith('polls', 'batches.next', {
+      ...{ batchId: first, samples: 100, waitMs: 60_000 },
+    })
+    const renamed = askWith('is renamed', 'batches.wait', { batchId: second, waitMs: 60_000 })
+    await letIn('waits', 'polls', 'is renamed')
+    await service.mutate('keys.rename', { id: keys['is renamed']!.id, name: 'renamed' })
+    await revoke('waits')
+    await revoke('polls')
+    expectRefusal(await wait, revoked)
+    expectRefusal(await next, revoked)
+    await service.mutate('batches.close', { batchId: second })
+    expect((await renamed).json).toMatchObject({
+      result: { data: { status: 'completed', scored: 8 } },
+    })
+  })
+
+  it('refuses a large body that still arrives by it, and keeps nothing of it', async () => {
+    const submission = { run: 'sent', step: 1, samples: [sample({ prompt: padding(3 << 20) })] }
+    const body = Buffer.from(JSON.stringify(submission))
+    async function* pieces() {
+      yield body.subarray(0, body.length >> 1)
+      await letIn('sends')
+      await revoke('sends')
+      yield body.subarray(body.length >> 1)
+    }
+    const answer = await request(`${service.url}/api/trpc/batches.submit`, {
+      ...{ method: 'POST', body: Readable.from(pieces()) },
+      headers: {
+        ...{ ...bearer(keys.sends!.key), 'content-type': 'application/json' },
+        'content-length': String(body.length),
+      },
+    })
+    expect(answer.statusCode).toBe(401)
+    expect(await answer.body.json()).toMatchObject({ error: { message: revoked.message } })
+    const { items } = await service.query<{ items: object[] }>('batches.list', { run: 'sent' })
+    expect(items).toEqual([])
+  })
+
+  it('breaks off what is downloaded by it, so that it does not look whole', async () => {
+    const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+      ...{ run: 'downloaded', step: 1, samples: rollouts(400) },
+    })
+    // More than lies in the buffers of a connection whose reader takes nothing; made there, which is faster than sending it.
+    await service.sql("update sample_text set prompt = repeat('x', 40000) where batch_id = $1", [
+      Number(batchId.slice(1)),
+    ])
+    const download = await request(`${service.url}/api/export/samples?batch=${batchId}`, {
+      headers: bearer(keys.downloads!.key),
+    })
+    expect(download.statusCode).toBe(200)
+    await revoke('downloads')
+    const bytes = download.body.arrayBuffer().then(({ byteLength }) => byteLength)
+    await expect(bytes).rejects.toThrow()
   })
 })
 

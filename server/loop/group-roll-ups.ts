@@ -1,5 +1,5 @@
 import type { Logger } from '../log.ts'
-import { type Database, isConnectionLoss } from '../store/database.ts'
+import type { Database } from '../store/database.ts'
 import { storeBatchRollUps } from '../store/sql/batch-roll-ups.ts'
 import {
   batchesUnderWay,
@@ -15,6 +15,7 @@ import {
 import { type GroupSignalCounts, noSignals } from '../wire/group-signal.ts'
 import { componentNames } from '../wire/resolved-reward.ts'
 import { reportsOf } from './group-reports.ts'
+import { PeriodicTask } from './periodic-task.ts'
 
 /** How often ended batches are looked for. */
 const TICK_MS = 500
@@ -33,35 +34,26 @@ const KEEP_LOOKING = 1_000
  */
 export class GroupRollUps {
   readonly #db: Database
-  readonly #log: Logger
+  readonly #task: PeriodicTask
   /** No batch before it is without a roll-up. */
   #fromId = 0
-  #timer: NodeJS.Timeout | undefined
-  #running: Promise<void> | null = null
-  #stopping = false
 
   constructor(db: Database, log: Logger) {
     this.#db = db
-    this.#log = log
+    this.#task = new PeriodicTask({
+      everyMs: TICK_MS,
+      failed: 'groups were not rolled up',
+      log,
+      work: () => this.tick(),
+    })
   }
 
   start(): void {
-    this.#timer = setInterval(() => {
-      this.#running ??= this.tick()
-        .catch((error: Error) => {
-          if (!isConnectionLoss(error))
-            this.#log.warn({ err: error.message }, 'groups were not rolled up')
-        })
-        .finally(() => {
-          this.#running = null
-        })
-    }, TICK_MS)
+    this.#task.start()
   }
 
   async stop(): Promise<void> {
-    this.#stopping = true
-    clearInterval(this.#timer)
-    await this.#running
+    await this.#task.stop()
   }
 
   /** Rolls up all that has ended, now. */
@@ -87,7 +79,7 @@ export class GroupRollUps {
     const left: number[] = first === null ? [] : [first]
     if (batches.length === MOST_BATCHES) left.push((batches.at(-1) as RollUpCandidate).id + 1)
     for (const batch of batches) {
-      if (this.#stopping) return
+      if (this.#task.stopping) return
       if (batch.due || !busy) await rollUpGroups(this.#db, batch)
       else left.push(batch.id)
     }

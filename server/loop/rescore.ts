@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { RewardOpsError } from '../errors.ts'
 import { resolveReward } from '../rewards/resolve.ts'
-import type { Client } from '../store/database.ts'
+import { type Client, inTransaction } from '../store/database.ts'
 import type { BatchRow } from '../store/sql/batches.ts'
 import { storeFunctions } from '../store/sql/function-sources.ts'
 import {
@@ -187,7 +187,7 @@ export class Rescores {
     return { fromId: batch.id, fromBucket: batch.text_bucket, toId, toBucket }
   }
 
-  /** Runs `work` on a connection of its own. One on which something failed is closed, and what it holds is let go. */
+  /** Runs `work` on a connection of its own, which holds the copy. Throws `busy`. */
   async #holding<T>(work: (client: Client) => Promise<T>): Promise<T> {
     if (this.#copies >= MOST_COPIES) {
       throw new RewardOpsError('busy', `${MOST_COPIES} batches are being copied already.`, {
@@ -195,22 +195,8 @@ export class Rescores {
       })
     }
     this.#copies++
-    let broken: Error | undefined
-    const onError = (error: Error) => {
-      broken = error
-    }
     try {
-      const client = await this.#accept.db.pool.connect()
-      client.on('error', onError)
-      try {
-        return await work(client)
-      } catch (error) {
-        broken ??= error as Error
-        throw error
-      } finally {
-        client.off('error', onError)
-        client.release(broken)
-      }
+      return await this.#accept.db.holding(work)
     } finally {
       this.#copies--
     }
@@ -221,17 +207,6 @@ function textsRemoved(what: string): RewardOpsError {
   return new RewardOpsError('removed_by_retention', `The texts of ${what} are no longer kept.`, {
     hint: 'Submit the rollouts again: what is scored anew is read from their texts.',
   })
-}
-
-async function inTransaction(client: Client, work: () => Promise<void>): Promise<void> {
-  await client.query('begin')
-  try {
-    await work()
-    await client.query('commit')
-  } catch (error) {
-    await client.query('rollback').catch(() => {})
-    throw error
-  }
 }
 
 /** Copies the samples of a part, numbered anew, their texts and groups; gives what jobs are cut by. */

@@ -1,11 +1,12 @@
 import type { Logger } from '../log.ts'
-import { type Database, isConnectionLoss } from '../store/database.ts'
+import type { Database } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
 import { rollUpEnded } from '../store/sql/batches.ts'
 import { batchesToEnd, endWhatIsOpen } from '../store/sql/end-batch.ts'
 import { postProcessedBatches, queuePostProcessing } from '../store/sql/post-process.ts'
 import { takeBackCopies } from '../store/sql/rescore.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
+import { PeriodicTask } from './periodic-task.ts'
 import { sweepDeadWorkers } from './worker-supervisor.ts'
 
 /** How often deadlines, silent implicit batches and roll-ups are looked at. */
@@ -22,9 +23,8 @@ export class Sweeps {
   readonly #queue: JobQueue
   readonly #log: Logger
   readonly #closeBatch: (id: number) => Promise<void>
-  #timer: NodeJS.Timeout | undefined
+  readonly #task: PeriodicTask
   #ticks = 0
-  #running: Promise<void> | null = null
 
   constructor(options: {
     db: Database
@@ -36,23 +36,20 @@ export class Sweeps {
     this.#queue = options.queue
     this.#log = options.log
     this.#closeBatch = options.closeBatch
+    this.#task = new PeriodicTask({
+      everyMs: TICK_MS,
+      failed: 'sweep failed',
+      log: options.log,
+      work: () => this.#tick(),
+    })
   }
 
   start(): void {
-    this.#timer = setInterval(() => {
-      this.#running ??= this.#tick()
-        .catch((error: Error) => {
-          if (!isConnectionLoss(error)) this.#log.warn({ err: error.message }, 'sweep failed')
-        })
-        .finally(() => {
-          this.#running = null
-        })
-    }, TICK_MS)
+    this.#task.start()
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#timer)
-    await this.#running
+    await this.#task.stop()
   }
 
   async #tick(): Promise<void> {

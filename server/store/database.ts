@@ -42,6 +42,20 @@ export function isRetryableConflict(error: unknown): boolean {
   return code === '40P01' || code === '40001'
 }
 
+/** Runs `work` in a transaction on a connection that is in hand; rolled back when it throws. */
+export async function inTransaction<T>(client: pg.ClientBase, work: () => Promise<T>): Promise<T> {
+  await client.query('begin')
+  try {
+    const result = await work()
+    await client.query('commit')
+    return result
+  } catch (error) {
+    // The first error says what was wrong; one of the rollback only that the connection is gone as well.
+    if (!isConnectionLoss(error)) await client.query('rollback').catch(() => {})
+    throw error
+  }
+}
+
 /** One pool of connections; hot statements are named, so Postgres plans them once a connection. */
 export class Database {
   readonly pool: pg.Pool
@@ -109,6 +123,23 @@ export class Database {
 
   /** Runs `work` in one transaction; rolled back when it throws. */
   async transaction<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    return this.#lend(
+      (client) => inTransaction(client, () => work(client)),
+      // What could not be rolled back is for nobody else to find.
+      (error, client) => isConnectionLoss(error) || client.getTransactionStatus() !== 'I',
+    )
+  }
+
+  /** Runs `work` on a connection of its own. One on which something failed is closed, and what it holds is let go. */
+  async holding<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    return this.#lend(work, () => true)
+  }
+
+  /** `isBroken`: whether after this error the connection is closed, not used again. */
+  async #lend<T>(
+    work: (client: Client) => Promise<T>,
+    isBroken: (error: unknown, client: Client) => boolean,
+  ): Promise<T> {
     const client = await this.pool.connect()
     let broken: Error | undefined
     const onError = (error: Error) => {
@@ -116,13 +147,9 @@ export class Database {
     }
     client.on('error', onError)
     try {
-      await client.query('begin')
-      const result = await work(client)
-      await client.query('commit')
-      return result
+      return await work(client)
     } catch (error) {
-      if (isConnectionLoss(error)) broken = error as Error
-      else await client.query('rollback').catch((e: Error) => (broken = e))
+      if (isBroken(error, client)) broken ??= error as Error
       throw error
     } finally {
       client.off('error', onError)

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import type { Logger } from '../log.ts'
+import { inTransaction } from './database.ts'
 
 /** The advisory lock that Prisma's schema engine takes, so that the two exclude each other. */
 const PRISMA_LOCK = 72_707_369
@@ -137,16 +138,15 @@ function pendingOf(migrations: Migration[], ledger: LedgerRow[]): Migration[] {
 
 async function apply(client: pg.Client, migration: Migration): Promise<void> {
   try {
-    await client.query('begin')
-    await client.query(migration.sql)
-    await client.query(
-      `insert into _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)
-       values ($1, $2, $3, clock_timestamp(), 1)`,
-      [randomUUID(), migration.checksum, migration.name],
-    )
-    await client.query('commit')
+    await inTransaction(client, async () => {
+      await client.query(migration.sql)
+      await client.query(
+        `insert into _prisma_migrations (id, checksum, migration_name, finished_at, applied_steps_count)
+         values ($1, $2, $3, clock_timestamp(), 1)`,
+        [randomUUID(), migration.checksum, migration.name],
+      )
+    })
   } catch (error) {
-    await client.query('rollback').catch(() => {})
     const { message, position, detail } = error as pg.DatabaseError
     const line = position
       ? ` at line ${migration.sql.slice(0, Number(position) - 1).split('\n').length}`

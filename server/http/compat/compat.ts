@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { RewardOpsError } from '../../errors.ts'
 import { parseJsonText, utf8 } from '../../loop/accept/body-splitter.ts'
+import { whileKeyHolds } from '../../loop/settings/key-end.ts'
 import { nearestName } from '../../rewards/nearest-name.ts'
 import { ScoreInput, type ScoreResult } from '../../wire/trainer.ts'
 import type { Access } from '../access.ts'
@@ -57,7 +58,7 @@ export function createCompat({ access, score, lastStep, translate }: CompatSourc
     const url = new URL(req.url ?? '/', 'http://localhost')
     const target = targetOf(url.pathname)
     const { dialect, run, rest } = target
-    access.admit(req, 'dialects', target.key)
+    const { ended } = access.admit(req, 'dialects', target.key)
     const other = dialect.others[`${req.method} ${rest}`]
     if (other !== undefined) {
       send(res, typeof other === 'function' ? other(await jsonOf(req)) : other)
@@ -83,7 +84,9 @@ export function createCompat({ access, score, lastStep, translate }: CompatSourc
     const { step, leave } = await clock.enter(run, options.stepGapMs)
     try {
       const inputs = samples.map((sample) => scoreInput(dialect, sample, run, step, options))
-      const results = await Promise.all(inputs.map((input) => score(input, gone.signal)))
+      const results = await whileKeyHolds(ended, gone.signal, (until) =>
+        Promise.all(inputs.map((input) => score(input, until))),
+      )
       send(res, dialect.answer(body, endsOf(dialect, results, options), options))
     } catch (error) {
       throw translate(error)

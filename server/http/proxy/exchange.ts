@@ -44,7 +44,7 @@ export interface ExchangeContext {
 }
 
 /** Where an exchange stands; what is told to the client depends on it. */
-type Halt = 'gone' | 'expired' | 'idle'
+type Halt = 'gone' | 'expired' | 'idle' | 'key_ended'
 
 /**
  * One request through the router address:
@@ -53,7 +53,7 @@ type Halt = 'gone' | 'expired' | 'idle'
  *              ▲       │ failed before a byte was passed on: another slot, three calls at most
  *              └───────┘
  *
- * A client that goes away, a deadline and a silent server halt it at any point. Its slot is released once on every way.
+ * A client that goes away, a deadline, a silent server and the end of the client's key halt it at any point. Its slot is released once on every way.
  */
 export class Exchange implements CallOwner, SlotSearch {
   /** Its place among those under way. */
@@ -62,6 +62,7 @@ export class Exchange implements CallOwner, SlotSearch {
   readonly #req: IncomingMessage
   readonly #res: ServerResponse
   readonly #requestId: string
+  readonly #keyEnded: AbortSignal
   readonly path: ProxiedPath
   readonly #startedAtMs = performance.now()
   /** Gives up the wait for a slot. */
@@ -91,12 +92,14 @@ export class Exchange implements CallOwner, SlotSearch {
     res: ServerResponse,
     requestId: string,
     path: ProxiedPath,
+    keyEnded: AbortSignal,
   ) {
     this.#context = context
     this.#req = req
     this.#res = res
     this.#requestId = requestId
     this.path = path
+    this.#keyEnded = keyEnded
   }
 
   /** From request to answer. Never rejects. */
@@ -125,7 +128,9 @@ export class Exchange implements CallOwner, SlotSearch {
   /** Called about once a second: what has no timer of its own. */
   tick(nowMs: number): void {
     const call = this.#call
-    if (call?.passedOn !== true && nowMs - this.#startedAtMs > LONGEST_WAIT_MS) {
+    if (this.#keyEnded.aborted) {
+      this.#stopFor('key_ended')
+    } else if (call?.passedOn !== true && nowMs - this.#startedAtMs > LONGEST_WAIT_MS) {
       this.#stopFor('expired')
     } else if (call !== null && call.status > 0 && nowMs - call.lastAtMs > IDLE_MS) {
       // A client that takes nothing for so long is as good as gone.
@@ -336,6 +341,7 @@ export class Exchange implements CallOwner, SlotSearch {
 
   #haltError(halt: Halt): Error {
     if (halt === 'gone') return new ClientGone()
+    if (halt === 'key_ended') return this.#keyEnded.reason as Error
     return halt === 'expired' ? this.#expired() : this.#exhausted()
   }
 

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
+import type { KeyHolder } from '../../loop/settings/key-ring.ts'
 import type { RewardRouter } from '../../router/router-types.ts'
 import { SwapList } from '../../router/swap-list.ts'
 import type { Access } from '../access.ts'
@@ -92,8 +93,9 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
   return {
     async handle(req, res, requestId) {
       const path = (req.url ?? '/').split('?', 1)[0] as string
+      let holder: KeyHolder
       try {
-        access.admit(req, path === MODELS_PATH ? 'models' : 'router')
+        holder = access.admit(req, path === MODELS_PATH ? 'models' : 'router')
         const method = path === MODELS_PATH ? 'GET' : 'POST'
         if (req.method !== method && !(method === 'GET' && req.method === 'HEAD')) {
           res.setHeader('allow', method)
@@ -109,7 +111,7 @@ export function createRouterProxy(options: RouterProxyOptions): RouterProxy {
         await listModels(res, requestId)
         return
       }
-      const exchange = new Exchange(context, req, res, requestId, path)
+      const exchange = new Exchange(context, req, res, requestId, path, holder.ended)
       active.add(exchange)
       await exchange.run()
       active.delete(exchange)

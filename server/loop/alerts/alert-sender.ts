@@ -7,6 +7,7 @@ import {
   takeDueDeliveries,
 } from '../../store/sql/alert-outbox.ts'
 import { MOST_ATTEMPTS } from '../../wire/alerts.ts'
+import { PeriodicTask } from '../periodic-task.ts'
 import { ANSWER_MS, postWebhook } from './post-webhook.ts'
 
 /** How often deliveries that are due are looked for, ms. */
@@ -19,8 +20,8 @@ export const HELD_MS = ANSWER_MS + 5_000
 const STOP_MS = 1_000
 const FIRST_WAIT_MS = 1_000
 const LONGEST_WAIT_MS = 600_000
-/** Ticks between two looks for events that are too old for the log. */
-const FORGET_EVERY = 2 * 3_600
+/** How often events that are too old for the log are looked for. */
+const FORGET_EVERY_MS = 3_600_000
 
 /**
  * How long to wait after the n-th attempt: anything up to a bound that doubles, so that many deliveries to a receiver
@@ -43,41 +44,40 @@ export class AlertSender {
   readonly #db: Database
   readonly #log: Logger
   readonly #sending = new Set<Promise<void>>()
-  #timer: NodeJS.Timeout | undefined
-  #looking: Promise<void> | null = null
-  #ticks = 0
-  #stopping = false
+  readonly #looking: PeriodicTask
+  readonly #forgetting: PeriodicTask
 
   constructor(db: Database, log: Logger) {
     this.#db = db
     this.#log = log
+    this.#looking = new PeriodicTask({
+      everyMs: TICK_MS,
+      failed: 'alerts were not looked for',
+      log,
+      work: () => this.#look(),
+    })
+    this.#forgetting = new PeriodicTask({
+      everyMs: FORGET_EVERY_MS,
+      atStart: true,
+      failed: 'old alerts were not forgotten',
+      log,
+      work: () => this.#forget(),
+    })
   }
 
   start(): void {
-    this.#timer = setInterval(() => {
-      if (this.#ticks++ % FORGET_EVERY === 0) void this.#forget()
-      this.wake()
-    }, TICK_MS)
+    this.#looking.start()
+    this.#forgetting.start()
   }
 
   /** Looks now: there may be something to send. */
   wake(): void {
-    if (this.#stopping) return
-    this.#looking ??= this.#look()
-      .catch((error: Error) => {
-        if (!isConnectionLoss(error))
-          this.#log.warn({ err: error.message }, 'alerts were not looked for')
-      })
-      .finally(() => {
-        this.#looking = null
-      })
+    void this.#looking.run()
   }
 
   /** What is under way may still be answered for a moment; what is not is sent again by the next process. */
   async stop(): Promise<void> {
-    this.#stopping = true
-    clearInterval(this.#timer)
-    await this.#looking
+    await Promise.all([this.#looking.stop(), this.#forgetting.stop()])
     const patience = new Promise((resolve) => setTimeout(resolve, STOP_MS).unref())
     await Promise.race([Promise.all(this.#sending), patience])
   }
@@ -115,11 +115,6 @@ export class AlertSender {
   }
 
   async #forget(): Promise<void> {
-    try {
-      while (!this.#stopping && (await forgetOldEvents(this.#db)));
-    } catch (error) {
-      if (!isConnectionLoss(error))
-        this.#log.warn({ err: (error as Error).message }, 'old alerts were not forgotten')
-    }
+    while (!this.#forgetting.stopping && (await forgetOldEvents(this.#db)));
   }
 }

@@ -88,15 +88,16 @@ export function checkKind(engine: EngineName, kind: RegisterServerInput['kind'])
 
 /**
  * A model's servers are of one kind: calls of a batch would else go to a server that only chats, and fail there at once.
- * Throws `invalid_input`. Gives back what is worth a warning.
+ * Throws `invalid_input`.
  */
 export function checkPool(
   name: string,
   wishes: ServerWishes,
-  others: readonly Pick<ServerRow, 'name' | 'model' | 'kind' | 'url'>[],
-): string[] {
-  const peers = others.filter((row) => row.name !== name)
-  const other = peers.find((row) => row.model === wishes.model && row.kind !== wishes.kind)
+  others: readonly Pick<ServerRow, 'name' | 'model' | 'kind'>[],
+): void {
+  const other = others.find(
+    (row) => row.name !== name && row.model === wishes.model && row.kind !== wishes.kind,
+  )
   if (other) {
     throw new RewardOpsError(
       'invalid_input',
@@ -104,17 +105,6 @@ export function checkPool(
       { hint: `Register it under another model name, or with "kind": "${other.kind}".` },
     )
   }
-  return twinWarnings(name, wishes.url, others)
-}
-
-/** What to say of a server whose address another one has as well. */
-export function twinWarnings(
-  name: string,
-  url: string,
-  others: readonly Pick<ServerRow, 'name' | 'url'>[],
-): string[] {
-  const twin = others.find((row) => row.name !== name && row.url === url)
-  return twin ? [`has the same address as ${twin.name}: each has its own limits`] : []
 }
 
 /** What was asked for, completed by what the server said. Throws `invalid_input` where nobody names the model. */

@@ -96,10 +96,9 @@ export class RewardModelManager {
   }
 
   /** Begins nothing more; to be called before the workers stop. */
-  stop(): void {
-    this.#watch.stop()
-    this.#sweep.stop()
+  async stop(): Promise<void> {
     this.#cycle.stop()
+    await Promise.all([this.#watch.stop(), this.#sweep.stop()])
   }
 
   /** Ends the launched servers, SIGKILL after `withinMs`; to be called when the workers have stopped. */
@@ -153,12 +152,11 @@ export class RewardModelManager {
     })
     const wishes = probe.ok ? wishesOf(input, probe) : keptWishes(input, url, probe)
     if (probe.ok) checkKind(probe.engine, input.kind)
-    const warnings = checkPool(input.name, wishes, await registry.active())
+    checkPool(input.name, wishes, await registry.active())
     const pool = poolOfModel(wishes.model)
     await queue.ensure(pool)
     if (!probe.ok) return this.#keep(input, wishes, probe, pool)
-    const told = factsOf(probe, apiKey)
-    const facts = { ...told, warnings: [...told.warnings, ...warnings] }
+    const facts = factsOf(probe, apiKey)
     // One that does not tell is remembered as asleep: what it is asked for now would end it.
     const remembered = known?.state === 'sleeping' && known.url === wishes.url && !probe.sleeping
     const asleep = probe.sleeping || (remembered && probe.engine === 'sglang')

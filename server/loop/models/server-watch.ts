@@ -8,7 +8,8 @@ import {
 import { isConnectionLoss } from '../../store/database.ts'
 import { poolOfModel } from '../../store/job-queue.ts'
 import type { ServerRow } from '../../store/sql/servers.ts'
-import { factsOf, failureEvidence, twinWarnings } from './admission.ts'
+import { PeriodicTask } from '../periodic-task.ts'
+import { factsOf, failureEvidence } from './admission.ts'
 import { type ModelsContext, scoringServer } from './context.ts'
 import { isDrainingToSleep, mendInterrupted } from './interrupted.ts'
 import type { ScoreTrust } from './score-trust.ts'
@@ -39,22 +40,27 @@ export class ServerWatch {
   /** Servers that were seen to say whether they sleep. */
   readonly #tells = new Set<number>()
   readonly #probing = new Set<number>()
-  #timer: NodeJS.Timeout | undefined
-  #looking = false
+  readonly #task: PeriodicTask
 
   constructor(context: ModelsContext, trust: ScoreTrust, cycle: SleepCycle) {
     this.#o = context
     this.#trust = trust
     this.#cycle = cycle
+    this.#task = new PeriodicTask({
+      everyMs: context.timings.lookEveryMs,
+      atStart: true,
+      failed: 'probing failed',
+      log: context.log,
+      work: () => this.#look(),
+    })
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.#look(), this.#o.timings.lookEveryMs)
-    void this.#look()
+    this.#task.start()
   }
 
-  stop(): void {
-    clearInterval(this.#timer)
+  async stop(): Promise<void> {
+    await this.#task.stop()
   }
 
   /** What was known of a server's failures is over: it was registered anew. */
@@ -76,34 +82,26 @@ export class ServerWatch {
   }
 
   async #look(): Promise<void> {
-    if (this.#looking) return
-    this.#looking = true
-    try {
-      const now = performance.now()
-      const rows = await this.#o.registry.active()
-      for (const row of rows) this.#noteTraffic(row, now)
-      for (const row of rows) {
-        if (this.#probing.size >= AT_ONCE) break
-        if (this.#probing.has(row.id) || (this.#nextProbe.get(row.id) ?? 0) > now) continue
-        this.#nextProbe.set(row.id, now + this.#pauseOf(row) * (0.8 + 0.4 * Math.random()))
-        this.#probing.add(row.id)
-        // Not awaited: one server that takes its 3 s must not keep the others waiting.
-        void this.#attend(row)
-          .catch((error: Error) => {
-            if (!isConnectionLoss(error)) {
-              this.#o.log.warn(
-                { err: error.message, server: row.name },
-                'looking after a server failed',
-              )
-            }
-          })
-          .finally(() => this.#probing.delete(row.id))
-      }
-    } catch (error) {
-      if (!isConnectionLoss(error))
-        this.#o.log.warn({ err: (error as Error).message }, 'probing failed')
-    } finally {
-      this.#looking = false
+    const now = performance.now()
+    const rows = await this.#o.registry.active()
+    if (this.#task.stopping) return
+    for (const row of rows) this.#noteTraffic(row, now)
+    for (const row of rows) {
+      if (this.#probing.size >= AT_ONCE) break
+      if (this.#probing.has(row.id) || (this.#nextProbe.get(row.id) ?? 0) > now) continue
+      this.#nextProbe.set(row.id, now + this.#pauseOf(row) * (0.8 + 0.4 * Math.random()))
+      this.#probing.add(row.id)
+      // Not awaited: one server that takes its 3 s must not keep the others waiting.
+      void this.#attend(row)
+        .catch((error: Error) => {
+          if (!isConnectionLoss(error)) {
+            this.#o.log.warn(
+              { err: error.message, server: row.name },
+              'looking after a server failed',
+            )
+          }
+        })
+        .finally(() => this.#probing.delete(row.id))
     }
   }
 
@@ -168,9 +166,7 @@ export class ServerWatch {
         evidence: { probeMs: probe.durationMs, before: row.version, version: probe.version },
       })
     }
-    const facts = factsOf(probe, row.api_key)
-    const twins = twinWarnings(row.name, row.url, await registry.active())
-    await registry.probed(row.id, { ...facts, warnings: [...facts.warnings, ...twins] })
+    await registry.probed(row.id, factsOf(probe, row.api_key))
     if (isModelOpen(row)) {
       if (probe.model === null) return
       await this.#learnModel(row, probe.model)

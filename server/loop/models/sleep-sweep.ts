@@ -1,5 +1,5 @@
-import { isConnectionLoss } from '../../store/database.ts'
 import { newestBatch, type ServerRow, sleepWishes } from '../../store/sql/servers.ts'
+import { PeriodicTask } from '../periodic-task.ts'
 import type { ModelsContext } from './context.ts'
 import type { SleepCycle } from './sleep-cycle.ts'
 
@@ -31,35 +31,27 @@ export class SleepSweep {
   /** Until when batches alone keep a server awake: with the last of them that is over at once. */
   readonly #byBatches = new Map<number, number>()
   #newest: number | null = null
-  #timer: NodeJS.Timeout | undefined
-  #looking = false
+  readonly #task: PeriodicTask
 
   constructor(context: ModelsContext, cycle: SleepCycle, isBusy: (id: number) => boolean) {
     this.#o = context
     this.#cycle = cycle
     this.#isBusy = isBusy
+    this.#task = new PeriodicTask({
+      everyMs: context.timings.sweepEveryMs,
+      atStart: true,
+      failed: 'sweep of sleeping servers failed',
+      log: context.log,
+      work: () => this.#look(),
+    })
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.#tick(), this.#o.timings.sweepEveryMs)
-    void this.#tick()
+    this.#task.start()
   }
 
-  stop(): void {
-    clearInterval(this.#timer)
-  }
-
-  async #tick(): Promise<void> {
-    if (this.#looking) return
-    this.#looking = true
-    try {
-      await this.#look()
-    } catch (error) {
-      if (!isConnectionLoss(error))
-        this.#o.log.warn({ err: (error as Error).message }, 'sweep of sleeping servers failed')
-    } finally {
-      this.#looking = false
-    }
+  async stop(): Promise<void> {
+    await this.#task.stop()
   }
 
   async #look(): Promise<void> {

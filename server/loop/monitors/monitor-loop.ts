@@ -2,6 +2,7 @@ import type { Logger } from '../../log.ts'
 import { type Client, type Database, isConnectionLoss } from '../../store/database.ts'
 import { batchesToMonitor } from '../../store/sql/monitor-batches.ts'
 import { forgetGoneRuns, lockMonitors } from '../../store/sql/monitor-state.ts'
+import { PeriodicTask } from '../periodic-task.ts'
 import { lookAtFleet } from './fleet-conditions.ts'
 import { lookAtBatch } from './look-at-batch.ts'
 
@@ -24,36 +25,29 @@ export class MonitorLoop {
   readonly #db: Database
   readonly #log: Logger
   readonly #onAlert: () => void
-  #timer: NodeJS.Timeout | undefined
-  #running: Promise<void> | null = null
+  readonly #task: PeriodicTask
   #ticks = 0
   readonly #notBefore = new Map<number, number>()
-  #stopping = false
 
   /** @param onAlert called when there may be something to deliver */
   constructor(db: Database, log: Logger, onAlert: () => void) {
     this.#db = db
     this.#log = log
     this.#onAlert = onAlert
+    this.#task = new PeriodicTask({
+      everyMs: TICK_MS,
+      failed: 'the monitors could not look',
+      log,
+      work: () => this.#tick(),
+    })
   }
 
   start(): void {
-    this.#timer = setInterval(() => {
-      this.#running ??= this.#tick()
-        .catch((error: Error) => {
-          if (!isConnectionLoss(error))
-            this.#log.warn({ err: error.message }, 'the monitors could not look')
-        })
-        .finally(() => {
-          this.#running = null
-        })
-    }, TICK_MS)
+    this.#task.start()
   }
 
   async stop(): Promise<void> {
-    this.#stopping = true
-    clearInterval(this.#timer)
-    await this.#running
+    await this.#task.stop()
   }
 
   /** Looks at all batches that wait, now. */
@@ -74,7 +68,7 @@ export class MonitorLoop {
   async #batches(): Promise<number> {
     const ids = await batchesToMonitor(this.#db, MOST_BATCHES)
     for (const id of ids) {
-      if (this.#stopping) return 0
+      if (this.#task.stopping) return 0
       if ((this.#notBefore.get(id) ?? 0) > performance.now()) continue
       try {
         const told = await this.#alone(

@@ -20,6 +20,7 @@ import type {
   RequireKeysInput,
 } from '../../wire/access.ts'
 import type { Actor, Role } from '../../wire/roles.ts'
+import { endKey } from './key-end.ts'
 
 /** Keys that are not revoked, at most: they are all kept in memory. */
 export const MOST_KEYS = 1_000
@@ -28,6 +29,7 @@ const LISTED = 500
 const POLL_MS = 2_000
 /** `lastUsedAt` is written so often at most. */
 const USED_EVERY_MS = 60_000
+const EXPIRED = 'The key has expired.'
 /** The setting that says whether stored keys are needed. */
 const REQUIRED = 'access.required'
 
@@ -37,7 +39,7 @@ export interface KeyHolder extends Actor {
   keyId: number | null
   /** False: nobody in particular, who is on this machine. */
   withKey: boolean
-  /** Aborted when the key is revoked or has ended. */
+  /** Aborted when the key is revoked or has ended; its reason is the `unauthorized` that says so. */
   ended: AbortSignal
 }
 
@@ -150,7 +152,7 @@ export class KeyRing {
     if (known === undefined) return null
     const now = Date.now()
     if (known.expiresAtMs !== null && known.expiresAtMs <= now) {
-      known.end.abort()
+      endKey(known.end, EXPIRED)
       return null
     }
     if (now - known.usedAtMs >= USED_EVERY_MS) {
@@ -275,14 +277,12 @@ export class KeyRing {
     const now = Date.now()
     for (const row of rows) {
       const known = this.#byId.get(row.id)
-      const unchanged =
-        known !== undefined &&
-        known.holder.role === row.role &&
-        known.holder.name === row.name &&
-        known.expiresAtMs === (row.expires_at?.getTime() ?? null)
-      const kept = unchanged ? known : toRingKey(row)
-      if (known !== undefined && kept !== known) known.end.abort()
-      if (kept.expiresAtMs !== null && kept.expiresAtMs <= now) kept.end.abort()
+      const sameRole = known?.holder.role === row.role
+      if (!sameRole && known !== undefined) endKey(known.end, 'The key has another role now.')
+      // Under another name, or for another time, it is the same key: what waits goes on waiting.
+      const goesOn = sameRole && known?.end.signal.aborted === false
+      const kept = toRingKey(row, goesOn ? known.end : undefined)
+      if (kept.expiresAtMs !== null && kept.expiresAtMs <= now) endKey(kept.end, EXPIRED)
       byId.set(row.id, kept)
       byKey.set(row.hash.toString('hex'), kept)
       bySession.set(row.session_hash.toString('hex'), kept)
@@ -293,13 +293,12 @@ export class KeyRing {
     this.#bySession = bySession
     this.#byId = byId
     this.#required = required?.value === true
-    for (const [, key] of gone) key.end.abort()
+    for (const [, key] of gone) endKey(key.end, 'The key was revoked.')
     if (turnedOn) this.#onRequired()
   }
 }
 
-function toRingKey(row: ApiKeyRow): RingKey {
-  const end = new AbortController()
+function toRingKey(row: ApiKeyRow, end = new AbortController()): RingKey {
   return {
     end,
     holder: {

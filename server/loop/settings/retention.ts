@@ -1,6 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
-import { type Client, type Database, isConnectionLoss } from '../../store/database.ts'
+import {
+  type Client,
+  type Database,
+  inTransaction,
+  isConnectionLoss,
+} from '../../store/database.ts'
 import { insertAudit } from '../../store/sql/audit.ts'
 import {
   anythingToRemove,
@@ -36,6 +42,7 @@ import {
   RetentionPolicy,
   type RetentionPreviewDto,
 } from '../../wire/retention.ts'
+import { PeriodicTask } from '../periodic-task.ts'
 
 /** How often a process looks for something to remove. */
 const TICK_MS = 2_000
@@ -62,9 +69,7 @@ const POLICY = 'retention'
 export class Retention {
   readonly #db: Database
   readonly #log: Logger
-  #timer: NodeJS.Timeout | undefined
-  #running: Promise<void> | null = null
-  #stopping = false
+  readonly #task: PeriodicTask
   /** The removal of which everything is marked. */
   #marked: number | null = null
   #lookAgainAt = 0
@@ -72,17 +77,20 @@ export class Retention {
   constructor(db: Database, log: Logger) {
     this.#db = db
     this.#log = log
+    this.#task = new PeriodicTask({
+      everyMs: TICK_MS,
+      failed: 'removal failed',
+      log,
+      work: () => this.#work(),
+    })
   }
 
   start(): void {
-    this.#timer = setInterval(() => this.#kick(), TICK_MS)
-    this.#timer.unref()
+    this.#task.start()
   }
 
   async stop(): Promise<void> {
-    this.#stopping = true
-    clearInterval(this.#timer)
-    await this.#running
+    await this.#task.stop()
   }
 
   async get(): Promise<RetentionDto> {
@@ -196,10 +204,7 @@ export class Retention {
 
   /** Removes until nothing is left; for whoever waits for it. */
   async settle(): Promise<void> {
-    while (!this.#stopping && (await anythingToRemove(this.#db))) {
-      this.#kick()
-      await this.#running
-    }
+    while (!this.#task.stopping && (await anythingToRemove(this.#db))) await this.#task.run()
   }
 
   async #begin(job: Parameters<typeof beginJob>[1]): Promise<RetentionJobDto> {
@@ -207,31 +212,14 @@ export class Retention {
     if (row === undefined) {
       throw new RewardOpsError('removal_under_way', 'Something is being removed already.')
     }
-    this.#kick()
+    void this.#task.run()
     return toDto(row)
-  }
-
-  #kick(): void {
-    if (this.#stopping) return
-    this.#running ??= this.#work()
-      .catch((error: Error) => {
-        if (!isConnectionLoss(error)) this.#log.warn({ err: error.message }, 'removal failed')
-      })
-      .finally(() => {
-        this.#running = null
-      })
   }
 
   async #work(): Promise<void> {
     await this.#applyWhenDue()
     if (!(await anythingToRemove(this.#db))) return
-    const client = await this.#db.pool.connect()
-    let broken: Error | undefined
-    const onError = (error: Error) => {
-      broken = error
-    }
-    client.on('error', onError)
-    try {
+    await this.#db.holding(async (client) => {
       const { rows } = await client.query<{ mine: boolean }>(
         'select pg_try_advisory_lock($1) as mine',
         [REMOVER_LOCK],
@@ -242,18 +230,12 @@ export class Retention {
       } finally {
         await client.query('select pg_advisory_unlock($1)', [REMOVER_LOCK])
       }
-    } catch (error) {
-      broken ??= error as Error
-      throw error
-    } finally {
-      client.off('error', onError)
-      client.release(broken)
-    }
+    })
   }
 
   async #pieces(client: Client): Promise<void> {
     let told: string | null = null
-    while (!this.#stopping) {
+    while (!this.#task.stopping) {
       const begunAt = performance.now()
       let job: RetentionJobRow | undefined
       try {
@@ -352,20 +334,4 @@ function noRun(run: string): RewardOpsError {
 
 function sum(numbers: readonly number[]): number {
   return numbers.reduce((total, one) => total + one, 0)
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
-}
-
-async function inTransaction<T>(client: Client, work: () => Promise<T>): Promise<T> {
-  await client.query('begin')
-  try {
-    const result = await work()
-    await client.query('commit')
-    return result
-  } catch (error) {
-    await client.query('rollback').catch(() => {})
-    throw error
-  }
 }

@@ -67,11 +67,13 @@ export class FleetView {
       const n = recent.get(row.id)?.requests ?? 0
       requestsOfModel.set(row.model, (requestsOfModel.get(row.model) ?? 0) + n)
     }
+    const byUrl = Map.groupBy(rows, ({ url }) => url)
     const servers = rows.map((row) =>
       toServerDto(row, {
         stats: live.flatMap(({ servers: stats }) => stats[row.id] ?? []),
         recent: recent.get(row.id),
         poolRequests: requestsOfModel.get(row.model) ?? 0,
+        twin: byUrl.get(row.url)?.find(({ id }) => id !== row.id)?.name ?? null,
       }),
     )
     return { servers, workers: live, recent }

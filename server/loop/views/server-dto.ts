@@ -15,11 +15,13 @@ export interface SeenOfServer {
   recent: RecentCalls | undefined
   /** Requests of its whole pool over the same ten minutes. */
   poolRequests: number
+  /** Another server with the same address; null: there is none. */
+  twin: string | null
 }
 
 /** A server as the pages and `servers.*` show it; never its key. */
 export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
-  const { stats, recent, poolRequests } = seen
+  const { stats, recent, poolRequests, twin } = seen
   const latency = recent?.latency_ms ? LatencyHistogram.from(recent.latency_ms) : null
   const test = row.self_test
   return {
@@ -57,7 +59,10 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
     },
     rpm: row.rpm,
     tpm: row.tpm,
-    warnings: row.warnings,
+    warnings:
+      twin === null
+        ? row.warnings
+        : [...row.warnings, `has the same address as ${twin}: each has its own limits`],
     canSleep: row.can_sleep,
     awakeUntil: row.awake_until?.toISOString() ?? null,
     launched: row.launch !== null,

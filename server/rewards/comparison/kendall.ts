@@ -1,4 +1,4 @@
-import { ascending, countBelow } from './ranks.ts'
+import { ascending, countBelow, mergeSorted } from './ranks.ts'
 
 /** Up to so many members every pair is looked at: 2,016 of them; more are counted by sorting. */
 const ALL_PAIRS = 64
@@ -82,7 +82,7 @@ export function* pairsBySorting(
   yield
   const places = Int32Array.from(keys, (key) => key % 2 ** 26)
   yield
-  const discordant = yield* inversions(places)
+  const { swapped: discordant } = yield* mergeSorted(places, (a, b) => a <= b)
   const pairs = (n * (n - 1)) / 2
   const concordant = pairs - tiedFirst - tiedSecond + tiedBoth - discordant
   return { pairs, concordant, discordant, tiedFirst, tiedSecond, tiedBoth }
@@ -97,30 +97,4 @@ function tiesOf(sorted: Float64Array): number {
     ties += run
   }
   return ties
-}
-
-/** Pairs of which the earlier is greater; sorts `values`. */
-function* inversions(values: Int32Array): Generator<void, number> {
-  const n = values.length
-  let from = values
-  let to: Int32Array = new Int32Array(n)
-  let count = 0
-  let moved = 0
-  for (let width = 1; width < n; width *= 2) {
-    for (let start = 0; start < n; start += 2 * width) {
-      const middle = Math.min(start + width, n)
-      const end = Math.min(start + 2 * width, n)
-      let left = start
-      let right = middle
-      for (let at = start; at < end; at++) {
-        const takesLeft =
-          left < middle && (right >= end || (from[left] as number) <= (from[right] as number))
-        if (!takesLeft) count += middle - left
-        to[at] = from[takesLeft ? left++ : right++] as number
-        if (++moved % PORTION === 0) yield
-      }
-    }
-    ;[from, to] = [to, from]
-  }
-  return count
 }

@@ -46,9 +46,27 @@ export function* averageRanks(
 
 /** Places of the keys in descending order of them; equal ones in the order given. A merge sort that can be interrupted. */
 export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array> {
-  const n = keys.length
-  let order = Int32Array.from({ length: n }, (_, at) => at)
-  let other = new Int32Array(n)
+  const places = Int32Array.from(keys, (_, at) => at)
+  const { sorted } = yield* mergeSorted(
+    places,
+    (a, b) => (keys[a] as number) >= (keys[b] as number),
+  )
+  return sorted
+}
+
+/**
+ * Sorts by merging, so that others get their turn in between; what is in order stays as it was. `swapped`: pairs that were
+ * not in order. Overwrites `values`.
+ * @param inOrder whether a value may stand before one that comes after it
+ */
+export function* mergeSorted(
+  values: Int32Array,
+  inOrder: (before: number, after: number) => boolean,
+): Generator<void, { sorted: Int32Array; swapped: number }> {
+  const n = values.length
+  let sorted = values
+  let other: Int32Array = new Int32Array(n)
+  let swapped = 0
   let moved = 0
   for (let width = 1; width < n; width *= 2) {
     for (let from = 0; from < n; from += 2 * width) {
@@ -59,13 +77,13 @@ export function* descendingOrder(keys: Float64Array): Generator<void, Int32Array
       for (let to = from; to < end; to++) {
         const takesLeft =
           left < middle &&
-          (right >= end ||
-            (keys[order[left] as number] as number) >= (keys[order[right] as number] as number))
-        other[to] = order[takesLeft ? left++ : right++] as number
+          (right >= end || inOrder(sorted[left] as number, sorted[right] as number))
+        if (!takesLeft) swapped += middle - left
+        other[to] = sorted[takesLeft ? left++ : right++] as number
         if (++moved % PORTION === 0) yield
       }
     }
-    ;[order, other] = [other, order]
+    ;[sorted, other] = [other, sorted]
   }
-  return order
+  return { sorted, swapped }
 }

@@ -1,3 +1,4 @@
+import type { ExtraKeyDto } from '../../wire/sample-extras.ts'
 import type { Client, Database } from '../database.ts'
 
 /** Keys of a batch that are kept, the most frequent. */
@@ -12,16 +13,9 @@ const MOST_TOLD = 200
 const LOOKED_AT = { batches: 4, samples: 256 }
 
 /** A key of the extra info with what its values are. */
-export interface ExtraKeyRow {
-  key: string
-  samples: number
-  numbers: number
-  booleans: number
-  texts: number
-  min: number | null
-  max: number | null
+export interface ExtraKeyRow extends Omit<ExtraKeyDto, 'values'> {
   /** Null: there are too many different ones, or none. */
-  values: { text: string; samples: number }[] | null
+  values: ExtraKeyDto['values'] | null
 }
 
 /** Keys, types and ranges of the rows `e(key, type, value)`; numbers that no double holds are at its ends. */

@@ -1,5 +1,5 @@
 import type { Client } from '../database.ts'
-import { correlationOf } from './moments.ts'
+import { correlationOf, scaled } from './moments.ts'
 
 /**
  * Texts of a batch that are read in full to tell duplicates, in bytes: those that agree in length and beginning with another
@@ -61,7 +61,7 @@ export async function storeMonitorFigures(client: Client, batchId: number): Prom
       ), told as (
         select count(*)::int as n, coalesce(sum(bytes) filter (where same > 1), 0) <= ${MOST_COMPARED_BYTES} as compared from alike
       ), groups as (
-        select avg(std)::float8 as std, count(std)::int as n from sample_group
+        select ${scaled('avg', 'std', 'true')} as std, count(std)::int as n from sample_group
         where batch_id = (select id from b) and scored >= 2 and std < 1e150
       )
       update batch_roll_up r set

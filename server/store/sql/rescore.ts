@@ -1,4 +1,4 @@
-import type { Client, Database } from '../database.ts'
+import { type Client, type Database, inTransaction } from '../database.ts'
 import { MARK_LOCK } from './retention.ts'
 
 /** The advisory lock that a copier holds on the id of its batch while it copies. */
@@ -49,8 +49,7 @@ export async function beginCopy(
   const { id } = rows[0]!
   // Held before it can be seen: it is never without a holder while it is copied.
   await client.query('select pg_advisory_lock($1, $2)', [COPY_LOCK, id])
-  await client.query('begin')
-  try {
+  const begun = await inTransaction(client, async () => {
     // Marking holds the lock alone: it sees this copy, or this, in a statement of its own, sees its mark.
     await client.query('select pg_advisory_xact_lock_shared($1)', [MARK_LOCK])
     const { rowCount } = await client.query(
@@ -58,12 +57,9 @@ export async function beginCopy(
        select $1::int, id, $3::date from batch where id = $2 and texts_removed_at is null`,
       [id, fromId, toBucket],
     )
-    await client.query('commit')
-    if (rowCount === 1) return id
-  } catch (error) {
-    await client.query('rollback').catch(() => {})
-    throw error
-  }
+    return rowCount === 1
+  })
+  if (begun) return id
   await letGoOfCopy(client, id)
   return null
 }

@@ -1,6 +1,6 @@
-import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { type Child, startNode } from '../../../examples/processes/child.ts'
+import type { Child } from '../../../examples/processes/child.ts'
+import { startServerProcess } from '../../../examples/processes/server-process.ts'
 import { rawRequest } from '../trpc-call.ts'
 import type { ReceivedCall } from './main.ts'
 
@@ -16,16 +16,10 @@ const SCRIPT = fileURLToPath(new URL('./main.ts', import.meta.url))
 
 /** Starts one, on a port that is free or on this one. */
 export async function startWebhookReceiver(port = 0): Promise<WebhookReceiver> {
-  const child = await startNode(SCRIPT, [String(port)], { stdio: ['pipe', 'pipe', 'inherit'] })
-  const lines = createInterface({ input: child.process.stdout! })
-  const told = await Promise.race([
-    new Promise<string>((resolve) => lines.once('line', resolve)),
-    child.ended,
+  const { child, told } = await startServerProcess<{ port: number }>('the receiver', SCRIPT, [
+    String(port),
   ])
-  lines.close()
-  if (typeof told !== 'string')
-    throw new Error(`the receiver ended at once (exit code ${told.code})`)
-  const { port: own } = JSON.parse(told) as { port: number }
+  const { port: own } = told
   const url = `http://127.0.0.1:${own}`
   return {
     ...child,

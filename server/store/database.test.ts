@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createLogger } from '../log.ts'
+import { type Client, Database, inTransaction, isConnectionLoss } from './database.ts'
+import { testDatabaseForFile } from './postgres/test-database.ts'
+
+/** What becomes of what was done on a connection when something fails, and of the connection. */
+
+const database = testDatabaseForFile()
+let db: Database
+let outside: Database
+
+beforeAll(async () => {
+  const log = createLogger('silent', 'test')
+  // One connection: whether it is the same one afterwards can be told.
+  db = new Database(database.url, log, { max: 1, name: 'test' })
+  outside = new Database(database.url, log, { max: 1, name: 'outside' })
+  await db.adhoc('create table written (n int)')
+})
+afterAll(() => Promise.all([db?.close(), outside?.close()]))
+
+const pid = async () => (await db.adhoc<{ pid: number }>('select pg_backend_pid() as pid'))[0]?.pid
+const written = async () =>
+  (await outside.adhoc<{ n: number }>('select n from written')).map(({ n }) => n)
+const write = (client: Client, n: number) =>
+  client.query('insert into written values ($1)', [n]).then(() => n)
+const wrong = () => Promise.reject(new Error('wrong'))
+/** Ends the connection from outside, and waits until its backend is gone. */
+async function cut(client: Client): Promise<void> {
+  const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid')
+  await outside.adhoc('select pg_terminate_backend($1, 5000)', [rows[0]?.pid])
+}
+
+describe('a transaction', () => {
+  it('is committed, and gives what the work gave', async () => {
+    expect(await db.transaction((client) => write(client, 1))).toBe(1)
+    expect(await written()).toEqual([1])
+  })
+
+  it('is rolled back by an error, of ours or of the database, and the connection stays', async () => {
+    const before = await pid()
+    const ours = db.transaction((client) => write(client, 2).then(wrong))
+    await expect(ours).rejects.toThrow('wrong')
+    const theirs = db.transaction((client) => write(client, 3).then(() => client.query('no sql')))
+    await expect(theirs).rejects.toMatchObject({ code: '42601' })
+    expect(await written()).toEqual([1])
+    expect(await pid()).toBe(before)
+  })
+
+  it('tells what was wrong first, and a connection that was lost meanwhile is not used again', async () => {
+    const before = await pid()
+    const lost = db.transaction(async (client) => {
+      await write(client, 4)
+      await cut(client)
+      throw new Error('wrong')
+    })
+    await expect(lost).rejects.toThrow('wrong')
+    expect(await pid()).not.toBe(before)
+    expect(await written()).toEqual([1])
+  })
+
+  it('on a connection in hand leaves it to go on with', async () => {
+    await db.holding(async (client) => {
+      await expect(inTransaction(client, () => write(client, 5).then(wrong))).rejects.toThrow()
+      await inTransaction(client, () => write(client, 6))
+      const lost = inTransaction(client, () => cut(client).then(() => write(client, 7)))
+      const error = await lost.catch((thrown: unknown) => thrown)
+      expect(isConnectionLoss(error)).toBe(true)
+    })
+    expect(await written()).toEqual([1, 6])
+  })
+})
+
+describe('a connection of its own', () => {
+  const take = (client: Client) => client.query('select pg_advisory_lock(1)')
+  const isFree = async () =>
+    (await outside.adhoc<{ free: boolean }>('select pg_try_advisory_xact_lock(1) as free'))[0]?.free
+
+  it('is used again after work that went well', async () => {
+    const before = await pid()
+    expect(await db.holding(async () => 'done')).toBe('done')
+    expect(await pid()).toBe(before)
+  })
+
+  it('is closed after an error, whichever, and what it held is let go', async () => {
+    const before = await pid()
+    await expect(db.holding((client) => take(client).then(wrong))).rejects.toThrow('wrong')
+    expect(await pid()).not.toBe(before)
+    // The new connection is there before the old one's backend has gone.
+    await expect.poll(isFree).toBe(true)
+  })
+})
