@@ -70,7 +70,8 @@ export function BatchPage({ batchId }: { batchId: string }) {
               <span className="hidden items-center gap-3 text-ink-2 md:flex">
                 <RunName run={batch.run} />
                 <span className="num">step {formatCount(batch.step)}</span>
-                <span>{batch.split}</span>
+                {/* As in lists: what is usual is not said, and at 1280 px there is no room for it. */}
+                {batch.split === 'val' && <span>validation</span>}
               </span>
             </>
           )
