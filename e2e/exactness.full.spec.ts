@@ -321,7 +321,6 @@ for (const name of ['strict', 'drop_group', 'constant', 'model']) {
 
 async function readFigures(page: Page, of: BatchNumbers): Promise<void> {
   const figures = await figuresOf(page.getByLabel('The batch'))
-  const _n = of.distribution.n
   expect(figures).toMatchObject({
     'Samples ended': {
       value: bare(`${formatCount(of.scored + of.failed)}of${formatCount(of.samples)}`),
