@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import { flushCompileCache } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -9,6 +10,7 @@ import { FleetMember } from './fleet/fleet-member.ts'
 import { Access } from './http/access.ts'
 import { createCompat } from './http/compat/compat.ts'
 import { createExport } from './http/export.ts'
+import { withFirstOverview } from './http/first-overview.ts'
 import { createHealth } from './http/health.ts'
 import { createListener, type Routes } from './http/listener.ts'
 import { createMetrics } from './http/metrics.ts'
@@ -365,7 +367,13 @@ async function main(): Promise<void> {
   }
   starting = null
 
-  routes.pages = await openPages(config, port, server, log)
+  routes.pages = await openPages(
+    config,
+    port,
+    server,
+    log,
+    withFirstOverview({ services, access, log }),
+  )
   process.stdout.write(
     `rewardops ${version} is on http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}` +
       `${access.needsKey ? ' (keys needed)' : ' (no keys set: this machine only)'}\n`,
@@ -430,8 +438,9 @@ async function main(): Promise<void> {
 async function openPages(
   config: Config,
   port: number,
-  server: import('node:http').Server,
+  server: Server,
   log: Logger,
+  withFirst: ReturnType<typeof withFirstOverview>,
 ): Promise<Routes['pages']> {
   if (!config.pages) return null
   if (!config.dev && !existsSync(join(ROOT, '.next/BUILD_ID'))) {
@@ -449,12 +458,14 @@ async function openPages(
   await app.prepare()
   const handle = app.getRequestHandler()
   // While pages are developed their files change with every keystroke, and are Next's alone.
-  if (config.dev) return (req, res) => handle(req, res)
+  const render = (path: string, req: IncomingMessage, res: ServerResponse) =>
+    withFirst(path, req, () => handle(req, res))
+  if (config.dev) return (req, res) => render((req.url ?? '/').split('?', 1)[0] as string, req, res)
   const statics = await createStaticFiles(join(ROOT, '.next/static'))
   return async (req, res) => {
     const path = (req.url ?? '/').split('?', 1)[0] as string
     if (path.startsWith(STATIC_PATH) && (await statics(path, req, res))) return
-    await handle(req, res)
+    await render(path, req, res)
   }
 }
 

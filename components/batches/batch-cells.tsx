@@ -2,7 +2,7 @@
 
 import type { BatchProgressDto } from '../../server/wire/pages.ts'
 import type { BatchSummary } from '../../server/wire/trainer.ts'
-import { hueOf } from '../charts/hue.ts'
+import { useHue } from '../charts/use-hue.ts'
 import {
   formatCount,
   formatDuration,
@@ -33,13 +33,10 @@ export function BatchLink({ batchId }: { batchId: string }) {
 
 /** A run's name with its hue, as on every page. */
 export function RunName({ run, link = true }: { run: string; link?: boolean }) {
+  const hue = useHue('run', run)
   const inside = (
     <>
-      <span
-        className="size-2 shrink-0 rounded-full"
-        style={{ background: hueOf('run', run) }}
-        aria-hidden
-      />
+      <span className="size-2 shrink-0 rounded-full" style={{ background: hue }} aria-hidden />
       <span className="max-w-56 min-w-0 truncate">{run}</span>
     </>
   )

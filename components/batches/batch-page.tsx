@@ -51,11 +51,23 @@ import { RescoreSheet } from './rescore-sheet.tsx'
 import { GroupTimeline } from './timeline/group-timeline.tsx'
 import { timelineView } from './timeline/timeline-url.ts'
 
+/** A running batch is asked for at least this often. */
+const SUMS_EVERY_MS = 2_000
+
 /** One batch: how far it is, how its rewards lie, and which group came when and why then. */
 export function BatchPage({ batchId }: { batchId: string }) {
   const trpc = useTRPC()
+  const { state } = useLive()
   const view = useQuery(
-    trpc.batches.view.queryOptions({ batchId }, { meta: { topics: [`batch:${batchId}`] } }),
+    trpc.batches.view.queryOptions(
+      { batchId },
+      {
+        meta: { topics: [`batch:${batchId}`] },
+        // Its sums may be a reading behind its counts, and a batch that stands still tells of nothing.
+        refetchInterval: ({ state: { data } }) =>
+          data !== undefined && isActive(data) && state.frozenAt === null ? SUMS_EVERY_MS : false,
+      },
+    ),
   )
   const batch = view.data
   return (

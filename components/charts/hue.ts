@@ -40,6 +40,11 @@ export function pickHue(name: string, taken: readonly number[]): number {
   return own + 1
 }
 
+/** The hue of a name's letters alone, as a CSS value. */
+export function ownHue(name: string): string {
+  return `var(--data-${pickHue(name, [])})`
+}
+
 /** The colour of a name, as a CSS value. */
 export function hueOf(kind: HueKind, name: string): string {
   const hues = load()

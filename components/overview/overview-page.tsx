@@ -3,6 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { CircleCheck, CircleX, TriangleAlert } from 'lucide-react'
 import { useMemo } from 'react'
+import type { FirstAnswers } from '../../server/wire/first-answers.ts'
 import type { Attention, OverviewDto } from '../../server/wire/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { isActive } from '../batches/batch-cells.tsx'
@@ -32,16 +33,23 @@ import { useTrail } from './trail.ts'
 
 const RECENT_SHOWN = 10
 
-/** What needs attention, and only that; then the figures, what runs, and on what. */
-export function OverviewPage() {
+/**
+ * What needs attention, and only that; then the figures, what runs, and on what. `first`: what came with the document,
+ * null where the page asks for everything itself.
+ */
+export function OverviewPage({ first }: { first: FirstAnswers | null }) {
   const trpc = useTRPC()
   const overview = useQuery(
     trpc.overview.get.queryOptions(undefined, {
+      ...(first && { initialData: first.overview, initialDataUpdatedAt: first.atMs }),
       meta: { topics: ['overview', 'batches', 'servers', 'workers'] },
     }),
   )
   const monitors = useQuery(
-    trpc.servers.monitors.queryOptions(undefined, { meta: { topics: ['servers'] } }),
+    trpc.servers.monitors.queryOptions(undefined, {
+      ...(first && { initialData: first.monitors, initialDataUpdatedAt: first.atMs }),
+      meta: { topics: ['servers'] },
+    }),
   )
   const data = overview.data
   const attention = useMemo(

@@ -3,6 +3,7 @@
 import { TriangleAlert } from 'lucide-react'
 import type { ServerDto } from '../../server/wire/servers.ts'
 import { hueOf } from '../charts/hue.ts'
+import { useHue } from '../charts/use-hue.ts'
 import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
 import { ageText, dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
@@ -23,13 +24,10 @@ export function ServerName({
   id?: string
   link?: boolean
 }) {
+  const hue = useHue('server', name)
   const inside = (
     <>
-      <span
-        className="size-2 shrink-0 rounded-[2px]"
-        style={{ background: hueOf('server', name) }}
-        aria-hidden
-      />
+      <span className="size-2 shrink-0 rounded-[2px]" style={{ background: hue }} aria-hidden />
       <span className="truncate" title={name}>
         {name}
       </span>

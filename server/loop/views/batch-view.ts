@@ -29,6 +29,11 @@ const CURVE_POINTS = 200
 const MOST_RESCORES = 50
 /** A page that is read while its batch runs is computed at most this often, whoever reads it. */
 const RUNNING_TTL_MS = 700
+/**
+ * What is summed over the samples of a running batch takes 100 ms and more while it is scored: a page's figures do not wait for
+ * it. Pages ask every 2 s even when nothing changes, so that the last sums come too.
+ */
+const RUNNING_STALE_MS = 2_000
 const ENDED_TTL_MS = 10_000
 
 /** The batch pages' data. */
@@ -36,7 +41,7 @@ export class BatchViews {
   readonly #db: Database
   readonly #reader: BatchReader
   readonly #rates: RateMeter
-  readonly #running = new Memo<Omit<BatchViewDto, 'rescores'>>(RUNNING_TTL_MS)
+  readonly #running = new Memo<Omit<BatchViewDto, 'rescores'>>(RUNNING_TTL_MS, RUNNING_STALE_MS)
   readonly #ended = new Memo<Omit<BatchViewDto, 'rescores'>>(ENDED_TTL_MS)
   readonly #groups = new Memo<Page<BatchGroupDto>>(RUNNING_TTL_MS)
 

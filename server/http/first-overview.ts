@@ -1,0 +1,43 @@
+import type { IncomingMessage } from 'node:http'
+import type { Services } from '../api/services.ts'
+import type { Logger } from '../log.ts'
+import { type FirstAnswers, firstAnswers } from '../wire/first-answers.ts'
+import type { Access } from './access.ts'
+
+/** A page is not held up for its data: without them it asks for them itself. */
+const PATIENCE_MS = 300
+
+/** What answers the overview's first questions. */
+export interface FirstOverviewSources {
+  services: Pick<Services, 'overview' | 'serverMonitors'>
+  access: Pick<Access, 'actorOf'>
+  log: Logger
+}
+
+/**
+ * Runs `render` for the document of the overview with its data at hand, for somebody who may read them: the first picture a
+ * browser paints is the page then, not its skeleton, which scripts would fill a second later on a slow machine. Other
+ * requests, and those of the router of the pages, pass as they are.
+ */
+export function withFirstOverview({ services, access, log }: FirstOverviewSources) {
+  return async (path: string, req: IncomingMessage, render: () => Promise<void>): Promise<void> => {
+    const wanted = path === '/' && req.headers.rsc === undefined && access.actorOf(req) !== null
+    const answers = wanted ? await read() : null
+    return answers === null ? render() : firstAnswers().run(answers, render)
+  }
+
+  async function read(): Promise<FirstAnswers | null> {
+    const late = Promise.withResolvers<null>()
+    const timer = setTimeout(() => late.resolve(null), PATIENCE_MS)
+    const both = Promise.all([services.overview(), services.serverMonitors()]).then(
+      ([overview, monitors]): FirstAnswers => ({ atMs: Date.now(), overview, monitors }),
+      (error: Error) => {
+        log.debug({ err: error.message }, 'the overview is rendered without its data')
+        return null
+      },
+    )
+    const first = await Promise.race([both, late.promise])
+    clearTimeout(timer)
+    return first
+  }
+}

@@ -1,0 +1,80 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { Memo } from './memo.ts'
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
+afterEach(() => void vi.useRealTimers())
+
+/** A question that counts how often it was asked, answered when the test says so. */
+function question() {
+  const asked: PromiseWithResolvers<string>[] = []
+  const ask = () => {
+    const next = Promise.withResolvers<string>()
+    asked.push(next)
+    return next.promise
+  }
+  return { asked, ask }
+}
+
+describe('answers kept for a short time', () => {
+  it('many who ask at once ask one question; after its time it is asked again', async () => {
+    const memo = new Memo<string>(700)
+    const { asked, ask } = question()
+    const both = [memo.get('b1', ask), memo.get('b1', ask)]
+    asked[0]?.resolve('one')
+    expect(await Promise.all(both)).toEqual(['one', 'one'])
+    vi.advanceTimersByTime(699)
+    expect(await memo.get('b1', ask)).toBe('one')
+    vi.advanceTimersByTime(1)
+    const next = memo.get('b1', ask)
+    asked[1]?.resolve('two')
+    expect(await next).toBe('two')
+    expect(asked).toHaveLength(2)
+  })
+
+  it('a failure is told and not kept', async () => {
+    const memo = new Memo<string>(700)
+    const { asked, ask } = question()
+    const first = memo.get('b1', ask)
+    asked[0]?.reject(new Error('away'))
+    await expect(first).rejects.toThrow('away')
+    const next = memo.get('b1', ask)
+    asked[1]?.resolve('one')
+    expect(await next).toBe('one')
+  })
+
+  it('one that may be stale is given while the next one is on its way, asked for once', async () => {
+    const memo = new Memo<string>(700, 2_000)
+    const { asked, ask } = question()
+    const first = memo.get('b1', ask)
+    asked[0]?.resolve('one')
+    await first
+    vi.advanceTimersByTime(1_000)
+    expect(await Promise.all([memo.get('b1', ask), memo.get('b1', ask)])).toEqual(['one', 'one'])
+    expect(asked).toHaveLength(2)
+    asked[1]?.resolve('two')
+    await asked[1]?.promise
+    await Promise.resolve()
+    expect(await memo.get('b1', ask)).toBe('two')
+    expect(asked).toHaveLength(2)
+  })
+
+  it('a stale one is given no longer than was said, nor after the next one failed', async () => {
+    const memo = new Memo<string>(700, 2_000)
+    const { asked, ask } = question()
+    const first = memo.get('b1', ask)
+    asked[0]?.resolve('one')
+    await first
+    vi.advanceTimersByTime(2_700)
+    const second = memo.get('b1', ask)
+    asked[1]?.resolve('two')
+    expect(await second).toBe('two')
+    vi.advanceTimersByTime(800)
+    expect(await memo.get('b1', ask)).toBe('two')
+    asked[2]?.reject(new Error('away'))
+    await asked[2]?.promise.catch(() => {})
+    await Promise.resolve()
+    const third = memo.get('b1', ask)
+    asked[3]?.resolve('three')
+    expect(await third).toBe('three')
+  })
+})
