@@ -1,8 +1,9 @@
 import type { NextConfig } from 'next'
 
 /**
- * Pages only. Every page is a shell rendered once and cached; what changes travels over tRPC, which
- * our own listener answers without passing through Next.
+ * Pages only. A page is a shell rendered once and cached; what changes travels over tRPC, which our own
+ * listener answers without passing through Next. The overview alone is rendered for each request, with
+ * the data the listener has read for it (server/http/first-overview.ts).
  */
 const config: NextConfig = {
   reactStrictMode: true,

@@ -38,6 +38,18 @@ test('with keys configured every page asks for one, then leads where one was goi
   await page.waitForURL(/\/login\?next=%2Fworkers$/)
 })
 
+test('the document of the overview has its data for who has a key, and for nobody else', async ({
+  request,
+}) => {
+  const document = async () => (await request.get(service.url)).text()
+  expect(await document()).not.toContain('figures')
+  const signIn = await request.post(`${service.url}/api/trpc/session.signIn`, {
+    data: { key: KEY },
+  })
+  expect(signIn.ok()).toBe(true)
+  expect(await document()).toContain('figures')
+})
+
 test('a login that ends leads to the key and back to where one was, filters and all', async ({
   page,
   context,

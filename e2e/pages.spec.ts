@@ -190,6 +190,7 @@ test('the theme is chosen once and there is no flash of the other', { tag: '@ful
 }) => {
   await page.emulateMedia({ colorScheme: 'light' })
   await page.goto(service.url)
+  await expectLive(page)
   await page.getByRole('button', { name: 'Dark' }).click()
   const background = () =>
     page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor)
@@ -202,6 +203,7 @@ test('the theme is chosen once and there is no flash of the other', { tag: '@ful
 test('at 390 px the navigation is behind a button', async ({ page }) => {
   await page.setViewportSize({ width: 390, height: 844 })
   await page.goto(`${service.url}/batches`)
+  await expectLive(page)
   await page.getByRole('button', { name: 'Navigation' }).click()
   await expectAccessible(page)
   await page.getByRole('dialog').getByRole('link', { name: 'Workers' }).click()

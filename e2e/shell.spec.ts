@@ -91,7 +91,7 @@ test('a first load of the overview is under 300 KB of scripts, packed', async ({
   })
   const answers: string[] = []
   page.on('response', (response) => {
-    if (response.url().includes('/api/trpc/overview'))
+    if (/\/api\/trpc\/.*batches\.list/.test(response.url()))
       answers.push(response.headers()['content-encoding'] ?? 'plain')
   })
   await page.goto(service.url, { waitUntil: 'networkidle' }).catch(() => {})
@@ -105,6 +105,18 @@ test('a first load of the overview is under 300 KB of scripts, packed', async ({
   )
   expect(scriptBytes).toBeLessThan(300_000)
   expect(new Set(answers)).toEqual(new Set(['gzip']))
+})
+
+test('the first picture of the overview is the page itself: its document has the data', async ({
+  browser,
+}) => {
+  // What no script has touched is what comes first.
+  const context = await browser.newContext({ javaScriptEnabled: false })
+  const page = await context.newPage()
+  await page.goto(service.url)
+  await expect(page.getByLabel('The service now')).toContainText(/\/\d+\s+servers ready/)
+  await expect(page.getByRole('heading', { name: 'Workers' })).toBeVisible()
+  await context.close()
 })
 
 test('a part that fails says so and is asked again; the rest of the page stands', {

@@ -95,6 +95,7 @@ test('keys walk groups and samples, and the table has the same numbers', async (
     const row = tableOf(page)
       .getByRole('row')
       .nth(i + 1)
+    await expect(row.getByRole('cell').nth(4)).toBeVisible()
     const cells = (await row.getByRole('cell').allInnerTexts()).map(plain)
     expect(text).toContain(`Group ${cells[0]}, ${cells[1]} `)
     expect(text).toContain(`first dispatched at ${cells[2]} `)

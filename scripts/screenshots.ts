@@ -112,6 +112,15 @@ async function pages(): Promise<Pictured[]> {
     { name: 'server', path: '/servers/rm-a' },
     { name: 'workers', path: '/workers' },
     { name: 'rewards', path: '/rewards' },
+    {
+      name: 'rewards-try',
+      path: '/rewards?view=try',
+      prepare: async (page) => {
+        await page.getByRole('button', { name: 'DAPO, overlong' }).click()
+        await page.getByRole('button', { name: 'Score it' }).click()
+        await page.getByText('What a batch would store').waitFor()
+      },
+    },
     { name: 'planner', path: '/planner' },
     { name: 'compare', path: `/compare?a=${ruled?.batchId}&b=${rescored}` },
     {

@@ -39,15 +39,17 @@ const RECENT_SHOWN = 10
  */
 export function OverviewPage({ first }: { first: FirstAnswers | null }) {
   const trpc = useTRPC()
+  // By the service's clock, which may be ahead of this one.
+  const readAtMs = Math.min(first?.atMs ?? 0, Date.now())
   const overview = useQuery(
     trpc.overview.get.queryOptions(undefined, {
-      ...(first && { initialData: first.overview, initialDataUpdatedAt: first.atMs }),
+      ...(first && { initialData: first.overview, initialDataUpdatedAt: readAtMs }),
       meta: { topics: ['overview', 'batches', 'servers', 'workers'] },
     }),
   )
   const monitors = useQuery(
     trpc.servers.monitors.queryOptions(undefined, {
-      ...(first && { initialData: first.monitors, initialDataUpdatedAt: first.atMs }),
+      ...(first && { initialData: first.monitors, initialDataUpdatedAt: readAtMs }),
       meta: { topics: ['servers'] },
     }),
   )
