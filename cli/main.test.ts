@@ -1,10 +1,11 @@
 import { readdirSync } from 'node:fs'
 import { expect, it } from 'vitest'
+import { itInFullRun } from '../server/testing/full-run.ts'
 import { EXIT } from './exit-codes.ts'
 import { commandNames, loadCommand } from './registry.ts'
 import { runCli } from './testing/run-cli.ts'
 
-it('help lists every command, and each has its own', async () => {
+itInFullRun('help lists every command, and each has its own', async () => {
   const names = readdirSync(new URL('./commands', import.meta.url)).map((file) => file.slice(0, -3))
   expect(commandNames()).toEqual(names.sort())
   for (const args of [[], ['--help'], ['help']]) {

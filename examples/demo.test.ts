@@ -73,26 +73,29 @@ test('the bundled rollouts, through the service: what was planted comes back', a
   expect(code).toBe(0)
 })
 
-test('a data source without a rule is scored by the model alone; it serves until it is told to stop', async () => {
-  const path = join(folder, 'own.jsonl')
-  const sample = { uid: 'q', dataSource: 'house/poems', prompt: 'A poem?', response: 'Roses.' }
-  await writeFile(path, `${JSON.stringify(sample)}\n`)
-  let health: number | null = null
-  let asked = false
-  const { code, said } = await demo(['--port', '0', '--data', path], async (soFar, kill) => {
-    const url = /Serving (http:\/\/[\w.:]+) until/.exec(soFar)?.[1]
-    if (url === undefined || asked) return
-    asked = true
-    const answer = await request(`${url}/healthz`)
-    health = answer.statusCode
-    await answer.body.dump()
-    kill('SIGINT')
-  })
-  expect(said).toContain('skipped:')
-  expect(said).toContain('house/poems')
-  expect(health).toBe(200)
-  expect(code).toBe(0)
-})
+itInFullRun(
+  'a data source without a rule is scored by the model alone; it serves until it is told to stop',
+  async () => {
+    const path = join(folder, 'own.jsonl')
+    const sample = { uid: 'q', dataSource: 'house/poems', prompt: 'A poem?', response: 'Roses.' }
+    await writeFile(path, `${JSON.stringify(sample)}\n`)
+    let health: number | null = null
+    let asked = false
+    const { code, said } = await demo(['--port', '0', '--data', path], async (soFar, kill) => {
+      const url = /Serving (http:\/\/[\w.:]+) until/.exec(soFar)?.[1]
+      if (url === undefined || asked) return
+      asked = true
+      const answer = await request(`${url}/healthz`)
+      health = answer.statusCode
+      await answer.body.dump()
+      kill('SIGINT')
+    })
+    expect(said).toContain('skipped:')
+    expect(said).toContain('house/poems')
+    expect(health).toBe(200)
+    expect(code).toBe(0)
+  },
+)
 
 test('what cannot be read is said before anything is started', async () => {
   const { code, said } = await demo(['--data', join(folder, 'nowhere.jsonl')])

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { hashScore } from '../../examples/reference-rm/score.ts'
 import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
-import { itInFullRun } from '../testing/full-run.ts'
+import { FULL, itInFullRun } from '../testing/full-run.ts'
 import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
 import { rollouts, type Sample, sample } from '../testing/rollouts.ts'
 import { type Part, Service, STOP_MS } from '../testing/service.ts'
@@ -138,7 +138,8 @@ describe('a batch of 2,000', () => {
   )
 
   it.each<[Part, restart: boolean]>([
-    ['server', true],
+    // All of it takes the server along.
+    ...(FULL ? [['server', true] as [Part, boolean]] : []),
     ['postgres', false],
     ['all', true],
   ])('survives kill -9 of %s', async (part, restart) => {

@@ -450,25 +450,28 @@ describe('submit, wait, results, servers', () => {
     expect(again.batchId).not.toBe(batchId)
   })
 
-  it('exit codes: a time-out, failed samples, a cancelled batch, an unknown one', async () => {
-    const open = await service.mutate<{ batchId: string }>('batches.submit', {
-      run: 'codes',
-      step: 1,
-      samples: rollouts(1),
-      open: true,
-    })
-    const late = await cli('wait', open.batchId, '--timeout', '0')
-    expect(late.code, late.stderr).toBe(EXIT.notYet)
-    await service.mutate('batches.cancel', { batchId: open.batchId })
-    expect((await cli('wait', open.batchId)).code).toBe(EXIT.batchFailed)
-    writeFileSync(join(functions, 'throws.ts'), 'export default () => { throw new Error("no") }')
-    const throwing = ['submit', file(), '--wait', '--reward', '{"function":{"path":"throws.ts"}}']
-    expect((await cli(...throwing)).code).toBe(EXIT.ok)
-    expect((await cli(...throwing, '--fail-on-failed')).code).toBe(EXIT.batchFailed)
-    const unknown = await cli('wait', 'b999999')
-    expect(unknown.code).toBe(EXIT.refused)
-    expect(unknown.stderr).toContain('There is no batch b999999.')
-  })
+  itInFullRun(
+    'exit codes: a time-out, failed samples, a cancelled batch, an unknown one',
+    async () => {
+      const open = await service.mutate<{ batchId: string }>('batches.submit', {
+        run: 'codes',
+        step: 1,
+        samples: rollouts(1),
+        open: true,
+      })
+      const late = await cli('wait', open.batchId, '--timeout', '0')
+      expect(late.code, late.stderr).toBe(EXIT.notYet)
+      await service.mutate('batches.cancel', { batchId: open.batchId })
+      expect((await cli('wait', open.batchId)).code).toBe(EXIT.batchFailed)
+      writeFileSync(join(functions, 'throws.ts'), 'export default () => { throw new Error("no") }')
+      const throwing = ['submit', file(), '--wait', '--reward', '{"function":{"path":"throws.ts"}}']
+      expect((await cli(...throwing)).code).toBe(EXIT.ok)
+      expect((await cli(...throwing, '--fail-on-failed')).code).toBe(EXIT.batchFailed)
+      const unknown = await cli('wait', 'b999999')
+      expect(unknown.code).toBe(EXIT.refused)
+      expect(unknown.stderr).toContain('There is no batch b999999.')
+    },
+  )
 
   it('servers: none, one that does not answer, one that is kept', async () => {
     expect(await done<unknown[]>('servers')).toEqual([])
