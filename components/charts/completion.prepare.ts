@@ -16,6 +16,7 @@ export interface CompletionChartData {
   /** When half of all groups and when all of them were out, in milliseconds; null while not reached. */
   halfMs: number | null
   allMs: number | null
+  /** Where the time axis ends. */
   endMs: number
   /** Ticks of the count axis, none above the number of groups. */
   countTicks: { at: number; label: string }[]
@@ -29,7 +30,10 @@ export function prepareCompletion(
 ): CompletionChartData {
   const points = [{ ms: 0, groups: 0 }, ...completion]
   const last = points.at(-1) as CompletionPoint
-  const endMs = Math.max(last.ms, elapsedMs ?? 0, 1)
+  const reachedMs = Math.max(last.ms, elapsedMs ?? 0, 1)
+  // Of a batch that runs the axis ends at its next tick: it stands still for some seconds, and what is left open is time to come.
+  const stepMs = timeStep(reachedMs)
+  const endMs = elapsedMs === null ? reachedMs : Math.ceil(reachedMs / stepMs) * stepMs
   const reach = (groups: number) =>
     groups <= 0 ? null : (points.find((p) => p.groups >= groups)?.ms ?? null)
   return {
@@ -52,9 +56,13 @@ export const TIME_STEPS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500]
   .concat([1, 2, 5, 10, 15, 30].map((m) => m * 60_000))
   .concat([1, 2, 4, 6, 12, 24, 48, 120, 240, 720].map((h) => h * 3_600_000))
 
+function timeStep(endMs: number): number {
+  return TIME_STEPS_MS.find((each) => endMs / each <= 6) ?? (TIME_STEPS_MS.at(-1) as number)
+}
+
 /** At most seven round moments from 0 to `endMs`. */
 export function timeTicks(endMs: number): { at: number; label: string }[] {
-  const step = TIME_STEPS_MS.find((each) => endMs / each <= 6) ?? (TIME_STEPS_MS.at(-1) as number)
+  const step = timeStep(endMs)
   const ticks: { at: number; label: string }[] = []
   for (let at = 0; at <= endMs; at += step) {
     ticks.push({ at, label: at === 0 ? '0' : durationText(at).replace(/\.0+(?=\D)/, '') })

@@ -1,5 +1,6 @@
 'use client'
 
+import { useMemo, useState } from 'react'
 import {
   Area,
   Bar,
@@ -24,12 +25,23 @@ import { Tip } from './tip.tsx'
  * decision about data is made in the prepare files.
  */
 
+const TOP_CORNERS: [number, number, number, number] = [2, 2, 0, 0]
+const POINTED = { r: 3 }
+
+/** The same list as long as it says the same: those of live data are made anew with every reading. */
+function useKept<T>(list: readonly T[]): readonly T[] {
+  const [kept, setKept] = useState(list)
+  if (kept === list || JSON.stringify(kept) === JSON.stringify(list)) return kept
+  setKept(list)
+  return list
+}
+
 /** How values are spread over samples: bars for few distinct values, else a histogram. */
 export function DistributionPlot({
   data,
   title,
   label,
-  fill = () => 'var(--data-1)',
+  fill = 'var(--data-1)',
   axisWidth = 44,
 }: {
   data: DistributionChartData
@@ -37,62 +49,86 @@ export function DistributionPlot({
   title: string
   /** What a value is, before its number under the cursor. */
   label: string
-  /** Colour of a bar. */
-  fill?(row: DistributionChartData['rows'][number]): string
+  /** Colour of all bars, or of each. */
+  fill?: string | ((row: DistributionChartData['rows'][number]) => string)
   /** Of the count axis, px. */
   axisWidth?: number
 }) {
-  const top = data.ticks.at(-1)?.at ?? 1
+  const { kind, edgeDigits } = data
+  const counts = useKept(data.ticks)
+  // Parts that are the same element are not drawn anew; each that is takes Recharts a pass over the whole chart.
+  const valueAxis = useMemo(
+    () => (
+      <XAxis
+        dataKey={kind === 'bars' ? 'label' : 'from'}
+        tick={TICK}
+        axisLine={AXIS}
+        tickLine={false}
+        minTickGap={28}
+        {...(kind === 'bars'
+          ? {}
+          : { tickFormatter: (from: number) => from.toFixed(edgeDigits).replace('-', '−') })}
+      />
+    ),
+    [kind, edgeDigits],
+  )
+  const countAxis = useMemo(
+    () => (
+      <YAxis
+        width={axisWidth}
+        tick={TICK}
+        axisLine={false}
+        tickLine={false}
+        domain={[0, counts.at(-1)?.at ?? 1]}
+        ticks={counts.map((tick) => tick.at)}
+        tickFormatter={labelOf(counts)}
+      />
+    ),
+    [axisWidth, counts],
+  )
+  const tooltip = useMemo(
+    () => (
+      <Tooltip
+        cursor={CURSOR}
+        isAnimationActive={false}
+        content={({ active, payload }) => {
+          const row = payload?.[0]?.payload as DistributionChartData['rows'][number] | undefined
+          return active && row ? (
+            <Tip
+              title={`${label} ${row.label}`}
+              rows={[
+                { label: 'samples', value: formatCount(row.count) },
+                { label: 'share', value: row.share },
+              ]}
+            />
+          ) : null
+        }}
+      />
+    ),
+    [label],
+  )
   return (
     <ResponsiveContainer width="100%" height="100%">
       <BarChart
         data={data.rows}
         margin={MARGIN}
-        barCategoryGap={data.kind === 'bars' ? '32%' : 1}
-        maxBarSize={data.kind === 'bars' ? 72 : 60}
+        barCategoryGap={kind === 'bars' ? '32%' : 1}
+        maxBarSize={kind === 'bars' ? 72 : 60}
         title={title}
       >
         {GRID}
-        <XAxis
-          dataKey={data.kind === 'bars' ? 'label' : 'from'}
-          tick={TICK}
-          axisLine={AXIS}
-          tickLine={false}
-          minTickGap={28}
-          {...(data.kind === 'bars'
-            ? {}
-            : { tickFormatter: (from: number) => from.toFixed(data.edgeDigits).replace('-', '−') })}
-        />
-        <YAxis
-          width={axisWidth}
-          tick={TICK}
-          axisLine={false}
-          tickLine={false}
-          domain={[0, top]}
-          ticks={data.ticks.map((tick) => tick.at)}
-          tickFormatter={labelOf(data.ticks)}
-        />
-        <Tooltip
-          cursor={CURSOR}
-          isAnimationActive={false}
-          content={({ active, payload }) => {
-            const row = payload?.[0]?.payload as DistributionChartData['rows'][number] | undefined
-            return active && row ? (
-              <Tip
-                title={`${label} ${row.label}`}
-                rows={[
-                  { label: 'samples', value: formatCount(row.count) },
-                  { label: 'share', value: row.share },
-                ]}
-              />
-            ) : null
-          }}
-        />
-        <Bar dataKey="height" isAnimationActive={false} radius={[2, 2, 0, 0]}>
-          {data.rows.map((row) => (
-            <Cell key={row.from} fill={fill(row)} />
-          ))}
-        </Bar>
+        {valueAxis}
+        {countAxis}
+        {tooltip}
+        {typeof fill === 'string' ? (
+          <Bar dataKey="height" fill={fill} isAnimationActive={false} radius={TOP_CORNERS} />
+        ) : (
+          <Bar dataKey="height" isAnimationActive={false} radius={TOP_CORNERS}>
+            {data.rows.map((row) => (
+              <Cell key={row.from} fill={fill(row)} />
+            ))}
+          </Bar>
+        )}
       </BarChart>
     </ResponsiveContainer>
   )
@@ -100,50 +136,70 @@ export function DistributionPlot({
 
 /** Groups done over the time since acceptance. */
 export function CompletionPlot({ data, total }: { data: CompletionChartData; total: number }) {
+  const times = useKept(data.ticks)
+  const counts = useKept(data.countTicks)
+  const timeAxis = useMemo(
+    () => (
+      <XAxis
+        dataKey="ms"
+        type="number"
+        domain={[0, data.endMs]}
+        ticks={times.map((tick) => tick.at)}
+        tickFormatter={labelOf(times)}
+        tick={TICK}
+        axisLine={AXIS}
+        tickLine={false}
+      />
+    ),
+    [data.endMs, times],
+  )
+  const countAxis = useMemo(
+    () => (
+      <YAxis
+        width={44}
+        tick={TICK}
+        axisLine={false}
+        tickLine={false}
+        domain={[0, Math.max(total, 1)]}
+        ticks={counts.map((tick) => tick.at)}
+        tickFormatter={labelOf(counts)}
+      />
+    ),
+    [total, counts],
+  )
+  const tooltip = useMemo(
+    () => (
+      <Tooltip
+        isAnimationActive={false}
+        cursor={{ stroke: 'var(--ink-3)' }}
+        content={({ active, payload }) => {
+          const point = payload?.[0]?.payload as { ms: number; groups: number } | undefined
+          return active && point ? (
+            <Tip
+              title={`after ${durationText(point.ms)}`}
+              rows={[
+                {
+                  label: 'groups done',
+                  value: `${formatCount(point.groups)} of ${formatCount(total)}`,
+                },
+              ]}
+            />
+          ) : null
+        }}
+      />
+    ),
+    [total],
+  )
   return (
     <ResponsiveContainer width="100%" height="100%">
       <ComposedChart margin={MARGIN} title={`Groups done over time, ${formatCount(total)} in all`}>
         {GRID}
-        <XAxis
-          dataKey="ms"
-          type="number"
-          domain={[0, data.endMs]}
-          ticks={data.ticks.map((tick) => tick.at)}
-          tickFormatter={labelOf(data.ticks)}
-          tick={TICK}
-          axisLine={AXIS}
-          tickLine={false}
-        />
-        <YAxis
-          width={44}
-          tick={TICK}
-          axisLine={false}
-          tickLine={false}
-          domain={[0, Math.max(total, 1)]}
-          ticks={data.countTicks.map((tick) => tick.at)}
-          tickFormatter={labelOf(data.countTicks)}
-        />
+        {timeAxis}
+        {countAxis}
         {data.halfMs !== null && (
           <ReferenceLine x={data.halfMs} stroke="var(--ink-3)" strokeDasharray="2 3" />
         )}
-        <Tooltip
-          isAnimationActive={false}
-          cursor={{ stroke: 'var(--ink-3)' }}
-          content={({ active, payload }) => {
-            const point = payload?.[0]?.payload as { ms: number; groups: number } | undefined
-            return active && point ? (
-              <Tip
-                title={`after ${durationText(point.ms)}`}
-                rows={[
-                  {
-                    label: 'groups done',
-                    value: `${formatCount(point.groups)} of ${formatCount(total)}`,
-                  },
-                ]}
-              />
-            ) : null
-          }}
-        />
+        {tooltip}
         <Area
           data={data.points}
           dataKey="groups"
@@ -153,7 +209,7 @@ export function CompletionPlot({ data, total }: { data: CompletionChartData; tot
           fill="var(--data-3)"
           fillOpacity={0.12}
           isAnimationActive={false}
-          activeDot={{ r: 3 }}
+          activeDot={POINTED}
         />
         {data.waiting.length > 0 && (
           <Line

@@ -72,6 +72,12 @@ describe('completion', () => {
       { ms: 5_000, groups: 10 },
     ])
     expect([data.halfMs, data.allMs]).toEqual([900, null])
+    // The axis ends at its next tick, and stays there until time has come so far.
+    expect(data.endMs).toBe(5_000)
+    for (const ms of [31_000, 34_999]) {
+      const { endMs, ticks } = prepareCompletion(completion, 20, ms)
+      expect([endMs, ticks.at(-1)?.at]).toEqual([40_000, 40_000])
+    }
   })
 
   test('a batch without a group has no times', () => {
