@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import { concerns, EVERYTHING, gapAfter, MAX_GAP_MS, MIN_GAP_MS, PacedReadings } from './topics.ts'
+import {
+  concerns,
+  EVERYTHING,
+  MAX_PAUSE_MS,
+  MIN_GAP_MS,
+  PacedReadings,
+  pauseAfter,
+  SLOW_MS,
+} from './topics.ts'
 
 const NOTHING: ReadonlySet<string> = new Set()
 
@@ -59,13 +67,25 @@ describe('what is read again', () => {
     expect(readings.take(NOTHING, [{ ...view, busy: false }], 170)).toEqual([])
   })
 
+  test('what is due waits for a slow reading, and goes with the others after it', () => {
+    const figures = { key: 'figures', topics: ['batch:b1'], busy: false }
+    const timeline = { key: 'timeline', topics: ['batch:b1'], busy: true }
+    const changed = new Set(['batch:b1'])
+    const readings = new PacedReadings()
+    expect(readings.take(NOTHING, [figures, timeline], 0)).toEqual([])
+    expect(readings.take(changed, [figures, timeline], SLOW_MS - 1)).toEqual([figures])
+    expect(readings.take(changed, [figures, timeline], SLOW_MS + MIN_GAP_MS)).toEqual([])
+    const free = { ...timeline, busy: false }
+    expect(readings.take(NOTHING, [figures, free], 9_000)).toEqual([figures, free])
+  })
+
   test('a slow service is asked less often, at most a third of the time', () => {
-    expect([0, 50, 113, 400, 60_000].map(gapAfter)).toEqual([
+    expect([0, 50, 113, 400, 60_000].map(pauseAfter)).toEqual([
       MIN_GAP_MS,
-      MIN_GAP_MS,
-      MIN_GAP_MS,
-      1_200,
-      MAX_GAP_MS,
+      MIN_GAP_MS - 50,
+      MIN_GAP_MS - 113,
+      800,
+      MAX_PAUSE_MS,
     ])
   })
 })

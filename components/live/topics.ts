@@ -5,8 +5,10 @@ export const EVERYTHING = '*'
 
 /** At most three readings a second: faster than the eye follows, slow enough for a table. */
 export const MIN_GAP_MS = 340
-/** However slow the service answers, a page that is live reads again at least this often. */
-export const MAX_GAP_MS = 5_000
+/** However slow the service answers, a page that is live asks again after this long. */
+export const MAX_PAUSE_MS = 5_000
+/** A reading under way for so long is slow. */
+export const SLOW_MS = 1_000
 
 /** True when something that shows `shown` has to be read again because of `changed`. */
 export function concerns(shown: readonly string[], changed: ReadonlySet<string>): boolean {
@@ -14,11 +16,11 @@ export function concerns(shown: readonly string[], changed: ReadonlySet<string>)
 }
 
 /**
- * From one reading's start to the next, after one that took `tookMs`: the service is left alone for twice as
+ * From a reading's end to the next one's start, after one that took `tookMs`: the service is left alone for twice as
  * long as it worked, so that an open page takes at most a third of a slow query's time.
  */
-export function gapAfter(tookMs: number): number {
-  return Math.min(MAX_GAP_MS, Math.max(MIN_GAP_MS, 3 * tookMs))
+export function pauseAfter(tookMs: number): number {
+  return Math.min(MAX_PAUSE_MS, Math.max(MIN_GAP_MS - tookMs, 2 * tookMs))
 }
 
 /** A query that a page shows. */
@@ -31,11 +33,14 @@ export interface ShownQuery {
 }
 
 /**
- * Which queries are read again, and when. Each at its own pace: what is slow to read, a timeline of 2,000
- * groups, does not hold back a page's figures.
+ * Which queries are read again, and when. Each at its own pace: what takes longer to read, a timeline of 2,000
+ * groups, does not hold back a page's figures. Unless the service is slow: then what is due waits for the reading
+ * under way and goes in one request after it, because a browser has six connections for all its tabs, and nine tabs
+ * that ask for each part by itself leave none for the next page.
  */
 export class PacedReadings {
   readonly #due = new Set<string>()
+  readonly #busySince = new Map<string, number>()
   readonly #quietUntil = new Map<string, number>()
 
   /**
@@ -46,7 +51,16 @@ export class PacedReadings {
     const keys = new Set(shown.map(({ key }) => key))
     for (const key of this.#due) if (!keys.has(key)) this.#due.delete(key)
     for (const key of this.#quietUntil.keys()) if (!keys.has(key)) this.#quietUntil.delete(key)
-    for (const { key, topics } of shown) if (concerns(topics, changed)) this.#due.add(key)
+    for (const key of this.#busySince.keys()) if (!keys.has(key)) this.#busySince.delete(key)
+    let slow = false
+    for (const { key, topics, busy } of shown) {
+      if (concerns(topics, changed)) this.#due.add(key)
+      const since = this.#busySince.get(key)
+      if (!busy) this.#busySince.delete(key)
+      else if (since === undefined) this.#busySince.set(key, now)
+      else if (now - since >= SLOW_MS) slow = true
+    }
+    if (slow) return []
     const ready = shown.filter(
       ({ key, busy }) => this.#due.has(key) && !busy && now >= (this.#quietUntil.get(key) ?? 0),
     )
@@ -59,6 +73,6 @@ export class PacedReadings {
 
   /** A reading that {@link take} gave out at `startedAt` has ended, with or without an answer. */
   ended(key: string, startedAt: number, now: number): void {
-    this.#quietUntil.set(key, startedAt + gapAfter(now - startedAt))
+    this.#quietUntil.set(key, now + pauseAfter(now - startedAt))
   }
 }
