@@ -32,6 +32,16 @@ export interface ShownQuery {
   busy: boolean
 }
 
+/** What is remembered of a query that a page shows. Epoch milliseconds. */
+interface Pace {
+  /** Something it shows has changed since it was read. */
+  due: boolean
+  /** It is left alone until then. */
+  quietUntil: number
+  /** Being read since then, as far as was seen; null: it is not. */
+  busySince: number | null
+}
+
 /**
  * Which queries are read again, and when. Each at its own pace: what takes longer to read, a timeline of 2,000
  * groups, does not hold back a page's figures. Unless the service is slow: then what is due waits for the reading
@@ -39,40 +49,37 @@ export interface ShownQuery {
  * that ask for each part by itself leave none for the next page.
  */
 export class PacedReadings {
-  readonly #due = new Set<string>()
-  readonly #busySince = new Map<string, number>()
-  readonly #quietUntil = new Map<string, number>()
+  #paces = new Map<string, Pace>()
 
   /**
    * Those of `shown` whose turn it is at `now`, given what changed since the last call. One that is being
    * read, or was read just now, stays due: the last change is never lost and no reading is started twice.
+   * What is no longer shown is forgotten.
    */
   take<T extends ShownQuery>(changed: ReadonlySet<string>, shown: readonly T[], now: number): T[] {
-    const keys = new Set(shown.map(({ key }) => key))
-    for (const key of this.#due) if (!keys.has(key)) this.#due.delete(key)
-    for (const key of this.#quietUntil.keys()) if (!keys.has(key)) this.#quietUntil.delete(key)
-    for (const key of this.#busySince.keys()) if (!keys.has(key)) this.#busySince.delete(key)
+    const before = this.#paces
+    this.#paces = new Map()
+    const ready: { query: T; pace: Pace }[] = []
     let slow = false
-    for (const { key, topics, busy } of shown) {
-      if (concerns(topics, changed)) this.#due.add(key)
-      const since = this.#busySince.get(key)
-      if (!busy) this.#busySince.delete(key)
-      else if (since === undefined) this.#busySince.set(key, now)
-      else if (now - since >= SLOW_MS) slow = true
+    for (const query of shown) {
+      const pace = before.get(query.key) ?? { due: false, quietUntil: 0, busySince: null }
+      this.#paces.set(query.key, pace)
+      pace.due ||= concerns(query.topics, changed)
+      pace.busySince = query.busy ? (pace.busySince ?? now) : null
+      if (pace.busySince !== null) slow ||= now - pace.busySince >= SLOW_MS
+      else if (pace.due && now >= pace.quietUntil) ready.push({ query, pace })
     }
     if (slow) return []
-    const ready = shown.filter(
-      ({ key, busy }) => this.#due.has(key) && !busy && now >= (this.#quietUntil.get(key) ?? 0),
-    )
-    for (const { key } of ready) {
-      this.#due.delete(key)
-      this.#quietUntil.set(key, now + MIN_GAP_MS)
-    }
-    return ready
+    return ready.map(({ query, pace }) => {
+      pace.due = false
+      pace.quietUntil = now + MIN_GAP_MS
+      return query
+    })
   }
 
   /** A reading that {@link take} gave out at `startedAt` has ended, with or without an answer. */
   ended(key: string, startedAt: number, now: number): void {
-    this.#quietUntil.set(key, now + pauseAfter(now - startedAt))
+    const pace = this.#paces.get(key)
+    if (pace !== undefined) pace.quietUntil = now + pauseAfter(now - startedAt)
   }
 }
