@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Server } from 'node:http'
 import { flushCompileCache } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { FleetMember } from './fleet/fleet-member.ts'
 import { Access } from './http/access.ts'
 import { createCompat } from './http/compat/compat.ts'
 import { createExport } from './http/export.ts'
-import { withFirstOverview } from './http/first-overview.ts'
+import { type RenderPage, withFirstOverview } from './http/first-overview.ts'
 import { createHealth } from './http/health.ts'
 import { createListener, type Routes } from './http/listener.ts'
 import { createMetrics } from './http/metrics.ts'
@@ -367,12 +367,8 @@ async function main(): Promise<void> {
   }
   starting = null
 
-  routes.pages = await openPages(
-    config,
-    port,
-    server,
-    log,
-    withFirstOverview({ services, access, log }),
+  routes.pages = await openPages(config, port, server, log, (render) =>
+    withFirstOverview(render, { services, access, log }),
   )
   process.stdout.write(
     `rewardops ${version} is on http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}` +
@@ -440,7 +436,7 @@ async function openPages(
   port: number,
   server: Server,
   log: Logger,
-  withFirst: ReturnType<typeof withFirstOverview>,
+  withFirst: (render: RenderPage) => RenderPage,
 ): Promise<Routes['pages']> {
   if (!config.pages) return null
   if (!config.dev && !existsSync(join(ROOT, '.next/BUILD_ID'))) {
@@ -457,15 +453,14 @@ async function openPages(
   })
   await app.prepare()
   const handle = app.getRequestHandler()
+  const render = withFirst((req, res) => handle(req, res))
   // While pages are developed their files change with every keystroke, and are Next's alone.
-  const render = (path: string, req: IncomingMessage, res: ServerResponse) =>
-    withFirst(path, req, () => handle(req, res))
-  if (config.dev) return (req, res) => render((req.url ?? '/').split('?', 1)[0] as string, req, res)
+  if (config.dev) return render
   const statics = await createStaticFiles(join(ROOT, '.next/static'))
   return async (req, res) => {
     const path = (req.url ?? '/').split('?', 1)[0] as string
     if (path.startsWith(STATIC_PATH) && (await statics(path, req, res))) return
-    await render(path, req, res)
+    await render(req, res)
   }
 }
 

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, expect, it } from 'vitest'
 import { createLogger } from '../log.ts'
 import { firstAnswers } from '../wire/first-answers.ts'
@@ -17,7 +17,15 @@ async function atHand(
   } = {},
 ) {
   let asked = 0
-  const first = withFirstOverview({
+  let found: ReturnType<ReturnType<typeof firstAnswers>['getStore']>
+  let rendered = 0
+  const render = async () => {
+    // As Next does: the page is rendered some turns later.
+    await new Promise((resolve) => setImmediate(resolve))
+    found = firstAnswers().getStore()
+    rendered++
+  }
+  const first = withFirstOverview(render, {
     services: {
       overview: () => {
         asked++
@@ -36,15 +44,8 @@ async function atHand(
     },
     log: createLogger('silent', 'test'),
   })
-  let found: ReturnType<ReturnType<typeof firstAnswers>['getStore']>
-  let rendered = 0
-  const req = { headers: options.headers ?? {} } as IncomingMessage
-  await first(options.path ?? '/', req, async () => {
-    // As Next does: the page is rendered some turns later.
-    await new Promise((resolve) => setImmediate(resolve))
-    found = firstAnswers().getStore()
-    rendered++
-  })
+  const req = { url: options.path ?? '/', headers: options.headers ?? {} } as IncomingMessage
+  await first(req, {} as ServerResponse)
   expect(rendered).toBe(1)
   return { found, asked }
 }

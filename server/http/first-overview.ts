@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Services } from '../api/services.ts'
 import type { Logger } from '../log.ts'
 import { type FirstAnswers, firstAnswers } from '../wire/first-answers.ts'
@@ -6,6 +6,9 @@ import type { Access } from './access.ts'
 
 /** A page is not held up for its data: without them it asks for them itself. */
 const PATIENCE_MS = 300
+
+/** Answers a request for a page. */
+export type RenderPage = (req: IncomingMessage, res: ServerResponse) => Promise<void>
 
 /** What answers the overview's first questions. */
 export interface FirstOverviewSources {
@@ -15,15 +18,18 @@ export interface FirstOverviewSources {
 }
 
 /**
- * Runs `render` for the document of the overview with its data at hand, for somebody who may read them: the first picture a
- * browser paints is the page then, not its skeleton, which scripts would fill a second later on a slow machine. Other
+ * Makes `render` answer the document of the overview with its data at hand, for somebody who may read them: the first picture
+ * a browser paints is the page then, not its skeleton, which scripts would fill a second later on a slow machine. Other
  * requests, and those of the router of the pages, pass as they are.
  */
-export function withFirstOverview({ services, access, log }: FirstOverviewSources) {
-  return async (path: string, req: IncomingMessage, render: () => Promise<void>): Promise<void> => {
-    const wanted = path === '/' && req.headers.rsc === undefined && access.actorOf(req) !== null
-    const answers = wanted ? await read() : null
-    return answers === null ? render() : firstAnswers().run(answers, render)
+export function withFirstOverview(
+  render: RenderPage,
+  { services, access, log }: FirstOverviewSources,
+): RenderPage {
+  return async (req, res) => {
+    const isDocument = /^\/(\?|$)/.test(req.url ?? '/') && req.headers.rsc === undefined
+    const answers = isDocument && access.actorOf(req) !== null ? await read() : null
+    return answers === null ? render(req, res) : firstAnswers().run(answers, () => render(req, res))
   }
 
   async function read(): Promise<FirstAnswers | null> {
