@@ -17,6 +17,7 @@ import { createMetrics } from './http/metrics.ts'
 import { createRouterProxy } from './http/proxy/router-proxy.ts'
 import { createStaticFiles, STATIC_PATH } from './http/static-files.ts'
 import { createTrpcPlane } from './http/trpc-plane.ts'
+import { inTime } from './in-time.ts'
 import { createLogger, type Logger } from './log.ts'
 import { IngestClient } from './loop/accept/ingest-client.ts'
 import { AlertSender } from './loop/alerts/alert-sender.ts'
@@ -359,11 +360,9 @@ async function main(): Promise<void> {
     const seen = db.adhoc<{ n: number }>(
       `select count(*)::int as n from worker where state = 'alive' and last_seen_at > now() - interval '5 seconds'`,
     )
-    const late = new Promise<never>((_, reject) => {
-      setTimeout(() => reject(new Error('the database does not answer')), 2_000).unref()
-    })
-    const [row] = await Promise.race([seen, late])
-    return row!.n === 0 && config.workers > 0 ? 'no worker is alive yet' : null
+    const rows = await inTime(seen, 2_000)
+    if (rows === null) throw new Error('the database does not answer')
+    return rows[0]!.n === 0 && config.workers > 0 ? 'no worker is alive yet' : null
   }
   starting = null
 
@@ -417,12 +416,12 @@ async function main(): Promise<void> {
       models.close(Math.max(0, leftMs)),
     ])
     server.closeIdleConnections()
-    await Promise.race([
+    await inTime(
       Promise.allSettled(
         [db, pagesDb, metricsDb, exportDb, retentionDb].map((each) => each.close()),
       ),
-      new Promise((resolve) => setTimeout(resolve, 700)),
-    ])
+      700,
+    )
     await database.close()
     process.exit(0)
   }

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Services } from '../api/services.ts'
+import { inTime } from '../in-time.ts'
 import type { Logger } from '../log.ts'
 import { type FirstAnswers, firstAnswers } from '../wire/first-answers.ts'
 import type { Access } from './access.ts'
@@ -33,17 +34,13 @@ export function withFirstOverview(
   }
 
   async function read(): Promise<FirstAnswers | null> {
-    const late = Promise.withResolvers<null>()
-    const timer = setTimeout(() => late.resolve(null), PATIENCE_MS)
-    const both = Promise.all([services.overview(), services.serverMonitors()]).then(
-      ([overview, monitors]): FirstAnswers => ({ atMs: Date.now(), overview, monitors }),
-      (error: Error) => {
-        log.debug({ err: error.message }, 'the overview is rendered without its data')
-        return null
-      },
-    )
-    const first = await Promise.race([both, late.promise])
-    clearTimeout(timer)
-    return first
+    const both = Promise.all([services.overview(), services.serverMonitors()])
+    const read = await inTime(both, PATIENCE_MS).catch((error: Error) => {
+      log.debug({ err: error.message }, 'the overview is rendered without its data')
+      return null
+    })
+    if (read === null) return null
+    const [overview, monitors] = read
+    return { atMs: Date.now(), overview, monitors }
   }
 }

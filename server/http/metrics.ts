@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { RewardOpsError } from '../errors.ts'
+import { inTime } from '../in-time.ts'
 import type { Logger } from '../log.ts'
 import { Memo } from '../loop/memo.ts'
 import type { Database } from '../store/database.ts'
@@ -40,15 +41,10 @@ export function createMetrics(sources: MetricsSources) {
   const memo = new Memo<string>(KEEP_MS)
 
   async function families(): Promise<Family[]> {
-    const reading = reader.read()
-    const late = new Promise<null>((resolve) => {
-      setTimeout(() => resolve(null), DATABASE_MS).unref()
-    })
-    const figures = await Promise.race([reading, late]).catch((error: Error) => {
+    const figures = await inTime(reader.read(), DATABASE_MS).catch((error: Error) => {
       log.debug({ err: error.message }, 'metrics not read')
       return null
     })
-    reading.catch(() => {})
     const views = new Map<string, ProcessView>()
     for (const { id, stats } of figures?.workers ?? []) {
       views.set(`w${id}`, (stats.servers ?? {}) as ProcessView)

@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { loadConfig, loadWorkerHandover } from '../config.ts'
 import { FleetMember } from '../fleet/fleet-member.ts'
+import { inTime } from '../in-time.ts'
 import { createLogger } from '../log.ts'
 import { FunctionPool } from '../rewards/functions/function-pool.ts'
 import { clockOffsetMs } from '../store/clock.ts'
@@ -130,7 +131,7 @@ async function main(): Promise<void> {
       await report.ended()
       await listener.close()
       await fleet.close()
-      await Promise.race([db.close(), new Promise((resolve) => setTimeout(resolve, 500))])
+      await inTime(db.close(), 500)
     })()
       .catch((error: Error) => log.warn({ err: error.message }, 'worker stopped uncleanly'))
       .then(() => process.exit(0))

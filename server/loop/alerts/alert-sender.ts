@@ -1,3 +1,4 @@
+import { inTime } from '../../in-time.ts'
 import type { Logger } from '../../log.ts'
 import { type Database, isConnectionLoss } from '../../store/database.ts'
 import {
@@ -78,8 +79,7 @@ export class AlertSender {
   /** What is under way may still be answered for a moment; what is not is sent again by the next process. */
   async stop(): Promise<void> {
     await Promise.all([this.#looking.stop(), this.#forgetting.stop()])
-    const patience = new Promise((resolve) => setTimeout(resolve, STOP_MS).unref())
-    await Promise.race([Promise.all(this.#sending), patience])
+    await inTime(Promise.all(this.#sending), STOP_MS)
   }
 
   async #look(): Promise<void> {
