@@ -36,13 +36,32 @@ function useKept<T>(list: readonly T[]): readonly T[] {
   return list
 }
 
+/** The axis of counts from 0 to `top`, the same element as long as it says the same. `width` in px. */
+function useCountAxis(ticks: DistributionChartData['ticks'], top: number, width = 44) {
+  const kept = useKept(ticks)
+  return useMemo(
+    () => (
+      <YAxis
+        width={width}
+        tick={TICK}
+        axisLine={false}
+        tickLine={false}
+        domain={[0, top]}
+        ticks={kept.map((tick) => tick.at)}
+        tickFormatter={labelOf(kept)}
+      />
+    ),
+    [kept, top, width],
+  )
+}
+
 /** How values are spread over samples: bars for few distinct values, else a histogram. */
 export function DistributionPlot({
   data,
   title,
   label,
   fill = 'var(--data-1)',
-  axisWidth = 44,
+  axisWidth,
 }: {
   data: DistributionChartData
   /** What it is, for those who do not see it. */
@@ -55,7 +74,7 @@ export function DistributionPlot({
   axisWidth?: number
 }) {
   const { kind, edgeDigits } = data
-  const counts = useKept(data.ticks)
+  const countAxis = useCountAxis(data.ticks, data.ticks.at(-1)?.at ?? 1, axisWidth)
   // Parts that are the same element are not drawn anew; each that is takes Recharts a pass over the whole chart.
   const valueAxis = useMemo(
     () => (
@@ -71,20 +90,6 @@ export function DistributionPlot({
       />
     ),
     [kind, edgeDigits],
-  )
-  const countAxis = useMemo(
-    () => (
-      <YAxis
-        width={axisWidth}
-        tick={TICK}
-        axisLine={false}
-        tickLine={false}
-        domain={[0, counts.at(-1)?.at ?? 1]}
-        ticks={counts.map((tick) => tick.at)}
-        tickFormatter={labelOf(counts)}
-      />
-    ),
-    [axisWidth, counts],
   )
   const tooltip = useMemo(
     () => (
@@ -137,7 +142,7 @@ export function DistributionPlot({
 /** Groups done over the time since acceptance. */
 export function CompletionPlot({ data, total }: { data: CompletionChartData; total: number }) {
   const times = useKept(data.ticks)
-  const counts = useKept(data.countTicks)
+  const countAxis = useCountAxis(data.countTicks, Math.max(total, 1))
   const timeAxis = useMemo(
     () => (
       <XAxis
@@ -152,20 +157,6 @@ export function CompletionPlot({ data, total }: { data: CompletionChartData; tot
       />
     ),
     [data.endMs, times],
-  )
-  const countAxis = useMemo(
-    () => (
-      <YAxis
-        width={44}
-        tick={TICK}
-        axisLine={false}
-        tickLine={false}
-        domain={[0, Math.max(total, 1)]}
-        ticks={counts.map((tick) => tick.at)}
-        tickFormatter={labelOf(counts)}
-      />
-    ),
-    [total, counts],
   )
   const tooltip = useMemo(
     () => (
