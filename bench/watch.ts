@@ -1,9 +1,6 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Browser, Page } from '@playwright/test'
-import { launchBrowser, launchBrowserFirst } from './browser.ts'
+import { launchBrowser } from './browser.ts'
 import { type Bench, type Emit, submitBody, waitForEnd, withBench } from './harness.ts'
 import { median, rounded } from './statistics.ts'
 import { type TaskTime, taskTimes } from './task-times.ts'
@@ -39,7 +36,8 @@ export async function measureWatch(emit: Emit, options: WatchOptions): Promise<v
       const watched: Run[] = []
       // What runs for the first time is not counted.
       await runOnce(bench, browser, Math.min(groups, 320), 0, true)
-      const { traced, servedFirst } = await traceOnce(bench, browser, groups, repetitions + 1)
+      // The trace costs the page something: its batch is not among those whose rates are told.
+      const { traced } = await runOnce(bench, browser, groups, repetitions + 1, true, true)
       for (let i = 1; i <= repetitions; i++) {
         // In turn, and the other one first every second time: a slow minute of the machine hits both.
         for (const open of i % 2 === 0 ? [true, false] : [false, true])
@@ -66,10 +64,6 @@ export async function measureWatch(emit: Emit, options: WatchOptions): Promise<v
         longTasks: seen.reduce((n, { tasks }) => n + tasks.length, 0),
         longestTaskCpuMs: rounded(traced[0]?.cpuMs ?? 0),
         longTasksByCpu: traced.filter(({ cpuMs }) => cpuMs >= LONG_TASK_MS).length,
-        // The same tasks by the clock, of a browser that is served before all else where that may be asked for.
-        servedFirst,
-        longestTaskServedFirstMs: rounded(Math.max(0, ...traced.map(({ clockMs }) => clockMs))),
-        longTasksServedFirst: traced.filter(({ clockMs }) => clockMs >= LONG_TASK_MS).length,
         longestTaskWhileOpeningMs: Math.max(0, ...seen.flatMap(({ opening }) => opening)),
         blankRuns: blank.map((run) => rounded(run.perSecond)),
         watchedRuns: watched.map((run) => rounded(run.perSecond)),
@@ -78,22 +72,6 @@ export async function measureWatch(emit: Emit, options: WatchOptions): Promise<v
       await browser.close()
     }
   })
-}
-
-/**
- * The tasks of a page whose browser goes first: a reader's has cores of its own, and here waiting for one would count as
- * work. Neither that nor the cost of the trace belongs to the rates that are told.
- */
-async function traceOnce(bench: Bench, browser: Browser, groups: number, step: number) {
-  const folder = await mkdtemp(join(tmpdir(), 'rewardops-bench-'))
-  const first = await launchBrowserFirst(folder)
-  try {
-    const { traced } = await runOnce(bench, first ?? browser, groups, step, true, true)
-    return { traced, servedFirst: first !== null }
-  } finally {
-    await first?.close()
-    await rm(folder, { recursive: true, force: true })
-  }
 }
 
 interface Run {

@@ -59,11 +59,6 @@ const PARTS: Record<string, (lines: readonly Line[]) => string | null> = {
       `| updates of the page a second | ${watch.updatesPerSecond} |`,
       `| the browser's main thread, by the clock | ${blocked} |`,
       `| by its own processor time | ${count(watch.longTasksByCpu)} such tasks, the longest task ${count(watch.longestTaskCpuMs)} ms |`,
-      ...(watch.servedFirst
-        ? [
-            `| by the clock, of a browser that is served first | ${count(watch.longTasksServedFirst)} such tasks, the longest task ${count(watch.longestTaskServedFirstMs)} ms |`,
-          ]
-        : []),
       `| samples scored a second, page open | ${count(watch.watchedPerSecond)} |`,
       `| on a blank page | ${count(watch.blankPerSecond)} |`,
       `| slower by | ${watch.fallPercent} % |`,
