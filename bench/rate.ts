@@ -15,46 +15,76 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 
 const REPETITIONS = 5
 
+/** A vLLM of before conversations on /classify: it is sent texts, and so takes several a call. */
+const TEXTS_VERSION = '0.11.2'
+
 /** From submit to results, by reward model and by rule, against bare requests to the same server. */
 export async function measureRate(emit: Emit): Promise<void> {
   await withBench({}, async (bench) => {
-    const bare: BareLoopResult[] = []
-    const byModel: BatchTimes[] = []
-    const byRule: BatchTimes[] = []
-    // One repetition as a warm-up; then the three in turn, so that a slow minute of the machine hits all.
-    for (let i = 0; i <= REPETITIONS; i++) {
-      const samples = makeSamples(USUAL_SHAPE, i)
-      const modelBody = submitBody(i, samples, { model: bench.rm.model })
-      const ruleBody = submitBody(i, samples, {})
-      const requests = classifyBodies(bench, samples)
-      const bareTimes = await bareLoop(bench.rm.url, '/classify', requests)
-      const modelTimes = await runBatch(bench, modelBody)
-      const ruleTimes = await runBatch(bench, ruleBody)
-      if (i === 0) continue
-      bare.push(bareTimes)
-      byModel.push(modelTimes)
-      byRule.push(ruleTimes)
-    }
+    const { bare, byModel, byRule } = await inTurn(bench, REFERENCE_VERSION)
     const limit = median(bare.map((b) => b.perSecond))
-    emit({
-      name: 'rate.bare_loop',
-      requests: USUAL_SHAPE.samples,
-      connections: 64,
-      perSecond: rounded(limit),
-      runs: bare.map((b) => rounded(b.perSecond)),
-    })
+    emit({ name: 'rate.bare_loop', ...bareSummary(bare) })
     emit({ name: 'rate.by_model', ...summary(byModel, limit) })
     emit({ name: 'rate.by_rule', ...summary(byRule, limit) })
   })
+  await withBench({ rmArgs: ['--vllm-version', TEXTS_VERSION] }, async (bench) => {
+    const { bare, byModel, calls } = await inTurn(bench, TEXTS_VERSION)
+    const limit = median(bare.map((b) => b.perSecond))
+    emit({
+      name: 'rate.by_model_texts',
+      ...summary(byModel, limit),
+      samplesPerCall: rounded(median(calls.map((n) => USUAL_SHAPE.samples / n)), 2),
+      bare: bareSummary(bare),
+    })
+  })
 }
 
-/** The very bodies that the service's engine sends for these samples. */
-export function classifyBodies(bench: Bench, samples: readonly SampleInput[]): string[] {
-  const target = { model: bench.rm.model, version: REFERENCE_VERSION }
+/** One repetition as a warm-up; then the three in turn, so that a slow minute of the machine hits all. */
+async function inTurn(bench: Bench, version: string) {
+  const bare: BareLoopResult[] = []
+  const byModel: BatchTimes[] = []
+  const byRule: BatchTimes[] = []
+  /** Calls that the reward-model server had for a batch. */
+  const calls: number[] = []
+  for (let i = 0; i <= REPETITIONS; i++) {
+    const samples = makeSamples(USUAL_SHAPE, i)
+    const modelBody = submitBody(i, samples, { model: bench.rm.model })
+    const ruleBody = submitBody(i, samples, {})
+    const requests = classifyBodies(bench, samples, version)
+    const bareTimes = await bareLoop(bench.rm.url, '/classify', requests)
+    const before = await bench.setRm({})
+    const modelTimes = await runBatch(bench, modelBody)
+    const after = await bench.setRm({})
+    const ruleTimes = await runBatch(bench, ruleBody)
+    if (i === 0) continue
+    bare.push(bareTimes)
+    byModel.push(modelTimes)
+    byRule.push(ruleTimes)
+    calls.push(after.requests - before.requests)
+  }
+  return { bare, byModel, byRule, calls }
+}
+
+/** The very bodies that the service's engine sends for these samples, one each. */
+export function classifyBodies(
+  bench: Bench,
+  samples: readonly SampleInput[],
+  version = REFERENCE_VERSION,
+): string[] {
+  const target = { model: bench.rm.model, version }
   return samples.map((sample) => {
     const input = { prompt: sample.prompt as string, response: sample.response }
     return vllm.buildScoreRequest(input, target).body as string
   })
+}
+
+function bareSummary(bare: readonly BareLoopResult[]): Record<string, unknown> {
+  return {
+    requests: USUAL_SHAPE.samples,
+    connections: 64,
+    perSecond: rounded(median(bare.map((b) => b.perSecond))),
+    runs: bare.map((b) => rounded(b.perSecond)),
+  }
 }
 
 function summary(runs: readonly BatchTimes[], limit: number): Record<string, unknown> {

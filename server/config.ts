@@ -18,6 +18,8 @@ const Settings = z.object({
   REWARDOPS_PAGES: z.enum(['0', '1']).default('1'),
   /** RewardLoopWorker processes started here; 0: none. */
   REWARDOPS_WORKERS: integer(2, 0, 64),
+  /** Samples that a worker may put into one call to a reward model that is faster than calls are made; 1: one each. */
+  REWARDOPS_SAMPLES_PER_CALL: integer(8, 1, 32),
   /** Keys, separated by commas. Unset: loopback only, no login. */
   REWARDOPS_API_KEYS: z.string().optional(),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
@@ -45,6 +47,7 @@ export interface Config {
   /** Whether the pages are served beside the API. */
   pages: boolean
   workers: number
+  samplesPerCall: number
   apiKeys: string[]
   functionsDir: string
   functions: FunctionConfig
@@ -159,6 +162,7 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
     dataDir,
     pages: s.REWARDOPS_PAGES === '1',
     workers: s.REWARDOPS_WORKERS,
+    samplesPerCall: s.REWARDOPS_SAMPLES_PER_CALL,
     apiKeys,
     functionsDir,
     functions: {

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { BehaviourChange, changed, PLAIN_BEHAVIOUR } from './behaviour.ts'
-import { startReferenceRm, WHAT_IT_IS } from './server.ts'
+import { REFERENCE_VERSION, startReferenceRm, WHAT_IT_IS } from './server.ts'
 
 const USAGE = `node examples/reference-rm/main.ts [options]
 
@@ -12,6 +12,8 @@ It is a ${WHAT_IT_IS}.
   --host 127.0.0.1
   --model reference-rm   the name it serves
   --max-model-len 32768  in tokens, counted as characters / 4
+  --vllm-version ${REFERENCE_VERSION}
+                         the release it says it is: those before 0.12.0 are sent texts, not conversations
   --score features       features | hash (a number from the text's tail) | constant (0.5)
   --delay-ms 0           every request waits this long
   --delay 100            or uniform:100,4000 (ms)
@@ -44,6 +46,7 @@ async function main(): Promise<void> {
       host: text,
       model: text,
       'max-model-len': text,
+      'vllm-version': text,
       score: text,
       'delay-ms': text,
       delay: text,
@@ -85,6 +88,7 @@ async function main(): Promise<void> {
     host: values.host ?? '127.0.0.1',
     model: values.model ?? 'reference-rm',
     maxModelLen: integer.min(1).parse(values['max-model-len'] ?? 32_768),
+    ...(values['vllm-version'] === undefined ? {} : { version: values['vllm-version'] }),
     behaviour: changed(PLAIN_BEHAVIOUR, change),
   })
   const { url, port, model } = server

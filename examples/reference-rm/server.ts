@@ -27,6 +27,8 @@ export interface ReferenceRmOptions {
   model?: string
   /** Tokens by this server's own count (UTF-16 units over 4). */
   maxModelLen?: number
+  /** The vLLM release it says it is; what it takes stays the same. Default: {@link REFERENCE_VERSION}. */
+  version?: string
   behaviour?: Partial<Behaviour>
 }
 
@@ -74,6 +76,7 @@ interface Waiting {
 export async function startReferenceRm(options: ReferenceRmOptions = {}): Promise<ReferenceRm> {
   const model = options.model ?? 'reference-rm'
   const maxModelLen = options.maxModelLen ?? 32_768
+  const version = options.version ?? REFERENCE_VERSION
   const startedSeconds = Math.floor(Date.now() / 1000)
   let behaviour: Behaviour = { ...PLAIN_BEHAVIOUR, ...options.behaviour }
   let counters = freshCounters()
@@ -266,7 +269,7 @@ export async function startReferenceRm(options: ReferenceRmOptions = {}): Promis
   const facts: Record<string, () => [type: string, body: string]> = {
     '/health': () => ['text/plain', ''],
     '/ping': () => ['text/plain', ''],
-    '/version': () => [JSON_TYPE, JSON.stringify({ version: REFERENCE_VERSION })],
+    '/version': () => [JSON_TYPE, JSON.stringify({ version })],
     '/load': () => [JSON_TYPE, JSON.stringify({ server_load: inFlight })],
     '/v1/models': () => [
       JSON_TYPE,

@@ -4,6 +4,7 @@ import {
   type EngineFailure,
   type EngineScore,
   type FailureClass,
+  type JoinedScores,
   type ResponseHeaders,
 } from './engine.ts'
 import { retryAfterMs } from './retry-after.ts'
@@ -219,6 +220,50 @@ export function lastNumber(list: unknown, where: string): number | EngineFailure
   return finiteScore(list[list.length - 1], `${where}[-1]`)
 }
 
+/** The elements of a list that must have one for each of `count` texts, in the order of the texts. */
+export function elementsOf(
+  value: unknown,
+  where: string,
+  count: number,
+): { items: unknown[] } | EngineFailure {
+  if (!Array.isArray(value)) return failure('corrupt', 'unparseable', `${where} is not a list`)
+  if (value.length !== count) {
+    const what = `${where} has ${value.length} entries for ${count} texts`
+    return failure('corrupt', 'unparseable', what)
+  }
+  return { items: value }
+}
+
+/**
+ * The entries of an answer's `data`, put by their `index` in the order of the `count` texts they are about: both vLLM and
+ * SGLang number them.
+ */
+export function dataOf(answer: unknown, count: number): { items: unknown[] } | EngineFailure {
+  const found = elementsOf(field(answer, 'data'), 'data', count)
+  if (!('items' in found)) return found
+  const items = new Array<unknown>(count)
+  const seen = new Set<unknown>()
+  for (const item of found.items) {
+    const index = field(item, 'index')
+    if (!Number.isInteger(index) || (index as number) < 0 || (index as number) >= count) {
+      return failure('corrupt', 'unparseable', `data has an entry of index ${String(index)}`)
+    }
+    seen.add(index)
+    items[index as number] = item
+  }
+  return seen.size === count
+    ? { items }
+    : failure('corrupt', 'unparseable', `data has entries for ${seen.size} of ${count} texts`)
+}
+
+/** Scores of several texts, of which an answer's `usage` counts the tokens together. */
+export function joinedScores(
+  rows: (EngineScore | EngineFailure)[],
+  promptTokens: number | undefined,
+): JoinedScores {
+  return { ok: true, rows, promptTokens: promptTokens ?? null }
+}
+
 /** The one entry of an answer's `data`: one text was sent. */
 export function onlyDatum(answer: unknown): { item: unknown } | EngineFailure {
   return onlyElement(field(answer, 'data'), 'data')
@@ -242,7 +287,7 @@ export function field(value: unknown, key: string): unknown {
 }
 
 /** `usage.prompt_tokens` of an answer, where it has one. */
-function promptTokensOf(answer: unknown): number | undefined {
+export function promptTokensOf(answer: unknown): number | undefined {
   const tokens = field(field(answer, 'usage'), 'prompt_tokens')
   return typeof tokens === 'number' && Number.isFinite(tokens) ? tokens : undefined
 }

@@ -418,3 +418,123 @@ describe.each(SCORING)('engine %s', (name) => {
     expect(detail).not.toContain('\n')
   })
 })
+
+/** How each dialect that takes several texts a call is asked, and answers. */
+const joins: Record<
+  string,
+  {
+    target: EngineTarget
+    texts(body: Record<string, unknown>): string[]
+    body(scores: string[]): string
+  }
+> = {
+  vllm: {
+    // A newer one writes conversations out itself, one a call.
+    target: { model: 'rm', version: '0.11.2', basePath: '' },
+    texts: (body) => body.input as string[],
+    body: (scores) =>
+      `{"data":[${scores.map((score, i) => `{"index":${i},"probs":[${score}]}`)}],"usage":{"prompt_tokens":21}}`,
+  },
+  sglang: {
+    target: { model: 'rm', version: null, basePath: '' },
+    texts: (body) => body.input as string[],
+    body: (scores) =>
+      `{"data":[${scores.map((score, i) => `{"index":${i},"embedding":[${score}]}`)}],"usage":{"prompt_tokens":21}}`,
+  },
+  tei: {
+    target: { model: 'rm', version: null, basePath: '' },
+    texts: (body) => (body.inputs as string[][]).flat(),
+    body: (scores) => `[${scores.map((score) => `[{"score":${score},"label":"LABEL_0"}]`)}]`,
+  },
+}
+
+test('the engines that take several texts a call are these', () => {
+  expect(SCORING.filter((name) => engineOf(name).join !== null).sort()).toEqual(
+    Object.keys(joins).sort(),
+  )
+})
+
+describe.each(Object.keys(joins) as ScoringEngine[])(
+  'engine %s, several texts in one call',
+  (name) => {
+    const engine = engineOf(name)
+    const join = engine.join!
+    const dialect = joins[name]!
+    const samples: ScoreInput[] = ['a', 'b', 'c'].map((response) => ({ prompt: 'Q', response }))
+    const parse = (body: string, status = 200, headers: ResponseHeaders = {}) =>
+      join.parse(status, headers, body, 3)
+    const scored = (score: number) => ({ ok: true, score })
+
+    test('asks as it does for one, but for the texts', () => {
+      const { target } = dialect
+      expect(join.takes(target)).toBe(true)
+      const one = engine.buildScoreRequest(samples[0]!, target)
+      const all = join.build(samples, target)
+      expect(all.path).toBe(one.path)
+      const [ofOne, ofAll] = [one, all].map(({ body }) => JSON.parse(body as string))
+      expect(dialect.texts(ofAll)).toEqual(['Q\na', 'Q\nb', 'Q\nc'])
+      for (const body of [ofOne, ofAll]) {
+        delete body.input
+        delete body.inputs
+      }
+      expect(ofAll).toEqual(ofOne)
+    })
+
+    test('does not ask so where the target takes one pair, or one conversation', () => {
+      if (name !== 'sglang') expect(join.takes({ ...dialect.target, route: 'pair' })).toBe(false)
+      if (name === 'vllm') expect(join.takes({ ...dialect.target, version: null })).toBe(false)
+    })
+
+    test('reads a score a text, in the order sent, and the tokens of all', () => {
+      const answer = parse(dialect.body(['1', '-2.5', '1e-7']), 200, { 'x-compute-tokens': '21' })
+      expect(answer).toEqual({ ok: true, rows: [1, -2.5, 1e-7].map(scored), promptTokens: 21 })
+    })
+
+    test('one that is no number fails by itself', () => {
+      const answer = parse(dialect.body(['1', 'null', '3']))
+      const non = { ok: false, class: 'corrupt', reason: 'non_finite' }
+      expect(answer).toMatchObject({ ok: true, rows: [scored(1), non, scored(3)] })
+    })
+
+    test.each([
+      ['fewer scores', dialect.body(['1', '2'])],
+      ['more scores', dialect.body(['1', '2', '3', '4'])],
+      ['none', dialect.body([])],
+      ['something else', '{"hello":"world"}'],
+      ['null', 'null'],
+      ['half a body', dialect.body(['1', '2', '3']).slice(0, -4)],
+    ])('an answer with %s is no answer', (_, body) => {
+      expect(parse(body)).toMatchObject({ ok: false, class: 'corrupt', reason: 'unparseable' })
+    })
+
+    test('a refusal and a fault are what they are for one', () => {
+      expect(parse('{"error":"no"}', 400)).toMatchObject({ class: 'client', reason: 'rejected' })
+      expect(parse('{"error":"no"}', 429, { 'retry-after': '2' })).toMatchObject({
+        class: 'busy',
+        retryAfterMs: 2_000,
+      })
+      expect(parse('{"error":"no"}', 500)).toMatchObject({ class: 'fault' })
+    })
+  },
+)
+
+describe.each(['vllm', 'sglang'] as const)('entries of %s’s data', (name) => {
+  const { parse } = engineOf(name).join!
+  const entry = (index: number, score: number) => ({ index, probs: [score], embedding: [score] })
+
+  test('are told apart by their number, not by their place', () => {
+    const body = JSON.stringify({ data: [entry(2, 3), entry(0, 1), entry(1, 2)] })
+    expect(parse(200, {}, body, 3)).toMatchObject({
+      rows: [{ score: 1 }, { score: 2 }, { score: 3 }],
+    })
+  })
+
+  test.each([
+    [[entry(0, 1), entry(0, 2)]],
+    [[entry(0, 1), entry(2, 2)]],
+    [[entry(0, 1), entry(-1, 2)]],
+    [[entry(0, 1), { ...entry(1, 2), index: '1' }]],
+  ])('that do not number the texts are no answer: %j', (data) => {
+    expect(parse(200, {}, JSON.stringify({ data }), 2)).toMatchObject({ reason: 'unparseable' })
+  })
+})

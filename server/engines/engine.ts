@@ -89,6 +89,30 @@ export interface EngineScore {
   extra?: Record<string, unknown>
 }
 
+/** Scores of several samples asked for by one call. */
+export interface JoinedScores {
+  ok: true
+  /** One a sample, in the order they were sent in: one that is no score says nothing of the others. */
+  rows: (EngineScore | EngineFailure)[]
+  /** Tokens of all the texts together, where the server counts them: it does not tell them apart. */
+  promptTokens: number | null
+}
+
+/** Several samples in one POST: what a call costs beside the model's work is paid once for all of them. */
+export interface ScoreJoin {
+  /** False: this server takes one sample a call, by the way it is asked. */
+  takes(target: EngineTarget): boolean
+  /** The POST that scores them all. Only where {@link takes}. @throws Error where the target's template does not take one */
+  build(inputs: readonly ScoreInput[], target: EngineTarget): EngineRequest
+  /** Reads the answer to `count` samples. Never throws. A failure is of the call, and so of no sample in particular. */
+  parse(
+    status: number,
+    headers: ResponseHeaders,
+    bodyText: string,
+    count: number,
+  ): JoinedScores | EngineFailure
+}
+
 /** A conversation for a judge to go on with: what chat completions take, in the fields all backends share. */
 export interface ChatRequest {
   messages: { role: string; content: string }[]
@@ -251,6 +275,8 @@ export interface Engine {
     bodyText: string,
     target?: EngineTarget,
   ): EngineScore | EngineFailure
+  /** Null: one sample a call. */
+  readonly join: ScoreJoin | null
   /** The load it tells of, null where it does not or answers nonsense. */
   readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null>
   /** Asks the server what it is. */

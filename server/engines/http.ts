@@ -107,6 +107,7 @@ export const http: Engine = {
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
+  join: null,
   readLoad: async () => null,
   probe,
 }

@@ -145,6 +145,7 @@ export const llamacpp: Engine = {
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
+  join: null,
   readLoad,
   probe,
 }

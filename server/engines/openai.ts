@@ -60,6 +60,7 @@ export const openai: Engine = {
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
+  join: null,
   readLoad: async () => null,
   probe,
 }

@@ -90,6 +90,8 @@ export const openrlhf: Engine = {
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
+  // What answers at --reward.remote_url is often somebody's own, and may score a list by itself (ranks, normalised scores).
+  join: null,
   readLoad: async () => null,
   probe,
 }

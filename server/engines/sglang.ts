@@ -1,4 +1,13 @@
-import { field, lastNumber, onlyDatum, readJsonAnswer, scored } from './answer.ts'
+import {
+  dataOf,
+  field,
+  joinedScores,
+  lastNumber,
+  onlyDatum,
+  promptTokensOf,
+  readJsonAnswer,
+  scored,
+} from './answer.ts'
 import type {
   Engine,
   EngineFailure,
@@ -12,6 +21,7 @@ import type {
   ProbeResult,
   ResponseHeaders,
   ScoreInput,
+  ScoreJoin,
 } from './engine.ts'
 import { lifecyclePost } from './lifecycle-call.ts'
 import { believableLoad, loadJson } from './load-answers.ts'
@@ -27,10 +37,14 @@ import { sampleText } from './sample-text.ts'
 import { rootOf } from './server-url.ts'
 
 function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest {
+  return embeddings(sampleText(input, target), target)
+}
+
+function embeddings(input: string | string[], target: EngineTarget): EngineRequest {
   return {
     // Not /v1/classify: its softmax over one label makes every reward 1.0.
     path: `${rootOf(target.basePath)}/v1/embeddings`,
-    body: JSON.stringify({ model: target.model ?? 'default', input: sampleText(input, target) }),
+    body: JSON.stringify({ model: target.model ?? 'default', input }),
   }
 }
 
@@ -44,6 +58,24 @@ function parseScoreResponse(
   const only = onlyDatum(answer.value)
   if (!('item' in only)) return only
   return scored(lastNumber(field(only.item, 'embedding'), 'data[0].embedding'), answer.value)
+}
+
+const join: ScoreJoin = {
+  takes: () => true,
+  build(inputs, target) {
+    const texts = inputs.map((input) => sampleText(input, target))
+    return embeddings(texts, target)
+  },
+  parse(status, headers, bodyText, count) {
+    const answer = readJsonAnswer(status, headers, bodyText)
+    if (!answer.ok) return answer
+    const data = dataOf(answer.value, count)
+    if (!('items' in data)) return data
+    const rows = data.items.map((item, i) =>
+      scored(lastNumber(field(item, 'embedding'), `data[${i}].embedding`), null),
+    )
+    return joinedScores(rows, promptTokensOf(answer.value))
+  },
 }
 
 const NO_MEMORY_SAVER = 'start SGLang with --enable-memory-saver'
@@ -139,6 +171,7 @@ export const sglang: Engine = {
   lifecycle,
   buildScoreRequest,
   parseScoreResponse,
+  join,
   readLoad,
   probe,
 }

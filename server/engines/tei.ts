@@ -1,4 +1,12 @@
-import { failure, field, finiteScore, onlyElement, readJsonAnswer } from './answer.ts'
+import {
+  elementsOf,
+  failure,
+  field,
+  finiteScore,
+  joinedScores,
+  onlyElement,
+  readJsonAnswer,
+} from './answer.ts'
 import type {
   Engine,
   EngineFailure,
@@ -11,6 +19,7 @@ import type {
   ProbeResult,
   ResponseHeaders,
   ScoreInput,
+  ScoreJoin,
   ScoreRoute,
 } from './engine.ts'
 import { believableLoad, metricSum, metricsText } from './load-answers.ts'
@@ -26,21 +35,30 @@ import { promptText, sampleText, wellFormed } from './sample-text.ts'
 import { rootOf } from './server-url.ts'
 
 function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest {
-  const base = rootOf(target.basePath)
-  // `truncate` said outright: since 1.9 servers cut long texts unasked, at the end, which is what is scored.
-  const how = { raw_scores: target.activated !== true, truncate: false }
   if (target.route === 'pair') {
     const texts = [wellFormed(input.response)]
     return {
-      path: `${base}/rerank`,
-      body: JSON.stringify({ query: promptText(input), texts, ...how }),
+      path: `${rootOf(target.basePath)}/rerank`,
+      body: JSON.stringify({ query: promptText(input), texts, ...how(target) }),
     }
   }
+  return predict([input], target)
+}
+
+function predict(inputs: readonly ScoreInput[], target: EngineTarget): EngineRequest {
   return {
-    path: `${base}/predict`,
-    // A list of lists: a flat list of two texts would be one pair.
-    body: JSON.stringify({ inputs: [[sampleText(input, target)]], ...how }),
+    path: `${rootOf(target.basePath)}/predict`,
+    body: JSON.stringify({
+      // A list of lists: a flat list of two texts would be one pair.
+      inputs: inputs.map((input) => [sampleText(input, target)]),
+      ...how(target),
+    }),
   }
+}
+
+/** `truncate` said outright: since 1.9 servers cut long texts unasked, at the end, which is what is scored. */
+function how(target: EngineTarget): Record<string, boolean> {
+  return { raw_scores: target.activated !== true, truncate: false }
 }
 
 function parseScoreResponse(
@@ -54,10 +72,27 @@ function parseScoreResponse(
   if (!('item' in only)) return only
   // /predict gives a list of labels a text, /rerank an object a text.
   const { item } = only
-  const score = Array.isArray(item) ? predicted(item) : ranked(item)
+  const score = Array.isArray(item) ? predicted(item, 0) : ranked(item)
   if (typeof score !== 'number') return score
   const promptTokens = tokensOf(headers)
   return promptTokens === undefined ? { ok: true, score } : { ok: true, score, promptTokens }
+}
+
+const join: ScoreJoin = {
+  // A reranker takes many answers to one prompt, and a step's rows have prompts of their own.
+  takes: (target) => target.route !== 'pair',
+  build: predict,
+  parse(status, headers, bodyText, count) {
+    const answer = readJsonAnswer(status, headers, bodyText)
+    if (!answer.ok) return answer
+    const found = elementsOf(answer.value, 'the answer', count)
+    if (!('items' in found)) return found
+    const rows = found.items.map((item, i): EngineScore | EngineFailure => {
+      const score = Array.isArray(item) ? predicted(item, i) : finiteScore(item, `[${i}]`)
+      return typeof score === 'number' ? { ok: true, score } : score
+    })
+    return joinedScores(rows, tokensOf(headers))
+  },
 }
 
 function ranked(item: unknown): number | EngineFailure {
@@ -72,9 +107,9 @@ function ranked(item: unknown): number | EngineFailure {
  * The one label's score. Of several, which TEI sorts by score, the last label by its number (`LABEL_3`): the last logit,
  * as trainers take it.
  */
-function predicted(labels: unknown[]): number | EngineFailure {
-  if (labels.length === 0) return failure('corrupt', 'unparseable', '[0] is an empty list')
-  if (labels.length === 1) return finiteScore(field(labels[0], 'score'), '[0][0].score')
+function predicted(labels: unknown[], at: number): number | EngineFailure {
+  if (labels.length === 0) return failure('corrupt', 'unparseable', `[${at}] is an empty list`)
+  if (labels.length === 1) return finiteScore(field(labels[0], 'score'), `[${at}][0].score`)
   let last: unknown
   let highest = -1
   for (const label of labels) {
@@ -89,7 +124,7 @@ function predicted(labels: unknown[]): number | EngineFailure {
       last = label
     }
   }
-  return finiteScore(field(last, 'score'), `[0] of label ${highest}, score`)
+  return finiteScore(field(last, 'score'), `[${at}] of label ${highest}, score`)
 }
 
 function labelNumber(label: unknown): number | null {
@@ -182,6 +217,7 @@ export const tei: Engine = {
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
+  join,
   readLoad,
   probe,
 }

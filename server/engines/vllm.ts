@@ -1,9 +1,12 @@
 import {
+  dataOf,
   failure,
   field,
   finiteScore,
+  joinedScores,
   lastNumber,
   onlyDatum,
+  promptTokensOf,
   readJsonAnswer,
   scored,
 } from './answer.ts'
@@ -20,6 +23,7 @@ import type {
   ProbeResult,
   ResponseHeaders,
   ScoreInput,
+  ScoreJoin,
   ScoreRoute,
 } from './engine.ts'
 import { lifecyclePost } from './lifecycle-call.ts'
@@ -59,16 +63,21 @@ function activation(target: EngineTarget): Record<string, boolean> {
     : { use_activation: activated }
 }
 
-function wholeText(input: ScoreInput, target: EngineTarget): Record<string, unknown> {
+/** True: it is sent texts. A conversation is its server's to write out, and it takes one a call. */
+function asText(target: EngineTarget): boolean {
+  return target.chatTemplate != null || before(target, MESSAGES_SINCE)
+}
+
+function textOf(input: ScoreInput, target: EngineTarget): string {
   const { chatTemplate } = target
-  const older = before(target, MESSAGES_SINCE)
-  if (chatTemplate != null) {
-    // An older server puts a BOS before whatever it is sent; a newer one is told not to, and the template's own stays.
-    return {
-      input: older ? chatTemplate.renderSampleWithoutBos(input) : chatTemplate.renderSample(input),
-    }
-  }
-  return older ? { input: sampleText(input, target) } : { messages: sampleMessages(input) }
+  // An older server puts a BOS before whatever it is sent; a newer one is told not to, and the template's own stays.
+  return chatTemplate != null && !before(target, MESSAGES_SINCE)
+    ? chatTemplate.renderSample(input)
+    : sampleText(input, target)
+}
+
+function wholeText(input: ScoreInput, target: EngineTarget): Record<string, unknown> {
+  return asText(target) ? { input: textOf(input, target) } : { messages: sampleMessages(input) }
 }
 
 function pair(input: ScoreInput, target: EngineTarget): Record<string, unknown> {
@@ -80,34 +89,28 @@ function pair(input: ScoreInput, target: EngineTarget): Record<string, unknown> 
 }
 
 function buildScoreRequest(input: ScoreInput, target: EngineTarget): EngineRequest {
+  if (target.route !== 'pair') return wholeTextRequest(wholeText(input, target), target)
+  const model = target.model ?? undefined
+  return {
+    path: `${rootOf(target.basePath)}/score`,
+    body: JSON.stringify({ model, ...pair(input, target), ...activation(target) }),
+  }
+}
+
+function wholeTextRequest(what: Record<string, unknown>, target: EngineTarget): EngineRequest {
   const base = rootOf(target.basePath)
   const model = target.model ?? undefined
   const raw = activation(target)
   // The default of the `input` form is true, a second BOS where the text has one.
   const add_special_tokens = false
-  switch (target.route) {
-    case 'pair':
-      return {
-        path: `${base}/score`,
-        body: JSON.stringify({ model, ...pair(input, target), ...raw }),
-      }
-    case 'token':
-      return {
-        path: `${base}/pooling`,
-        body: JSON.stringify({
-          model,
-          ...wholeText(input, target),
-          task: 'token_classify',
-          ...raw,
-          add_special_tokens,
-          encoding_format: 'float',
-        }),
-      }
-    default:
-      return {
-        path: `${base}/classify`,
-        body: JSON.stringify({ model, ...wholeText(input, target), ...raw, add_special_tokens }),
-      }
+  if (target.route === 'token') {
+    const task = 'token_classify'
+    const body = { model, ...what, task, ...raw, add_special_tokens, encoding_format: 'float' }
+    return { path: `${base}/pooling`, body: JSON.stringify(body) }
+  }
+  return {
+    path: `${base}/classify`,
+    body: JSON.stringify({ model, ...what, ...raw, add_special_tokens }),
   }
 }
 
@@ -119,24 +122,42 @@ function parseScoreResponse(
   const answer = readJsonAnswer(status, headers, bodyText)
   if (!answer.ok) return answer
   const only = onlyDatum(answer.value)
-  if (!('item' in only)) return only
+  return 'item' in only ? datumScored(only.item, 0, answer.value) : only
+}
+
+/** The score of an entry of `data`; of several, `answer` is null: its tokens are not this one's. */
+function datumScored(datum: unknown, at: number, answer: unknown): EngineScore | EngineFailure {
   // Each route names its field otherwise, so the answer itself tells which was asked.
-  const score = field(only.item, 'score')
-  if (score !== undefined) return scored(finiteScore(score, 'data[0].score'), answer.value)
-  const rows = field(only.item, 'data')
-  if (rows !== undefined) return tokenScored(rows, answer.value)
+  const score = field(datum, 'score')
+  if (score !== undefined) return scored(finiteScore(score, `data[${at}].score`), answer)
+  const rows = field(datum, 'data')
+  if (rows !== undefined) return tokenScored(rows, at, answer)
   // Raw logits despite the name, because the activation was turned off.
-  return scored(lastNumber(field(only.item, 'probs'), 'data[0].probs'), answer.value)
+  return scored(lastNumber(field(datum, 'probs'), `data[${at}].probs`), answer)
+}
+
+const join: ScoreJoin = {
+  takes: (target) => target.route !== 'pair' && asText(target),
+  build: (inputs, target) =>
+    wholeTextRequest({ input: inputs.map((input) => textOf(input, target)) }, target),
+  parse(status, headers, bodyText, count) {
+    const answer = readJsonAnswer(status, headers, bodyText)
+    if (!answer.ok) return answer
+    const data = dataOf(answer.value, count)
+    if (!('items' in data)) return data
+    const rows = data.items.map((item, i) => datumScored(item, i, null))
+    return joinedScores(rows, promptTokensOf(answer.value))
+  },
 }
 
 /** A row of labels a token or step; the last label of each counts, as for /classify, and the last row is the score. */
-function tokenScored(rows: unknown, answer: unknown): EngineScore | EngineFailure {
+function tokenScored(rows: unknown, at: number, answer: unknown): EngineScore | EngineFailure {
   if (!Array.isArray(rows) || rows.length === 0) {
-    return failure('corrupt', 'unparseable', 'data[0].data is not a list of rows')
+    return failure('corrupt', 'unparseable', `data[${at}].data is not a list of rows`)
   }
   const tokenScores: number[] = []
   for (let i = 0; i < rows.length; i++) {
-    const where = `data[0].data[${i}]`
+    const where = `data[${at}].data[${i}]`
     const row: unknown = rows[i]
     const score = Array.isArray(row) ? lastNumber(row, where) : finiteScore(row, where)
     if (typeof score !== 'number') return score
@@ -227,6 +248,7 @@ export const vllm: Engine = {
   lifecycle,
   buildScoreRequest,
   parseScoreResponse,
+  join,
   readLoad,
   probe,
 }

@@ -1,9 +1,9 @@
 import type { PoolServer } from './pool-server.ts'
 import type { CopyKind } from './router-types.ts'
 import type { Row } from './row.ts'
-import type { HttpCall } from './transport.ts'
+import type { FlightCall } from './row-bundle.ts'
 
-/** One call of a row to one server, from the slot it takes to the slot it gives back. */
+/** One call of a row to one server, or its part in one, from the slot it takes to the slot it gives back. */
 export class Flight {
   readonly row: Row
   readonly server: PoolServer
@@ -20,7 +20,7 @@ export class Flight {
   /** Number from `ServerHealth.begin`. */
   period = 0
   /** Null where somebody else makes the call (a slot of the router address). */
-  call: HttpCall<Flight> | null = null
+  call: FlightCall | null = null
   /** It has a copy, or had: none is made again. */
   copied = false
 

@@ -1,4 +1,4 @@
-import type { Engine, EngineTarget, FailureClass } from '../engines/engine.ts'
+import type { Engine, EngineRequest, EngineTarget, FailureClass } from '../engines/engine.ts'
 import { engineOf } from '../engines/registry.ts'
 import type { ServerState } from '../wire/servers.ts'
 import { BusyPause } from './busy-pause.ts'
@@ -13,7 +13,7 @@ import { RowQueue } from './row-queue.ts'
 import { type OnHealthChange, ServerHealth } from './server-health.ts'
 import { ServerLimit } from './server-limit.ts'
 import { ServerRating } from './server-rating.ts'
-import { Transport } from './transport.ts'
+import { type HttpCall, Transport } from './transport.ts'
 
 /** A server of which nothing was told in this time is not taken to be loaded by others. */
 const LOAD_STALE_MS = 10_000
@@ -73,6 +73,10 @@ export class PoolServer implements PolicyServer {
   peakMsPerKtok: number | null = null
   /** Calls of others waiting in it, as it says. */
   externalQueue = 0
+  /** Until when it gets rows one by one, on the clock of `performance.now()`: a call of several failed. */
+  apartUntilMs = 0
+  /** The longest row it has scored, in tokens as estimated before. */
+  longestTokens = 0
   /** Calls in flight, oldest first. */
   oldest: Flight | null = null
   #newest: Flight | null = null
@@ -124,6 +128,8 @@ export class PoolServer implements PolicyServer {
       this.transport = this.#connectTo(config.url)
       this.health.reset(nowMs)
       this.rating.reset()
+      this.apartUntilMs = 0
+      this.longestTokens = 0
     } else if (config.state === 'ready' && this.state !== 'ready') {
       this.health.reset(nowMs)
     }
@@ -266,6 +272,7 @@ export class PoolServer implements PolicyServer {
     // What the server worked on, where the prompt was in its cache.
     const worked = counted * (flight.tokens / row.tokens)
     this.progressAtMs = nowMs
+    if (row.tokens > this.longestTokens) this.longestTokens = row.tokens
     this.pause.scored()
     this.tokens += counted
     this.latency.add(serviceMs)
@@ -315,6 +322,13 @@ export class PoolServer implements PolicyServer {
     if (this.#wakeTimer !== null) clearTimeout(this.#wakeTimer)
     this.#wakeTimer = null
     this.transport.retire()
+  }
+
+  /** Sends a call; its listener hears its end. */
+  post<C>(call: HttpCall<C>, { path, headers, body }: EngineRequest): void {
+    const all =
+      headers === undefined ? this.headers : [...this.headers, ...Object.entries(headers).flat()]
+    this.transport.post(call, path, all, body)
   }
 
   /** A connection was found closed as a call went out: the idle ones are likely to be, too. */

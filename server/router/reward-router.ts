@@ -39,7 +39,7 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
   readonly #pools = new Map<string, ModelPool>()
   readonly #watches = new Map<ModelPool, PoolWatch>()
   readonly #policies = new Map<string, PolicyName>()
-  readonly #life = new RowLife(this)
+  readonly #life: RowLife
   readonly #demand = new DemandNotifier()
   readonly #eventListeners = new Set<(event: RouterEvent) => void>()
   readonly #options: RouterOptions
@@ -49,6 +49,7 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
 
   constructor(options: RouterOptions) {
     this.#options = options
+    this.#life = new RowLife(this, options)
     this.#processes = options.processes ?? 1
   }
 

@@ -243,6 +243,10 @@ export interface RouterOptions {
   queueRows?: number
   /** Copies of calls that are out. Default true. */
   copies?: boolean
+  /** Rows of a step that may go to a fast server in one call, where its engine takes several; 1: never. Default 8. */
+  rowsPerCall?: number
+  /** Whether this process is short of time, so that several rows a call are worth their waiting for each other. Default: by its event loop. */
+  isBusy?: (nowMs: number) => boolean
   /** Processes that share the servers with this one: what is learned of a limit is this process's part. Default 1. */
   processes?: number
 }

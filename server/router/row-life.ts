@@ -1,5 +1,12 @@
-import { failure } from '../engines/answer.ts'
-import type { EngineFailure, EngineRequest, FailureClass } from '../engines/engine.ts'
+import { clip, failure } from '../engines/answer.ts'
+import type {
+  EngineFailure,
+  EngineRequest,
+  EngineScore,
+  FailureClass,
+  ScoreInput,
+  ScoreJoin,
+} from '../engines/engine.ts'
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
 import { AbortRegistry } from './abort-registry.ts'
 import { classifyCallError } from './call-error.ts'
@@ -7,8 +14,10 @@ import { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 import { backoffMs } from './retry.ts'
-import type { CopyKind, SlotEnd } from './router-types.ts'
+import type { CopyKind, RouterOptions, SlotEnd } from './router-types.ts'
 import type { Row } from './row.ts'
+import type { RowBundle } from './row-bundle.ts'
+import { RowBundles, type RowBundlesOwner } from './row-bundles.ts'
 import { SharedRows } from './shared-rows.ts'
 import { SwapList } from './swap-list.ts'
 import { TimerWheel } from './timer-wheel.ts'
@@ -26,7 +35,7 @@ export interface RowLifeOwner {
 }
 
 /**
- * A row's life:
+ * A row's life (in flight it may share its call with others of its step, see {@link RowBundles}):
  *
  *     score ─▶ waiting ──slot free──▶ in flight ──score──▶ done
  *                 ▲                     │  │ ▲ copy: a second call while the first is out; the first score counts
@@ -37,8 +46,10 @@ export interface RowLifeOwner {
  *
  * Slots are taken in `start` and given back in `#endFlight`, the only two places.
  */
-export class RowLife implements CallListener<Flight> {
+export class RowLife implements CallListener<Flight>, RowBundlesOwner {
   readonly #owner: RowLifeOwner
+  readonly #bundles: RowBundles
+  readonly #together: CallListener<RowBundle> = { onCallEnd: (call) => this.#onBundleEnd(call) }
   readonly #wheel = new TimerWheel<Row>((row) => this.#timeIsUp(row))
   readonly #aborts = new AbortRegistry<Row>((row) => this.#fail(row, 'cancelled', 'aborted'))
   /** Every row that is not done. */
@@ -50,8 +61,9 @@ export class RowLife implements CallListener<Flight> {
   )
   readonly #shared = new SharedRows((row) => row.pool.admit(row, performance.now()))
 
-  constructor(owner: RowLifeOwner) {
+  constructor(owner: RowLifeOwner, options: RouterOptions = {}) {
     this.#owner = owner
+    this.#bundles = new RowBundles(this, options)
   }
 
   /** Takes a row in. Its clock starts at its first dispatch; until then it is its patience without a healthy server. */
@@ -71,22 +83,63 @@ export class RowLife implements CallListener<Flight> {
   /** A call's end, told from inside the HTTP parser: no call may begin in here. */
   onCallEnd(call: HttpCall<Flight>): void {
     const flight = call.context
-    const { row, server } = flight
     const nowMs = performance.now()
     const serviceMs = nowMs - flight.startedAtMs
     if (call.error !== null) {
       this.#failed(flight, classifyCallError(call, serviceMs), serviceMs)
       return
     }
-    const answer = row.read(server, call)
+    const answer = flight.row.read(flight.server, call)
+    if (answer.ok) this.#scored(flight, call.status, answer.tokens, serviceMs, nowMs)
+    else this.#failed(flight, answer, serviceMs)
+  }
+
+  #onBundleEnd(call: HttpCall<RowBundle>): void {
+    const { flights, tokens: estimated } = call.context
+    const { server, startedAtMs } = flights.find((flight) => flight !== null) as Flight
+    const nowMs = performance.now()
+    const serviceMs = nowMs - startedAtMs
+    const answer =
+      call.error !== null
+        ? classifyCallError(call, serviceMs)
+        : (server.engine.join as ScoreJoin).parse(
+            call.status,
+            call.headers,
+            call.bodyText(),
+            flights.length,
+          )
     if (!answer.ok) {
-      this.#failed(flight, answer, serviceMs)
+      this.#bundles.failed(server, nowMs)
+      this.#failedTogether(flights, answer, serviceMs)
       return
     }
+    const { promptTokens } = answer
+    flights.forEach((flight, i) => {
+      if (flight === null) return
+      const score = answer.rows[i] as EngineScore | EngineFailure
+      if (!score.ok) {
+        this.#failed(flight, score, serviceMs)
+        return
+      }
+      flight.row.accept(score)
+      // The server counted them together: each is taken for its share.
+      const tokens = promptTokens === null ? null : (promptTokens * flight.tokens) / estimated
+      this.#scored(flight, call.status, tokens, serviceMs, nowMs)
+    })
+  }
+
+  #scored(
+    flight: Flight,
+    status: number,
+    tokens: number | null,
+    serviceMs: number,
+    nowMs: number,
+  ): void {
+    const { row, server } = flight
     const other = row.flight === flight ? row.second : row.flight
     if (other !== null) this.#supersede(other, nowMs)
-    this.#endFlight(flight, 'ok', null, call.status, null, serviceMs)
-    server.succeeded(flight, answer.tokens, serviceMs, nowMs)
+    this.#endFlight(flight, 'ok', null, status, null, serviceMs)
+    server.succeeded(flight, tokens, serviceMs, nowMs)
     // Another server scored what that one could not: now it is known whose fault it was.
     row.corrupt?.server.wasCorrupt(row.corrupt.period, nowMs)
     this.#release(row)
@@ -118,6 +171,11 @@ export class RowLife implements CallListener<Flight> {
     row.pool.copyBudget.begun(nowMs, copy !== null)
     server.begin(flight, row.attemptsUsed > 1 && copy === null)
     row.pool.began(row, flight.tokens)
+    if (!this.#bundles.take(flight, nowMs)) this.sendAlone(flight)
+  }
+
+  sendAlone(flight: Flight): void {
+    const { row, server } = flight
     let request: EngineRequest | null
     try {
       request = row.build(server)
@@ -133,13 +191,23 @@ export class RowLife implements CallListener<Flight> {
       row.granted(flight)
       return
     }
-    const headers =
-      request.headers === undefined
-        ? server.headers
-        : [...server.headers, ...Object.entries(request.headers).flat()]
     const call = new HttpCall<Flight>(flight, this)
     flight.call = call
-    server.transport.post(call, request.path, headers, request.body)
+    server.post(call, request)
+  }
+
+  sendTogether(bundle: RowBundle, server: PoolServer): void {
+    const flights = bundle.flights as Flight[]
+    let request: EngineRequest
+    try {
+      const inputs = flights.map(({ row }) => row.input as ScoreInput)
+      request = (server.engine.join as ScoreJoin).build(inputs, server.target)
+    } catch {
+      // One of them has a shape that the model's template does not take: alone it will be told so.
+      for (const flight of flights) this.sendAlone(flight)
+      return
+    }
+    server.post(bundle.callFor(this.#together), request)
   }
 
   /** The end of a call that its owner made. */
@@ -236,7 +304,43 @@ export class RowLife implements CallListener<Flight> {
     flight.server.health.neutral(flight.period)
   }
 
-  #failed(flight: Flight, failed: EngineFailure, serviceMs: number): void {
+  /**
+   * A call of several rows failed. What the server refused, or gave that is no score, says nothing of any one of them:
+   * each goes again by itself, for free. Else it is one fault of the server's, and of every row a lost attempt.
+   */
+  #failedTogether(
+    flights: readonly (Flight | null)[],
+    failed: EngineFailure,
+    serviceMs: number,
+  ): void {
+    const others = flights.length - 1
+    const told = { ...failed, detail: clip(`with ${others} others in one call: ${failed.detail}`) }
+    let blamed = true
+    for (const flight of flights) {
+      if (flight === null) continue
+      if (failed.class === 'client' || failed.class === 'corrupt')
+        this.#apart(flight, told, serviceMs)
+      else this.#failed(flight, told, serviceMs, blamed)
+      blamed = false
+    }
+  }
+
+  #apart(flight: Flight, failed: EngineFailure, serviceMs: number): void {
+    const { row, server } = flight
+    const nowMs = performance.now()
+    const detail = server.withoutKey(failed.detail)
+    const status = flight.call?.status || null
+    this.#endFlight(flight, failed.class, failed.reason, status, detail, serviceMs)
+    server.failures[failed.class]++
+    server.errors++
+    server.health.neutral(flight.period)
+    row.waitingSinceMs = nowMs
+    row.backoffUntilMs = nowMs
+    if (row.flight === null) this.#again(row, server)
+  }
+
+  /** `blamed`: false for the further rows of a call whose failure was counted against the server. */
+  #failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed = true): void {
     const { row, server, period } = flight
     const nowMs = performance.now()
     const detail = server.withoutKey(failed.detail)
@@ -255,9 +359,10 @@ export class RowLife implements CallListener<Flight> {
     server.errors++
     row.tried ??= []
     row.tried.push(server)
-    if (failureClass === 'fault') server.faulted(flight, 1, serviceMs, nowMs, detail)
+    if (failureClass === 'fault' && blamed) server.faulted(flight, 1, serviceMs, nowMs, detail)
     else server.health.neutral(period)
-    if (failureClass === 'busy') server.refused(failed.retryAfterMs, flight.startedAtMs, nowMs)
+    if (failureClass === 'busy' && blamed)
+      server.refused(failed.retryAfterMs, flight.startedAtMs, nowMs)
     if (failureClass === 'client') this.#fail(row, failed.reason, `${server.name} ${detail}`)
     // Its other call is still out: that one decides.
     else if (row.flight !== null) row.pool.withdraw(row)
@@ -274,8 +379,13 @@ export class RowLife implements CallListener<Flight> {
   /** The one free repeat after a connection race, on the same server if its slot is still free. */
   #repeat(row: Row, server: PoolServer): void {
     row.raced = true
-    row.attemptsUsed--
     server.dropIdleConnections()
+    this.#again(row, server)
+  }
+
+  /** The same call once more, at once and for free. */
+  #again(row: Row, server: PoolServer): void {
+    row.attemptsUsed--
     queueMicrotask(() => {
       if (row.done || row.flight !== null) return
       row.pool.withdraw(row)

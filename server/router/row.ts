@@ -1,4 +1,4 @@
-import type { EngineFailure, EngineRequest } from '../engines/engine.ts'
+import type { EngineFailure, EngineRequest, EngineScore, ScoreInput } from '../engines/engine.ts'
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
 import type { FairItem, PriorityClass } from './fair-queue.ts'
 import type { Flight } from './flight.ts'
@@ -39,6 +39,8 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   readonly tokens: number
   /** Of these, the prompt's. */
   readonly promptTokens: number
+  /** Characters of its {@link input}. */
+  chars = 0
   readonly run: string
   readonly group: string | undefined
   readonly order: number
@@ -117,6 +119,12 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   abstract succeed(server: PoolServer): void
   /** Tells its owner that there is none. */
   abstract refuse(reason: SampleFailureReason, detail: string): void
+  /** What it is scored by, where other rows may go in its call; null: it goes alone. */
+  get input(): ScoreInput | null {
+    return null
+  }
+  /** Keeps the score that a call of several rows gave it, for {@link succeed}; only where it has an {@link input}. */
+  accept(_score: EngineScore): void {}
   /** Its slot is there; only for rows whose owner makes the call. */
   granted(_flight: Flight): void {}
 

@@ -1,4 +1,4 @@
-import type { EngineFailure, EngineRequest, EngineScore } from '../engines/engine.ts'
+import type { EngineFailure, EngineRequest, EngineScore, ScoreInput } from '../engines/engine.ts'
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
@@ -27,7 +27,12 @@ export class ScoreRow extends Row {
     const chars = prompt + request.input.response.length
     const tokens = pool.estimate.tokensOf(chars)
     super(request, pool, tokens, chars === 0 ? 0 : (tokens * prompt) / chars, nowMs)
+    this.chars = chars
     this.#resolve = resolve
+  }
+
+  override get input(): ScoreInput | null {
+    return this.copyable ? this.request.input : null
   }
 
   get key(): string {
@@ -50,10 +55,14 @@ export class ScoreRow extends Row {
       server.target,
     )
     if (!answer.ok) return answer
-    this.#score = answer
+    this.accept(answer)
     const tokens = answer.promptTokens ?? null
-    if (tokens !== null) this.pool.estimate.seen(charsOf(this.request.input), tokens)
+    if (tokens !== null) this.pool.estimate.seen(this.chars, tokens)
     return { ok: true, tokens }
+  }
+
+  override accept(score: EngineScore): void {
+    this.#score = score
   }
 
   succeed(server: PoolServer): void {
@@ -88,11 +97,6 @@ export class ScoreRow extends Row {
       attempts: this.attempts,
     }
   }
-}
-
-/** Characters of prompt and response together. */
-function charsOf(input: ScoreRequest['input']): number {
-  return promptCharsOf(input) + input.response.length
 }
 
 function promptCharsOf({ prompt }: ScoreRequest['input']): number {

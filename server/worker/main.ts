@@ -50,7 +50,13 @@ async function main(): Promise<void> {
   )) as [{ id: number }]
   const queue = new JobQueue(db, log, { supervise: false })
   await queue.start()
-  const fleet = new FleetMember({ holderId: id, process: `w${id}`, db, log })
+  const fleet = new FleetMember({
+    holderId: id,
+    process: `w${id}`,
+    db,
+    log,
+    router: { rowsPerCall: config.samplesPerCall },
+  })
   const { router, leases, models } = fleet
   const functions = new FunctionPool({
     ...config.functions,

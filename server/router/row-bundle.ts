@@ -1,0 +1,72 @@
+import type { Flight } from './flight.ts'
+import { type CallListener, HttpCall } from './transport.ts'
+
+/** What a flight's owner may do with its call, whether it has one to itself or is one of several in it. */
+export interface FlightCall {
+  /** HTTP status; 0 until an answer began. */
+  readonly status: number
+  /** Gives the flight's part of the call up: nothing more is heard of it. */
+  abandon(): void
+}
+
+/**
+ * Rows that go to one server in one call. Each has its own slot, attempt and end: one that is aborted, overtaken by its
+ * copy or out of time leaves the others, and only when the last has left is the call itself given up.
+ */
+export class RowBundle {
+  /** In the order of the texts sent; null where one has left since. */
+  readonly flights: (Flight | null)[] = []
+  tokens = 0
+  chars = 0
+  #call: HttpCall<RowBundle> | null = null
+
+  /** HTTP status; 0 until an answer began. */
+  get status(): number {
+    return this.#call?.status ?? 0
+  }
+
+  /** Takes a flight in, which has this for its call from then on. Only before it is sent. */
+  add(flight: Flight, chars: number): void {
+    this.flights.push(flight)
+    this.tokens += flight.tokens
+    this.chars += chars
+    flight.call = new BundlePart(this, flight)
+  }
+
+  /** The call that carries those that are in it now. */
+  callFor(listener: CallListener<RowBundle>): HttpCall<RowBundle> {
+    this.#call = new HttpCall<RowBundle>(this, listener)
+    return this.#call
+  }
+
+  /** A flight is given up. */
+  leave(flight: Flight): void {
+    const at = this.flights.indexOf(flight)
+    if (at < 0) return
+    if (this.#call === null) {
+      this.flights.splice(at, 1)
+      this.tokens -= flight.tokens
+      return
+    }
+    this.flights[at] = null
+    if (this.flights.every((other) => other === null)) this.#call.abandon()
+  }
+}
+
+class BundlePart implements FlightCall {
+  readonly #bundle: RowBundle
+  readonly #flight: Flight
+
+  constructor(bundle: RowBundle, flight: Flight) {
+    this.#bundle = bundle
+    this.#flight = flight
+  }
+
+  get status(): number {
+    return this.#bundle.status
+  }
+
+  abandon(): void {
+    this.#bundle.leave(this.#flight)
+  }
+}

@@ -1,0 +1,312 @@
+import type { ServerResponse } from 'node:http'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { FakeCall, FakeServer } from '../engines/testing/fake-server.ts'
+import type { RouterResult, ScoreRequest } from './router-types.ts'
+import { config, Harness, until } from './testing/harness.ts'
+import { SimulatedPool } from './testing/pool.ts'
+
+/** Rows that have told how fast a server is, so that the next may go together. */
+const KNOWN = 128
+
+let harness: Harness
+let fakes: FakeServer[]
+/** What a server does with a call of these texts; undefined: it scores them, each by the number in its text. */
+let does: (texts: string[], call: FakeCall, response: ServerResponse) => true | undefined
+
+beforeEach(() => {
+  does = () => undefined
+})
+afterEach(() => harness?.close())
+
+/** The texts of a call to SGLang: one, or several. */
+function textsOf(call: FakeCall): string[] {
+  return [(JSON.parse(call.body) as { input: string | string[] }).input].flat()
+}
+
+function embeddings(scores: (number | string)[]): string {
+  const data = scores.map((score, index) => `{"index":${index},"embedding":[${score}]}`)
+  return `{"data":[${data.join(',')}],"usage":{"prompt_tokens":${scores.length * 7}}}`
+}
+
+function respond(response: ServerResponse, status: number, body: string): true {
+  response.writeHead(status, { 'content-type': 'application/json' })
+  response.end(body)
+  return true
+}
+
+/** `#12#` in a text is its score. */
+const scoreOf = (text: string) => Number(/#(-?\d+)#/.exec(text)?.[1])
+
+/** Servers s1, s2 … whose speed is known, in a process that is busy. */
+async function start(
+  options: ConstructorParameters<typeof Harness>[0] = {},
+  { servers = 1, slots = 64 } = {},
+): Promise<void> {
+  harness = new Harness({ isBusy: () => true, ...options })
+  fakes = []
+  for (let i = 0; i < servers; i++) {
+    fakes.push(
+      await harness.fake((call, response) => {
+        const texts = textsOf(call)
+        if (does(texts, call, response) !== true) {
+          respond(response, 200, embeddings(texts.map(scoreOf)))
+        }
+      }),
+    )
+  }
+  harness.router.setServers(
+    fakes.map((fake, i) => config(i + 1, fake.url, { engine: 'sglang' as const })),
+  )
+  fakes.forEach((_, i) => {
+    harness.router.setSlots(i + 1, slots)
+  })
+  for (let i = 0; i < servers * KNOWN; i++) await row(1_000)
+  for (const fake of fakes) fake.calls.length = 0
+}
+
+/** A row of that score, about 70 characters long. */
+function row(score: number, over: Partial<ScoreRequest> = {}, more = ''): Promise<RouterResult> {
+  const response = `#${score}#`.padEnd(60, '.') + more
+  return harness.score({ input: { prompt: 'Question', response }, group: 'g', ...over })
+}
+
+function rows(count: number, over: Partial<ScoreRequest> = {}): Promise<RouterResult[]> {
+  return Promise.all(Array.from({ length: count }, (_, i) => row(i, over)))
+}
+
+/** How many rows each call had. */
+const sizes = (fake = fakes[0]) => fake?.calls.map((call) => textsOf(call).length) ?? []
+
+describe('several rows in one call', () => {
+  test('a fast server gets up to eight at once, and every row its own score', async () => {
+    await start()
+    const results = await rows(400)
+    expect(results.map((result) => result.ok && result.score)).toEqual(
+      Array.from({ length: 400 }, (_, i) => i),
+    )
+    expect(Math.max(...sizes())).toBe(8)
+    expect(sizes().reduce((sum, n) => sum + n, 0)).toBe(400)
+    expect(sizes().length).toBeLessThan(200)
+    expect(harness.stats()).toMatchObject({ inFlight: 0, errors: 0, requests: KNOWN + 400 })
+  })
+
+  test('each row has its own attempt, and no count of tokens that are not its own', async () => {
+    await start()
+    for (const result of await rows(16)) {
+      expect(result).toMatchObject({ ok: true, promptTokens: null })
+      expect(result.attempts).toMatchObject([{ attempt: 1, outcome: 'ok', status: 200 }])
+    }
+    expect(sizes()).toEqual([8, 8])
+    // Together they are what the server counted.
+    expect(harness.stats().tokens).toBe((KNOWN + 16) * 7)
+  })
+
+  test('four calls’ worth of slots are kept: a quarter of them is the most a call may have', async () => {
+    await start({}, { slots: 12 })
+    does = (texts, _, response) => {
+      setTimeout(() => respond(response, 200, embeddings(texts.map(scoreOf))), 5)
+      return true
+    }
+    await rows(60)
+    expect(Math.max(...sizes())).toBe(3)
+    expect(fakes[0]?.maxInFlight).toBeGreaterThanOrEqual(4)
+  })
+
+  test.each([
+    ['in a process that has time', { isBusy: () => false }, {}],
+    ['where one is all that is allowed', { rowsPerCall: 1 }, {}],
+    ['of samples.score', {}, { urgent: true }],
+  ])('rows go one by one %s', async (_, options, over) => {
+    await start(options)
+    await rows(64, over)
+    expect(sizes()).toEqual(Array(64).fill(1))
+  })
+
+  test('rows go one by one to a server of which one row in a hundred is slow', async () => {
+    await start()
+    does = (texts, _, response) => {
+      setTimeout(() => respond(response, 200, embeddings(texts.map(scoreOf))), 300)
+      return true
+    }
+    await rows(64)
+    fakes[0]?.calls.splice(0)
+    does = () => undefined
+    await rows(64)
+    expect(sizes()).toEqual(Array(64).fill(1))
+  })
+
+  test('a row that is longer than any before goes alone', async () => {
+    await start()
+    await Promise.all([rows(15), row(99, {}, ' and more of it'.repeat(20))])
+    const alone = fakes[0]?.calls.filter((call) => call.body.includes('#99#')) ?? []
+    expect(alone.map((call) => textsOf(call).length)).toEqual([1])
+    expect(Math.max(...sizes())).toBe(8)
+  })
+})
+
+describe('a call of several rows that fails', () => {
+  const refused = '{"message":"no such thing"}'
+
+  test('is refused for one of them: that one fails by its own, the others are scored', async () => {
+    await start()
+    does = (texts, _, response) =>
+      texts.some((text) => scoreOf(text) === 3) ? respond(response, 400, refused) : undefined
+    const results = await rows(8)
+    expect(results.map(({ ok }) => ok)).toEqual([0, 1, 2, 3, 4, 5, 6, 7].map((i) => i !== 3))
+    expect(results[3]).toMatchObject({ reason: 'rejected' })
+    expect(sizes()).toEqual([8, ...Array(8).fill(1)])
+    expect(results[0]?.attempts).toMatchObject([
+      {
+        attempt: 1,
+        outcome: 'client',
+        detail: 'with 7 others in one call: answered 400: no such thing',
+      },
+      { attempt: 1, outcome: 'ok', detail: null },
+    ])
+    expect(harness.stats()).toMatchObject({ health: 'ok', consecutiveFaults: 0, inFlight: 0 })
+  })
+
+  test('sends its server’s rows one by one for a while', async () => {
+    await start()
+    does = (texts, _, response) => (texts.length > 1 ? respond(response, 400, refused) : undefined)
+    const results = await rows(200)
+    expect(results.every(({ ok }) => ok)).toBe(true)
+    // Those on their way when the first failed, and none after.
+    expect(sizes().filter((n) => n > 1).length).toBeLessThanOrEqual(8)
+    fakes[0]?.calls.splice(0)
+    await rows(40)
+    expect(sizes()).toEqual(Array(40).fill(1))
+  })
+
+  test('by the server’s fault counts once against it, and once against each row', async () => {
+    await start()
+    does = (texts, _, response) => (texts.length > 1 ? respond(response, 500, '{}') : undefined)
+    const results = await rows(8)
+    for (const result of results) {
+      expect(result.ok).toBe(true)
+      expect(result.attempts.map(({ attempt, outcome }) => [attempt, outcome])).toEqual([
+        [1, 'fault'],
+        [2, 'ok'],
+      ])
+    }
+    expect(harness.stats()).toMatchObject({ health: 'ok', ejections: 0, inFlight: 0 })
+  })
+
+  test.each([
+    ['fewer scores than texts', (n: number) => embeddings(Array(n - 1).fill(1))],
+    [
+      'two scores for one text',
+      (n: number) => embeddings(Array(n).fill(1)).replace('"index":1', '"index":0'),
+    ],
+    ['a page', () => '<html><title>Hello</title></html>'],
+  ])('with %s is asked again row by row, and held against nobody', async (_, body) => {
+    await start()
+    does = (texts, _call, response) =>
+      texts.length > 1 ? respond(response, 200, body(texts.length)) : undefined
+    const results = await rows(8)
+    expect(results.map((result) => result.ok && result.score)).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
+    expect(harness.stats()).toMatchObject({ health: 'ok', consecutiveFaults: 0 })
+  })
+
+  test('for one row only, whose score is no number, leaves the others their scores', async () => {
+    await start({}, { servers: 2 })
+    does = (texts, _, response) =>
+      respond(response, 200, embeddings(texts.map((text) => (scoreOf(text) === 3 ? 'null' : 1))))
+    const results = await rows(16)
+    expect(results.filter(({ ok }) => !ok)).toHaveLength(1)
+    expect(results[3]).toMatchObject({ reason: 'non_finite' })
+    expect(results[3]?.attempts).toHaveLength(2)
+    expect(results[4]?.attempts).toHaveLength(1)
+  })
+})
+
+describe.each([
+  ['sglang', {}],
+  ['tei', {}],
+  ['vllm', { version: '0.11.2' }],
+] as const)('%s', (dialect, more) => {
+  test('gives the same scores for several texts as for one', async () => {
+    const scoresOf = async (rowsPerCall: number) => {
+      const pool = await SimulatedPool.start([{ dialect, latency: 'constant:2', ...more }], {
+        slots: 64,
+        router: { rowsPerCall, isBusy: () => true },
+        server: more,
+      })
+      try {
+        for (let i = 0; i < KNOWN; i++) await pool.score({}, 500)
+        const results = await pool.scoreAll(200, (i) => ({ group: `g${i >> 3}` }))
+        const calls = Object.values(pool.servers[0]!.stats().calls)
+          .flatMap((byStatus) => Object.values(byStatus))
+          .reduce((sum, n) => sum + n, 0)
+        return { calls, scores: results.map((result) => result.ok && result.score) }
+      } finally {
+        await pool.close()
+      }
+    }
+    const alone = await scoresOf(1)
+    const together = await scoresOf(8)
+    expect(alone.scores).not.toContain(false)
+    expect(together.scores).toEqual(alone.scores)
+    expect(alone.calls - together.calls).toBeGreaterThan(60)
+  })
+})
+
+describe('a row that leaves a call of several', () => {
+  /** Eight rows in a call that is answered when told. */
+  async function held() {
+    await start()
+    let release = () => {}
+    does = (texts, _, response) => {
+      release = () => respond(response, 200, embeddings(texts.map(scoreOf)))
+      return true
+    }
+    const aborts = Array.from({ length: 8 }, () => new AbortController())
+    const results = aborts.map(({ signal }, i) => row(i, { signal }))
+    await until(() => fakes[0]?.calls[0]?.body !== undefined && fakes[0].calls[0].body !== '')
+    expect(sizes()).toEqual([8])
+    return { aborts, results, release: () => release() }
+  }
+
+  test('gives its slot back, and the others are scored', async () => {
+    const { aborts, results, release } = await held()
+    aborts[2]?.abort()
+    expect(await results[2]).toMatchObject({ ok: false, reason: 'cancelled' })
+    expect(harness.stats().inFlight).toBe(7)
+    release()
+    const others = await Promise.all(results.filter((_, i) => i !== 2))
+    expect(others.map((result) => result.ok && result.score)).toEqual([0, 1, 3, 4, 5, 6, 7])
+    expect(fakes[0]?.calls[0]?.aborted).toBe(false)
+  })
+
+  test('as the last of them gives the call up', async () => {
+    const { aborts, results } = await held()
+    for (const abort of aborts) abort.abort()
+    for (const result of results) expect(await result).toMatchObject({ reason: 'cancelled' })
+    await until(() => fakes[0]?.calls[0]?.aborted === true)
+    expect(harness.stats()).toMatchObject({ inFlight: 0, health: 'ok' })
+  })
+
+  test('since its copy was quicker: a server that hangs gives every slot back', async () => {
+    await start({}, { servers: 4, slots: 16 })
+    does = (_texts, call) => (fakes[0]?.calls.includes(call) ? true : undefined)
+    // Others answer meanwhile, else nobody could tell that this one is silent.
+    const others = setInterval(() => void row(1), 50)
+    const results = await rows(96).finally(() => clearInterval(others))
+    expect(results.map((result) => result.ok && result.score)).toEqual(
+      Array.from({ length: 96 }, (_, i) => i),
+    )
+    expect(Math.max(...sizes(fakes[0]))).toBeGreaterThan(1)
+    await until(() => fakes[0]?.inFlight === 0 && harness.stats(1).inFlight === 0)
+  }, 20_000)
+
+  test('before it was sent is not in it', async () => {
+    await start()
+    const abort = new AbortController()
+    const results = [0, 1, 2].map((i) => row(i, i === 1 ? { signal: abort.signal } : {}))
+    await Promise.resolve()
+    await Promise.resolve()
+    abort.abort()
+    expect((await Promise.all(results)).map(({ ok }) => ok)).toEqual([true, false, true])
+    expect(sizes()).toEqual([2])
+  })
+})

@@ -1,0 +1,106 @@
+import type { Flight } from './flight.ts'
+import { OwnLoad } from './own-load.ts'
+import type { PoolServer } from './pool-server.ts'
+import type { RouterOptions } from './router-types.ts'
+import { RowBundle } from './row-bundle.ts'
+
+/** See `RouterOptions.rowsPerCall`. */
+export const ROWS_PER_CALL = 8
+/**
+ * What one call may bring its server to do, in ms of its pace: a row waits for those it goes with, so only where that is
+ * next to nothing may it have company. At 400 rows/s that is eight rows, at 50 one, and calls cost next to nothing.
+ */
+const WORK_MS = 20
+/** A row that is slow holds up the others of its call: not where one in a hundred takes longer, ms. */
+const SLOW_MS = 250
+/** So many rows must have told. */
+const SEEN_ROWS = 64
+/** Calls that the slots are left for: a server must have the next while it answers one. */
+const LEAST_CALLS = 4
+/** Characters of a call: text-embeddings-inference takes bodies of 2 MB. */
+const MOST_CHARS = 400_000
+/** After a call of several rows failed, its server gets them one by one for so long, ms. */
+const APART_MS = 60_000
+
+/** Who sends the calls. */
+export interface RowBundlesOwner {
+  /** One row, by itself. */
+  sendAlone(flight: Flight): void
+  sendTogether(bundle: RowBundle, server: PoolServer): void
+}
+
+/**
+ * Rows begun in the same turn of the loop for the same server, put into one call where the server is so fast, and this process so
+ * busy, that the calls themselves are what takes the time. Only a step's rows, at their first attempt: what failed is tried again
+ * alone, so that a row which breaks a call breaks one.
+ */
+export class RowBundles {
+  readonly #owner: RowBundlesOwner
+  readonly #rowsPerCall: number
+  readonly #isBusy: (nowMs: number) => boolean
+  /** Not sent yet: until this turn of the loop has heard of every call that ended, or until they are full. */
+  readonly #open = new Map<PoolServer, RowBundle>()
+  readonly #flush = () => this.#sendAll()
+
+  constructor(owner: RowBundlesOwner, options: Pick<RouterOptions, 'rowsPerCall' | 'isBusy'>) {
+    this.#owner = owner
+    this.#rowsPerCall = options.rowsPerCall ?? ROWS_PER_CALL
+    const load = new OwnLoad()
+    this.#isBusy = options.isBusy ?? ((nowMs) => load.isBusy(nowMs))
+  }
+
+  /** True: the flight will be sent with others, or alone if none joins it. */
+  take(flight: Flight, nowMs: number): boolean {
+    const { server } = flight
+    const most = this.#mostRows(flight, nowMs)
+    if (most < 2) return false
+    const { chars } = flight.row
+    let bundle = this.#open.get(server)
+    if (bundle !== undefined && bundle.chars + chars > MOST_CHARS) {
+      this.#send(server, bundle)
+      bundle = undefined
+    }
+    if (bundle === undefined) {
+      bundle = new RowBundle()
+      if (this.#open.size === 0) setImmediate(this.#flush)
+      this.#open.set(server, bundle)
+    }
+    bundle.add(flight, chars)
+    if (bundle.flights.length >= most) this.#send(server, bundle)
+    return true
+  }
+
+  /** Rows that may go in one call with this one; 1: it goes alone. */
+  #mostRows({ row, server, copy }: Flight, nowMs: number): number {
+    if (this.#rowsPerCall < 2 || copy !== null || row.input === null) return 1
+    if (row.attempts.length > 0 || row.priorityClass === 'interactive') return 1
+    if (server.engine.join?.takes(server.target) !== true || nowMs < server.apartUntilMs) return 1
+    // Over-long rows are found one by one: no row goes in company that is longer than what its server has scored.
+    if (row.tokens > server.longestTokens) return 1
+    const { rating } = server
+    if (rating.samples < SEEN_ROWS || !this.#isBusy(nowMs)) return 1
+    if ((rating.quantileMs(0.99, row.tokens) as number) > SLOW_MS) return 1
+    const rowMs = (rating.expectedMs(row.tokens) as number) / server.inFlight
+    return Math.min(
+      this.#rowsPerCall,
+      Math.floor(server.slots / LEAST_CALLS),
+      Math.floor(WORK_MS / rowMs),
+    )
+  }
+
+  /** A call of several rows failed. */
+  failed(server: PoolServer, nowMs: number): void {
+    server.apartUntilMs = nowMs + APART_MS
+  }
+
+  #sendAll(): void {
+    for (const [server, bundle] of this.#open) this.#send(server, bundle)
+  }
+
+  #send(server: PoolServer, bundle: RowBundle): void {
+    this.#open.delete(server)
+    const [first] = bundle.flights
+    if (bundle.flights.length > 1) this.#owner.sendTogether(bundle, server)
+    else if (first != null) this.#owner.sendAlone(first)
+  }
+}
