@@ -16,6 +16,7 @@ export interface FlightCall {
 export class RowBundle {
   /** In the order of the texts sent; null where one has left since. */
   readonly flights: (Flight | null)[] = []
+  /** Estimated, of its rows as they are, without regard to what a server has in its cache. */
   tokens = 0
   chars = 0
   #call: HttpCall<RowBundle> | null = null
@@ -28,7 +29,7 @@ export class RowBundle {
   /** Takes a flight in, which has this for its call from then on. Only before it is sent. */
   add(flight: Flight, chars: number): void {
     this.flights.push(flight)
-    this.tokens += flight.tokens
+    this.tokens += flight.row.tokens
     this.chars += chars
     flight.call = new BundlePart(this, flight)
   }
@@ -45,7 +46,7 @@ export class RowBundle {
     if (at < 0) return
     if (this.#call === null) {
       this.flights.splice(at, 1)
-      this.tokens -= flight.tokens
+      this.tokens -= flight.row.tokens
       return
     }
     this.flights[at] = null

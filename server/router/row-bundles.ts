@@ -1,8 +1,19 @@
+import { clip } from '../engines/answer.ts'
+import type {
+  EngineFailure,
+  EngineRequest,
+  EngineScore,
+  JoinedScores,
+  ScoreInput,
+  ScoreJoin,
+} from '../engines/engine.ts'
+import { classifyCallError } from './call-error.ts'
 import type { Flight } from './flight.ts'
 import { OwnLoad } from './own-load.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { RouterOptions } from './router-types.ts'
 import { RowBundle } from './row-bundle.ts'
+import type { CallListener, HttpCall } from './transport.ts'
 
 /** See `RouterOptions.rowsPerCall`. */
 export const ROWS_PER_CALL = 8
@@ -22,11 +33,20 @@ const MOST_CHARS = 400_000
 /** After a call of several rows failed, its server gets them one by one for so long, ms. */
 const APART_MS = 60_000
 
-/** Who sends the calls. */
+/** Who knows what becomes of a row. */
 export interface RowBundlesOwner {
-  /** One row, by itself. */
   sendAlone(flight: Flight): void
-  sendTogether(bundle: RowBundle, server: PoolServer): void
+  scored(
+    flight: Flight,
+    status: number,
+    tokens: number | null,
+    serviceMs: number,
+    nowMs: number,
+  ): void
+  /** An attempt of the row's is lost; `blamed`: and the server is at fault. */
+  failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed?: boolean): void
+  /** It goes again by itself, for free. */
+  apart(flight: Flight, failed: EngineFailure, serviceMs: number): void
 }
 
 /**
@@ -34,7 +54,7 @@ export interface RowBundlesOwner {
  * busy, that the calls themselves are what takes the time. Only a step's rows, at their first attempt: what failed is tried again
  * alone, so that a row which breaks a call breaks one.
  */
-export class RowBundles {
+export class RowBundles implements CallListener<RowBundle> {
   readonly #owner: RowBundlesOwner
   readonly #rowsPerCall: number
   readonly #isBusy: (nowMs: number) => boolean
@@ -88,9 +108,49 @@ export class RowBundles {
     )
   }
 
-  /** A call of several rows failed. */
-  failed(server: PoolServer, nowMs: number): void {
-    server.apartUntilMs = nowMs + APART_MS
+  /** Told from inside the HTTP parser: no call may begin in here. */
+  onCallEnd(call: HttpCall<RowBundle>): void {
+    const { flights, tokens: estimated } = call.context
+    const { server, startedAtMs } = flights.find((flight) => flight !== null) as Flight
+    const nowMs = performance.now()
+    const serviceMs = nowMs - startedAtMs
+    const answer =
+      call.error === null ? read(call, server, flights.length) : classifyCallError(call, serviceMs)
+    if (!answer.ok) {
+      server.apartUntilMs = nowMs + APART_MS
+      this.#failed(flights, answer, serviceMs)
+      return
+    }
+    const { rows, promptTokens } = answer
+    flights.forEach((flight, i) => {
+      if (flight === null) return
+      const score = rows[i] as EngineScore | EngineFailure
+      if (!score.ok) {
+        this.#owner.failed(flight, score, serviceMs)
+        return
+      }
+      flight.row.accept(score)
+      // The server counted them together: each is taken for its share.
+      const tokens = promptTokens === null ? null : (promptTokens * flight.row.tokens) / estimated
+      this.#owner.scored(flight, call.status, tokens, serviceMs, nowMs)
+    })
+  }
+
+  /**
+   * What the server refused, or gave that is no score, says nothing of any one of them. Else it is one fault of the
+   * server's, and of every row a lost attempt.
+   */
+  #failed(flights: readonly (Flight | null)[], failed: EngineFailure, serviceMs: number): void {
+    const others = flights.length - 1
+    const told = { ...failed, detail: clip(`with ${others} others in one call: ${failed.detail}`) }
+    const ofNone = failed.class === 'client' || failed.class === 'corrupt'
+    let blamed = true
+    for (const flight of flights) {
+      if (flight === null) continue
+      if (ofNone) this.#owner.apart(flight, told, serviceMs)
+      else this.#owner.failed(flight, told, serviceMs, blamed)
+      blamed = false
+    }
   }
 
   #sendAll(): void {
@@ -99,8 +159,27 @@ export class RowBundles {
 
   #send(server: PoolServer, bundle: RowBundle): void {
     this.#open.delete(server)
-    const [first] = bundle.flights
-    if (bundle.flights.length > 1) this.#owner.sendTogether(bundle, server)
-    else if (first != null) this.#owner.sendAlone(first)
+    // None has left of one that was not sent: who leaves it then was never in it.
+    const flights = bundle.flights as Flight[]
+    let request: EngineRequest | null = null
+    if (flights.length > 1) {
+      const inputs = flights.map(({ row }) => row.input as ScoreInput)
+      try {
+        request = (server.engine.join as ScoreJoin).build(inputs, server.target)
+      } catch {
+        // One of them has a shape that the model's template does not take: alone it will be told so.
+      }
+    }
+    if (request === null) for (const flight of flights) this.#owner.sendAlone(flight)
+    else server.post(bundle.callFor(this), request)
   }
+}
+
+function read(
+  call: HttpCall<RowBundle>,
+  server: PoolServer,
+  count: number,
+): JoinedScores | EngineFailure {
+  const { parse } = server.engine.join as ScoreJoin
+  return parse(call.status, call.headers, call.bodyText(), count)
 }

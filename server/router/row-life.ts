@@ -1,12 +1,5 @@
-import { clip, failure } from '../engines/answer.ts'
-import type {
-  EngineFailure,
-  EngineRequest,
-  EngineScore,
-  FailureClass,
-  ScoreInput,
-  ScoreJoin,
-} from '../engines/engine.ts'
+import { failure } from '../engines/answer.ts'
+import type { EngineFailure, EngineRequest, FailureClass } from '../engines/engine.ts'
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
 import { AbortRegistry } from './abort-registry.ts'
 import { classifyCallError } from './call-error.ts'
@@ -16,7 +9,6 @@ import type { PoolServer } from './pool-server.ts'
 import { backoffMs } from './retry.ts'
 import type { CopyKind, RouterOptions, SlotEnd } from './router-types.ts'
 import type { Row } from './row.ts'
-import type { RowBundle } from './row-bundle.ts'
 import { RowBundles, type RowBundlesOwner } from './row-bundles.ts'
 import { SharedRows } from './shared-rows.ts'
 import { SwapList } from './swap-list.ts'
@@ -49,7 +41,6 @@ export interface RowLifeOwner {
 export class RowLife implements CallListener<Flight>, RowBundlesOwner {
   readonly #owner: RowLifeOwner
   readonly #bundles: RowBundles
-  readonly #together: CallListener<RowBundle> = { onCallEnd: (call) => this.#onBundleEnd(call) }
   readonly #wheel = new TimerWheel<Row>((row) => this.#timeIsUp(row))
   readonly #aborts = new AbortRegistry<Row>((row) => this.#fail(row, 'cancelled', 'aborted'))
   /** Every row that is not done. */
@@ -86,49 +77,16 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     const nowMs = performance.now()
     const serviceMs = nowMs - flight.startedAtMs
     if (call.error !== null) {
-      this.#failed(flight, classifyCallError(call, serviceMs), serviceMs)
+      this.failed(flight, classifyCallError(call, serviceMs), serviceMs)
       return
     }
     const answer = flight.row.read(flight.server, call)
-    if (answer.ok) this.#scored(flight, call.status, answer.tokens, serviceMs, nowMs)
-    else this.#failed(flight, answer, serviceMs)
+    if (answer.ok) this.scored(flight, call.status, answer.tokens, serviceMs, nowMs)
+    else this.failed(flight, answer, serviceMs)
   }
 
-  #onBundleEnd(call: HttpCall<RowBundle>): void {
-    const { flights, tokens: estimated } = call.context
-    const { server, startedAtMs } = flights.find((flight) => flight !== null) as Flight
-    const nowMs = performance.now()
-    const serviceMs = nowMs - startedAtMs
-    const answer =
-      call.error !== null
-        ? classifyCallError(call, serviceMs)
-        : (server.engine.join as ScoreJoin).parse(
-            call.status,
-            call.headers,
-            call.bodyText(),
-            flights.length,
-          )
-    if (!answer.ok) {
-      this.#bundles.failed(server, nowMs)
-      this.#failedTogether(flights, answer, serviceMs)
-      return
-    }
-    const { promptTokens } = answer
-    flights.forEach((flight, i) => {
-      if (flight === null) return
-      const score = answer.rows[i] as EngineScore | EngineFailure
-      if (!score.ok) {
-        this.#failed(flight, score, serviceMs)
-        return
-      }
-      flight.row.accept(score)
-      // The server counted them together: each is taken for its share.
-      const tokens = promptTokens === null ? null : (promptTokens * flight.tokens) / estimated
-      this.#scored(flight, call.status, tokens, serviceMs, nowMs)
-    })
-  }
-
-  #scored(
+  /** A call, or its part in one, gave a score that the row has accepted. */
+  scored(
     flight: Flight,
     status: number,
     tokens: number | null,
@@ -174,6 +132,7 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     if (!this.#bundles.take(flight, nowMs)) this.sendAlone(flight)
   }
 
+  /** Sends a flight's row by itself. */
   sendAlone(flight: Flight): void {
     const { row, server } = flight
     let request: EngineRequest | null
@@ -182,7 +141,7 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     } catch (error) {
       // A prompt of a shape the types forbid: the sample's failure, and the slot must not be lost over it.
       const refusal = failure('client', 'rejected', `the request cannot be built: ${error}`)
-      this.#failed(flight, refusal, 0)
+      this.failed(flight, refusal, 0)
       return
     }
     if (request === null) {
@@ -194,20 +153,6 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     const call = new HttpCall<Flight>(flight, this)
     flight.call = call
     server.post(call, request)
-  }
-
-  sendTogether(bundle: RowBundle, server: PoolServer): void {
-    const flights = bundle.flights as Flight[]
-    let request: EngineRequest
-    try {
-      const inputs = flights.map(({ row }) => row.input as ScoreInput)
-      request = (server.engine.join as ScoreJoin).build(inputs, server.target)
-    } catch {
-      // One of them has a shape that the model's template does not take: alone it will be told so.
-      for (const flight of flights) this.sendAlone(flight)
-      return
-    }
-    server.post(bundle.callFor(this.#together), request)
   }
 
   /** The end of a call that its owner made. */
@@ -304,28 +249,8 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     flight.server.health.neutral(flight.period)
   }
 
-  /**
-   * A call of several rows failed. What the server refused, or gave that is no score, says nothing of any one of them:
-   * each goes again by itself, for free. Else it is one fault of the server's, and of every row a lost attempt.
-   */
-  #failedTogether(
-    flights: readonly (Flight | null)[],
-    failed: EngineFailure,
-    serviceMs: number,
-  ): void {
-    const others = flights.length - 1
-    const told = { ...failed, detail: clip(`with ${others} others in one call: ${failed.detail}`) }
-    let blamed = true
-    for (const flight of flights) {
-      if (flight === null) continue
-      if (failed.class === 'client' || failed.class === 'corrupt')
-        this.#apart(flight, told, serviceMs)
-      else this.#failed(flight, told, serviceMs, blamed)
-      blamed = false
-    }
-  }
-
-  #apart(flight: Flight, failed: EngineFailure, serviceMs: number): void {
+  /** What the server refused of several rows says nothing of this one: it goes again by itself, for free. */
+  apart(flight: Flight, failed: EngineFailure, serviceMs: number): void {
     const { row, server } = flight
     const nowMs = performance.now()
     const detail = server.withoutKey(failed.detail)
@@ -340,7 +265,7 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
   }
 
   /** `blamed`: false for the further rows of a call whose failure was counted against the server. */
-  #failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed = true): void {
+  failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed = true): void {
     const { row, server, period } = flight
     const nowMs = performance.now()
     const detail = server.withoutKey(failed.detail)
