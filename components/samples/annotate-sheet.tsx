@@ -8,9 +8,8 @@ import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { Sheet } from '../ui/dialog.tsx'
-import { TextArea } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
-import { LabelInput } from './annotations-part.tsx'
+import { asWritten, LabelInput, NoteInput } from './annotations-part.tsx'
 import type { Target } from './selection.ts'
 
 /** The same label and note on many samples. */
@@ -57,8 +56,7 @@ function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) 
     if (label.trim() === '') return
     add.mutate({
       ...('ids' in target ? { samples: [...target.ids] } : { filter: target.filter }),
-      label: label.trim(),
-      note: note.trim() || null,
+      ...asWritten(label, note),
     })
   }
   return (
@@ -78,13 +76,7 @@ function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) 
         One that has it from you already, with the same note, gets no second.
       </p>
       <LabelInput value={label} onChange={setLabel} />
-      <TextArea
-        label="Note"
-        rows={3}
-        maxLength={2_000}
-        value={note}
-        onChange={(event) => setNote(event.target.value)}
-      />
+      <NoteInput value={note} onChange={setNote} rows={3} />
       {done !== undefined && (
         <p role="status" className="num text-ok" data-annotated={done.added}>
           {plural(done.added, 'sample')} annotated

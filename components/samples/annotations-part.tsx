@@ -65,7 +65,7 @@ export function AnnotationsPart({
     event.preventDefault()
     if (refused !== null || label.trim() === '') return
     add.mutate(
-      { samples: [sample.id], label: label.trim(), note: note.trim() || null },
+      { samples: [sample.id], ...asWritten(label, note) },
       {
         onSuccess: () => {
           setLabel('')
@@ -143,13 +143,7 @@ export function AnnotationsPart({
         </Button>
         {noting && (
           <div className="w-full">
-            <TextArea
-              label="Note"
-              rows={2}
-              maxLength={2_000}
-              value={note}
-              onChange={(event) => setNote(event.target.value)}
-            />
+            <NoteInput value={note} onChange={setNote} />
           </div>
         )}
       </form>
@@ -210,6 +204,32 @@ export function LabelInput({
   )
 }
 
+/** What else there is to say beside a label. */
+export function NoteInput({
+  value,
+  onChange,
+  rows = 2,
+}: {
+  value: string
+  onChange(value: string): void
+  rows?: number
+}) {
+  return (
+    <TextArea
+      label="Note"
+      rows={rows}
+      maxLength={2_000}
+      value={value}
+      onChange={(event) => onChange(event.target.value)}
+    />
+  )
+}
+
+/** Label and note as they are stored; a note without a word is none. */
+export function asWritten(label: string, note: string): { label: string; note: string | null } {
+  return { label: label.trim(), note: note.trim() || null }
+}
+
 function EditForm({
   annotation,
   busy,
@@ -228,17 +248,11 @@ function EditForm({
       className="space-y-2 rounded-md border p-2"
       onSubmit={(event) => {
         event.preventDefault()
-        if (label.trim() !== '') onSave({ label: label.trim(), note: note.trim() || null })
+        if (label.trim() !== '') onSave(asWritten(label, note))
       }}
     >
       <LabelInput value={label} onChange={setLabel} />
-      <TextArea
-        label="Note"
-        rows={2}
-        maxLength={2_000}
-        value={note}
-        onChange={(event) => setNote(event.target.value)}
-      />
+      <NoteInput value={note} onChange={setNote} />
       <span className="flex justify-end gap-2">
         <Button small onClick={onClose}>
           Cancel
