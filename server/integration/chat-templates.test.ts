@@ -6,6 +6,7 @@ import { LLAMA3, MISTRAL } from '../engines/testing/chat-templates.ts'
 import { FakeServer } from '../engines/testing/fake-server.ts'
 import { type Sample, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import type { SampleDetailDto } from '../wire/pages.ts'
 import type { ServerDetailDto } from '../wire/server-detail.ts'
 import type { ServerDto } from '../wire/servers.ts'
@@ -34,14 +35,12 @@ beforeAll(async () => {
     res.end(JSON.stringify({ data: [{ embedding: [input.length - 100.5] }] }))
   })
 })
-afterAll(async () => {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  await rm?.close()
-  rmSync(folder, { recursive: true, force: true })
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
-})
+afterAll(() =>
+  stopCleanly(service, async () => {
+    await rm?.close()
+    rmSync(folder, { recursive: true, force: true })
+  }),
+)
 
 async function submit(samples: Partial<Sample>[]): Promise<string> {
   const { batchId } = await service.mutate<SubmitResult>('batches.submit', {

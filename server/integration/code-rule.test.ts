@@ -4,6 +4,7 @@ import { itInFullRun } from '../testing/full-run.ts'
 import { type Sample, type Submit, sample } from '../testing/rollouts.ts'
 import { type Sandbox, startSandbox } from '../testing/sandbox/process.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import type { SampleDetailDto } from '../wire/pages.ts'
 import type { Result } from '../wire/trainer.ts'
 
@@ -15,13 +16,7 @@ let sandbox: Sandbox
 beforeAll(async () => {
   ;[service, sandbox] = await Promise.all([Service.start(), startSandbox()])
 })
-afterAll(async () => {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  await sandbox?.stop()
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service, () => sandbox?.stop()))
 
 const truth = { inputs: ['1 2', '10 -3'], outputs: ['3', '7'] }
 const RIGHT = 'a, b = map(int, input().split())\nprint(a + b)'

@@ -6,6 +6,7 @@ import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
 import { batchCalls } from '../testing/batch-calls.ts'
 import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { SampleDetailDto } from '../wire/pages.ts'
 import type { ServerDetailDto } from '../wire/server-detail.ts'
@@ -36,15 +37,13 @@ beforeAll(async () => {
 afterEach(() => {
   rm.control({ latency: 'constant:0', faults: { html: 0 } })
 })
-afterAll(async () => {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  await rm?.close()
-  await judge?.close()
-  rmSync(folder, { recursive: true, force: true })
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
-})
+afterAll(() =>
+  stopCleanly(service, async () => {
+    await rm?.close()
+    await judge?.close()
+    rmSync(folder, { recursive: true, force: true })
+  }),
+)
 
 const correct = { name: 'correct', reward: { function: { name: 'gsm8k' } } }
 const preference = { name: 'rm', weight: 0.1, reward: { model: RM } }

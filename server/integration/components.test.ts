@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { rollouts } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import type { ComponentsDto } from '../wire/rewards.ts'
 import type { ResultsColumns, SubmitResult } from '../wire/trainer.ts'
 
@@ -10,11 +11,7 @@ let service: Service
 beforeAll(async () => {
   service = await Service.start()
 })
-afterAll(async () => {
-  const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service))
 
 const combine = [
   { name: 'right', weight: 1 },

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { nothingStored } from '../testing/refusals.ts'
 import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type {
   AppendResult,
@@ -23,12 +24,7 @@ beforeAll(async () => {
   service = await Service.start()
 })
 
-afterAll(async () => {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service))
 
 const right = (uid: string) => sample({ uid })
 const wrong = (uid: string) => sample({ uid, response: 'About 70, I think.\n#### 70' })

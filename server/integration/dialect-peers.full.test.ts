@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 
 /**
  * Dialects driven by the peer's own client, installed from its package index. Where it cannot be installed this is skipped:
@@ -37,12 +38,7 @@ beforeAll(async () => {
   service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
 })
 
-afterAll(async () => {
-  const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
-  rmSync(dir, { recursive: true, force: true })
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service, () => rmSync(dir, { recursive: true, force: true })))
 
 describe.skipIf(!installed)('openrlhf’s own rollout executor', () => {
   it.each(VERSIONS)(

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Sample, type Submit, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
 
 /** What a failed sample does to its score, its group and its batch, as `reward.onFailure` says. */
@@ -11,11 +12,7 @@ beforeAll(async () => {
   service = await Service.start()
 })
 
-afterAll(async () => {
-  const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service))
 
 const right = (uid: string) => sample({ uid })
 const wrong = (uid: string) => sample({ uid, response: 'About 70, I think.\n#### 70' })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { rollouts } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import type { BatchSummary, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
 
 /** A step of rewards that each wait for somebody: they wait side by side, over two workers. */
@@ -17,12 +18,7 @@ beforeAll(async () => {
   service = await Service.start({ env: { REWARDOPS_FUNCTIONS_DIR: folder } })
 })
 
-afterAll(async () => {
-  const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
-  rmSync(folder, { recursive: true, force: true })
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, force: true })))
 
 it('5,000 rewards of 40 s are all waited for at one time', async () => {
   writeFileSync(

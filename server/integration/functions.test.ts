@@ -11,6 +11,7 @@ import { inspectProcess } from '../store/postgres/processes.ts'
 import { padding, rollouts, type Sample, type Submit } from '../testing/rollouts.ts'
 import { environment, Service } from '../testing/service.ts'
 import { ServiceLog } from '../testing/service-log.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { SampleDetailDto } from '../wire/pages.ts'
 import type { TriedDto } from '../wire/rewards.ts'
@@ -35,12 +36,7 @@ beforeAll(async () => {
   })
 })
 
-afterAll(async () => {
-  const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
-  rmSync(folder, { recursive: true, force: true })
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, force: true })))
 
 function file(path: string, text: string): string {
   mkdirSync(dirname(join(folder, path)), { recursive: true })

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Sample, type Submit, sample, shuffled } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import type { BatchGroupDto, BatchViewDto, SampleDetailDto } from '../wire/pages.ts'
 import type {
   BatchSummary,
@@ -25,11 +26,7 @@ beforeAll(async () => {
   service = await Service.start()
 })
 
-afterAll(async () => {
-  const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service))
 
 function submit(samples: Sample[], fields: Partial<Submit> = {}) {
   return service.mutate<SubmitResult>('batches.submit', {

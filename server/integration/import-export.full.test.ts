@@ -8,6 +8,7 @@ import { EXIT } from '../../cli/exit-codes.ts'
 import { readLines } from '../../cli/rollouts/lines.ts'
 import { startCli } from '../../cli/testing/run-cli.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { BatchSummary, Page } from '../wire/trainer.ts'
 
@@ -34,12 +35,7 @@ beforeAll(async () => {
   service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
 })
 
-afterAll(async () => {
-  const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
-  rmSync(folder, { recursive: true, force: true })
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, force: true })))
 
 function row(i: number) {
   const step = Math.floor((i * STEPS) / ROWS)

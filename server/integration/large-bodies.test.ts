@@ -5,6 +5,7 @@ import { holdHalfWay, sendInFull } from '../testing/full-sender.ts'
 import { expectRefusal, nothingStored, type Refusal } from '../testing/refusals.ts'
 import { padding, type Sample, type Submit, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { AppendResult, BatchSummary, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
 
@@ -22,11 +23,7 @@ beforeAll(async () => {
   service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
 })
 
-afterAll(async () => {
-  const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service))
 
 const endpoint = (path: string) => `${service.url}/api/trpc/${path}`
 

@@ -8,6 +8,7 @@ import { inspectProcess } from '../store/postgres/processes.ts'
 import { expectRefusal } from '../testing/refusals.ts'
 import { rollouts } from '../testing/rollouts.ts'
 import { runToEnd, Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { ServerDetailDto, ServerLogDto } from '../wire/server-detail.ts'
 import type { ServerDto } from '../wire/servers.ts'
@@ -51,13 +52,7 @@ await import(pathToFileURL(${JSON.stringify(MAIN)}).href)
   writeFileSync(join(folder, 'servers.json'), JSON.stringify(servers))
   service = await Service.start({ env: { REWARDOPS_SERVERS_FILE: join(folder, 'servers.json') } })
 })
-afterAll(async () => {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  rmSync(folder, { recursive: true, force: true })
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service, () => rmSync(folder, { recursive: true, force: true })))
 
 const get = (name: string) => service.query<ServerDetailDto>('servers.get', { name })
 const inState = (name: string, state: ServerDto['state']) =>

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parsePrometheusText, seriesValue } from '../testing/prometheus-text.ts'
 import { rollouts } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 
 /** Streams of pages: whatever way one ends, nobody is told of changes any more. */
@@ -14,12 +15,7 @@ let service: Service
 beforeAll(async () => {
   service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
 })
-afterAll(async () => {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service))
 
 interface Stream {
   /** Waits until something of these words was sent. */

@@ -4,6 +4,7 @@ import { expectRefusal } from '../testing/refusals.ts'
 import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
 import { rollouts } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { ServerDto } from '../wire/servers.ts'
 import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
@@ -25,13 +26,7 @@ beforeAll(async () => {
   ])
   await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 16 })
 })
-afterAll(async () => {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  await rm?.stop()
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service, () => rm?.stop()))
 
 const scrape = async () => parsePrometheusText((await service.raw('/metrics')).text)
 

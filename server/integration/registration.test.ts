@@ -6,6 +6,7 @@ import { expectRefusal, nothingStored, type Refusal } from '../testing/refusals.
 import { sample } from '../testing/rollouts.ts'
 import { startSelfSigned } from '../testing/self-signed.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import type { ServerDetailDto } from '../wire/server-detail.ts'
 import type { ServerDto } from '../wire/servers.ts'
 
@@ -26,12 +27,7 @@ afterEach(async () => {
   await Promise.all(servers.map((server) => server.close()))
   servers = []
 })
-afterAll(async () => {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service))
 
 async function simulated(options: ServerOptionsInput): Promise<SimulatedServer> {
   const server = await SimulatedServer.start(options)

@@ -6,6 +6,7 @@ import {
 import { textId } from '../../examples/simulated-rm/text.ts'
 import { rollouts, type Sample, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { SampleDetailDto } from '../wire/pages.ts'
 import type { BatchSummary, Result, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
@@ -24,13 +25,7 @@ beforeAll(async () => {
   ])
   await service.mutate('servers.register', { name: 'rm', url: servers.urls[0], maxInFlight: 64 })
 })
-afterAll(async () => {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  await servers?.stop()
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service, () => servers?.stop()))
 
 const submit = (samples: Sample[], reward: object, fields: object = {}) =>
   service.mutate<SubmitResult>('batches.submit', {

@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
 import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { AttemptDto } from '../wire/pages.ts'
 import type { ServerDetailDto } from '../wire/server-detail.ts'
@@ -42,13 +43,7 @@ afterEach(async () => {
   for (const rm of [a, b, limited]) await rm.set({ delayMs: 0, fault: 'none' }).catch(() => {})
 })
 
-afterAll(async () => {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  await Promise.all([a, b, limited].map((rm) => rm?.stop()))
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service, () => Promise.all([a, b, limited].map((rm) => rm?.stop()))))
 
 const register = (name: string, rm: RewardModel, fields: object = {}) =>
   service.mutate<ServerDto>('servers.register', { name, url: rm.url, ...fields })

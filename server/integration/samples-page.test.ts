@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { expectRefusal } from '../testing/refusals.ts'
 import { rollouts, shuffled } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { AddedAnnotationsDto, AnnotationDto } from '../wire/annotations.ts'
 import type { SampleDetailDto, SampleFacetsDto, SamplePageDto } from '../wire/pages.ts'
@@ -46,11 +47,7 @@ beforeAll(async () => {
   })
 })
 
-afterAll(async () => {
-  const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service))
 
 const list = (filter: SampleFilter, more: object = {}) =>
   service.query<SamplePageDto>('samples.list', { ...filter, ...more })

@@ -6,6 +6,7 @@ import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
 import { expectRefusal } from '../testing/refusals.ts'
 import { padding, rollouts, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { ApiKeyDto, CreatedKeyDto, KeysDto } from '../wire/access.ts'
 import type { AuditPageDto } from '../wire/audit.ts'
@@ -25,11 +26,7 @@ let adminKey = ''
 beforeAll(async () => {
   service = await Service.start({ env: { REWARDOPS_WORKERS: '1' } })
 })
-afterAll(async () => {
-  const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service))
 
 const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
 const create = (name: string, role: string, more: object = {}) =>

@@ -4,6 +4,7 @@ import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
 import { FULL } from '../testing/full-run.ts'
 import { rollouts, type Submit } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { ServerDetailDto } from '../wire/server-detail.ts'
 import type { ServerDto } from '../wire/servers.ts'
@@ -22,12 +23,7 @@ afterEach(async () => {
   await Promise.all(servers.map((server) => server.close()))
   servers = []
 })
-afterAll(async () => {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service))
 
 async function simulated(name: string, options: ServerOptionsInput = {}): Promise<SimulatedServer> {
   const server = await SimulatedServer.start(options)

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { BatchSummary, NextResult, Page, Result, SubmitResult } from '../wire/trainer.ts'
 
@@ -12,11 +13,7 @@ beforeAll(async () => {
   service = await Service.start()
 })
 
-afterAll(async () => {
-  const problems = service?.log.problems()
-  await service?.stop().finally(() => service.destroy())
-  expect(problems).toEqual([])
-})
+afterAll(() => stopCleanly(service))
 
 it('long polls are clamped to a minute; an implicit batch closes after a minute of silence', async () => {
   const call = { run: 'waits', step: 1, sample: sample() }

@@ -9,14 +9,25 @@ export async function startWithModel(): Promise<[Service, RewardModel]> {
   return [service, rm]
 }
 
-/** Stops both, where they were started; asserts that the service stopped by itself and had no problems. */
-export async function stopWithModel(
+/**
+ * Stops a service where one was started, and what it had beside it; asserts that it ended by itself and that its log has
+ * nothing to complain of.
+ */
+export async function stopCleanly(
+  service: Service | undefined,
+  besides: () => unknown = () => {},
+): Promise<void> {
+  const problems = service?.log.problems() ?? []
+  const end = await service?.stop().finally(() => service.destroy())
+  await besides()
+  expect(end?.code ?? 0).toBe(0)
+  expect(problems).toEqual([])
+}
+
+/** Stops both, where they were started, as {@link stopCleanly} does. */
+export function stopWithModel(
   service: Service | undefined,
   rm: RewardModel | undefined,
 ): Promise<void> {
-  const problems = service?.log.problems()
-  const end = await service?.stop().finally(() => service.destroy())
-  await rm?.stop()
-  expect(end?.code).toBe(0)
-  expect(problems).toEqual([])
+  return stopCleanly(service, () => rm?.stop())
 }
