@@ -30,6 +30,8 @@ const SEEN_ROWS = 64
 const LEAST_CALLS = 4
 /** Characters of a call: text-embeddings-inference takes bodies of 2 MB. */
 const MOST_CHARS = 400_000
+/** While at least half of its slots are at work, a server's next call waits so long for more rows, ms. */
+const HOLD_MS = 2
 /** After a call of several rows failed, its server gets them one by one for so long, ms. */
 const APART_MS = 60_000
 
@@ -58,8 +60,13 @@ export class RowBundles implements CallListener<RowBundle> {
   readonly #owner: RowBundlesOwner
   readonly #rowsPerCall: number
   readonly #isBusy: (nowMs: number) => boolean
-  /** Not sent yet: until this turn of the loop has heard of every call that ended, or until they are full. */
+  /**
+   * Not sent yet: until they are full, or this turn of the loop has heard of every call that ended, or, where the server
+   * has enough to do, a moment longer. Calls that end one by one would else go out again one by one.
+   */
   readonly #open = new Map<PoolServer, RowBundle>()
+  #immediate: NodeJS.Immediate | null = null
+  #timer: NodeJS.Timeout | null = null
   readonly #flush = () => this.#sendAll()
 
   constructor(owner: RowBundlesOwner, options: Pick<RouterOptions, 'rowsPerCall' | 'isBusy'>) {
@@ -82,11 +89,13 @@ export class RowBundles implements CallListener<RowBundle> {
     }
     if (bundle === undefined) {
       bundle = new RowBundle()
-      if (this.#open.size === 0) setImmediate(this.#flush)
       this.#open.set(server, bundle)
     }
     bundle.add(flight, chars)
     if (bundle.flights.length >= most) this.#send(server, bundle)
+    else if ((server.inFlight - bundle.flights.length) * 2 >= server.slots) {
+      this.#timer ??= setTimeout(this.#flush, HOLD_MS)
+    } else this.#immediate ??= setImmediate(this.#flush)
     return true
   }
 
@@ -154,6 +163,10 @@ export class RowBundles implements CallListener<RowBundle> {
   }
 
   #sendAll(): void {
+    if (this.#immediate !== null) clearImmediate(this.#immediate)
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#immediate = null
+    this.#timer = null
     for (const [server, bundle] of this.#open) this.#send(server, bundle)
   }
 
