@@ -171,6 +171,8 @@ test('the palette goes anywhere, ? lists the keys, f focuses the filter', async 
   await expect(page.getByLabel('Search the texts')).toBeFocused()
   await page.goto(`${service.url}/rewards`)
   await expectLive(page)
+  // The key is there with its filter, which comes with the data.
+  await expect(page.getByRole('heading', { name: 'Managers' })).toBeVisible()
   await page.keyboard.press('f')
   await page.keyboard.type('openai/')
   await expect(page).toHaveURL(/named=openai%2F$/)
