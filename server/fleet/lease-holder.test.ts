@@ -122,6 +122,46 @@ it('gives way to who comes later, though what it has is always in flight', async
   }
 })
 
+it('two that begin at one moment have equal parts early in the lease that one took all by', async () => {
+  const questions = new Map<Database, number>()
+  const counted = (id: number) => {
+    const own = new Database(database.url, log, { max: 1, name: `test ${id}`, keyed: true })
+    const rows = own.rows.bind(own)
+    own.rows = (name, ...rest) => {
+      questions.set(own, (questions.get(own) ?? 0) + 1)
+      return rows(name, ...rest)
+    }
+    return { own, process: process(id, 'batch:1', 128, own) }
+  }
+  const both = [counted(1), counted(2)]
+  // Calls are short, and one that ends is replaced at once: each has in flight what it may.
+  const send = setInterval(() => {
+    for (const { process } of both) process.inFlight = Math.min(process.slots, process.demand)
+  }, 1)
+  try {
+    // Both had been at work a while ago: a slot each is kept.
+    for (const { process } of both) process.want(1)
+    await waitFor('a slot each', () => both.every(({ process }) => process.slots === 1))
+    questions.clear()
+    for (const { process } of both) process.want(4_000)
+    await waitFor('one that has all', () => both.some(({ process }) => process.slots > 64))
+    const over = Math.max(...both.map(({ process }) => process.untilMs))
+    await waitFor('equal parts', () => both.every(({ process }) => process.slots === 64))
+    // With a renewal for each step of it, three quarters of the lease had gone by: a tenth is usual now.
+    expect(performance.now()).toBeLessThan(over - 700)
+    for (const { own } of both) expect(questions.get(own)).toBeLessThanOrEqual(12)
+    for (const { process } of both) process.told.length = 0
+    await waitFor('some renewals', () => both.every(({ process }) => process.told.length >= 3))
+    for (const { process } of both) expect(new Set(process.told)).toEqual(new Set([64]))
+  } finally {
+    clearInterval(send)
+    for (const { own, process } of both) {
+      await process.holder.close()
+      await own.close()
+    }
+  }
+})
+
 it('keeps a limit that is smaller than its holders', async () => {
   const a = process(1, 'batch:1', 1)
   a.want(3)

@@ -8,11 +8,17 @@ const RENEW_MS = 650
 const MARGIN_MS = 150
 /** Demands that come within this time are asked for together. */
 const COALESCE_MS = 15
+/** Who has less than an equal part and could use it asks at least so often. */
+const LACKING_MS = 160
 /** A share without use is given up after one to two of these: where a limit is small, somebody waits for it. */
 const LOOK_MS = 25
 /** While it gives way it tells this often what has ended: the others wait for it. */
-const YIELD_MS = 150
-/** Without any share one asks again after this long, doubled each time up to the time of a renewal. */
+const YIELD_MS = 50
+/**
+ * Who wants more, or was given more, asks again after this long, doubled each time up to the time of a renewal: of those that
+ * begin at one moment the first takes all, and with a renewal each to find that out and to give way, a worker of two had one
+ * slot of 128 for a second and more, a whole step of a fast model.
+ */
 const AGAIN_MS = 40
 
 /** A limit shared by all workers: the calls in flight of a server, the samples in flight of a batch. */
@@ -45,7 +51,7 @@ interface Held {
   askAgain: boolean
   /** It had no use at the last look. */
   idle: boolean
-  /** How long to wait before the next question, while there is no share at all. */
+  /** How long to wait before the next question, while it is wanted. */
   againMs: number
   /** The last answer was less than asked for: others hold the rest, only the timer asks again. */
   short: boolean
@@ -140,7 +146,7 @@ export class LeaseHolder {
       const idle = unused && held.idle
       held.idle = unused
       if (!wanted) held.againMs = AGAIN_MS
-      const everyMs = held.yielding ? YIELD_MS : held.slots > 0 || !wanted ? RENEW_MS : held.againMs
+      const everyMs = held.yielding ? YIELD_MS : wanted ? held.againMs : RENEW_MS
       if (idle || ((wanted || held.slots > 0) && nowMs - held.askedAtMs >= everyMs)) {
         this.#ask(held, 0)
       }
@@ -154,6 +160,8 @@ export class LeaseHolder {
     try {
       const demand = Math.max(resource.demand(), atLeast)
       const inFlight = resource.inFlight()
+      const newlyShort = demand > held.slots && !held.short
+      const before = held.slots
       if (held.slots > inFlight) resource.setSlots(inFlight, held.untilMs)
       const [row] = await this.#db.rows<{ slots: number; others: OtherHolder[] }>(
         'renew-lease',
@@ -162,8 +170,11 @@ export class LeaseHolder {
                  where resource = $1 and worker_id <> $2 and expires_at > clock_timestamp()) as others`,
         [resource.name, this.#holderId, demand, inFlight, resource.limit, TTL_MS],
       )
-      held.short = row!.slots < demand
-      held.againMs = row!.slots > 0 ? AGAIN_MS : Math.min(RENEW_MS, 2 * held.againMs)
+      const { slots, others } = row!
+      held.short = slots < demand
+      const mostMs =
+        slots < Math.min(demand, partOf(resource.limit, others)) ? LACKING_MS : RENEW_MS
+      held.againMs = newlyShort || slots > before ? AGAIN_MS : Math.min(mostMs, 2 * held.againMs)
       if (this.#held.get(resource.name) === held) this.#grant(held, row!, sentAt)
     } catch (error) {
       this.#log.debug({ err: (error as Error).message, lease: resource.name }, 'lease not renewed')
@@ -205,13 +216,18 @@ export class LeaseHolder {
  * other would be idle on the way, and a limit below the number of holders stays with who has it.
  */
 function toYield(granted: number, limit: number, others: readonly OtherHolder[]): number {
-  const claiming = others.filter(({ slots, demand }) => slots > 0 || demand > 0)
-  const part = Math.floor(limit / (claiming.length + 1))
+  const part = partOf(limit, others)
   let lacking = 0
   let free = limit - granted
-  for (const { slots, demand } of claiming) {
+  for (const { slots, demand } of others) {
     lacking += Math.max(0, Math.min(demand, part) - slots)
     free -= slots
   }
   return Math.max(0, Math.min(lacking - Math.max(0, free), granted - part))
+}
+
+/** An equal part of a limit, rounded down, for each that has of it or wants of it. */
+function partOf(limit: number, others: readonly OtherHolder[]): number {
+  const claiming = others.filter(({ slots, demand }) => slots > 0 || demand > 0)
+  return Math.floor(limit / (claiming.length + 1))
 }
