@@ -21,6 +21,9 @@ const LOAD_STALE_MS = 10_000
 const FAULT_SHARE = 0.5
 const FAULTS_OF = 10
 const CORRUPT_TO_EJECT = 3
+/** After a row that took longer than this, or a fault, the next ones come one by one for a while, ms. */
+const SLOW_MS = 250
+const SLOW_APART_MS = 5_000
 
 /** What a server tells its router. */
 export interface PoolServerListener {
@@ -73,7 +76,7 @@ export class PoolServer implements PolicyServer {
   peakMsPerKtok: number | null = null
   /** Calls of others waiting in it, as it says. */
   externalQueue = 0
-  /** Until when it gets rows one by one, on the clock of `performance.now()`: a call of several failed. */
+  /** Until when it gets rows one by one, on the clock of `performance.now()`. */
   apartUntilMs = 0
   /** The longest row it has scored, in tokens as estimated before. */
   longestTokens = 0
@@ -265,6 +268,11 @@ export class PoolServer implements PolicyServer {
     flight.newer = null
   }
 
+  /** For so long it gets rows one by one: they would hold each other up, or take each other down. */
+  apartFor(ms: number, nowMs: number): void {
+    this.apartUntilMs = Math.max(this.apartUntilMs, nowMs + ms)
+  }
+
   /** A call gave a score, in so many ms; `tokens` as counted, else as estimated. */
   succeeded(flight: Flight, tokens: number | null, serviceMs: number, nowMs: number): void {
     const { row } = flight
@@ -273,6 +281,7 @@ export class PoolServer implements PolicyServer {
     const worked = counted * (flight.tokens / row.tokens)
     this.progressAtMs = nowMs
     if (row.tokens > this.longestTokens) this.longestTokens = row.tokens
+    if (serviceMs > SLOW_MS) this.apartFor(SLOW_APART_MS, nowMs)
     this.pause.scored()
     this.tokens += counted
     this.latency.add(serviceMs)
@@ -286,6 +295,7 @@ export class PoolServer implements PolicyServer {
   /** A call failed by the server's fault; `weight` ½ for one that merely took too long. */
   faulted(flight: Flight, weight: number, serviceMs: number, nowMs: number, cause: string): void {
     if (weight === 1) this.progressAtMs = nowMs
+    this.apartFor(SLOW_APART_MS, nowMs)
     this.rating.fault(nowMs, serviceMs, flight.tokens)
     this.limit.search.completed(nowMs, 0, false, serviceMs)
     this.health.faulted(flight.period, weight, nowMs, cause)

@@ -122,13 +122,13 @@ describe('several rows in one call', () => {
     expect(sizes()).toEqual(Array(64).fill(1))
   })
 
-  test('rows go one by one to a server of which one row in a hundred is slow', async () => {
+  test('rows go one by one after a slow one: the others of its call would wait for it', async () => {
     await start()
     does = (texts, _, response) => {
       setTimeout(() => respond(response, 200, embeddings(texts.map(scoreOf))), 300)
       return true
     }
-    await rows(64)
+    await row(1)
     fakes[0]?.calls.splice(0)
     does = () => undefined
     await rows(64)

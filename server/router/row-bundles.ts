@@ -22,8 +22,6 @@ export const ROWS_PER_CALL = 8
  * next to nothing may it have company. At 400 rows/s that is eight rows, at 50 one, and calls cost next to nothing.
  */
 const WORK_MS = 20
-/** A row that is slow holds up the others of its call: not where one in a hundred takes longer, ms. */
-const SLOW_MS = 250
 /** So many rows must have told. */
 const SEEN_ROWS = 64
 /** Calls that the slots are left for: a server must have the next while it answers one. */
@@ -108,7 +106,6 @@ export class RowBundles implements CallListener<RowBundle> {
     if (row.tokens > server.longestTokens) return 1
     const { rating } = server
     if (rating.samples < SEEN_ROWS || !this.#isBusy(nowMs)) return 1
-    if ((rating.quantileMs(0.99, row.tokens) as number) > SLOW_MS) return 1
     const rowMs = (rating.expectedMs(row.tokens) as number) / server.inFlight
     return Math.min(
       this.#rowsPerCall,
@@ -126,7 +123,7 @@ export class RowBundles implements CallListener<RowBundle> {
     const answer =
       call.error === null ? read(call, server, flights.length) : classifyCallError(call, serviceMs)
     if (!answer.ok) {
-      server.apartUntilMs = nowMs + APART_MS
+      server.apartFor(APART_MS, nowMs)
       this.#failed(flights, answer, serviceMs)
       return
     }
