@@ -1,0 +1,70 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { hashScore } from '../../examples/reference-rm/score.ts'
+import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import { rollouts, type Sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
+import type { BatchSummary, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+
+/**
+ * A reward model that is sent texts and answers at once, over two workers: several samples go in one call wherever a
+ * worker is short of time. How many is the machine's affair; whose score is whose is not.
+ */
+
+const SAMPLES = 8_192
+
+let service: Service
+let rm: RewardModel
+
+beforeAll(async () => {
+  ;[service, rm] = await Promise.all([
+    Service.start(),
+    startRewardModel(['--score', 'hash', '--vllm-version', '0.11.2']),
+  ])
+  await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 128 })
+})
+afterAll(() => stopCleanly(service, () => rm?.stop()))
+
+async function scored(step: number, samples: Sample[]): Promise<ResultsColumns> {
+  const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+    run: 'several',
+    step,
+    groupSize: 8,
+    reward: { model: rm.model },
+    samples,
+  })
+  let done = false
+  while (!done) {
+    const { status } = await service.query<BatchSummary>('batches.wait', {
+      batchId,
+      waitMs: 60_000,
+    })
+    done = status !== 'running'
+  }
+  return service.query<ResultsColumns>('batches.results', { batchId, limit: 50_000 })
+}
+
+it('every sample has the score of its own text, and every text was scored once', async () => {
+  for (const step of [1, 2, 3]) {
+    await rm.set({ resetCounters: true })
+    const samples = rollouts(SAMPLES, 8, `s${step}`)
+    const { status, score } = await scored(step, samples)
+    expect(new Set(status)).toEqual(new Set(['scored']))
+    expect(score).toEqual(samples.map(({ response }) => hashScore(response)))
+    const { texts, requests } = await rm.counters()
+    expect(texts).toBe(SAMPLES)
+    expect(requests).toBeLessThanOrEqual(SAMPLES)
+  }
+})
+
+it('among texts that the model refuses, only those fail', async () => {
+  const long = 'far too long for this model '.repeat(6_000)
+  const samples = rollouts(SAMPLES / 4, 8, 'mixed').map((sample, i) =>
+    i % 100 === 7 ? { ...sample, response: `${long}${sample.response}` } : sample,
+  )
+  const { status, reason, score } = await scored(4, samples)
+  samples.forEach(({ response }, i) => {
+    if (i % 100 === 7) expect([status[i], reason[i]]).toEqual(['failed', 'context_exceeded'])
+    else expect([status[i], score[i]]).toEqual(['scored', hashScore(response)])
+  })
+})
