@@ -80,6 +80,9 @@ export function ActiveBatches({ batches }: { batches: BatchProgressDto[] }) {
   )
 }
 
+/** The column that goes first where there is little room: half of a page of 1,280 px would cut when a batch ended. */
+const WIDE = '@max-[600px]:hidden'
+
 /** Batches that ended last, on the overview. */
 export function RecentBatches({
   batches,
@@ -91,7 +94,7 @@ export function RecentBatches({
   return (
     <Section
       title={<PageLink href="/batches">Recent batches</PageLink>}
-      className={className ?? ''}
+      className={`@container ${className ?? ''}`}
     >
       {batches.length === 0 ? (
         <p className="px-5 pb-5 text-ink-2">None has ended yet.</p>
@@ -102,7 +105,7 @@ export function RecentBatches({
               columns={[
                 'Batch',
                 'Run',
-                { end: 'Step' },
+                { end: 'Step', className: WIDE },
                 'Status',
                 { end: 'Mean ± std' },
                 { end: 'Ended' },
@@ -114,10 +117,10 @@ export function RecentBatches({
                   <td>
                     <BatchLink batchId={batch.batchId} />
                   </td>
-                  <td>
+                  <td className="@max-[600px]:max-w-36">
                     <RunName run={batch.run} />
                   </td>
-                  <td className="num end">{formatCount(batch.step)}</td>
+                  <td className={`num end ${WIDE}`}>{formatCount(batch.step)}</td>
                   <td>
                     <BatchStatusView status={batch.status} />
                   </td>
