@@ -217,7 +217,13 @@ async function main(): Promise<void> {
   const rates = new RateMeter()
   const batches = new BatchViews(pagesDb, manager.readerOn(pagesDb), rates)
   const fleet = new FleetView(pagesDb)
-  const member = new FleetMember({ holderId: 0, process: 'server', db, log })
+  const member = new FleetMember({
+    holderId: 0,
+    process: 'server',
+    db,
+    log,
+    router: { rowsPerCall: config.samplesPerCall },
+  })
   const routerAddress = `${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
   // What is tried need not be stored.
   const playedFunctions = new FunctionPool({

@@ -518,6 +518,16 @@ describe.each(Object.keys(joins) as ScoringEngine[])(
   },
 )
 
+test.each(['[1,2,3]', '[{"score":1,"index":0},{"score":2,"index":1},{"score":3,"index":2}]'])(
+  'what is no score of one text to TEI is none of several: %s',
+  (body) => {
+    expect(engineOf('tei').join?.parse(200, {}, body, 3)).toMatchObject({
+      ok: false,
+      reason: 'unparseable',
+    })
+  },
+)
+
 describe.each(['vllm', 'sglang'] as const)('entries of %s’s data', (name) => {
   const { parse } = engineOf(name).join!
   const entry = (index: number, score: number) => ({ index, probs: [score], embedding: [score] })

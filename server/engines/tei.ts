@@ -87,10 +87,14 @@ const join: ScoreJoin = {
     if (!answer.ok) return answer
     const found = elementsOf(answer.value, 'the answer', count)
     if (!('items' in found)) return found
-    const rows = found.items.map((item, i): EngineScore | EngineFailure => {
-      const score = Array.isArray(item) ? predicted(item, i) : finiteScore(item, `[${i}]`)
-      return typeof score === 'number' ? { ok: true, score } : score
-    })
+    const rows: (EngineScore | EngineFailure)[] = []
+    for (const labels of found.items) {
+      if (!Array.isArray(labels)) {
+        return failure('corrupt', 'unparseable', `[${rows.length}] is not a list of labels`)
+      }
+      const score = predicted(labels, rows.length)
+      rows.push(typeof score === 'number' ? { ok: true, score } : score)
+    }
     return joinedScores(rows, tokensOf(headers))
   },
 }

@@ -12,7 +12,7 @@ const COALESCE_MS = 15
 const LACKING_MS = 160
 /** A share without use is given up after one to two of these: where a limit is small, somebody waits for it. */
 const LOOK_MS = 25
-/** While it gives way it tells this often what has ended: the others wait for it. */
+/** While it gives way it tells this often what has ended, if anything has: the others wait for it. */
 const YIELD_MS = 50
 /**
  * Who wants more, or was given more, asks again after this long, doubled each time up to the time of a renewal: of those that
@@ -55,6 +55,8 @@ interface Held {
   againMs: number
   /** The last answer was less than asked for: others hold the rest, only the timer asks again. */
   short: boolean
+  /** Calls in flight, as last told. */
+  toldInFlight: number
   /** Others lack their part: it takes up less than it was granted until they have it. */
   yielding: boolean
 }
@@ -99,6 +101,7 @@ export class LeaseHolder {
         idle: false,
         againMs: AGAIN_MS,
         short: false,
+        toldInFlight: 0,
         yielding: false,
       })
     }
@@ -146,7 +149,8 @@ export class LeaseHolder {
       const idle = unused && held.idle
       held.idle = unused
       if (!wanted) held.againMs = AGAIN_MS
-      const everyMs = held.yielding ? YIELD_MS : wanted ? held.againMs : RENEW_MS
+      const gaveWay = held.yielding && held.resource.inFlight() < held.toldInFlight
+      const everyMs = gaveWay ? YIELD_MS : wanted ? held.againMs : RENEW_MS
       if (idle || ((wanted || held.slots > 0) && nowMs - held.askedAtMs >= everyMs)) {
         this.#ask(held, 0)
       }
@@ -160,6 +164,7 @@ export class LeaseHolder {
     try {
       const demand = Math.max(resource.demand(), atLeast)
       const inFlight = resource.inFlight()
+      held.toldInFlight = inFlight
       const newlyShort = demand > held.slots && !held.short
       const before = held.slots
       if (held.slots > inFlight) resource.setSlots(inFlight, held.untilMs)

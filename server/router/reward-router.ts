@@ -314,6 +314,7 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
   #watch(): NodeJS.Timeout {
     const timer = setInterval(() => {
       const nowMs = performance.now()
+      this.#life.look(nowMs)
       let rows = 0
       for (const [pool, watch] of this.#watches) {
         rows += pool.rowCount

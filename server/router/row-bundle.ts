@@ -1,4 +1,6 @@
+import type { EngineTarget, ScoreJoin } from '../engines/engine.ts'
 import type { Flight } from './flight.ts'
+import type { PoolServer } from './pool-server.ts'
 import { type CallListener, HttpCall } from './transport.ts'
 
 /** What a flight's owner may do with its call, whether it has one to itself or is one of several in it. */
@@ -7,6 +9,8 @@ export interface FlightCall {
   readonly status: number
   /** Gives the flight's part of the call up: nothing more is heard of it. */
   abandon(): void
+  /** True for the first who asks: what a call did is counted against its server once, however many rows it had. */
+  blame(): boolean
 }
 
 /**
@@ -14,12 +18,27 @@ export interface FlightCall {
  * copy or out of time leaves the others, and only when the last has left is the call itself given up.
  */
 export class RowBundle {
+  readonly server: PoolServer
+  /** How the server was asked when its rows were bound to it; it may be another's model by the time of the answer. */
+  readonly join: ScoreJoin
+  readonly target: EngineTarget
+  /** When it was sent; NaN before. */
+  sentAtMs = Number.NaN
+  /** Looks of the watch that it has been out for. */
+  looks = 0
   /** In the order of the texts sent; null where one has left since. */
   readonly flights: (Flight | null)[] = []
   /** Estimated, of its rows as they are, without regard to what a server has in its cache. */
   tokens = 0
   chars = 0
   #call: HttpCall<RowBundle> | null = null
+  #blamed = false
+
+  constructor(server: PoolServer, join: ScoreJoin) {
+    this.server = server
+    this.join = join
+    this.target = server.target
+  }
 
   /** HTTP status; 0 until an answer began. */
   get status(): number {
@@ -27,15 +46,16 @@ export class RowBundle {
   }
 
   /** Takes a flight in, which has this for its call from then on. Only before it is sent. */
-  add(flight: Flight, chars: number): void {
+  add(flight: Flight): void {
     this.flights.push(flight)
     this.tokens += flight.row.tokens
-    this.chars += chars
+    this.chars += flight.row.chars
     flight.call = new BundlePart(this, flight)
   }
 
   /** The call that carries those that are in it now. */
   callFor(listener: CallListener<RowBundle>): HttpCall<RowBundle> {
+    this.sentAtMs = performance.now()
     this.#call = new HttpCall<RowBundle>(this, listener)
     return this.#call
   }
@@ -47,10 +67,18 @@ export class RowBundle {
     if (this.#call === null) {
       this.flights.splice(at, 1)
       this.tokens -= flight.row.tokens
+      this.chars -= flight.row.chars
       return
     }
     this.flights[at] = null
     if (this.flights.every((other) => other === null)) this.#call.abandon()
+  }
+
+  /** See {@link FlightCall.blame}. */
+  blame(): boolean {
+    const first = !this.#blamed
+    this.#blamed = true
+    return first
   }
 }
 
@@ -69,5 +97,9 @@ class BundlePart implements FlightCall {
 
   abandon(): void {
     this.#bundle.leave(this.#flight)
+  }
+
+  blame(): boolean {
+    return this.#bundle.blame()
   }
 }

@@ -215,8 +215,115 @@ describe('a call of several rows that fails', () => {
     const results = await rows(16)
     expect(results.filter(({ ok }) => !ok)).toHaveLength(1)
     expect(results[3]).toMatchObject({ reason: 'non_finite' })
-    expect(results[3]?.attempts).toHaveLength(2)
+    // In the call of several, for free; alone; and elsewhere.
+    expect(results[3]?.attempts.map(({ attempt, outcome }) => [attempt, outcome])).toEqual([
+      [1, 'corrupt'],
+      [1, 'corrupt'],
+      [2, 'corrupt'],
+    ])
     expect(results[4]?.attempts).toHaveLength(1)
+  })
+
+  test('by company alone is nobody’s: rows that have a score only by themselves have it', async () => {
+    await start({}, { servers: 2 })
+    does = (texts, _, response) =>
+      texts.length > 1
+        ? respond(
+            response,
+            200,
+            embeddings(texts.map((text, i) => (i === 0 ? 'null' : scoreOf(text)))),
+          )
+        : undefined
+    const results = await rows(64)
+    expect(results.map((result) => result.ok && result.score)).toEqual(
+      Array.from({ length: 64 }, (_, i) => i),
+    )
+    for (const id of [1, 2]) {
+      expect(harness.stats(id)).toMatchObject({ health: 'ok', ejections: 0, inFlight: 0 })
+    }
+  })
+
+  test('is told of once among the server’s errors, not once a row', async () => {
+    await start()
+    does = (texts, _, response) => (texts.length > 1 ? respond(response, 400, refused) : undefined)
+    await rows(8)
+    expect(harness.stats()).toMatchObject({ errors: 1, failures: { client: 1 } })
+  })
+})
+
+describe('a call of several rows that is out for long', () => {
+  /** A server that never answers a call with one of these in it. */
+  function hangsOn(hanging: (score: number) => boolean) {
+    does = (texts) => (texts.some((text) => hanging(scoreOf(text))) ? true : undefined)
+  }
+
+  test('is split: only the rows that hang run out of their time, and the server stays in', async () => {
+    await start()
+    hangsOn((score) => score === 3 || score === 40)
+    const results = await rows(64, { timeoutMs: 1_500 })
+    const failed = results.flatMap((result, i) => (result.ok ? [] : [i]))
+    expect(failed).toEqual([3, 40])
+    for (const i of failed) expect(results[i]).toMatchObject({ reason: 'timeout' })
+    expect(harness.stats()).toMatchObject({ health: 'ok', ejections: 0, inFlight: 0 })
+    expect(results[2]?.attempts.map(({ attempt, outcome }) => [attempt, outcome])).toEqual([
+      [1, 'stall'],
+      [1, 'ok'],
+    ])
+  })
+
+  test('holds nobody up: the others are done while the slow ones are still out', async () => {
+    await start()
+    const slow = (score: number) => score % 50 === 49
+    hangsOn(slow)
+    const abort = new AbortController()
+    const results = Array.from({ length: 600 }, (_, i) => row(i, { signal: abort.signal }))
+    const others = await Promise.all(results.filter((_, i) => !slow(i)))
+    expect(others.every(({ ok }) => ok)).toBe(true)
+    // Each of them alone by then.
+    expect(harness.stats().inFlight).toBe(12)
+    abort.abort()
+    await Promise.all(results)
+    await until(() => fakes[0]?.inFlight === 0)
+    expect(harness.stats().inFlight).toBe(0)
+  })
+
+  test('counts once against its server, where its rows’ time is up before', async () => {
+    await start()
+    hangsOn(() => true)
+    const results = await rows(8, { timeoutMs: 60 })
+    expect(results.every(({ ok }) => !ok)).toBe(true)
+    expect(harness.stats()).toMatchObject({ consecutiveFaults: 0.5, inFlight: 0 })
+  })
+})
+
+describe('a server that is changed', () => {
+  test('to another engine while a call is out: its answer is read as it was asked for', async () => {
+    await start()
+    let release = () => {}
+    does = (texts, _, response) => {
+      release = () => respond(response, 200, embeddings(texts.map(scoreOf)))
+      return true
+    }
+    const results = rows(8)
+    await until(() => fakes[0]?.calls[0]?.body !== undefined && fakes[0].calls[0].body !== '')
+    harness.router.setServers([config(1, fakes[0]?.url as string, { engine: 'openrlhf' })])
+    release()
+    expect((await results).map((result) => result.ok && result.score)).toEqual([
+      0, 1, 2, 3, 4, 5, 6, 7,
+    ])
+  })
+
+  test('to another model before a call went out: rows go to the model they are for', async () => {
+    await start()
+    const results = rows(3)
+    // Bound, and not sent yet.
+    await Promise.resolve()
+    await Promise.resolve()
+    harness.router.setServers([
+      config(1, fakes[0]?.url as string, { engine: 'sglang', model: 'other' }),
+    ])
+    await results
+    for (const call of fakes[0]?.calls ?? []) expect(JSON.parse(call.body).model).toBe('rm')
   })
 })
 

@@ -1,9 +1,8 @@
-import { clip } from '../engines/answer.ts'
+import { clip, failure } from '../engines/answer.ts'
 import type {
   EngineFailure,
   EngineRequest,
   EngineScore,
-  JoinedScores,
   ScoreInput,
   ScoreJoin,
 } from '../engines/engine.ts'
@@ -30,8 +29,14 @@ const LEAST_CALLS = 4
 const MOST_CHARS = 400_000
 /** While at least half of its slots are at work, a server's next call waits so long for more rows, ms. */
 const HOLD_MS = 2
-/** After a call of several rows failed, its server gets them one by one for so long, ms. */
+/**
+ * After a call of several rows was refused, its server gets them one by one for so long; after one that was slow, busy or
+ * broke, and after a row in it that had no score of its own, for less, ms.
+ */
 const APART_MS = 60_000
+const SOON_MS = 5_000
+/** A call out for so many looks of the watch, a tenth of a second each, is split: one of its rows holds up the others. */
+const SPLIT_LOOKS = 2
 
 /** Who knows what becomes of a row. */
 export interface RowBundlesOwner {
@@ -45,14 +50,14 @@ export interface RowBundlesOwner {
   ): void
   /** An attempt of the row's is lost; `blamed`: and the server is at fault. */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed?: boolean): void
-  /** It goes again by itself, for free. */
-  apart(flight: Flight, failed: EngineFailure, serviceMs: number): void
+  /** It goes again by itself, for free. `counted`: and the call is told of among those that failed. */
+  apart(flight: Flight, failed: EngineFailure, serviceMs: number, counted: boolean): void
 }
 
 /**
- * Rows begun in the same turn of the loop for the same server, put into one call where the server is so fast, and this process so
- * busy, that the calls themselves are what takes the time. Only a step's rows, at their first attempt: what failed is tried again
- * alone, so that a row which breaks a call breaks one.
+ * Rows begun in the same turn of the loop for the same server, put into one call where the server is so fast, and this
+ * process so busy, that the calls themselves are what takes the time. Only a step's rows, at their first attempt: what
+ * failed, or was out for long, is tried again alone, so that a row which breaks or stops a call breaks one.
  */
 export class RowBundles implements CallListener<RowBundle> {
   readonly #owner: RowBundlesOwner
@@ -63,6 +68,7 @@ export class RowBundles implements CallListener<RowBundle> {
    * has enough to do, a moment longer. Calls that end one by one would else go out again one by one.
    */
   readonly #open = new Map<PoolServer, RowBundle>()
+  readonly #out = new Set<RowBundle>()
   #immediate: NodeJS.Immediate | null = null
   #timer: NodeJS.Timeout | null = null
   readonly #flush = () => this.#sendAll()
@@ -79,18 +85,21 @@ export class RowBundles implements CallListener<RowBundle> {
     const { server } = flight
     const most = this.#mostRows(flight, nowMs)
     if (most < 2) return false
-    const { chars } = flight.row
+    const join = server.engine.join as ScoreJoin
     let bundle = this.#open.get(server)
-    if (bundle !== undefined && bundle.chars + chars > MOST_CHARS) {
-      this.#send(server, bundle)
+    if (
+      bundle !== undefined &&
+      (bundle.chars + flight.row.chars > MOST_CHARS || bundle.target !== server.target)
+    ) {
+      this.#send(bundle)
       bundle = undefined
     }
     if (bundle === undefined) {
-      bundle = new RowBundle()
+      bundle = new RowBundle(server, join)
       this.#open.set(server, bundle)
     }
-    bundle.add(flight, chars)
-    if (bundle.flights.length >= most) this.#send(server, bundle)
+    bundle.add(flight)
+    if (bundle.flights.length >= most) this.#send(bundle)
     else if ((server.inFlight - bundle.flights.length) * 2 >= server.slots) {
       this.#timer ??= setTimeout(this.#flush, HOLD_MS)
     } else this.#immediate ??= setImmediate(this.#flush)
@@ -114,17 +123,39 @@ export class RowBundles implements CallListener<RowBundle> {
     )
   }
 
+  /** Called about every tenth of a second while there are rows: splits the calls that are out for long. */
+  look(nowMs: number): void {
+    for (const bundle of this.#out) {
+      const isLeft = bundle.flights.every((flight) => flight === null)
+      if (!isLeft && ++bundle.looks < SPLIT_LOOKS) continue
+      this.#out.delete(bundle)
+      if (isLeft) continue
+      const serviceMs = nowMs - bundle.sentAtMs
+      const detail = `no answer within ${Math.round(serviceMs)} ms`
+      bundle.server.apartFor(SOON_MS, nowMs)
+      const flights = bundle.flights.slice()
+      for (const flight of flights) if (flight !== null) bundle.leave(flight)
+      this.#apart(flights, failure('stall', 'timeout', detail), serviceMs)
+    }
+  }
+
   /** Told from inside the HTTP parser: no call may begin in here. */
   onCallEnd(call: HttpCall<RowBundle>): void {
-    const { flights, tokens: estimated } = call.context
-    const { server, startedAtMs } = flights.find((flight) => flight !== null) as Flight
+    const bundle = call.context
+    this.#out.delete(bundle)
+    const { server, flights } = bundle
     const nowMs = performance.now()
-    const serviceMs = nowMs - startedAtMs
+    const serviceMs = nowMs - bundle.sentAtMs
     const answer =
-      call.error === null ? read(call, server, flights.length) : classifyCallError(call, serviceMs)
+      call.error === null
+        ? bundle.join.parse(call.status, call.headers, call.bodyText(), flights.length)
+        : classifyCallError(call, serviceMs)
     if (!answer.ok) {
-      server.apartFor(APART_MS, nowMs)
-      this.#failed(flights, answer, serviceMs)
+      const isRefused = answer.class === 'client' || answer.class === 'corrupt'
+      if (answer.class !== 'conn_race') server.apartFor(isRefused ? APART_MS : SOON_MS, nowMs)
+      // What was refused, or is no score, says nothing of any one of them.
+      if (isRefused) this.#apart(flights, answer, serviceMs)
+      else this.#failed(bundle, answer, serviceMs)
       return
     }
     const { rows, promptTokens } = answer
@@ -132,30 +163,34 @@ export class RowBundles implements CallListener<RowBundle> {
       if (flight === null) return
       const score = rows[i] as EngineScore | EngineFailure
       if (!score.ok) {
-        this.#owner.failed(flight, score, serviceMs)
+        // Alone it may have one: what a server makes of a row must not depend on its company.
+        server.apartFor(SOON_MS, nowMs)
+        this.#owner.apart(flight, told(score, flights), serviceMs, true)
         return
       }
       flight.row.accept(score)
       // The server counted them together: each is taken for its share.
-      const tokens = promptTokens === null ? null : (promptTokens * flight.row.tokens) / estimated
+      const tokens =
+        promptTokens === null ? null : (promptTokens * flight.row.tokens) / bundle.tokens
       this.#owner.scored(flight, call.status, tokens, serviceMs, nowMs)
     })
   }
 
-  /**
-   * What the server refused, or gave that is no score, says nothing of any one of them. Else it is one fault of the
-   * server's, and of every row a lost attempt.
-   */
-  #failed(flights: readonly (Flight | null)[], failed: EngineFailure, serviceMs: number): void {
-    const others = flights.length - 1
-    const told = { ...failed, detail: clip(`with ${others} others in one call: ${failed.detail}`) }
-    const ofNone = failed.class === 'client' || failed.class === 'corrupt'
-    let blamed = true
+  /** One fault of the server's, or none, and of every row a lost attempt. */
+  #failed(bundle: RowBundle, failed: EngineFailure, serviceMs: number): void {
+    const said = told(failed, bundle.flights)
+    for (const flight of bundle.flights) {
+      if (flight !== null) this.#owner.failed(flight, said, serviceMs, bundle.blame())
+    }
+  }
+
+  #apart(flights: readonly (Flight | null)[], failed: EngineFailure, serviceMs: number): void {
+    const said = told(failed, flights)
+    let counted = true
     for (const flight of flights) {
       if (flight === null) continue
-      if (ofNone) this.#owner.apart(flight, told, serviceMs)
-      else this.#owner.failed(flight, told, serviceMs, blamed)
-      blamed = false
+      this.#owner.apart(flight, said, serviceMs, counted)
+      counted = false
     }
   }
 
@@ -164,10 +199,11 @@ export class RowBundles implements CallListener<RowBundle> {
     if (this.#timer !== null) clearTimeout(this.#timer)
     this.#immediate = null
     this.#timer = null
-    for (const [server, bundle] of this.#open) this.#send(server, bundle)
+    for (const bundle of this.#open.values()) this.#send(bundle)
   }
 
-  #send(server: PoolServer, bundle: RowBundle): void {
+  #send(bundle: RowBundle): void {
+    const { server, join, target } = bundle
     this.#open.delete(server)
     // None has left of one that was not sent: who leaves it then was never in it.
     const flights = bundle.flights as Flight[]
@@ -175,21 +211,21 @@ export class RowBundles implements CallListener<RowBundle> {
     if (flights.length > 1) {
       const inputs = flights.map(({ row }) => row.input as ScoreInput)
       try {
-        request = (server.engine.join as ScoreJoin).build(inputs, server.target)
+        request = join.build(inputs, target)
       } catch {
         // One of them has a shape that the model's template does not take: alone it will be told so.
       }
     }
-    if (request === null) for (const flight of flights) this.#owner.sendAlone(flight)
-    else server.post(bundle.callFor(this), request)
+    if (request === null) {
+      for (const flight of flights) this.#owner.sendAlone(flight)
+      return
+    }
+    this.#out.add(bundle)
+    server.post(bundle.callFor(this), request)
   }
 }
 
-function read(
-  call: HttpCall<RowBundle>,
-  server: PoolServer,
-  count: number,
-): JoinedScores | EngineFailure {
-  const { parse } = server.engine.join as ScoreJoin
-  return parse(call.status, call.headers, call.bodyText(), count)
+function told(failed: EngineFailure, flights: readonly unknown[]): EngineFailure {
+  const detail = `with ${flights.length - 1} others in one call: ${failed.detail}`
+  return { ...failed, detail: clip(detail) }
 }

@@ -71,6 +71,11 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     for (const row of this.#rows.all()) this.#fail(row, 'cancelled', detail)
   }
 
+  /** Looks at what shares a call: about every tenth of a second while there are rows. */
+  look(nowMs: number): void {
+    this.#bundles.look(nowMs)
+  }
+
   /** A call's end, told from inside the HTTP parser: no call may begin in here. */
   onCallEnd(call: HttpCall<Flight>): void {
     const flight = call.context
@@ -227,7 +232,8 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     row.attempts.push({
       serverId: server.id,
       serverName: server.name,
-      attempt: row.attemptsUsed,
+      // 0 where its first call was for free and only the copy is left.
+      attempt: Math.max(1, row.attemptsUsed),
       startedAtMs: flight.startedEpochMs,
       queueMs: flight.queueMs,
       backoffMs: flight.backoffMs,
@@ -249,19 +255,24 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     flight.server.health.neutral(flight.period)
   }
 
-  /** What the server refused of several rows says nothing of this one: it goes again by itself, for free. */
-  apart(flight: Flight, failed: EngineFailure, serviceMs: number): void {
+  /** A call of several rows that says nothing of this one: it goes again by itself, for free. */
+  apart(flight: Flight, failed: EngineFailure, serviceMs: number, counted: boolean): void {
     const { row, server } = flight
     const nowMs = performance.now()
     const detail = server.withoutKey(failed.detail)
     const status = flight.call?.status || null
     this.#endFlight(flight, failed.class, failed.reason, status, detail, serviceMs)
-    server.failures[failed.class]++
-    server.errors++
+    if (counted) {
+      server.failures[failed.class]++
+      server.errors++
+    }
     server.health.neutral(flight.period)
-    row.waitingSinceMs = nowMs
-    row.backoffUntilMs = nowMs
-    if (row.flight === null) this.#again(row, server)
+    row.attemptsUsed--
+    if (row.flight === null) {
+      row.waitingSinceMs = nowMs
+      row.backoffUntilMs = nowMs
+      this.#again(row, server)
+    } else row.pool.pumpSoon()
   }
 
   /** `blamed`: false for the further rows of a call whose failure was counted against the server. */
@@ -304,18 +315,19 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
   /** The one free repeat after a connection race, on the same server if its slot is still free. */
   #repeat(row: Row, server: PoolServer): void {
     row.raced = true
+    row.attemptsUsed--
     server.dropIdleConnections()
     this.#again(row, server)
   }
 
   /** The same call once more, at once and for free. */
   #again(row: Row, server: PoolServer): void {
-    row.attemptsUsed--
     queueMicrotask(() => {
       if (row.done || row.flight !== null) return
       row.pool.withdraw(row)
       const nowMs = performance.now()
-      if (server.hasRoom(nowMs)) this.start(row, server, null, nowMs)
+      const isIts = server.model === row.pool.model
+      if (isIts && server.hasRoom(nowMs)) this.start(row, server, null, nowMs)
       else row.pool.readmit(row)
     })
   }
@@ -408,9 +420,10 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
       server.failures.stall++
       server.errors++
       this.#endFlight(flight, 'stall', 'timeout', null, detail, serviceMs)
+      const blamed = flight.call?.blame() !== false
       flight.call?.abandon()
       // A row that waited long for its slot leaves the server little time; that is not the server's fault.
-      if (serviceMs >= row.request.timeoutMs * BLAMED_SHARE) {
+      if (blamed && serviceMs >= row.request.timeoutMs * BLAMED_SHARE) {
         server.faulted(flight, 0.5, serviceMs, nowMs, detail)
       } else server.health.neutral(period)
     }

@@ -64,6 +64,11 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
     else this.#lane?.destroy()
   }
 
+  /** It is one row's own: what it did counts against its server. */
+  blame(): boolean {
+    return true
+  }
+
   /** For the transport only. */
   boundTo(lane: Lane): void {
     this.#lane = lane
