@@ -107,7 +107,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
     ),
     counter(
       'server_requests_total',
-      'Calls sent.',
+      'Calls sent; samples that share one count each.',
       one((s) => s.requests),
     ),
     counter(
