@@ -238,7 +238,7 @@ export function elementsOf(
  * The entries of an answer's `data`, put by their `index` in the order of the `count` texts they are about: both vLLM and
  * SGLang number them.
  */
-export function dataOf(answer: unknown, count: number): { items: unknown[] } | EngineFailure {
+function dataOf(answer: unknown, count: number): { items: unknown[] } | EngineFailure {
   const found = elementsOf(field(answer, 'data'), 'data', count)
   if (!('items' in found)) return found
   const items = new Array<unknown>(count)
@@ -256,12 +256,23 @@ export function dataOf(answer: unknown, count: number): { items: unknown[] } | E
     : failure('corrupt', 'unparseable', `data has entries for ${seen.size} of ${count} texts`)
 }
 
-/** Scores of several texts, of which an answer's `usage` counts the tokens together. */
-export function joinedScores(
-  rows: (EngineScore | EngineFailure)[],
-  promptTokens: number | undefined,
-): JoinedScores {
-  return { ok: true, rows, promptTokens: promptTokens ?? null }
+/** Reads an answer about several texts whose `data` has a numbered entry for each, and whose `usage` counts all their tokens. */
+export function readJoinedData(
+  status: number,
+  headers: ResponseHeaders,
+  bodyText: string,
+  count: number,
+  scoreOf: (entry: unknown, at: number) => EngineScore | EngineFailure,
+): JoinedScores | EngineFailure {
+  const answer = readJsonAnswer(status, headers, bodyText)
+  if (!answer.ok) return answer
+  const data = dataOf(answer.value, count)
+  if (!('items' in data)) return data
+  return {
+    ok: true,
+    rows: data.items.map(scoreOf),
+    promptTokens: promptTokensOf(answer.value) ?? null,
+  }
 }
 
 /** The one entry of an answer's `data`: one text was sent. */
@@ -287,7 +298,7 @@ export function field(value: unknown, key: string): unknown {
 }
 
 /** `usage.prompt_tokens` of an answer, where it has one. */
-export function promptTokensOf(answer: unknown): number | undefined {
+function promptTokensOf(answer: unknown): number | undefined {
   const tokens = field(field(answer, 'usage'), 'prompt_tokens')
   return typeof tokens === 'number' && Number.isFinite(tokens) ? tokens : undefined
 }

@@ -1,13 +1,4 @@
-import {
-  dataOf,
-  field,
-  joinedScores,
-  lastNumber,
-  onlyDatum,
-  promptTokensOf,
-  readJsonAnswer,
-  scored,
-} from './answer.ts'
+import { field, lastNumber, onlyDatum, readJoinedData, readJsonAnswer, scored } from './answer.ts'
 import type {
   Engine,
   EngineFailure,
@@ -66,16 +57,10 @@ const join: ScoreJoin = {
     const texts = inputs.map((input) => sampleText(input, target))
     return embeddings(texts, target)
   },
-  parse(status, headers, bodyText, count) {
-    const answer = readJsonAnswer(status, headers, bodyText)
-    if (!answer.ok) return answer
-    const data = dataOf(answer.value, count)
-    if (!('items' in data)) return data
-    const rows = data.items.map((item, i) =>
-      scored(lastNumber(field(item, 'embedding'), `data[${i}].embedding`), null),
-    )
-    return joinedScores(rows, promptTokensOf(answer.value))
-  },
+  parse: (status, headers, bodyText, count) =>
+    readJoinedData(status, headers, bodyText, count, (entry, at) =>
+      scored(lastNumber(field(entry, 'embedding'), `data[${at}].embedding`), null),
+    ),
 }
 
 const NO_MEMORY_SAVER = 'start SGLang with --enable-memory-saver'

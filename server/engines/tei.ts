@@ -1,12 +1,4 @@
-import {
-  elementsOf,
-  failure,
-  field,
-  finiteScore,
-  joinedScores,
-  onlyElement,
-  readJsonAnswer,
-} from './answer.ts'
+import { elementsOf, failure, field, finiteScore, onlyElement, readJsonAnswer } from './answer.ts'
 import type {
   Engine,
   EngineFailure,
@@ -95,7 +87,7 @@ const join: ScoreJoin = {
       const score = predicted(labels, rows.length)
       rows.push(typeof score === 'number' ? { ok: true, score } : score)
     }
-    return joinedScores(rows, tokensOf(headers))
+    return { ok: true, rows, promptTokens: tokensOf(headers) ?? null }
   },
 }
 

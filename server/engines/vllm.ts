@@ -1,12 +1,10 @@
 import {
-  dataOf,
   failure,
   field,
   finiteScore,
-  joinedScores,
   lastNumber,
   onlyDatum,
-  promptTokensOf,
+  readJoinedData,
   readJsonAnswer,
   scored,
 } from './answer.ts'
@@ -140,14 +138,8 @@ const join: ScoreJoin = {
   takes: (target) => target.route !== 'pair' && asText(target),
   build: (inputs, target) =>
     wholeTextRequest({ input: inputs.map((input) => textOf(input, target)) }, target),
-  parse(status, headers, bodyText, count) {
-    const answer = readJsonAnswer(status, headers, bodyText)
-    if (!answer.ok) return answer
-    const data = dataOf(answer.value, count)
-    if (!('items' in data)) return data
-    const rows = data.items.map((item, i) => datumScored(item, i, null))
-    return joinedScores(rows, promptTokensOf(answer.value))
-  },
+  parse: (status, headers, bodyText, count) =>
+    readJoinedData(status, headers, bodyText, count, (entry, at) => datumScored(entry, at, null)),
 }
 
 /** A row of labels a token or step; the last label of each counts, as for /classify, and the last row is the score. */
