@@ -222,7 +222,7 @@ async function main(): Promise<void> {
     process: 'server',
     db,
     log,
-    router: { rowsPerCall: config.samplesPerCall },
+    router: { joins: { rowsPerCall: config.samplesPerCall } },
   })
   const routerAddress = `${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
   // What is tried need not be stored.

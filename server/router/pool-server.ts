@@ -21,7 +21,7 @@ const LOAD_STALE_MS = 10_000
 const FAULT_SHARE = 0.5
 const FAULTS_OF = 10
 const CORRUPT_TO_EJECT = 3
-/** After a row that took longer than this, or a fault, the next ones come one by one for a while, ms. */
+/** See `JoinOptions.slowMs`; and for how long, also after a fault. */
 const SLOW_MS = 250
 const SLOW_APART_MS = 5_000
 
@@ -97,10 +97,12 @@ export class PoolServer implements PolicyServer {
   #othersWaiting = 0
   #loadAtMs = 0
   readonly #listener: PoolServerListener
+  readonly #slowMs: number
 
   constructor(config: RouterServer, listener: PoolServerListener, options: RouterOptions = {}) {
     this.id = config.id
     this.#listener = listener
+    this.#slowMs = options.joins?.slowMs ?? SLOW_MS
     this.#processes = Math.max(1, options.processes ?? 1)
     this.health = new ServerHealth((from, to, cause, evidence) => {
       if (to === 'out' || to === 'suspect') {
@@ -281,7 +283,7 @@ export class PoolServer implements PolicyServer {
     const worked = counted * (flight.tokens / row.tokens)
     this.progressAtMs = nowMs
     if (row.tokens > this.longestTokens) this.longestTokens = row.tokens
-    if (serviceMs > SLOW_MS) this.apartFor(SLOW_APART_MS, nowMs)
+    if (serviceMs > this.#slowMs) this.apartFor(SLOW_APART_MS, nowMs)
     this.pause.scored()
     this.tokens += counted
     this.latency.add(serviceMs)

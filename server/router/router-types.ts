@@ -243,12 +243,27 @@ export interface RouterOptions {
   queueRows?: number
   /** Copies of calls that are out. Default true. */
   copies?: boolean
-  /** Rows of a step that may go to a fast server in one call, where its engine takes several; 1: never. Default 8. */
-  rowsPerCall?: number
-  /** Whether this process is short of time, so that several rows a call are worth their waiting for each other. Default: by its event loop. */
-  isBusy?: (nowMs: number) => boolean
+  /** Several rows in one call. */
+  joins?: Partial<JoinOptions>
   /** Processes that share the servers with this one: what is learned of a limit is this process's part. Default 1. */
   processes?: number
+}
+
+/** When rows of a step go to a server in one call, where its engine takes several. */
+export interface JoinOptions {
+  /** Rows of a call at most; 1: never several. Default 8. */
+  rowsPerCall: number
+  /** Whether this process is short of time, so that it is worth their waiting for each other. Default: by its event loop. */
+  isBusy: (nowMs: number) => boolean
+  /**
+   * What one call may bring its server to do, in ms of its pace: a row waits for those it goes with, so only where that is
+   * next to nothing may it have company. At 400 rows/s the default of 20 is eight rows; at 50 one, and calls cost nothing.
+   */
+  workMs: number
+  /** After a row that took longer, its server gets rows one by one for 5 s. Default 250. */
+  slowMs: number
+  /** A call out for so many looks of the watch, a tenth of a second each, is split. Default 2. */
+  splitLooks: number
 }
 
 /** Picks servers for samples inside one process: late binding, retries, passive health, copies. */

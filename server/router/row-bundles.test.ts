@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { FakeCall, FakeServer } from '../engines/testing/fake-server.ts'
-import type { RouterResult, ScoreRequest } from './router-types.ts'
+import type { JoinOptions, RouterResult, ScoreRequest } from './router-types.ts'
 import { config, Harness, until } from './testing/harness.ts'
 import { SimulatedPool } from './testing/pool.ts'
 
@@ -37,12 +37,20 @@ function respond(response: ServerResponse, status: number, body: string): true {
 /** `#12#` in a text is its score. */
 const scoreOf = (text: string) => Number(/#(-?\d+)#/.exec(text)?.[1])
 
-/** Servers s1, s2 … whose speed is known, in a process that is busy. */
+/** A process that is busy; and that no machine that stands still for a moment is taken for a slow server. */
+const ALWAYS: Partial<JoinOptions> = {
+  isBusy: () => true,
+  workMs: Number.POSITIVE_INFINITY,
+  slowMs: Number.POSITIVE_INFINITY,
+  splitLooks: Number.POSITIVE_INFINITY,
+}
+
+/** Servers s1, s2 … whose speed is known. */
 async function start(
-  options: ConstructorParameters<typeof Harness>[0] = {},
+  joins: Partial<JoinOptions> = {},
   { servers = 1, slots = 64 } = {},
 ): Promise<void> {
-  harness = new Harness({ isBusy: () => true, ...options })
+  harness = new Harness({ joins: { ...ALWAYS, ...joins } })
   fakes = []
   for (let i = 0; i < servers; i++) {
     fakes.push(
@@ -123,7 +131,7 @@ describe('several rows in one call', () => {
   })
 
   test('rows go one by one after a slow one: the others of its call would wait for it', async () => {
-    await start()
+    await start({ slowMs: 250 })
     does = (texts, _, response) => {
       setTimeout(() => respond(response, 200, embeddings(texts.map(scoreOf))), 300)
       return true
@@ -258,9 +266,9 @@ describe('a call of several rows that is out for long', () => {
   }
 
   test('is split: only the rows that hang run out of their time, and the server stays in', async () => {
-    await start()
+    await start({ splitLooks: 2 })
     hangsOn((score) => score === 3 || score === 40)
-    const results = await rows(64, { timeoutMs: 1_500 })
+    const results = await rows(64, { timeoutMs: 4_000 })
     const failed = results.flatMap((result, i) => (result.ok ? [] : [i]))
     expect(failed).toEqual([3, 40])
     for (const i of failed) expect(results[i]).toMatchObject({ reason: 'timeout' })
@@ -272,7 +280,7 @@ describe('a call of several rows that is out for long', () => {
   })
 
   test('holds nobody up: the others are done while the slow ones are still out', async () => {
-    await start()
+    await start({ splitLooks: 2 })
     const slow = (score: number) => score % 50 === 49
     hangsOn(slow)
     const abort = new AbortController()
@@ -336,7 +344,7 @@ describe.each([
     const scoresOf = async (rowsPerCall: number) => {
       const pool = await SimulatedPool.start([{ dialect, latency: 'constant:2', ...more }], {
         slots: 64,
-        router: { rowsPerCall, isBusy: () => true },
+        router: { joins: { ...ALWAYS, rowsPerCall } },
         server: more,
       })
       try {

@@ -10,17 +10,14 @@ import { classifyCallError } from './call-error.ts'
 import type { Flight } from './flight.ts'
 import { OwnLoad } from './own-load.ts'
 import type { PoolServer } from './pool-server.ts'
-import type { RouterOptions } from './router-types.ts'
+import type { JoinOptions } from './router-types.ts'
 import { RowBundle } from './row-bundle.ts'
 import type { CallListener, HttpCall } from './transport.ts'
 
-/** See `RouterOptions.rowsPerCall`. */
-export const ROWS_PER_CALL = 8
-/**
- * What one call may bring its server to do, in ms of its pace: a row waits for those it goes with, so only where that is
- * next to nothing may it have company. At 400 rows/s that is eight rows, at 50 one, and calls cost next to nothing.
- */
+/** See {@link JoinOptions}. */
+const ROWS_PER_CALL = 8
 const WORK_MS = 20
+const SPLIT_LOOKS = 2
 /** So many rows must have told. */
 const SEEN_ROWS = 64
 /** Calls that the slots are left for: a server must have the next while it answers one. */
@@ -35,8 +32,6 @@ const HOLD_MS = 2
  */
 const APART_MS = 60_000
 const SOON_MS = 5_000
-/** A call out for so many looks of the watch, a tenth of a second each, is split: one of its rows holds up the others. */
-const SPLIT_LOOKS = 2
 
 /** Who knows what becomes of a row. */
 export interface RowBundlesOwner {
@@ -61,8 +56,7 @@ export interface RowBundlesOwner {
  */
 export class RowBundles implements CallListener<RowBundle> {
   readonly #owner: RowBundlesOwner
-  readonly #rowsPerCall: number
-  readonly #isBusy: (nowMs: number) => boolean
+  readonly #options: Omit<JoinOptions, 'slowMs'>
   /**
    * Not sent yet: until they are full, or this turn of the loop has heard of every call that ended, or, where the server
    * has enough to do, a moment longer. Calls that end one by one would else go out again one by one.
@@ -73,11 +67,15 @@ export class RowBundles implements CallListener<RowBundle> {
   #timer: NodeJS.Timeout | null = null
   readonly #flush = () => this.#sendAll()
 
-  constructor(owner: RowBundlesOwner, options: Pick<RouterOptions, 'rowsPerCall' | 'isBusy'>) {
+  constructor(owner: RowBundlesOwner, options: Partial<JoinOptions> = {}) {
     this.#owner = owner
-    this.#rowsPerCall = options.rowsPerCall ?? ROWS_PER_CALL
     const load = new OwnLoad()
-    this.#isBusy = options.isBusy ?? ((nowMs) => load.isBusy(nowMs))
+    this.#options = {
+      rowsPerCall: options.rowsPerCall ?? ROWS_PER_CALL,
+      isBusy: options.isBusy ?? ((nowMs) => load.isBusy(nowMs)),
+      workMs: options.workMs ?? WORK_MS,
+      splitLooks: options.splitLooks ?? SPLIT_LOOKS,
+    }
   }
 
   /** True: the flight will be sent with others, or alone if none joins it. */
@@ -108,26 +106,23 @@ export class RowBundles implements CallListener<RowBundle> {
 
   /** Rows that may go in one call with this one; 1: it goes alone. */
   #mostRows({ row, server, copy }: Flight, nowMs: number): number {
-    if (this.#rowsPerCall < 2 || copy !== null || row.input === null) return 1
+    const { rowsPerCall, isBusy, workMs } = this.#options
+    if (rowsPerCall < 2 || copy !== null || row.input === null) return 1
     if (row.attempts.length > 0 || row.priorityClass === 'interactive') return 1
     if (server.engine.join?.takes(server.target) !== true || nowMs < server.apartUntilMs) return 1
     // Over-long rows are found one by one: no row goes in company that is longer than what its server has scored.
     if (row.tokens > server.longestTokens) return 1
     const { rating } = server
-    if (rating.samples < SEEN_ROWS || !this.#isBusy(nowMs)) return 1
+    if (rating.samples < SEEN_ROWS || !isBusy(nowMs)) return 1
     const rowMs = (rating.expectedMs(row.tokens) as number) / server.inFlight
-    return Math.min(
-      this.#rowsPerCall,
-      Math.floor(server.slots / LEAST_CALLS),
-      Math.floor(WORK_MS / rowMs),
-    )
+    return Math.min(rowsPerCall, Math.floor(server.slots / LEAST_CALLS), Math.floor(workMs / rowMs))
   }
 
-  /** Called about every tenth of a second while there are rows: splits the calls that are out for long. */
+  /** Called about every tenth of a second while there are rows: splits a call that one of its rows holds up. */
   look(nowMs: number): void {
     for (const bundle of this.#out) {
       const isLeft = bundle.flights.every((flight) => flight === null)
-      if (!isLeft && ++bundle.looks < SPLIT_LOOKS) continue
+      if (!isLeft && ++bundle.looks < this.#options.splitLooks) continue
       this.#out.delete(bundle)
       if (isLeft) continue
       const serviceMs = nowMs - bundle.sentAtMs

@@ -54,7 +54,7 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
 
   constructor(owner: RowLifeOwner, options: RouterOptions = {}) {
     this.#owner = owner
-    this.#bundles = new RowBundles(this, options)
+    this.#bundles = new RowBundles(this, options.joins)
   }
 
   /** Takes a row in. Its clock starts at its first dispatch; until then it is its patience without a healthy server. */

@@ -55,7 +55,7 @@ async function main(): Promise<void> {
     process: `w${id}`,
     db,
     log,
-    router: { rowsPerCall: config.samplesPerCall },
+    router: { joins: { rowsPerCall: config.samplesPerCall } },
   })
   const { router, leases, models } = fleet
   const functions = new FunctionPool({
