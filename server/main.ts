@@ -372,9 +372,10 @@ async function main(): Promise<void> {
   }
   starting = null
 
-  routes.pages = await openPages(config, port, server, log, (render) =>
+  routes.pages = openPages(config, port, server, log, (render) =>
     withFirstOverview(render, { services, access, log }),
   )
+  routes.pages = await routes.pages
   process.stdout.write(
     `rewardops ${version} is on http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}` +
       `${access.needsKey ? ' (keys needed)' : ' (no keys set: this machine only)'}\n`,
@@ -442,7 +443,7 @@ async function openPages(
   server: Server,
   log: Logger,
   withFirst: (render: RenderPage) => RenderPage,
-): Promise<Routes['pages']> {
+): Promise<Awaited<Routes['pages']>> {
   if (!config.pages) return null
   if (!config.dev && !existsSync(join(ROOT, '.next/BUILD_ID'))) {
     log.warn('the pages were not built: only the API answers')

@@ -25,7 +25,8 @@ export interface Routes {
   proxy: Handler | null
   /** The dialects of trainers that have a remote reward server already. */
   compat?: Handler | null
-  pages: Handler | null
+  /** Awaited: who opens a page as the service starts waits for it instead of reading an error. Null: not built, not wanted. */
+  pages: Promise<Handler | null> | Handler | null
   /** Set while the service stops: everything but /healthz is asked to come back. */
   stopping: boolean
 }
@@ -98,7 +99,8 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
         `There is nothing to ${req.method} at ${path.slice(0, 100)}.`,
       )
     }
-    if (!routes.pages) {
+    const pages = await routes.pages
+    if (!pages) {
       throw new RewardOpsError(
         'busy',
         'The pages are not there (yet): run "npm start", which builds them.',
@@ -107,7 +109,7 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
         },
       )
     }
-    return routes.pages(req, res, requestId)
+    return pages(req, res, requestId)
   }
   return server
 }
