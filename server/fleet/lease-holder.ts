@@ -15,7 +15,7 @@ const LOOK_MS = 25
 /** While it gives way it tells this often what has ended, if anything has: the others wait for it. */
 const YIELD_MS = 50
 /**
- * Who wants more, or was given more, asks again after this long, doubled each time up to the time of a renewal: of those that
+ * Who has less than it wants, newly or by another number, asks again after this long, doubled each time up to the time of a renewal: of those that
  * begin at one moment the first takes all, and with a renewal each to find that out and to give way, a worker of two had one
  * slot of 128 for a second and more, a whole step of a fast model.
  */
@@ -179,7 +179,9 @@ export class LeaseHolder {
       held.short = slots < demand
       const mostMs =
         slots < Math.min(demand, partOf(resource.limit, others)) ? LACKING_MS : RENEW_MS
-      held.againMs = newlyShort || slots > before ? AGAIN_MS : Math.min(mostMs, 2 * held.againMs)
+      // Who got what it asked for asks for more when it needs that: demand goes up and down all the time.
+      const isNew = held.short && (newlyShort || slots > before)
+      held.againMs = isNew ? AGAIN_MS : Math.min(mostMs, 2 * held.againMs)
       if (this.#held.get(resource.name) === held) this.#grant(held, row!, sentAt)
     } catch (error) {
       this.#log.debug({ err: (error as Error).message, lease: resource.name }, 'lease not renewed')
