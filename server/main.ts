@@ -12,7 +12,7 @@ import { createCompat } from './http/compat/compat.ts'
 import { createExport } from './http/export.ts'
 import { type RenderPage, withFirstOverview } from './http/first-overview.ts'
 import { createHealth } from './http/health.ts'
-import { createListener, type Routes } from './http/listener.ts'
+import { createListener, type Handler, type Routes } from './http/listener.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createRouterProxy } from './http/proxy/router-proxy.ts'
 import { createStaticFiles, STATIC_PATH } from './http/static-files.ts'
@@ -375,7 +375,7 @@ async function main(): Promise<void> {
   routes.pages = openPages(config, port, server, log, (render) =>
     withFirstOverview(render, { services, access, log }),
   )
-  routes.pages = await routes.pages
+  await routes.pages
   process.stdout.write(
     `rewardops ${version} is on http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}` +
       `${access.needsKey ? ' (keys needed)' : ' (no keys set: this machine only)'}\n`,
@@ -443,7 +443,7 @@ async function openPages(
   server: Server,
   log: Logger,
   withFirst: (render: RenderPage) => RenderPage,
-): Promise<Awaited<Routes['pages']>> {
+): Promise<Handler | null> {
   if (!config.pages) return null
   if (!config.dev && !existsSync(join(ROOT, '.next/BUILD_ID'))) {
     log.warn('the pages were not built: only the API answers')

@@ -202,11 +202,8 @@ export function finiteScore(value: unknown, where: string): number | EngineFailu
 
 /** The one element of a list that must have exactly one: one text was sent. */
 export function onlyElement(value: unknown, where: string): { item: unknown } | EngineFailure {
-  if (!Array.isArray(value)) return failure('corrupt', 'unparseable', `${where} is not a list`)
-  if (value.length !== 1) {
-    return failure('corrupt', 'unparseable', `${where} has ${value.length} entries for one text`)
-  }
-  return { item: value[0] }
+  const found = elementsOf(value, where, 1)
+  return 'items' in found ? { item: found.items[0] } : found
 }
 
 /**
@@ -228,8 +225,8 @@ export function elementsOf(
 ): { items: unknown[] } | EngineFailure {
   if (!Array.isArray(value)) return failure('corrupt', 'unparseable', `${where} is not a list`)
   if (value.length !== count) {
-    const what = `${where} has ${value.length} entries for ${count} texts`
-    return failure('corrupt', 'unparseable', what)
+    const texts = count === 1 ? 'one text' : `${count} texts`
+    return failure('corrupt', 'unparseable', `${where} has ${value.length} entries for ${texts}`)
   }
   return { items: value }
 }

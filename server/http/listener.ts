@@ -8,7 +8,7 @@ import { refuseProxied } from './proxy/refusal.ts'
 import { isRouterPath } from './proxy/routes.ts'
 import { refuse } from './refuse.ts'
 
-type Handler = (
+export type Handler = (
   req: IncomingMessage,
   res: ServerResponse,
   requestId: string,
@@ -26,7 +26,7 @@ export interface Routes {
   /** The dialects of trainers that have a remote reward server already. */
   compat?: Handler | null
   /** Awaited: who opens a page as the service starts waits for it instead of reading an error. Null: not built, not wanted. */
-  pages: Promise<Handler | null> | Handler | null
+  pages: Promise<Handler | null> | null
   /** Set while the service stops: everything but /healthz is asked to come back. */
   stopping: boolean
 }

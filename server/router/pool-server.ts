@@ -1,4 +1,10 @@
-import type { Engine, EngineRequest, EngineTarget, FailureClass } from '../engines/engine.ts'
+import type {
+  Engine,
+  EngineRequest,
+  EngineTarget,
+  FailureClass,
+  ScoreJoin,
+} from '../engines/engine.ts'
 import { engineOf } from '../engines/registry.ts'
 import type { ServerState } from '../wire/servers.ts'
 import { BusyPause } from './busy-pause.ts'
@@ -21,9 +27,10 @@ const LOAD_STALE_MS = 10_000
 const FAULT_SHARE = 0.5
 const FAULTS_OF = 10
 const CORRUPT_TO_EJECT = 3
-/** See `JoinOptions.slowMs`; and for how long, also after a fault. */
+/** See `JoinOptions.slowMs`. */
 const SLOW_MS = 250
-const SLOW_APART_MS = 5_000
+/** How long rows come one by one, ms: after a call of several was refused, and after what was slow, busy, or broke. */
+const APART_MS = { refused: 60_000, slow: 5_000 }
 
 /** What a server tells its router. */
 export interface PoolServerListener {
@@ -61,6 +68,8 @@ export class PoolServer implements PolicyServer {
   state: ServerState | 'removed' = 'registering'
   engine: Engine = engineOf('vllm')
   target: EngineTarget = { model: null, version: null }
+  /** How it is asked for several scores at once; null: not by this engine, or not this target. */
+  join: ScoreJoin | null = null
   /** Its chat template as it is stored. */
   templateText: string | null = null
   headers: string[] = []
@@ -143,6 +152,7 @@ export class PoolServer implements PolicyServer {
     this.templateText = config.chatTemplate ?? null
     const chatTemplate = storedChatTemplate(this.templateText)
     this.target = { model: config.model, version, basePath, route: route ?? null, chatTemplate }
+    this.join = this.engine.join?.takes(this.target) === true ? this.engine.join : null
     this.state = config.state
   }
 
@@ -270,9 +280,9 @@ export class PoolServer implements PolicyServer {
     flight.newer = null
   }
 
-  /** For so long it gets rows one by one: they would hold each other up, or take each other down. */
-  apartFor(ms: number, nowMs: number): void {
-    this.apartUntilMs = Math.max(this.apartUntilMs, nowMs + ms)
+  /** It gets rows one by one for a while: they would hold each other up, or take each other down. */
+  apart(why: keyof typeof APART_MS, nowMs: number): void {
+    this.apartUntilMs = Math.max(this.apartUntilMs, nowMs + APART_MS[why])
   }
 
   /** A call gave a score, in so many ms; `tokens` as counted, else as estimated. */
@@ -283,7 +293,7 @@ export class PoolServer implements PolicyServer {
     const worked = counted * (flight.tokens / row.tokens)
     this.progressAtMs = nowMs
     if (row.tokens > this.longestTokens) this.longestTokens = row.tokens
-    if (serviceMs > this.#slowMs) this.apartFor(SLOW_APART_MS, nowMs)
+    if (serviceMs > this.#slowMs) this.apart('slow', nowMs)
     this.pause.scored()
     this.tokens += counted
     this.latency.add(serviceMs)
@@ -297,7 +307,7 @@ export class PoolServer implements PolicyServer {
   /** A call failed by the server's fault; `weight` ½ for one that merely took too long. */
   faulted(flight: Flight, weight: number, serviceMs: number, nowMs: number, cause: string): void {
     if (weight === 1) this.progressAtMs = nowMs
-    this.apartFor(SLOW_APART_MS, nowMs)
+    this.apart('slow', nowMs)
     this.rating.fault(nowMs, serviceMs, flight.tokens)
     this.limit.search.completed(nowMs, 0, false, serviceMs)
     this.health.faulted(flight.period, weight, nowMs, cause)

@@ -26,12 +26,6 @@ const LEAST_CALLS = 4
 const MOST_CHARS = 400_000
 /** While at least half of its slots are at work, a server's next call waits so long for more rows, ms. */
 const HOLD_MS = 2
-/**
- * After a call of several rows was refused, its server gets them one by one for so long; after one that was slow, busy or
- * broke, and after a row in it that had no score of its own, for less, ms.
- */
-const APART_MS = 60_000
-const SOON_MS = 5_000
 
 /** Who knows what becomes of a row. */
 export interface RowBundlesOwner {
@@ -43,10 +37,10 @@ export interface RowBundlesOwner {
     serviceMs: number,
     nowMs: number,
   ): void
-  /** An attempt of the row's is lost; `blamed`: and the server is at fault. */
-  failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed?: boolean): void
-  /** It goes again by itself, for free. `counted`: and the call is told of among those that failed. */
-  apart(flight: Flight, failed: EngineFailure, serviceMs: number, counted: boolean): void
+  /** An attempt of the row's is lost. `blamed`: the first row of its call, for which the server is counted at fault. */
+  failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
+  /** It goes again by itself, for free. `blamed`: the first row of its call, for which the failure is told of. */
+  apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void
 }
 
 /**
@@ -83,7 +77,7 @@ export class RowBundles implements CallListener<RowBundle> {
     const { server } = flight
     const most = this.#mostRows(flight, nowMs)
     if (most < 2) return false
-    const join = server.engine.join as ScoreJoin
+    const join = server.join as ScoreJoin
     let bundle = this.#open.get(server)
     if (
       bundle !== undefined &&
@@ -109,7 +103,7 @@ export class RowBundles implements CallListener<RowBundle> {
     const { rowsPerCall, isBusy, workMs } = this.#options
     if (rowsPerCall < 2 || copy !== null || row.input === null) return 1
     if (row.attempts.length > 0 || row.priorityClass === 'interactive') return 1
-    if (server.engine.join?.takes(server.target) !== true || nowMs < server.apartUntilMs) return 1
+    if (server.join === null || nowMs < server.apartUntilMs) return 1
     // Over-long rows are found one by one: no row goes in company that is longer than what its server has scored.
     if (row.tokens > server.longestTokens) return 1
     const { rating } = server
@@ -127,10 +121,10 @@ export class RowBundles implements CallListener<RowBundle> {
       if (isLeft) continue
       const serviceMs = nowMs - bundle.sentAtMs
       const detail = `no answer within ${Math.round(serviceMs)} ms`
-      bundle.server.apartFor(SOON_MS, nowMs)
+      bundle.server.apart('slow', nowMs)
       const flights = bundle.flights.slice()
       for (const flight of flights) if (flight !== null) bundle.leave(flight)
-      this.#apart(flights, failure('stall', 'timeout', detail), serviceMs)
+      this.#end('apart', bundle, flights, failure('stall', 'timeout', detail), serviceMs)
     }
   }
 
@@ -147,10 +141,9 @@ export class RowBundles implements CallListener<RowBundle> {
         : classifyCallError(call, serviceMs)
     if (!answer.ok) {
       const isRefused = answer.class === 'client' || answer.class === 'corrupt'
-      if (answer.class !== 'conn_race') server.apartFor(isRefused ? APART_MS : SOON_MS, nowMs)
-      // What was refused, or is no score, says nothing of any one of them.
-      if (isRefused) this.#apart(flights, answer, serviceMs)
-      else this.#failed(bundle, answer, serviceMs)
+      if (answer.class !== 'conn_race') server.apart(isRefused ? 'refused' : 'slow', nowMs)
+      // What was refused, or is no score, says nothing of any one of them; the rest is each one's lost attempt.
+      this.#end(isRefused ? 'apart' : 'failed', bundle, flights, answer, serviceMs)
       return
     }
     const { rows, promptTokens } = answer
@@ -159,7 +152,7 @@ export class RowBundles implements CallListener<RowBundle> {
       const score = rows[i] as EngineScore | EngineFailure
       if (!score.ok) {
         // Alone it may have one: what a server makes of a row must not depend on its company.
-        server.apartFor(SOON_MS, nowMs)
+        server.apart('slow', nowMs)
         this.#owner.apart(flight, told(score, flights), serviceMs, true)
         return
       }
@@ -171,21 +164,17 @@ export class RowBundles implements CallListener<RowBundle> {
     })
   }
 
-  /** One fault of the server's, or none, and of every row a lost attempt. */
-  #failed(bundle: RowBundle, failed: EngineFailure, serviceMs: number): void {
-    const said = told(failed, bundle.flights)
-    for (const flight of bundle.flights) {
-      if (flight !== null) this.#owner.failed(flight, said, serviceMs, bundle.blame())
-    }
-  }
-
-  #apart(flights: readonly (Flight | null)[], failed: EngineFailure, serviceMs: number): void {
+  /** A call ended for all that are left in it; what the server has to do with that is counted once. */
+  #end(
+    how: 'apart' | 'failed',
+    bundle: RowBundle,
+    flights: readonly (Flight | null)[],
+    failed: EngineFailure,
+    serviceMs: number,
+  ): void {
     const said = told(failed, flights)
-    let counted = true
     for (const flight of flights) {
-      if (flight === null) continue
-      this.#owner.apart(flight, said, serviceMs, counted)
-      counted = false
+      if (flight !== null) this.#owner[how](flight, said, serviceMs, bundle.blame())
     }
   }
 

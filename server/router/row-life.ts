@@ -256,13 +256,13 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
   }
 
   /** A call of several rows that says nothing of this one: it goes again by itself, for free. */
-  apart(flight: Flight, failed: EngineFailure, serviceMs: number, counted: boolean): void {
+  apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void {
     const { row, server } = flight
     const nowMs = performance.now()
     const detail = server.withoutKey(failed.detail)
     const status = flight.call?.status || null
     this.#endFlight(flight, failed.class, failed.reason, status, detail, serviceMs)
-    if (counted) {
+    if (blamed) {
       server.failures[failed.class]++
       server.errors++
     }
