@@ -166,6 +166,56 @@ it('two that begin at one moment have equal parts before either would renew its 
   }
 })
 
+it('asks for what was wanted lately: what ends and begins in waves keeps its slots', async () => {
+  let questions = 0
+  const rows = db.rows.bind(db)
+  db.rows = (...args) => {
+    questions++
+    return rows(...args)
+  }
+  const a = process(1, 'batch:1', 128)
+  try {
+    a.want(60)
+    await waitFor('slots', () => a.slots === 60)
+    const renewedAtMs: number[] = [a.untilMs]
+    questions = 0
+    let least = a.slots
+    // Each look of the holder's, and each renewal, meets another part of the wave.
+    await waitFor('three renewals', () => {
+      a.demand = a.demand === 60 ? 10 : 60
+      a.inFlight = a.demand
+      if (a.demand > a.slots) a.holder.want('batch:1')
+      if (renewedAtMs.at(-1) !== a.untilMs) {
+        renewedAtMs.push(a.untilMs)
+        least = Math.min(least, a.slots)
+      }
+      return renewedAtMs.length === 4
+    })
+    expect(least).toBe(60)
+    // While a question is under way no more may be in flight than it told, so now and then one follows it.
+    expect(questions).toBeLessThanOrEqual(6)
+    // What has passed is given back.
+    a.demand = 7
+    a.inFlight = 7
+    await waitFor('what it needs', () => a.slots === 7)
+  } finally {
+    db.rows = rows
+  }
+})
+
+it('keeps no more than an equal part of what it has no use for, once another lacks it', async () => {
+  const a = process(1, 'batch:1', 128)
+  a.want(128)
+  await waitFor('all of it', () => a.slots === 128)
+  a.demand = 20
+  a.inFlight = 20
+  const b = process(2, 'batch:1', 128)
+  b.want(128)
+  await waitFor('an equal part at least', () => b.slots >= 64)
+  await waitFor('all but what the first needs', () => b.slots === 108)
+  expect(a.slots).toBe(20)
+})
+
 it('keeps a limit that is smaller than its holders', async () => {
   const a = process(1, 'batch:1', 1)
   a.want(3)
