@@ -28,6 +28,7 @@ function process(holderId: number, name: string, limit: number, from: Database =
   holders.push(holder)
   const own = {
     holder,
+    name,
     demand: 0,
     inFlight: 0,
     slots: 0,
@@ -38,8 +39,14 @@ function process(holderId: number, name: string, limit: number, from: Database =
       holder.want(name)
     },
   }
-  holder.track({
-    name,
+  limited(own, limit)
+  return own
+}
+
+/** Tells a process of a limit, or of another one. */
+function limited(own: ReturnType<typeof process>, limit: number): void {
+  own.holder.track({
+    name: own.name,
     limit,
     demand: () => own.demand,
     inFlight: () => own.inFlight,
@@ -49,7 +56,6 @@ function process(holderId: number, name: string, limit: number, from: Database =
       own.told.push(slots)
     },
   })
-  return own
 }
 
 it('asks for what is wanted, until a time before it is another’s', async () => {
@@ -214,6 +220,19 @@ it('keeps no more than an equal part of what it has no use for, once another lac
   await waitFor('an equal part at least', () => b.slots >= 64)
   await waitFor('all but what the first needs', () => b.slots === 108)
   expect(a.slots).toBe(20)
+})
+
+it('takes a lower limit at once, and shares it, not with the next renewal', async () => {
+  const both = [process(1, 'batch:1', 128), process(2, 'batch:1', 128)]
+  for (const each of both) each.want(64)
+  await waitFor('half of it each', () => both.every((each) => each.slots === 64))
+  const [a, b] = both as [(typeof both)[0], (typeof both)[0]]
+  const { untilMs } = a
+  for (const each of both) limited(each, 3)
+  for (const each of both) expect(each.slots).toBeLessThanOrEqual(3)
+  await waitFor('its renewal', () => a.untilMs > untilMs)
+  await waitFor('no more than the limit', () => a.slots + b.slots <= 3)
+  await waitFor('all of it', () => a.slots + b.slots === 3)
 })
 
 it('keeps a limit that is smaller than its holders', async () => {

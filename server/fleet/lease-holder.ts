@@ -99,11 +99,17 @@ export class LeaseHolder {
     this.#timer = setInterval(() => this.#look(performance.now()), LOOK_MS)
   }
 
-  /** Makes a resource known; an existing one takes the new limit. */
+  /** Makes a resource known; an existing one takes the new limit, a lower one at once: its shares were of the old. */
   track(resource: LeasedResource): void {
     const held = this.#held.get(resource.name)
-    if (held) held.resource = resource
-    else {
+    if (held) {
+      const isLess = resource.limit < held.resource.limit
+      held.resource = resource
+      if (isLess && held.slots > 0) {
+        resource.setSlots(Math.min(held.slots, resource.limit), held.untilMs)
+        this.#ask(held, 0)
+      }
+    } else {
       this.#held.set(resource.name, {
         resource,
         slots: 0,
@@ -216,7 +222,7 @@ export class LeaseHolder {
       held.asking = false
       const again = held.askAgain && resource.demand() > held.slots
       held.askAgain = false
-      if (givesBack) this.#ask(held, 0)
+      if (givesBack || held.resource.limit < resource.limit) this.#ask(held, 0)
       else if (again) this.want(resource.name)
     }
   }

@@ -35,7 +35,8 @@ beforeAll(async () => {
   ;[service, rm] = await Promise.all([Service.start(), startRewardModel(['--score', 'hash'])])
   await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 8_192 })
   // Known and trusted already: what is registered is asked several times.
-  await rm.set({ delay: 'uniform:2000,8000' })
+  // A few take so long that every batch is still under way at the second kill, however slow the machine.
+  await rm.set({ delay: 'uniform:2000,8000', slowShare: 0.005, slowMs: 20_000 })
 })
 
 afterAll(async () => {
