@@ -1,5 +1,9 @@
-import pg from 'pg'
+import type pg from 'pg'
 import type { Logger } from '../log.ts'
+import { USE_FUNCTIONS } from './functions.ts'
+import { isFatal, isTooManyConnections, SessionPool, type SessionSettings } from './session.ts'
+
+export { isTooManyConnections }
 
 export type Client = pg.PoolClient
 
@@ -14,9 +18,16 @@ export interface Statement {
 const LOST = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
+  'ECONNABORTED',
   'EPIPE',
   'ENOENT',
   'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'EHOSTDOWN',
+  'ENETUNREACH',
+  'ENETDOWN',
+  'ENOTFOUND',
+  'EAI_AGAIN',
   '57P01',
   '57P02',
   '57P03',
@@ -31,9 +42,22 @@ export function isConnectionLoss(error: unknown): boolean {
   const e = error as { code?: string; message?: string } | null
   if (!e) return false
   if (e.code && LOST.has(e.code)) return true
-  return /Connection terminated|connection timeout|Client has encountered a connection error|not queryable|timeout exceeded when trying to connect/i.test(
+  return /Connection terminated|connection timeout|Client has encountered a connection error|not queryable|timeout exceeded when trying to connect|Query read timeout/i.test(
     e.message ?? '',
   )
+}
+
+/** SQLSTATEs of a database that answers and cannot write: read-only, disk full, out of memory, an error of its disk. */
+const CANNOT_WRITE = new Set(['25006', '53100', '53200', '58030'])
+
+/**
+ * Whether an error means that nothing can be written at present, whatever the statement: the database is away, full,
+ * read-only or without connection slots. The same statement may be sent again later.
+ */
+export function isOutage(error: unknown): boolean {
+  const code = (error as { code?: string } | null)?.code
+  if (code !== undefined && CANNOT_WRITE.has(code)) return true
+  return isConnectionLoss(error) || isTooManyConnections(error)
 }
 
 /** Deadlock and serialisation failures: the transaction did nothing and may be repeated. */
@@ -56,55 +80,66 @@ export async function inTransaction<T>(client: pg.ClientBase, work: () => Promis
   }
 }
 
+/** A request of the server waits this long for a connection slot of the database. */
+const SLOT_WAIT_MS = 5_000
+const IDLE_TIMEOUT_MS = 60_000
+
+/** What the planner is told in pools whose statements are all lookups by key: old statistics must not decide otherwise. */
+const KEYED: SessionSettings = {
+  enable_seqscan: 'off',
+  enable_hashjoin: 'off',
+  enable_mergejoin: 'off',
+  plan_cache_mode: 'force_generic_plan',
+}
+
+/** What a pool's connections are for. */
+export interface DatabaseOptions {
+  /** Connections at most. */
+  max: number
+  /** Shown in `pg_stat_activity`. */
+  name: string
+  statementTimeoutMs?: number
+  /** Every statement's time limit on this side, in ms: a connection that was cut off silently is given up after it. */
+  queryTimeoutMs?: number
+  /** Every statement is a lookup by key. */
+  keyed?: boolean
+  /**
+   * Commits do not wait for the disk, except where a statement asks for it itself, as writing results does: what a
+   * worker notes for itself (jobs taken, heartbeats) may be lost in a crash, it would be done again anyway.
+   */
+  lazyCommits?: boolean
+  /** Unused connections are kept. */
+  staysOpen?: boolean
+  /** How long a caller waits while the database has no connection slot; Infinity: until it has one. Default: 5 s. */
+  slotWaitMs?: number
+}
+
 /** One pool of connections; hot statements are named, so Postgres plans them once a connection. */
 export class Database {
-  readonly pool: pg.Pool
+  readonly pool: pg.Pool & Pick<SessionPool, 'lend'>
   readonly url: string
-  readonly #log: Logger
-  readonly #options: pg.PoolConfig
-  /** Connections whose statements need not wait for one another; opened when first needed. */
-  #pipelined: pg.Pool | null = null
+  readonly max: number
+  /** How long a caller waits while the database has no connection slot, in ms. */
+  slotWaitMs: number
 
-  constructor(
-    url: string,
-    log: Logger,
-    options: {
-      max: number
-      name: string
-      statementTimeoutMs?: number
-      /** Every statement is a lookup by key; the planner must not conclude otherwise from old statistics. */
-      keyed?: boolean
-      /**
-       * Commits do not wait for the disk, except where a statement asks for it itself, as writing results does: what a
-       * worker notes for itself (jobs taken, heartbeats) may be lost in a crash, it would be done again anyway.
-       */
-      lazyCommits?: boolean
-    },
-  ) {
+  constructor(url: string, log: Logger, options: DatabaseOptions) {
     this.url = url
-    this.#log = log
-    this.#options = {
-      connectionString: url,
+    this.max = options.max
+    this.slotWaitMs = options.slotWaitMs ?? SLOT_WAIT_MS
+    this.pool = new SessionPool(url, {
       max: options.max,
-      application_name: options.name,
-      connectionTimeoutMillis: 10_000,
-      idleTimeoutMillis: 60_000,
-      ...(options.statementTimeoutMs ? { statement_timeout: options.statementTimeoutMs } : {}),
-      options: [
-        ...(options.keyed
-          ? [
-              'enable_seqscan=off',
-              'enable_hashjoin=off',
-              'enable_mergejoin=off',
-              'plan_cache_mode=force_generic_plan',
-            ]
-          : []),
-        ...(options.lazyCommits ? ['synchronous_commit=off'] : []),
-      ]
-        .map((setting) => `-c ${setting}`)
-        .join(' '),
-    }
-    this.pool = new pg.Pool(this.#options)
+      name: options.name,
+      settings: {
+        ...(options.statementTimeoutMs ? { statement_timeout: options.statementTimeoutMs } : {}),
+        ...(options.keyed ? KEYED : {}),
+        ...(options.lazyCommits ? { synchronous_commit: 'off' } : {}),
+      },
+      statements: [USE_FUNCTIONS],
+      queryTimeoutMs: options.queryTimeoutMs,
+      idleTimeoutMs: options.staysOpen ? 0 : IDLE_TIMEOUT_MS,
+      slotWaitMs: () => this.slotWaitMs,
+      log,
+    })
     // Without a listener a killed Postgres would take the process down with it.
     this.pool.on('error', (error) =>
       log.warn({ err: error.message }, 'idle database connection lost'),
@@ -123,7 +158,7 @@ export class Database {
 
   /** Runs `work` in one transaction; rolled back when it throws. */
   async transaction<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    return this.#lend(
+    return this.pool.lend(
       (client) => inTransaction(client, () => work(client)),
       // What could not be rolled back is for nobody else to find.
       (error, client) => isConnectionLoss(error) || client.getTransactionStatus() !== 'I',
@@ -132,29 +167,7 @@ export class Database {
 
   /** Runs `work` on a connection of its own. One on which something failed is closed, and what it holds is let go. */
   async holding<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    return this.#lend(work, () => true)
-  }
-
-  /** `isBroken`: whether after this error the connection is closed, not used again. */
-  async #lend<T>(
-    work: (client: Client) => Promise<T>,
-    isBroken: (error: unknown, client: Client) => boolean,
-  ): Promise<T> {
-    const client = await this.pool.connect()
-    let broken: Error | undefined
-    const onError = (error: Error) => {
-      broken = error
-    }
-    client.on('error', onError)
-    try {
-      return await work(client)
-    } catch (error) {
-      if (isBroken(error, client)) broken ??= error as Error
-      throw error
-    } finally {
-      client.off('error', onError)
-      client.release(broken)
-    }
+    return this.pool.lend(work, () => true)
   }
 
   /**
@@ -162,29 +175,26 @@ export class Database {
    * need another's answer. Throws the first failure; then nothing happened.
    */
   async atOnce(statements: Statement[]): Promise<void> {
-    this.#pipelined ??= this.#openPipelined()
-    const client = await this.#pipelined.connect()
-    const sent = [
-      client.query('begin'),
-      ...statements.map((s) => client.query(s)),
-      client.query('commit'),
-    ]
-    const settled = await Promise.allSettled(sent)
-    const failure = settled.find((s) => s.status === 'rejected')?.reason as Error | undefined
-    client.release(failure !== undefined && isConnectionLoss(failure) ? failure : undefined)
-    if (failure) throw failure
-  }
-
-  #openPipelined(): pg.Pool {
-    const pool = new pg.Pool({ ...this.#options, max: 4, pipeline: true } as pg.PoolConfig)
-    pool.on('error', (error) =>
-      this.#log.warn({ err: error.message }, 'idle database connection lost'),
+    await this.pool.lend(
+      async (client) => {
+        // node-postgres looks at it with every statement; the connection is this call's alone until all are answered.
+        const pipelined = client as Client & { pipeline: boolean }
+        pipelined.pipeline = true
+        const settled = await Promise.allSettled([
+          client.query('begin'),
+          ...statements.map((s) => client.query(s)),
+          client.query('commit'),
+        ])
+        pipelined.pipeline = false
+        const failure = settled.find((s) => s.status === 'rejected')
+        if (failure) throw failure.reason
+      },
+      (error) => isFatal(error),
     )
-    return pool
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.pool.end(), this.#pipelined?.end()])
+    await this.pool.end()
   }
 }
 
@@ -194,15 +204,21 @@ export class Database {
  */
 export async function throughOutage<T>(
   work: () => Promise<T>,
-  options: { forMs: number; signal?: AbortSignal },
+  options: {
+    forMs: number
+    signal?: AbortSignal
+    /** Called after each failed attempt that is followed by another. */
+    onOutage?: (error: unknown) => void
+  },
 ): Promise<T> {
   const until = performance.now() + options.forMs
   for (let delayMs = 50; ; delayMs = Math.min(1_000, delayMs * 2)) {
     try {
       return await work()
     } catch (error) {
-      const passing = isConnectionLoss(error) || isRetryableConflict(error)
-      if (!passing || performance.now() + delayMs > until || options.signal?.aborted) throw error
+      const isPassing = isOutage(error) || isRetryableConflict(error)
+      if (!isPassing || performance.now() + delayMs > until || options.signal?.aborted) throw error
+      if (isOutage(error)) options.onOutage?.(error)
       await new Promise((resolve) => setTimeout(resolve, delayMs))
     }
   }

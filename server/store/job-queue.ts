@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { createHash } from 'node:crypto'
 import { type Job, PgBoss } from 'pg-boss'
 import type { Logger } from '../log.ts'
@@ -92,6 +93,11 @@ export function toRanges(indexes: readonly number[]): number[] {
  */
 export class JobQueue {
   readonly #boss: PgBoss
+  /**
+   * The connection of the transaction under way. pg-boss looks up queues that it does not know yet; a second connection
+   * for that would wait for ever where every connection of the pool is in such a transaction.
+   */
+  readonly #caller = new AsyncLocalStorage<Client>()
   readonly #known = new Set<string>()
   readonly #names = new Map<string, string>()
 
@@ -99,13 +105,16 @@ export class JobQueue {
     this.#boss = new PgBoss({
       db: {
         // Without values Postgres takes several statements at once, which pg-boss's migrations are.
-        executeSql: async (text, values) =>
-          values && values.length > 0
-            ? database.pool.query({ name: this.#nameOf(text), text, values: values as unknown[] })
-            : database.pool.query(text),
+        executeSql: async (text, values) => {
+          const session = this.#caller.getStore() ?? database.pool
+          return values && values.length > 0
+            ? session.query({ name: this.#nameOf(text), text, values: values as unknown[] })
+            : session.query(text)
+        },
       },
       schema: 'pgboss',
-      supervise: options.supervise,
+      // The sweep does it, when no worker that was cut off would lose its jobs by it.
+      supervise: false,
       schedule: false,
       migrate: options.supervise,
       createSchema: options.supervise,
@@ -126,6 +135,11 @@ export class JobQueue {
       this.#names.set(text, name)
     }
     return name
+  }
+
+  /** Returns jobs whose heartbeat lapsed to their queues, and removes old ones. */
+  async supervise(): Promise<void> {
+    await this.#boss.supervise()
   }
 
   async start(): Promise<void> {
@@ -163,14 +177,11 @@ export class JobQueue {
     },
   ): Promise<void> {
     if (jobs.length === 0) return
-    const db = {
-      executeSql: async (text: string, values?: unknown[]) =>
-        options.client.query({ name: this.#nameOf(text), text, values }),
-    }
-    await this.#boss.insert(
-      pool,
-      jobs.map((data) => ({ data, priority: options.priority, group: { id: options.run } })),
-      { db },
+    await this.#caller.run(options.client, () =>
+      this.#boss.insert(
+        pool,
+        jobs.map((data) => ({ data, priority: options.priority, group: { id: options.run } })),
+      ),
     )
     await options.client.query("select pg_notify('rewardops', $1)", [`q${pool}`])
   }
@@ -217,10 +228,8 @@ export class JobQueue {
     client?: Client,
   ): Promise<void> {
     if (jobs.length === 0) return
-    const db = client && {
-      executeSql: async (text: string, values?: unknown[]) => client.query(text, values),
-    }
-    await this.#boss.complete(pool, jobs, null, db ? { db } : {})
+    const complete = () => this.#boss.complete(pool, jobs, null)
+    await (client ? this.#caller.run(client, complete) : complete())
   }
 
   /** Gives jobs back at once: their next delivery counts one lost worker more. */

@@ -1,8 +1,10 @@
-import pg from 'pg'
+import type pg from 'pg'
 import type { Logger } from '../log.ts'
+import { connectSession } from './session.ts'
 
 /** The one channel; payloads are ids only: `b<batch>`, `q<pool>`, `s` (servers), `w` (workers), `a` (keys). */
 const CHANNEL = 'rewardops'
+const RETRY_MS = 200
 
 /**
  * One connection that listens. A notification is a hint: whoever uses it polls once a second as well,
@@ -30,34 +32,43 @@ export class Listener {
   }
 
   async start(): Promise<void> {
-    const client = new pg.Client({
-      connectionString: this.#url,
-      application_name: 'rewardops listener',
-      keepAlive: true,
-      connectionTimeoutMillis: 5_000,
-    })
-    let listening = false
-    const again = (error?: Error) => {
-      if (this.#client !== client) return
-      this.#client = null
-      client.end().catch(() => {})
-      if (this.#closed) return
-      // Once a loss: it is tried five times a second, however long the database is away.
-      if (listening) this.#log.warn({ err: error?.message }, 'listening connection lost')
-      this.#retry = setTimeout(() => void this.start(), 200)
-    }
-    this.#client = client
-    client.on('error', again)
-    client.on('end', () => again())
-    client.on('notification', (n) => this.#onPayload(n.payload ?? ''))
     try {
-      await client.connect()
-      await client.query(`listen ${CHANNEL}`)
-      listening = true
-      this.#onReconnect()
-    } catch (error) {
-      again(error as Error)
+      const client = await connectSession(this.#url, {
+        name: 'rewardops listener',
+        keepAlive: true,
+        connectTimeoutMs: 5_000,
+      })
+      if (this.#closed) {
+        await client.end().catch(() => {})
+        return
+      }
+      this.#client = client
+      let listening = false
+      const again = (error?: Error) => {
+        if (this.#client !== client) return
+        this.#client = null
+        client.end().catch(() => {})
+        // Once a loss: it is tried five times a second, however long the database is away.
+        if (listening) this.#log.warn({ err: error?.message }, 'listening connection lost')
+        this.#startLater()
+      }
+      client.on('error', again)
+      client.on('end', () => again())
+      client.on('notification', (n) => this.#onPayload(n.payload ?? ''))
+      try {
+        await client.query(`listen ${CHANNEL}`)
+        listening = true
+        this.#onReconnect()
+      } catch (error) {
+        again(error as Error)
+      }
+    } catch {
+      this.#startLater()
     }
+  }
+
+  #startLater(): void {
+    if (!this.#closed) this.#retry = setTimeout(() => void this.start(), RETRY_MS)
   }
 
   async close(): Promise<void> {

@@ -113,7 +113,7 @@ export class MetricsReader {
       calls: await this.#calls(),
       workers: await this.#db.rows<WorkerFigures>(
         'metrics-workers',
-        `select id, stats from worker where state = 'alive' and last_seen_at > now() - interval '5 seconds' order by id`,
+        `select id, stats from process where role = 'worker' and state = 'alive' and last_seen_at > now() - interval '5 seconds' order by id`,
       ),
       batches: await this.#batches(),
       queues: await this.#db.rows<QueueFigures>(

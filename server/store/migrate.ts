@@ -1,15 +1,27 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import pg from 'pg'
+import type pg from 'pg'
 import type { Logger } from '../log.ts'
 import { inTransaction } from './database.ts'
+import { installFunctions } from './functions.ts'
+import {
+  processesInTheWay,
+  SCHEMA_VERSION,
+  storedVersion,
+  storeVersion,
+  versionProblem,
+} from './schema-version.ts'
+import { connectSession, START_SLOT_WAIT_MS } from './session.ts'
 
 /** The advisory lock that Prisma's schema engine takes, so that the two exclude each other. */
 const PRISMA_LOCK = 72_707_369
 
 /** Said once when another starter holds the lock for longer than any migration of an empty database. */
 const PATIENCE_MS = 5_000
+
+/** Workers of a service that was stopped, or killed, end within 10 s. */
+const OTHERS_MS = 15_000
 
 const MIGRATIONS_DIR = join(import.meta.dirname, '../../prisma/migrations')
 
@@ -51,26 +63,65 @@ export function readMigrations(dir: string = MIGRATIONS_DIR): Migration[] {
  */
 export async function migrate(
   url: string,
-  options: { dir?: string; log?: Logger } = {},
+  options: { dir?: string; log?: Logger; waitMs?: number } = {},
 ): Promise<string[]> {
   const migrations = readMigrations(options.dir)
-  const client = new pg.Client({ connectionString: url, application_name: 'rewardops migrate' })
-  // A connection that breaks fails the query under way; unheard, the event would end the process.
-  client.on('error', () => {})
-  await client.connect()
+  const client = await connectSession(url, {
+    name: 'rewardops migrate',
+    slotWaitMs: START_SLOT_WAIT_MS,
+  })
   try {
     await lock(client, options.log)
+    const stored = await storedVersion(client)
+    const problem = versionProblem(stored, true)
+    if (problem !== null) throw new MigrationError(problem)
+    // A newer version has been here, and this one works beside it.
+    if (stored !== null && stored.version > SCHEMA_VERSION) {
+      await installFunctions(client)
+      return []
+    }
     await client.query(LEDGER)
-    const pending = pendingOf(migrations, (await client.query<LedgerRow>(READ_LEDGER)).rows)
+    const ledger = (await client.query<LedgerRow>(READ_LEDGER)).rows
+    const pending = pendingOf(migrations, ledger)
+    if (pending.length > 0 && ledger.length > 0) {
+      await waitForOthers(client, stored, options.waitMs ?? OTHERS_MS)
+    }
     for (const migration of pending) {
       const startedAt = performance.now()
       await apply(client, migration)
       const ms = Math.round(performance.now() - startedAt)
       options.log?.info({ migration: migration.name, ms }, 'migration applied')
     }
+    if (options.dir === undefined) {
+      await storeVersion(client)
+      await installFunctions(client)
+    }
     return pending.map((migration) => migration.name)
   } finally {
     await client.end().catch(() => {})
+  }
+}
+
+/**
+ * Waits for processes that do not work on the new schema; those of a service that has just been stopped end by themselves.
+ * @throws MigrationError where they stay
+ */
+async function waitForOthers(
+  client: pg.Client,
+  stored: Awaited<ReturnType<typeof storedVersion>>,
+  waitMs: number,
+): Promise<void> {
+  const until = performance.now() + waitMs
+  for (;;) {
+    const others = await processesInTheWay(client, stored)
+    if (others === null) return
+    if (performance.now() >= until) {
+      throw new MigrationError(
+        `this version changes the database in a way that ${others} cannot work with, and they are connected. ` +
+          'Stop all servers and workers of the earlier version, then start this one.',
+      )
+    }
+    await new Promise((resolve) => setTimeout(resolve, 250))
   }
 }
 

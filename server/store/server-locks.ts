@@ -1,4 +1,3 @@
-import pg from 'pg'
 import type { Database } from './database.ts'
 
 /** The class of the advisory locks under which a server is tested, put to sleep or woken. */
@@ -9,15 +8,16 @@ const LOOK_EVERY_MS = 100
 /**
  * One thing at a time is done with a server (its scores tested, put to sleep, woken), over all processes. The locks are
  * those of one database session: a process that dies lets go of them at once, so that another sees what it left half
- * done.
+ * done. Where the connection is lost the locks are too; what is under way ends by its own checks of the server's state.
  */
 export class ServerLocks {
-  readonly #url: string
+  readonly #db: Database
   readonly #held = new Set<number>()
-  #session: Promise<pg.Client> | null = null
 
+  /** @param db has a single connection that stays open: the session of the locks */
   constructor(db: Database) {
-    this.#url = db.url
+    if (db.max !== 1) throw new Error('server locks need a pool of one connection')
+    this.#db = db
   }
 
   /** Whether this process is doing something with a server. */
@@ -31,12 +31,11 @@ export class ServerLocks {
     this.#held.add(id)
     let taken = false
     try {
-      const session = await this.#open()
-      const { rows } = await session.query<{ taken: boolean }>(
+      const [row] = await this.#db.adhoc<{ taken: boolean }>(
         'select pg_try_advisory_lock($1, $2) as taken',
         [SERVER_LOCK, id],
       )
-      taken = rows[0]!.taken
+      taken = row!.taken
     } finally {
       if (!taken) this.#held.delete(id)
     }
@@ -54,8 +53,7 @@ export class ServerLocks {
   }
 
   async release(id: number): Promise<void> {
-    const session = await this.#session?.catch(() => null)
-    await session?.query('select pg_advisory_unlock($1, $2)', [SERVER_LOCK, id]).catch(() => {})
+    await this.#db.adhoc('select pg_advisory_unlock($1, $2)', [SERVER_LOCK, id]).catch(() => {})
     this.#held.delete(id)
   }
 
@@ -67,30 +65,5 @@ export class ServerLocks {
     } finally {
       await this.release(id)
     }
-  }
-
-  async close(): Promise<void> {
-    const session = await this.#session?.catch(() => null)
-    this.#session = null
-    await session?.end().catch(() => {})
-  }
-
-  #open(): Promise<pg.Client> {
-    if (this.#session) return this.#session
-    const client = new pg.Client({
-      connectionString: this.#url,
-      application_name: 'rewardops server locks',
-      connectionTimeoutMillis: 10_000,
-    })
-    const session = client.connect().then(() => client)
-    // With the connection the locks are gone; what is under way ends by its own checks of the server's state.
-    const forget = () => {
-      if (this.#session === session) this.#session = null
-    }
-    client.on('error', forget)
-    client.on('end', forget)
-    session.catch(forget)
-    this.#session = session
-    return session
   }
 }

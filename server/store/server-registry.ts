@@ -25,6 +25,10 @@ export interface ServerWishes {
   apiKey: string | null
   tags: string[]
   chatTemplate: string | null
+  /** Null: every route is asked. */
+  namedRoute: string | null
+  /** Null: the last. */
+  label: string | null
   selfTestOverride: boolean
 }
 
@@ -32,10 +36,15 @@ export interface ServerWishes {
 export interface ProbedFacts {
   version: string | null
   maxModelLen: number | null
-  route: string | null
+  /** Absent: not asked, because the server sleeps; what is stored stays. */
+  route?: string | null
+  plainText?: boolean
+  /** Absent: the server does not tell its labels. */
+  label?: string
   maxConcurrent: number | null
   canSleep: boolean
-  warnings: string[]
+  /** Absent: not looked at again; what is stored stays. */
+  warnings?: string[]
 }
 
 /** Everything stored with a registration. */
@@ -143,8 +152,13 @@ export class ServerRegistry {
     await this.changed()
   }
 
+  /** Two registrations of one model may come at the same moment. */
   async #ensurePool(name: string, model: string): Promise<void> {
-    await this.#prisma.pool.upsert({ where: { name }, create: { name, model }, update: {} })
+    await this.#db.rows(
+      'ensure-pool',
+      'insert into pool (name, model) values ($1, $2) on conflict do nothing',
+      [name, model],
+    )
   }
 
   /** See {@link changeState}. */

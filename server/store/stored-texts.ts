@@ -1,3 +1,5 @@
+import type { ChatTurn } from '../wire/turn-text.ts'
+
 /** How a sample's texts are kept in `sample_text`, and read back: the one place that knows the bits of `encoding`. */
 
 const PROMPT_ESCAPED = 1
@@ -31,7 +33,7 @@ export interface EncodedTexts {
 
 /** A sample's texts as they were given; a turn without content has an empty one. */
 export interface DecodedTexts {
-  prompt: string | { role: string; content: string }[]
+  prompt: string | ChatTurn[]
   response: string
   groundTruth: unknown
   extraInfo: Record<string, unknown>
@@ -92,7 +94,7 @@ export function decodeTexts(row: {
 function decodePrompt(stored: string, encoding: number): DecodedTexts['prompt'] {
   if (encoding & PROMPT_IS_MESSAGES) {
     const turns = JSON.parse(stored) as Turn[]
-    return turns.map((turn) => ({ ...turn, content: turn.content ?? '' }))
+    return turns.map((turn): ChatTurn => ({ ...turn, content: turn.content ?? '' }))
   }
   return encoding & PROMPT_ESCAPED ? (JSON.parse(stored) as string) : stored
 }

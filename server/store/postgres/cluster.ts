@@ -14,7 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../../log.ts'
 import { giveTo, spawnAs } from './account.ts'
 import { inspectProcess } from './processes.ts'
-import { POSTGRES_ENV, type Runtime } from './runtime.ts'
+import { KEEPER, POSTGRES_ENV, type Runtime } from './runtime.ts'
 import { DatabaseStartError } from './start-error.ts'
 
 /** The superuser that initdb makes, and the one we connect as. */
@@ -29,7 +29,12 @@ const MAJOR = '18'
  * half-way it leaves nothing that looks finished.
  * @throws DatabaseStartError `data_folder_unusable` for a folder that holds something else
  */
-export async function ensureCluster(folder: string, runtime: Runtime, log: Logger): Promise<void> {
+export async function ensureCluster(
+  folder: string,
+  runtime: Runtime,
+  log: Logger,
+  signal?: AbortSignal,
+): Promise<void> {
   const uid = process.getuid?.()
   const ownerUid = statSync(folder, { throwIfNoEntry: false })?.uid
   if (uid !== 0 && ownerUid !== undefined && ownerUid !== uid) {
@@ -66,33 +71,46 @@ export async function ensureCluster(folder: string, runtime: Runtime, log: Logge
   giveTo(runtime.account, draft)
   // C.UTF-8 of Postgres's own: sorted by code point, upper and lower case known for all of Unicode,
   // and the same on every machine, whatever locales it has.
-  await runInitdb(runtime, draft, [
+  const args = [
     ...['-D', runtime.dataArgument(draft), '-U', SUPERUSER, '-A', 'trust', '-E', 'UTF8'],
     ...['--locale=C', '--locale-provider=builtin', '--builtin-locale=C.UTF-8'],
     '--no-instructions',
-  ])
+  ]
+  await runInitdb(runtime, draft, args, signal)
   rmSync(folder, { recursive: true, force: true })
   renameSync(draft, folder)
   log.debug({ folder, ms: Math.round(performance.now() - startedAt) }, 'made a Postgres cluster')
 }
 
-function runInitdb(runtime: Runtime, cwd: string, args: string[]): Promise<void> {
+function runInitdb(
+  runtime: Runtime,
+  cwd: string,
+  args: string[],
+  signal: AbortSignal | undefined,
+): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = spawn(runtime.binaries.initdb, args, {
+    const child = spawn('/bin/sh', ['-c', KEEPER, runtime.binaries.initdb, ...args], {
       ...spawnAs(runtime.account),
       cwd,
       env: POSTGRES_ENV,
-      stdio: ['ignore', 'ignore', 'pipe'],
+      stdio: ['pipe', 'ignore', 'pipe'],
+      detached: true,
     })
+    child.stdin.on('error', () => {})
+    const giveUp = () => child.stdin.end()
+    signal?.addEventListener('abort', giveUp, { once: true })
+    if (signal?.aborted) giveUp()
     let output = ''
     child.stderr.on('data', (chunk) => {
       output += chunk
     })
     child.on('error', reject)
-    child.on('close', (code, signal) => {
-      if (code === 0) resolve()
+    child.on('close', (code, killedBy) => {
+      signal?.removeEventListener('abort', giveUp)
+      if (signal?.aborted) reject(signal.reason)
+      else if (code === 0) resolve()
       else {
-        const how = signal ? `was killed by ${signal}` : `exited with ${code}`
+        const how = killedBy ? `was killed by ${killedBy}` : `exited with ${code}`
         reject(new DatabaseStartError('start_failed', `initdb ${how}: ${output.trim()}`))
       }
     })

@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
+import type pg from 'pg'
 import type { Logger } from '../../log.ts'
+import { readConnectionUrl } from '../connection-url.ts'
 import { migrate } from '../migrate.ts'
+import { connectSession, isTooManyConnections, START_SLOT_WAIT_MS } from '../session.ts'
 import type { EmbeddedPostgresOptions } from './embedded.ts'
 import { DATABASE, type EmbeddedPostgres, startEmbeddedPostgres } from './embedded.ts'
 import { isTransactionPooler } from './pooler.ts'
@@ -20,7 +22,7 @@ export interface OpenDatabase {
 }
 
 export interface OpenDatabaseOptions
-  extends Pick<EmbeddedPostgresOptions, 'onState' | 'onUnexpectedExit' | 'settings'> {
+  extends Pick<EmbeddedPostgresOptions, 'onState' | 'onUnexpectedExit' | 'settings' | 'signal'> {
   /** Null: the embedded Postgres. */
   databaseUrl: string | null
   dataDir: string
@@ -29,6 +31,8 @@ export interface OpenDatabaseOptions
   migrationsDir?: string
   /** How long a database that does not answer yet is waited for (a machine that is starting up). */
   waitMs?: number
+  /** How long a database without a free connection slot is waited for. */
+  slotWaitMs?: number
 }
 
 /** server_version_num of the oldest Postgres we run on: `14.0`. */
@@ -37,7 +41,7 @@ const OLDEST = 140_000
 /**
  * Opens the database of the service and brings it up to date: the one that DATABASE_URL names, else the
  * embedded one, made and started as needed.
- * @throws DatabaseStartError, MigrationError
+ * @throws DatabaseStartError, MigrationError; the signal's reason, with nothing left running
  */
 export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDatabase> {
   const embedded = options.databaseUrl === null ? await startEmbeddedPostgres(options) : null
@@ -45,6 +49,7 @@ export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDa
     const url = embedded?.url() ?? options.databaseUrl!
     if (embedded) await createDatabase(embedded.url('postgres'), DATABASE)
     else await checkDatabase(url, options)
+    options.signal?.throwIfAborted()
     const applied = await migrate(url, { dir: options.migrationsDir, log: options.log })
     return { url, embedded, applied, close: async () => embedded?.stop() }
   } catch (error) {
@@ -66,10 +71,12 @@ async function createDatabase(adminUrl: string, name: string): Promise<void> {
  */
 async function checkDatabase(
   url: string,
-  { log, waitMs = 30_000 }: Pick<OpenDatabaseOptions, 'log' | 'waitMs'>,
+  options: Pick<OpenDatabaseOptions, 'log' | 'waitMs' | 'slotWaitMs'>,
 ): Promise<void> {
   const place = describeUrl(url)
-  const facts = await whenThere(url, place, log, waitMs)
+  const facts = await whenThere(place, options, () =>
+    withClient(url, async (client) => (await client.query<Facts>(FACTS)).rows[0]!),
+  )
   if (facts.version_num < OLDEST) {
     throw new DatabaseStartError(
       'too_old',
@@ -83,7 +90,7 @@ async function checkDatabase(
       `${place} cannot be written to: it is a replica, or read-only by default. Set DATABASE_URL to the primary.`,
     )
   }
-  if (await isTransactionPooler(url)) {
+  if (await whenThere(place, options, () => isTransactionPooler(url))) {
     throw new DatabaseStartError(
       'transaction_pooler',
       `${place} is a pooler that gives a connection to somebody else after each transaction ` +
@@ -106,39 +113,54 @@ const FACTS = `select current_setting('server_version') as version,
 /** Errors of a database that is only starting, or a machine whose network is. */
 const PASSING = new Set(['ECONNREFUSED', 'ECONNRESET', 'ENOENT', 'EAI_AGAIN', 'ETIMEDOUT', '57P03'])
 
-async function whenThere(url: string, place: string, log: Logger, waitMs: number): Promise<Facts> {
-  const deadline = Date.now() + waitMs
+async function whenThere<T>(
+  place: string,
+  options: Pick<OpenDatabaseOptions, 'log' | 'waitMs' | 'slotWaitMs'>,
+  work: () => Promise<T>,
+): Promise<T> {
+  const { log, waitMs = 30_000, slotWaitMs = START_SLOT_WAIT_MS } = options
+  const begunAt = Date.now()
   let announced = false
   for (;;) {
     try {
-      return await withClient(url, async (client) => (await client.query<Facts>(FACTS)).rows[0]!)
+      return await work()
     } catch (error) {
+      if (error instanceof DatabaseStartError) throw error
       const { code = '', message } = error as { code?: string; message: string }
-      if (!PASSING.has(code) || Date.now() >= deadline) {
+      const forMs = isTooManyConnections(error) ? slotWaitMs : PASSING.has(code) ? waitMs : 0
+      if (Date.now() - begunAt >= forMs) {
         throw new DatabaseStartError(
           'unreachable',
-          `${place}: ${message || code}. ${adviceFor(code)}`,
+          `${place}: ${message || code}. ${adviceFor(error as Error & { code?: string })}`,
           error,
         )
       }
       if (!announced)
-        log.warn({ waitMs }, `${place} does not answer yet (${message || code}); waiting`)
+        log.warn({ waitMs: forMs }, `${place} does not answer yet (${message || code}); waiting`)
       announced = true
       await sleep(250)
     }
   }
 }
 
-function adviceFor(code: string): string {
+function adviceFor(error: Error & { code?: string }): string {
+  const { code = '', message } = error
+  if (isTooManyConnections(error)) {
+    return 'Raise max_connections (or the size of the pool): a server takes up to 12 connections, each worker up to 4.'
+  }
+  if (/CERT|SELF_SIGNED|UNABLE_TO_|ALTNAME/.test(code)) {
+    return 'Set sslrootcert to the file of the CA, or sslmode=require to encrypt without verifying.'
+  }
+  if (/does not support SSL/.test(message)) {
+    return 'Set sslmode=disable, or switch on ssl in Postgres.'
+  }
   if (code === '3D000') return 'Create the database (createdb), or correct DATABASE_URL.'
   if (code === '28P01' || code === '28000') return 'Correct user and password in DATABASE_URL.'
   return 'Is it running, and is DATABASE_URL right? Unset, the embedded Postgres is used.'
 }
 
 async function withClient<T>(url: string, use: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 10_000 })
-  client.on('error', () => {})
-  await client.connect()
+  const client = await connectSession(url)
   try {
     return await use(client)
   } finally {
@@ -148,12 +170,6 @@ async function withClient<T>(url: string, use: (client: pg.Client) => Promise<T>
 
 /** Host and database of a connection string, without its password. */
 function describeUrl(url: string): string {
-  const parsed = URL.parse(url)
-  if (!parsed || !/^postgres(ql)?:$/.test(parsed.protocol)) {
-    throw new DatabaseStartError(
-      'bad_url',
-      'DATABASE_URL is not a connection string of the form postgresql://user:password@host:5432/database',
-    )
-  }
+  const parsed = new URL(readConnectionUrl(url).url)
   return `DATABASE_URL (${parsed.searchParams.get('host') ?? parsed.host}${parsed.pathname})`
 }

@@ -43,6 +43,8 @@ export interface EmbeddedPostgresOptions {
   onState?(state: EmbeddedPostgresState): void
   /** Settings on top of ours. */
   settings?: Readonly<Record<string, string>>
+  /** Aborted: the start is given up, and what was started is ended before it rejects. */
+  signal?: AbortSignal
   /** How long another live service on the same data folder is waited for. */
   waitForOwnerMs?: number
   /** For tests. */
@@ -84,17 +86,23 @@ export async function startEmbeddedPostgres(
   const owner = await ownFolder(join(dataDir, 'postgres.owner'), {
     waitMs: options.waitForOwnerMs ?? WAIT_FOR_OWNER_MS,
     log,
+    signal: options.signal,
   })
   let runtime: Runtime | undefined
   try {
     const account = accountForPostgres(folder)
     runtime = await findRuntime(dataDir, account, log, options.runtime)
-    await ensureCluster(folder, runtime, log)
+    options.signal?.throwIfAborted()
+    await ensureCluster(folder, runtime, log, options.signal)
     const supervisor = new Supervisor(folder, runtime, options, () => {
       runtime?.remove()
       owner.release()
     })
     await supervisor.start(join(dataDir, 'postgres.log'))
+    if (options.signal?.aborted) {
+      await supervisor.stop()
+      options.signal.throwIfAborted()
+    }
     return supervisor
   } catch (error) {
     runtime?.remove()
@@ -194,7 +202,9 @@ class Supervisor implements EmbeddedPostgres {
         rmSync(join(this.#runtime.socketDir, name), { force: true })
       }
       try {
-        this.#watch(await launch(this.#folder, this.#runtime, this.#arguments, this.#log!))
+        const { signal } = this.#options
+        const launching = launch(this.#folder, this.#runtime, this.#arguments, this.#log!, signal)
+        this.#watch(await launching)
         return
       } catch (error) {
         if (!(error instanceof LaunchFailure && error.passing) || Date.now() >= deadline)

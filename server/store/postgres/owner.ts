@@ -17,7 +17,7 @@ interface Owner {
  */
 export async function ownFolder(
   file: string,
-  options: { waitMs: number; log: Logger },
+  options: { waitMs: number; log: Logger; signal?: AbortSignal | undefined },
 ): Promise<{ release(): void }> {
   const self = JSON.stringify({
     pid: process.pid,
@@ -27,6 +27,7 @@ export async function ownFolder(
   const deadline = Date.now() + options.waitMs
   let announced = false
   for (;;) {
+    options.signal?.throwIfAborted()
     writeFileSync(draft, self, { mode: 0o644 })
     try {
       // A link appears whole or not at all: no other starter ever reads half an owner.

@@ -1,9 +1,22 @@
 import { randomUUID } from 'node:crypto'
-import pg from 'pg'
+import type pg from 'pg'
+import { connectSession, isTooManyConnections } from '../session.ts'
 
 /** How many connections try to take the first one's place; a pool with more than that idle hides it. */
 const RIVALS = 4
 const ANSWER_MS = 5_000
+
+/** Rivals that begin a transaction, as many as the pool has connections for: a small pool makes the last one wait. */
+async function hold(open: () => Promise<pg.Client>): Promise<void> {
+  for (let n = 0; n < RIVALS; n++) {
+    const rival = await open()
+    try {
+      await rival.query('begin')
+    } catch {
+      return
+    }
+  }
+}
 
 /**
  * Whether a connection loses its session between transactions, as behind PgBouncer in transaction mode.
@@ -14,14 +27,11 @@ const ANSWER_MS = 5_000
 export async function isTransactionPooler(url: string): Promise<boolean> {
   const clients: pg.Client[] = []
   const open = async () => {
-    const client = new pg.Client({
-      connectionString: url,
-      connectionTimeoutMillis: ANSWER_MS,
-      query_timeout: ANSWER_MS,
+    const client = await connectSession(url, {
+      connectTimeoutMs: ANSWER_MS,
+      queryTimeoutMs: ANSWER_MS,
     })
-    client.on('error', () => {})
     clients.push(client)
-    await client.connect()
     return client
   }
   try {
@@ -33,13 +43,14 @@ export async function isTransactionPooler(url: string): Promise<boolean> {
       // Drawn by lot: what an earlier probe set is still there in the pooler's connections.
       const mark = randomUUID()
       await probe.query(`set rewardops.session = '${mark}'`)
-      for (let n = 0; n < RIVALS; n++) await (await open()).query('begin')
+      await hold(open)
       const kept = await probe.query<{ value: string | null }>(
         `select current_setting('rewardops.session', true) as value`,
       )
       return kept.rows[0]?.value !== mark
-    } catch {
-      // Nothing was left for the probe, or no pool of that size: its session was not its own.
+    } catch (error) {
+      if (isTooManyConnections(error)) throw error
+      // Nothing was left for the probe: its session was not its own.
       return true
     }
   } finally {

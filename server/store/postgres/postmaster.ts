@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { spawnAs } from './account.ts'
 import { isPostmasterOf, readPostmaster } from './cluster.ts'
 import type { PostgresLog } from './log-lines.ts'
-import { POSTGRES_ENV, type Runtime } from './runtime.ts'
+import { KEEPER, POSTGRES_ENV, type Runtime } from './runtime.ts'
 
 /** How a process ended. */
 export interface Exit {
@@ -36,33 +36,15 @@ export class LaunchFailure extends Error {
 }
 
 /**
- * Between us and Postgres, a shell that holds one end of a pipe: when we die, however, the other end
- * closes, `read` returns and Postgres gets SIGINT, a clean shutdown (20 ms after a `kill -9` of Node).
- * The second `wait` is for signals to the shell, which end the first one early.
- */
-const KEEPER = `
-exec 3<&0
-"$0" "$@" </dev/null 3<&- &
-postgres=$!
-trap 'kill -INT $postgres' INT TERM HUP
-{ read -r _ <&3; kill -INT $postgres; } 2>/dev/null &
-watch=$!
-exec 3<&- </dev/null
-wait $postgres; code=$?
-while kill -0 $postgres 2>/dev/null; do wait $postgres; code=$?; done
-kill $watch 2>/dev/null
-exit $code
-`
-
-/**
  * Starts Postgres on a cluster and waits until it accepts connections, however long it replays its log.
- * @throws LaunchFailure when it exits before
+ * @throws LaunchFailure when it exits before; the signal's reason once it is gone
  */
 export async function launch(
   folder: string,
   runtime: Runtime,
   settings: string[],
   log: PostgresLog,
+  signal?: AbortSignal,
 ): Promise<Postmaster> {
   const command = [
     runtime.binaries.postgres,
@@ -93,7 +75,13 @@ export async function launch(
       }
     })
   })
+  // The end of its input shuts it down, also while it starts.
+  const giveUp = () => keeper.stdin.end()
+  signal?.addEventListener('abort', giveUp, { once: true })
+  if (signal?.aborted) giveUp()
   const first = await Promise.race([ready, exited])
+  signal?.removeEventListener('abort', giveUp)
+  if (first !== 'ready') signal?.throwIfAborted()
   if (first !== 'ready') {
     // What it said last may still be in the pipe, which its children can hold open.
     await Promise.race([new Promise((resolve) => keeper.once('close', resolve)), sleep(500)])

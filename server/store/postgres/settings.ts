@@ -6,7 +6,7 @@ export const POSTGRES_SETTINGS: Readonly<Record<string, string>> = {
   // Reached through the socket's folder alone.
   listen_addresses: '',
   unix_socket_permissions: '0700',
-  // The server, two workers and their queues hold about 40; each idle one costs 2 to 3 MB.
+  // A server takes 12, a worker 4; each idle one costs 2 to 3 MB.
   max_connections: '200',
   shared_buffers: '256MB',
   work_mem: '16MB',

@@ -5,6 +5,7 @@ import pg from 'pg'
 import type { TestProject } from 'vitest/node'
 import { createLogger } from '../../log.ts'
 import { makeClusterTemplate } from '../../testing/cluster-template.ts'
+import { FUNCTIONS_SCHEMA } from '../functions.ts'
 import { migrate } from '../migrate.ts'
 import { startEmbeddedPostgres } from './embedded.ts'
 import { THROWAWAY_SETTINGS } from './settings.ts'
@@ -38,6 +39,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
     const client = new pg.Client({ connectionString: adminUrl })
     await client.connect()
     await client.query(`create database ${TEMPLATE}`)
+    // Clients of tests call functions as the service's own sessions do.
+    await client.query(`alter role current_user set search_path = public, ${FUNCTIONS_SCHEMA}`)
     await client.end()
     await migrate(postgres.url(TEMPLATE))
   } catch (error) {

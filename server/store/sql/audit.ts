@@ -1,6 +1,6 @@
 import type { AuditChange } from '../../wire/audit.ts'
 import type { Role } from '../../wire/roles.ts'
-import type { Database } from '../database.ts'
+import type { Client, Database } from '../database.ts'
 
 /** A change that was made. */
 export interface AuditRow {
@@ -13,13 +13,17 @@ export interface AuditRow {
   changes: AuditChange[]
 }
 
-/** Notes a change. */
-export async function insertAudit(db: Database, entry: Omit<AuditRow, 'id' | 'at'>): Promise<void> {
-  await db.rows(
-    'audit-insert',
-    'insert into audit_event (actor, role, action, target, changes) values ($1, $2, $3, $4, $5::jsonb)',
-    [entry.actor, entry.role, entry.action, entry.target, JSON.stringify(entry.changes)],
-  )
+/** Notes a change; with a client, in its transaction. */
+export async function insertAudit(
+  db: Database | Client,
+  entry: Omit<AuditRow, 'id' | 'at'>,
+): Promise<void> {
+  const session = 'pool' in db ? db.pool : db
+  await session.query({
+    name: 'audit-insert',
+    text: 'insert into audit_event (actor, role, action, target, changes) values ($1, $2, $3, $4, $5::jsonb)',
+    values: [entry.actor, entry.role, entry.action, entry.target, JSON.stringify(entry.changes)],
+  })
 }
 
 /** A page of changes, newest first, before a number. `action` that ends in a dot is the beginning of one. */

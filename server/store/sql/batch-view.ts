@@ -163,6 +163,8 @@ export interface SampleRow extends ResultRow {
   batch_id: number
   run: string
   step: number
+  split: 'train' | 'val'
+  rescored_from: number | null
   data_source: string
   ended_at: Date | null
 }
@@ -191,7 +193,7 @@ export async function sampleDetail(
 ): Promise<SampleDetailRow | undefined> {
   const [row] = await db.rows<SampleDetailRow>(
     'sample-detail',
-    `select ${RESULT_COLUMNS}, s.batch_id, s.group_no, r.name as run, b.step, s.data_source, s.ended_at,
+    `select ${RESULT_COLUMNS}, s.batch_id, s.group_no, r.name as run, b.step, b.split, b.rescored_from, s.data_source, s.ended_at,
        g.seq is not null as group_done, b.reward, b.reward_name, b.submitted_at, b.texts_removed_at, s.dispatched_at,
        t.prompt, t.response, t.ground_truth, t.extra_info, t.encoding
      from sample s join batch b on b.id = s.batch_id join run r on r.id = b.run_id ${RESULT_JOINS}

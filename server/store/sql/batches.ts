@@ -3,6 +3,7 @@ import { type ResolvedReward, rewardVersionOf } from '../../wire/resolved-reward
 import type { BatchStatus, BatchSummary } from '../../wire/trainer.ts'
 import type { Database } from '../database.ts'
 import { deviationOf, meanOf } from './moments.ts'
+import { isRescored } from './sample-filter.ts'
 
 /** A batch's row with what its summary needs; statistics come from the roll-up once it has ended. */
 export interface BatchRow {
@@ -61,6 +62,7 @@ export async function listBatches(
     run?: string | undefined
     status?: string | undefined
     split?: string | undefined
+    rescored?: boolean | undefined
     beforeId: number | null
     limit: number
   },
@@ -74,6 +76,7 @@ export async function listBatches(
   if (filter.run !== undefined) add('run_id = (select id from run where name = ?)', filter.run)
   if (filter.status !== undefined) add('status = ?', filter.status)
   if (filter.split !== undefined) add('split = ?', filter.split)
+  if (filter.rescored !== undefined) where.push(isRescored(filter.rescored))
   if (filter.beforeId !== null) add('batch.id < ?', filter.beforeId)
   values.push(filter.limit)
   return db.adhoc<BatchRow>(

@@ -1,5 +1,6 @@
 import type { ExtraKeyDto } from '../../wire/sample-extras.ts'
 import type { Client, Database } from '../database.ts'
+import { isRescored } from './sample-filter.ts'
 
 /** Keys of a batch that are kept, the most frequent. */
 const MOST_KEYS = 200
@@ -67,6 +68,7 @@ export async function extraKeys(
     step?: number | undefined
     stepTo?: number | undefined
     split?: string | undefined
+    rescored?: boolean | undefined
   },
 ): Promise<{ keys: ExtraKeyRow[]; batches: number; pending: number; capped: boolean }> {
   const values: unknown[] = []
@@ -80,6 +82,7 @@ export async function extraKeys(
   if (of.step !== undefined)
     where.push(`step between ${arg(of.step)} and ${arg(of.stepTo ?? of.step)}`)
   if (of.split !== undefined) where.push(`split = ${arg(of.split)}`)
+  if (of.rescored !== undefined) where.push(isRescored(of.rescored))
   const [row] = await db.adhoc<{
     batches: number
     pending: number

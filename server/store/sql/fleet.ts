@@ -20,8 +20,25 @@ export async function workerRows(db: Database): Promise<WorkerRow[]> {
     'workers',
     `select id, host, pid, local, state, started_at, last_seen_at, requeued, stats,
             (extract(epoch from now() - last_seen_at) * 1000)::float8 as seen_ms_ago
-     from worker where state <> 'dead' or coalesce(ended_at, last_seen_at) > now() - interval '10 minutes'
+     from process where role = 'worker'
+       and (state <> 'dead' or coalesce(ended_at, last_seen_at) > now() - interval '10 minutes')
      order by state = 'dead', id desc limit 200`,
+  )
+}
+
+/** A server process that lives, and how it sees the reward-model servers. */
+export interface ServerProcessRow {
+  id: number
+  stats: Record<string, unknown>
+}
+
+/** Server processes that live, but the one that asks. */
+export async function otherServerProcesses(db: Database, id: number): Promise<ServerProcessRow[]> {
+  return db.rows(
+    'server-processes',
+    `select id, stats from process where role = 'server' and state = 'alive' and id <> $1
+       and last_seen_at > clock_timestamp() - interval '5 seconds'`,
+    [id],
   )
 }
 
@@ -30,8 +47,12 @@ export interface RecentCalls {
   server_id: number
   requests: number
   errors: number
-  /** Refused as the request's own fault (4xx). */
+  /** Refused with a 4xx. */
   client: number
+  /** Refused with 429 or 503. */
+  busy: number
+  /** Answers that held no score. */
+  corrupt: number
   latency_ms: number[]
 }
 
@@ -40,6 +61,7 @@ export async function serverMinutes(db: Database): Promise<RecentCalls[]> {
   return db.rows(
     'server-minutes',
     `select server_id, sum(requests)::int as requests, sum(errors)::int as errors, sum(client)::int as client,
+       sum(busy)::int as busy, sum(corrupt)::int as corrupt,
        (select array_agg(total order by i) from (
           select i, sum(n)::int as total from server_minute x, unnest(x.latency_ms) with ordinality as u(n, i)
           where x.server_id = m.server_id and x.minute >= date_trunc('minute', now()) - interval '9 minutes'
@@ -61,12 +83,14 @@ export async function retriesPerMinute(
   )
 }
 
-/** Figures of the overview: what waits, and what ended in the last hour. */
+/** Figures of the overview: what waits, and what ended of the batches that were submitted in the last hour. */
 export async function overviewFigures(db: Database): Promise<{
   queued: number
   active: number
   scored_hour: number
   failed_hour: number
+  val_hour: number
+  rescored_hour: number
   any_batch: boolean
 }> {
   const [row] = await db.rows<{
@@ -74,25 +98,43 @@ export async function overviewFigures(db: Database): Promise<{
     active: number
     scored_hour: number
     failed_hour: number
+    val_hour: number
+    rescored_hour: number
     any_batch: boolean
   }>(
     'overview-figures',
     `select (select coalesce(sum(samples - scored - failed), 0)::int from batch where status in ('open', 'running')) as queued,
             (select count(*)::int from batch where status in ('open', 'running')) as active,
             coalesce(sum(scored), 0)::int as scored_hour, coalesce(sum(failed), 0)::int as failed_hour,
+            coalesce(sum(scored + failed) filter (where split = 'val' and rescored_from is null), 0)::int as val_hour,
+            coalesce(sum(scored + failed) filter (where rescored_from is not null), 0)::int as rescored_hour,
             exists (select 1 from batch) as any_batch
-     from (select scored, failed from batch where submitted_at > now() - interval '1 hour' limit 20000) h`,
+     from (select scored, failed, split, rescored_from from batch where submitted_at > now() - interval '1 hour' limit 20000) h`,
   )
   return row!
 }
 
+/** A run with its batches by what they are. */
+export interface RunListRow {
+  name: string
+  batches: number
+  validation_batches: number
+  rescored_batches: number
+  last_step: number
+  last_at: Date
+  seeded: boolean
+}
+
 /** Runs with their batches, the newest first. */
-export async function runRows(
-  db: Database,
-): Promise<{ name: string; batches: number; last_step: number; last_at: Date; seeded: boolean }[]> {
+export async function runRows(db: Database): Promise<RunListRow[]> {
   return db.rows(
     'runs',
-    `select run.name, count(*)::int as batches, max(step) as last_step, max(submitted_at) as last_at, seeded
+    `select run.name,
+       (count(*) filter (where split = 'train' and rescored_from is null))::int as batches,
+       (count(*) filter (where split = 'val' and rescored_from is null))::int as validation_batches,
+       (count(*) filter (where rescored_from is not null))::int as rescored_batches,
+       coalesce(max(step) filter (where rescored_from is null), max(step)) as last_step,
+       max(submitted_at) as last_at, seeded
      from batch join run on run.id = batch.run_id group by run.id order by max(batch.id) desc limit 500`,
   )
 }

@@ -7,8 +7,8 @@ import { textPartition } from '../text-partitions.ts'
  * removed, never both.
  */
 export const MARK_LOCK = 72_707_382
-/** Held by the process that removes. */
-export const REMOVER_LOCK = 72_707_383
+/** Held for the piece that is being removed. */
+const REMOVER_LOCK = 72_707_383
 
 /** Batches marked in one transaction: no rescore waits longer than that takes. */
 const MARK_BATCHES = 500
@@ -103,6 +103,15 @@ export async function runningJob(client: Client): Promise<RetentionJobRow | unde
 /** Notes why the last piece failed; null: it did not. */
 export async function noteProblem(db: Database, id: number, problem: string | null): Promise<void> {
   await db.adhoc('update retention_job set problem = $2 where id = $1', [id, problem])
+}
+
+/** Keeps other processes from removing until the transaction ends; false: one of them is doing it. */
+export async function lockRemover(client: Client): Promise<boolean> {
+  const { rows } = await client.query<{ mine: boolean }>(
+    'select pg_try_advisory_xact_lock($1) as mine',
+    [REMOVER_LOCK],
+  )
+  return rows[0]!.mine
 }
 
 /** Marks what goes, some batches at a time; false: nothing is left to be marked. */
@@ -282,8 +291,7 @@ async function finish(client: Client, removal: Removal): Promise<void> {
     ]) {
       await client.query(`delete from ${table} where batch_id = $1`, [id])
     }
-    // What was scored again from it stands for itself.
-    await client.query('update batch set rescored_from = null where rescored_from = $1', [id])
+    // Rescores of it keep its number: without it they would count as steps of their run.
     await client.query('delete from batch where id = $1', [id])
   }
   await client.query('delete from removal where batch_id = $1', [id])

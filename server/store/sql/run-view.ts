@@ -17,8 +17,11 @@ export interface RunRow {
   samples: number
   scored: number
   failed: number
+  rescored_batches: number
+  rescored_samples: number
 }
 
+/** A run with its totals; batches that scored older rollouts again are counted apart. */
 export async function runByName(
   db: Database,
   name: string,
@@ -27,12 +30,14 @@ export async function runByName(
   const [row] = await db.rows<RunRow>(
     'run-by-name-with-totals',
     `select run.id, run.name, run.seeded, run.created_at,
-       (count(*) filter (where split = 'train'))::int as batches_train,
-       (count(*) filter (where split = 'val'))::int as batches_val,
-       (count(distinct step) filter (where split = $2))::int as steps,
-       coalesce(sum(samples) filter (where split = $2), 0)::float8 as samples,
-       coalesce(sum(scored) filter (where split = $2), 0)::float8 as scored,
-       coalesce(sum(failed) filter (where split = $2), 0)::float8 as failed
+       (count(*) filter (where split = 'train' and rescored_from is null))::int as batches_train,
+       (count(*) filter (where split = 'val' and rescored_from is null))::int as batches_val,
+       (count(distinct step) filter (where split = $2 and rescored_from is null))::int as steps,
+       coalesce(sum(samples) filter (where split = $2 and rescored_from is null), 0)::float8 as samples,
+       coalesce(sum(scored) filter (where split = $2 and rescored_from is null), 0)::float8 as scored,
+       coalesce(sum(failed) filter (where split = $2 and rescored_from is null), 0)::float8 as failed,
+       (count(*) filter (where split = $2 and rescored_from is not null))::int as rescored_batches,
+       coalesce(sum(samples) filter (where split = $2 and rescored_from is not null), 0)::float8 as rescored_samples
      from run left join batch on batch.run_id = run.id where run.name = $1 group by run.id`,
     [name, split],
   )

@@ -1,5 +1,10 @@
 import type { Database } from '../database.ts'
-import { candidateBatches, SampleConditions, type SampleFilter } from './sample-filter.ts'
+import {
+  candidateBatches,
+  isRescored,
+  SampleConditions,
+  type SampleFilter,
+} from './sample-filter.ts'
 import { type SampleCursor, sampleKeys } from './sample-list.ts'
 
 /** Samples looked at for one count, and how long; the rest is said to be more. */
@@ -19,12 +24,12 @@ export interface SampleCount {
 
 /** Counts the samples that fit a filter: from the batches' counters where they tell, else by looking, bounded. */
 export async function sampleCount(db: Database, filter: SampleFilter): Promise<SampleCount> {
-  const { run, batchId, step, stepTo, split, status, ...finer } = filter
+  const { run, batchId, step, stepTo, split, rescored, status, ...finer } = filter
   const byCounters =
     Object.values(finer).every((value) => value === undefined) &&
     status !== 'queued' &&
     status !== 'running'
-  if (byCounters) return counted(db, { run, batchId, step, stepTo, split, status })
+  if (byCounters) return counted(db, { run, batchId, step, stepTo, split, rescored, status })
   return filter.text === undefined ? looked(db, filter) : searched(db, filter)
 }
 
@@ -42,12 +47,13 @@ export async function batchSizes(
 }
 
 async function counted(db: Database, filter: SampleFilter): Promise<SampleCount> {
-  const { run, batchId, step, stepTo, split, status } = filter
+  const { run, batchId, step, stepTo, split, rescored, status } = filter
   const column = status === 'scored' || status === 'failed' ? status : 'samples'
   const [row] = await db.adhoc<{ samples: number; batches: number }>(
     `select coalesce(sum(${column}), 0)::float8 as samples, count(*)::int as batches from batch
      where samples > 0 and ($1::text is null or run_id = (select id from run where name = $1)) and ($2::int is null or id = $2)
-       and ($3::int is null or step between $3 and coalesce($4::int, $3)) and ($5::text is null or split = $5)`,
+       and ($3::int is null or step between $3 and coalesce($4::int, $3)) and ($5::text is null or split = $5)
+       and ${rescored === undefined ? 'true' : isRescored(rescored)}`,
     [run ?? null, batchId ?? null, step ?? null, stepTo ?? null, split ?? null],
   )
   return { ...row!, exact: true, lookedAt: row!.samples }

@@ -1,4 +1,5 @@
 import type { Database } from '../database.ts'
+import { isRescored } from './sample-filter.ts'
 
 /** Batches that are added up, the newest. */
 const MOST_BATCHES = 5_000
@@ -20,7 +21,13 @@ export interface FacetRows {
 /** Counts from the counters and roll-ups of batches: no sample is looked at. */
 export async function sampleFacets(
   db: Database,
-  filter: { run?: string | undefined; batchId?: number | undefined; step?: number | undefined },
+  filter: {
+    run?: string | undefined
+    batchId?: number | undefined
+    step?: number | undefined
+    split?: string | undefined
+    rescored?: boolean | undefined
+  },
 ): Promise<FacetRows> {
   const values: unknown[] = []
   const arg = (value: unknown) => {
@@ -32,6 +39,8 @@ export async function sampleFacets(
   if (filter.run !== undefined)
     where.push(`run_id = (select id from run where name = ${arg(filter.run)})`)
   if (filter.step !== undefined) where.push(`step = ${arg(filter.step)}`)
+  if (filter.split !== undefined) where.push(`split = ${arg(filter.split)}`)
+  if (filter.rescored !== undefined) where.push(isRescored(filter.rescored))
   const [row] = await db.adhoc<FacetRows>(
     `with found as materialized (
        select id, samples, scored, failed, rolled_up from batch where ${where.join(' and ')}

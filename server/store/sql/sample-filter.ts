@@ -41,6 +41,7 @@ export async function candidateBatches(
     where.push(`b.step between ${arg(filter.step ?? 0)} and ${arg(filter.stepTo)}`)
   } else if (filter.step !== undefined) where.push(`b.step = ${arg(filter.step)}`)
   if (filter.split !== undefined) where.push(`b.split = ${arg(filter.split)}`)
+  if (filter.rescored !== undefined) where.push(`b.${isRescored(filter.rescored)}`)
   if (filter.status === 'failed' || filter.reason !== undefined) where.push('b.failed > 0')
   if (filter.status === 'scored') where.push('b.scored > 0')
   if (filter.status === 'queued' || filter.status === 'running')
@@ -91,6 +92,11 @@ export async function candidateBatches(
     values,
   )
   return { batches: rows.slice(0, MOST_BATCHES), more: rows[MOST_BATCHES]?.id ?? null }
+}
+
+/** Whether a batch scored older rollouts again, as SQL of its columns. */
+export function isRescored(rescored: boolean): string {
+  return `rescored_from is ${rescored ? 'not null' : 'null'}`
 }
 
 /** Whether a key's roll-up says that a sample of the batch may fit. */

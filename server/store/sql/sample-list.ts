@@ -350,14 +350,14 @@ async function rowsOf(db: Database, picked: readonly PickedSample[]): Promise<Sa
   if (picked.length === 0) return []
   return db.rows<SampleListRow>(
     'sample-rows',
-    `select ${RESULT_COLUMNS}, s.batch_id, b.run, b.step, s.data_source, s.ended_at,
+    `select ${RESULT_COLUMNS}, s.batch_id, b.run, b.step, b.split, b.rescored_from, s.data_source, s.ended_at,
        (select json_agg(l.label order by l.label) from (
           select distinct label from sample_annotation where batch_id = s.batch_id and idx = s.idx) l) as labels
      from unnest($1::int[], $2::int[]) with ordinality as p(batch_id, idx, place)
      cross join lateral (
        select * from sample where batch_id = p.batch_id and idx = p.idx offset 0) s
      cross join lateral (
-       select step, (select name from run where id = run_id) as run from batch where id = s.batch_id offset 0) b
+       select step, split, rescored_from, (select name from run where id = run_id) as run from batch where id = s.batch_id offset 0) b
      cross join lateral (
        select uid from sample_group where batch_id = s.batch_id and no = s.group_no offset 0) g
      left join lateral (select name from server where id = s.server_id offset 0) v on true

@@ -21,6 +21,17 @@ export function serverEvents(db: Database, id: number, limit: number): Promise<S
   )
 }
 
+/** The level at which a server was last put to sleep; null: not by this service. */
+export async function lastSleepLevel(db: Database, id: number): Promise<number | null> {
+  const [row] = await db.rows<{ level: number | null }>(
+    'server-sleep-level',
+    `select (evidence->>'level')::int as level from server_event
+     where server_id = $1 and kind = 'state' and "to" = 'sleeping' order by id desc limit 1`,
+    [id],
+  )
+  return row?.level ?? null
+}
+
 /** A server's chat template as it is kept; null without one. */
 export async function chatTemplateOfServer(db: Database, id: number): Promise<string | null> {
   const [row] = await db.rows<{ chat_template: string | null }>(

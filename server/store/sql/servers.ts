@@ -5,6 +5,8 @@ import type { Database } from '../database.ts'
 export interface StoredSelfTest extends Omit<SelfTestDto, 'overridden'> {
   /** The calibration score of its registration: a later one that differs is drift. Null where none could be had. */
   baseline?: number | null
+  /** The same of each calibration text; absent in tests of older versions. */
+  baselines?: { score: number; promptTokens: number | null }[]
   /** When that was taken: of two servers that differ, the one that came later is the odd one out. ISO 8601. */
   baselineAt?: string
 }
@@ -43,6 +45,12 @@ export interface ServerRow {
   rpm: number | null
   tpm: number | null
   route: 'classify' | 'token' | 'pair' | null
+  /** The route that the registration names; null: every route is asked. */
+  named_route: 'classify' | 'token' | 'pair' | null
+  /** The label whose score is taken, by index or name; null: the last. */
+  label: string | null
+  /** The model has no chat template: it is sent plain text. */
+  plain_text: boolean
   chat_template: string | null
   max_concurrent: number | null
   can_sleep: boolean
@@ -64,7 +72,7 @@ export async function activeServers(db: Database): Promise<ServerRow[]> {
   return db.rows<ServerRow>(
     'servers-active',
     `select id, name, url, engine, kind, model, weight, max_in_flight, api_key, tags, version, max_model_len, state,
-            state_cause, state_since, last_probe_at, rpm, tpm, route, chat_template, max_concurrent, can_sleep, warnings, self_test,
+            state_cause, state_since, last_probe_at, rpm, tpm, route, named_route, label, plain_text, chat_template, max_concurrent, can_sleep, warnings, self_test,
             self_test_override, awake_until, launch, requests, errors, retries,
             (extract(epoch from clock_timestamp() - state_since) * 1000)::float8 as state_age_ms,
             (extract(epoch from awake_until - clock_timestamp()) * 1000)::float8 as awake_left_ms
@@ -150,7 +158,7 @@ export async function leasedSlots(db: Database, id: number): Promise<number> {
     // A statement of its own: its snapshot is taken after the lock.
     const { rows } = await client.query<{ slots: number }>(
       `select coalesce(sum(slots), 0)::int as slots from lease
-       where resource = $1 and expires_at > clock_timestamp()`,
+       where resource = $1 and expires_at + grace_ms * interval '1 millisecond' > clock_timestamp()`,
       [`server:${id}`],
     )
     return rows[0]!.slots

@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createLogger } from '../log.ts'
+import { Database } from './database.ts'
+import { dropUnusedFunctions, FUNCTIONS_SCHEMA, installFunctions } from './functions.ts'
+import { testDatabaseForFile } from './postgres/test-database.ts'
+
+const database = testDatabaseForFile()
+const OTHER = 'rewardops_0123456789ab'
+
+let db: Database
+
+beforeAll(() => {
+  db = new Database(database.url, createLogger('silent', 'test'), { max: 4, name: 'test' })
+})
+afterAll(() => db.close())
+
+const schemas = async () =>
+  (
+    await db.adhoc<{ name: string }>(
+      "select nspname as name from pg_namespace where nspname like 'rewardops\\_%' order by 1",
+    )
+  ).map(({ name }) => name)
+
+/** A process of another version, that reported so long ago. */
+const processOf = (functions: string, ago: string) =>
+  db.adhoc(
+    `insert into process (role, host, pid, local, state, functions, last_seen_at)
+     values ('worker', 'h', 1, false, 'alive', $1, now() - $2::interval)`,
+    [functions, ago],
+  )
+
+it('two versions of a function stand side by side, and each session calls its own', async () => {
+  await db.adhoc(
+    `create schema ${OTHER}; create function ${OTHER}.settle_batch(p_batch int) returns text language sql as $$ select 'other' $$`,
+  )
+  const [own] = await db.adhoc<{ of: string }>(
+    "select pg_typeof(settle_batch(0))::text || ' ' || current_schema() as of",
+  )
+  expect(own?.of).toBe('void public')
+})
+
+it('installing again changes nothing, whoever does it at the same time', async () => {
+  // Ten times: who waits for whom is chance.
+  for (let times = 0; times < 10; times++) {
+    await db.adhoc(`drop schema ${FUNCTIONS_SCHEMA} cascade`)
+    await Promise.all([1, 2, 3, 4].map(() => installFunctions(db.pool)))
+  }
+  await db.adhoc('select settle_batch(0)')
+  expect(await schemas()).toEqual([OTHER, FUNCTIONS_SCHEMA].sort())
+})
+
+it('functions are dropped when no process has used them for a while', async () => {
+  await processOf(OTHER, '1 minute')
+  expect(await dropUnusedFunctions(db.pool)).toEqual([])
+  await db.adhoc("update process set last_seen_at = now() - interval '11 minutes'")
+  expect(await dropUnusedFunctions(db.pool)).toEqual([OTHER])
+  expect(await schemas()).toEqual([FUNCTIONS_SCHEMA])
+})

@@ -1,0 +1,69 @@
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type pg from 'pg'
+
+/** One file a function. */
+const FOLDER = join(import.meta.dirname, 'functions')
+/** Held while a schema of functions is installed or dropped. */
+const FUNCTIONS_LOCK = 72_707_381
+/** A schema is dropped when no process has used it for this long. */
+const UNUSED_FOR = '10 minutes'
+const PREFIX = 'rewardops_'
+
+const sources = readdirSync(FOLDER)
+  .filter((name) => name.endsWith('.sql'))
+  .sort()
+  .map((name) => readFileSync(join(FOLDER, name), 'utf8'))
+
+/**
+ * The schema of this program's SQL functions, named by their content: programs of two versions work side by side on one
+ * database, each with its own, by the `search_path` of their sessions.
+ */
+export const FUNCTIONS_SCHEMA = `${PREFIX}${createHash('sha256').update(sources.join('')).digest('hex').slice(0, 12)}`
+
+/**
+ * Lets a session find this program's functions. Last in the path: tables that the session creates belong to the schema of
+ * the others, not to one that is dropped with its version.
+ */
+export const USE_FUNCTIONS = `select set_config('search_path', current_setting('search_path') || ', ${FUNCTIONS_SCHEMA}', false)`
+
+type Queries = Pick<pg.ClientBase, 'query'>
+
+/** Installs this program's functions, unless they are there. */
+export async function installFunctions(client: Queries): Promise<void> {
+  const { rows } = await client.query<{ there: boolean }>(
+    'select to_regnamespace($1) is not null as there',
+    [FUNCTIONS_SCHEMA],
+  )
+  if (rows[0]!.there) return
+  // One statement list is one transaction: whoever finds the schema finds it whole.
+  await client.query(
+    [
+      `select pg_advisory_xact_lock(${FUNCTIONS_LOCK})`,
+      // An advisory lock does not refresh what the session knows of schemas; the first lock on a table does. Without it,
+      // whoever waited creates the schema a second time and fails.
+      'select from pg_namespace limit 1',
+      `create schema if not exists ${FUNCTIONS_SCHEMA}`,
+      ...sources.map((sql) =>
+        sql.replace('CREATE FUNCTION ', `CREATE OR REPLACE FUNCTION ${FUNCTIONS_SCHEMA}.`),
+      ),
+    ].join(';\n'),
+  )
+}
+
+/** Drops the functions of versions that no process uses any more; gives the names of their schemas. */
+export async function dropUnusedFunctions(client: Queries): Promise<string[]> {
+  const { rows } = await client.query<{ name: string }>(
+    `select nspname as name from pg_namespace
+     where nspname ~ '^${PREFIX}[0-9a-f]{12}$' and nspname <> $1 and not exists (
+       select from process where functions = nspname and last_seen_at > clock_timestamp() - interval '${UNUSED_FOR}')`,
+    [FUNCTIONS_SCHEMA],
+  )
+  for (const { name } of rows) {
+    await client.query(
+      `select pg_advisory_xact_lock(${FUNCTIONS_LOCK}); drop schema if exists ${name} cascade`,
+    )
+  }
+  return rows.map(({ name }) => name)
+}

@@ -1,0 +1,52 @@
+-- Appends samples that arrive one at a time (samples.score) to the end of an open batch, in one round trip. Returns the
+-- first index. Raises RW002 with the next index when p_start is not it, RW003 when the batch is closed, RW001 when a group
+-- would be too large. The commit does not wait for the disk: these samples are acknowledged by their result, whose commit
+-- carries this one along.
+CREATE FUNCTION append_singles(
+    p_batch int, p_start int, p_uid text[], p_data_source text[], p_response_length int[], p_score float8[],
+    p_prompt text[], p_response text[], p_ground_truth text[], p_extra_info text[], p_encoding smallint[],
+    p_notify text
+) RETURNS int LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    v batch%ROWTYPE; start int; n int := array_length(p_uid, 1); scored_already int; u record; no_of int; size_of int;
+    numbers int[] := '{}'; i int;
+BEGIN
+    PERFORM set_config('synchronous_commit', 'off', true);
+    PERFORM pg_advisory_xact_lock(72707371, p_batch);
+    SELECT * INTO v FROM batch WHERE id = p_batch;
+    IF v.closed THEN RAISE EXCEPTION 'closed' USING ERRCODE = 'RW003'; END IF;
+    IF v.samples <> p_start THEN RAISE EXCEPTION '%', v.samples USING ERRCODE = 'RW002'; END IF;
+    start := v.samples;
+    PERFORM 1 FROM sample_group WHERE batch_id = p_batch AND uid = ANY (p_uid) ORDER BY no FOR UPDATE;
+    FOR i IN 1..n LOOP
+        UPDATE sample_group SET received = received + 1, ended = ended + (p_score[i] IS NOT NULL)::int
+            WHERE batch_id = p_batch AND uid = p_uid[i] RETURNING no, received INTO no_of, size_of;
+        IF NOT FOUND THEN
+            INSERT INTO sample_group (batch_id, no, uid, received, ended)
+            VALUES (p_batch, v.groups, p_uid[i], 1, (p_score[i] IS NOT NULL)::int);
+            no_of := v.groups; size_of := 1;
+            v.groups := v.groups + 1;
+        END IF;
+        IF size_of > v.group_size THEN
+            RAISE EXCEPTION 'uid "%" has % samples and groupSize is %.', p_uid[i], size_of, v.group_size
+                USING ERRCODE = 'RW001';
+        END IF;
+        numbers := numbers || no_of;
+    END LOOP;
+    INSERT INTO sample (batch_id, idx, group_no, status, data_source, response_length, score, raw_score, ended_at)
+        SELECT p_batch, start + t.ord - 1, t.no, CASE WHEN t.score IS NULL THEN 0 ELSE 2 END, t.data_source, t.length,
+               t.score, t.score, CASE WHEN t.score IS NULL THEN NULL ELSE clock_timestamp() END
+        FROM unnest(numbers, p_data_source, p_response_length, p_score)
+            WITH ORDINALITY AS t(no, data_source, length, score, ord);
+    INSERT INTO sample_text (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
+        SELECT v.text_bucket, p_batch, start + t.ord - 1, t.prompt, t.response, t.truth, t.extra, t.encoding
+        FROM unnest(p_prompt, p_response, p_ground_truth, p_extra_info, p_encoding)
+            WITH ORDINALITY AS t(prompt, response, truth, extra, encoding, ord);
+    scored_already := (SELECT count(*) FROM unnest(p_score) s WHERE s IS NOT NULL);
+    UPDATE batch SET samples = samples + n, scored = scored + scored_already, groups = v.groups,
+        last_append_at = clock_timestamp() WHERE id = p_batch;
+    IF scored_already > 0 THEN PERFORM settle_batch(p_batch); END IF;
+    PERFORM pg_notify('rewardops', p_notify);
+    RETURN start;
+END $$;

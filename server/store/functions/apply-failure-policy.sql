@@ -1,0 +1,21 @@
+-- What completed groups with failed members come to, by the batch's policy. Their samples have all ended, so nobody else
+-- locks them. group_mean: a failed member gets the mean of those that were scored; where none was, it stays without.
+-- drop_group: no member keeps a score.
+CREATE FUNCTION apply_failure_policy(p_batch int, p_policy text, p_groups int[]) RETURNS void LANGUAGE plpgsql
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    hurt int[];
+BEGIN
+    SELECT array_agg(no) INTO hurt FROM sample_group
+        WHERE batch_id = p_batch AND no = ANY (p_groups) AND failed > 0;
+    IF hurt IS NULL THEN RETURN; END IF;
+    IF p_policy = 'group_mean' THEN
+        UPDATE sample s SET score = m.mean, substituted = true
+        FROM (SELECT group_no, avg(score) AS mean FROM sample
+              WHERE batch_id = p_batch AND group_no = ANY (hurt) AND status = 2 GROUP BY group_no) m
+        WHERE s.batch_id = p_batch AND s.group_no = m.group_no AND s.status = 3 AND s.score IS NULL;
+    ELSE
+        UPDATE sample SET score = NULL, substituted = true
+        WHERE batch_id = p_batch AND group_no = ANY (hurt) AND status = 2;
+    END IF;
+END $$;

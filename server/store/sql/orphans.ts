@@ -1,0 +1,72 @@
+import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { Client, Database } from '../database.ts'
+
+/** Locks the batch whose orphans are returned: two servers never return the same ones. */
+const ORPHAN_LOCK = 72_707_380
+
+/** Live jobs of a batch, as pg-boss names their states. */
+const LIVE_JOBS = `pgboss.job j where j.state in ('created', 'retry', 'active') and (j.data ->> 'b')::int = $1`
+
+/** A batch that has samples to score, and how many of them have ended. */
+export interface UnfinishedBatch {
+  id: number
+  ended: number
+  run: string
+  priority: number
+  closed: boolean
+  reward: ResolvedReward
+  now: Date
+}
+
+/** Batches under way with samples that have not ended. */
+export function unfinishedBatches(db: Database): Promise<UnfinishedBatch[]> {
+  return db.rows(
+    'unfinished-batches',
+    `select batch.id, scored + failed as ended, run.name as run, priority, closed, reward, clock_timestamp() as now
+     from batch join run on run.id = batch.run_id
+     where status in ('open', 'running') and scored + failed < samples`,
+  )
+}
+
+/** Takes the right to return a batch's orphans until the transaction ends; false while another server does so. */
+export async function lockOrphans(client: Client, batchId: number): Promise<boolean> {
+  const { rows } = await client.query<{ locked: boolean }>(
+    'select pg_try_advisory_xact_lock($1, $2) as locked',
+    [ORPHAN_LOCK, batchId],
+  )
+  return rows[0]!.locked
+}
+
+/**
+ * Pending samples that no job holds, in order of index. One statement and so one snapshot: a job is completed after its
+ * samples have ended, and replaced by others in one transaction, so in any snapshot each pending sample has a job.
+ */
+export async function orphanedSamples(
+  client: Client,
+  batchId: number,
+): Promise<{ idx: number; group_no: number }[]> {
+  const { rows } = await client.query<{ idx: number; group_no: number }>(
+    `with held as (
+       select coalesce(range_agg(int4range((j.data -> 'i' ->> k)::int, (j.data -> 'i' ->> (k + 1))::int, '[]')),
+                       '{}'::int4multirange) as indexes
+       from (select j.data from ${LIVE_JOBS}) j, generate_series(0, jsonb_array_length(j.data -> 'i') - 2, 2) k)
+     select idx, group_no from sample, held
+     where batch_id = $1 and status = 0 and not idx <@ held.indexes order by idx`,
+    [batchId],
+  )
+  return rows
+}
+
+/** Groups marked as queued for post-processing that no job holds; unmarks them, so that they are queued again. */
+export async function unmarkOrphanedGroups(client: Client, batchId: number): Promise<number[]> {
+  const { rows } = await client.query<{ no: number; staged: number }>(
+    `with held as (
+       select (jsonb_array_elements_text(j.data -> 'g'))::int as no from ${LIVE_JOBS})
+     update sample_group g set post_queued = false
+     where batch_id = $1 and post_queued and seq is null and no not in (select no from held)
+       and exists (select from sample s where s.batch_id = $1 and s.group_no = g.no and s.status = 1)
+     returning no, (select count(*)::int from sample s where s.batch_id = $1 and s.group_no = g.no and s.status = 1) as staged`,
+    [batchId],
+  )
+  return rows.map(({ staged }) => staged)
+}
