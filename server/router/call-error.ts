@@ -1,4 +1,4 @@
-import { failure } from '../engines/answer.ts'
+import { broken, failure } from '../engines/answer.ts'
 import type { EngineFailure } from '../engines/engine.ts'
 import { FORBIDDEN_ADDRESS_CODE } from '../engines/link-local.ts'
 import { ANSWER_LIMIT_BYTES, type HttpCall } from './transport.ts'
@@ -26,9 +26,10 @@ export function classifyCallError(call: HttpCall, serviceMs: number): EngineFail
     case 'UND_ERR_RES_EXCEEDED_MAX_SIZE':
       return failure('corrupt', 'unparseable', `answered more than ${ANSWER_LIMIT_BYTES} bytes`)
     case FORBIDDEN_ADDRESS_CODE:
-      return failure('client', 'rejected', error.message)
+      return broken('transport', error.message)
     case 'UND_ERR_INVALID_ARG':
-      return failure('client', 'rejected', `the call cannot be made: ${error.message}`)
+      // Path and headers are the server's, a key with a line end among them; a body is never invalid.
+      return broken('transport', `the call cannot be made: ${error.message}`)
     case 'ECONNREFUSED':
       return failure('fault', 'transport', 'refused the connection (ECONNREFUSED)')
     case 'UND_ERR_CONNECT_TIMEOUT':

@@ -11,11 +11,16 @@ import type { HttpCall } from './transport.ts'
 /** What a reply is taken to cost before one was seen, in tokens. */
 const REPLY_TOKENS = 256
 
+/** A shorter reply than this says nothing: better to be told that maxTokens does not fit. */
+const LEAST_REPLY_TOKENS = 16
+
 /** A conversation on its way to a judge. Never sent twice: the fastest of several replies is not the same reply. */
 export class ChatRow extends Row {
   declare readonly request: RouterChatRequest
   readonly #resolve: (result: RouterChatResult) => void
   #reply: ChatReply | null = null
+  /** What the context leaves for the reply, where a server said that it is less than was asked for. */
+  #maxTokens: number | null = null
 
   constructor(
     request: RouterChatRequest,
@@ -40,7 +45,9 @@ export class ChatRow extends Row {
   }
 
   build(server: PoolServer): EngineRequest {
-    return buildChatRequest(server.engine.name, this.request.chat, server.target)
+    const { chat } = this.request
+    const fitted = this.#maxTokens === null ? chat : { ...chat, maxTokens: this.#maxTokens }
+    return buildChatRequest(server.engine.name, fitted, server.target)
   }
 
   read(_server: PoolServer, call: HttpCall<Flight>): RowAnswer | EngineFailure {
@@ -52,6 +59,13 @@ export class ChatRow extends Row {
       ok: true,
       tokens: promptTokens === null ? null : promptTokens + (completionTokens ?? 0),
     }
+  }
+
+  override fit(maxTokens: number): boolean {
+    const asked = this.#maxTokens ?? this.request.chat.maxTokens ?? Number.POSITIVE_INFINITY
+    if (maxTokens >= asked || maxTokens < LEAST_REPLY_TOKENS) return false
+    this.#maxTokens = maxTokens
+    return true
   }
 
   succeed(server: PoolServer): void {

@@ -25,7 +25,7 @@ export class DemandNotifier {
       const timer = setTimeout(() => {
         this.#timers.delete(server)
         // Rows that came in the quiet time may be all that will happen for long.
-        if (pool.waiting > 0) this.poolIsShort(pool)
+        if (pool.isShort) this.poolIsShort(pool)
       }, QUIET_MS)
       timer.unref()
       this.#timers.set(server, timer)

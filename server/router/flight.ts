@@ -1,3 +1,4 @@
+import { monotonicEpochMs } from '../monotonic-clock.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { CopyKind } from './router-types.ts'
 import type { Row } from './row.ts'
@@ -10,7 +11,7 @@ export class Flight {
   /** Null for the usual call; else why it goes out while another is out for the same row. */
   readonly copy: CopyKind | null
   readonly startedAtMs: number
-  readonly startedEpochMs = Date.now()
+  readonly startedEpochMs = monotonicEpochMs()
   readonly queueMs: number
   readonly backoffMs: number
   /** What it costs its server, in tokens, as estimated. */

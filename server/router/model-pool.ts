@@ -30,6 +30,8 @@ const SEEN_FOR_TIMES = 20
 export interface ModelPoolListener {
   /** Sends a row to a server with room. */
   start(row: Row, server: PoolServer, copy: CopyKind | null, nowMs: number): void
+  /** A server is to be asked whether it works. */
+  ask(pool: ModelPool, server: PoolServer, nowMs: number): void
   /** Rows wait which more slots or permits would let go. */
   onShort(pool: ModelPool): void
 }
@@ -45,8 +47,10 @@ export class ModelPool {
   readonly estimate = new TokenEstimate()
   readonly copyBudget = new CopyBudget()
   readonly retryBudget = new RetryBudget()
-  /** Rows of the model that are not done, wherever they are. */
+  /** Rows of the model that are not done, wherever they are; canaries are not among them. */
   rowCount = 0
+  /** Canaries that are out: they are given up with the last row. */
+  readonly canaries = new Set<Row>()
   /** Judges, and scorers of one's own, which may ask one: never sent twice, never shared. */
   asksOnce = false
   readonly #copies = new RowQueue()
@@ -137,11 +141,18 @@ export class ModelPool {
     this.#policy.forget(server.id)
     this.orphan(server)
     this.#unpin(server)
+    this.unhold(server)
+  }
+
+  /** Rows that waited for a server's canary are to be tried again. */
+  unhold(server: PoolServer): void {
+    for (const row of server.canary.release()) this.readmit(row)
   }
 
   /** A server takes nothing for a while: its groups are anybody's. */
   orphan(server: PoolServer): void {
     this.#groups.orphan(server)
+    if (server.canary.isWanted) this.pumpSoon()
   }
 
   /** A row was begun at a cost: of what waits, the same share is in the servers' prefix caches. */
@@ -206,6 +217,7 @@ export class ModelPool {
       this.#listener.start(row, this.#policy.pick(this.#candidates, row), null, nowMs)
     } else {
       this.#queue(row)
+      this.#askServers(nowMs)
       this.#listener.onShort(this)
     }
   }
@@ -281,6 +293,7 @@ export class ModelPool {
   /** Binds waiting rows to servers with room, as many as there are, at most a batch at a time. */
   pump(nowMs: number): void {
     let left = DISPATCH_BATCH
+    this.#askServers(nowMs)
     while (this.waiting > 0 && this.#gather(nowMs)) {
       if (left-- === 0) {
         this.#pumpNextTurn()
@@ -295,7 +308,18 @@ export class ModelPool {
         break
       }
     }
-    if (this.waiting > 0) this.#listener.onShort(this)
+    if (this.isShort) this.#listener.onShort(this)
+  }
+
+  /** Rows wait for a slot, or for what a canary will tell. */
+  get isShort(): boolean {
+    return this.waiting > 0 || this.servers.some(({ canary }) => canary.held.size > 0)
+  }
+
+  #askServers(nowMs: number): void {
+    for (const server of this.servers) {
+      if (server.canary.isWanted) this.#listener.ask(this, server, nowMs)
+    }
   }
 
   #make(name: PolicyName): BalancingPolicy {

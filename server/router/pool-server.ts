@@ -16,6 +16,7 @@ import type { PolicyServer } from './policies/policy.ts'
 import { PrefixMemory } from './prefix-memory.ts'
 import type { RouterOptions, RouterServer, RouterServerStats } from './router-types.ts'
 import { RowQueue } from './row-queue.ts'
+import { ServerCanary } from './server-canary.ts'
 import { type OnHealthChange, ServerHealth } from './server-health.ts'
 import { ServerLimit } from './server-limit.ts'
 import { ServerRating } from './server-rating.ts'
@@ -49,6 +50,7 @@ export class PoolServer implements PolicyServer {
   readonly prefixes = new PrefixMemory()
   readonly limit = new ServerLimit()
   readonly pause = new BusyPause()
+  readonly canary = new ServerCanary()
   readonly failures: Record<FailureClass, number> = {
     client: 0,
     busy: 0,
@@ -80,6 +82,7 @@ export class PoolServer implements PolicyServer {
   retries = 0
   errors = 0
   copies = 0
+  canaries = 0
   tokens = 0
   tokensPerSecond: number | null = null
   peakMsPerKtok: number | null = null
@@ -112,7 +115,7 @@ export class PoolServer implements PolicyServer {
     this.id = config.id
     this.#listener = listener
     this.#slowMs = options.joins?.slowMs ?? SLOW_MS
-    this.#processes = Math.max(1, options.processes ?? 1)
+    this.processes = options.processes ?? 1
     this.health = new ServerHealth((from, to, cause, evidence) => {
       if (to === 'out' || to === 'suspect') {
         this.#outCause = cause
@@ -142,16 +145,18 @@ export class PoolServer implements PolicyServer {
       this.transport = this.#connectTo(config.url)
       this.health.reset(nowMs)
       this.rating.reset()
+      this.canary.reset()
       this.apartUntilMs = 0
       this.longestTokens = 0
     } else if (config.state === 'ready' && this.state !== 'ready') {
       this.health.reset(nowMs)
     }
     const basePath = new URL(config.url).pathname.replace(/\/+$/, '')
-    const { version, route } = config
+    const { version, route = null, label = null, plainText = false } = config
     this.templateText = config.chatTemplate ?? null
     const chatTemplate = storedChatTemplate(this.templateText)
-    this.target = { model: config.model, version, basePath, route: route ?? null, chatTemplate }
+    const { model } = config
+    this.target = { model, version, basePath, route, label, plainText, chatTemplate }
     this.join = this.engine.join?.takes(this.target) === true ? this.engine.join : null
     this.state = config.state
   }
@@ -159,6 +164,7 @@ export class PoolServer implements PolicyServer {
   /** So many processes share the server: what each lets itself have at first is its part. */
   set processes(processes: number) {
     this.#processes = Math.max(1, processes)
+    this.canary.processes = this.#processes
   }
 
   /** Its address, base path included. */
@@ -215,8 +221,18 @@ export class PoolServer implements PolicyServer {
     return this.state === 'ready' && !this.permits.allow(nowMs)
   }
 
+  /** Somebody's own code gives its scores: it may take no text but those of its task. */
+  get isOwnScorer(): boolean {
+    return this.engine.name === 'http'
+  }
+
   /** True when a call may go out now. */
   hasRoom(nowMs: number, panic = false): boolean {
+    return !this.canary.blocking && this.hasRoomForCanary(nowMs, panic)
+  }
+
+  /** True when a call may go out now, be it only one that shows whether the server works. */
+  hasRoomForCanary(nowMs: number, panic = false): boolean {
     if (this.state !== 'ready' || this.#inFlight >= this.#slots) return false
     if (this.#inFlight >= this.#mostNow(nowMs) || nowMs >= this.#slotsUntilMs) return false
     if (nowMs < this.pause.untilMs || !this.permits.allow(nowMs)) return false
@@ -239,8 +255,12 @@ export class PoolServer implements PolicyServer {
   /** Slots this process could use, with so many rows waiting for the model. */
   demand(waiting: number, nowMs: number): number {
     if (this.state !== 'ready') return this.#inFlight
-    // One slot is enough to find out whether a server that was out is back.
-    const useful = this.isHealthy(nowMs) ? waiting : Math.min(1, waiting)
+    const { canary } = this
+    // One slot is enough to find out whether a server that was out is back, or refuses what it should.
+    const useful =
+      this.isHealthy(nowMs) && !canary.blocking
+        ? Math.max(waiting, Math.min(1, canary.held.size))
+        : Math.min(1, waiting + canary.held.size)
     return Math.min(this.#inFlight + useful, Math.max(this.#inFlight, this.#mostNow(nowMs)))
   }
 
@@ -295,6 +315,7 @@ export class PoolServer implements PolicyServer {
     if (row.tokens > this.longestTokens) this.longestTokens = row.tokens
     if (serviceMs > this.#slowMs) this.apart('slow', nowMs)
     this.pause.scored()
+    this.canary.scored()
     this.tokens += counted
     this.latency.add(serviceMs)
     this.prefixes.took(row, flight.knownGroup, serviceMs)
@@ -368,6 +389,7 @@ export class PoolServer implements PolicyServer {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`
     if (!this.isHealthy(nowMs)) return `${name} is out: ${this.#outCause}`
+    if (this.canary.blocking) return `${name} is asked whether it works`
     if (nowMs < this.pause.untilMs) return `${name} is busy`
     if (!this.permits.allow(nowMs)) return `${name} is at its limit a minute`
     return this.#slots === 0 ? `${name} has no slots here` : `${name} is full`
@@ -401,6 +423,7 @@ export class PoolServer implements PolicyServer {
       errors: this.errors,
       retries: this.retries,
       copies: this.copies,
+      canaries: this.canaries,
       tokens: Math.round(this.tokens),
       ejections: this.health.ejections,
       failures: { ...this.failures },

@@ -68,7 +68,10 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
         this.#pool(config.model).add(server)
       } else {
         const before = known.model
+        const moved = known.url !== config.url
         known.update(config)
+        // What the server at the old address refused, the one at the new may score.
+        if (moved) this.#pools.get(before)?.unhold(known)
         if (before !== known.model) {
           this.#pools.get(before)?.remove(known)
           this.#pool(known.model).add(known)
@@ -122,6 +125,11 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
     this.#pools.get(server.model)?.pumpSoon()
   }
 
+  recall(serverId: number): void {
+    const server = this.#servers.get(serverId)
+    if (server !== undefined) this.#life.recall(server)
+  }
+
   setPermits(serverId: number, permits: RatePermits): void {
     const server = this.#servers.get(serverId)
     if (server === undefined) return
@@ -137,9 +145,10 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
     }
     const { requests, tokens } = server.permits.left(performance.now())
     const room = Math.max(0, server.slots - server.inFlight)
-    const wanted = Math.min(pool.waiting, Math.max(room, 1))
+    const waiting = pool.waiting + Math.min(1, server.canary.held.size)
+    const wanted = Math.min(waiting, Math.max(room, 1))
     return {
-      requests: pool.waiting === 0 ? 0 : Math.max(0, wanted - requests),
+      requests: waiting === 0 ? 0 : Math.max(0, wanted - requests),
       tokens: Math.max(0, pool.tokensOf(wanted) - tokens),
       tokensOverspent: server.permits.takeOverspent(),
     }
@@ -258,6 +267,10 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
 
   start(row: Row, server: PoolServer, copy: CopyKind | null, nowMs: number): void {
     this.#life.start(row, server, copy, nowMs)
+  }
+
+  ask(pool: ModelPool, server: PoolServer, nowMs: number): void {
+    this.#life.ask(pool, server, nowMs)
   }
 
   onShort(pool: ModelPool): void {

@@ -184,11 +184,14 @@ describe('a refused request', () => {
     expect(fake?.calls).toHaveLength(2)
   })
 
-  test('an impossible header is a typed failure, not an exception', async () => {
+  test('an impossible header is the server’s fault, not the sample’s, and no exception', async () => {
     const fake = await harness.fake(scores(1))
     harness.router.setServers([config(1, fake.url, { apiKey: 'two\nlines' })])
     harness.router.setSlots(1, 1)
-    expect(await harness.score()).toMatchObject({ ok: false, reason: 'rejected' })
+    const result = await harness.score({ timeoutMs: 500 })
+    expect(result).toMatchObject({ ok: false, reason: 'no_server' })
+    expect(result).toHaveProperty('detail', expect.stringContaining('the call cannot be made'))
+    expect(fake.calls).toHaveLength(0)
     expect(harness.stats().inFlight).toBe(0)
   })
 })
@@ -196,9 +199,7 @@ describe('a refused request', () => {
 describe('an answer that is no score', () => {
   test.each([
     ['NaN', nan, 'non_finite'],
-    ['a page', page, 'unparseable'],
     ['a list too long', answer(200, '{"data":[{"probs":[1]},{"probs":[2]}]}'), 'unparseable'],
-    ['a redirect', answer(302, '', { location: 'http://elsewhere.example/' }), 'rejected'],
     ['5 MiB', answer(200, `"${'x'.repeat(5 << 20)}"`), 'unparseable'],
   ])('%s: once more elsewhere, and two that agree decide', async (_what, bad, reason) => {
     const [a, b, c] = await harness.serve([bad, bad, scores(3)])
@@ -212,22 +213,41 @@ describe('an answer that is no score', () => {
   })
 
   test.each([
-    ['NaN', nan, 'non_finite'],
-    ['a page', page, 'unparseable'],
-  ])('%s from the only server decides at once', async (_what, bad, reason) => {
+    ['a page', page],
+    ['a redirect', answer(302, '', { location: 'http://elsewhere.example/' })],
+  ])('%s is no sample’s fault, however many servers agree', async (_what, bad) => {
+    await harness.serve([bad, bad, scores(3)])
+    const result = await harness.score()
+    expect(result).toMatchObject({ ok: true, serverId: 3 })
+    expect(result.attempts.map(({ outcome }) => outcome)).toEqual(['fault', 'fault', 'ok'])
+  })
+
+  test('NaN from the only server is the sample’s where that server scores a canary', async () => {
+    const bad: FakeHandler = (call, response) =>
+      (call.body.includes('"content":"A') ? nan : scores(1))(call, response)
     const [a] = await harness.serve([bad])
-    expect(await harness.score()).toMatchObject({ ok: false, reason })
-    expect(a?.calls).toHaveLength(1)
-    for (let i = 0; i < 10; i++) expect(await harness.score()).toMatchObject({ reason })
-    // Nobody else has scored those samples: it may be the samples, and the server stays in.
-    expect(harness.stats()).toMatchObject({ health: 'ok', consecutiveFaults: 0 })
+    expect(await harness.score()).toMatchObject({ ok: false, reason: 'non_finite' })
+    expect(a?.calls).toHaveLength(2)
+    expect(harness.stats()).toMatchObject({ health: 'ok', consecutiveFaults: 0, canaries: 1 })
+  })
+
+  test.each([
+    ['NaN', nan],
+    ['a page', page],
+  ])('%s for every text, the canary’s too, is the server’s fault', async (_what, bad) => {
+    await harness.serve([bad])
+    const result = await harness.score({ timeoutMs: 400 })
+    expect(result).toMatchObject({ ok: false, reason: 'no_server' })
+    expect(result).toHaveProperty('detail', expect.stringContaining('no score for a canary'))
+    expect(harness.stats()).toMatchObject({ inFlight: 0 })
+    expect(harness.stats().ejections).toBeGreaterThan(0)
   })
 
   test('a redirect is not followed, and its goal is named', async () => {
     const goal = await harness.fake(scores(9))
     await harness.serve([answer(307, '', { location: `${goal.url}/classify` })])
-    const result = await harness.score()
-    expect(result).toMatchObject({ ok: false, reason: 'rejected' })
+    const result = await harness.score({ timeoutMs: 400 })
+    expect(result).toMatchObject({ ok: false, reason: 'no_server' })
     expect(result).toHaveProperty('detail', expect.stringContaining(`${goal.url}/classify`))
     expect(goal.calls).toHaveLength(0)
   })
@@ -451,4 +471,27 @@ describe('counters', () => {
     }
     await until(() => harness.fakes.every((fake) => fake.inFlight === 0))
   }, 60_000)
+})
+
+describe('a share of a limit that has lapsed', () => {
+  test('takes its calls back: another server scores them, and no attempt is charged', async () => {
+    const [a] = await harness.serve([hangs])
+    const result = harness.score({ maxAttempts: 1 })
+    await until(() => a?.calls.length === 1)
+    harness.router.setSlots(1, 0)
+    harness.router.recall(1)
+    await until(() => a?.calls[0]?.aborted === true)
+    expect(harness.stats(1)).toMatchObject({ inFlight: 0, waiting: 1 })
+    if (a) a.handler = scores(3)
+    harness.router.setSlots(1, 8)
+    expect(await result).toMatchObject({
+      ok: true,
+      score: 3,
+      attempts: [
+        { attempt: 1, outcome: 'recalled', reason: null },
+        { attempt: 1, outcome: 'ok' },
+      ],
+    })
+    expect(harness.stats(1)).toMatchObject({ errors: 0 })
+  })
 })

@@ -25,6 +25,10 @@ export interface RouterServer {
   version: string | null
   /** How its scores are asked for; null or absent: the engine's usual way. */
   route?: ScoreRoute | null
+  /** The label whose score is taken, by index or name; null or absent: the last. */
+  label?: string | null
+  /** Its model has no chat template: it is sent plain text. */
+  plainText?: boolean
   /** By which the text to score is made, as it is stored; null or absent: none. */
   chatTemplate?: string | null
   /** Most inputs at once, where the server itself says so. */
@@ -50,7 +54,7 @@ export interface RouteRequest {
   timeoutMs: number
   /** In ms from now, waiting included: what is not scored by then ends as `deadline`. */
   deadlineMs?: number
-  /** Most calls that may fail transiently, the first included; at least 1. */
+  /** Most calls that may fail transiently, the first included; at least 1. Busy answers and refusals that nothing confirmed do not count. */
   maxAttempts: number
   /** Aborting it ends the sample as `cancelled` and the call upstream with it. One signal may serve many samples. */
   signal?: AbortSignal
@@ -136,8 +140,11 @@ export interface AttemptRecord {
   /** Waited on purpose before that: back-off, or the server's Retry-After. */
   backoffMs: number
   serviceMs: number
-  /** `superseded`: sent to two servers, and the other answered first. */
-  outcome: 'ok' | 'superseded' | FailureClass
+  /**
+   * `superseded`: sent to two servers, and the other answered first. `recalled`: given up because this process had lost its
+   * share of the server's limit.
+   */
+  outcome: 'ok' | 'superseded' | 'recalled' | FailureClass
   /** Why it was sent while another was out for the same sample; absent for the usual call. */
   copy?: CopyKind
   reason: SampleFailureReason | null
@@ -203,6 +210,8 @@ export interface RouterServerStats {
   retries: number
   /** Calls sent while another was out for the same sample. */
   copies: number
+  /** Texts of nobody's sent to see whether it works; among the calls sent. */
+  canaries: number
   /** Tokens scored. */
   tokens: number
   /** Times it was put out. */
@@ -281,6 +290,8 @@ export interface RewardRouter {
    * `untilMs` on the clock of `performance.now()`; default: never. `others`: what the other processes hold.
    */
   setSlots(serverId: number, slots: number, untilMs?: number, others?: number): void
+  /** Gives up the calls in flight to a server: their samples wait for a slot again, and no attempt is charged. */
+  recall(serverId: number): void
   /** Adds to what may still be sent of a server with a limit a minute, until `untilMs`. */
   setPermits(serverId: number, permits: RatePermits): void
   /** Calls a server with a limit a minute would get now, and their tokens; and what was used beyond the permits. */

@@ -34,8 +34,8 @@ function respond(response: ServerResponse, status: number, body: string): true {
   return true
 }
 
-/** `#12#` in a text is its score. */
-const scoreOf = (text: string) => Number(/#(-?\d+)#/.exec(text)?.[1])
+/** `#12#` in a text is its score; a canary has none. */
+const scoreOf = (text: string) => Number(/#(-?\d+)#/.exec(text)?.[1] ?? 0)
 
 /** A process that is busy; and that no machine that stands still for a moment is taken for a slow server. */
 const ALWAYS: Partial<JoinOptions> = {
@@ -162,7 +162,9 @@ describe('a call of several rows that fails', () => {
     const results = await rows(8)
     expect(results.map(({ ok }) => ok)).toEqual([0, 1, 2, 3, 4, 5, 6, 7].map((i) => i !== 3))
     expect(results[3]).toMatchObject({ reason: 'rejected' })
-    expect(sizes()).toEqual([8, ...Array(8).fill(1)])
+    // Each alone, and the canary that shows that the refusal was the row's own.
+    expect(sizes()).toEqual([8, ...Array(9).fill(1)])
+    expect(harness.stats().canaries).toBe(1)
     expect(results[0]?.attempts).toMatchObject([
       {
         attempt: 1,

@@ -137,7 +137,13 @@ export class RowBundles implements CallListener<RowBundle> {
     const serviceMs = nowMs - bundle.sentAtMs
     const answer =
       call.error === null
-        ? bundle.join.parse(call.status, call.headers, call.bodyText(), flights.length)
+        ? bundle.join.parse(
+            call.status,
+            call.headers,
+            call.bodyText(),
+            flights.length,
+            bundle.target,
+          )
         : classifyCallError(call, serviceMs)
     if (!answer.ok) {
       const isRefused = answer.class === 'client' || answer.class === 'corrupt'

@@ -3,9 +3,11 @@ import type { EngineFailure, EngineRequest, FailureClass } from '../engines/engi
 import type { SampleFailureReason } from '../wire/sample-reason.ts'
 import { AbortRegistry } from './abort-registry.ts'
 import { classifyCallError } from './call-error.ts'
+import { CanaryRow } from './canary-row.ts'
 import { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
+import { Refusals, type RefusalsOwner } from './refusals.ts'
 import { backoffMs } from './retry.ts'
 import type { CopyKind, RouterOptions, SlotEnd } from './router-types.ts'
 import type { Row } from './row.ts'
@@ -32,15 +34,17 @@ export interface RowLifeOwner {
  *     score ─▶ waiting ──slot free──▶ in flight ──score──▶ done
  *                 ▲                     │  │ ▲ copy: a second call while the first is out; the first score counts
  *                 │                     │  └─┘
- *                 └──── back-off ◀──────┘ retryable failure, and no other call out
+ *                 ├──── back-off ◀──────┤ retryable failure, and no other call out
+ *                 └────── held ◀────────┘ refused, and no other server to ask ──its server's canary scored──▶ done
  *     following an identical row ──its score──▶ done
  *     anywhere ──time up · aborted · closed──▶ done
  *
  * Slots are taken in `start` and given back in `#endFlight`, the only two places.
  */
-export class RowLife implements CallListener<Flight>, RowBundlesOwner {
+export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsOwner {
   readonly #owner: RowLifeOwner
   readonly #bundles: RowBundles
+  readonly #refusals = new Refusals(this)
   readonly #wheel = new TimerWheel<Row>((row) => this.#timeIsUp(row))
   readonly #aborts = new AbortRegistry<Row>((row) => this.#fail(row, 'cancelled', 'aborted'))
   /** Every row that is not done. */
@@ -103,12 +107,28 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     if (other !== null) this.#supersede(other, nowMs)
     this.#endFlight(flight, 'ok', null, status, null, serviceMs)
     server.succeeded(flight, tokens, serviceMs, nowMs)
-    // Another server scored what that one could not: now it is known whose fault it was.
-    row.corrupt?.server.wasCorrupt(row.corrupt.period, nowMs)
+    // Another server scored what those could not: now it is known whose fault it was.
+    if (row.refusals !== null) this.#refusals.overruled(row, server, nowMs)
     this.#release(row)
     row.succeed(server)
     this.#shared.scored(row, server, (follower) => this.#release(follower))
-    if (row.pool.waiting > 0) row.pool.pumpSoon()
+    if (row.pool.waiting > 0 || server.canary.isWanted) row.pool.pumpSoon()
+  }
+
+  /** Sends a server its canary, if one is wanted and may be sent. */
+  ask(pool: ModelPool, server: PoolServer, nowMs: number): void {
+    this.#refusals.ask(pool, server, nowMs)
+  }
+
+  beginCanary(canary: CanaryRow, server: PoolServer, nowMs: number): void {
+    canary.pool.canaries.add(canary)
+    this.#rows.add(canary)
+    this.#wheel.add(canary)
+    this.start(canary, server, null, nowMs)
+  }
+
+  confirmed(row: Row, reason: SampleFailureReason, detail: string): void {
+    this.#fail(row, reason, detail, true)
   }
 
   /** Sends a row to a server that has room. */
@@ -206,7 +226,7 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     if (row.flight === null) {
       row.waitingSinceMs = nowMs
       row.backoffUntilMs = nowMs
-      if (row.attemptsUsed >= row.request.maxAttempts) {
+      if (row.isSpent) {
         this.#fail(row, 'timeout', `${server.name} gave ${detail}`)
       } else {
         row.pool.withdraw(row)
@@ -216,10 +236,33 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     row.pool.pumpSoon()
   }
 
+  /**
+   * This process's share of a server's limit has ended, and others may hold it from now on: its calls are given up, and
+   * their rows wait again. No attempt is charged.
+   */
+  recall(server: PoolServer): void {
+    const nowMs = performance.now()
+    for (const row of this.#rows.all()) {
+      for (const flight of [row.flight, row.second]) {
+        if (flight?.server !== server || flight.call === null) continue
+        const detail = 'given up: this process could not renew its share of the limit'
+        this.#endFlight(flight, 'recalled', null, null, detail, nowMs - flight.startedAtMs)
+        flight.call.abandon()
+        server.health.neutral(flight.period)
+        if (flight.copy === null) row.attemptsUsed--
+        if (row.flight !== null || row.done) continue
+        row.waitingSinceMs = nowMs
+        row.backoffUntilMs = nowMs
+        row.pool.withdraw(row)
+        row.pool.readmit(row)
+      }
+    }
+  }
+
   /** Gives the slot back and writes the attempt down; the row's other call, if one is out, is its call from now on. */
   #endFlight(
     flight: Flight,
-    outcome: 'ok' | 'superseded' | FailureClass,
+    outcome: 'ok' | 'superseded' | 'recalled' | FailureClass,
     reason: SampleFailureReason | null,
     status: number | null,
     detail: string | null,
@@ -287,7 +330,10 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     server.failures[failureClass]++
     row.waitingSinceMs = nowMs
     row.backoffUntilMs = nowMs
-    if (failureClass === 'conn_race') {
+    if (row instanceof CanaryRow) {
+      row.failure = failed
+      if (failureClass === 'conn_race') server.dropIdleConnections()
+    } else if (failureClass === 'conn_race') {
       server.health.neutral(period)
       this.#repeat(row, server)
       return
@@ -299,16 +345,21 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     else server.health.neutral(period)
     if (failureClass === 'busy' && blamed)
       server.refused(failed.retryAfterMs, flight.startedAtMs, nowMs)
-    if (failureClass === 'client') this.#fail(row, failed.reason, `${server.name} ${detail}`)
+    if (failed.broken === true) server.canary.broke(nowMs)
+    const isDoubtful = Refusals.isDoubtful(row, server, failed)
+    if (flight.copy === null && (isDoubtful || failureClass === 'busy')) row.uncharged++
+    if (row instanceof CanaryRow) this.#fail(row, failed.reason, detail)
+    else if (isDoubtful) this.#refusals.take(row, server, period, failed, nowMs)
+    else if (failed.fitMaxTokens !== undefined && row.fit(failed.fitMaxTokens)) {
+      row.attemptsUsed--
+      this.#again(row, server)
+    } else if (failureClass === 'client') {
+      this.#fail(row, failed.reason, `${server.name} ${detail}`)
+    }
     // Its other call is still out: that one decides.
     else if (row.flight !== null) row.pool.withdraw(row)
-    else if (row.attemptsUsed >= row.request.maxAttempts) {
-      this.#fail(row, failed.reason, `${server.name} ${detail}`)
-    } else if (failureClass === 'corrupt') {
-      this.#retryCorrupt(row, server, period, failed.reason, detail, nowMs)
-    } else {
-      this.#retry(row, server, failed, nowMs)
-    }
+    else if (row.isSpent) this.#fail(row, failed.reason, `${server.name} ${detail}`)
+    else this.#retry(row, server, failed, nowMs)
     row.pool.pumpSoon()
   }
 
@@ -332,24 +383,6 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     })
   }
 
-  /** A corrupt answer is tried once more, elsewhere: is it the server, or the sample? */
-  #retryCorrupt(
-    row: Row,
-    server: PoolServer,
-    period: number,
-    reason: SampleFailureReason,
-    detail: string,
-    nowMs: number,
-  ): void {
-    if (row.corrupt !== null || !row.pool.anyUntried(row, nowMs)) {
-      this.#fail(row, reason, `${server.name} ${detail}`)
-      return
-    }
-    row.corrupt = { server, period }
-    row.pool.withdraw(row)
-    row.pool.readmit(row)
-  }
-
   #retry(row: Row, server: PoolServer, failed: EngineFailure, nowMs: number): void {
     row.pool.withdraw(row)
     const elsewhere = row.pool.anyUntried(row, nowMs)
@@ -359,8 +392,9 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
       row.pool.readmit(row)
       return
     }
-    const delayMs =
-      failed.class === 'busy' && elsewhere ? 0 : backoffMs(row.attemptsUsed, elsewhere)
+    const isBusy = failed.class === 'busy'
+    const failures = isBusy ? row.attemptsUsed : row.attemptsUsed - row.uncharged
+    const delayMs = isBusy && elsewhere ? 0 : backoffMs(failures, elsewhere)
     if (delayMs === 0) {
       row.pool.readmit(row)
       return
@@ -431,9 +465,10 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     row.pool.pumpSoon()
   }
 
-  /** Ends a row without a score, from wherever it is. */
-  #fail(row: Row, reason: SampleFailureReason, detail: string): void {
+  /** Ends a row without a score, from wherever it is. `confirmed`: whatever has the same text ends so, too. */
+  #fail(row: Row, reason: SampleFailureReason, detail: string, confirmed = false): void {
     if (row.done) return
+    if (reason === 'cancelled' && row instanceof CanaryRow) row.wasCancelled = true
     if (row.flight !== null) {
       const nowMs = performance.now()
       for (let flight: Flight | null = row.flight; flight !== null; flight = row.flight) {
@@ -448,7 +483,9 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     }
     this.#release(row)
     row.refuse(reason, detail)
-    this.#shared.failed(row)
+    if (confirmed) {
+      this.#shared.refused(row, reason, detail, (follower) => this.#release(follower))
+    } else this.#shared.failed(row)
   }
 
   /** The row is done: out of every list. */
@@ -458,9 +495,15 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner {
     this.#rows.delete(row)
     const { pool } = row
     pool.withdraw(row)
-    pool.rowCount--
-    if (pool.rowCount === 0) this.#owner.onPoolIdle(pool)
+    if (!pool.canaries.delete(row) && --pool.rowCount === 0) {
+      for (const canary of [...pool.canaries]) {
+        this.#fail(canary, 'cancelled', 'nobody waits for what it tells')
+      }
+      this.#owner.onPoolIdle(pool)
+    }
     row.stopTimer()
+    row.heldBy?.held.delete(row)
+    row.heldBy = null
     if (row.request.signal !== undefined) this.#aborts.delete(row.request.signal, row)
   }
 }

@@ -5,8 +5,10 @@ import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PolicyRow } from './policies/policy.ts'
 import type { PoolServer } from './pool-server.ts'
+import type { Refusal } from './refusals.ts'
 import type { AttemptRecord, CopyKind, RouteRequest } from './router-types.ts'
 import type { RowQueue } from './row-queue.ts'
+import type { ServerCanary } from './server-canary.ts'
 import type { WheelEntry } from './timer-wheel.ts'
 import type { HttpCall } from './transport.ts'
 
@@ -64,12 +66,16 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   timer: NodeJS.Timeout | null = null
 
   readonly attempts: AttemptRecord[] = []
-  /** Calls that count against `maxAttempts`; copies do not. */
+  /** Calls begun one after the other; copies do not count. */
   attemptsUsed = 0
+  /** Of these, those that do not count against `maxAttempts`: refusals that nothing confirmed, and busy answers. */
+  uncharged = 0
   /** Servers that failed it, in the order of the calls; null before the first, which most rows never leave behind. */
   tried: PoolServer[] | null = null
-  /** The server that gave a corrupt answer, until another one says whose fault it was. */
-  corrupt: { server: PoolServer; period: number } | null = null
+  /** Servers' refusals of it that nothing has confirmed; null before the first. */
+  refusals: Refusal[] | null = null
+  /** It waits for what the canary of a server that refused it will tell. */
+  heldBy: ServerCanary | null = null
   /** Its one free repeat after a connection race is used. */
   raced = false
   /** Counts against the retries in flight at once. */
@@ -125,8 +131,17 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   }
   /** Keeps the score that a call of several rows gave it, for {@link succeed}; only where it has an {@link input}. */
   accept(_score: EngineScore): void {}
+  /** Asks for a reply of so many tokens at most from now on; false where that changes nothing. */
+  fit(_maxTokens: number): boolean {
+    return false
+  }
   /** Its slot is there; only for rows whose owner makes the call. */
   granted(_flight: Flight): void {}
+
+  /** Its calls that count against `maxAttempts` are used up. */
+  get isSpent(): boolean {
+    return this.attemptsUsed - this.uncharged >= this.request.maxAttempts
+  }
 
   /** When its time is up if the clock starts now. */
   dueFrom(nowMs: number): number {

@@ -56,6 +56,7 @@ export class ScoreRow extends Row {
     )
     if (!answer.ok) return answer
     this.accept(answer)
+    server.canary.knows(this.request.input, this.chars)
     const tokens = answer.promptTokens ?? null
     if (tokens !== null) this.pool.estimate.seen(this.chars, tokens)
     return { ok: true, tokens }
@@ -76,13 +77,22 @@ export class ScoreRow extends Row {
 
   /** The end of a row that followed `leader`: its score, and the call that gave it as its own attempt. */
   succeedAs(leader: ScoreRow, server: PoolServer): void {
-    const call = leader.attempts.at(-1)
-    if (call !== undefined) {
-      const waitedMs = Math.max(0, performance.now() - this.waitingSinceMs - call.serviceMs)
-      this.attempts.push({ ...call, attempt: 1, queueMs: waitedMs, backoffMs: 0 })
-    }
+    this.#shareCall(leader)
     this.#score = leader.#score
     this.#resolve({ ...this.#result(server), shared: true })
+  }
+
+  /** The end of a row that followed `leader`, whose text was refused for good. */
+  refuseAs(leader: ScoreRow, reason: SampleFailureReason, detail: string): void {
+    this.#shareCall(leader)
+    this.refuse(reason, detail)
+  }
+
+  #shareCall(leader: ScoreRow): void {
+    const call = leader.attempts.at(-1)
+    if (call === undefined) return
+    const waitedMs = Math.max(0, performance.now() - this.waitingSinceMs - call.serviceMs)
+    this.attempts.push({ ...call, attempt: 1, queueMs: waitedMs, backoffMs: 0 })
   }
 
   #result(server: PoolServer): RouterResult & { ok: true } {

@@ -1,16 +1,20 @@
+import { type Calibration, calibrationScores } from '../engines/calibration.ts'
+import { chatSelfTest } from '../engines/chat-self-test.ts'
 import type { EngineLoad, EngineName, ScoreRoute, SleepLevel } from '../engines/engine.ts'
 import { type OpenFetch, openFetch, ProbeStop } from '../engines/engine-fetch.ts'
 import { engineOf } from '../engines/registry.ts'
-import { calibrationScore, rawScoreSelfTest, type SelfTestResult } from '../engines/self-test.ts'
+import { rawScoreSelfTest } from '../engines/self-test.ts'
+import type { SelfTestResult } from '../engines/self-test-verdict.ts'
 import { storedChatTemplate } from './chat-template.ts'
 
+export { type Calibration, calibrationDiffers, differingText } from '../engines/calibration.ts'
 /**
  * What the registry of servers needs to do with a server beside routing to it: ask what it is, look at its scores, put
  * it to sleep and wake it. The way for those above the router, who do not know the engines.
  */
 export type { EngineName, ProbeFailure, SleepLevel } from '../engines/engine.ts'
 export { type ProbedServer, type ProbeRequest, probeServer } from '../engines/probe.ts'
-export { calibrationDiffers, type SelfTestResult } from '../engines/self-test.ts'
+export type { SelfTestResult } from '../engines/self-test-verdict.ts'
 export { checkServerUrl, type ServerUrl } from '../engines/server-url.ts'
 
 /** A server as it is spoken to. */
@@ -30,39 +34,50 @@ export interface EngineAbilities {
   selfTested: boolean
   /** It knows sleep and wake. */
   sleeps: boolean
+  /** The routes that a registration may name. */
+  routes: readonly ScoreRoute[]
+  /** How a registration may name a label. */
+  labels: 'index' | 'name' | 'two' | null
 }
 
 /** What an engine can do. */
 export function abilitiesOf(engine: EngineName): EngineAbilities {
-  const { scores, chats, selfTested, lifecycle } = engineOf(engine)
-  return { scores, chats, selfTested, sleeps: lifecycle !== null }
+  const { scores, chats, selfTested, lifecycle, routes, labels } = engineOf(engine)
+  return { scores, chats, selfTested, sleeps: lifecycle !== null, routes, labels }
 }
 
 /** A server whose scores are looked at. */
 export interface ScoringServer extends ServerAddress {
+  kind: 'discriminative' | 'generative'
   model: string
   version: string | null
   route: ScoreRoute | null
+  label: string | null
+  plainText: boolean
   maxModelLen: number | null
   chatTemplate: string | null
 }
 
-/** The raw-score self-test of a server that is awake. Its calls take at most `timeoutMs` each. */
+/** The self-test of a server that is awake: its raw scores, or a judge's reply. Its calls take at most `timeoutMs` each. */
 export function testScores(server: ScoringServer, timeoutMs: number): Promise<SelfTestResult> {
   return through(server, timeoutMs, ({ fetch, basePath }) =>
-    rawScoreSelfTest(engineOf(server.engine), fetch, { ...targetOf(server), basePath }),
+    server.kind === 'generative'
+      ? chatSelfTest(server.engine, fetch, { ...targetOf(server), basePath })
+      : rawScoreSelfTest(engineOf(server.engine), fetch, { ...targetOf(server), basePath }),
   )
 }
 
-/** The calibration score alone, in one call; null where none can be had. @throws Error with what it answered */
-export function calibrate(server: ScoringServer, timeoutMs: number): Promise<number | null> {
+/** The calibration texts alone, a call each; null where none can be scored. @throws Error with what it answered */
+export function calibrate(server: ScoringServer, timeoutMs: number): Promise<Calibration[] | null> {
   return through(server, timeoutMs, ({ fetch, basePath }) =>
-    calibrationScore(engineOf(server.engine), fetch, { ...targetOf(server), basePath }),
+    calibrationScores(engineOf(server.engine), fetch, { ...targetOf(server), basePath }),
   )
 }
 
-function targetOf({ model, version, route, maxModelLen, chatTemplate }: ScoringServer) {
-  return { model, version, route, maxModelLen, chatTemplate: storedChatTemplate(chatTemplate) }
+function targetOf(server: ScoringServer) {
+  const { model, version, route, label, plainText, maxModelLen } = server
+  const chatTemplate = storedChatTemplate(server.chatTemplate)
+  return { model, version, route, label, plainText, maxModelLen, chatTemplate }
 }
 
 /** What the server says it has to do; null where it does not tell. Never rejects. */

@@ -152,7 +152,12 @@ export class ServerHealth {
   }
 
   /** Puts it out for what its calls show together. `soft`: it works, only badly. */
-  eject(nowMs: number, cause: string, soft: boolean, evidence: Record<string, number>): void {
+  eject(
+    nowMs: number,
+    cause: string,
+    soft: boolean,
+    evidence: Record<string, number | string>,
+  ): void {
     if (this.#state !== 'out') this.#eject(nowMs, cause, soft, evidence)
   }
 

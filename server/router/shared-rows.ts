@@ -1,3 +1,4 @@
+import type { SampleFailureReason } from '../wire/sample-reason.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { Row } from './row.ts'
 import { ScoreRow } from './score-row.ts'
@@ -5,7 +6,8 @@ import { ScoreRow } from './score-row.ts'
 /**
  * Identical requests in flight at one time: the first is sent, the others wait for its score. Policies sample the same
  * short answer to one prompt again and again. For discriminative models only, whose score is a function of the text; one
- * that fails, is cancelled or runs out of its time leaves its followers to try for themselves.
+ * that fails, is cancelled or runs out of its time leaves its followers to try for themselves, unless what it was refused is
+ * known to be the text's own fault.
  */
 export class SharedRows {
   /**
@@ -55,6 +57,25 @@ export class SharedRows {
       follower.leader = null
       release(follower)
       follower.succeedAs(row, server)
+    }
+  }
+
+  /** A row's refusal is confirmed: of the same text it is the same for those that follow it. */
+  refused(
+    row: Row,
+    reason: SampleFailureReason,
+    detail: string,
+    release: (follower: ScoreRow) => void,
+  ): void {
+    if (!(row instanceof ScoreRow)) return
+    this.#leave(row)
+    const { followers } = row
+    if (followers === null) return
+    row.followers = null
+    for (const follower of followers) {
+      follower.leader = null
+      release(follower)
+      follower.refuseAs(row, reason, detail)
     }
   }
 

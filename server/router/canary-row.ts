@@ -1,0 +1,80 @@
+import { buildChatRequest, parseChatResponse } from '../engines/chat.ts'
+import type { ChatRequest, EngineFailure, EngineRequest, ScoreInput } from '../engines/engine.ts'
+import type { SampleFailureReason } from '../wire/sample-reason.ts'
+import type { Flight } from './flight.ts'
+import type { ModelPool } from './model-pool.ts'
+import type { PoolServer } from './pool-server.ts'
+import { Row, type RowAnswer } from './row.ts'
+import type { HttpCall } from './transport.ts'
+
+/** How long a canary may take: it waits in the server's queue behind a step's samples. */
+const CANARY_TIMEOUT_MS = 30_000
+/** What it costs, in tokens as estimated. */
+const CANARY_TOKENS = 16
+/** What a judge is asked: any reply shows that it replies. */
+const CHAT: ChatRequest = {
+  messages: [{ role: 'user', content: 'Answer with the word yes.' }],
+  maxTokens: 16,
+}
+
+/** A text whose score, or a judge's reply to it, shows that a server works: nobody's sample, sent to that server alone. */
+export class CanaryRow extends Row {
+  /** Why it got none; null where no answer came, too. */
+  failure: EngineFailure | null = null
+  /** The router was closed. */
+  wasCancelled = false
+  readonly #input: ScoreInput | null
+  readonly #onEnd: (canary: CanaryRow, problem: string | null) => void
+
+  /** `input`: null where the server is a judge. `onEnd` is told what was wrong, null where nothing was. */
+  constructor(
+    pool: ModelPool,
+    input: ScoreInput | null,
+    onEnd: (canary: CanaryRow, problem: string | null) => void,
+    nowMs: number,
+  ) {
+    super(
+      { model: pool.model, timeoutMs: CANARY_TIMEOUT_MS, maxAttempts: 1 },
+      pool,
+      CANARY_TOKENS,
+      0,
+      nowMs,
+    )
+    this.#input = input
+    this.#onEnd = onEnd
+  }
+
+  get key(): undefined {
+    return undefined
+  }
+
+  get copyable(): boolean {
+    return false
+  }
+
+  build(server: PoolServer): EngineRequest {
+    return this.#input === null
+      ? buildChatRequest(server.engine.name, CHAT, server.target)
+      : server.engine.buildScoreRequest(this.#input, server.target)
+  }
+
+  read(server: PoolServer, call: HttpCall<Flight>): RowAnswer | EngineFailure {
+    const { status, headers } = call
+    const answer =
+      this.#input === null
+        ? parseChatResponse(status, headers, call.bodyText())
+        : server.engine.parseScoreResponse(status, headers, call.bodyText(), server.target)
+    if (answer.ok) return { ok: true, tokens: answer.promptTokens ?? null }
+    // A reply withheld, or a reward function's own error: the server did what it is for.
+    const works = answer.class === 'client' && answer.unconfirmed !== true && status < 300
+    return works ? { ok: true, tokens: null } : answer
+  }
+
+  succeed(): void {
+    this.#onEnd(this, null)
+  }
+
+  refuse(_reason: SampleFailureReason, detail: string): void {
+    this.#onEnd(this, detail)
+  }
+}
