@@ -27,3 +27,15 @@ test('functions see nothing of the service’s environment but what is named', (
 test.each(['DATABASE_URL', 'REWARDOPS_API_KEYS', 'PGPASSWORD'])('%s is not for them', (name) => {
   expect(() => loadConfig({ ...env, REWARDOPS_FUNCTION_ENV: `MINE,${name}` })).toThrow(name)
 })
+
+test("libpq's SSL variables count where the connection string says nothing", () => {
+  const urlOf = (DATABASE_URL: string, more: Record<string, string>) =>
+    loadConfig({ ...env, ...more, DATABASE_URL }).databaseUrl
+  const url = 'postgresql://user:secret@host/db'
+  expect(urlOf(url, {})).toBe(url)
+  expect(urlOf(url, { PGSSLMODE: 'verify-full', PGSSLROOTCERT: '/ca.crt' })).toBe(
+    `${url}?sslmode=verify-full&sslrootcert=%2Fca.crt`,
+  )
+  expect(urlOf(`${url}?sslmode=require`, { PGSSLMODE: 'disable' })).toBe(`${url}?sslmode=require`)
+  expect(urlOf(`${url}?ssl=true`, { PGSSLMODE: 'disable' })).toBe(`${url}?ssl=true`)
+})

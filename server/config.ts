@@ -20,6 +20,8 @@ const Settings = z.object({
   REWARDOPS_WORKERS: integer(2, 0, 64),
   /** Samples that a worker may put into one call to a reward model that is faster than calls are made; 1: one each. */
   REWARDOPS_SAMPLES_PER_CALL: integer(8, 1, 32),
+  /** Seconds that requests under way through the router address may take to end when the service stops. */
+  REWARDOPS_DRAIN_SECONDS: integer(30, 0, 3_600),
   /** Keys, separated by commas. Unset: loopback only, no login. */
   REWARDOPS_API_KEYS: z.string().optional(),
   REWARDOPS_FUNCTIONS_DIR: z.string().min(1).default('functions'),
@@ -48,6 +50,8 @@ export interface Config {
   pages: boolean
   workers: number
   samplesPerCall: number
+  /** How long requests under way may take to end when the service stops. */
+  drainMs: number
   apiKeys: string[]
   functionsDir: string
   functions: FunctionConfig
@@ -122,6 +126,30 @@ export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host)
 }
 
+/** libpq's variables, and the parameters of a connection string that they stand in for. */
+const SSL_VARIABLES = {
+  PGSSLMODE: 'sslmode',
+  PGSSLROOTCERT: 'sslrootcert',
+  PGSSLCERT: 'sslcert',
+  PGSSLKEY: 'sslkey',
+  PGSSLNEGOTIATION: 'sslnegotiation',
+}
+
+/** A connection string with the SSL parameters that the environment sets and the string does not. */
+function withSslOf(env: NodeJS.ProcessEnv, databaseUrl: string): string {
+  const url = URL.parse(databaseUrl)
+  if (!url) return databaseUrl
+  let isChanged = false
+  for (const [variable, parameter] of Object.entries(SSL_VARIABLES)) {
+    const value = env[variable]
+    if (!value || url.searchParams.has(parameter)) continue
+    if (parameter === 'sslmode' && url.searchParams.has('ssl')) continue
+    url.searchParams.set(parameter, value)
+    isChanged = true
+  }
+  return isChanged ? url.href : databaseUrl
+}
+
 /** Reads the environment once. Throws an Error whose message lists every wrong setting. */
 export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   const given = Object.fromEntries(
@@ -158,11 +186,12 @@ export function loadConfig(env: NodeJS.ProcessEnv = process.env): Config {
   return {
     port: s.PORT,
     host: s.HOST,
-    databaseUrl: s.DATABASE_URL ?? null,
+    databaseUrl: s.DATABASE_URL === undefined ? null : withSslOf(env, s.DATABASE_URL),
     dataDir,
     pages: s.REWARDOPS_PAGES === '1',
     workers: s.REWARDOPS_WORKERS,
     samplesPerCall: s.REWARDOPS_SAMPLES_PER_CALL,
+    drainMs: 1_000 * s.REWARDOPS_DRAIN_SECONDS,
     apiKeys,
     functionsDir,
     functions: {

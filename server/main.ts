@@ -7,6 +7,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { fileURLToPath } from 'node:url'
 import { type Config, isLoopback, loadConfig } from './config.ts'
 import { FleetMember } from './fleet/fleet-member.ts'
+import { ProcessRow } from './fleet/process-row.ts'
 import { Access } from './http/access.ts'
 import { createCompat } from './http/compat/compat.ts'
 import { createExport } from './http/export.ts'
@@ -22,14 +23,17 @@ import { createLogger, type Logger } from './log.ts'
 import { IngestClient } from './loop/accept/ingest-client.ts'
 import { AlertSender } from './loop/alerts/alert-sender.ts'
 import { Webhooks } from './loop/alerts/webhooks.ts'
+import { BackgroundTurns } from './loop/background-turns.ts'
 import { FunctionsFolder } from './loop/functions-folder.ts'
 import { GroupRollUps } from './loop/group-roll-ups.ts'
 import { LiveHub } from './loop/live-hub.ts'
 import { readServersFile } from './loop/models/launch-file.ts'
+import { claimLaunched } from './loop/models/launched-process.ts'
 import { RewardModelManager } from './loop/models/reward-model-manager.ts'
 import { MonitorLoop } from './loop/monitors/monitor-loop.ts'
 import { MonitorsView } from './loop/monitors/monitors-view.ts'
 import { Playground } from './loop/playground.ts'
+import { Readiness } from './loop/readiness.ts'
 import { RewardLoopManager } from './loop/reward-loop-manager.ts'
 import { RunMarks } from './loop/run-marks.ts'
 import { AboutService } from './loop/settings/about.ts'
@@ -53,8 +57,9 @@ import { takeOverDeadLocals, WorkerSupervisor } from './loop/worker-supervisor.t
 import { AcceptedFunctions } from './rewards/functions/accepted-functions.ts'
 import { FunctionPool } from './rewards/functions/function-pool.ts'
 import { createServices, createSettingsServices, translateError } from './services.ts'
-import { clockOffsetMs } from './store/clock.ts'
-import { Database } from './store/database.ts'
+import { stopRequests } from './stop-request.ts'
+import { openServerDatabases } from './store/connection-budget.ts'
+import { isOutage } from './store/database.ts'
 import {
   FUNCTIONS_POOL,
   INTERACTIVE_POOL,
@@ -71,10 +76,12 @@ import { SharedLimits } from './worker/shared-limits.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 
-/** SIGTERM drains for at most this long. */
+/** A stop takes at most this long, or `drainMs` and the last steps where that is longer. */
 const STOP_MS = 8_000
-/** What is under way through the router address may take this long of it. */
-const PROXY_DRAIN_MS = 5_000
+/** The advisory lock under which a server prepares queues and partitions as it starts. */
+const START_LOCK = 72_707_382
+/** Of the stop, for saying that it ends. */
+const ROW_MS = 500
 /** Kept of it for what comes after the launched servers: the database. */
 const LAST_STEPS_MS = 1_200
 
@@ -93,6 +100,7 @@ async function main(): Promise<void> {
   loopDelay.enable()
 
   let starting: string | null = 'starting: the database is not up yet'
+  let unready: (() => string | null) | null = null
   let probe: (() => Promise<string | null>) | null = null
   let pids = () => ({
     server: process.pid,
@@ -102,7 +110,8 @@ async function main(): Promise<void> {
   const access = new Access(config)
   const routes: Routes = {
     health: createHealth({
-      problem: async () => starting ?? (await probe?.()) ?? null,
+      unready: () => starting ?? unready?.() ?? null,
+      problem: async () => (await probe?.()) ?? null,
       pids: () => pids(),
       eventLoopMaxMs() {
         const ms = Math.max(0, loopDelay.max / 1e6 - 10)
@@ -128,44 +137,31 @@ async function main(): Promise<void> {
   })
   const { port } = server.address() as AddressInfo
 
-  const database = await openDatabase({
+  claimLaunched(config.dataDir)
+  const opening = openDatabase({
     databaseUrl: config.databaseUrl,
     dataDir: config.dataDir,
+    signal: stopRequests.signal,
     log,
   })
-  const db = new Database(database.url, log, { max: 16, name: 'rewardops server', keyed: true })
-  // Pages have their own connections and a time limit: a slow chart never stands before a trainer.
-  const pagesDb = new Database(database.url, log, {
-    max: 6,
-    name: 'rewardops pages',
-    statementTimeoutMs: 10_000,
-    keyed: true,
-  })
-  const metricsDb = new Database(database.url, log, {
-    max: 1,
-    name: 'rewardops metrics',
-    statementTimeoutMs: 2_000,
-  })
-  const exportDb = new Database(database.url, log, {
-    max: 2,
-    name: 'rewardops export',
-    statementTimeoutMs: 30_000,
-    keyed: true,
-  })
-  const retentionDb = new Database(database.url, log, {
-    max: 3,
-    name: 'rewardops retention',
-    statementTimeoutMs: 30_000,
-    keyed: true,
-    lazyCommits: true,
-  })
+  stopRequests.whileStarting(async () => (await opening).close())
+  const database = await opening
+  const databases = openServerDatabases(database.url, log)
+  const { api: db, pages: pagesDb } = databases
   const queue = new JobQueue(db, log, { supervise: true })
-  await queue.start()
-  for (const pool of [RULES_POOL, FUNCTIONS_POOL, SERVICES_POOL, INTERACTIVE_POOL]) {
-    await queue.ensure(pool)
-    await db.adhoc('insert into pool (name) values ($1) on conflict do nothing', [pool])
-  }
-  await ensureTextPartition(db, textBucket())
+  // Of servers that start together on a new database one makes the tables.
+  await db.holding(async (client) => {
+    await client.query('select pg_advisory_lock($1)', [START_LOCK])
+    await queue.start()
+    for (const pool of [RULES_POOL, FUNCTIONS_POOL, SERVICES_POOL, INTERACTIVE_POOL]) {
+      await queue.ensure(pool)
+      await db.adhoc('insert into pool (name) values ($1) on conflict do nothing', [pool])
+    }
+    await ensureTextPartition(db, textBucket())
+    await client.query('select pg_advisory_unlock($1)', [START_LOCK])
+  })
+  const row = await ProcessRow.register(databases.control, 'server', false)
+  const turns = new BackgroundTurns(db, row.id)
 
   const keys = new KeyRing({
     db,
@@ -175,7 +171,7 @@ async function main(): Promise<void> {
   })
   await keys.start()
   access.use(keys)
-  const retention = new Retention(retentionDb, log)
+  const retention = new Retention(databases.background, log, () => turns.has('retention'))
   const settings = createSettingsServices({
     access,
     loopbackOnly: isLoopback(config.host),
@@ -192,19 +188,20 @@ async function main(): Promise<void> {
     }),
   })
 
-  const offset = clockOffsetMs(db)
   const signals = new BatchSignals()
   const live = new LiveHub()
   let workers: WorkerSupervisor | null = null
   const functions = new AcceptedFunctions(config.functions)
   const manager = new RewardLoopManager(
     db,
-    { db, queue, functions, clockOffsetMs: () => offset },
+    { db, queue, functions },
     signals,
     { send: (message, turn) => workers?.send(message, turn) ?? false },
+    () => row.clock.nowMs(),
   )
   const models = new RewardModelManager({
     db,
+    control: databases.control,
     queue,
     log,
     launch: {
@@ -213,17 +210,18 @@ async function main(): Promise<void> {
       servers: toLaunch,
       allowCalls: config.allowLaunch,
     },
+    isTurn: (kind) => turns.has(kind),
   })
   const rates = new RateMeter()
   const batches = new BatchViews(pagesDb, manager.readerOn(pagesDb), rates)
-  const fleet = new FleetView(pagesDb)
   const member = new FleetMember({
-    holderId: 0,
-    process: 'server',
+    holderId: row.id,
+    process: row.name,
     db,
     log,
     router: { joins: { rowsPerCall: config.samplesPerCall } },
   })
+  const fleet = new FleetView(pagesDb, row.id, () => member.servers())
   const routerAddress = `${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`
   // What is tried need not be stored.
   const playedFunctions = new FunctionPool({
@@ -267,25 +265,33 @@ async function main(): Promise<void> {
     { databaseUrl: database.url, functions: config.functions, logLevel: config.logLevel },
     log,
   )
+  const readiness = new Readiness({
+    db: databases.control,
+    write: () => row.report({ servers: member.servers() }),
+    log,
+  })
+  const translate = (error: unknown) => {
+    if (isOutage(error)) readiness.suspect(error)
+    return translateError(error)
+  }
   routes.trpc = createTrpcPlane({
     services,
     ingest,
     access,
     version,
     log,
-    translate: translateError,
+    translate,
   })
 
-  routes.exports = createExport({ db: exportDb, access, translate: translateError })
+  routes.exports = createExport({ db: databases.background, access, translate })
   routes.compat = createCompat({
     access,
     score: (input, signal) => services.score(input, signal),
     lastStep: (run) => lastStep(db, run),
-    translate: translateError,
+    translate,
   })
 
   await member.start()
-  fleet.own = () => member.servers()
   const proxy = createRouterProxy({
     router: member.router,
     servers: () => member.models.servers,
@@ -295,12 +301,21 @@ async function main(): Promise<void> {
     onAsleep: (model) => models.wakeModel(model),
   })
   routes.proxy = proxy.handle
+  const sweeps = new Sweeps({
+    db,
+    queue,
+    log,
+    closeBatch: (id) => manager.closeById(id),
+    isTurn: () => turns.has('sweeps'),
+    isRecovering: () => readiness.isRecovering,
+  })
   routes.metrics = createMetrics({
-    db: metricsDb,
+    db: pagesDb,
     access,
     version,
     own: () => member.servers(),
     liveStreams: () => live.subscribers,
+    orphanedSamples: () => sweeps.orphanedSamples,
     log,
   })
 
@@ -335,14 +350,18 @@ async function main(): Promise<void> {
   const returned = await takeOverDeadLocals(db, queue)
   if (returned > 0)
     log.warn({ samples: returned }, 'samples of workers that died with the last server given back')
-  const sweeps = new Sweeps({ db, queue, log, closeBatch: (id) => manager.closeById(id) })
   sweeps.start()
-  const groupRollUps = new GroupRollUps(db, log)
+  const groupRollUps = new GroupRollUps(db, log, () => turns.has('group roll-ups'))
   groupRollUps.start()
   retention.start()
   const alerts = new AlertSender(db, log)
   alerts.start()
-  const monitorLoop = new MonitorLoop(db, log, () => alerts.wake())
+  const monitorLoop = new MonitorLoop(
+    db,
+    log,
+    () => alerts.wake(),
+    () => turns.has('monitors'),
+  )
   monitorLoop.start()
   const supervisor = new WorkerSupervisor({
     count: config.workers,
@@ -355,21 +374,25 @@ async function main(): Promise<void> {
     log,
   })
   workers = supervisor
+  stopRequests.whileStarting(() => Promise.all([supervisor.stop(), models.close(STOP_MS / 2)]))
   supervisor.start()
   models.start()
+  readiness.start()
+  unready = () => readiness.problem
   pids = () => ({
     server: process.pid,
     postgres: database.embedded?.pid ?? null,
     workers: supervisor.pids,
   })
   probe = async () => {
-    const seen = db.adhoc<{ n: number }>(
-      `select count(*)::int as n from worker where state = 'alive' and last_seen_at > now() - interval '5 seconds'`,
+    const seen = databases.control.adhoc<{ n: number }>(
+      `select count(*)::int as n from process where role = 'worker' and state = 'alive' and last_seen_at > now() - interval '5 seconds'`,
     )
     const rows = await inTime(seen, 2_000)
     if (rows === null) throw new Error('the database does not answer')
     return rows[0]!.n === 0 && config.workers > 0 ? 'no worker is alive yet' : null
   }
+  databases.started()
   starting = null
 
   routes.pages = openPages(config, port, server, log, (render) =>
@@ -392,7 +415,8 @@ async function main(): Promise<void> {
     }
     stopping = true
     const begunAt = performance.now()
-    const last = setTimeout(() => process.exit(0), STOP_MS)
+    const stopMs = Math.max(STOP_MS, config.drainMs + LAST_STEPS_MS + 2 * ROW_MS)
+    const last = setTimeout(() => process.exit(0), stopMs)
     last.unref()
     log.info({ signal }, 'stopping')
     routes.stopping = true
@@ -410,11 +434,13 @@ async function main(): Promise<void> {
       alerts.stop(),
       supervisor.stop(),
       playedFunctions.close(),
-      proxy.close(PROXY_DRAIN_MS),
+      proxy.close(config.drainMs),
     ])
     manager.stop()
+    readiness.stop()
+    await inTime(Promise.all([turns.release(), row.ended()]), ROW_MS)
     // Nobody calls the launched servers any more.
-    const leftMs = STOP_MS - LAST_STEPS_MS - (performance.now() - begunAt)
+    const leftMs = stopMs - LAST_STEPS_MS - (performance.now() - begunAt)
     await Promise.allSettled([
       ingest.close(),
       listener.close(),
@@ -423,17 +449,11 @@ async function main(): Promise<void> {
       models.close(Math.max(0, leftMs)),
     ])
     server.closeIdleConnections()
-    await inTime(
-      Promise.allSettled(
-        [db, pagesDb, metricsDb, exportDb, retentionDb].map((each) => each.close()),
-      ),
-      700,
-    )
+    await inTime(databases.close(), 700)
     await database.close()
     process.exit(0)
   }
-  process.on('SIGTERM', () => void stop('SIGTERM'))
-  process.on('SIGINT', () => void stop('SIGINT'))
+  stopRequests.serve((why) => void stop(why))
 }
 
 /** Next for the pages; null where they are not wanted, or, with a line in the log, were not built. */
@@ -471,6 +491,8 @@ async function openPages(
 }
 
 main().catch((error: Error) => {
+  // A start that is given up fails somewhere; its clean-up ends the process.
+  if (stopRequests.signal.aborted) return
   process.stderr.write(`rewardops could not start: ${error.message}\n`)
   process.exit(1)
 })

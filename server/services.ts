@@ -32,7 +32,7 @@ import type { ServerView } from './loop/views/server-view.ts'
 import type { TimelineView } from './loop/views/timeline-view.ts'
 import { importOffLoop } from './rewards/config/import-off-loop.ts'
 import { DEFAULT_POLICY } from './router/policies/registry.ts'
-import { type Database, isConnectionLoss } from './store/database.ts'
+import { type Database, isOutage, isTooManyConnections } from './store/database.ts'
 import { runRows } from './store/sql/fleet.ts'
 import { type PoolRow, poolRows, setPoolPolicy } from './store/sql/pools.ts'
 import { activeServers, type ServerRow } from './store/sql/servers.ts'
@@ -42,8 +42,8 @@ import { SubmitInput } from './wire/trainer.ts'
 /** A lost database and a stopped query as what the caller is told; everything else as it is. */
 export function translateError(error: unknown): unknown {
   if (isRewardOpsError(error)) return error
-  if (isConnectionLoss(error)) {
-    return new RewardOpsError('database_unavailable', 'The database is not answering.', {
+  if (isOutage(error)) {
+    return new RewardOpsError('database_unavailable', outageMessage(error), {
       retryAfterMs: 1_000,
       cause: error,
     })
@@ -54,6 +54,15 @@ export function translateError(error: unknown): unknown {
     })
   }
   return error
+}
+
+/** What a caller is told of an outage: the database itself may answer, and take nothing. */
+function outageMessage(error: unknown): string {
+  const { code } = error as { code?: string }
+  if (code === '25006') return 'The database is read-only at present.'
+  if (code === '53100') return 'The disk of the database is full.'
+  if (isTooManyConnections(error)) return 'The database has no free connection.'
+  return 'The database is not answering.'
 }
 
 /** What the procedures call, put together from the loop's parts. */
@@ -142,6 +151,8 @@ export function createServices(parts: {
       return (await runRows(db)).map((row) => ({
         name: row.name,
         batches: row.batches,
+        validationBatches: row.validation_batches,
+        rescoredBatches: row.rescored_batches,
         lastStep: row.last_step,
         lastSubmittedAt: row.last_at.toISOString(),
         seeded: row.seeded,
@@ -181,7 +192,7 @@ export function createServices(parts: {
     listRewards: () => rewards.get(),
     rewardComponents: (run) => components.get(run),
     tryReward: (input, signal) => playground.try(input, signal),
-    importConfig: (text) => importOffLoop(text),
+    importConfig: (text, address) => importOffLoop(text, address),
     loadDemo: async () => manager.submit(await demoBatch()),
     listMonitors: () => monitors.list(),
     runMonitors: (input) => monitors.run(input),

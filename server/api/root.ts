@@ -149,7 +149,7 @@ export const appRouter = router({
       .query(({ ctx, input }) => ctx.services.rewardComponents(input.run)),
     importConfig: procedure
       .input(ImportConfigInput)
-      .mutation(({ ctx, input }) => ctx.services.importConfig(input.text)),
+      .mutation(({ ctx, input }) => ctx.services.importConfig(input.text, ctx.session.address)),
   }),
   annotations: annotationsRouter,
   views: viewsRouter,

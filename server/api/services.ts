@@ -75,6 +75,7 @@ export interface Services
     run?: string | undefined
     status?: string | undefined
     split?: string | undefined
+    rescored?: boolean | undefined
     cursor?: string | null | undefined
     limit: number
   }): Promise<Page<BatchProgressDto>>
@@ -117,8 +118,8 @@ export interface Services
   tryReward(input: TryInput, signal?: AbortSignal): Promise<TriedDto>
   /** Of the run that is named, else of the newest that has any. */
   rewardComponents(run: string | undefined): Promise<ComponentsDto>
-  /** Translates upstream's configuration; a text that is none is told as a problem, not thrown. */
-  importConfig(text: string): Promise<ImportedConfigDto>
+  /** Translates upstream's configuration; a text that is none is a problem of the answer, not an error. `address`: the caller's own way here. */
+  importConfig(text: string, address: string): Promise<ImportedConfigDto>
   /** Submits the bundled rollouts as a first batch, scored by rule. */
   loadDemo(): Promise<SubmitResult>
   live(signal: AbortSignal | undefined): AsyncIterable<LiveEvent>

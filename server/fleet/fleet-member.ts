@@ -11,9 +11,9 @@ import { RouterReport } from './router-report.ts'
 
 /** Who a process is among those that share the servers. */
 export interface FleetMemberOptions {
-  /** Under which it leases: a worker's id; 0 for the server process. Nobody else may have the same. */
+  /** Under which it leases: the id of its row in `process`. */
   holderId: number
-  /** How it is named in events: `w3`, `server`. */
+  /** How it is named in events: `w3`, `server-4`. */
   process: string
   db: Database
   log: Logger

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest'
 import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
@@ -34,6 +34,8 @@ function process(holderId: number, name: string, limit: number, from: Database =
     slots: 0,
     untilMs: 0,
     told: [] as number[],
+    graceMs: 0,
+    recalled: 0,
     want(demand: number) {
       own.demand = demand
       holder.want(name)
@@ -50,6 +52,11 @@ function limited(own: ReturnType<typeof process>, limit: number): void {
     limit,
     demand: () => own.demand,
     inFlight: () => own.inFlight,
+    graceMs: own.graceMs,
+    recall: () => {
+      own.recalled++
+      own.inFlight = 0
+    },
     setSlots(slots, untilMs) {
       own.slots = slots
       own.untilMs = untilMs
@@ -129,15 +136,10 @@ it('gives way to who comes later, though what it has is always in flight', async
 })
 
 it('two that begin at one moment have equal parts before either would renew its lease', async () => {
-  const questions = new Map<Database, number>()
   const counted = (id: number) => {
     const own = new Database(database.url, log, { max: 1, name: `test ${id}`, keyed: true })
-    const rows = own.rows.bind(own)
-    own.rows = (name, ...rest) => {
-      questions.set(own, (questions.get(own) ?? 0) + 1)
-      return rows(name, ...rest)
-    }
-    return { own, process: process(id, 'batch:1', 128, own) }
+    const questions = vi.spyOn(own, 'rows')
+    return { own, questions, process: process(id, 'batch:1', 128, own) }
   }
   const both = [counted(1), counted(2)]
   // Calls are short, and one that ends is replaced at once: each has in flight what it may.
@@ -148,12 +150,12 @@ it('two that begin at one moment have equal parts before either would renew its 
     // Both had been at work a while ago: a slot each is kept.
     for (const { process } of both) process.want(1)
     await waitFor('a slot each', () => both.every(({ process }) => process.slots === 1))
-    questions.clear()
+    for (const { questions } of both) questions.mockClear()
     for (const { process } of both) process.want(4_000)
     const beganMs = performance.now()
     await waitFor('equal parts', () => both.every(({ process }) => process.slots === 64))
     const tookMs = performance.now() - beganMs
-    for (const { own } of both) expect(questions.get(own)).toBeLessThanOrEqual(12)
+    for (const { questions } of both) expect(questions.mock.calls.length).toBeLessThanOrEqual(12)
     const renewedAtMs: number[] = []
     const { process: one } = both[0]!
     await waitFor('renewals at their usual pace', () => {
@@ -173,18 +175,13 @@ it('two that begin at one moment have equal parts before either would renew its 
 })
 
 it('asks for what was wanted lately: what ends and begins in waves keeps its slots', async () => {
-  let questions = 0
-  const rows = db.rows.bind(db)
-  db.rows = (...args) => {
-    questions++
-    return rows(...args)
-  }
+  const questions = vi.spyOn(db, 'rows')
   const a = process(1, 'batch:1', 128)
   try {
     a.want(60)
     await waitFor('slots', () => a.slots === 60)
     const renewedAtMs: number[] = [a.untilMs]
-    questions = 0
+    questions.mockClear()
     let least = a.slots
     // Each look of the holder's, and each renewal, meets another part of the wave.
     await waitFor('three renewals', () => {
@@ -199,13 +196,13 @@ it('asks for what was wanted lately: what ends and begins in waves keeps its slo
     })
     expect(least).toBe(60)
     // While a question is under way no more may be in flight than it told, so now and then one follows it.
-    expect(questions).toBeLessThanOrEqual(6)
+    expect(questions.mock.calls.length).toBeLessThanOrEqual(6)
     // What has passed is given back.
     a.demand = 7
     a.inFlight = 7
     await waitFor('what it needs', () => a.slots === 7)
   } finally {
-    db.rows = rows
+    questions.mockRestore()
   }
 })
 
@@ -278,6 +275,28 @@ it('stops by itself when it cannot renew', async () => {
   b.want(8)
   await waitFor('the other’s', () => b.slots === 8)
   expect(a.slots).toBe(0)
+})
+
+it('keeps what it may have in flight from others until it has recalled it', async () => {
+  const own = new Database(database.url, log, { max: 1, name: 'test' })
+  const a = process(1, 'server:1', 8, own)
+  a.graceMs = 1_000
+  limited(a, 8)
+  await insertServer(db)
+  await db.adhoc('update server set id = 1')
+  a.want(8)
+  await waitFor('slots', () => a.slots === 8)
+  a.inFlight = 8
+  await own.close()
+  await waitFor('the end of its lease', () => a.slots === 0)
+  const b = process(2, 'server:1', 8)
+  b.want(8)
+  await waitFor('the other’s', () => {
+    // Never both: what the first may have in flight counts until it is given up.
+    expect(a.inFlight + b.slots).toBeLessThanOrEqual(8)
+    return b.slots === 8
+  })
+  expect(a.recalled).toBe(1)
 })
 
 it('gives up what it forgets, and everything at its end', async () => {

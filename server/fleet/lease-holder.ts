@@ -5,6 +5,8 @@ import { RecentPeak } from './recent-peak.ts'
 /** A share of a limit lasts this long; it is renewed three times in that time. */
 const TTL_MS = 2_000
 const RENEW_MS = 650
+/** The `graceMs` of limits on calls: a call of a process that is stopped or cut off is out for this long at most. */
+export const CALLS_GRACE_MS = 30_000
 /** A holder stops this long before another may take its share. */
 const MARGIN_MS = 150
 /** Demands that come within this time are asked for together. */
@@ -16,12 +18,11 @@ const LOOK_MS = 25
 /** While it gives way it tells this often what has ended, if anything has: the others wait for it. */
 const YIELD_MS = 50
 /**
- * Who has less than it wants, newly or by another number, asks again after this long, doubled each time up to the time of a renewal: of those that
- * begin at one moment the first takes all, and with a renewal each to find that out and to give way, a worker of two had one
- * slot of 128 for a second and more, a whole step of a fast model.
+ * Who has less than it wants, newly or still but more than before, asks again after this long, doubled each time up to the
+ * time of a renewal: of those that begin at one moment the first takes all, and with a renewal each to find that out and
+ * to give way, a worker of two had one slot of 128 for a second and more, a whole step of a fast model.
  */
 const AGAIN_MS = 40
-
 /**
  * What was wanted so lately is still wanted. Calls of a millisecond end and begin in waves of one turn of the loop: 64
  * callers of the router address have 10 in flight at one moment and 60 at the next, and who asked for what it wanted at
@@ -33,6 +34,8 @@ const PEAK_MS = 300
 export interface LeasedResource {
   name: string
   limit: number
+  /** A share that expired unrenewed counts this much longer: its holder may be stopped, with calls in flight. */
+  graceMs?: number
   demand(): number
   inFlight(): number
   /**
@@ -40,6 +43,8 @@ export interface LeasedResource {
    * `others`: what the other holders have, where that was asked just now.
    */
   setSlots(slots: number, untilMs: number, others?: number): void
+  /** The share and its grace are over: whatever is in flight is given up, for others may hold the slots now. */
+  recall?(): void
 }
 
 /** What another holder has of a limit, and what it could use. */
@@ -53,12 +58,12 @@ interface Held {
   slots: number
   untilMs: number
   lapse: NodeJS.Timeout | undefined
+  /** Ends the calls of a share that lapsed, at the end of its grace. */
+  recall: NodeJS.Timeout | undefined
   /** What it could use at most lately. */
   lately: RecentPeak
-  /** Others hold less than they want: what it has no use for at the moment is theirs, beyond an equal part. */
-  contested: boolean
-  /** Its equal part, as of the last answer. */
-  part: number
+  /** Of what it had a use for lately, but has none at the moment, it keeps so much: its part where others lack theirs. */
+  keeps: number
   /** When it was last asked for. */
   askedAtMs: number
   asking: boolean
@@ -90,13 +95,33 @@ export class LeaseHolder {
   readonly #held = new Map<string, Held>()
   readonly #timer: NodeJS.Timeout
   #closed = false
+  #paused = false
 
-  /** `holderId`: the worker's id; 0 for the server process. */
+  /** `holderId`: the id of this process's row. */
   constructor(db: Database, holderId: number, log: Logger) {
     this.#db = db
     this.#holderId = holderId
     this.#log = log
     this.#timer = setInterval(() => this.#look(performance.now()), LOOK_MS)
+  }
+
+  /** While paused nothing more is dispatched; what is in flight may end. */
+  set paused(paused: boolean) {
+    this.#paused = paused
+    for (const held of this.#held.values()) {
+      if (paused)
+        held.resource.setSlots(Math.min(held.slots, held.resource.inFlight()), held.untilMs)
+      else this.#ask(held, 0)
+    }
+  }
+
+  /** Calls in flight under the limits of servers. */
+  get callsInFlight(): number {
+    let calls = 0
+    for (const [name, { resource }] of this.#held) {
+      if (name.startsWith('server:')) calls += resource.inFlight()
+    }
+    return calls
   }
 
   /** Makes a resource known; an existing one takes the new limit, a lower one at once: its shares were of the old. */
@@ -106,7 +131,8 @@ export class LeaseHolder {
       const isLess = resource.limit < held.resource.limit
       held.resource = resource
       if (isLess && held.slots > 0) {
-        resource.setSlots(Math.min(held.slots, resource.limit), held.untilMs)
+        // While it asks it may use no more than it told, and asks once more when it has its answer.
+        if (!held.asking) resource.setSlots(Math.min(held.slots, resource.limit), held.untilMs)
         this.#ask(held, 0)
       }
     } else {
@@ -115,9 +141,9 @@ export class LeaseHolder {
         slots: 0,
         untilMs: 0,
         lapse: undefined,
+        recall: undefined,
         lately: new RecentPeak(PEAK_MS),
-        contested: false,
-        part: resource.limit,
+        keeps: Number.POSITIVE_INFINITY,
         askedAtMs: Number.NEGATIVE_INFINITY,
         asking: false,
         askAgain: false,
@@ -134,6 +160,7 @@ export class LeaseHolder {
     const held = this.#held.get(name)
     if (!held) return
     clearTimeout(held.lapse)
+    clearTimeout(held.recall)
     this.#held.delete(name)
     held.resource.setSlots(0, 0)
   }
@@ -147,7 +174,7 @@ export class LeaseHolder {
     const held = this.#held.get(name)
     if (!held || this.#closed || (held.short && held.slots > 0)) return
     // Told now: the question waits for others, and then less may be wanted.
-    held.lately.of(held.resource.demand(), performance.now())
+    held.lately.note(held.resource.demand(), performance.now())
     this.#ask(held, atLeast)
   }
 
@@ -163,14 +190,17 @@ export class LeaseHolder {
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)
-    for (const held of this.#held.values()) clearTimeout(held.lapse)
+    for (const held of this.#held.values()) {
+      clearTimeout(held.lapse)
+      clearTimeout(held.recall)
+    }
     await this.#db.adhoc('delete from lease where worker_id = $1', [this.#holderId]).catch(() => {})
   }
 
   #look(nowMs: number): void {
     for (const held of this.#held.values()) {
       const demand = held.resource.demand()
-      held.lately.of(demand, nowMs)
+      held.lately.note(demand, nowMs)
       const isWanted = demand > 0
       const unused = held.slots > 0 && !isWanted
       const idle = unused && held.idle
@@ -199,19 +229,31 @@ export class LeaseHolder {
       if (held.slots > inFlight) resource.setSlots(inFlight, held.untilMs)
       const [row] = await this.#db.rows<{ slots: number; others: OtherHolder[] }>(
         'renew-lease',
-        `select renew_lease($1, $2, $3, $4, $5, $6) as slots,
-                (select coalesce(json_agg(json_build_object('slots', slots, 'demand', demand)), '[]') from lease
-                 where resource = $1 and worker_id <> $2 and expires_at > clock_timestamp()) as others`,
-        [resource.name, this.#holderId, demand, inFlight, resource.limit, TTL_MS],
+        `select renew_lease($1, $2, $3, $4, $5, $6, $7) as slots,
+                (select coalesce(json_agg(json_build_object('slots', slots,
+                          'demand', case when expires_at > clock_timestamp() then demand else 0 end)), '[]') from lease
+                 where resource = $1 and worker_id <> $2
+                   and expires_at + grace_ms * interval '1 millisecond' > clock_timestamp()) as others`,
+        [
+          resource.name,
+          this.#holderId,
+          demand,
+          inFlight,
+          resource.limit,
+          TTL_MS,
+          resource.graceMs ?? 0,
+        ],
       )
       const { slots, others } = row!
       held.short = slots < demand
-      held.part = partOf(resource.limit, others)
-      const wasContested = held.contested
-      held.contested = others.some((other) => other.demand > other.slots)
+      const part = partOf(resource.limit, others)
+      const kept = held.keeps
+      held.keeps = others.some((other) => other.demand > other.slots)
+        ? part
+        : Number.POSITIVE_INFINITY
       // Asked for before it was known that others lack it: given back now, not with the next renewal.
-      givesBack = held.contested && !wasContested && slots > wanted(held, resource.demand(), sentAt)
-      const mostMs = slots < Math.min(demand, held.part) ? LACKING_MS : RENEW_MS
+      givesBack = held.keeps < kept && slots > wanted(held, resource.demand(), performance.now())
+      const mostMs = slots < Math.min(demand, part) ? LACKING_MS : RENEW_MS
       // Who got what it asked for asks for more when it needs that: demand goes up and down all the time.
       const isNew = held.short && (newlyShort || slots > before)
       held.againMs = isNew ? AGAIN_MS : Math.min(mostMs, 2 * held.againMs)
@@ -233,12 +275,14 @@ export class LeaseHolder {
     sentAt: number,
   ): void {
     clearTimeout(held.lapse)
+    clearTimeout(held.recall)
     const slots = granted - toYield(granted, held.resource.limit, others)
     held.yielding = slots < granted
     held.slots = slots
     held.untilMs = sentAt + TTL_MS - MARGIN_MS
     const theirs = others.reduce((sum, other) => sum + other.slots, 0)
-    held.resource.setSlots(slots, held.untilMs, theirs)
+    const usable = this.#paused ? Math.min(slots, held.resource.inFlight()) : slots
+    held.resource.setSlots(usable, held.untilMs, theirs)
     if (slots === 0) return
     held.lapse = setTimeout(
       () => {
@@ -247,13 +291,18 @@ export class LeaseHolder {
       },
       Math.max(0, held.untilMs - performance.now()),
     )
+    const { graceMs = 0 } = held.resource
+    held.recall = setTimeout(
+      () => held.resource.recall?.(),
+      Math.max(0, held.untilMs + graceMs - performance.now()),
+    )
   }
 }
 
 /** What to ask for: what could be used lately, but of what others lack no more than an equal part. */
 function wanted(held: Held, demand: number, nowMs: number): number {
-  const lately = Math.min(held.lately.of(demand, nowMs), held.resource.limit)
-  return Math.max(demand, held.contested ? Math.min(lately, held.part) : lately)
+  const lately = held.lately.note(demand, nowMs)
+  return Math.max(demand, Math.min(lately, held.keeps, held.resource.limit))
 }
 
 /**

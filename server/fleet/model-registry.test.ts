@@ -19,7 +19,7 @@ beforeAll(() => {
   db = new Database(database.url, log, { max: 6, name: 'test', keyed: true })
 })
 afterAll(() => db.close())
-beforeEach(() => db.adhoc('truncate server, pool, lease, rate_bucket, worker'))
+beforeEach(() => db.adhoc('truncate server, pool, lease, rate_bucket, process'))
 afterEach(async () => {
   for (const end of close) await end()
   close = []
@@ -40,7 +40,10 @@ async function member(holderId = 1) {
 }
 
 const worker = (state = 'alive') =>
-  db.adhoc("insert into worker (host, pid, local, state) values ('h', 1, true, $1)", [state])
+  db.adhoc(
+    "insert into process (role, host, pid, local, state) values ('worker', 'h', 1, true, $1)",
+    [state],
+  )
 
 describe('what the router is told', () => {
   it('is all that the registry knows of a server', async () => {
@@ -70,6 +73,8 @@ describe('what the router is told', () => {
         model: 'judge-1',
         version: '3',
         route: 'pair',
+        label: null,
+        plainText: false,
         maxConcurrent: 16,
         weight: 2.5,
         maxInFlight: 40,
@@ -116,7 +121,7 @@ describe('what the router is told', () => {
     await worker('dead')
     const { router, models } = await member()
     expect(router.processes).toBe(2)
-    await db.adhoc("update worker set state = 'dead'")
+    await db.adhoc("update process set state = 'dead'")
     await models.reload()
     expect(router.processes).toBe(1)
   })

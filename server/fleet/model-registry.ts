@@ -3,7 +3,7 @@ import type { EngineName, RewardRouter, RouterServer } from '../router/router-ty
 import type { Database } from '../store/database.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
 import { mostInFlight } from '../wire/servers.ts'
-import type { LeaseHolder } from './lease-holder.ts'
+import { CALLS_GRACE_MS, type LeaseHolder } from './lease-holder.ts'
 import type { RatePermits } from './rate-permits.ts'
 
 /** From this limit on a process keeps one slot for a while after its last call: the next single call finds it. */
@@ -129,7 +129,7 @@ export class ModelRegistry {
     const servers = await activeServers(this.#db)
     const [alive] = await this.#db.rows<{ n: number }>(
       'workers-alive',
-      `select count(*)::int as n from worker where state = 'alive' and last_seen_at > now() - interval '5 seconds'`,
+      `select count(*)::int as n from process where role = 'worker' and state = 'alive' and last_seen_at > now() - interval '5 seconds'`,
     )
     const pools = await this.#db.rows<{ name: string; model: string | null; policy: Policy }>(
       'pools',
@@ -180,12 +180,14 @@ export class ModelRegistry {
     this.#leases.track({
       name: leaseOf(id),
       limit,
+      graceMs: CALLS_GRACE_MS,
       demand: () => {
         const demand = this.#router.demand(id)
         if (demand > 0) this.#lastUse.set(id, performance.now())
         return demand > 0 ? demand : usedLately() ? 1 : 0
       },
       inFlight: () => this.#router.inFlight(id),
+      recall: () => this.#router.recall(id),
       setSlots: (granted, untilMs, others) => {
         this.#router.setSlots(id, granted, untilMs, others)
         const more = granted > slots
@@ -221,6 +223,8 @@ function toRouterServer(row: ServerRow): RouterServer {
     model: row.model,
     version: row.version,
     route: row.route,
+    label: row.label,
+    plainText: row.plain_text,
     chatTemplate: row.chat_template,
     maxConcurrent: row.max_concurrent,
     weight: row.weight,

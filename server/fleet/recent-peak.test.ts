@@ -3,27 +3,27 @@ import { RecentPeak } from './recent-peak.ts'
 
 it('is the most of one to two spans', () => {
   const peak = new RecentPeak(100)
-  expect(peak.of(3, 1_000)).toBe(3)
-  expect(peak.of(60, 1_040)).toBe(60)
-  expect(peak.of(10, 1_099)).toBe(60)
+  expect(peak.note(3, 1_000)).toBe(3)
+  expect(peak.note(60, 1_040)).toBe(60)
+  expect(peak.note(10, 1_099)).toBe(60)
   // Into the next span it is remembered whole,
-  expect(peak.of(10, 1_100)).toBe(60)
-  expect(peak.of(20, 1_199)).toBe(60)
+  expect(peak.note(10, 1_100)).toBe(60)
+  expect(peak.note(20, 1_199)).toBe(60)
   // and not into the one after.
-  expect(peak.of(5, 1_200)).toBe(20)
-  expect(peak.of(5, 1_300)).toBe(5)
+  expect(peak.note(5, 1_200)).toBe(20)
+  expect(peak.note(5, 1_300)).toBe(5)
 })
 
 it('remembers nothing of before a time in which nobody looked', () => {
   const peak = new RecentPeak(100)
-  peak.of(60, 1_000)
-  expect(peak.of(2, 1_200)).toBe(2)
+  peak.note(60, 1_000)
+  expect(peak.note(2, 1_200)).toBe(2)
 })
 
 it('forgets', () => {
   const peak = new RecentPeak(100)
-  peak.of(60, 1_000)
-  peak.of(70, 1_100)
+  peak.note(60, 1_000)
+  peak.note(70, 1_100)
   peak.forget()
-  expect(peak.of(1, 1_120)).toBe(1)
+  expect(peak.note(1, 1_120)).toBe(1)
 })

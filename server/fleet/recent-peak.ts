@@ -14,7 +14,7 @@ export class RecentPeak {
   }
 
   /** Takes a value in, and tells the most of the last while. Values are 0 or more; `nowMs` never goes back. */
-  of(value: number, nowMs: number): number {
+  note(value: number, nowMs: number): number {
     const ageMs = nowMs - this.#sinceMs
     if (ageMs >= this.#spanMs) {
       this.#before = ageMs < 2 * this.#spanMs ? this.#now : 0

@@ -1,6 +1,6 @@
 import { RewardOpsError } from '../errors.ts'
 import { groupReport } from '../rewards/group-report.ts'
-import type { Database } from '../store/database.ts'
+import { type Database, isOutage } from '../store/database.ts'
 import { type BatchRow, batchById, scoreStatistics, toSummary } from '../store/sql/batches.ts'
 import { membersOfGroups } from '../store/sql/group-statistics.ts'
 import {
@@ -28,6 +28,9 @@ export function batchNumber(batchId: string): number {
     throw new RewardOpsError('batch_not_found', `There is no batch ${batchId}.`)
   return id
 }
+
+/** A long poll asks again this often while the database is away. */
+const OUTAGE_PAUSE_MS = 200
 
 /** What a trainer reads: summaries, groups as they complete, columns. Reading consumes nothing. */
 export class BatchReader {
@@ -75,7 +78,7 @@ export class BatchReader {
 
   /** How many of its completed groups are of each class. */
   async signalCounts(row: BatchRow): Promise<GroupSignalCounts> {
-    const count = () => countSignals(this.#db, row.id)
+    const count = () => countSignals(this.#db, row.id, row.reward)
     if (row.completed_at === null) return count()
     return row.group_signals ?? this.#signalCounts.get(`${row.id}`, count)
   }
@@ -88,7 +91,8 @@ export class BatchReader {
   async wait(batchId: string, waitMs: number, signal?: AbortSignal): Promise<BatchSummary> {
     const until = performance.now() + waitMs
     for (;;) {
-      const row = await this.row(batchId)
+      const row = await this.#duringOutage(until, signal, () => this.row(batchId))
+      if (row === null) continue
       const leftMs = until - performance.now()
       const over = leftMs <= 0 || signal?.aborted || this.#signals.stopped
       if (row.completed_at !== null || over) return this.summaryOf(row)
@@ -105,46 +109,80 @@ export class BatchReader {
     const after = seqOf(input.after, id)
     const until = performance.now() + input.waitMs
     for (;;) {
-      const batch = await this.rowWithSamples(input.batchId)
-      if (after > batch.groups_completed) {
-        throw new RewardOpsError(
-          'cursor_mismatch',
-          `The cursor stands at group ${after}, but ${input.batchId} has completed ${batch.groups_completed}.`,
-        )
-      }
-      const ended = batch.completed_at !== null
-      const groups = await completedGroups(this.#db, id, after, input.samples)
-      const inHand = groups.reduce((n, g) => n + g.received, 0)
-      const leftMs = until - performance.now()
-      if (inHand >= input.samples || ended) {
-        const delivered = await this.#groupResults(batch, groups)
-        const seq = groups.at(-1)?.seq ?? after
-        const before = await samplesDelivered(this.#db, id, after)
-        const remaining = batch.samples - before - inHand
-        // The batch may have ended between the two reads, with the last of these groups: it is told now, not by one call more.
-        const now = ended || remaining > 0 ? batch : await this.row(input.batchId)
-        return {
-          groups: delivered,
-          cursor: cursorAt(id, seq),
-          delivered: inHand,
-          remaining,
-          done: now.completed_at !== null && seq >= now.groups_completed,
-          timedOut: false,
-        }
-      }
-      if (leftMs <= 0 || signal?.aborted || this.#signals.stopped) {
-        const before = await samplesDelivered(this.#db, id, after)
-        return {
-          groups: [],
-          cursor: cursorAt(id, after),
-          delivered: 0,
-          remaining: batch.samples - before,
-          done: false,
-          timedOut: true,
-        }
-      }
-      await this.#signals.wait(id, leftMs, signal)
+      const page = await this.#duringOutage(until, signal, () =>
+        this.#page(id, after, until, input, signal),
+      )
+      if (page !== null) return page
     }
+  }
+
+  /**
+   * What a read gives; null while the database is away and there is time left: a long poll outlives an outage. A moment
+   * later the caller reads again.
+   */
+  async #duringOutage<T>(
+    until: number,
+    signal: AbortSignal | undefined,
+    read: () => Promise<T>,
+  ): Promise<T | null> {
+    try {
+      return await read()
+    } catch (error) {
+      const isOver = until - performance.now() <= OUTAGE_PAUSE_MS
+      if (!isOutage(error) || isOver || signal?.aborted || this.#signals.stopped) throw error
+      await new Promise((resolve) => setTimeout(resolve, OUTAGE_PAUSE_MS))
+      return null
+    }
+  }
+
+  /** The answer of `next`, or null after a wait in which something may have changed. */
+  async #page(
+    id: number,
+    after: number,
+    until: number,
+    input: { batchId: string; samples: number },
+    signal?: AbortSignal,
+  ): Promise<NextResult | null> {
+    const batch = await this.rowWithSamples(input.batchId)
+    if (after > batch.groups_completed) {
+      throw new RewardOpsError(
+        'cursor_mismatch',
+        `The cursor stands at group ${after}, but ${input.batchId} has completed ${batch.groups_completed}.`,
+      )
+    }
+    const ended = batch.completed_at !== null
+    const groups = await completedGroups(this.#db, id, after, input.samples)
+    const inHand = groups.reduce((n, g) => n + g.received, 0)
+    const leftMs = until - performance.now()
+    if (inHand >= input.samples || ended) {
+      const delivered = await this.#groupResults(batch, groups)
+      const seq = groups.at(-1)?.seq ?? after
+      const before = await samplesDelivered(this.#db, id, after)
+      const remaining = batch.samples - before - inHand
+      // The batch may have ended between the two reads, with the last of these groups: it is told now, not by one call more.
+      const now = ended || remaining > 0 ? batch : await this.row(input.batchId)
+      return {
+        groups: delivered,
+        cursor: cursorAt(id, seq),
+        delivered: inHand,
+        remaining,
+        done: now.completed_at !== null && seq >= now.groups_completed,
+        timedOut: false,
+      }
+    }
+    if (leftMs <= 0 || signal?.aborted || this.#signals.stopped) {
+      const before = await samplesDelivered(this.#db, id, after)
+      return {
+        groups: [],
+        cursor: cursorAt(id, after),
+        delivered: 0,
+        remaining: batch.samples - before,
+        done: false,
+        timedOut: true,
+      }
+    }
+    await this.#signals.wait(id, leftMs, signal)
+    return null
   }
 
   async #groupResults(

@@ -43,16 +43,17 @@ interface Waiting {
  */
 export class DirectScores {
   readonly #channel: WorkerChannel
-  readonly #clockOffsetMs: () => Promise<number>
+  readonly #nowMs: () => number
   readonly #waiting = new Map<number, Waiting>()
   /** Smoothed time to score, by batch. */
   readonly #scoreMs = new Map<number, number>()
   readonly #slowUntilMs = new Map<number, number>()
   #next = 0
 
-  constructor(channel: WorkerChannel, clockOffsetMs: () => Promise<number>) {
+  /** `nowMs`: the database's clock. */
+  constructor(channel: WorkerChannel, nowMs: () => number) {
     this.#channel = channel
-    this.#clockOffsetMs = clockOffsetMs
+    this.#nowMs = nowMs
   }
 
   /** The sample's end, or null: take the usual way. */
@@ -62,7 +63,7 @@ export class DirectScores {
     const tookMs = this.#scoreMs.get(batch.id)
     if (tookMs === undefined || tookMs > QUICK_MS) return null
     if (performance.now() < (this.#slowUntilMs.get(batch.id) ?? 0)) return null
-    const acceptedAtMs = Date.now() + (await this.#clockOffsetMs())
+    const acceptedAtMs = this.#nowMs()
     const id = ++this.#next
     return new Promise((resolve) => {
       const timer = setTimeout(() => {

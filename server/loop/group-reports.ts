@@ -1,9 +1,10 @@
 import { signalOf } from '../rewards/advantages.ts'
 import { type GroupMember, type GroupReport, groupReport } from '../rewards/group-report.ts'
 import type { Database } from '../store/database.ts'
+import { scoreStatistics } from '../store/sql/batches.ts'
 import { alikeGroups } from '../store/sql/group-statistics.ts'
-import { type GroupSignalCounts, noSignals } from '../wire/group-signal.ts'
-import type { ResolvedReward } from '../wire/resolved-reward.ts'
+import { type GroupSignalCounts, noSignals, withoutSpread } from '../wire/group-signal.ts'
+import { isByModelsAlone, type ResolvedReward, type ScoredBy } from '../wire/resolved-reward.ts'
 
 /** A sample's row, as far as its group's report needs it. */
 export interface MemberRow {
@@ -43,13 +44,35 @@ export function reportsOf(
   return reports
 }
 
+/**
+ * Whether reward models alone scored a batch, and gave everything the same score: then no group of it counts as right or
+ * wrong.
+ */
+export async function lacksSpread(
+  db: Database,
+  batchId: number,
+  reward: ScoredBy,
+): Promise<boolean> {
+  if (!isByModelsAlone(reward)) return false
+  const { min, max } = await scoreStatistics(db, batchId)
+  return min !== null && min === max
+}
+
 /** How many of a batch's completed groups are of each class, before its roll-up says so. */
-export async function countSignals(db: Database, batchId: number): Promise<GroupSignalCounts> {
+export async function countSignals(
+  db: Database,
+  batchId: number,
+  reward: ScoredBy,
+): Promise<GroupSignalCounts> {
   const counts = noSignals()
-  for (const { groups, scored, score } of await alikeGroups(db, batchId)) {
+  const alike = await alikeGroups(db, batchId)
+  const scores = new Set(alike.filter(({ scored }) => scored > 0).map(({ score }) => score))
+  const flat = isByModelsAlone(reward) && scores.size === 1 && !scores.has(null)
+  for (const { groups, scored, score } of alike) {
     const differ = scored > 0 && score === null
     const min = differ ? 0 : score
-    counts[signalOf({ members: 1, scored, min, max: differ ? 1 : score })] += groups
+    const signal = signalOf({ members: 1, scored, min, max: differ ? 1 : score })
+    counts[flat ? withoutSpread(signal) : signal] += groups
   }
   return counts
 }

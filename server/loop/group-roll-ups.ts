@@ -12,9 +12,9 @@ import {
   storeGroupRollUps,
   storeSignalCounts,
 } from '../store/sql/group-statistics.ts'
-import { type GroupSignalCounts, noSignals } from '../wire/group-signal.ts'
+import { type GroupSignalCounts, noSignals, withoutSpread } from '../wire/group-signal.ts'
 import { componentNames } from '../wire/resolved-reward.ts'
-import { reportsOf } from './group-reports.ts'
+import { lacksSpread, reportsOf } from './group-reports.ts'
 import { PeriodicTask } from './periodic-task.ts'
 
 /** How often ended batches are looked for. */
@@ -38,12 +38,13 @@ export class GroupRollUps {
   /** No batch before it is without a roll-up. */
   #fromId = 0
 
-  constructor(db: Database, log: Logger) {
+  constructor(db: Database, log: Logger, isTurn?: () => Promise<boolean>) {
     this.#db = db
     this.#task = new PeriodicTask({
       everyMs: TICK_MS,
       failed: 'groups were not rolled up',
       log,
+      isTurn,
       work: () => this.tick(),
     })
   }
@@ -93,14 +94,16 @@ export async function rollUpGroups(
   batch: Pick<RollUpCandidate, 'id' | 'reward'>,
 ): Promise<GroupSignalCounts> {
   const counts = noSignals()
+  const flat = await lacksSpread(db, batch.id, batch.reward)
   for (let from = 0; ; ) {
     const to = await lastGroupOfPage(db, batch.id, from - 1, PAGE_SAMPLES)
     if (to === null) break
     const reports = reportsOf(await membersOfGroups(db, batch.id, from, to), batch.reward)
     const rollUps: GroupRollUp[] = []
     for (const [no, report] of reports) {
-      counts[report.signal]++
-      rollUps.push({ no, ...report })
+      const signal = flat ? withoutSpread(report.signal) : report.signal
+      counts[signal]++
+      rollUps.push({ no, ...report, signal })
     }
     await storeGroupRollUps(db, batch.id, rollUps)
     from = to + 1

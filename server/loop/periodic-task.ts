@@ -1,5 +1,5 @@
 import type { Logger } from '../log.ts'
-import { isConnectionLoss } from '../store/database.ts'
+import { isOutage } from '../store/database.ts'
 
 /** What is done by the clock. */
 export interface PeriodicWork {
@@ -9,6 +9,8 @@ export interface PeriodicWork {
   /** What the log says when the work has failed: `'sweep failed'`. */
   failed: string
   log: Pick<Logger, 'warn'>
+  /** Whether this process is the one to do it now, where one of several does; asked before each time. */
+  isTurn?: (() => Promise<boolean>) | undefined
   work(): Promise<void>
 }
 
@@ -57,11 +59,11 @@ export class PeriodicTask {
   }
 
   async #turn(): Promise<void> {
-    const { work, log, failed } = this.#options
+    const { work, log, failed, isTurn } = this.#options
     try {
-      await work()
+      if (isTurn === undefined || (await isTurn())) await work()
     } catch (error) {
-      if (!isConnectionLoss(error)) log.warn({ err: (error as Error).message }, failed)
+      if (!isOutage(error)) log.warn({ err: (error as Error).message }, failed)
     }
   }
 }

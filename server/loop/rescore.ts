@@ -126,8 +126,10 @@ export class Rescores {
     await foreseeLimits(db, limits, batch.run, adds)
     const pool = poolOf(reward)
     await ensurePool(db, queue, pool, reward)
-    return this.#holding(async (client) => {
-      const copy = await this.#begin(client, batch)
+    const toBucket = textBucket()
+    await ensureTextPartition(db, toBucket)
+    const copied = await this.#holding(async (client) => {
+      const copy = await this.#begin(client, batch, toBucket)
       const made: Omit<RescoreResult, 'duplicate'> = {
         batchId: `b${copy.toId}`,
         accepted: part?.idx.length ?? batch.samples,
@@ -169,19 +171,20 @@ export class Rescores {
         const e = error as { code?: string; constraint?: string }
         // What was copied is left to the sweep, here and where the connection, and the lock with it, is given up.
         if (!hash || e.code !== '23505' || e.constraint !== 'batch_idempotency_key_key') throw error
-        const known = await duplicateOf(db, input.idempotencyKey as string, hash)
-        if (!known) throw error
         await letGoOfCopy(client, copy.toId)
-        return known
+        return { repeated: error }
       }
       await letGoOfCopy(client, copy.toId)
       return { ...made, duplicate: false }
     })
+    if (!('repeated' in copied)) return copied
+    // Only now: the pool may have no second connection to give.
+    const known = await duplicateOf(db, input.idempotencyKey as string, hash as Buffer)
+    if (!known) throw copied.repeated
+    return known
   }
 
-  async #begin(client: Client, batch: BatchRow): Promise<RolloutCopy> {
-    const toBucket = textBucket()
-    await ensureTextPartition(this.#accept.db, toBucket)
+  async #begin(client: Client, batch: BatchRow, toBucket: string): Promise<RolloutCopy> {
     const toId = await beginCopy(client, batch.id, toBucket)
     if (toId === null) throw textsRemoved(`b${batch.id}`)
     return { fromId: batch.id, fromBucket: batch.text_bucket, toId, toBucket }

@@ -48,10 +48,17 @@ export class RewardLoopManager {
   readonly reader: BatchReader
   readonly #rescores: Rescores
 
-  constructor(db: Database, accept: AcceptContext, signals: BatchSignals, workers: WorkerChannel) {
+  /** `nowMs`: the database's clock. */
+  constructor(
+    db: Database,
+    accept: AcceptContext,
+    signals: BatchSignals,
+    workers: WorkerChannel,
+    nowMs: () => number,
+  ) {
     this.#db = db
     this.#accept = accept
-    this.#singles = new SingleScores(db, accept, signals, workers)
+    this.#singles = new SingleScores(db, accept, signals, workers, nowMs)
     this.#signals = signals
     this.reader = new BatchReader(db, signals)
     this.#rescores = new Rescores(accept, this.reader)

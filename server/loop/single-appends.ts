@@ -7,6 +7,7 @@ import type { BatchSpec } from '../store/sql/worker-reads.ts'
 import { type EncodedTexts, encodeTexts } from '../store/stored-texts.ts'
 import type { SampleInput } from '../wire/trainer.ts'
 import type { AcceptContext } from './accept/accept-batch.ts'
+import { rewardExtraJson } from './accept/batch-draft.ts'
 import type { DirectlyScored } from './direct-scores.ts'
 import { foreseeLimits, limitsOf } from './settings/run-limits.ts'
 
@@ -27,12 +28,15 @@ const JOB_CHARS = 256 << 10
  */
 export class SingleAppends {
   readonly #accept: AcceptContext
+  readonly #nowMs: () => number
   readonly #nextIndex = new Map<number, number>()
   /** Which worker is to look first: two that look at once cost each other half a millisecond. */
   #turn = 0
 
-  constructor(accept: AcceptContext) {
+  /** `nowMs`: the database's clock. */
+  constructor(accept: AcceptContext, nowMs: () => number) {
     this.#accept = accept
+    this.#nowMs = nowMs
   }
 
   /**
@@ -57,6 +61,7 @@ export class SingleAppends {
           jobs.length === 0 ? `b${batch.id}` : `q${INTERACTIVE_POOL}:${this.#turn++ % 1_000}`
         await this.#accept.db.atOnce([
           appendStatement(batch.id, start, samples, texts, notify),
+          ...rewardExtraStatements(batch.id, start, samples),
           ...keyStatements(batch.id, start, keys),
           ...jobs,
           ...endStatements(batch.id, start, scored),
@@ -106,7 +111,7 @@ export class SingleAppends {
       })
     })
     if (inline.length === 0) return []
-    const acceptedAt = Date.now() + (await this.#accept.clockOffsetMs())
+    const acceptedAt = this.#nowMs()
     const jobs = inJobs(inline).map(
       (s): ChunkJob => ({ b: batch.id, i: toRanges(s.map((x) => x.idx)), t: acceptedAt, s }),
     )
@@ -139,6 +144,27 @@ function appendStatement(
       notify,
     ],
   }
+}
+
+/** Reward extra info that came with a score. */
+function rewardExtraStatements(
+  batchId: number,
+  start: number,
+  samples: SampleInput[],
+): Statement[] {
+  const given = samples.flatMap((sample, i) => {
+    const extra = rewardExtraJson(sample)
+    return extra === null ? [] : [{ extra, index: start + i }]
+  })
+  if (given.length === 0) return []
+  return [
+    {
+      name: 'given-reward-extra',
+      text: `update sample set reward_extra = t.extra::json
+             from unnest($2::int[], $3::text[]) as t(idx, extra) where batch_id = $1 and sample.idx = t.idx`,
+      values: [batchId, given.map(({ index }) => index), given.map(({ extra }) => extra)],
+    },
+  ]
 }
 
 function keyStatements(batchId: number, start: number, keys: (ScoreKey | null)[]): Statement[] {

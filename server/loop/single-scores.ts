@@ -53,12 +53,19 @@ export class SingleScores {
   readonly #results: SingleResults
   readonly #direct: DirectScores
 
-  constructor(db: Database, accept: AcceptContext, signals: BatchSignals, workers: WorkerChannel) {
+  /** `nowMs`: the database's clock. */
+  constructor(
+    db: Database,
+    accept: AcceptContext,
+    signals: BatchSignals,
+    workers: WorkerChannel,
+    nowMs: () => number,
+  ) {
     this.#db = db
-    this.#direct = new DirectScores(workers, accept.clockOffsetMs)
+    this.#direct = new DirectScores(workers, nowMs)
     this.#accept = accept
     this.#results = new SingleResults(db, signals)
-    this.#appends = new SingleAppends(accept)
+    this.#appends = new SingleAppends(accept, nowMs)
   }
 
   /** Resolves with the sample's end. Abandoning the call leaves the sample to be scored. */

@@ -79,7 +79,8 @@ export class WorkerSupervisor implements WorkerChannel {
         // 300 MB of memory in all: the old generation is collected before it grows past what chunks need.
         '--max-old-space-size=192',
         '--max-semi-space-size=16',
-        fileURLToPath(new URL('../worker/main.ts', import.meta.url)),
+        fileURLToPath(new URL('../worker/start.ts', import.meta.url)),
+        '--local',
       ],
       {
         stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
@@ -119,19 +120,20 @@ export class WorkerSupervisor implements WorkerChannel {
     })
   }
 
-  /** Gives back what a worker of this machine held. */
+  /** Returns the jobs of a worker of this host that has ended. */
   async giveBack(pid: number): Promise<void> {
+    const { db, queue, log } = this.#options
     await throughOutage(
-      () =>
-        giveBackOf(this.#options.db, this.#options.queue, 'host = $1 and pid = $2', [
+      async () => {
+        const rows = await db.adhoc<{ id: number }>(`${TO_CHECK} and host = $1 and pid = $2`, [
           hostname(),
           pid,
-        ]),
-      {
-        forMs: 60_000,
+        ])
+        await giveBackOf(db, queue, rows, true)
       },
+      { forMs: 60_000 },
     ).catch((error: Error) =>
-      this.#options.log.warn({ err: error.message }, 'jobs of a dead worker not given back'),
+      log.warn({ err: error.message }, 'jobs of a dead worker were not returned to the queue'),
     )
   }
 
@@ -157,19 +159,26 @@ export class WorkerSupervisor implements WorkerChannel {
   }
 }
 
-/** Gives back the jobs of workers that a condition selects, and marks them dead. Gives how many samples. */
+/**
+ * Returns the jobs of processes to the queue and marks them dead; gives how many samples. `isGone`: the processes have
+ * ended, so their shares of limits are free at once; those of a process that was only not heard of count on until they
+ * have lapsed, for its calls may still be in flight.
+ */
 async function giveBackOf(
   db: Database,
   queue: JobQueue,
-  condition: string,
-  values: unknown[],
+  processes: readonly { id: number }[],
+  isGone: boolean,
 ): Promise<number> {
+  if (processes.length === 0) return 0
+  const processIds = processes.map(({ id }) => id)
   const dead = await db.adhoc<{ id: number }>(
-    `update worker set state = 'dead', ended_at = coalesce(ended_at, now())
-     where (${condition}) and (state <> 'dead' or exists (select 1 from claim where worker_id = worker.id))
+    `update process set state = 'dead', ended_at = coalesce(ended_at, now())
+     where id = any($1::int[]) and (state <> 'dead' or exists (select 1 from claim where worker_id = process.id))
      returning id`,
-    values,
+    [processIds],
   )
+  if (isGone) await db.adhoc('delete from lease where worker_id = any($1::int[])', [processIds])
   if (dead.length === 0) return 0
   const ids = dead.map((row) => row.id)
   const claims = await db.adhoc<{
@@ -189,9 +198,8 @@ async function giveBackOf(
   for (const id of ids) {
     const samples = claims.filter((c) => c.worker_id === id).reduce((n, c) => n + c.samples, 0)
     if (samples > 0)
-      await db.adhoc('update worker set requeued = requeued + $2 where id = $1', [id, samples])
+      await db.adhoc('update process set requeued = requeued + $2 where id = $1', [id, samples])
   }
-  await db.adhoc('delete from lease where worker_id = any($1::int[])', [ids])
   await db.adhoc("select pg_notify('rewardops', 'w')")
   // Should it fail, missed heartbeats bring them back, after 10 s.
   giveBackUnclaimed(db, queue).catch(() => {})
@@ -219,22 +227,55 @@ async function giveBackUnclaimed(db: Database, queue: JobQueue): Promise<void> {
   }
 }
 
-/** Workers not seen for a while, wherever they ran, lose their jobs to the others. */
-export async function sweepDeadWorkers(db: Database, queue: JobQueue): Promise<number> {
-  return giveBackOf(db, queue, `last_seen_at < now() - $1 * interval '1 millisecond'`, [
-    DEAD_AFTER_MS,
-  ])
+/** A process that is not known to be dead, or whose jobs have not all been returned. */
+interface ProcessToCheck {
+  id: number
+  host: string
+  pid: number
 }
 
-/** At start: workers of this machine whose process is gone are dead, whatever their row says. */
-export async function takeOverDeadLocals(db: Database, queue: JobQueue): Promise<number> {
-  const rows = await db.adhoc<{ pid: number }>(
-    "select pid from worker where host = $1 and (state <> 'dead' or exists (select 1 from claim where worker_id = worker.id))",
-    [hostname()],
+const TO_CHECK = `select id, host, pid from process
+  where (state <> 'dead' or exists (select 1 from claim where worker_id = process.id))`
+
+/**
+ * Processes that have not reported for a while, wherever they ran, lose their jobs to the others. `knownAlone`: only those
+ * that have ended for certain; after an outage of the database the others write what they kept before they report.
+ */
+export async function sweepDeadWorkers(
+  db: Database,
+  queue: JobQueue,
+  knownAlone = false,
+): Promise<number> {
+  const silent = await db.rows<ProcessToCheck>(
+    'silent-processes',
+    `${TO_CHECK} and last_seen_at < clock_timestamp() - $1 * interval '1 millisecond'`,
+    [DEAD_AFTER_MS],
   )
-  const gone = rows.map((row) => row.pid).filter((pid) => !processLives(pid))
-  if (gone.length === 0) return 0
-  return giveBackOf(db, queue, 'host = $1 and pid = any($2::int[])', [hostname(), gone])
+  return giveBackSilent(db, queue, silent, knownAlone)
+}
+
+/** At start: processes of this host that have ended are dead, whatever their row says. */
+export async function takeOverDeadLocals(db: Database, queue: JobQueue): Promise<number> {
+  const local = await db.adhoc<ProcessToCheck>(`${TO_CHECK} and host = $1`, [hostname()])
+  return giveBackSilent(db, queue, local, true)
+}
+
+/** `knownAlone`: processes that may still live keep their jobs. */
+async function giveBackSilent(
+  db: Database,
+  queue: JobQueue,
+  rows: readonly ProcessToCheck[],
+  knownAlone: boolean,
+): Promise<number> {
+  const { gone = [], silent = [] } = Object.groupBy(rows, (row) =>
+    isGone(row) ? 'gone' : 'silent',
+  )
+  const samples = await giveBackOf(db, queue, gone, true)
+  return knownAlone ? samples : samples + (await giveBackOf(db, queue, silent, false))
+}
+
+function isGone({ host, pid }: ProcessToCheck): boolean {
+  return host === hostname() && !processLives(pid)
 }
 
 function processLives(pid: number): boolean {

@@ -68,6 +68,8 @@ function parse(answer: string): RawAnswer {
 
 /** A request that stops half-way until it is told to go on, or to hang up. */
 export interface HeldRequest {
+  /** The first part has left this process. */
+  sent: Promise<void>
   answer: Promise<{ status: number }>
   hangUp(): void
 }
@@ -89,7 +91,7 @@ export function holdHalfWay(
     })
   })
   answer.catch(() => {})
-  req.write(first)
+  const sent = new Promise<void>((resolve) => req.write(first, () => resolve()))
   void goOn.then(() => req.end(rest))
-  return { answer, hangUp: () => req.destroy() }
+  return { answer, sent, hangUp: () => req.destroy() }
 }

@@ -3,10 +3,8 @@ import type { RequestListener } from 'node:http'
 import { createServer, type Server } from 'node:https'
 import type { AddressInfo } from 'node:net'
 
-/** An HTTPS server whose certificate nobody vouches for. */
-export async function startSelfSigned(
-  handler: RequestListener,
-): Promise<{ url: string; server: Server }> {
+/** A key and its certificate for `localhost`, which no CA has signed; PEM. */
+export function selfSignedCertificate(): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' })
   // ecdsa-with-SHA256, 1.2.840.10045.4.3.2
   const algorithm = sequence(tagged(0x06, Buffer.from('2a8648ce3d040302', 'hex')))
@@ -32,13 +30,17 @@ export async function startSelfSigned(
     algorithm,
     tagged(0x03, Buffer.concat([Buffer.from([0]), signature])),
   )
-  const server = createServer(
-    {
-      key: privateKey.export({ type: 'pkcs8', format: 'pem' }),
-      cert: `-----BEGIN CERTIFICATE-----\n${certificate.toString('base64')}\n-----END CERTIFICATE-----\n`,
-    },
-    handler,
-  )
+  return {
+    key: privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(),
+    cert: `-----BEGIN CERTIFICATE-----\n${certificate.toString('base64').replace(/.{64}/g, '$&\n')}\n-----END CERTIFICATE-----\n`,
+  }
+}
+
+/** An HTTPS server with such a certificate. */
+export async function startSelfSigned(
+  handler: RequestListener,
+): Promise<{ url: string; server: Server }> {
+  const server = createServer(selfSignedCertificate(), handler)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return { url: `https://127.0.0.1:${(server.address() as AddressInfo).port}`, server }
 }

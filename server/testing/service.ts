@@ -14,7 +14,7 @@ import { ServiceLog } from './service-log.ts'
 import { type RawAnswer, type RawRequest, rawRequest, unwrap } from './trpc-call.ts'
 import { waitFor } from './wait-for.ts'
 
-const SCRIPT = fileURLToPath(new URL('../main.ts', import.meta.url))
+const SCRIPT = fileURLToPath(new URL('../start.ts', import.meta.url))
 /** A cluster is made, migrated, and the pages are opened: 3 to 6 s, many times that on a busy machine. */
 const START_MS = 60_000
 /** SIGTERM drains for at most this long. */
@@ -178,7 +178,7 @@ export class Service {
     return this.#pids
   }
 
-  /** Rows of the service's own database; waits while it is away. */
+  /** Rows of the service's database; waits while it is away. */
   sql<T>(text: string, values: unknown[] = []): Promise<T[]> {
     return throughOutage(async () => (await this.#database().query(text, values)).rows as T[], {
       forMs: 20_000,
@@ -187,9 +187,10 @@ export class Service {
 
   #database(): pg.Pool {
     if (!this.#pool) {
-      const url = runningEmbeddedUrl(this.dataDir)
+      const own = this.#options.env?.DATABASE_URL
+      const url = own ?? runningEmbeddedUrl(this.dataDir)
       if (!url) throw new Error('Connection terminated: the embedded Postgres does not run')
-      this.#socketDir = new URL(url).searchParams.get('host')
+      if (own === undefined) this.#socketDir = new URL(url).searchParams.get('host')
       this.#pool = new pg.Pool({ connectionString: url, max: 2, application_name: 'test' })
       this.#pool.on('error', () => {})
     }
@@ -203,13 +204,14 @@ export class Service {
   async kill9(part: Part): Promise<Pids> {
     const pids = await this.pids()
     const { server, postgres, workers } = pids
-    if (postgres === null) throw new Error('Postgres does not run')
-    const victims = {
+    if (postgres === null && part === 'postgres') throw new Error('Postgres does not run')
+    const byPart: Record<Part, (number | null)[]> = {
       server: [server],
       postgres: [postgres],
       worker: [workers[0] as number],
       all: [server, postgres, ...workers],
-    }[part]
+    }
+    const victims = byPart[part].filter((pid) => pid !== null)
     for (const pid of victims) process.kill(pid, 'SIGKILL')
     if (victims.includes(server)) {
       await this.#childEnded()
@@ -229,7 +231,7 @@ export class Service {
         const pids = await this.pids()
         return (
           status === 200 &&
-          pids.postgres !== null &&
+          (pids.postgres !== null || this.#options.env?.DATABASE_URL !== undefined) &&
           pids.workers.length >= wanted &&
           (await this.#liveWorkers(pids.workers)) >= wanted &&
           pids
@@ -302,7 +304,7 @@ export function environment(settings: Record<string, string>): NodeJS.ProcessEnv
   ) as NodeJS.ProcessEnv
 }
 
-/** Runs `server/main.ts` for as long as it lives: for settings that it refuses to start with. */
+/** Runs `server/start.ts` for as long as it lives: for settings that it refuses to start with. */
 export async function runToEnd(
   settings: Record<string, string>,
 ): Promise<{ code: number | null; stderr: string }> {

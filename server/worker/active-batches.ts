@@ -1,4 +1,4 @@
-import type { LeaseHolder } from '../fleet/lease-holder.ts'
+import { CALLS_GRACE_MS, type LeaseHolder } from '../fleet/lease-holder.ts'
 import type { RewardManager } from '../rewards/managers/manager.ts'
 import { managerNamed } from '../rewards/managers/registry.ts'
 import type { Database } from '../store/database.ts'
@@ -86,6 +86,7 @@ export class ActiveBatches {
       this.#leases.track({
         name: gateName(id),
         limit,
+        graceMs: CALLS_GRACE_MS,
         demand: () => gate.demand,
         inFlight: () => gate.inside,
         setSlots: (slots) => gate.setSlots(slots),

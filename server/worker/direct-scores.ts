@@ -1,5 +1,6 @@
 import type { RewardOutcome, RewardSample, RewardTools } from '../rewards/managers/manager.ts'
 import { managerNamed } from '../rewards/managers/registry.ts'
+import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
 import type { DirectEnd, DirectEndMessage, DirectScoreMessage } from '../wire/direct-score.ts'
@@ -13,7 +14,7 @@ export class DirectScores {
   readonly #db: Database
   readonly #tools: RewardTools
   readonly #workerId: number
-  readonly #clockOffsetMs: number
+  readonly #clock: DatabaseClock
   readonly #counters: { scored: number; failed: number }
   readonly #tell: (message: DirectEndMessage) => void
   readonly #specs = new Map<number, Promise<BatchSpec | undefined>>()
@@ -23,8 +24,7 @@ export class DirectScores {
     db: Database
     tools: RewardTools
     workerId: number
-    /** Database clock minus ours. */
-    clockOffsetMs: number
+    clock: DatabaseClock
     /** What the worker reports of itself. */
     counters: { scored: number; failed: number }
     tell: (message: DirectEndMessage) => void
@@ -32,7 +32,7 @@ export class DirectScores {
     this.#db = options.db
     this.#tools = options.tools
     this.#workerId = options.workerId
-    this.#clockOffsetMs = options.clockOffsetMs
+    this.#clock = options.clock
     this.#counters = options.counters
     this.#tell = options.tell
   }
@@ -63,7 +63,7 @@ export class DirectScores {
     if (spec === undefined) return null
     const { sample, acceptedAtMs } = message
     const { reward } = spec
-    const startedAt = Date.now() + this.#clockOffsetMs
+    const startedAt = this.#clock.nowMs()
     const clock = performance.now()
     const manager = managerNamed(reward.manager)
     const rewardSample: RewardSample = {
@@ -90,11 +90,16 @@ export class DirectScores {
           })
     const first = outcome.attempts?.[0]
     const dispatchedAtMs = first
-      ? first.startedAtMs + this.#clockOffsetMs
+      ? first.startedAtMs + this.#clock.offsetMs
       : startedAt + (outcome.waitedMs ?? 0)
     const waitedMs = Math.max(0, dispatchedAtMs - startedAt)
     const scoreMs = Math.max(0, performance.now() - clock - waitedMs)
-    return sampleEndOf(outcome, reward, { acceptedAtMs, dispatchedAtMs, scoreMs })
+    return sampleEndOf(outcome, reward, {
+      acceptedAtMs,
+      dispatchedAtMs,
+      scoreMs,
+      clockOffsetMs: this.#clock.offsetMs,
+    })
   }
 
   #spec(batchId: number): Promise<BatchSpec | undefined> {

@@ -7,14 +7,18 @@ export class JobInHand {
   /** Workers lost while holding these samples, this delivery not counted. */
   readonly losses: number
   readonly open = new Set<number>()
+  /** `open` is filled: until then every sample of the job counts as unfinished. */
+  isRead = false
   /** Writes the claim, unless the job is done first. */
   claimTimer: NodeJS.Timeout | undefined
   /** The claim on its way or written; null while there is none. */
   claim: Promise<unknown> | null = null
-  /** Scored or failed, and not yet committed. */
-  uncommitted = 0
+  /** Indexes of samples that are scored or failed, and not yet committed. */
+  readonly uncommitted = new Set<number>()
   /** The database refused some of its results. */
   unwritten = false
+  /** This worker stops: what is left of the job is another worker's, and nobody here completes it any more. */
+  isGivenUp = false
 
   constructor(job: HeldJob, pool: string) {
     this.job = job
@@ -23,7 +27,7 @@ export class JobInHand {
   }
 
   get done(): boolean {
-    return this.open.size === 0 && this.uncommitted === 0
+    return !this.isGivenUp && this.open.size === 0 && this.uncommitted.size === 0
   }
 
   /** As pg-boss wants it: fenced to this delivery. */

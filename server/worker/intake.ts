@@ -85,6 +85,7 @@ export class Intake {
   readonly #rateTimer: NodeJS.Timeout
   #textChars = 0
   #paused = false
+  #halted = false
 
   constructor(queue: JobQueue, host: IntakeHost, log: Logger) {
     this.#queue = queue
@@ -148,6 +149,12 @@ export class Intake {
     if (samples < 0) this.pump(name)
   }
 
+  /** Takes nothing while halted: results cannot be written. */
+  set halted(halted: boolean) {
+    this.#halted = halted
+    if (!halted) this.pumpAll()
+  }
+
   /** Takes nothing while paused: a sample that lost two workers runs alone, or the worker is stopping. */
   set paused(paused: boolean) {
     this.#paused = paused
@@ -172,7 +179,7 @@ export class Intake {
   /** Looks for work of a pool if there is room. */
   pump(name: string): void {
     const pool = this.#pools.get(name)
-    if (!pool || this.#paused) return
+    if (!pool || this.#paused || this.#halted) return
     if (pool.fetching) {
       pool.again = true
       return

@@ -1,15 +1,18 @@
 import { flushCompileCache } from 'node:module'
-import { hostname } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { loadConfig, loadWorkerHandover } from '../config.ts'
 import { FleetMember } from '../fleet/fleet-member.ts'
+import { ProcessRow } from '../fleet/process-row.ts'
 import { inTime } from '../in-time.ts'
 import { createLogger } from '../log.ts'
 import { FunctionPool } from '../rewards/functions/function-pool.ts'
-import { clockOffsetMs } from '../store/clock.ts'
+import { stopRequests } from '../stop-request.ts'
+import { WORKER_POOL } from '../store/connection-budget.ts'
 import { Database, throughOutage } from '../store/database.ts'
+import { installFunctions } from '../store/functions.ts'
 import { FUNCTIONS_POOL, JobQueue } from '../store/job-queue.ts'
 import { Listener } from '../store/listener.ts'
+import { storedVersion, versionProblem } from '../store/schema-version.ts'
 import { durationAsStored } from '../store/sql/flush.ts'
 import { functionSource } from '../store/sql/function-sources.ts'
 import type { DirectScoreMessage, ForgetScoreMessage } from '../wire/direct-score.ts'
@@ -20,8 +23,14 @@ import { RewardLoopWorker } from './reward-loop-worker.ts'
 import { SharedLimits } from './shared-limits.ts'
 import { WorkerReport } from './worker-report.ts'
 
-/** A draining worker waits this long for what is in flight; the server waits 8 s for the worker. */
+/** A starting worker waits this long for the database. */
+const START_MS = 10_000
+/** A stopping worker waits this long for calls in flight. */
 const DRAIN_MS = 5_000
+/** Then it writes finished samples and returns the others for at most this long: the database may be away. */
+const RETURN_MS = 2_500
+/** No worker outlives its service by more than 10 s, whatever hangs. */
+const EXIT_MS = 9_500
 
 /** A worker whose turn it is not looks this much later, should the other be busy. */
 const NOT_ITS_TURN_MS = 25
@@ -34,25 +43,20 @@ async function main(): Promise<void> {
   if (!config.databaseUrl) {
     throw new Error('A worker needs DATABASE_URL: the address of the database its server uses.')
   }
-  const db = new Database(config.databaseUrl, log, {
-    max: 8,
-    name: 'rewardops worker',
-    keyed: true,
-    lazyCommits: true,
-  })
-  const [{ id }] = (await throughOutage(
-    () =>
-      db.adhoc<{ id: number }>(
-        `insert into worker (host, pid, local, state) values ($1, $2, $3, 'alive') returning id`,
-        [hostname(), process.pid, local],
-      ),
-    { forMs: 10_000 },
-  )) as [{ id: number }]
+  const db = new Database(config.databaseUrl, log, WORKER_POOL)
+  const problem = versionProblem(
+    await throughOutage(() => storedVersion(db.pool), { forMs: START_MS }),
+    false,
+  )
+  if (problem !== null) throw new Error(problem)
+  const row = await ProcessRow.register(db, 'worker', local)
+  await installFunctions(db.pool)
+  const { id, clock } = row
   const queue = new JobQueue(db, log, { supervise: false })
   await queue.start()
   const fleet = new FleetMember({
     holderId: id,
-    process: `w${id}`,
+    process: row.name,
     db,
     log,
     router: { joins: { rowsPerCall: config.samplesPerCall } },
@@ -68,7 +72,6 @@ async function main(): Promise<void> {
   })
   const limits = new SharedLimits(db, leases, log)
   const tools = { router, functions, limits }
-  const offsetMs = await clockOffsetMs(db)
   const worker = new RewardLoopWorker({
     id,
     db,
@@ -80,7 +83,7 @@ async function main(): Promise<void> {
     wantSlots: (model) => models.wantSlots(model),
     functionRoom: () => functions.room,
     limiterRoom: (pool) => limits.roomOf(pool),
-    clockOffsetMs: offsetMs,
+    clock,
     onUrgentCommitted: process.send ? (samples) => tellServer(id, samples) : null,
     log,
   })
@@ -111,7 +114,7 @@ async function main(): Promise<void> {
     db,
     tools,
     workerId: id,
-    clockOffsetMs: offsetMs,
+    clock,
     counters: worker.counters,
     tell: (message) => process.send?.(message, () => {}),
   })
@@ -121,7 +124,7 @@ async function main(): Promise<void> {
   })
   const loopDelay = monitorEventLoopDelay({ resolution: 10 })
   loopDelay.enable()
-  const report = new WorkerReport({ id, db, queue, worker, fleet, loopDelay, log })
+  const report = new WorkerReport({ row, queue, worker, fleet, loopDelay, log })
   report.start()
   log.info({ worker: `w${id}`, local }, 'worker ready')
   flushCompileCache()
@@ -130,8 +133,9 @@ async function main(): Promise<void> {
   const stop = (why: string) => {
     stopping ??= (async () => {
       log.info({ why }, 'worker stopping')
-      await report.stopping()
-      await worker.stop(DRAIN_MS)
+      setTimeout(() => process.exit(1), EXIT_MS).unref()
+      await inTime(report.stopping(), 500)
+      await worker.stop(DRAIN_MS, RETURN_MS)
       await functions.close()
       limits.close()
       await report.ended()
@@ -143,12 +147,7 @@ async function main(): Promise<void> {
       .then(() => process.exit(0))
     return stopping
   }
-  process.on('SIGTERM', () => void stop('SIGTERM'))
-  // Ctrl-C reaches the whole process group: the server decides, through SIGTERM or by going away.
-  process.on('SIGINT', () => {
-    if (!local) void stop('SIGINT')
-  })
-  process.on('disconnect', () => void stop('the server went away'))
+  stopRequests.serve((why) => void stop(why))
 }
 
 /** Tells the server that started this worker what was just committed. */
@@ -175,6 +174,7 @@ function tellServer(workerId: number, samples: EndedSample[]): void {
 }
 
 main().catch((error: Error) => {
+  if (stopRequests.signal.aborted) return
   process.stderr.write(`worker could not start: ${error.message}\n`)
   process.exit(1)
 })

@@ -14,8 +14,6 @@ const FLUSH_MS = 40
 const FLUSH_SAMPLES = 512
 /** One at a time: a second would wait for the first's lock on the batch, and be smaller for it. */
 const MAX_FLUSHES = 1
-/** How long a result outlives the database: a restart takes under a second, an outage of this machine's disk longer. */
-const OUTAGE_MS = 15 * 60_000
 
 /** Writes finished samples in bulk, whatever else their chunk or group still waits for. */
 export class ResultWriter {
@@ -25,6 +23,8 @@ export class ResultWriter {
   /** Hears of a flush that counted whole: what is stored is what was flushed. */
   readonly #onCommitted: ((samples: EndedSample[]) => void) | null
   readonly #statement: typeof flushStatement
+  readonly #onOutage: (error: unknown) => void
+  readonly #onWritten: () => void
   #waiting: EndedSample[] = []
   #timer: NodeJS.Timeout | undefined
   #flushes = 0
@@ -34,10 +34,19 @@ export class ResultWriter {
     db: Database,
     workerId: number,
     log: Logger,
-    onCommitted: ((samples: EndedSample[]) => void) | null = null,
-    statement = flushStatement,
+    options: {
+      onCommitted?: ((samples: EndedSample[]) => void) | null
+      statement?: typeof flushStatement
+      /** A flush failed because of the database. Its results are kept and written again as long as this process lives. */
+      onOutage?: (error: unknown) => void
+      /** A flush succeeded. */
+      onWritten?: () => void
+    } = {},
   ) {
+    const { onCommitted = null, statement = flushStatement } = options
     this.#statement = statement
+    this.#onOutage = options.onOutage ?? (() => {})
+    this.#onWritten = options.onWritten ?? (() => {})
     this.#onCommitted = onCommitted
     this.#db = db
     this.#workerId = workerId
@@ -70,8 +79,12 @@ export class ResultWriter {
     if (this.#flushes >= MAX_FLUSHES || this.#waiting.length === 0) return
     const samples = this.#waiting.splice(0, FLUSH_SAMPLES * 2)
     this.#flushes++
-    void throughOutage(() => this.#write(samples), { forMs: OUTAGE_MS })
+    void throughOutage(() => this.#write(samples), {
+      forMs: Number.POSITIVE_INFINITY,
+      onOutage: this.#onOutage,
+    })
       .then((counted) => {
+        this.#onWritten()
         if (counted === samples.length) this.#onCommitted?.(samples)
         return true
       })

@@ -1,4 +1,5 @@
 import type { LeaseHolder } from '../fleet/lease-holder.ts'
+import { inTime } from '../in-time.ts'
 import type { Logger } from '../log.ts'
 import type {
   RewardContext,
@@ -7,8 +8,16 @@ import type {
   RewardSample,
   RewardTools,
 } from '../rewards/managers/manager.ts'
+import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
-import { type HeldJob, INTERACTIVE_POOL, indexesOf, type JobQueue } from '../store/job-queue.ts'
+import {
+  FUNCTIONS_POOL,
+  type HeldJob,
+  INTERACTIVE_POOL,
+  indexesOf,
+  type JobQueue,
+  SERVICES_POOL,
+} from '../store/job-queue.ts'
 import { stageStatement } from '../store/sql/flush.ts'
 import type { StagedSample } from '../store/sql/post-process.ts'
 import type { PendingSample, WholeGroup } from '../store/sql/worker-reads.ts'
@@ -20,6 +29,7 @@ import { ChunkReader } from './chunk-reader.ts'
 import { JobInHand } from './held-job.ts'
 import { Intake } from './intake.ts'
 import { JobKeeper } from './job-keeper.ts'
+import { Outage } from './outage.ts'
 import { PostProcessing } from './post-processing.ts'
 import { type EndedSample, ResultWriter } from './result-writer.ts'
 import { sampleEndOf } from './sample-end.ts'
@@ -60,11 +70,13 @@ export class RewardLoopWorker {
   /** Of batches whose groups are post-processed: their scores wait for their group. */
   readonly #stagedWriter: ResultWriter
   readonly #post: PostProcessing
-  readonly #clockOffsetMs: number
+  readonly #clock: DatabaseClock
   readonly intake: Intake
   readonly counters: WorkerCounters = { scored: 0, failed: 0 }
   readonly #batches: ActiveBatches
   readonly #keeper: JobKeeper
+  readonly #outage: Outage
+  readonly #leases: LeaseHolder
   readonly #jobs = new Set<JobInHand>()
   readonly #rules: RuleTask[] = []
   #ruleLoop = false
@@ -85,26 +97,31 @@ export class RewardLoopWorker {
     wantSlots: (model: string) => void
     functionRoom: () => number
     limiterRoom: (pool: string) => number
-    /** Database clock minus ours. */
-    clockOffsetMs: number
+    clock: DatabaseClock
     /** Hears of committed samples that somebody waits for. */
     onUrgentCommitted: ((samples: EndedSample[]) => void) | null
     log: Logger
   }) {
     this.#reader = new ChunkReader(options.db)
     this.#tools = options.tools
+    this.#leases = options.leases
     this.#batches = new ActiveBatches(options.db, options.leases)
     this.#keeper = new JobKeeper(options.db, options.queue, options.id, options.log)
     this.#log = options.log
-    this.#clockOffsetMs = options.clockOffsetMs
-    this.#writer = new ResultWriter(options.db, options.id, options.log)
-    this.#urgentWriter = new ResultWriter(
-      options.db,
-      options.id,
-      options.log,
-      options.onUrgentCommitted,
-    )
-    this.#stagedWriter = new ResultWriter(options.db, options.id, options.log, null, stageStatement)
+    this.#clock = options.clock
+    const heard = {
+      onOutage: (error: unknown) => this.#outage.begin(error),
+      onWritten: () => this.#outage.end(),
+    }
+    const writer = (extra: object = {}) =>
+      new ResultWriter(options.db, options.id, options.log, { ...heard, ...extra })
+    this.#writer = writer()
+    this.#urgentWriter = writer({ onCommitted: options.onUrgentCommitted })
+    this.#stagedWriter = writer({ statement: stageStatement })
+    this.#outage = new Outage(options.log, (isAway) => {
+      this.intake.halted = isAway
+      if (!this.#stopping) options.leases.paused = isAway
+    })
     const { db, queue, tools, id: workerId, log } = options
     this.#post = new PostProcessing({ db, queue, tools, workerId, log })
     this.intake = new Intake(
@@ -142,35 +159,58 @@ export class RewardLoopWorker {
     this.#batches.ended(batchId)
   }
 
-  /** Stops taking, waits at most `forMs` for what is in flight, writes what ended, gives the rest back. */
-  async stop(forMs: number): Promise<void> {
+  /**
+   * Stops taking jobs and dispatching samples, waits at most `drainMs` for those in flight, then writes finished samples
+   * and returns the rest to the queue within `writeMs`. A job that could not be returned stays active: the sweep of dead workers or a lapsed
+   * heartbeat redelivers it.
+   */
+  async stop(drainMs: number, writeMs: number): Promise<void> {
     this.#stopping = true
     this.intake.close()
-    const until = performance.now() + forMs
-    while (this.#running > 0 && performance.now() < until) {
-      await new Promise((resolve) => setTimeout(resolve, 20))
+    // What waits for a slot goes back; a call that went out now would be made again elsewhere.
+    this.#leases.paused = true
+    const drainedAtMs = performance.now() + drainMs
+    while (this.#isBusy && performance.now() < drainedAtMs) await shortly()
+    const untilMs = performance.now() + writeMs
+    const givenUp = [...this.#jobs]
+    const rest = new Map<JobInHand, number[]>()
+    for (const job of givenUp) {
+      // Late results and late flushes of these samples no longer count here, nor do they complete the job.
+      job.isGivenUp = true
+      rest.set(job, job.isRead ? [...job.open] : (job.job.data.g ?? indexesOf(job.job.data)))
+      job.open.clear()
     }
-    const unfinished = [...this.#jobs].filter((job) => job.open.size > 0)
-    await Promise.all([
-      ...unfinished.map((job) => {
-        const rest = [...job.open].sort((a, b) => a - b)
-        job.open.clear()
-        return this.#handBack(job, rest)
-      }),
-      ...this.#alone.map((job) => this.#handBack(job, indexesOf(job.job.data))),
-    ])
     const writers = [this.#writer, this.#urgentWriter, this.#stagedWriter]
-    await Promise.all(writers.map((writer) => writer.drain()))
-    await this.#keeper.flush()
+    await inTime(Promise.all(writers.map((writer) => writer.drain())), writeMs / 2)
+    await Promise.all([
+      ...givenUp.map((job) => {
+        // A result that is not committed by now may die with this process.
+        const left = [...(rest.get(job) as number[]), ...job.uncommitted].sort((a, b) => a - b)
+        return this.#handBack(job, left, untilMs)
+      }),
+      ...this.#alone.map((job) => this.#handBack(job, indexesOf(job.job.data), untilMs)),
+    ])
+    await inTime(this.#keeper.flush(), Math.max(0, untilMs - performance.now()))
   }
 
-  async #handBack(job: JobInHand, indexes: number[]): Promise<void> {
+  /** Whether something is under way that ends soon: a call to a reward model, or a function's. */
+  get #isBusy(): boolean {
+    if (this.#leases.callsInFlight > 0) return true
+    const calls = [FUNCTIONS_POOL, SERVICES_POOL]
+    return this.#running > 0 && [...this.#jobs].some(({ pool }) => calls.includes(pool))
+  }
+
+  async #handBack(job: JobInHand, indexes: number[], untilMs: number): Promise<void> {
+    if (indexes.length === 0) {
+      if (!job.unwritten) this.#keeper.completed(job)
+      return
+    }
     await this.#keeper
-      .giveBack(job, indexes, 5_000)
+      .giveBack(job, indexes, Math.max(0, untilMs - performance.now()))
       .catch((error: Error) =>
         this.#log.warn(
-          { err: error.message },
-          'unfinished samples were not given back; their heartbeat will lapse',
+          { err: error.message, samples: indexes.length },
+          'unfinished samples were not returned to the queue; their heartbeat will lapse',
         ),
       )
   }
@@ -214,10 +254,12 @@ export class RewardLoopWorker {
         : batch
           ? await this.#samplesOf(job, batch)
           : []
+      if (job.isGivenUp) return
       for (const row of rows) {
         chars += row.response.length + (row.prompt?.length ?? 0)
         job.open.add(row.idx)
       }
+      job.isRead = true
       this.intake.count(job.pool, rows.length - assumed, chars)
       if (!batch || rows.length === 0) {
         this.#finishJob(job, batch ?? undefined)
@@ -247,6 +289,7 @@ export class RewardLoopWorker {
     } catch (error) {
       // Not read: the claim stays, and after missed heartbeats somebody takes it again. Giving it back is quicker.
       this.#log.warn({ err: (error as Error).message }, 'chunk could not be read')
+      if (job.isGivenUp) return
       this.#jobs.delete(job)
       clearTimeout(job.claimTimer)
       this.intake.count(job.pool, -(job.open.size > 0 ? job.open.size : assumed), -chars)
@@ -266,7 +309,9 @@ export class RewardLoopWorker {
     try {
       batch = await this.#batches.enter(job.job.data.b)
       const groups = batch ? await this.#post.staged(batch.spec.id, nos) : new Map()
+      if (job.isGivenUp) return
       for (const no of groups.keys()) job.open.add(no)
+      job.isRead = true
       this.intake.count(job.pool, job.open.size - nos.length, 0)
       const entered = batch
       await Promise.all(
@@ -277,6 +322,7 @@ export class RewardLoopWorker {
       if (job.open.size === 0) this.#finishJob(job, batch ?? undefined)
     } catch (error) {
       this.#log.warn({ err: (error as Error).message }, 'groups could not be read')
+      if (job.isGivenUp) return
       this.#jobs.delete(job)
       clearTimeout(job.claimTimer)
       this.intake.count(job.pool, -nos.length, 0)
@@ -323,7 +369,8 @@ export class RewardLoopWorker {
     this.#ruleLoop = true
     const slice = () => {
       const until = performance.now() + SLICE_MS
-      while (this.#rules.length > 0 && performance.now() < until) {
+      const mayGoOn = () => performance.now() < until && !this.#outage.isOn && !this.#stopping
+      while (this.#rules.length > 0 && mayGoOn()) {
         const { job, batch, sample } = this.#rules.shift() as RuleTask
         this.#running--
         if (!job.open.has(sample.idx)) continue
@@ -334,7 +381,9 @@ export class RewardLoopWorker {
         const tookMs = performance.now() - startedAt
         this.#end(job, batch, sample, outcome, this.#now() - tookMs, tookMs)
       }
-      if (this.#rules.length > 0) setImmediate(slice)
+      if (this.#stopping) return
+      if (this.#outage.isOn) void this.#outage.over().then(slice)
+      else if (this.#rules.length > 0) setImmediate(slice)
       else this.#ruleLoop = false
     }
     setImmediate(slice)
@@ -344,6 +393,8 @@ export class RewardLoopWorker {
   async #scoreGroup(job: JobInHand, batch: ActiveBatch, group: WholeGroup): Promise<void> {
     const { members, pending } = group
     const rows = members.filter(({ idx }) => pending.has(idx))
+    if (this.#outage.isOn) await this.#outage.over()
+    if (this.#stopping) return
     if (batch.gate && (!(await this.#batches.enterGate(batch)) || this.#stopping)) {
       if (this.#stopping) return
       for (const row of rows) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
@@ -392,6 +443,8 @@ export class RewardLoopWorker {
   }
 
   async #score(job: JobInHand, batch: ActiveBatch, row: PendingSample): Promise<void> {
+    if (this.#outage.isOn) await this.#outage.over()
+    if (this.#stopping) return
     if (batch.gate && (!(await this.#batches.enterGate(batch)) || this.#stopping)) {
       if (!this.#stopping) this.#fail(job, batch, row, 'cancelled', 'the batch ended')
       return
@@ -406,7 +459,7 @@ export class RewardLoopWorker {
     if (!outcome.ok && outcome.reason === 'cancelled' && this.#stopping) return
     const first = outcome.attempts?.[0]
     const dispatchedAt = first
-      ? first.startedAtMs + this.#clockOffsetMs
+      ? first.startedAtMs + this.#clock.offsetMs
       : startedAt + (outcome.waitedMs ?? 0)
     const waitedMs = dispatchedAt - startedAt
     this.#end(
@@ -439,7 +492,7 @@ export class RewardLoopWorker {
   ): void {
     // Given back meanwhile, or ended before: somebody else answers for it.
     if (!job.open.delete(row.idx)) return
-    job.uncommitted++
+    job.uncommitted.add(row.idx)
     if (outcome.ok) this.counters.scored++
     else this.counters.failed++
     const chars = row.response.length + (row.prompt?.length ?? 0)
@@ -452,9 +505,14 @@ export class RewardLoopWorker {
       {
         batchId: batch.spec.id,
         index: row.idx,
-        ...sampleEndOf(outcome, batch.spec.reward, { acceptedAtMs, dispatchedAtMs, scoreMs }),
+        ...sampleEndOf(outcome, batch.spec.reward, {
+          acceptedAtMs,
+          dispatchedAtMs,
+          scoreMs,
+          clockOffsetMs: this.#clock.offsetMs,
+        }),
         settled: (written) => {
-          job.uncommitted--
+          job.uncommitted.delete(row.idx)
           if (!written) job.unwritten = true
           if (isPost) this.#post.wake(batch.spec.id)
           if (job.done) this.#finishJob(job, batch)
@@ -466,7 +524,7 @@ export class RewardLoopWorker {
   }
 
   #finishJob(job: JobInHand, batch?: ActiveBatch): void {
-    if (!this.#jobs.delete(job)) return
+    if (job.isGivenUp || !this.#jobs.delete(job)) return
     clearTimeout(job.claimTimer)
     if (batch) this.#batches.leave(batch)
     // Not completed, its heartbeat lapses: what was not written is scored again, and is a loss should it never be.
@@ -510,7 +568,7 @@ export class RewardLoopWorker {
   }
 
   #now(): number {
-    return Date.now() + this.#clockOffsetMs
+    return this.#clock.nowMs()
   }
 }
 

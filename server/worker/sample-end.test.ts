@@ -4,7 +4,7 @@ import type { AttemptRecord } from '../router/router-types.ts'
 import type { ResolvedReward } from '../wire/resolved-reward.ts'
 import { sampleEndOf } from './sample-end.ts'
 
-const times = { acceptedAtMs: 1_000, dispatchedAtMs: 1_250, scoreMs: 40 }
+const times = { acceptedAtMs: 1_000, dispatchedAtMs: 1_250, scoreMs: 40, clockOffsetMs: 0 }
 const reward = { onFailure: { policy: 'null' } } as ResolvedReward
 
 const attempt = (fields: Partial<AttemptRecord> = {}): AttemptRecord => ({

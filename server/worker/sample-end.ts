@@ -10,9 +10,18 @@ export type SampleEnd = Omit<FlushedSample, 'batchId' | 'index'>
 export function sampleEndOf(
   outcome: RewardOutcome,
   reward: ResolvedReward,
-  times: { acceptedAtMs: number; dispatchedAtMs: number; scoreMs: number },
+  times: {
+    /** By the database's clock, as `dispatchedAtMs`. */
+    acceptedAtMs: number
+    dispatchedAtMs: number
+    scoreMs: number
+    /** Database clock minus that of the outcome's attempts. */
+    clockOffsetMs: number
+  },
 ): SampleEnd {
   const { onFailure } = reward
+  // Accepted by one clock and dispatched by another: stored times are never out of order.
+  const dispatchedAtMs = Math.max(times.acceptedAtMs, times.dispatchedAtMs)
   const substituted = !outcome.ok && onFailure.policy === 'constant'
   const log = outcome.attempts
   const last = log?.[log.length - 1]
@@ -23,29 +32,33 @@ export function sampleEndOf(
     substituted,
     extra: outcome.ok ? outcome.extra : null,
     attempts: log ? attemptsIn(log) : 1,
-    queueMs: Math.max(0, times.dispatchedAtMs - times.acceptedAtMs),
+    queueMs: dispatchedAtMs - times.acceptedAtMs,
     scoreMs: times.scoreMs,
     serverId: last?.serverId ?? null,
     serverName: last?.serverName ?? null,
-    dispatchedAtMs: times.dispatchedAtMs,
-    attemptLog: attemptLogOf(outcome, times.dispatchedAtMs, times.scoreMs),
+    dispatchedAtMs,
+    attemptLog: attemptLogOf(outcome, { ...times, dispatchedAtMs }),
   }
 }
 
 /** Calls made one after the other: what went out twice at one time, or was repeated after a connection race, was one. */
 function attemptsIn(log: AttemptRecord[]): number {
   let n = 0
-  for (const { copy, outcome } of log) if (copy === undefined && outcome !== 'conn_race') n++
+  for (const { copy, outcome } of log) {
+    if (copy === undefined && outcome !== 'conn_race' && outcome !== 'recalled') n++
+  }
   return Math.max(1, n)
 }
 
 /** The attempts that the sample's own row cannot tell: more than one, or a failure. */
 function attemptLogOf(
   outcome: RewardOutcome,
-  dispatchedAtMs: number,
-  scoreMs: number,
+  times: { acceptedAtMs: number; dispatchedAtMs: number; scoreMs: number; clockOffsetMs: number },
 ): SampleEnd['attemptLog'] {
-  const log = outcome.attempts ?? []
+  const log = (outcome.attempts ?? []).map((attempt) => ({
+    ...attempt,
+    startedAtMs: Math.max(times.acceptedAtMs, attempt.startedAtMs + times.clockOffsetMs),
+  }))
   if (outcome.ok) return log.length > 1 ? log : null
   // Every call was answered, and what was made of the answers failed: or one of them says it already.
   if (log.some(({ reason }) => reason === outcome.reason)) return log
@@ -54,10 +67,10 @@ function attemptLogOf(
     {
       serverId: null as unknown as number,
       attempt: (log.at(-1)?.attempt ?? 0) + 1,
-      startedAtMs: dispatchedAtMs,
+      startedAtMs: times.dispatchedAtMs,
       queueMs: 0,
       backoffMs: 0,
-      serviceMs: scoreMs,
+      serviceMs: times.scoreMs,
       outcome: 'fault',
       reason: outcome.reason,
       status: null,

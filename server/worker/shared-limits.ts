@@ -1,4 +1,4 @@
-import type { LeaseHolder } from '../fleet/lease-holder.ts'
+import { CALLS_GRACE_MS, type LeaseHolder } from '../fleet/lease-holder.ts'
 import type { Logger } from '../log.ts'
 import type { CallLimits, LimiterRef } from '../rewards/limits/call-limits.ts'
 import { systemClock } from '../rewards/limits/clock.ts'
@@ -100,6 +100,7 @@ export class SharedLimits implements CallLimits {
     this.#leases.track({
       name: leaseOf(name),
       limit: limits.maxConcurrent,
+      graceMs: CALLS_GRACE_MS,
       demand: () => gate.demand,
       inFlight: () => gate.slotsTaken,
       setSlots: (slots) => {

@@ -1,7 +1,7 @@
 import type { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { FleetMember } from '../fleet/fleet-member.ts'
+import type { ProcessRow } from '../fleet/process-row.ts'
 import type { Logger } from '../log.ts'
-import type { Database } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
 import type { WorkerStats } from '../wire/worker-stats.ts'
 import type { RewardLoopWorker } from './reward-loop-worker.ts'
@@ -14,8 +14,7 @@ const HISTORY = 60
 
 /** What a report is made from. */
 export interface ReportSources {
-  id: number
-  db: Database
+  row: ProcessRow
   queue: JobQueue
   worker: RewardLoopWorker
   fleet: FleetMember
@@ -32,7 +31,6 @@ export class WorkerReport {
   #lastAt = performance.now()
   #lastTotal = 0
   #history: number[] = []
-  #state: 'alive' | 'stopping' | 'dead' = 'alive'
 
   constructor(options: ReportSources) {
     this.#o = options
@@ -44,38 +42,23 @@ export class WorkerReport {
   }
 
   async stopping(): Promise<void> {
-    this.#state = 'stopping'
-    await this.#o.db
-      .adhoc("update worker set state = 'stopping' where id = $1", [this.#o.id])
-      .catch(() => {})
+    await this.#o.row.stopping()
   }
 
   async ended(): Promise<void> {
     clearInterval(this.#timer)
-    this.#state = 'dead'
-    await this.#o.db
-      .adhoc(
-        "update worker set state = 'dead', ended_at = now(), last_seen_at = now() where id = $1",
-        [this.#o.id],
-      )
-      .catch(() => {})
+    await this.#o.row.ended()
   }
 
   async #tick(): Promise<void> {
-    if (this.#busy || this.#state === 'dead') return
+    if (this.#busy || this.#o.row.state === 'dead') return
     this.#busy = true
     try {
       if (this.#ticks++ % TOUCH_EVERY === 0) {
         for (const [pool, jobs] of this.#o.worker.jobsByPool())
           await this.#o.queue.touch(pool, jobs)
       }
-      const stats = this.#stats()
-      await this.#o.db.rows(
-        'worker-report',
-        'update worker set last_seen_at = now(), state = $3, stats = $2 where id = $1',
-        [this.#o.id, JSON.stringify(stats), this.#state],
-      )
-      await this.#o.db.rows('worker-notify', "select pg_notify('rewardops', 'w')")
+      await this.#o.row.report(this.#stats())
     } catch (error) {
       this.#o.log.debug({ err: (error as Error).message }, 'report not written')
     } finally {

@@ -32,6 +32,8 @@ export class RecordingRouter implements RewardRouter {
   setLoad(serverId: number, load: { running: number; waiting: number } | null): void {
     this.loads.push([serverId, load])
   }
+  recall(): void {}
+
   setSlots(serverId: number, slots: number, untilMs?: number): void {
     this.slots.set(serverId, { slots, untilMs })
   }
@@ -125,6 +127,7 @@ function nothing(serverId: number): RouterServerStats {
     errors: 0,
     retries: 0,
     copies: 0,
+    canaries: 0,
     tokens: 0,
     ejections: 0,
     failures: { client: 0, busy: 0, fault: 0, stall: 0, corrupt: 0, conn_race: 0 },

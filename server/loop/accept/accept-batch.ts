@@ -18,7 +18,7 @@ import { ensureTextPartition, textBucket, textPartition } from '../../store/text
 import { modelsOf, type ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../wire/trainer.ts'
 import { batchNumber } from '../batch-reader.ts'
-import { checkPriority, holdToLimits, limitsOf } from '../settings/run-limits.ts'
+import { checkPriority, holdToLimits, limitsOf, limitsReader } from '../settings/run-limits.ts'
 import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
 import { chunk } from './chunks.ts'
 import {
@@ -45,8 +45,6 @@ export interface AcceptContext {
   db: Database
   queue: JobQueue
   functions: AcceptedFunctions
-  /** Database clock minus ours, ms. */
-  clockOffsetMs(): Promise<number>
 }
 
 const runIds = new Map<string, number>()
@@ -385,6 +383,7 @@ export async function appendToBatch(
 ): Promise<AppendResult> {
   const { db, queue } = context
   const batchId = batchNumber(envelope.batchId)
+  const readLimits = await limitsReader(db)
   return db.transaction(async (client) => {
     await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, batchId])
     const batch = await openBatch(client, batchId, envelope.batchId)
@@ -409,7 +408,7 @@ export async function appendToBatch(
     checkRulesForMore([...draft.dataSources.keys()], batch.reward)
     await holdToLimits(
       client,
-      await limitsOf(db, batch.run),
+      readLimits(batch.run),
       { id: batch.run_id, name: batch.run },
       { samples: draft.count - draft.prescored, batches: 0 },
     )

@@ -24,6 +24,8 @@ export class BatchDraft {
   readonly #dataSourceOf: string[] = []
   readonly #responseLength: (number | null)[] = []
   readonly #score: (number | null)[] = []
+  /** JSON, of the few that came with a score. */
+  readonly #rewardExtra = new Map<number, string>()
   /** Characters of prompt and response: what a reward model has to read. */
   readonly charsOf: number[] = []
   readonly #texts = new CopyBinary(8)
@@ -71,6 +73,8 @@ export class BatchDraft {
     this.#dataSourceOf.push(sample.dataSource)
     this.#responseLength.push(sample.responseLength ?? null)
     this.#score.push(sample.score ?? null)
+    const extra = rewardExtraJson(sample)
+    if (extra !== null) this.#rewardExtra.set(at, extra)
     if (typeof sample.score === 'number') {
       this.prescored++
       this.prescoredOf[group]!++
@@ -142,8 +146,9 @@ export class BatchDraft {
         const row = this.#rows[i] as RowPosition
         if (row.block !== block) break
         end = row.end
+        const extra = this.#rewardExtra.get(i)
         told.push(
-          `${this.uidOf(i)}\n${this.#dataSourceOf[i]}\n${this.#responseLength[i]}\n${this.#score[i]}\n`,
+          `${this.uidOf(i)}\n${this.#dataSourceOf[i]}\n${this.#responseLength[i]}\n${this.#score[i]}\n${extra === undefined ? '' : `${extra}\n`}`,
         )
       }
       // Bucket, batch and index are filled in later: here they are zeros, whatever the batch.
@@ -202,12 +207,13 @@ export class BatchDraft {
     groupNo: readonly number[],
     nowMs: number,
   ): Buffer[] {
-    const rows = new CopyBinary(9)
+    const rows = new CopyBinary(10)
     for (let i = 0; i < this.count; i++) {
       const dataSource = this.#dataSourceOf[i] as string
       const length = this.#responseLength[i] as number | null
       const score = this.#score[i] as number | null
-      rows.beginRow(3 * dataSource.length + 64)
+      const extra = this.#rewardExtra.get(i)
+      rows.beginRow(3 * (dataSource.length + (extra?.length ?? 0)) + 64)
       rows.int4(batchId)
       rows.int4(startIndex + i)
       rows.int4(groupNo[this.groupOf[i] as number] as number)
@@ -224,6 +230,8 @@ export class BatchDraft {
         rows.float8(score)
         rows.timestamptz(nowMs)
       }
+      if (extra === undefined) rows.null()
+      else rows.text(extra)
       rows.endRow()
     }
     return rows.blocks()
@@ -253,10 +261,16 @@ export class BatchDraft {
 
 /** Columns of {@link BatchDraft.sampleBlocks}. */
 export const SAMPLE_COPY_COLUMNS =
-  'batch_id, idx, group_no, status, data_source, response_length, score, raw_score, ended_at'
+  'batch_id, idx, group_no, status, data_source, response_length, score, raw_score, ended_at, reward_extra'
 /** Columns of {@link BatchDraft.textBlocks}. */
 export const TEXT_COPY_COLUMNS =
   'bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding'
+
+/** A given score's extra info as it is stored; null without any. */
+export function rewardExtraJson({ rewardExtraInfo }: SampleInput): string | null {
+  if (rewardExtraInfo == null || Object.keys(rewardExtraInfo).length === 0) return null
+  return JSON.stringify(rewardExtraInfo)
+}
 
 function prefixed(at: number, issues: string): string {
   if (issues.startsWith('input: ')) return `samples[${at}]: ${issues.slice(7)}`

@@ -1,5 +1,5 @@
 import { CopyIn } from '../../store/copy-in.ts'
-import type { Client } from '../../store/database.ts'
+import type { Client, Database } from '../../store/database.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
 import type { AcceptContext, EarlyTexts } from './accept-batch.ts'
 import { type BatchDraft, TEXT_COPY_COLUMNS } from './batch-draft.ts'
@@ -10,15 +10,20 @@ import { type BatchDraft, TEXT_COPY_COLUMNS } from './batch-draft.ts'
  * transaction: what is refused later was never there.
  */
 export class EarlyTextCopy implements EarlyTexts {
+  /** Pools with a copy under way. It holds its connection for as long as the body takes, and the others are needed. */
+  static readonly #underWay = new WeakSet<Database>()
+
   readonly client: Client
   readonly batchId: number
   readonly bucket: string
+  readonly #db: Database
   readonly #copy: CopyIn
   readonly #onError: (error: Error) => void
   #broken: Error | undefined
   #copying = true
 
-  private constructor(client: Client, batchId: number, bucket: string) {
+  private constructor(db: Database, client: Client, batchId: number, bucket: string) {
+    this.#db = db
     this.client = client
     this.batchId = batchId
     this.bucket = bucket
@@ -29,19 +34,26 @@ export class EarlyTextCopy implements EarlyTexts {
     this.#copy = new CopyIn(client, `${textPartition(bucket)} (${TEXT_COPY_COLUMNS})`)
   }
 
-  /** Opens the transaction and takes the batch's number. */
-  static async begin({ db }: AcceptContext): Promise<EarlyTextCopy> {
-    const bucket = textBucket()
-    await ensureTextPartition(db, bucket)
-    const client = await db.pool.connect()
+  /** Opens the transaction and takes the batch's number. Null while another body of this pool is being copied. */
+  static async begin({ db }: AcceptContext): Promise<EarlyTextCopy | null> {
+    if (EarlyTextCopy.#underWay.has(db)) return null
+    EarlyTextCopy.#underWay.add(db)
     try {
-      await client.query('begin')
-      const { rows } = await client.query<{ id: number }>(
-        "select nextval('batch_id_seq')::int as id",
-      )
-      return new EarlyTextCopy(client, rows[0]!.id, bucket)
+      const bucket = textBucket()
+      await ensureTextPartition(db, bucket)
+      const client = await db.pool.connect()
+      try {
+        await client.query('begin')
+        const { rows } = await client.query<{ id: number }>(
+          "select nextval('batch_id_seq')::int as id",
+        )
+        return new EarlyTextCopy(db, client, rows[0]!.id, bucket)
+      } catch (error) {
+        client.release(error as Error)
+        throw error
+      }
     } catch (error) {
-      client.release(error as Error)
+      EarlyTextCopy.#underWay.delete(db)
       throw error
     }
   }
@@ -74,6 +86,7 @@ export class EarlyTextCopy implements EarlyTexts {
   }
 
   #release(): void {
+    EarlyTextCopy.#underWay.delete(this.#db)
     this.client.off('error', this.#onError)
     this.client.release(this.#broken)
   }

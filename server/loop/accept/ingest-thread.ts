@@ -2,8 +2,8 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { isRewardOpsError } from '../../errors.ts'
 import { createLogger } from '../../log.ts'
 import { AcceptedFunctions } from '../../rewards/functions/accepted-functions.ts'
-import { clockOffsetMs } from '../../store/clock.ts'
-import { Database, isConnectionLoss } from '../../store/database.ts'
+import { SERVER_POOLS } from '../../store/connection-budget.ts'
+import { Database, isOutage } from '../../store/database.ts'
 import { JobQueue } from '../../store/job-queue.ts'
 import type { AcceptContext } from './accept-batch.ts'
 import { Ingest, type IngestKind } from './ingest.ts'
@@ -33,14 +33,13 @@ export type FromThread =
 const port = parentPort!
 const { databaseUrl, functions, logLevel } = workerData as IngestOptions
 const log = createLogger(logLevel, 'ingest')
-const db = new Database(databaseUrl, log, { max: 6, name: 'rewardops ingest', keyed: true })
+const db = new Database(databaseUrl, log, SERVER_POOLS.ingest)
 const queue = new JobQueue(db, log, { supervise: false })
 const ready = queue.start()
 const context: AcceptContext = {
   db,
   queue,
   functions: new AcceptedFunctions(functions),
-  clockOffsetMs: () => clockOffsetMs(db),
 }
 
 /** A body and what is being done with it: its messages are dealt with one after the other. */
@@ -62,7 +61,7 @@ function tellError(id: number, error: unknown): void {
     tell({ type: 'refused', id, reason, message, hint, retryAfterMs })
   } else {
     const message = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    tell({ type: 'failed', id, message, connectionLoss: isConnectionLoss(error) })
+    tell({ type: 'failed', id, message, connectionLoss: isOutage(error) })
   }
 }
 

@@ -43,7 +43,7 @@ export class Ingest {
     this.#splitter.push(chunk)
     if (this.#kind !== 'submit' || this.#draft.byteLength < EARLY_BYTES) return
     this.#early ??= await EarlyTextCopy.begin(this.#context)
-    await this.#early.send(this.#draft)
+    await this.#early?.send(this.#draft)
   }
 
   /** Resolves when the batch is committed. Throws RewardOpsError; then `drop` it. */

@@ -50,6 +50,7 @@ export function testPayload(webhook: string): AlertPayload {
 export function valueText(monitor: MonitorName | FleetMonitorName, value: number | null): string {
   if (value === null) return '–'
   const unit = monitor in MONITOR_DEFINITIONS ? unitOf(monitor as MonitorName) : null
+  if (unit === 'score') return String(Number(value.toPrecision(5)))
   return unit === 'share' ? `${Number((value * 100).toFixed(1))} %` : value.toFixed(2)
 }
 

@@ -1,6 +1,6 @@
 import { inTime } from '../../in-time.ts'
 import type { Logger } from '../../log.ts'
-import { type Database, isConnectionLoss } from '../../store/database.ts'
+import { type Database, isOutage } from '../../store/database.ts'
 import {
   type DueDelivery,
   forgetOldEvents,
@@ -89,8 +89,7 @@ export class AlertSender {
       const sending = this.#send(due)
         .catch((error: Error) => {
           // It is sent again when it is nobody's any more.
-          if (!isConnectionLoss(error))
-            this.#log.warn({ err: error.message }, 'a delivery was not noted')
+          if (!isOutage(error)) this.#log.warn({ err: error.message }, 'a delivery was not noted')
         })
         .finally(() => this.#sending.delete(sending))
       this.#sending.add(sending)

@@ -69,6 +69,57 @@ export function readTemplate(
   }
 }
 
+/**
+ * A route or label that a registration names must be one that its engine has. Throws `unsupported_setting`. `auto` is looked at
+ * when the probe has found the engine.
+ */
+export function checkScoreSettings(
+  engine: RegisterServerInput['engine'],
+  { kind, route, label }: Pick<RegisterServerInput, 'kind' | 'route' | 'label'>,
+): void {
+  for (const [field, given] of Object.entries({ route, label })) {
+    if (given == null || kind !== 'generative') continue
+    throw new RewardOpsError(
+      'unsupported_setting',
+      `${field}: a judge gives replies, not scores.`,
+      {
+        hint: 'Leave it out.',
+      },
+    )
+  }
+  if (engine === 'auto') return
+  const { routes, labels } = abilitiesOf(engine)
+  if (route != null && !routes.includes(route)) {
+    const has = routes.map((one) => `"${one}"`).join(', ')
+    throw new RewardOpsError(
+      'unsupported_setting',
+      `route: ${engine} is not asked by "${route}".`,
+      { hint: has === '' ? 'Leave it out.' : `Leave it out, or give ${has}.` },
+    )
+  }
+  if (label == null) return
+  const index = /^(?:label_?)?(\d+)$/i.exec(label)?.[1]
+  const hint =
+    labels === null
+      ? 'Leave it out.'
+      : labels === 'two'
+        ? 'llama.cpp gives label 0 alone: give 0, or 1 for the second of two labels.'
+        : `${engine} does not tell the names of its labels: give the index, from 0.`
+  const fits =
+    labels === 'name' ||
+    (labels === 'index' && index !== undefined) ||
+    (labels === 'two' && index !== undefined && Number(index) <= 1)
+  if (!fits || (route === 'pair' && labels !== 'two')) {
+    const what =
+      route === 'pair' && fits
+        ? 'by its route for pairs the server gives one score'
+        : `${engine} cannot score the label "${label}"`
+    throw new RewardOpsError('unsupported_setting', `label: ${what}.`, {
+      hint: fits ? 'Leave it out.' : hint,
+    })
+  }
+}
+
 /** A model of a kind needs an engine that can do it. Throws `unsupported_setting`. */
 export function checkKind(engine: EngineName, kind: RegisterServerInput['kind']): void {
   const { scores, chats } = abilitiesOf(engine)
@@ -107,6 +158,30 @@ export function checkPool(
   }
 }
 
+/** What a probe is told of a registration. */
+export function probeWishes(
+  input: Pick<RegisterServerInput, 'kind' | 'model' | 'route' | 'label' | 'chatTemplate'>,
+) {
+  return {
+    kind: input.kind,
+    model: input.model ?? null,
+    route: input.route ?? null,
+    label: input.label ?? null,
+    templated: input.chatTemplate != null,
+  }
+}
+
+/** What a probe is told of a registered server. */
+export function probeOfRow(row: ServerRow) {
+  const { kind, model, named_route: route, label, chat_template: chatTemplate } = row
+  return probeWishes({ kind, model, route, label, chatTemplate })
+}
+
+/** How a registered server was found to score; `inUse`: it is not asked again. */
+export function knownRoute(row: Pick<ServerRow, 'route' | 'plain_text'>, inUse: boolean) {
+  return row.route === null ? null : { route: row.route, plainText: row.plain_text, inUse }
+}
+
 /** What was asked for, completed by what the server said. Throws `invalid_input` where nobody names the model. */
 export function wishesOf(input: RegisterServerInput, probe: ProbedServer): ServerWishes {
   const model = input.model ?? probe.model
@@ -117,7 +192,9 @@ export function wishesOf(input: RegisterServerInput, probe: ProbedServer): Serve
       { hint: 'Give the model’s name.' },
     )
   }
-  return wishes(input, probe.url, probe.engine, model, probe.route ?? null)
+  const label = probe.label ?? input.label ?? null
+  checkScoreSettings(probe.engine, { ...input, route: probe.route ?? null, label: input.label })
+  return wishes({ ...input, label }, probe.url, probe.engine, model, probe.route ?? null)
 }
 
 /**
@@ -160,6 +237,8 @@ function wishes(
     apiKey: input.apiKey ?? null,
     tags: input.tags,
     chatTemplate: readTemplate({ ...input, engine }, route),
+    namedRoute: input.route ?? null,
+    label: input.label ?? null,
     selfTestOverride: input.selfTestOverride,
   }
 }
@@ -169,9 +248,14 @@ export function factsOf(probe: ProbedServer, apiKey: string | null): ProbedFacts
   return {
     version: probe.version,
     maxModelLen: probe.maxModelLen,
-    route: probe.route ?? null,
+    ...(probe.sleeping && probe.route == null
+      ? {}
+      : { route: probe.route ?? null, plainText: probe.plainText ?? false }),
+    ...(probe.label == null ? {} : { label: probe.label }),
     maxConcurrent: probe.maxConcurrent ?? null,
     canSleep: probe.canSleep ?? false,
-    warnings: (probe.warnings ?? []).map((warning) => maskSecrets(warning, [apiKey])),
+    ...(probe.warnings === undefined
+      ? {}
+      : { warnings: probe.warnings.map((warning) => maskSecrets(warning, [apiKey])) }),
   }
 }

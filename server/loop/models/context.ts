@@ -14,23 +14,39 @@ export interface ModelsContext {
   registry: ServerRegistry
   locks: ServerLocks
   timings: ModelTimings
+  /** Whether this server does a kind of background work now; of several one does. */
+  isTurn: ((kind: string) => Promise<boolean>) | undefined
   log: Logger
 }
 
-/** A server's row as the engines are told of it. */
-export function scoringServer(
-  row: Pick<
-    ServerRow,
-    'url' | 'engine' | 'api_key' | 'model' | 'version' | 'route' | 'max_model_len' | 'chat_template'
-  >,
-): ScoringServer {
+/** What of a server's row the engines need to ask it for scores. */
+export type ScoringRow = Pick<
+  ServerRow,
+  | 'url'
+  | 'engine'
+  | 'kind'
+  | 'api_key'
+  | 'model'
+  | 'version'
+  | 'route'
+  | 'label'
+  | 'plain_text'
+  | 'max_model_len'
+  | 'chat_template'
+>
+
+/** A server's row as the engines take it. */
+export function scoringServer(row: ScoringRow): ScoringServer {
   return {
     url: row.url,
     engine: row.engine as EngineName,
     apiKey: row.api_key,
     model: row.model,
     version: row.version,
+    kind: row.kind,
     route: row.route,
+    label: row.label,
+    plainText: row.plain_text,
     maxModelLen: row.max_model_len,
     chatTemplate: row.chat_template,
   }

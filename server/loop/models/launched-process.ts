@@ -1,175 +1,216 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { inspectProcess } from '../../store/postgres/processes.ts'
-import { LaunchLog } from './launch-log.ts'
+import { fileURLToPath } from 'node:url'
+import {
+  isRunning,
+  type KeeperOptions,
+  type LaunchCommand,
+  type LaunchEnd,
+  type LaunchRecord,
+  launchFile,
+  livingOwner,
+  markOf,
+  type ProcessMark,
+  readRecord,
+  signalGroup,
+  writeRecord,
+} from './launch-record.ts'
 
-/** What to start. */
-export interface LaunchCommand {
-  name: string
-  argv: readonly string[]
-  cwd: string | undefined
-  env: NodeJS.ProcessEnv
-  /** Never written down. */
-  secrets: readonly string[]
-}
+const KEEPER = fileURLToPath(new URL('./launch-keeper.ts', import.meta.url))
+/** A launched server without a service is ended after this time. */
+const ADOPT_WITHIN_MS = 60_000
+/** Between two looks whether the keeper of an adopted process is there. */
+const LOOK_MS = 250
 
-/** How a process ended. */
-export interface LaunchEnd {
-  code: number | null
-  signal: NodeJS.Signals | null
-  /** Could not be started at all. */
-  error: string | null
-  livedMs: number
-  /** Secrets masked. */
-  lastLines: string[]
-}
-
-/** The folder of a launched server's files, under the data folder. */
+/** The folder of launched servers' files, under the data folder. */
 export function launchFolder(dataDir: string): string {
   return join(dataDir, 'servers')
 }
 
 /** The log of a launched server. */
 export function launchLogFile(folder: string, name: string): string {
-  return join(folder, `${name}.log`)
-}
-
-interface PidFile {
-  pid: number
-  /** As the process table says it: another process that was given the pid since has another. */
-  startedAt: string
+  return launchFile(folder, name, 'log')
 }
 
 /**
- * One run of a launched server's process: in a process group of its own, so that its children end with it; its output in
- * a log; its pid in a file, so that a start after a crash of ours can end it.
+ * Makes launched servers whose service died ours, before anything else of a start is done: a recovering database must not
+ * cost them their lives. Those of a service that lives stay its own.
+ */
+export function claimLaunched(dataDir: string): void {
+  const folder = launchFolder(dataDir)
+  for (const name of namesIn(folder)) {
+    const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
+    if (record !== null && isRunning(record.keeper) && livingOwner(folder, name) === null) {
+      own(folder, name)
+    }
+  }
+}
+
+/**
+ * One run of a launched server's process: in a process group of its own, so that its children end with it, behind a keeper
+ * that reads its output and outlives this service.
  */
 export class LaunchedProcess {
   readonly ended: Promise<LaunchEnd>
-  readonly #child: ChildProcess
-  #running = true
+  readonly #folder: string
+  readonly #name: string
+  readonly #keeper: ProcessMark | null
+  #isOver = false
 
-  constructor(folder: string, command: LaunchCommand) {
+  /** Starts one. */
+  static start(
+    folder: string,
+    command: LaunchCommand,
+    stopWithinMs: number,
+    adoptWithinMs = ADOPT_WITHIN_MS,
+  ): LaunchedProcess {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const log = new LaunchLog(launchLogFile(folder, command.name), command.secrets)
-    const pidFile = join(folder, `${command.name}.pid`)
-    const [program, ...args] = command.argv as [string, ...string[]]
-    const begun = performance.now()
-    this.#child = spawn(program, args, {
-      cwd: command.cwd,
-      env: command.env,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      shell: false,
-      // A group of its own, which can be ended as a whole. It is not let go of: it ends with us.
+    for (const kind of ['pid', 'end'] as const) {
+      rmSync(launchFile(folder, command.name, kind), { force: true })
+    }
+    own(folder, command.name)
+    const keeper = spawn(process.execPath, [KEEPER], {
+      stdio: ['pipe', 'ignore', 'ignore'],
+      cwd: '/',
+      env: { PATH: command.env.PATH } as unknown as NodeJS.ProcessEnv,
+      // A session of its own: what ends us, or our group, does not end it.
       detached: true,
     })
-    const child = this.#child
-    if (child.pid !== undefined) {
-      log.note(`started as process ${child.pid}`)
-      const facts = inspectProcess(child.pid)
-      const text = JSON.stringify({
-        pid: child.pid,
-        startedAt: facts?.startedAt ?? '',
-      } satisfies PidFile)
-      writeFileSync(pidFile, text, { mode: 0o600 })
-    }
-    log.read(child.stdout!)
-    log.read(child.stderr!)
-    this.ended = new Promise((resolve) => {
-      const end = (code: number | null, signal: NodeJS.Signals | null, error: string | null) => {
-        if (!this.#running) return
-        this.#running = false
-        rmSync(pidFile, { force: true })
-        log.note(error ?? `ended with ${signal ?? `code ${code}`}`)
-        const livedMs = Math.round(performance.now() - begun)
-        resolve({ code, signal, error, livedMs, lastLines: log.lastLines })
-      }
-      child.once('error', (error: NodeJS.ErrnoException) => {
-        // Never started: of one that runs, only a failed signal comes here.
-        if (child.pid === undefined) end(null, null, `could not be started (${error.code})`)
-      })
-      child.once('exit', (code, signal) => {
-        // What it started and left behind would hold its port and its memory.
-        this.#signal('SIGKILL')
-        // Its last words may still be in the pipe; children that hold the pipe open are not waited for.
-        const last = setTimeout(() => end(code, signal, null), 500)
-        child.once('close', () => {
-          clearTimeout(last)
-          end(code, signal, null)
-        })
-      })
+    keeper.stdin.on('error', () => {})
+    const options: KeeperOptions = { ...command, folder, stopWithinMs, adoptWithinMs }
+    keeper.stdin.end(JSON.stringify(options))
+    keeper.unref()
+    const gone = new Promise<string | null>((resolve) => {
+      keeper.once('exit', () => resolve(null))
+      keeper.once('error', (error: NodeJS.ErrnoException) =>
+        resolve(`could not be started (${error.code})`),
+      )
+    })
+    return new LaunchedProcess(folder, command.name, markOfChild(keeper), gone)
+  }
+
+  /** Takes over one that runs and belongs to this service; null: there is none. */
+  static adopt(folder: string, name: string): LaunchedProcess | null {
+    const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
+    if (record === null || !isRunning(record) || !isRunning(record.keeper)) return null
+    const gone = (async () => {
+      while (isRunning(record.keeper)) await pause(LOOK_MS, undefined, { ref: false })
+      return null
+    })()
+    return new LaunchedProcess(folder, name, record.keeper, gone)
+  }
+
+  private constructor(
+    folder: string,
+    name: string,
+    keeper: ProcessMark | null,
+    gone: Promise<string | null>,
+  ) {
+    this.#folder = folder
+    this.#name = name
+    this.#keeper = keeper
+    this.ended = gone.then((error) => {
+      this.#isOver = true
+      return this.#endOf(error)
     })
   }
 
+  /** Of the server's own process, once it runs. */
   get pid(): number | undefined {
-    return this.#child.pid
+    return this.#record()?.pid
   }
 
   /** SIGTERM to the whole group, and SIGKILL to what is left of it after a while. */
   async stop(withinMs: number): Promise<void> {
-    if (!this.#running) return
-    this.#signal('SIGTERM')
-    const last = setTimeout(() => this.#signal('SIGKILL'), withinMs)
+    if (this.#isOver) return
+    const tell = (signal: NodeJS.Signals) => {
+      const record = this.#record()
+      // Its keeper sees it end; told as well, it would signal it twice.
+      if (record !== null && isRunning(record) && signalGroup(record.pid, signal)) return
+      if (this.#keeper === null || !isRunning(this.#keeper)) return
+      try {
+        process.kill(this.#keeper.pid, signal)
+      } catch {
+        // Gone already.
+      }
+    }
+    tell('SIGTERM')
+    const last = setTimeout(() => tell('SIGKILL'), withinMs)
     await this.ended
     clearTimeout(last)
   }
 
-  #signal(signal: NodeJS.Signals): void {
-    if (this.#child.pid !== undefined) signalGroup(this.#child.pid, signal)
+  #record(): LaunchRecord | null {
+    return readRecord<LaunchRecord>(launchFile(this.#folder, this.#name, 'pid'))
   }
-}
 
-function signalGroup(leader: number, signal: NodeJS.Signals): boolean {
-  try {
-    process.kill(-leader, signal)
-    return true
-  } catch {
-    return false
+  /** What the keeper wrote down; one that was killed did not, and what it kept is ended. */
+  #endOf(error: string | null): LaunchEnd {
+    const file = launchFile(this.#folder, this.#name, 'end')
+    const told = readRecord<LaunchEnd>(file)
+    rmSync(file, { force: true })
+    if (told !== null) return told
+    const record = this.#record()
+    if (record !== null && isRunning(record)) signalGroup(record.pid, 'SIGKILL')
+    rmSync(launchFile(this.#folder, this.#name, 'pid'), { force: true })
+    return { code: null, signal: 'SIGKILL', error, livedMs: 0, lastLines: [] }
   }
 }
 
 /**
- * Ends the processes that a service left running which died without ending them; of a pid that another process was
- * given since, only the file is removed. Gives the names of the servers whose processes were ended.
+ * Ends the processes that a service left running which died without ending them, all but those to be `kept`; those of
+ * another service that lives are left alone. Gives the names of the servers whose processes were ended.
  */
-export async function endLeftovers(folder: string, withinMs: number): Promise<string[]> {
-  let files: string[]
-  try {
-    files = readdirSync(folder).filter((file) => file.endsWith('.pid'))
-  } catch {
-    return []
-  }
+export async function endLeftovers(
+  folder: string,
+  withinMs: number,
+  isKept: (name: string, record: LaunchRecord) => boolean,
+): Promise<string[]> {
   const ended = await Promise.all(
-    files.map(async (file) => {
-      const path = join(folder, file)
-      const left = readPid(path)
-      const isLeft = () => {
-        const facts = left && inspectProcess(left.pid)
-        return facts?.running === true && facts.startedAt === left?.startedAt
-      }
-      const wasLeft = isLeft()
-      if (left && wasLeft) {
-        signalGroup(left.pid, 'SIGTERM')
+    namesIn(folder).map(async (name) => {
+      const file = launchFile(folder, name, 'pid')
+      const record = readRecord<LaunchRecord>(file)
+      if (record !== null && isRunning(record)) {
+        if (isOwnedByAnother(folder, name)) return []
+        if (isRunning(record.keeper) && isKept(name, record)) return []
+        signalGroup(record.pid, 'SIGTERM')
         const until = performance.now() + withinMs
-        while (isLeft() && performance.now() < until) await pause(100)
-        signalGroup(left.pid, 'SIGKILL')
+        while (isRunning(record) && performance.now() < until) await pause(100)
+        signalGroup(record.pid, 'SIGKILL')
+        rmSync(file, { force: true })
+        return [name]
       }
-      rmSync(path, { force: true })
-      return wasLeft ? [file.slice(0, -'.pid'.length)] : []
+      rmSync(file, { force: true })
+      return []
     }),
   )
   return ended.flat()
 }
 
-function readPid(path: string): PidFile | null {
+/** Whether a launched server belongs to another service that lives. */
+export function isOwnedByAnother(folder: string, name: string): boolean {
+  const record = readRecord<LaunchRecord>(launchFile(folder, name, 'pid'))
+  if (record === null || !isRunning(record)) return false
+  const owner = livingOwner(folder, name)
+  return owner !== null && owner.pid !== process.pid
+}
+
+function own(folder: string, name: string): void {
+  const mark = markOf(process.pid)
+  if (mark !== null) writeRecord(launchFile(folder, name, 'owner'), mark)
+}
+
+function namesIn(folder: string): string[] {
   try {
-    const value = JSON.parse(readFileSync(path, 'utf8')) as Partial<PidFile>
-    return typeof value.pid === 'number' && typeof value.startedAt === 'string'
-      ? (value as PidFile)
-      : null
+    const files = readdirSync(folder).filter((file) => file.endsWith('.pid'))
+    return files.map((file) => file.slice(0, -'.pid'.length))
   } catch {
-    return null
+    return []
   }
+}
+
+function markOfChild({ pid }: ChildProcess): ProcessMark | null {
+  return pid === undefined ? null : markOf(pid)
 }

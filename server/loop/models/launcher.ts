@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { RewardOpsError } from '../../errors.ts'
 import { checkServerUrl } from '../../router/server-admission.ts'
 import { throughOutage } from '../../store/database.ts'
@@ -8,9 +9,10 @@ import type { LaunchServerInput } from '../../wire/servers.ts'
 import { checkKind, readTemplate, refusal } from './admission.ts'
 import type { ModelsContext } from './context.ts'
 import { tailOf } from './launch-log.ts'
+import type { LaunchEnd } from './launch-record.ts'
 import {
   endLeftovers,
-  type LaunchEnd,
+  isOwnedByAnother,
   LaunchedProcess,
   launchFolder,
   launchLogFile,
@@ -44,6 +46,8 @@ interface Supervised {
   timer: NodeJS.Timeout | undefined
   failures: number
   stopping: boolean
+  /** All that a start takes is known; else its secrets were not kept. */
+  canRestart: boolean
 }
 
 /**
@@ -52,7 +56,8 @@ interface Supervised {
  *     start ─▶ registering ──answers──▶ probing ─▶ ready …
  *     its process ends ─▶ registering ──1, 2, 4 … 30 s──▶ start
  *
- * They end with the service, and what a service that crashed left running is ended by the next.
+ * They end with the service. Those of a service that crashed are taken over by the next start on the same data folder
+ * within a minute, where it would start the same; else they are ended, by that start or by their keepers.
  */
 export class ServerLauncher {
   readonly #o: ModelsContext
@@ -67,18 +72,50 @@ export class ServerLauncher {
     this.#folder = launchFolder(options.dataDir)
   }
 
-  /** Ends what is left of an earlier run, then starts what is configured and what was launched before. */
+  /** Takes over or ends what is left of an earlier run, then starts what is configured and what was launched before. */
   async start(): Promise<void> {
     const { log, timings, registry } = this.#o
-    const left = await endLeftovers(this.#folder, timings.stopWithinMs)
-    if (left.length > 0)
-      log.warn({ servers: left }, 'servers that an earlier run left running ended')
     // Busy disks and starting neighbours can hold the first query up; nobody would launch them later.
     const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
-    for (const row of rows.filter((r) => r.launch !== null)) await this.#resume(row)
+    const launched = rows.filter((row) => row.launch !== null)
+    const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
+      const wanted = this.#wantedAgain(name, launched)
+      // Of one whose secrets were not kept nothing can be compared: it is the last that was launched under its name.
+      return wanted !== null && (!wanted.complete || fingerprintOf(wanted.input) === fingerprint)
+    })
+    if (left.length > 0)
+      log.warn({ servers: left }, 'servers that an earlier run left running ended')
+    for (const row of launched) await this.#resume(row)
     for (const entry of this.#options.servers) {
-      if (!this.#stopping) await this.#begin(entry, 'file')
+      if (!this.#stopping) await this.#beginUnlessTaken(entry, 'file')
     }
+  }
+
+  /** What this start would launch under a name; null: nothing. */
+  #wantedAgain(
+    name: string,
+    launched: readonly ServerRow[],
+  ): { input: LaunchServerInput; complete: boolean } | null {
+    const entry = this.#options.servers.find((one) => one.name === name)
+    if (entry !== undefined) return { input: entry, complete: true }
+    const row = launched.find((one) => one.name === name)
+    const launch = row?.launch
+    if (row === undefined || launch?.source !== 'call' || !this.#options.allowCalls) return null
+    return { input: inputOf(row, launch), complete: launch.complete }
+  }
+
+  /** A server that another living service on this data folder runs is left to it. */
+  async #beginUnlessTaken(
+    input: LaunchServerInput,
+    source: StoredLaunch['source'],
+    complete = true,
+  ): Promise<void> {
+    if (isOwnedByAnother(this.#folder, input.name)) {
+      const { log } = this.#o
+      log.warn({ server: input.name }, 'not launched: another service on this data folder runs it')
+      return
+    }
+    await this.#begin(input, source, complete)
   }
 
   /** `servers.launch`: registers a server and starts its process. The same name again starts it anew. */
@@ -93,6 +130,12 @@ export class ServerLauncher {
     readTemplate(input, null)
     const url = checkServerUrl(urlOf(input))
     if (!url.ok) throw refusal(url)
+    if (isOwnedByAnother(this.#folder, input.name)) {
+      throw new RewardOpsError(
+        'server_busy',
+        `${input.name} is launched by another service on this data folder.`,
+      )
+    }
     return this.#begin(input, 'call')
   }
 
@@ -149,28 +192,9 @@ export class ServerLauncher {
       await registry.remove(row.id, 'REWARDOPS_SERVERS_FILE does not name it any more')
       return
     }
-    if (launch.complete && this.#options.allowCalls) {
-      await this.#begin(
-        {
-          name: row.name,
-          engine: row.engine as LaunchServerInput['engine'],
-          kind: row.kind,
-          model: launch.model,
-          url: row.url,
-          command: launch.argv,
-          ...(launch.cwd === null ? {} : { cwd: launch.cwd }),
-          env: {},
-          weight: row.weight,
-          maxInFlight: row.max_in_flight,
-          rpm: row.rpm,
-          tpm: row.tpm,
-          apiKey: row.api_key,
-          tags: row.tags,
-          chatTemplate: row.chat_template,
-          selfTestOverride: row.self_test_override,
-        },
-        'call',
-      )
+    const left = this.#options.allowCalls && LaunchedProcess.adopt(this.#folder, row.name) !== null
+    if ((launch.complete || left) && this.#options.allowCalls) {
+      await this.#beginUnlessTaken(inputOf(row, launch), 'call', launch.complete)
       return
     }
     await registry.transition(row.id, {
@@ -181,9 +205,16 @@ export class ServerLauncher {
     })
   }
 
-  async #begin(input: LaunchServerInput, source: StoredLaunch['source']): Promise<number> {
+  async #begin(
+    input: LaunchServerInput,
+    source: StoredLaunch['source'],
+    complete = true,
+  ): Promise<number> {
     const { registry, queue } = this.#o
     await this.end(input.name)
+    const known = await registry.find({ name: input.name })
+    const left = known ? LaunchedProcess.adopt(this.#folder, input.name) : null
+    if (known && left) return this.#takeOver(known, input, left, complete)
     const secrets = secretsOf(input)
     const argv = input.command.map((word) => maskSecrets(word, secrets))
     const launch: StoredLaunch = {
@@ -194,7 +225,6 @@ export class ServerLauncher {
       complete:
         Object.keys(input.env).length === 0 && argv.every((word, i) => word === input.command[i]),
     }
-    const known = await registry.find({ name: input.name })
     // Until it tells its model, its own name stands for it; no batch finds a pool of that.
     const model = input.model ?? known?.model ?? input.name
     const pool = input.model == null ? null : poolOfModel(model)
@@ -212,6 +242,8 @@ export class ServerLauncher {
         apiKey: input.apiKey ?? null,
         tags: input.tags,
         chatTemplate: readTemplate(input, null),
+        namedRoute: input.route ?? null,
+        label: input.label ?? null,
         selfTestOverride: input.selfTestOverride,
       },
       facts: null,
@@ -222,6 +254,11 @@ export class ServerLauncher {
       evidence: { program: argv[0] as string, source },
       pool,
     })
+    this.#spawn(this.#supervise(id, input, true))
+    return id
+  }
+
+  #supervise(id: number, input: LaunchServerInput, canRestart: boolean): Supervised {
     const supervised: Supervised = {
       id,
       input,
@@ -229,23 +266,57 @@ export class ServerLauncher {
       timer: undefined,
       failures: 0,
       stopping: false,
+      canRestart,
     }
     this.#running.set(input.name, supervised)
-    this.#spawn(supervised)
-    return id
+    return supervised
+  }
+
+  /** Goes on with a process of a service that ended: its state is as it was, and the watch looks at it. */
+  async #takeOver(
+    row: ServerRow,
+    input: LaunchServerInput,
+    process: LaunchedProcess,
+    complete: boolean,
+  ): Promise<number> {
+    const { registry, log } = this.#o
+    this.#watchEnd(this.#supervise(row.id, input, complete), process)
+    await registry.update(row.id, {
+      weight: input.weight,
+      maxInFlight: input.maxInFlight ?? null,
+      rpm: input.rpm ?? null,
+      tpm: input.tpm ?? null,
+      tags: input.tags,
+    })
+    await registry.note(row.id, {
+      kind: 'process',
+      from: row.state,
+      to: row.state,
+      cause: 'its process was taken over from a service that ended',
+      evidence: { pid: process.pid ?? null },
+    })
+    log.info({ server: row.name, pid: process.pid }, 'took over a launched server')
+    return row.id
   }
 
   #spawn(supervised: Supervised): void {
     if (supervised.stopping || this.#stopping) return
     const { input } = supervised
     const inherited = Object.entries(this.#options.env).filter(([key]) => !OURS.test(key))
-    const process = new LaunchedProcess(this.#folder, {
+    const command = {
       name: input.name,
       argv: input.command,
       cwd: input.cwd,
       env: { ...Object.fromEntries(inherited), ...input.env } as NodeJS.ProcessEnv,
       secrets: secretsOf(input),
-    })
+      fingerprint: fingerprintOf(input),
+    }
+    const { stopWithinMs } = this.#o.timings
+    this.#watchEnd(supervised, LaunchedProcess.start(this.#folder, command, stopWithinMs))
+  }
+
+  #watchEnd(supervised: Supervised, process: LaunchedProcess): void {
+    const { input } = supervised
     supervised.process = process
     void process.ended
       .then((end) => this.#ended(supervised, end))
@@ -257,9 +328,21 @@ export class ServerLauncher {
       })
   }
 
+  /** Its secrets went with the service that launched it. */
+  async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
+    this.#running.delete(input.name)
+    const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
+    await this.#o.registry.transition(id, {
+      to: 'unreachable',
+      cause: `its process ${how}, and its secrets are not kept: launch it again`,
+      evidence: { exitCode: end.code, signal: end.signal, lastLines: end.lastLines },
+    })
+  }
+
   async #ended(supervised: Supervised, end: LaunchEnd): Promise<void> {
     supervised.process = null
     if (supervised.stopping || this.#stopping) return
+    if (!supervised.canRestart) return this.#notRestarted(supervised, end)
     supervised.failures = end.livedMs > STEADY_MS ? 0 : supervised.failures + 1
     const waitMs = Math.min(
       this.#o.timings.restartAtMostMs,
@@ -292,6 +375,42 @@ export class ServerLauncher {
       await registry.explain(supervised.id, 'registering', cause)
     }
   }
+}
+
+/** The launch of a server as it is stored; without its secrets where these were not kept. */
+function inputOf(row: ServerRow, launch: StoredLaunch): LaunchServerInput {
+  return {
+    name: row.name,
+    engine: row.engine as LaunchServerInput['engine'],
+    kind: row.kind,
+    model: launch.model,
+    url: row.url,
+    command: launch.argv,
+    ...(launch.cwd === null ? {} : { cwd: launch.cwd }),
+    env: {},
+    weight: row.weight,
+    maxInFlight: row.max_in_flight,
+    rpm: row.rpm,
+    tpm: row.tpm,
+    apiKey: row.api_key,
+    tags: row.tags,
+    chatTemplate: row.chat_template,
+    route: row.named_route,
+    label: row.label,
+    selfTestOverride: row.self_test_override,
+  }
+}
+
+/** Equal for two launches whose processes are the same: a process of the one will do for the other. */
+function fingerprintOf(input: LaunchServerInput): string {
+  const { engine, kind, command, cwd, env, apiKey, chatTemplate, route, label } = input
+  const model = input.model ?? null
+  const parts = [
+    ...[engine, kind, model, urlOf(input), command, cwd ?? null, apiKey ?? null],
+    ...[chatTemplate ?? null, route ?? null, label ?? null],
+    Object.entries(env).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+  ]
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
 }
 
 /** Where a launched server will answer. */

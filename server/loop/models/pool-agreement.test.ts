@@ -6,7 +6,7 @@ const odd = (...votes: [calibration: number, drifted?: boolean][]) =>
   [
     ...oddOnesOut(
       votes.map(
-        ([calibration, drifted = false], i): Vote => ({
+        ([calibration, drifted = false], i): Vote<number> => ({
           id: i + 1,
           sinceMs: 100 * i,
           calibration,

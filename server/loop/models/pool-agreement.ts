@@ -1,9 +1,9 @@
 /** A server's calibration score, as it is compared with its pool's. */
-export interface Vote {
+export interface Vote<T> {
   id: number
   /** Since when it is held to what it scores, epoch ms. */
   sinceMs: number
-  calibration: number
+  calibration: T
   /** It differs from the server's own of before. */
   drifted: boolean
 }
@@ -13,11 +13,11 @@ export interface Vote {
  * members. Of two sets as large, the one with more servers that did not drift is taken for right, then the one whose
  * first member has been there longest: with two servers the later one is the odd one out.
  */
-export function oddOnesOut(
-  votes: readonly Vote[],
-  differs: (a: number, b: number) => boolean,
+export function oddOnesOut<T>(
+  votes: readonly Vote<T>[],
+  differs: (a: T, b: T) => boolean,
 ): Set<number> {
-  let best: { agree: Vote[]; steady: number; first: number } | null = null
+  let best: { agree: Vote<T>[]; steady: number; first: number } | null = null
   for (const vote of votes) {
     const agree = votes.filter((other) => !differs(vote.calibration, other.calibration))
     const steady = agree.filter((other) => !other.drifted).length

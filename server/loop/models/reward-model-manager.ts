@@ -12,14 +12,17 @@ import { type JobQueue, poolOfModel } from '../../store/job-queue.ts'
 import { ServerLocks } from '../../store/server-locks.ts'
 import { ServerRegistry, type ServerWishes } from '../../store/server-registry.ts'
 import type { ServerRow } from '../../store/sql/servers.ts'
+import { isOverridable, isTrusted } from '../../wire/self-test-verdict.ts'
 import type { ServerLogDto } from '../../wire/server-detail.ts'
 import type { LaunchServerInput, RegisterServerInput, ServerRef } from '../../wire/servers.ts'
 import {
   checkKind,
   checkPool,
+  checkScoreSettings,
   factsOf,
   failureEvidence,
   keptWishes,
+  probeWishes,
   readTemplate,
   refusal,
   wishesOf,
@@ -27,7 +30,7 @@ import {
 import type { ModelsContext } from './context.ts'
 import { isDrainingToSleep } from './interrupted.ts'
 import { type LaunchOptions, ServerLauncher } from './launcher.ts'
-import { isTrusted, ScoreTrust, type Subject } from './score-trust.ts'
+import { ScoreTrust, type Subject } from './score-trust.ts'
 import { maskSecrets } from './secrets.ts'
 import { ServerWatch } from './server-watch.ts'
 import { SleepCycle } from './sleep-cycle.ts'
@@ -39,7 +42,11 @@ const AWAKE_FOR_CALLERS_MS = 300_000
 
 /** What it is made of. */
 export interface RewardModelManagerOptions {
+  /** Whether this server does a kind of background work now; unset: it is the only one. */
+  isTurn?: (kind: string) => Promise<boolean>
   db: Database
+  /** A pool of one connection that stays open: it holds the locks of servers. */
+  control: Database
   queue: JobQueue
   log: Logger
   launch: LaunchOptions
@@ -56,6 +63,8 @@ export type ServerChanges = Partial<
   tpm?: number | null | undefined
   apiKey?: string | null | undefined
   chatTemplate?: string | null | undefined
+  route?: ServerRow['route'] | undefined
+  label?: string | null | undefined
 }
 
 /**
@@ -77,8 +86,9 @@ export class RewardModelManager {
       queue,
       log,
       registry: new ServerRegistry(db),
-      locks: new ServerLocks(db),
+      locks: new ServerLocks(options.control),
       timings: { ...MODEL_TIMINGS, ...options.timings },
+      isTurn: options.isTurn,
     }
     this.#trust = new ScoreTrust(this.#o)
     this.#cycle = new SleepCycle(this.#o, this.#trust)
@@ -104,7 +114,6 @@ export class RewardModelManager {
   /** Ends the launched servers, SIGKILL after `withinMs`; to be called when the workers have stopped. */
   async close(withinMs: number): Promise<void> {
     await this.#launcher.stop(withinMs)
-    await this.#o.locks.close()
   }
 
   /**
@@ -114,6 +123,7 @@ export class RewardModelManager {
   async register(input: RegisterServerInput): Promise<ServerRow> {
     readTemplate(input, null)
     if (input.engine !== 'auto') checkKind(input.engine, input.kind)
+    checkScoreSettings(input.engine, input)
     const url = checkServerUrl(input.url)
     if (!url.ok) throw refusal(url)
     const known = await this.#o.registry.find({ name: input.name })
@@ -147,8 +157,7 @@ export class RewardModelManager {
       engine: input.engine,
       apiKey,
       timeoutMs: timings.registerTimeoutMs,
-      model: input.model ?? null,
-      kind: input.kind,
+      ...probeWishes(input),
     })
     const wishes = probe.ok ? wishesOf(input, probe) : keptWishes(input, url, probe)
     if (probe.ok) checkKind(probe.engine, input.kind)
@@ -165,7 +174,7 @@ export class RewardModelManager {
       ? null
       : await this.#trust.examine(subject(input.name, wishes, facts, known), true)
     if (examination?.routeMissing) {
-      const failure = noScoreRoute(probe.engine, examination.selfTest.detail)
+      const failure = noScoreRoute(probe.engine, input.kind, examination.selfTest.detail)
       return this.#keep(input, keptWishes(input, url, failure), failure, pool)
     }
     const id = await registry.save(input.name, {
@@ -219,12 +228,14 @@ export class RewardModelManager {
     if (
       changes.url !== undefined ||
       changes.apiKey !== undefined ||
-      changes.chatTemplate !== undefined
+      changes.chatTemplate !== undefined ||
+      changes.route !== undefined ||
+      changes.label !== undefined
     ) {
       if (this.#launcher.runs(row.name)) {
         throw new RewardOpsError(
           'server_busy',
-          `${row.name} is launched by this service; its address, key and chat template are those of its launch.`,
+          `${row.name} is launched by this service; its address, key, chat template, route and label are those of its launch.`,
         )
       }
       return this.register({
@@ -240,6 +251,8 @@ export class RewardModelManager {
         apiKey: pick(changes.apiKey, row.api_key),
         tags: changes.tags ?? row.tags,
         chatTemplate: pick(changes.chatTemplate, row.chat_template),
+        route: pick(changes.route, row.named_route),
+        label: pick(changes.label, row.label),
         selfTestOverride: changes.selfTestOverride ?? row.self_test_override,
         ifUnreachable: 'refuse',
       })
@@ -247,8 +260,8 @@ export class RewardModelManager {
     const fields = Object.fromEntries(
       Object.entries(changes).filter(([, value]) => value !== undefined),
     ) as Partial<ServerWishes>
-    await this.#o.registry.update(row.id, fields)
     if (changes.selfTestOverride !== undefined) await this.#override(row, changes.selfTestOverride)
+    await this.#o.registry.update(row.id, fields)
     return this.#row(ref)
   }
 
@@ -256,6 +269,13 @@ export class RewardModelManager {
   async #override(row: ServerRow, override: boolean): Promise<void> {
     const test = row.self_test
     if (test === null || isTrusted(test.verdict)) return
+    if (override && !isOverridable(test.verdict)) {
+      throw new RewardOpsError(
+        'unsupported_setting',
+        `selfTestOverride: a server with the verdict "${test.verdict}" stays out: ${test.detail}`,
+        { hint: 'Correct how it is served or registered, then probe it.' },
+      )
+    }
     await this.#o.registry.transition(row.id, {
       to: override ? 'ready' : 'distrusted',
       from: override ? ['distrusted'] : ['ready'],
@@ -356,7 +376,20 @@ export class RewardModelManager {
   }
 }
 
-function noScoreRoute(engine: string, detail: string): ProbeFailure {
+function noScoreRoute(
+  engine: string,
+  kind: RegisterServerInput['kind'],
+  detail: string,
+): ProbeFailure {
+  if (kind === 'generative') {
+    return {
+      ok: false,
+      reason: 'server_not_recognised',
+      cause: 'other_kind',
+      message: `the server cannot be a judge: ${detail}`,
+      hint: 'Register it with "kind": "discriminative", or serve a model that generates.',
+    }
+  }
   return {
     ok: false,
     reason: 'server_not_recognised',
@@ -392,7 +425,9 @@ function subject(
     model: wishes.model,
     api_key: wishes.apiKey,
     version: facts.version,
-    route: facts.route as ServerRow['route'],
+    route: (facts.route ?? null) as ServerRow['route'],
+    label: facts.label ?? wishes.label,
+    plain_text: facts.plainText ?? false,
     max_model_len: facts.maxModelLen,
     chat_template: wishes.chatTemplate,
     self_test_override: wishes.selfTestOverride,

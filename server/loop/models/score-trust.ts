@@ -1,13 +1,25 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
+  type Calibration,
   calibrate,
-  calibrationDiffers,
   type SelfTestResult,
   testScores,
 } from '../../router/server-admission.ts'
 import type { ServerRow, StoredSelfTest } from '../../store/sql/servers.ts'
-import type { SelfTestVerdict } from '../../wire/servers.ts'
-import { type ModelsContext, scoringServer } from './context.ts'
+import { isOverridable, isTrusted, type SelfTestVerdict } from '../../wire/self-test-verdict.ts'
+import {
+  baselinesOf,
+  type Compared,
+  calibrationOfRow,
+  calibrationsOf,
+  differ,
+  hasDrifted,
+  type Named,
+  show,
+  whatDiffers,
+  whatDrifted,
+} from './calibration-agreement.ts'
+import { type ModelsContext, type ScoringRow, scoringServer } from './context.ts'
 import { oddOnesOut, type Vote } from './pool-agreement.ts'
 import { maskSecrets } from './secrets.ts'
 
@@ -15,23 +27,8 @@ import { maskSecrets } from './secrets.ts'
 const SECOND_TRY_MS = 300
 
 /** What of a server's row its scores are judged by. */
-export type Subject = Pick<
-  ServerRow,
-  | 'id'
-  | 'name'
-  | 'url'
-  | 'engine'
-  | 'kind'
-  | 'model'
-  | 'api_key'
-  | 'version'
-  | 'route'
-  | 'max_model_len'
-  | 'chat_template'
-  | 'self_test_override'
-  | 'self_test'
-  | 'state'
->
+export type Subject = ScoringRow &
+  Pick<ServerRow, 'id' | 'name' | 'self_test_override' | 'self_test' | 'state'>
 
 /** What a look at a server's scores says of it. */
 export interface Examination {
@@ -42,11 +39,6 @@ export interface Examination {
   selfTest: StoredSelfTest
   /** The server has no route for scores as its engine is asked: it is another. */
   routeMissing: boolean
-}
-
-/** Whether scores of this verdict may be trained with. */
-export function isTrusted(verdict: SelfTestVerdict): boolean {
-  return verdict === 'raw' || verdict === 'not_applicable'
 }
 
 /**
@@ -66,13 +58,17 @@ export class ScoreTrust {
    */
   async examine(row: Subject, fresh = false): Promise<Examination> {
     const result = await this.#test(row)
-    const baseline = fresh
-      ? result.calibration
-      : (row.self_test?.baseline ?? row.self_test?.calibration ?? result.calibration)
+    const { calibration, calibrations } = result
+    const before = fresh ? null : row.self_test
+    const baseline = before?.baseline ?? before?.calibration ?? calibration
+    const baselines = calibrations.map((now, at) => baselinesOf(before)[at] ?? now)
     const { routeMissing = false, ...tested } = result
     const known = fresh ? null : row.self_test
     const baselineAt = known?.baselineAt ?? known?.at ?? new Date().toISOString()
-    return { ...(await this.#judge(row, { ...tested, baseline, baselineAt })), routeMissing }
+    return {
+      ...(await this.#judge(row, { ...tested, baseline, baselines, baselineAt })),
+      routeMissing,
+    }
   }
 
   /**
@@ -82,23 +78,26 @@ export class ScoreTrust {
   async lookForDrift(row: ServerRow): Promise<Examination | null> {
     const known = row.self_test
     if (known === null || known.calibration === null) return null
-    let calibration: number | null
+    let calibrations: Calibration[] | null
     try {
-      calibration = await calibrate(scoringServer(row), this.#o.timings.selfTestTimeoutMs)
+      calibrations = await calibrate(scoringServer(row), this.#o.timings.selfTestTimeoutMs)
     } catch (error) {
       this.#o.log.debug({ err: (error as Error).message, server: row.name }, 'not calibrated')
       return null
     }
-    if (calibration === null) return null
+    if (calibrations === null) return null
     const { verdict, raw, activated, detail } = known
     const before = verdict === 'differs' ? 'raw' : (verdict as SelfTestResult['verdict'])
     return this.#judge(row, {
       verdict: before,
       raw,
       activated,
-      calibration,
+      calibration: calibrations[0]?.score ?? null,
+      calibrations,
       detail: verdict === 'differs' ? 'Scores raw.' : detail,
       baseline: known.baseline ?? known.calibration,
+      // A text that an older test did not ask has no baseline yet.
+      baselines: calibrations.map((now, at) => baselinesOf(known)[at] ?? now),
       baselineAt: known.baselineAt ?? known.at,
     })
   }
@@ -119,7 +118,9 @@ export class ScoreTrust {
       if (row.id === id || row.self_test === null || row.model !== own.model) continue
       const { verdict } = row.self_test
       if (odd.has(row.id) && verdict === 'raw') {
-        const detail = `Its calibration score is ${show(row.self_test.calibration)}, the pool’s ${show(examination.selfTest.calibration)} (${own.name}).`
+        const detail = whatDiffers(calibrationsOf(row.self_test), [
+          { name: own.name, calibrations: calibrationsOf(examination.selfTest) },
+        ])
         await registry.selfTested(row.id, { ...row.self_test, verdict: 'differs', detail })
         if (row.self_test_override) continue
         await registry.transition(row.id, {
@@ -145,15 +146,6 @@ export class ScoreTrust {
   }
 
   async #test(row: Subject): Promise<SelfTestResult> {
-    if (row.kind === 'generative') {
-      return {
-        verdict: 'not_applicable',
-        raw: null,
-        activated: null,
-        calibration: null,
-        detail: 'A judge’s replies have no raw score.',
-      }
-    }
     const once = () => testScores(scoringServer(row), this.#o.timings.selfTestTimeoutMs)
     const first = await once()
     if (first.verdict !== 'failed') return first
@@ -166,6 +158,7 @@ export class ScoreTrust {
     result: Omit<SelfTestResult, 'verdict'> & {
       verdict: SelfTestVerdict
       baseline: number | null
+      baselines: Calibration[]
       baselineAt: string
     },
   ): Promise<Examination> {
@@ -180,44 +173,45 @@ export class ScoreTrust {
       const odd = this.#oddIn([...pool, { ...row, state: 'ready', self_test: selfTest }])
       const drifted = hasDrifted(selfTest)
       // Where another always held the new score, it is this one that had been wrong.
-      const now = selfTest.calibration
+      const now = selfTest
       const confirmed = pool.some(
         (other) =>
           votes(other) &&
           !hasDrifted(other.self_test) &&
-          !calibrationDiffers(other.self_test!.calibration as number, now),
+          !differ(calibrationOfRow(other), calibrationOfRow({ ...row, self_test: now })),
       )
       if (odd.has(row.id)) {
-        const pooled = others.map((o) => `${show(o.calibration)} (${o.name})`).join(', ')
-        selfTest = differing(
-          selfTest,
-          `Its calibration score is ${show(selfTest.calibration)}, its pool’s ${pooled}.`,
-        )
+        selfTest = differing(selfTest, whatDiffers(calibrationsOf(selfTest), others))
       } else if (drifted && !confirmed) {
-        selfTest = differing(
-          selfTest,
-          `Its calibration score was ${show(selfTest.baseline)} and is ${show(selfTest.calibration)}: other weights, or another way of scoring. Registering it again accepts that.`,
-        )
+        selfTest = differing(selfTest, whatDrifted(selfTest))
       } else if (drifted) {
-        selfTest = { ...selfTest, baseline: selfTest.calibration }
+        selfTest = {
+          ...selfTest,
+          baseline: selfTest.calibration,
+          baselines: calibrationsOf(selfTest),
+        }
       }
     }
     const { verdict, raw, activated, calibration, baseline } = selfTest
     const trusted = isTrusted(verdict)
+    const overridden = row.self_test_override && isOverridable(verdict)
     return {
-      to: trusted || row.self_test_override ? 'ready' : 'distrusted',
+      to: trusted || overridden ? 'ready' : 'distrusted',
       cause: trusted
         ? verdict === 'raw'
           ? `scores raw, calibration ${show(calibration)}`
           : selfTest.detail
-        : `${row.self_test_override ? 'used all the same: ' : ''}self-test ${verdict}: ${selfTest.detail}`,
+        : `${overridden ? 'used all the same: ' : ''}self-test ${verdict}: ${selfTest.detail}`,
       evidence: {
         verdict,
         raw,
         activated,
         calibration,
         baseline: baseline ?? null,
-        pool: this.#others(pool, row),
+        pool: this.#others(pool, row).map(({ name, calibrations }) => ({
+          name,
+          calibration: calibrations[0]?.score ?? null,
+        })),
       },
       selfTest,
       routeMissing: false,
@@ -226,20 +220,20 @@ export class ScoreTrust {
 
   #oddIn(rows: readonly Subject[]): Set<number> {
     const all = rows.filter(votes).map(
-      (row): Vote => ({
+      (row): Vote<Compared> => ({
         id: row.id,
         sinceMs: Date.parse(row.self_test!.baselineAt ?? row.self_test!.at),
-        calibration: row.self_test!.calibration as number,
+        calibration: calibrationOfRow(row),
         drifted: hasDrifted(row.self_test),
       }),
     )
-    return oddOnesOut(all, calibrationDiffers)
+    return oddOnesOut(all, differ)
   }
 
-  #others(rows: readonly Subject[], than: Subject): { name: string; calibration: number }[] {
+  #others(rows: readonly Subject[], than: Subject): Named[] {
     return rows
       .filter((row) => row.id !== than.id && row.model === than.model && votes(row))
-      .map((row) => ({ name: row.name, calibration: row.self_test!.calibration as number }))
+      .map((row) => ({ name: row.name, calibrations: calibrationsOf(row.self_test) }))
   }
 }
 
@@ -256,15 +250,6 @@ function votes(row: Subject): boolean {
   )
 }
 
-function hasDrifted(test: StoredSelfTest | null): boolean {
-  const { calibration = null, baseline = null } = test ?? {}
-  return calibration !== null && baseline !== null && calibrationDiffers(baseline, calibration)
-}
-
 function differing(test: StoredSelfTest, detail: string): StoredSelfTest {
   return { ...test, verdict: 'differs', detail }
-}
-
-function show(score: number | null | undefined): string {
-  return score == null ? 'none' : String(Number(score.toPrecision(5)))
 }

@@ -5,11 +5,11 @@ import {
   type ProbeFailure,
   probeServer,
 } from '../../router/server-admission.ts'
-import { isConnectionLoss } from '../../store/database.ts'
+import { isOutage } from '../../store/database.ts'
 import { poolOfModel } from '../../store/job-queue.ts'
 import type { ServerRow } from '../../store/sql/servers.ts'
 import { PeriodicTask } from '../periodic-task.ts'
-import { factsOf, failureEvidence } from './admission.ts'
+import { factsOf, failureEvidence, knownRoute, probeOfRow } from './admission.ts'
 import { type ModelsContext, scoringServer } from './context.ts'
 import { isDrainingToSleep, mendInterrupted } from './interrupted.ts'
 import type { ScoreTrust } from './score-trust.ts'
@@ -51,6 +51,7 @@ export class ServerWatch {
       atStart: true,
       failed: 'probing failed',
       log: context.log,
+      isTurn: context.isTurn && (() => context.isTurn!('probes')),
       work: () => this.#look(),
     })
   }
@@ -94,7 +95,7 @@ export class ServerWatch {
       // Not awaited: one server that takes its 3 s must not keep the others waiting.
       void this.#attend(row)
         .catch((error: Error) => {
-          if (!isConnectionLoss(error)) {
+          if (!isOutage(error)) {
             this.#o.log.warn(
               { err: error.message, server: row.name },
               'looking after a server failed',
@@ -146,8 +147,10 @@ export class ServerWatch {
       engine: row.engine as EngineName,
       apiKey: row.api_key,
       timeoutMs: this.#o.timings.probeTimeoutMs,
+      ...probeOfRow(row),
       model: isModelOpen(row) ? null : row.model,
-      kind: row.kind,
+      // Routes are asked again only when something may have changed: a server in use scores samples, not probes.
+      known: knownRoute(row, row.state === 'ready' && asked === null),
     })
     if (result.ok) await this.#answered(row, result, asked)
     else await this.#failed(row, result, asked)

@@ -11,8 +11,10 @@ import {
   tellToSleep,
   tellToWake,
 } from '../../router/server-admission.ts'
+import { lastSleepLevel } from '../../store/sql/server-detail.ts'
 import { leasedSlots, type ServerRow } from '../../store/sql/servers.ts'
 import type { ServerState } from '../../wire/servers.ts'
+import { knownRoute, probeOfRow } from './admission.ts'
 import { type ModelsContext, scoringServer } from './context.ts'
 import { BEFORE_SLEEP, GOING_TO_SLEEP, isDrainingToSleep } from './interrupted.ts'
 import type { ScoreTrust } from './score-trust.ts'
@@ -57,7 +59,7 @@ export class SleepCycle {
     const known = this.#sleeps.get(row.id)
     if (known) return known.done
     if (!abilitiesOf(row.engine as EngineName).sleeps || !row.can_sleep) throw cannotSleep(row)
-    if (row.state === 'sleeping') return row
+    if (row.state === 'sleeping') return this.#alreadyAsleep(row, level)
     if (row.state !== 'ready' && row.state !== 'distrusted' && row.state !== 'draining') {
       throw notNow(row, 'put to sleep')
     }
@@ -65,6 +67,18 @@ export class SleepCycle {
     run.done = this.#sleep(row, level, why, run).finally(() => this.#sleeps.delete(row.id))
     this.#sleeps.set(row.id, run)
     return run.done
+  }
+
+  /** A server asleep takes no second call to sleep: vLLM answers it with 200 and does nothing. */
+  async #alreadyAsleep(row: ServerRow, level: SleepLevel): Promise<ServerRow> {
+    if (level === 1 || row.engine !== 'vllm') return row
+    const at = await lastSleepLevel(this.#o.db, row.id)
+    if (at === 2) return row
+    throw new RewardOpsError(
+      'server_busy',
+      `${row.name} already sleeps at ${at === null ? 'a level that is not known' : `level ${at}`}, and a server asleep cannot go to level 2.`,
+      { hint: 'Wake it, then put it to sleep at level 2.' },
+    )
   }
 
   /** A sleep under way is not wanted any more. Resolves when the server is awake or asleep. */
@@ -220,7 +234,9 @@ export class SleepCycle {
         return this.#staysAwake(row, before, refused, 'server_cannot_sleep')
       }
       if (performance.now() > until) {
-        const why = gone ?? 'it said yes, and is awake'
+        const why =
+          gone ??
+          'sleep is not supported by this server: /sleep answered 200, and /is_sleeping says that it is awake'
         if (gone === null) return this.#staysAwake(row, before, why, 'server_cannot_sleep')
         await registry.transition(row.id, { to: 'unreachable', from: ['draining'], cause: gone })
         throw new RewardOpsError('server_unreachable', `${row.name}: ${gone}`)
@@ -291,8 +307,8 @@ export class SleepCycle {
         engine: row.engine as EngineName,
         apiKey: row.api_key,
         timeoutMs: timings.probeTimeoutMs,
-        model: row.model,
-        kind: row.kind,
+        ...probeOfRow(row),
+        known: knownRoute(row, true),
       })
       // One that refused, and does not say that it sleeps, may have been awake all along: its scores will tell.
       if (probe.ok && !probe.sleeping) break

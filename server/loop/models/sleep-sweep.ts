@@ -42,6 +42,7 @@ export class SleepSweep {
       atStart: true,
       failed: 'sweep of sleeping servers failed',
       log: context.log,
+      isTurn: context.isTurn && (() => context.isTurn!('sleep')),
       work: () => this.#look(),
     })
   }

@@ -11,7 +11,8 @@ const figures = (change: Partial<FigureRow> = {}): FigureRow => ({
   ...change,
 })
 const watched = (change: Partial<Watched> = {}): Watched => ({
-  ...{ figures: figures(), signals: { ...noSignals(), varied: 12 }, reward: {}, window: [] },
+  ...{ figures: figures(), signals: { ...noSignals(), varied: 12 } },
+  ...{ reward: { kind: 'rule' as const }, window: [] },
   reference: null,
   ...change,
 })
@@ -92,6 +93,31 @@ describe('what the monitors read', () => {
     expect(readMonitors(watched({ figures: far })).ceiling.value).toBeNull()
   })
 
+  test('no spread: one batch of equal scores by a reward model is enough, a rule’s may be right', () => {
+    const flat = figures({ min: 1, max: 1, std: 0, bin_values: [1], bin_counts: [64] })
+    const byModel = { kind: 'model' as const }
+    const read = (change: Partial<Watched>) => readMonitors(watched(change)).no_spread
+    expect(read({ figures: flat, reward: byModel })).toEqual({
+      ...{ value: 0, n: 64, detail: 'every score is 1' },
+    })
+    expect(read({ figures: figures(), reward: byModel }).value).toBe(1)
+    expect(read({ figures: flat }).value).toBeNull()
+    const few = { ...flat, bin_counts: [31] }
+    expect(read({ figures: few, reward: byModel }).value).toBeNull()
+    // A part that says nothing hides behind one that does.
+    const part = (name: string, min: number, max: number) => ({
+      ...{ name, n: 64, mean: 0, std: max - min, min, max },
+    })
+    const components = [part('', 0, 2), part('right', 0, 1), part('rm', 1, 1)]
+    const parts = [
+      { name: 'right', weight: 1, reward: { kind: 'rule' } as never },
+      { name: 'rm', weight: 1, reward: byModel as never },
+    ]
+    expect(
+      read({ figures: figures({ components }), reward: { kind: 'combine', parts } }),
+    ).toMatchObject({ value: 0, n: 64, detail: 'every score of rm is 1' })
+  })
+
   test('the shares of a weighted sum’s variance add up to 1', () => {
     // 1 x a + 2 x b over four samples: a = 0, 0, 1, 1; b = 1, 2, 1, 4.
     const a = [0, 0, 1, 1]
@@ -109,7 +135,7 @@ describe('what the monitors read', () => {
       { name: 'a', weight: 1, reward: {} as never },
       { name: 'b', weight: 2, reward: {} as never },
     ]
-    const of = { figures: figures({ components }), reward: { parts } }
+    const of = { figures: figures({ components }), reward: { kind: 'combine' as const, parts } }
     const shares = varianceShares(of)
     expect(shares.map(({ share }) => share).reduce((x, y) => x + y)).toBeCloseTo(1, 12)
     // By hand: var(sum) = 29/3, cov(a, sum) = 1, cov(b, sum) = 13/3: 3/29 and 26/29.

@@ -1,7 +1,7 @@
 import type { FigureRow, WindowRow } from '../../store/sql/monitor-batches.ts'
 import { GROUP_SIGNALS, type GroupSignalCounts } from '../../wire/group-signal.ts'
 import { MONITOR_DEFINITIONS, type MonitorName } from '../../wire/monitors.ts'
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import { isByModelsAlone, type ResolvedReward } from '../../wire/resolved-reward.ts'
 
 /** A monitor's number at one batch. */
 export interface Reading {
@@ -16,7 +16,7 @@ export interface Reading {
 export interface Watched {
   figures: FigureRow
   signals: GroupSignalCounts | null
-  reward: Pick<ResolvedReward, 'parts' | 'gdpo'>
+  reward: Pick<ResolvedReward, 'kind' | 'parts' | 'wraps' | 'gdpo'>
   /** Up to `WINDOW` batches before. */
   window: readonly WindowRow[]
   /** What a collapse that is open was measured against when it opened: a window that follows it down would close it. */
@@ -52,6 +52,7 @@ export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
       signals === null ? null : groups - signals.empty - signals.varied,
       compared,
     ),
+    no_spread: readSpread(watched),
   }
   for (const [name, reading] of Object.entries(readings) as [MonitorName, Reading][]) {
     const tooFew = reading.n < MONITOR_DEFINITIONS[name].least
@@ -67,7 +68,10 @@ export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
 export function varianceShares({
   figures,
   reward,
-}: Pick<Watched, 'figures' | 'reward'>): { name: string; share: number; n: number }[] {
+}: {
+  figures: FigureRow
+  reward: Pick<ResolvedReward, 'parts' | 'gdpo'>
+}): { name: string; share: number; n: number }[] {
   const whole = figures.components?.find(({ name }) => name === '')?.std ?? figures.std
   if (!whole) return []
   const weights = [
@@ -87,6 +91,26 @@ function readDominance(watched: Watched): Reading {
   if (shares.length < 2) return { value: null, n: 0, detail: null }
   const most = shares.reduce((a, b) => (b.share > a.share ? b : a))
   return { value: most.share, n: most.n, detail: most.name }
+}
+
+/** The least spread among what reward models alone scored: the reward itself, or a part of it. */
+function readSpread({ figures, reward }: Watched): Reading {
+  const seen: Reading[] = []
+  const note = (name: string | null, n: number, min: number | null, max: number | null) => {
+    if (n < MONITOR_DEFINITIONS.no_spread.least || min === null || max === null) return
+    const what = name === null ? 'every score' : `every score of ${name}`
+    seen.push({ value: max - min, n, detail: min === max ? `${what} is ${round(min)}` : name })
+  }
+  if (isByModelsAlone(reward)) {
+    const n = figures.bin_counts.reduce((sum, count) => sum + count, 0)
+    note(null, n, figures.min, figures.max)
+  }
+  for (const { name, reward: part } of reward.parts ?? []) {
+    const scores = figures.components?.find((one) => one.name === name)
+    if (scores && isByModelsAlone(part)) note(name, scores.n, scores.min, scores.max)
+  }
+  if (seen.length === 0) return { value: null, n: 0, detail: null }
+  return seen.reduce((a, b) => ((b.value as number) < (a.value as number) ? b : a))
 }
 
 /** The deviation within groups against its median over the batches before. */

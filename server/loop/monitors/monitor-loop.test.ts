@@ -269,6 +269,40 @@ describe('the monitors', () => {
     expect(ended).toMatchObject({ closedStep: 33, worstStep: expect.any(Number) })
   })
 
+  it('tell of one batch that a reward model scored without any spread, which counts as neither right nor wrong', async () => {
+    const flat = usual(() => ({ score: 1 }))
+    const id = await batchOf('flat', 1, flat, { reward: { kind: 'model', model: 'rm' } })
+    await loop.all()
+    expect((await valuesOf(id))!.no_spread).toMatchObject({
+      ...{ value: 0, n: 64, state: 'alerting', detail: 'every score is 1' },
+    })
+    const incidents = await new MonitorsView(db).history({
+      run: 'flat',
+      monitor: 'no_spread',
+      limit: 9,
+    })
+    expect(incidents.items).toMatchObject([{ severity: 'alerting', openedStep: 1 }])
+    const signals = async (batch: number) => {
+      const [row] = await db.adhoc<{ group_signals: Record<string, number> }>(
+        'select group_signals from batch where id = $1',
+        [batch],
+      )
+      return row!.group_signals
+    }
+    expect(await signals(id)).toMatchObject({ all_right: 0, all_equal: 16 })
+    const groups = await db.adhoc<{ signal: string }>(
+      'select distinct signal from sample_group where batch_id = $1',
+      [id],
+    )
+    expect(groups).toEqual([{ signal: 'all_equal' }])
+    // By a rule the same scores are right answers, and a model that tells answers apart may find a group right.
+    const ruled = await batchOf('flat-rule', 1, flat, { reward: { kind: 'rule', model: null } })
+    expect(await signals(ruled)).toMatchObject({ all_right: 16 })
+    const some = usual((i) => ({ score: i < 32 ? 1 : i % 2 }))
+    const told = await batchOf('some', 1, some, { reward: { kind: 'model', model: 'rm' } })
+    expect(await signals(told)).toMatchObject({ all_right: 8, varied: 8 })
+  })
+
   it('name the component that decides', async () => {
     const reward = {
       kind: 'combine',

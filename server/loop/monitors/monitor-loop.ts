@@ -1,5 +1,5 @@
 import type { Logger } from '../../log.ts'
-import { type Client, type Database, isConnectionLoss } from '../../store/database.ts'
+import { type Client, type Database, isOutage } from '../../store/database.ts'
 import { batchesToMonitor } from '../../store/sql/monitor-batches.ts'
 import { forgetGoneRuns, lockMonitors } from '../../store/sql/monitor-state.ts'
 import { PeriodicTask } from '../periodic-task.ts'
@@ -30,7 +30,7 @@ export class MonitorLoop {
   readonly #notBefore = new Map<number, number>()
 
   /** @param onAlert called when there may be something to deliver */
-  constructor(db: Database, log: Logger, onAlert: () => void) {
+  constructor(db: Database, log: Logger, onAlert: () => void, isTurn?: () => Promise<boolean>) {
     this.#db = db
     this.#log = log
     this.#onAlert = onAlert
@@ -38,6 +38,7 @@ export class MonitorLoop {
       everyMs: TICK_MS,
       failed: 'the monitors could not look',
       log,
+      isTurn,
       work: () => this.#tick(),
     })
   }
@@ -80,7 +81,7 @@ export class MonitorLoop {
         this.#notBefore.delete(id)
         if (told) this.#onAlert()
       } catch (error) {
-        if (isConnectionLoss(error)) throw error
+        if (isOutage(error)) throw error
         // One batch that cannot be looked at does not keep the others from it.
         this.#notBefore.set(id, performance.now() + FAILED_AGAIN_MS)
         this.#log.warn({ err: (error as Error).message, batch: id }, 'a batch was not looked at')
@@ -98,6 +99,8 @@ export class MonitorLoop {
     tells: (result: T) => boolean,
   ): Promise<T | null> {
     return this.#db.transaction(async (client) => {
+      // A server that is stopped in here lets go of the lock.
+      await client.query('set local idle_in_transaction_session_timeout = 10000')
       if (!(await lockMonitors(client))) return null
       const result = await work(client)
       // Delivered with the commit; many at once are one.

@@ -145,7 +145,7 @@ export class MonitorsView {
       runId,
     )[monitor]
     const definition = MONITOR_DEFINITIONS[monitor]
-    const within = definition.unit === 'ratio' ? 1e6 : 1
+    const within = definition.unit === 'ratio' || definition.unit === 'score' ? 1e6 : 1
     for (const name of ['warning', 'alerting'] as const) {
       if (!Number.isFinite(would[name]) || would[name] < 0 || would[name] > within) {
         throw new RewardOpsError(

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
-import { type Database, isConnectionLoss } from '../../store/database.ts'
+import { type Database, isOutage } from '../../store/database.ts'
 import {
   type ApiKeyRow,
   insertKey,
@@ -105,7 +105,7 @@ export class KeyRing {
   /** Somebody changed keys, perhaps: reads them again. */
   changed(): void {
     this.reload().catch((error: Error) => {
-      if (!isConnectionLoss(error)) this.#log.warn({ err: error.message }, 'keys were not read')
+      if (!isOutage(error)) this.#log.warn({ err: error.message }, 'keys were not read')
     })
   }
 

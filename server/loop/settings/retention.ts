@@ -1,12 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
-import {
-  type Client,
-  type Database,
-  inTransaction,
-  isConnectionLoss,
-} from '../../store/database.ts'
+import { type Client, type Database, isOutage } from '../../store/database.ts'
 import { insertAudit } from '../../store/sql/audit.ts'
 import {
   anythingToRemove,
@@ -19,6 +14,7 @@ import {
   keepRun,
   keptRuns,
   lastPolicyJob,
+  lockRemover,
   markPiece,
   newestJobs,
   noteProblem,
@@ -26,7 +22,6 @@ import {
   previewDays,
   previewEvents,
   pruneEvents,
-  REMOVER_LOCK,
   type RemovalOf,
   type RetentionJobRow,
   runForDeletion,
@@ -74,13 +69,14 @@ export class Retention {
   #marked: number | null = null
   #lookAgainAt = 0
 
-  constructor(db: Database, log: Logger) {
+  constructor(db: Database, log: Logger, isTurn?: () => Promise<boolean>) {
     this.#db = db
     this.#log = log
     this.#task = new PeriodicTask({
       everyMs: TICK_MS,
       failed: 'removal failed',
       log,
+      isTurn,
       work: () => this.#work(),
     })
   }
@@ -219,27 +215,18 @@ export class Retention {
   async #work(): Promise<void> {
     await this.#applyWhenDue()
     if (!(await anythingToRemove(this.#db))) return
-    await this.#db.holding(async (client) => {
-      const { rows } = await client.query<{ mine: boolean }>(
-        'select pg_try_advisory_lock($1) as mine',
-        [REMOVER_LOCK],
-      )
-      if (!rows[0]!.mine) return
-      try {
-        await this.#pieces(client)
-      } finally {
-        await client.query('select pg_advisory_unlock($1)', [REMOVER_LOCK])
-      }
-    })
+    await this.#pieces()
   }
 
-  async #pieces(client: Client): Promise<void> {
+  /** Each piece is a transaction of its own: between two of them the connection is free for exports. */
+  async #pieces(): Promise<void> {
     let told: string | null = null
     while (!this.#task.stopping) {
       const begunAt = performance.now()
       let job: RetentionJobRow | undefined
       try {
-        const done = await inTransaction(client, async () => {
+        const done = await this.#db.transaction(async (client) => {
+          if (!(await lockRemover(client))) return true
           job = await runningJob(client)
           return !(await this.#piece(client, job))
         })
@@ -247,7 +234,7 @@ export class Retention {
         if (told !== null && job !== undefined) await noteProblem(this.#db, job.id, null)
         told = null
       } catch (error) {
-        if (isConnectionLoss(error)) throw error
+        if (isOutage(error)) throw error
         const { message } = error as Error
         this.#log.warn({ err: message }, 'a piece of a removal failed, and is tried again')
         if (job !== undefined && message !== told) await noteProblem(this.#db, job.id, message)
@@ -272,7 +259,7 @@ export class Retention {
     if (await pruneEvents(client, job)) return true
     await endJob(client, job)
     const { expected: _, ...removed } = job.progress
-    await insertAudit(this.#db, {
+    await insertAudit(client, {
       actor: 'policy',
       role: 'admin',
       action: 'retention.removed',

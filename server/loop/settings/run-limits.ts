@@ -48,6 +48,11 @@ function valuesOf(row: RunLimitRow): RunLimitValues {
 
 /** The limits of a run, as of a second ago at most; null: it has none, and nothing need be counted. */
 export async function limitsOf(db: Database, run: string): Promise<RunLimitValues | null> {
+  return (await limitsReader(db))(run)
+}
+
+/** Gives the limits of any run, read now: for a transaction that learns of its run only on the way. */
+export async function limitsReader(db: Database): Promise<(run: string) => RunLimitValues | null> {
   let memo = known.get(db)
   if (memo === undefined) {
     memo = new Memo<Known>(TTL_MS)
@@ -57,10 +62,12 @@ export async function limitsOf(db: Database, run: string): Promise<RunLimitValue
     const rows = await allLimits(db, MOST_LIMITED_RUNS + 1)
     return new Map(rows.map((row) => [row.run, valuesOf(row)]))
   })
-  const limits = all.get(run) ?? all.get(DEFAULT)
-  return limits === undefined || Object.values(limits).every((value) => value === null)
-    ? null
-    : limits
+  return (run) => {
+    const limits = all.get(run) ?? all.get(DEFAULT)
+    return limits === undefined || Object.values(limits).every((value) => value === null)
+      ? null
+      : limits
+  }
 }
 
 /** Throws `run_limit` for a priority above the run's highest. */

@@ -10,6 +10,7 @@ import {
 } from '../../store/sql/batch-view.ts'
 import { type BatchRow, listBatches, liveBatches, toSummary } from '../../store/sql/batches.ts'
 import { rescoresOf } from '../../store/sql/rescore.ts'
+import { withoutSpread } from '../../wire/group-signal.ts'
 import type {
   BatchGroupDto,
   BatchProgressDto,
@@ -18,7 +19,7 @@ import type {
 } from '../../wire/pages.ts'
 import type { Page } from '../../wire/trainer.ts'
 import type { BatchReader } from '../batch-reader.ts'
-import { memberOf } from '../group-reports.ts'
+import { lacksSpread, memberOf } from '../group-reports.ts'
 import { Memo } from '../memo.ts'
 import type { RateMeter } from './rate-meter.ts'
 
@@ -121,6 +122,7 @@ export class BatchViews {
     run?: string | undefined
     status?: string | undefined
     split?: string | undefined
+    rescored?: boolean | undefined
     cursor?: string | null | undefined
     limit: number
   }): Promise<Page<BatchProgressDto>> {
@@ -129,6 +131,7 @@ export class BatchViews {
       run: input.run,
       status: input.status,
       split: input.split,
+      rescored: input.rescored,
       beforeId: match ? Number(match[1]) : null,
       limit: input.limit + 1,
     })
@@ -193,6 +196,7 @@ export class BatchViews {
       page.map((g) => g.no),
     )
     const byGroup = Map.groupBy(members, (m) => m.group_no)
+    const flat = await lacksSpread(this.#db, batch.id, batch.reward)
     return {
       items: page.map((group) => {
         const list = byGroup.get(group.no) ?? []
@@ -212,7 +216,7 @@ export class BatchViews {
           std,
           min,
           max,
-          signal,
+          signal: flat ? withoutSpread(signal) : signal,
           scores: list.map((m) => (m.status === 2 ? m.score : null)),
           slowestIndex: last?.idx ?? null,
           slowestQueueMs: last?.queue_ms ?? null,

@@ -1,6 +1,8 @@
 import type { Database } from '../../store/database.ts'
 import {
+  otherServerProcesses,
   type RecentCalls,
+  type ServerProcessRow,
   serverMinutes,
   type WorkerRow,
   workerRows,
@@ -16,7 +18,7 @@ import { toServerDto } from './server-dto.ts'
 /** The servers, and what they were made from. */
 export interface SeenFleet {
   servers: ServerDto[]
-  /** By the processes that live (`w3`, `server`): how each sees the servers, by server number. */
+  /** By the processes that live (`w3`, `server-4`): how each sees the servers, by server number. */
   workers: { workerId: string; servers: Record<string, WorkerServerStats> }[]
   /** Calls of the last ten minutes, by server number. */
   recent: Map<number, RecentCalls>
@@ -25,13 +27,21 @@ export interface SeenFleet {
 /** The workers and servers as the pages and `servers.*` show them. */
 export class FleetView {
   readonly #db: Database
-  /** The server process calls servers too, for the router address. */
-  own: () => Record<string, WorkerServerStats> = () => ({})
+  readonly #processId: number
+  readonly #own: () => Record<string, WorkerServerStats>
+  readonly #otherServers = new Memo<ServerProcessRow[]>(400)
   readonly #workers = new Memo<WorkerRow[]>(400)
   readonly #minutes = new Memo<RecentCalls[]>(2_000)
 
-  constructor(db: Database) {
+  /** `own`: how this server process sees the servers; it calls them too, for the router address. */
+  constructor(
+    db: Database,
+    processId = 0,
+    own: () => Record<string, WorkerServerStats> = () => ({}),
+  ) {
     this.#db = db
+    this.#processId = processId
+    this.#own = own
   }
 
   async workers(): Promise<WorkerDto[]> {
@@ -53,14 +63,21 @@ export class FleetView {
   }
 
   async #describe(rows: ServerRow[]): Promise<SeenFleet> {
-    const [workers, minutes] = await Promise.all([
+    const [workers, others, minutes] = await Promise.all([
       this.#rows(),
+      this.#otherServers.get('', () => otherServerProcesses(this.#db, this.#processId)),
       this.#minutes.get('', () => serverMinutes(this.#db)),
     ])
     const live = workers
       .filter((w) => isAlive(w))
       .map((w) => ({ workerId: `w${w.id}`, servers: statsOf(w).servers ?? {} }))
-    live.push({ workerId: 'server', servers: this.own() })
+    live.push({ workerId: `server-${this.#processId}`, servers: this.#own() })
+    for (const { id, stats } of others) {
+      live.push({
+        workerId: `server-${id}`,
+        servers: (stats as Partial<WorkerStats>).servers ?? {},
+      })
+    }
     const recent = new Map(minutes.map((m) => [m.server_id, m]))
     const requestsOfModel = new Map<string, number>()
     for (const row of rows) {

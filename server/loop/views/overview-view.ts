@@ -71,6 +71,8 @@ export class OverviewView {
         activeBatches: figures.active,
         failedLastHour: figures.failed_hour,
         scoredLastHour: figures.scored_hour,
+        validationLastHour: figures.val_hour,
+        rescoredLastHour: figures.rescored_hour,
         workersAlive: alive.length,
         serversReady: servers.filter((s) => s.state === 'ready').length,
         serversTotal: servers.length,

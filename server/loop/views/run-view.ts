@@ -61,6 +61,7 @@ export class RunView {
       samples: run.samples,
       scored: run.scored,
       failed: run.failed,
+      rescored: { batches: run.rescored_batches, samples: run.rescored_samples },
       earlier: Math.max(0, run.steps - rows.length),
       pending: rows.filter((row) => row.completed_at !== null && !row.rolled_up).length,
       steps: rows.map((row, at) => stepOf(row, rows[at + 1])),

@@ -16,6 +16,7 @@ import { batchSizes, sampleCount } from '../../store/sql/sample-count.ts'
 import { sampleFacets } from '../../store/sql/sample-facets.ts'
 import { type SampleCursor, sampleKeys, sampleList } from '../../store/sql/sample-list.ts'
 import { decodeTexts } from '../../store/stored-texts.ts'
+import { withoutSpread } from '../../wire/group-signal.ts'
 import type {
   AttemptDto,
   SampleDetailDto,
@@ -31,7 +32,7 @@ import type { ExtraKeysDto, ExtraKeysInput, SampleCountDto } from '../../wire/sa
 import type { SampleFilter } from '../../wire/sample-filter.ts'
 import { toAnnotation } from '../annotations.ts'
 import { batchNumber } from '../batch-reader.ts'
-import { memberOf } from '../group-reports.ts'
+import { lacksSpread, memberOf } from '../group-reports.ts'
 import { Memo } from '../memo.ts'
 
 /** However many look, counts are made so often at most. */
@@ -79,10 +80,9 @@ export class SampleViews {
   /** What there is to choose from. */
   facets(input: SampleFacetsInput): Promise<SampleFacetsDto> {
     return this.#facets.get(JSON.stringify(input), async () => {
-      const { run, step, batch } = input
+      const { batch, ...of } = input
       const row = await sampleFacets(this.#db, {
-        run,
-        step,
+        ...of,
         batchId: batch === undefined ? undefined : batchNumber(batch),
       })
       const { batches, pending, capped, scored, failed, waiting } = row
@@ -166,6 +166,10 @@ export class SampleViews {
       annotationsOf(this.#db, row.batch_id, row.idx),
     ])
     const report = row.group_done ? groupReport(siblings.map(memberOf), row.reward) : null
+    const flat =
+      report !== null &&
+      report.signal !== withoutSpread(report.signal) &&
+      (await lacksSpread(this.#db, row.batch_id, row.reward))
     const place = siblings.findIndex((s) => s.idx === row.idx)
     return {
       ...toRow(row, [...new Set(annotations.map(({ label }) => label))].sort()),
@@ -173,7 +177,7 @@ export class SampleViews {
       textsRemovedAt: row.texts_removed_at?.toISOString() ?? null,
       annotations: annotations.map(toAnnotation),
       advantage: report?.advantages[place] ?? null,
-      groupSignal: report?.signal ?? null,
+      groupSignal: report && (flat ? withoutSpread(report.signal) : report.signal),
       rewardName: row.reward_name,
       rewardVersion: rewardVersionOf(row.reward),
       submittedAt: row.submitted_at.toISOString(),
@@ -226,6 +230,8 @@ function toRow(row: SampleRow, labels: string[]): SampleRowDto {
     batchId: `b${row.batch_id}`,
     run: row.run,
     step: row.step,
+    split: row.split,
+    rescoredFrom: row.rescored_from === null ? null : `b${row.rescored_from}`,
     dataSource: row.data_source,
     responseLength: row.response_length,
     endedAt: row.ended_at?.toISOString() ?? null,

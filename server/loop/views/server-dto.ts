@@ -1,9 +1,9 @@
 import { LatencyHistogram } from '../../router/latency-histogram.ts'
 import type { RecentCalls } from '../../store/sql/fleet.ts'
 import type { ServerRow } from '../../store/sql/servers.ts'
+import { isOverridable, isTrusted } from '../../wire/self-test-verdict.ts'
 import { mostInFlight, type ServerDto } from '../../wire/servers.ts'
 import type { WorkerServerStats } from '../../wire/worker-stats.ts'
-import { isTrusted } from '../models/score-trust.ts'
 
 /** What an unmeasured server begins with over all processes: judges take longer, so more of them are in flight. */
 const FIRST_LIMIT = { discriminative: 8, generative: 16 } as const
@@ -35,6 +35,8 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
     stateCause: row.state_cause,
     stateSince: row.state_since.toISOString(),
     version: row.version,
+    route: row.route,
+    label: row.label,
     maxModelLen: row.max_model_len,
     weight: row.weight,
     tags: row.tags,
@@ -53,9 +55,10 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
       raw: test.raw,
       activated: test.activated,
       calibration: test.calibration,
+      calibrations: test.calibrations ?? [],
       detail: test.detail,
       at: test.at,
-      overridden: row.self_test_override && !isTrusted(test.verdict),
+      overridden: row.self_test_override && !isTrusted(test.verdict) && isOverridable(test.verdict),
     },
     rpm: row.rpm,
     tpm: row.tpm,

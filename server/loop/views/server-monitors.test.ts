@@ -9,7 +9,12 @@ const server = (name: string, fields: Partial<WatchedServer> = {}): WatchedServe
   requests: 1_000,
   errors: 0,
   client: 0,
+  busy: 0,
+  corrupt: 0,
   capacityShare: 0.25,
+  p50Ms: 100,
+  health: { ok: 3, suspect: 0, out: 0, halfOpen: 0, slowStart: 0 },
+  inStateMs: 3_600_000,
   retries: 0,
   retriesBack: 0,
   selfTest: null,
@@ -35,7 +40,6 @@ describe('the monitors', () => {
   it('see nothing in a pool that is well', () => {
     expect(seen(four({}))).toEqual([])
     expect(seen([])).toEqual([])
-    expect(seen([server('a', { capacityShare: 1, errors: 900 })])).toEqual([])
     expect(seen(four({ requests: 0 }, { requests: 0 }))).toEqual([])
   })
 
@@ -50,19 +54,53 @@ describe('the monitors', () => {
 
   it('see that ties always go one way, among equal servers only', () => {
     expect(seen(four({ requests: 6_000 }))).toEqual(['a tie_collapse warning'])
+    expect(monitorPool(four({ requests: 6_000 }))[0]!.text).toMatch(/67 % of 9,000 calls.*100 ms/)
     const big = four({ requests: 6_000, capacityShare: 0.7 }, { capacityShare: 0.1 })
     expect(seen(big)).toEqual([])
+    // The others were not ready for all of the time that the shares are of.
+    const late = four({ requests: 6_000 })
+    late[3]!.inStateMs = 60_000
+    expect(seen(late)).toEqual([])
+  })
+
+  it('see what is wrong with the others where one gets most of the calls, with the figures', () => {
+    const pool = [
+      server('a', { requests: 6_000 }),
+      server('b', { requests: 400, errors: 48, p50Ms: 510 }),
+      server('c', { requests: 600, errors: 240, busy: 180, corrupt: 60 }),
+    ]
+    pool[2]!.health = { ok: 1, suspect: 0, out: 2, halfOpen: 0, slowStart: 0 }
+    expect(seen(pool)).toEqual(['b degraded warning', 'c degraded error'])
+    const [slow, failing] = monitorPool(pool).map(({ text }) => text)
+    expect(slow).toMatch(/12 % of 400 calls failed.*510 ms.*5\.1 ×.*100 ms/)
+    expect(failing).toMatch(/ejected in 2 of 3 processes.*40 % of 600.*30 % busy.*10 % invalid/)
+    // Too slow for equal servers, too little for a finding of its own: nothing is said.
+    expect(seen([pool[0]!, server('b', { p50Ms: 200 }), server('c')])).toEqual([])
+    expect(seen(four({ requests: 6_000 }, { errors: 40 }))).toEqual([])
+  })
+
+  it('see a server that fails without peers', () => {
+    expect(seen([server('a', { capacityShare: 1, errors: 900 })])).toEqual(['a degraded error'])
+    expect(seen([server('a', { capacityShare: 1, errors: 60, client: 60 })])).toEqual([
+      'a masked_client_errors warning',
+    ])
   })
 
   it('see retries that go back, where they need not', () => {
     expect(seen(four({ retries: 20, retriesBack: 15 }))).toEqual(['a sticky_retries warning'])
     expect(seen(four({ retries: 20, retriesBack: 5 }))).toEqual([])
     expect(seen([server('a', { retries: 20, retriesBack: 20 })])).toEqual([])
+    const out = { ok: 0, suspect: 0, out: 3, halfOpen: 0, slowStart: 0 }
+    expect(seen(four({ retries: 20, retriesBack: 15 }, { health: out }))).not.toContain(
+      'a sticky_retries warning',
+    )
   })
 
   it('see refusals of the requests’ own fault', () => {
     expect(seen(four({ client: 60 }))).toEqual(['a masked_client_errors warning'])
     expect(seen(four({ client: 40 }))).toEqual([])
+    const [first] = monitorPool(four({ client: 60, errors: 60 }))
+    expect(first!.text).toMatch(/6 % of 1,000 calls.*0 % of its peers/)
   })
 
   it('see scores that are not what they should be', () => {

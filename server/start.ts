@@ -1,0 +1,4 @@
+// The entry of the server process.
+import './stop-request.ts'
+
+await import('./main.ts')
