@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { mkdir, open, readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -21,11 +22,17 @@ export interface ServiceProcess extends Child {
   health(): Promise<Health>
 }
 
-const SCRIPT = fileURLToPath(new URL('../../server/main.ts', import.meta.url))
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+/** The server's entry: an earlier checkout, which `bench account` compares with, starts at `main.ts`. */
+function entryOf(root: string): string {
+  const entry = join(root, 'server/start.ts')
+  return existsSync(entry) ? entry : join(root, 'server/main.ts')
+}
+
 const START_TIMEOUT_MS = 90_000
 
 /**
- * Starts `server/main.ts` in production mode and waits until it takes batches. What it logs goes to a file in
+ * Starts `server/start.ts` in production mode and waits until it takes batches. What it logs goes to a file in
  * its data folder.
  * @throws when it ends or is not ready within 90 s; the message has the end of its log.
  */
@@ -34,6 +41,8 @@ export async function startService(options: {
   dataDir: string
   /** Beside this process's own environment. */
   env?: Record<string, string | undefined>
+  /** The checkout whose service is started; this one by default. */
+  root?: string
   /** Ends the waiting (and the service) early. */
   signal?: AbortSignal
 }): Promise<ServiceProcess> {
@@ -50,7 +59,10 @@ export async function startService(options: {
     REWARDOPS_DATA_DIR: dataDir,
   }
   const startedAt = performance.now()
-  const child = await startNode(SCRIPT, [], { env, stdio: ['ignore', log.fd, log.fd] })
+  const child = await startNode(entryOf(options.root ?? ROOT), [], {
+    env,
+    stdio: ['ignore', log.fd, log.fd],
+  })
   await log.close()
   const url = `http://${reachable(env.HOST)}:${options.port}`
   const health = async (): Promise<Health> => {
@@ -76,9 +88,10 @@ export async function startService(options: {
     }
     await sleep(50)
   }
+  const endedItself = hasEnded
   await child.stop()
   options.signal?.throwIfAborted()
-  const why = hasEnded ? 'ended while starting' : `was not ready within 90 s (${last})`
+  const why = endedItself ? 'ended while starting' : `was not ready within 90 s (${last})`
   const lines = (await readFile(logPath, 'utf8')).trimEnd().split('\n')
   // Stack frames would push the message itself out of the fifteen lines.
   const said = lines.filter((line) => !/^\s+at /.test(line)).slice(-15)

@@ -84,7 +84,13 @@ describe.each(SCORING)('%s, asked by the engine %s by %s', (dialect, name, route
         { limited429: { share: 1, retryAfter: 'seconds', retryAfterMs: 2000 } },
         { class: 'busy', retryAfterMs: 2000 },
       ],
-      [{ html: 1 }, { class: 'corrupt' }],
+      [{ html: 1 }, { class: 'fault', broken: true }],
+      [{ html: { share: 1, status: 400 } }, { class: 'fault', broken: true }],
+      [{ routeMissing: 1 }, { class: 'fault', broken: true }],
+      [{ routeMissing: { share: 1, status: 405 } }, { class: 'fault', broken: true }],
+      [{ routeMissing: { share: 1, status: 501 } }, { class: 'fault', broken: true }],
+      [{ engineDead: 1 }, { class: 'fault' }],
+      [{ refused: 1 }, { class: 'client', unconfirmed: true }],
       [{ nan: 1 }, { class: 'corrupt', reason: 'non_finite' }],
       [{ null: 1 }, { class: 'corrupt', reason: 'non_finite' }],
       [{ wrongLength: 1 }, { class: 'corrupt' }],
@@ -175,9 +181,23 @@ describe('vllm', () => {
     expect(told).toMatchObject({ object: 'error', code: 400 })
   })
 
-  test('a token model has no /classify, and its last row is the score', async () => {
+  test.each([
+    // As recorded: the routes exist whatever the model is, and refuse with 200.
+    ['0.11.0', 'token', '/classify', 200, 400, 'Classification'],
+    ['0.11.0', 'classify', '/pooling', 200, 400, 'Pooling'],
+    ['0.14.0', 'generate', '/classify', 200, 400, 'Classification'],
+    ['0.14.0', 'token', '/v1/chat/completions', 200, 400, 'Chat Completions'],
+    ['0.32.0', 'token', '/classify', 501, 501, 'Classification'],
+  ] as const)('%s refuses a %s model on %s', async (version, serves, path, status, code, api) => {
+    const server = await start({ version, serves })
+    const answer = await askJson(server, path, { input: 'x', messages }, status)
+    expect(answer).toMatchObject({
+      error: { code, message: `The model does not support ${api} API` },
+    })
+  })
+
+  test('a token model gives a row for each token, and its last row is the score', async () => {
     const server = await start({ serves: 'token' })
-    expect((await ask(server, '/classify', { input: 'x' })).status).toBe(404)
     const body = { input: wholeText, task: 'token_classify', use_activation: false }
     const { data } = await askJson<{ data: { data: number[][] }[] }>(server, '/pooling', body)
     expect(data[0]?.data.at(-1)).toEqual([RAW])
@@ -340,3 +360,31 @@ describe('llamacpp', () => {
 async function waitUntil(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((resolve) => setImmediate(resolve))
 }
+
+test('a vLLM whose engine died answers as the recorded releases do', async () => {
+  const text = { input: 'x' }
+  const pairs = { text_1: 'q', text_2: 'x' }
+  const answers = async (version: string) => {
+    const server = await start({ dialect: 'vllm', version, faults: { engineDead: 1 } })
+    const of = async (path: string, body: object) => {
+      const { status, text } = await ask(server, path, body)
+      return [status, JSON.parse(text).error]
+    }
+    return [await of('/classify', text), await of('/score', pairs)]
+  }
+  const message = 'EngineCore encountered an issue. See stack trace (above) for the root cause.'
+  const old = { message, type: 'BadRequestError', param: null, code: 400 }
+  const error = { message, type: 'InternalServerError', param: null, code: 500 }
+  expect(await answers('0.11.0')).toEqual([
+    [400, old],
+    [500, { ...error, type: 'Internal Server Error' }],
+  ])
+  expect(await answers('0.14.0')).toEqual([
+    [500, error],
+    [200, error],
+  ])
+  expect(await answers('0.32.0')).toEqual([
+    [500, error],
+    [500, error],
+  ])
+})

@@ -25,8 +25,30 @@ const FAULTS = {
   full503: z.strictObject({ share, ...retryAfter }),
   /** 429. */
   limited429: z.strictObject({ share, ...retryAfter }),
-  /** 200 with a proxy's page. */
-  html: z.strictObject({ share }),
+  /** A page of another program, e.g. a proxy's. */
+  html: z.strictObject({ share, status: z.coerce.number().int().min(200).max(599).default(200) }),
+  /**
+   * The engine behind the routes died and the process goes on answering, as vLLM does: by its version (`version`), or
+   * always as 0.11 (`400`), 0.14 on /pooling and /score (`200` with an error in its body), or later ones (`500`).
+   */
+  engineDead: z.strictObject({
+    share,
+    as: z.enum(['version', '400', '200', '500']).default('version'),
+  }),
+  /** The scoring route is gone: another program, another base path, a route without a handler. */
+  routeMissing: z.strictObject({
+    share,
+    status: z.coerce
+      .number()
+      .pipe(z.union([z.literal(404), z.literal(405), z.literal(501)]))
+      .default(404),
+  }),
+  /** Refused as the request's own fault, in words that nobody knows. */
+  refused: z.strictObject({
+    share,
+    status: z.coerce.number().int().min(400).max(499).default(400),
+    message: z.string().default('The request was not accepted.'),
+  }),
   /** The score is NaN: written so (`literal`), or as the engine itself ends in that case (`engine`). */
   nan: z.strictObject({ share, as: z.enum(['literal', 'engine']).default('literal') }),
   /** The score is null. */
@@ -62,6 +84,9 @@ export const FaultChange = z
     full503: orShare(FAULTS.full503),
     limited429: orShare(FAULTS.limited429),
     html: orShare(FAULTS.html),
+    engineDead: orShare(FAULTS.engineDead),
+    routeMissing: orShare(FAULTS.routeMissing),
+    refused: orShare(FAULTS.refused),
     nan: orShare(FAULTS.nan),
     null: orShare(FAULTS.null),
     wrongLength: orShare(FAULTS.wrongLength),
@@ -77,6 +102,9 @@ const ALONE = [
   'full503',
   'limited429',
   'html',
+  'engineDead',
+  'routeMissing',
+  'refused',
   'dieMidBody',
   'nan',
   'null',

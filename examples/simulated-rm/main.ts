@@ -15,7 +15,10 @@ Simulated reward-model servers. Each is a ${WHAT_IT_IS}.
   --model simulated-rm      the name they serve
   --serves classify         classify | token | pair | generate
   --version 0.20.0          what they say they are; decides which words vLLM reads
-  --activation version      version | honoured | ignored | inverted | identity
+  --labels 1                of the head; the score is the last one's
+  --has-chat-template true  vLLM: false refuses messages; a cross-encoder has none by default
+  --sleeps true             vLLM: false answers /sleep with 200 and stays awake
+  --activation version      version | honoured | ignored | inverted | identity | softmax (llama.cpp: as it serves Qwen3 heads)
   --api-key KEY
   --max-model-len 8192      in tokens of --chars-per-token 3.6 characters
   --weights 1               seed of the weights: other weights, other scores
@@ -56,6 +59,9 @@ async function main(): Promise<void> {
       serves: text,
       version: text,
       activation: text,
+      labels: text,
+      'has-chat-template': text,
+      sleeps: text,
       'api-key': text,
       'max-model-len': text,
       'chars-per-token': text,

@@ -55,13 +55,22 @@ export const ServerOptions = z.strictObject({
   version: z.string().min(1).optional(),
   /** Asked for as `Authorization: Bearer …` where the engine asks for it; null: open. */
   apiKey: z.string().nullable().default(null),
+  /** Labels of the model's head; 0: it has none. The score is the last one's logit; of two, the first has its negative. */
+  labels: count.max(16).default(1),
+  /** vLLM: the model has one, so that it takes conversations. By default a cross-encoder (`pair`) has none. */
+  hasChatTemplate: z.stringbool().or(z.boolean()).optional(),
+  /** vLLM: false answers /sleep with 200 and stays awake, as on a CPU. */
+  sleeps: z.stringbool().or(z.boolean()).default(true),
   maxModelLen: count.min(1).default(8192),
   charsPerToken: z.coerce.number().positive().default(3.6),
   /**
    * Whether a raw score can be had: by the words the version reads (`version`), by both (`honoured`), never
-   * (`ignored`: always the sigmoid), the wrong way round (`inverted`), or always (`identity`).
+   * (`ignored`: always the sigmoid), the wrong way round (`inverted`), or always (`identity`). `softmax`: as llama.cpp
+   * gives label 0's share of Qwen3 rank heads, 1 for every text where there is one label.
    */
-  activation: z.enum(['version', 'honoured', 'ignored', 'inverted', 'identity']).default('version'),
+  activation: z
+    .enum(['version', 'honoured', 'ignored', 'inverted', 'identity', 'softmax'])
+    .default('version'),
   /** The routes for sleep and wake are there (vLLM's development mode, SGLang's memory saver). */
   canSleep: z.stringbool().or(z.boolean()).default(true),
   sleepMs: ms.default(0),
@@ -72,6 +81,8 @@ export const ServerOptions = z.strictObject({
   maxClientBatchSize: count.min(1).default(32),
   /** TEI, SGLang: texts over the limit are cut without a word. By default TEI does and SGLang does not. */
   autoTruncate: z.stringbool().or(z.boolean()).optional(),
+  /** llama.cpp: an encoder refuses longer texts with 500 (`--ubatch-size`); null: the model is no encoder. */
+  physicalBatch: count.min(1).nullable().default(null),
   /** llama.cpp: answers `Loading model` for so long after it starts. */
   loadingMs: ms.default(0),
   /** Before /health is answered; SGLang's takes a second. */

@@ -47,6 +47,7 @@ export class SimulatedServer {
       running: given.running ?? defaults.running,
       idleCloseMs: given.idleCloseMs === undefined ? defaults.idleCloseMs : given.idleCloseMs,
       healthDelayMs: given.healthDelayMs ?? defaults.healthDelayMs,
+      hasChatTemplate: given.hasChatTemplate ?? (given.serves ?? defaults.serves) !== 'pair',
       autoTruncate: given.autoTruncate ?? defaults.autoTruncate,
     }
     this.model = settings.model

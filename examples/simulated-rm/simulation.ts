@@ -1,4 +1,4 @@
-import type { Answer, Call } from './call.ts'
+import { type Answer, type Call, json } from './call.ts'
 import { Capacity, type Ticket } from './capacity.ts'
 import type { Clock } from './clock.ts'
 import type { Dialect } from './dialects/dialect.ts'
@@ -309,8 +309,27 @@ export class Simulation {
         refuse('limited', faults.limited429 ? retryAfterHeaders(faults.limited429, Date.now()) : {})
         return 'answered'
       case 'html':
-        call.send({ status: 200, body: PROXY_PAGE, type: 'text/html; charset=utf-8' })
+        call.send({
+          status: faults.html?.status ?? 200,
+          body: PROXY_PAGE,
+          type: 'text/html; charset=utf-8',
+        })
         return 'answered'
+      case 'engineDead':
+        call.send(
+          dialect.deadAnswer?.(faults.engineDead?.as ?? 'version', call.path, this) ??
+            dialect.refusal('error', this),
+        )
+        return 'answered'
+      case 'routeMissing':
+        call.send(routeMissing(faults.routeMissing?.status ?? 404))
+        return 'answered'
+      case 'refused': {
+        const { status = 400, message = '' } = faults.refused ?? {}
+        const error = { message, type: 'BadRequestError', param: null, code: status }
+        call.send(json(status, { error }))
+        return 'answered'
+      }
     }
     if (settings.maxQueued === null || this.rowsTaken < settings.maxQueued) return null
     refuse('full', {})
@@ -370,6 +389,14 @@ export class Simulation {
       speed,
     }
   }
+}
+
+/** What answers where a route is not: FastAPI, and for 501 Python's http.server and llama.cpp. */
+function routeMissing(status: 404 | 405 | 501): Answer {
+  if (status === 404) return json(404, { detail: 'Not Found' })
+  if (status === 405) return json(405, { detail: 'Method Not Allowed' })
+  const message = 'This server does not support reranking. Start it with `--reranking`'
+  return json(501, { error: { code: 501, message, type: 'not_supported_error' } })
 }
 
 /** One text's score. */

@@ -37,6 +37,19 @@ export function tokenLogitOf(id: string, weights: number, token: number, of: num
   return Math.round((uniformOf(draw, weights, 4) * 2 - 1) * LOGIT_LIMIT * 1e6) / 1e6
 }
 
+/** The logits of all labels of a text: the last is the text's own. Of two labels, the first has its negative. */
+export function labelLogits(logit: number, labels: number): number[] {
+  return Array.from({ length: labels }, (_, i) => (i === labels - 1 ? logit : -logit / (i + 1)))
+}
+
+/** Shares of labels by their logits. */
+export function softmax(logits: readonly number[]): number[] {
+  const most = Math.max(...logits)
+  const powers = logits.map((logit) => Math.exp(logit - most))
+  const sum = powers.reduce((a, b) => a + b, 0)
+  return powers.map((power) => power / sum)
+}
+
 /** What a pooler's activation makes of the logit of its one label. */
 export function sigmoid(logit: number): number {
   return 1 / (1 + Math.exp(-logit))

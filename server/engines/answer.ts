@@ -41,38 +41,101 @@ const NON_FINITE_REFUSAL = /out of range float values|score is nan/i
 /** A 400 of vLLM's that is the engine's failure, not the request's. */
 const ENGINE_FAILED = /failed to generate results for all prompts/i
 
+/** vLLM whose engine process died says so with 400 (0.11), with 500, or with 200 (0.14). */
+const ENGINE_DEAD = /EngineCore encountered|EngineDeadError|background loop has errored/i
+
+/** vLLM of a model that has not the task: 200 with the error's code in the body (0.11, 0.14), or 501. */
+const NO_ROUTE = /does not support [\w ]{1,40} API\b/i
+
+/**
+ * Statuses that tell of the server, its address or its key, whatever the text: route or model missing, key refused, quota
+ * spent, another protocol. 413 and 422 are not among them: they are about one request.
+ */
+const OF_THE_SERVER = new Set([401, 402, 403, 404, 405, 406, 407, 410, 411, 415, 421, 426, 501])
+
 /** Names what an answer other than 2xx means. */
 export function classifyStatus(
   status: number,
   headers: ResponseHeaders,
   bodyText: string,
 ): EngineFailure {
+  return classify(status, headers, bodyText, `answered ${status}`)
+}
+
+/** `told`: how the answer's status is told of; `status` may be one that stood in the body of a 200. */
+function classify(
+  status: number,
+  headers: ResponseHeaders,
+  bodyText: string,
+  told: string,
+): EngineFailure {
   if (status >= 300 && status < 400) {
     const location = headers.location
     const target = typeof location === 'string' ? `to ${location}` : 'without a Location'
-    return failure(
-      'corrupt',
-      'rejected',
-      `answered ${status}, a redirect ${target}; redirects are never followed`,
-    )
+    return broken('transport', `${told}, a redirect ${target}; redirects are never followed`)
   }
   const message = errorMessage(bodyText)
-  const detail = message === '' ? `answered ${status}` : `answered ${status}: ${message}`
+  const detail = message === '' ? told : `${told}: ${message}`
+  // A validation error repeats what was sent: its words are the sample's.
+  const words = /^\d+ validation errors?:/.test(message) ? '' : message
+  if (ENGINE_DEAD.test(words)) return broken('transport', detail)
   if (status === 429 || status === 503) {
     const busy = failure('busy', status === 429 ? 'rejected' : 'transport', detail)
     const after = retryAfterMs(headers, Date.now())
     if (after !== null) busy.retryAfterMs = after
     return busy
   }
-  if (NON_FINITE_REFUSAL.test(message)) return failure('corrupt', 'non_finite', detail)
-  if (BATCH_EXCEEDED.test(message)) return failure('client', 'context_exceeded', detail)
-  if (status === 408 || status === 424 || status >= 500 || ENGINE_FAILED.test(message)) {
+  if (NON_FINITE_REFUSAL.test(words)) return failure('corrupt', 'non_finite', detail)
+  if (BATCH_EXCEEDED.test(words)) return failure('client', 'context_exceeded', detail)
+  // A proxy's page about one request that is too large is about that request.
+  const isPage = status < 500 && status !== 413 && looksLikeHtml(bodyText)
+  if (isPage || OF_THE_SERVER.has(status) || NO_ROUTE.test(words)) {
+    return broken('transport', detail)
+  }
+  if (status === 408 || status === 424 || status >= 500 || ENGINE_FAILED.test(words)) {
     return failure('fault', 'transport', detail)
   }
-  if (CONTEXT_EXCEEDED.test(message) || CONTEXT_EXCEEDED.test(errorCode(bodyText))) {
+  const left = tokensLeft(words)
+  if (left !== null) return replyTooLong(left, detail)
+  if (CONTEXT_EXCEEDED.test(words) || CONTEXT_EXCEEDED.test(errorCode(bodyText))) {
     return failure('client', 'context_exceeded', detail)
   }
-  return failure('client', 'rejected', detail)
+  return { ...failure('client', 'rejected', detail), unconfirmed: true }
+}
+
+/** A fault of the server that every request would meet. */
+export function broken(reason: SampleFailureReason, detail: string): EngineFailure {
+  return { ...failure('fault', reason, detail), broken: true }
+}
+
+/**
+ * How chat servers refuse a reply that does not fit behind its conversation: vLLM "'max_tokens' … is too large: 1024. This
+ * model's maximum context length is 1024 tokens and your request has 115 input tokens", before that and OpenAI "maximum
+ * context length is 4096 tokens. However, you requested 5000 tokens (3000 in the messages, 2000 in the completion)", SGLang
+ * "exceeds the model's maximum context length of 4096 tokens. You requested a total of 5000 tokens: 3000 tokens from the
+ * input messages and 2000 tokens for the completion".
+ */
+const REPLY_TOO_LONG = [
+  /max_(?:completion_)?tokens\W.*too large.*context length is (\d+) tokens and your request has (\d+) input tokens/i,
+  /context length is (\d+) tokens\. However, you requested \d+ tokens \((\d+) in the messages, [1-9]\d* in the completion\)/i,
+  /context length of (\d+) tokens\. You requested a total of \d+ tokens: (\d+) tokens from the input messages/i,
+]
+
+/** Tokens that a conversation leaves for its reply, where a server refused for the reply's length; else null. */
+function tokensLeft(message: string): number | null {
+  for (const pattern of REPLY_TOO_LONG) {
+    const found = pattern.exec(message)
+    if (found === null) continue
+    const left = Number(found[1]) - Number(found[2])
+    // The conversation itself is too long.
+    return left > 0 ? left : null
+  }
+  return null
+}
+
+function replyTooLong(left: number, detail: string): EngineFailure {
+  const told = `maxTokens is too large, ${left} tokens are left for the reply: ${detail}`
+  return { ...failure('client', 'rejected', told), fitMaxTokens: left }
 }
 
 /**
@@ -106,7 +169,20 @@ function messageOf(value: unknown): string | null {
   }
   if (typeof message === 'string') return message
   if (typeof detail === 'string') return detail
+  if (Array.isArray(detail)) return validationMessage(detail)
   return detail === undefined ? null : JSON.stringify(detail)
+}
+
+/** FastAPI's list of what is wrong with a request, without the input that it repeats. */
+function validationMessage(detail: unknown[]): string {
+  return detail
+    .map((entry) => {
+      const where = field(entry, 'loc')
+      const what = field(entry, 'msg')
+      if (typeof what !== 'string') return JSON.stringify(entry)
+      return Array.isArray(where) ? `${where.join('.')}: ${what}` : what
+    })
+    .join('; ')
 }
 
 /** The word in `error.code`, `''` where there is none. */
@@ -140,11 +216,37 @@ export function readJsonAnswer(
   bodyText: string,
 ): JsonAnswer {
   if (status < 200 || status >= 300) return classifyStatus(status, headers, bodyText)
+  let value: unknown
   try {
-    return { ok: true, value: JSON.parse(bodyText) }
+    value = JSON.parse(bodyText)
   } catch {
     return unparsed(bodyText)
   }
+  return errorInside(status, headers, bodyText, value) ?? { ok: true, value }
+}
+
+/** The members in which scores and replies come: beside one of them an `error` is no more than a remark. */
+const ANSWERS = ['data', 'results', 'rewards', 'choices']
+
+/**
+ * What a 2xx answer means that holds an error in a score's place: vLLM answers so on /pooling and /score, with the status
+ * it should have had as `code`. Null where there is none.
+ */
+function errorInside(
+  status: number,
+  headers: ResponseHeaders,
+  bodyText: string,
+  value: unknown,
+): EngineFailure | null {
+  const error = field(value, 'object') === 'error' ? value : field(value, 'error')
+  if (error === undefined || error === null || error === false || error === '') return null
+  if (ANSWERS.some((name) => Array.isArray(field(value, name)))) return null
+  const code = Number(field(error, 'code') ?? field(value, 'code'))
+  if (Number.isInteger(code) && code >= 400 && code < 600) {
+    return classify(code, headers, bodyText, `answered ${status} with error code ${code}`)
+  }
+  // An error without a status of its own is taken for what most servers mean by it.
+  return classify(500, headers, bodyText, `answered ${status} with an error`)
 }
 
 function unparsed(bodyText: string): EngineFailure {
@@ -154,11 +256,7 @@ function unparsed(bodyText: string): EngineFailure {
   if (bodyText.trim() === '')
     return failure('corrupt', 'unparseable', 'answered with an empty body')
   if (looksLikeHtml(bodyText)) {
-    return failure(
-      'corrupt',
-      'unparseable',
-      `answered with an ${htmlText(bodyText.slice(0, 8192))}`,
-    )
+    return broken('unparseable', `answered with an ${htmlText(bodyText.slice(0, 8192))}`)
   }
   return failure('corrupt', 'unparseable', `answered with something that is not JSON: ${bodyText}`)
 }

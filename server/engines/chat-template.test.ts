@@ -84,6 +84,18 @@ describe('a template of a known model', () => {
   })
 })
 
+it('carries the tool calls of a prompt, whether or not the template knows tools', () => {
+  const calls = [{ id: 'c1', type: 'function', function: { name: 'mul', arguments: '{"a":6}' } }]
+  const prompt = [
+    { role: 'user', content: '6 × 12?' },
+    { role: 'assistant', content: null, tool_calls: calls },
+    { role: 'tool', content: '72' },
+  ]
+  const text = of(CHATML).renderSample({ prompt, response: 'It is 72.' })
+  expect(text).toContain('{"name": "mul", "arguments": {"a":6}, "id": "c1"}')
+  expect(text).toContain('<|im_start|>tool\n72')
+})
+
 describe('the end of a text', () => {
   it('is the template’s: EOS in the response is taken out, wherever it stands', () => {
     const response = '72<|im_end|> and<|im_end|>'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { buildChatRequest, parseChatResponse } from './chat.ts'
-import { DETAIL_LIMIT, type EngineName } from './engine.ts'
+import type { EngineName } from './engine.ts'
 
 const target = { model: 'judge', version: null, basePath: '' }
 const chat = { messages: [{ role: 'user', content: 'Which is better?' }] }
@@ -94,6 +94,7 @@ describe('the reply', () => {
       content: 'A',
       reasoning: 'because',
       finishReason: 'stop',
+      truncated: false,
       promptTokens: 20,
       completionTokens: 1,
       logprobs: [
@@ -115,6 +116,7 @@ describe('the reply', () => {
       content: '8/10',
       reasoning: null,
       finishReason: 'stop',
+      truncated: false,
       promptTokens: null,
       completionTokens: null,
       logprobs: null,
@@ -141,7 +143,6 @@ describe('the reply', () => {
   })
 
   test.each([
-    ['length', 'client', 'unparseable'],
     ['abort', 'fault', 'transport'],
     ['error', 'fault', 'transport'],
     ['content_filter', 'client', 'rejected'],
@@ -159,13 +160,17 @@ describe('the reply', () => {
     })
   })
 
-  test('cut off tells how it ended, in the limit of a detail', () => {
-    const content = `${'thinking and thinking '.repeat(200)}the last words`
-    const cut = read(replied(content, { finish_reason: 'length' }))
-    expect(cut).toMatchObject({
-      detail: expect.stringMatching(/finish_reason length.*the last words$/),
+  test.each([
+    ['with its text', 'Yes, because', 'Yes, because'],
+    ['before its reply began', null, ''],
+  ])('cut off at the token limit is a truncated reply: %s', (_what, said, content) => {
+    const message = { role: 'assistant', content: said, reasoning: 'hm' }
+    expect(read(completion({ message, finish_reason: 'length' }))).toMatchObject({
+      ok: true,
+      content,
+      truncated: true,
     })
-    expect((cut as { detail: string }).detail.length).toBeLessThanOrEqual(DETAIL_LIMIT)
+    expect(read(replied('8'))).toMatchObject({ truncated: false })
   })
 
   test.each([
@@ -188,7 +193,6 @@ describe('the reply', () => {
     ['null', 'null'],
     ['an empty body', ''],
     ['half a body', replied('8').slice(0, -5)],
-    ['a page', '<!doctype html><title>Sign in</title>'],
   ])('%s is corrupt', (_what, body) => {
     expect(read(body)).toMatchObject({ ok: false, class: 'corrupt', reason: 'unparseable' })
   })
@@ -206,6 +210,38 @@ describe('the reply', () => {
       retryAfterMs: 1000,
     })
     expect(parseChatResponse(500, {}, '')).toMatchObject({ class: 'fault' })
-    expect(parseChatResponse(401, {}, '{}')).toMatchObject({ class: 'client', reason: 'rejected' })
+    expect(parseChatResponse(401, {}, '{}')).toMatchObject({ class: 'fault', broken: true })
+    const page = '<!doctype html><title>Sign in</title>'
+    expect(parseChatResponse(200, {}, page)).toMatchObject({ class: 'fault', broken: true })
+  })
+
+  test.each([
+    [
+      "'max_tokens' or 'max_completion_tokens' is too large: 1024. This model's maximum context length is 1024 tokens and your request has 115 input tokens (1024 > 1024 - 115).",
+      909,
+    ],
+    [
+      "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (3000 in the messages, 2000 in the completion). Please reduce the length of the messages or completion.",
+      1_096,
+    ],
+    [
+      "Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a total of 5000 tokens: 3000 tokens from the input messages and 2000 tokens for the completion.",
+      1_096,
+    ],
+  ])('a reply too long for its context tells what is left of it: %s', (message, left) => {
+    const refused = parseChatResponse(400, {}, JSON.stringify({ error: { message } }))
+    expect(refused).toMatchObject({ class: 'client', reason: 'rejected', fitMaxTokens: left })
+    expect((refused as { detail: string }).detail).toContain('maxTokens')
+  })
+
+  test('a conversation too long by itself is context_exceeded, whatever is asked for the reply', () => {
+    for (const message of [
+      "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (5000 in the messages, 0 in the completion).",
+      "'max_tokens' or 'max_completion_tokens' is too large: 16. This model's maximum context length is 1024 tokens and your request has 1115 input tokens (16 > 1024 - 1115).",
+    ]) {
+      const refused = parseChatResponse(400, {}, JSON.stringify({ error: { message } }))
+      expect(refused).toMatchObject({ class: 'client', reason: 'context_exceeded' })
+      expect(refused).not.toHaveProperty('fitMaxTokens')
+    }
   })
 })

@@ -1,13 +1,12 @@
-import { clip, errorMessage, failure, field, onlyElement, readJsonAnswer } from './answer.ts'
-import {
-  type ChatReply,
-  type ChatRequest,
-  DETAIL_LIMIT,
-  type EngineFailure,
-  type EngineName,
-  type EngineRequest,
-  type EngineTarget,
-  type ResponseHeaders,
+import { clip, failure, field, onlyElement, readJsonAnswer } from './answer.ts'
+import type {
+  ChatReply,
+  ChatRequest,
+  EngineFailure,
+  EngineName,
+  EngineRequest,
+  EngineTarget,
+  ResponseHeaders,
 } from './engine.ts'
 import { wellFormed } from './sample-text.ts'
 import { rootOf } from './server-url.ts'
@@ -48,8 +47,8 @@ export function buildChatRequest(
 }
 
 /**
- * Reads a judge's answer. Never throws. A reply counts only when the model ended it by itself (`stop`): one cut off or
- * aborted comes with status 200 and looks like a reply.
+ * Reads a judge's answer. Never throws. A reply counts when the model ended it by itself (`stop`); one cut off at the token
+ * limit (`length`) is marked `truncated`. An aborted one comes with status 200, looks like a reply and is a failure.
  */
 export function parseChatResponse(
   status: number,
@@ -58,11 +57,7 @@ export function parseChatResponse(
 ): ChatReply | EngineFailure {
   const answer = readJsonAnswer(status, headers, bodyText)
   if (!answer.ok) return answer
-  const choices = field(answer.value, 'choices')
-  if (choices === undefined && field(answer.value, 'error') !== undefined) {
-    return failure('fault', 'transport', `answered 200 with an error: ${errorMessage(bodyText)}`)
-  }
-  const only = onlyElement(choices, 'choices')
+  const only = onlyElement(field(answer.value, 'choices'), 'choices')
   if (!('item' in only)) return only
   const choice = only.item
   const message = field(choice, 'message')
@@ -71,21 +66,24 @@ export function parseChatResponse(
   }
   const content = contentText(field(message, 'content'))
   const finish = finishReason(choice)
-  if (finish !== 'stop') return unfinished(finish, content)
+  const truncated = finish === 'length'
+  if (finish !== 'stop' && !truncated) return unfinished(finish)
   const refusal = field(message, 'refusal')
   if (typeof refusal === 'string' && refusal !== '') {
     return failure('client', 'rejected', `the model refused: ${refusal}`)
   }
-  if (content === null) {
+  if (content === null && !truncated) {
     return failure('client', 'unparseable', 'the reply has no content, only reasoning or nothing')
   }
   const usage = field(answer.value, 'usage')
   return {
     ok: true,
-    content,
+    // A reasoning model may spend the whole limit before its reply begins.
+    content: content ?? '',
     // vLLM's newer word first; its older releases, SGLang and llama.cpp have the longer one.
     reasoning: text(field(message, 'reasoning')) ?? text(field(message, 'reasoning_content')),
     finishReason: finish,
+    truncated,
     promptTokens: count(field(usage, 'prompt_tokens')),
     completionTokens: count(field(usage, 'completion_tokens')),
     logprobs: logprobsOf(field(field(choice, 'logprobs'), 'content')),
@@ -98,10 +96,8 @@ function finishReason(choice: unknown): string | null {
   return text(reason) ?? text(field(reason, 'type'))
 }
 
-function unfinished(finish: string | null, content: string | null): EngineFailure {
+function unfinished(finish: string | null): EngineFailure {
   switch (finish) {
-    case 'length':
-      return failure('client', 'unparseable', cutOff(content ?? ''))
     case 'abort':
     case 'error':
       return failure(
@@ -119,12 +115,6 @@ function unfinished(finish: string | null, content: string | null): EngineFailur
     default:
       return failure('corrupt', 'unparseable', `the reply ended with finish_reason ${clip(finish)}`)
   }
-}
-
-/** How a reply ended tells whether it needed some more tokens or would never have stopped. */
-function cutOff(content: string): string {
-  const said = 'cut off at max_tokens (finish_reason length); it ended: …'
-  return said + content.slice(said.length - DETAIL_LIMIT)
 }
 
 /** Content as one text: some servers give a list of parts. */

@@ -276,32 +276,124 @@ describe.each(SCORING)('engine %s', (name) => {
     })
   })
 
-  test('an HTML page with status 200 is unparseable, and the detail names its title', async () => {
-    const page = '<!DOCTYPE html><html><head><title>Sign in</title></head><body>…</body></html>'
-    const result = await score(answer(200, page, { 'content-type': 'text/html' }))
-    expect(result).toMatchObject({ ok: false, class: 'corrupt', reason: 'unparseable' })
-    expect((result as EngineFailure).detail).toContain('Sign in')
-  })
+  test.each([
+    [200, 'unparseable'],
+    [400, 'transport'],
+    [403, 'transport'],
+  ])(
+    'an HTML page with status %i is another program’s, and the detail names its title',
+    async (status, reason) => {
+      const page = '<!DOCTYPE html><html><head><title>Sign in</title></head><body>…</body></html>'
+      const result = await score(answer(status, page, { 'content-type': 'text/html' }))
+      expect(result).toMatchObject({ ok: false, class: 'fault', reason, broken: true })
+      expect((result as EngineFailure).detail).toContain('Sign in')
+    },
+  )
 
   test.each([301, 302, 307, 308])(
-    'a %i is rejected with its Location, not followed',
+    'a %i is the server’s fault, told with its Location, and not followed',
     async (status) => {
       const before = server.calls.length
       const result = await score(answer(status, '', { location: 'http://other.example/classify' }))
-      expect(result).toMatchObject({ ok: false, class: 'corrupt', reason: 'rejected' })
+      expect(result).toMatchObject({ ok: false, class: 'fault', reason: 'transport', broken: true })
       expect((result as EngineFailure).detail).toContain('http://other.example/classify')
       expect(server.calls.length - before).toBe(1)
     },
   )
 
-  test.each([400, 401, 403, 404, 405, 413, 415, 422])(
-    'a %i is the request’s fault',
+  test.each([400, 409, 413, 422])('a %i may be the request’s fault', async (status) => {
+    const result = await score(answer(status, { error: { message: 'no such thing' } }))
+    expect(result).toEqual({
+      ok: false,
+      class: 'client',
+      reason: 'rejected',
+      detail: `answered ${status}: no such thing`,
+      unconfirmed: true,
+    })
+  })
+
+  test.each([401, 402, 403, 404, 405, 407, 410, 415, 501])(
+    'a %i is the fault of the server or its set-up, never the text’s',
     async (status) => {
       const result = await score(answer(status, { error: { message: 'no such thing' } }))
-      expect(result).toMatchObject({ ok: false, class: 'client', reason: 'rejected' })
-      expect((result as EngineFailure).detail).toBe(`answered ${status}: no such thing`)
+      expect(result).toEqual({
+        ok: false,
+        class: 'fault',
+        reason: 'transport',
+        detail: `answered ${status}: no such thing`,
+        broken: true,
+      })
     },
   )
+
+  test('a proxy’s page that says 413 is about the one request', async () => {
+    const page = '<html><head><title>413 Request Entity Too Large</title></head></html>'
+    expect(await score(answer(413, page))).toMatchObject({ class: 'client', unconfirmed: true })
+  })
+
+  // Recorded from vLLM 0.11.0, 0.14.0 and 0.32.0.
+  const dead = 'EngineCore encountered an issue. See stack trace (above) for the root cause.'
+  test.each([
+    ['0.11, dead', 400, { message: dead, type: 'BadRequestError', param: null, code: 400 }],
+    ['0.14, dead', 500, { message: dead, type: 'InternalServerError', param: null, code: 500 }],
+    [
+      '0.14, dead, on /pooling',
+      200,
+      { message: dead, type: 'InternalServerError', param: null, code: 500 },
+    ],
+    ['a dead engine that says it is busy', 503, { message: 'EngineDeadError', code: 503 }],
+    [
+      '0.11, without the task',
+      200,
+      {
+        message: 'The model does not support Pooling API',
+        type: 'BadRequestError',
+        param: null,
+        code: 400,
+      },
+    ],
+    [
+      '0.32, without the task',
+      200,
+      { message: 'The model does not support Classification API', code: 501 },
+    ],
+  ])('an engine that cannot score at all is broken: %s', async (_what, status, error) => {
+    const result = await score(answer(status, { error }))
+    expect(result).toMatchObject({ class: 'fault', reason: 'transport', broken: true })
+    expect((result as EngineFailure).detail).toContain(error.message)
+  })
+
+  test.each([
+    [
+      { message: 'no such thing', code: 400 },
+      { class: 'client', unconfirmed: true },
+    ],
+    [{ message: 'the queue is full', code: 503 }, { class: 'busy' }],
+    [{ message: 'out of memory', code: 500 }, { class: 'fault' }],
+    [{ message: 'out of memory' }, { class: 'fault' }],
+    ['out of memory', { class: 'fault' }],
+    [
+      { message: "This model's maximum context length is 1024 tokens. However, …", code: 400 },
+      { class: 'client', reason: 'context_exceeded' },
+    ],
+  ])('an error with status 200 is what its code says: %j', async (error, expected) => {
+    expect(await score(answer(200, { error }))).toMatchObject({ ok: false, ...expected })
+  })
+
+  test('a validation error that repeats a text is not read as its own words', async () => {
+    const echo =
+      "1 validation error:\n  {'type': 'missing', 'input': 'the maximum context length, says EngineDeadError'}"
+    expect(await score(answer(400, { error: { message: echo } }))).toMatchObject({
+      class: 'client',
+      reason: 'rejected',
+      unconfirmed: true,
+    })
+    const detail = [{ loc: ['body', 'input'], msg: 'Field required', input: 'context length' }]
+    expect(await score(answer(422, { detail }))).toMatchObject({
+      reason: 'rejected',
+      detail: 'answered 422: body.input: Field required',
+    })
+  })
 
   test.each(dialect.tooLong)(
     'a text over the context is context_exceeded (%i %j)',

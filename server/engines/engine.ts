@@ -39,6 +39,10 @@ export interface EngineTarget {
   basePath?: string
   /** Null or absent: the engine's usual way. */
   route?: ScoreRoute | null
+  /** The label whose score is taken, by index or name; null or absent: the last. */
+  label?: string | null
+  /** The model has no chat template of its own: it is sent prompt, newline, response. */
+  plainText?: boolean
   /** Ask for the activated score (sigmoid), not the raw one: only the self-test does. */
   activated?: boolean
   /** The text to score is made with it; null or absent: sent as messages, or as prompt, newline, response. */
@@ -57,11 +61,13 @@ export type ResponseHeaders = Record<string, string | string[] | undefined>
 
 /**
  * What a failed call says about the sample, the server and a retry:
- * - `client`: the request itself was refused (4xx). Not retried; says nothing about the server's health.
+ * - `client`: the request itself was refused (4xx). Says nothing about the server's health; the sample's end, at once or
+ *   once it is confirmed ({@link EngineFailure.unconfirmed}).
  * - `busy`: 429 or 503. Another server at once, the same after `Retry-After`; neutral for health.
- * - `fault`: 5xx, connection or TLS errors. Retried on another server; counts against the server.
+ * - `fault`: 5xx, connection or TLS errors, and what no text can be to blame for: a missing route, a refused key, a page, a
+ *   dead engine, whatever the status. Retried on another server; counts against the server.
  * - `stall`: no answer in time.
- * - `corrupt`: an answer that is not a score (NaN, wrong shape, HTML, a redirect). Once more on another server.
+ * - `corrupt`: an answer that is not a score (NaN, wrong shape). The sample's end once it is confirmed.
  * - `conn_race`: a reused connection closed before the first byte. Same server at once, free, once.
  */
 export type FailureClass = 'client' | 'busy' | 'fault' | 'stall' | 'corrupt' | 'conn_race'
@@ -75,6 +81,12 @@ export interface EngineFailure {
   detail: string
   /** When the server asked to come back, if it did. Not capped here. */
   retryAfterMs?: number
+  /** A refusal that a broken server gives as well: it ends a sample only where something else confirms it. */
+  unconfirmed?: true
+  /** A fault of the server or its set-up that every request would meet: no more samples are spent on it unasked. */
+  broken?: true
+  /** The reply asked for is too long by what the conversation takes: so many tokens are left for it, at least one. */
+  fitMaxTokens?: number
 }
 
 /** A finite score, raw as the model gives it (no sigmoid). */
@@ -110,6 +122,7 @@ export interface ScoreJoin {
     headers: ResponseHeaders,
     bodyText: string,
     count: number,
+    target?: EngineTarget,
   ): JoinedScores | EngineFailure
 }
 
@@ -130,12 +143,14 @@ export interface ChatRequest {
   chatTemplateKwargs?: Record<string, unknown>
 }
 
-/** A judge's whole reply. One cut off (`length`), aborted or refused is a failure, never a reply. */
+/** A judge's reply. One that the server aborted or the model refused is a failure, never a reply. */
 export interface ChatReply {
   ok: true
   content: string
   reasoning: string | null
   finishReason: string
+  /** The reply was cut off at the token limit (`finish_reason: length`): whether it already holds a verdict is the parser's to say. */
+  truncated: boolean
   promptTokens: number | null
   completionTokens: number | null
   /** Of each token of the reply, where asked for: the chosen one and the others by probability. */
@@ -229,13 +244,17 @@ export interface ProbeFacts {
   kind: 'discriminative' | 'generative' | null
   /** How its scores are asked for; null or absent: the engine's usual way. */
   route?: ScoreRoute | null
+  /** Its model has no chat template: see {@link EngineTarget.plainText}. */
+  plainText?: boolean
+  /** The label that is scored, as its server names it; absent: the engine does not tell its labels. */
+  label?: string | null
   /** Most inputs it takes at once, where it says so (llama.cpp slots, TEI permits). */
   maxConcurrent?: number | null
   /** It can be put to sleep: the routes for it are there. */
   canSleep?: boolean
   /** It was found asleep. */
   sleeping?: boolean
-  /** What should worry whoever registers it, e.g. an SGLang that cuts long texts silently. */
+  /** What should worry whoever registers it, e.g. an SGLang that cuts long texts silently; absent: not looked at again. */
   warnings?: string[]
 }
 
@@ -252,6 +271,17 @@ export interface ProbeContext {
    * there. `discriminative`: a server that only generates is refused.
    */
   kind?: 'discriminative' | 'generative' | null
+  /** The route named at registration: no other is asked. */
+  route?: ScoreRoute | null
+  /** The label named at registration. */
+  label?: string | null
+  /** A chat template was given at registration, so the server's own is not needed. */
+  templated?: boolean
+  /**
+   * What an earlier probe found. `inUse`: the server scores samples by it, so its routes are not asked again; else it stands
+   * where the server fails to answer now.
+   */
+  known?: { route: ScoreRoute; plainText: boolean; inUse: boolean } | null
 }
 
 /** One backend dialect: builds the call, reads the score, names every failure. Holds no state. */
@@ -261,8 +291,15 @@ export interface Engine {
   readonly scores: boolean
   /** True: it speaks /v1/chat/completions and may be registered as generative. */
   readonly chats: boolean
-  /** The raw-score self-test applies: the engine has both a raw and an activated way to ask, or may squash unasked. */
+  /**
+   * It serves a model's own head: raw scores can be had, and a constant or bounded score is a fault. False where 0 and 1 are
+   * normal scores.
+   */
   readonly selfTested: boolean
+  /** The routes that a registration may name; empty: there is one way to ask. */
+  readonly routes: readonly ScoreRoute[]
+  /** How a registration may name a label: any by `index`, by `name` too, or `two`: the first or the second of two. */
+  readonly labels: 'index' | 'name' | 'two' | null
   /** It scores whole texts, so a chat template makes them (on its route `pair` prompt and response stay apart). */
   readonly templated: boolean
   readonly lifecycle: EngineLifecycle | null

@@ -217,7 +217,14 @@ describe('tei', () => {
       '[[{"score":3,"label":"LABEL_1"},{"score":1,"label":"LABEL_10"},{"score":-2,"label":"LABEL_2"}]]'
     expect(tei.parseScoreResponse(200, {}, sorted)).toEqual({ ok: true, score: 1 })
     const moods = '[[{"score":3,"label":"joy"},{"score":1,"label":"anger"}]]'
-    expect(tei.parseScoreResponse(200, {}, moods)).toMatchObject({ ok: false, reason: 'rejected' })
+    expect(tei.parseScoreResponse(200, {}, moods)).toMatchObject({ class: 'fault', broken: true })
+    // A label that the registration names and the model has not is no fault of a sample either.
+    const target = { ...at(null), label: 'LABEL_3' }
+    expect(tei.parseScoreResponse(200, {}, sorted, target)).toMatchObject({
+      class: 'fault',
+      broken: true,
+      detail: expect.stringContaining('label "LABEL_3"'),
+    })
   })
 
   test('a rank is that of the one text', () => {
@@ -308,6 +315,15 @@ describe('http', () => {
     for (const odd of [0.5, null, [1], 'x', {}, { score: true }]) {
       expect(read(odd)).toMatchObject({ class: 'corrupt', reason: 'unparseable' })
     }
+  })
+
+  test('takes no extra info so deep that it could not be written', () => {
+    const deep = `{"results":[{"score":1,"info":${'['.repeat(50_000)}${']'.repeat(50_000)}}]}`
+    expect(http.parseScoreResponse(200, {}, deep)).toMatchObject({
+      class: 'corrupt',
+      reason: 'unparseable',
+      detail: expect.stringMatching(/nested/),
+    })
   })
 })
 

@@ -17,6 +17,15 @@ import { wellFormed } from './sample-text.ts'
 /** What a scorer may say in `reason` beside its `error`; anything else, and nothing, is a fault of its function. */
 const ERROR_REASONS = ['function_error', 'timeout', 'non_finite', 'unparseable'] as const
 
+/** Postgres and JSON.stringify run out of stack at some depth, and would fail for all the samples written with it. */
+const MAX_EXTRA_DEPTH = 100
+
+/** Whether a parsed JSON value has more than so many levels of lists and objects. */
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1))
+}
+
 /** The address is the whole of it: the path it ends in is the route. */
 function scorePath(basePath: string | undefined): string {
   return basePath === undefined || basePath === '' ? '/' : basePath
@@ -61,7 +70,12 @@ function parseScoreResponse(
   }
   const score = finiteScore(told, 'results[0].score')
   if (typeof score !== 'number') return score
-  return Object.keys(extra).length === 0 ? { ok: true, score } : { ok: true, score, extra }
+  if (Object.keys(extra).length === 0) return { ok: true, score }
+  if (isDeeper(extra, MAX_EXTRA_DEPTH)) {
+    const detail = `results[0] is nested more than ${MAX_EXTRA_DEPTH} levels deep`
+    return failure('corrupt', 'unparseable', detail)
+  }
+  return { ok: true, score, extra }
 }
 
 /** Such a scorer has one route and tells nothing of itself, so it is asked for the scores of no samples. */
@@ -104,6 +118,8 @@ export const http: Engine = {
   chats: false,
   selfTested: false,
   templated: false,
+  routes: [],
+  labels: null,
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,

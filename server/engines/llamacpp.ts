@@ -12,6 +12,7 @@ import type {
   ResponseHeaders,
   ScoreInput,
 } from './engine.ts'
+import { labelIndex, noSuchLabel } from './labels.ts'
 import { believableLoad, loadJson, metricSum, metricsText } from './load-answers.ts'
 import {
   isBusy,
@@ -45,6 +46,7 @@ function parseScoreResponse(
   status: number,
   headers: ResponseHeaders,
   bodyText: string,
+  target?: EngineTarget,
 ): EngineScore | EngineFailure {
   const answer = readJsonAnswer(status, headers, bodyText)
   if (!answer.ok) return answer
@@ -56,8 +58,26 @@ function parseScoreResponse(
     return failure('corrupt', 'unparseable', `results[0].index is ${told} for one text`)
   }
   const score = finiteScore(field(only.item, 'relevance_score'), 'results[0].relevance_score')
-  return scored(score, answer.value)
+  return scored(
+    typeof score === 'number' ? ofLabel(score, target?.label ?? null) : score,
+    answer.value,
+  )
 }
+
+/**
+ * The score of the named label. llama.cpp gives that of label 0 alone: the raw output of a head of one label, a softmax's
+ * share of one of several (Qwen3). Of two labels, label 1 has the rest of it.
+ */
+function ofLabel(score: number, label: string | null): number | EngineFailure {
+  if (label === null || labelIndex(label) === 0) return score
+  return labelIndex(label) === 1 && score >= 0 && score <= 1
+    ? 1 - score
+    : noSuchLabel(label, `a score of ${score}, which is no probability of two labels`)
+}
+
+/** Prompt and response reach the model so, whatever it was trained with; llama-server does not tell. */
+const CONCATENATED =
+  'llama.cpp gives the model the prompt and the response as plain concatenation, without a chat template, unless its GGUF has a `rerank` template.'
 
 async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null> {
   const base = rootOf(basePath)
@@ -115,7 +135,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     kind: judging ? 'generative' : 'discriminative',
     route: judging ? null : 'pair',
     maxConcurrent: slots,
-    warnings: [],
+    warnings: judging ? [] : [CONCATENATED],
   }
 }
 
@@ -134,14 +154,15 @@ async function refuseWithoutReranking(
   )
 }
 
-/** llama.cpp's llama-server: POST /rerank, whose rank head's output is raw; chat for judges. */
+/** llama.cpp's llama-server: POST /rerank, label 0 of the rank head, raw or (Qwen3) after a softmax; chat for judges. */
 export const llamacpp: Engine = {
   name: 'llamacpp',
   scores: true,
   chats: true,
-  // Raw is all it has, and a reranker made of a yes/no model gives probabilities rightly.
-  selfTested: false,
+  selfTested: true,
   templated: false,
+  routes: ['pair'],
+  labels: 'two',
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,

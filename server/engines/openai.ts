@@ -57,6 +57,8 @@ export const openai: Engine = {
   chats: true,
   selfTested: false,
   templated: false,
+  routes: [],
+  labels: null,
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,

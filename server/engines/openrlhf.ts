@@ -60,7 +60,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   const reply = await fetch(request.path, { method: 'POST', body: request.body as string })
   const answer = parseScoreResponse(reply.status, reply.headers, reply.bodyText)
   if (!answer.ok && answer.reason !== 'non_finite') {
-    const unready = answer.class === 'busy' || answer.class === 'fault'
+    const unready = answer.class === 'busy' || (answer.class === 'fault' && !answer.broken)
     return {
       ok: false,
       reason: unready ? 'server_unreachable' : 'server_not_recognised',
@@ -77,6 +77,7 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     maxModelLen: null,
     kind: 'discriminative',
     route: null,
+    warnings: [],
   }
 }
 
@@ -87,6 +88,8 @@ export const openrlhf: Engine = {
   chats: false,
   selfTested: false,
   templated: true,
+  routes: [],
+  labels: null,
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,

@@ -25,16 +25,21 @@ describe('vllm', () => {
     'GET /version': answer(200, { version: '0.17.0' }),
   }
 
+  const data = (datum: object) => answer(200, { data: [{ index: 0, ...datum }] })
+  const scoring = {
+    '/classify': data({ probs: [1.5] }),
+    '/pooling': data({ data: [[0.5], [1.5]] }),
+    '/score': data({ score: 1.5 }),
+  }
+
   test.each([
     [['/classify', '/pooling', '/score'], 'classify'],
     [['/pooling', '/score'], 'token'],
     [['/score'], 'pair'],
-  ])('the routes %j mean that it is asked by %s', async (paths, route) => {
-    const posts = Object.fromEntries(paths.map((path) => [`POST ${path}`, ok]))
+  ] as const)('of the routes %j it is asked by %s', async (paths, route) => {
+    const posts = Object.fromEntries(paths.map((path) => [`POST ${path}`, scoring[path]]))
     const server = await serve({ ...base, ...posts, 'POST /v1/chat/completions': ok })
     expect(await probe(server)).toMatchObject({ ok: true, kind: 'discriminative', route })
-    // Found out by looking, not by scoring.
-    expect(server.calls.every((call) => call.method === 'GET')).toBe(true)
   })
 
   test('sleep is known by its route, and a sleeping one is seen', async () => {
@@ -57,24 +62,16 @@ describe('vllm', () => {
       cause: 'other_kind',
       hint: expect.stringContaining('"kind": "generative"'),
     })
-    const rm = await serve({ ...base, 'POST /classify': ok })
+    const rm = await serve({ ...base, 'POST /classify': scoring['/classify'] })
     expect(await probe(rm, { kind: 'generative' })).toMatchObject({ cause: 'other_kind' })
     expect(await probe(rm, { kind: 'discriminative' })).toMatchObject({ ok: true })
-  })
-
-  test('an embedding model is warned of', async () => {
-    const server = await serve({ ...base, 'POST /pooling': ok, 'POST /v1/embeddings': ok })
-    expect(await probe(server)).toMatchObject({
-      ok: true,
-      warnings: [expect.stringContaining('embeddings')],
-    })
   })
 
   test('a proxy that keeps the inner routes for itself does not hide it', async () => {
     const forbidden = answer(403, { detail: 'Forbidden' })
     const server = await serve({
       ...base,
-      'POST /classify': ok,
+      'POST /classify': scoring['/classify'],
       'GET /version': forbidden,
       'GET /is_sleeping': forbidden,
       'GET /info': forbidden,
@@ -175,16 +172,28 @@ describe('tei', () => {
     expect(await probe(await serve(info({ model_type })))).toMatchObject({ engine: 'tei', route })
   })
 
-  test('an embedding model is refused, and one whose score cannot be told from its labels', async () => {
+  test('an embedding model is refused', async () => {
     const embedding = await serve(info({ model_type: { embedding: { pooling: 'cls' } } }))
     expect(await probe(embedding)).toMatchObject({
       cause: 'other_kind',
       message: expect.stringContaining('embedding'),
     })
+  })
+
+  test('of several labels the last is the score unless another is named', async () => {
     const moods = { classifier: { id2label: { 0: 'joy', 1: 'anger' } } }
-    expect(await probe(await serve(info({ model_type: moods })))).toMatchObject({
+    const server = await serve(info({ model_type: moods }))
+    expect(await probe(server)).toMatchObject({
+      ok: true,
+      label: 'anger',
+      warnings: [expect.stringMatching(/2 labels \(joy, anger\).*last/)],
+    })
+    for (const label of ['joy', '0', 'LABEL_0']) {
+      expect(await probe(server, { label })).toMatchObject({ label: 'joy', warnings: [] })
+    }
+    expect(await probe(server, { label: 'pride' })).toMatchObject({
       cause: 'other_kind',
-      message: expect.stringContaining('joy, anger'),
+      message: expect.stringMatching(/^label: .*"pride".*joy, anger/),
     })
   })
 

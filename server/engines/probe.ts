@@ -6,6 +6,7 @@ import type {
   ProbeFacts,
   ProbeFailure,
   ProbeResult,
+  ScoreRoute,
 } from './engine.ts'
 import { openChecked, ProbeStop } from './engine-fetch.ts'
 import {
@@ -35,6 +36,14 @@ export interface ProbeRequest {
   model?: string | null
   /** What it is wanted for; absent: whatever the server can. A server that cannot is refused (`other_kind`). */
   kind?: 'discriminative' | 'generative' | null
+  /** The route named at registration: no other is asked. */
+  route?: ScoreRoute | null
+  /** The label named at registration, by index or name. */
+  label?: string | null
+  /** A chat template was given at registration. */
+  templated?: boolean
+  /** What an earlier probe found. */
+  known?: ProbeContext['known']
 }
 
 /** A server that can be used. */
@@ -62,6 +71,10 @@ export async function probeServer(request: ProbeRequest): Promise<ProbedServer |
     basePath: open.basePath,
     model: request.model ?? null,
     kind: request.kind ?? null,
+    route: request.route ?? null,
+    label: request.label ?? null,
+    templated: request.templated ?? false,
+    known: request.known ?? null,
   }
   try {
     const result =

@@ -1,3 +1,4 @@
+import { turnText } from '../wire/turn-text.ts'
 import type { EngineTarget, ScoreInput } from './engine.ts'
 
 /** One turn of a conversation. */
@@ -14,14 +15,16 @@ export function wellFormed(text: string): string {
   return text.isWellFormed() ? text : text.toWellFormed()
 }
 
-/** The sample as a conversation: a prompt that is text is the user's turn, the response the assistant's. */
+/**
+ * The sample as a conversation: a prompt that is text is the user's turn, the response the assistant's. Tool calls are part
+ * of a turn's content, since a template that knows no tools leaves them out in silence.
+ */
 export function sampleMessages(input: ScoreInput): ChatMessage[] {
   const { prompt } = input
   const answer = { role: 'assistant', content: wellFormed(input.response) }
   if (typeof prompt === 'string') return [{ role: 'user', content: wellFormed(prompt) }, answer]
   const messages: ChatMessage[] = []
-  for (const turn of prompt)
-    messages.push({ role: turn.role, content: wellFormed(turn.content ?? '') })
+  for (const turn of prompt) messages.push({ role: turn.role, content: wellFormed(turnText(turn)) })
   messages.push(answer)
   return messages
 }
@@ -30,7 +33,7 @@ export function sampleMessages(input: ScoreInput): ChatMessage[] {
 export function promptText(input: ScoreInput): string {
   const { prompt } = input
   if (typeof prompt === 'string') return wellFormed(prompt)
-  return wellFormed(prompt.map((turn) => turn.content ?? '').join('\n'))
+  return wellFormed(prompt.map(turnText).join('\n'))
 }
 
 /**

@@ -1,8 +1,10 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import { type Calibration, calibrationDiffers, calibrationScores } from './calibration.ts'
+import { chatSelfTest } from './chat-self-test.ts'
 import type { EngineName, ScoreRoute } from './engine.ts'
 import { type OpenFetch, openFetch } from './probe.ts'
 import { engineOf } from './registry.ts'
-import { calibrationDiffers, calibrationScore, rawScoreSelfTest } from './self-test.ts'
+import { rawScoreSelfTest } from './self-test.ts'
 import { answer, type FakeHandler, FakeServer, scoreBody } from './testing/fake-server.ts'
 
 const open: (FakeServer | OpenFetch)[] = []
@@ -14,7 +16,10 @@ const sigmoid = (x: number) => 1 / (1 + Math.exp(-x))
 
 /** A reward model: likes capitals and dislikes fruit, wherever they stand. */
 const logit = (text: string) =>
-  (text.match(/Paris/g) ?? []).length * 1.5 - (text.match(/bananas/g) ?? []).length * 2 - 0.25
+  (text.match(/Paris/g) ?? []).length * 1.5 -
+  (text.match(/bananas/g) ?? []).length * 2 +
+  (text.match(/42/g) ?? []).length * 0.1 -
+  0.25
 
 interface Body {
   use_activation?: boolean
@@ -39,7 +44,7 @@ function model(name: EngineName, score: (text: string, body: Body) => number): F
 async function selfTest(
   name: EngineName,
   handler: FakeHandler,
-  over: { version?: string; route?: ScoreRoute; maxModelLen?: number } = {},
+  over: { version?: string; route?: ScoreRoute; label?: string; maxModelLen?: number } = {},
 ) {
   const server = await FakeServer.start(handler)
   const opened = openFetch(server.url, null, { timeoutMs: 5_000 })
@@ -58,7 +63,7 @@ describe('vLLM’s dialects of activation', () => {
     const result = await selfTest('vllm', honoured)
     expect(result).toMatchObject({ verdict: 'raw', raw: 1.25, calibration: 1.25 })
     expect(result.activated).toBeCloseTo(sigmoid(1.25))
-    expect(result.server.calls.length).toBeLessThanOrEqual(7)
+    expect(result.server.calls.length).toBeLessThanOrEqual(9)
   })
 
   test('honoured by a model whose logits lie between 0 and 1: raw by their sigmoids', async () => {
@@ -136,17 +141,78 @@ describe('vLLM’s dialects of activation', () => {
   )
 })
 
-test('SGLang’s /v1/classify shape, always 1: squashed, and why is said', async () => {
-  expect(
-    await selfTest(
-      'sglang',
-      model('sglang', () => 1),
-    ),
-  ).toMatchObject({
-    verdict: 'squashed',
-    activated: null,
-    detail: expect.stringContaining('Every text scores 1'),
+test.each(['vllm', 'sglang', 'tei', 'llamacpp'] as const)(
+  '%s that scores unlike texts the same is found constant, whatever the score',
+  async (name) => {
+    for (const score of [1, 0, -0.73, 4.25]) {
+      const result = await selfTest(
+        name,
+        model(name, () => score),
+      )
+      expect(result).toMatchObject({ verdict: 'constant', raw: score, activated: null })
+      expect(result.detail).toContain(`score exactly ${score}`)
+      const texts = result.server.calls.map((call) => call.body)
+      expect(new Set(texts).size).toBeGreaterThanOrEqual(4)
+      expect(texts.filter((text) => /\d|```/.test(text)).length).toBeGreaterThanOrEqual(2)
+    }
+  },
+)
+
+test('OpenRLHF’s server may score all texts 0 or 1: a note, and not a fault', async () => {
+  const result = await selfTest(
+    'openrlhf',
+    model('openrlhf', () => 1),
+  )
+  expect(result).toMatchObject({
+    verdict: 'not_applicable',
+    detail: expect.stringContaining('all score 1'),
   })
+})
+
+describe('llama.cpp', () => {
+  // Of the two labels' logits, the second is the score's.
+  const softmax = model('llamacpp', (text) => 1 - sigmoid(2 * logit(text)))
+
+  test('raw scores are raw', async () => {
+    expect(await selfTest('llamacpp', model('llamacpp', logit))).toMatchObject({
+      verdict: 'raw',
+      raw: 1.25,
+    })
+  })
+
+  test('a softmax over one label is 1 for every text, and that is said', async () => {
+    const result = await selfTest(
+      'llamacpp',
+      model('llamacpp', () => 1),
+    )
+    expect(result).toMatchObject({
+      verdict: 'constant',
+      detail: expect.stringMatching(/softmax over one label/),
+    })
+  })
+
+  test('a softmax over two needs the label named, and consent', async () => {
+    expect(await selfTest('llamacpp', softmax)).toMatchObject({
+      verdict: 'label_unknown',
+      detail: expect.stringMatching(/"label": 0 .*or 1 .*selfTestOverride/),
+    })
+    const first = await selfTest('llamacpp', softmax, { label: '0' })
+    const second = await selfTest('llamacpp', softmax, { label: '1' })
+    expect([first, second]).toMatchObject([{ verdict: 'squashed' }, { verdict: 'squashed' }])
+    expect(second.raw).toBeCloseTo(1 - (first.raw as number))
+    expect(second.raw).toBeGreaterThan(0.5)
+  })
+
+  test('the second label of a raw score does not exist', async () => {
+    const result = await selfTest('llamacpp', model('llamacpp', logit), { label: '1' })
+    expect(result).toMatchObject({
+      verdict: 'failed',
+      detail: expect.stringContaining('label "1"'),
+    })
+  })
+})
+
+test('SGLang’s normalised score of one number: squashed, and why is said', async () => {
   const normalised = model('sglang', (text) => Math.sign(logit(text)))
   expect(await selfTest('sglang', normalised)).toMatchObject({ verdict: 'squashed' })
 })
@@ -231,18 +297,12 @@ describe('truncation', () => {
 })
 
 test('engines without an activation are not applicable, with a calibration where one can be had', async () => {
-  for (const name of ['openrlhf', 'llamacpp'] as const) {
-    expect(
-      await selfTest(
-        name,
-        model(name, (text) => sigmoid(logit(text))),
-      ),
-    ).toMatchObject({
-      verdict: 'not_applicable',
-      calibration: sigmoid(1.25),
-      activated: null,
-    })
-  }
+  expect(
+    await selfTest(
+      'openrlhf',
+      model('openrlhf', (text) => sigmoid(logit(text))),
+    ),
+  ).toMatchObject({ verdict: 'not_applicable', calibration: sigmoid(1.25), activated: null })
   for (const name of ['http', 'openai'] as const) {
     const result = await selfTest(name, answer(200, {}))
     expect(result).toMatchObject({ verdict: 'not_applicable', raw: null, calibration: null })
@@ -271,24 +331,90 @@ test('a server that gives no score fails the test, with what it said', async () 
   })
 })
 
-test('the calibration score is one call, and the same as the self-test’s', async () => {
+test('the calibration texts are scored alone as in the self-test, with their tokens', async () => {
   const result = await selfTest('vllm', model('vllm', logit))
   const before = result.server.calls.length
-  const score = await calibrationScore(engineOf('vllm'), result.fetch, result.target)
-  expect(score).toBe(result.calibration)
-  expect(result.server.calls.length - before).toBe(1)
+  const scores = await calibrationScores(engineOf('vllm'), result.fetch, result.target)
+  expect(scores).toEqual(result.calibrations)
+  expect(scores?.[0]).toEqual({ score: result.calibration, promptTokens: 7 })
+  const calls = result.server.calls.slice(before).map((call) => call.body)
+  expect(calls).toHaveLength(2)
+  // Where tokenizers of two versions differ: digits, code, blank lines, non-ASCII.
+  const mixed = JSON.parse(calls[1] as string)
+    .messages.map((m: { content: string }) => m.content)
+    .join()
+  for (const part of [/\d{10}/, /```python/, /\n\n\n/, /[^\x00-\x7f]/, /\t/])
+    expect(mixed).toMatch(part)
   result.server.handler = answer(500, { detail: 'engine died' })
-  await expect(calibrationScore(engineOf('vllm'), result.fetch, result.target)).rejects.toThrow(
+  await expect(calibrationScores(engineOf('vllm'), result.fetch, result.target)).rejects.toThrow(
     'engine died',
   )
-  expect(await calibrationScore(engineOf('http'), result.fetch, result.target)).toBeNull()
+  expect(await calibrationScores(engineOf('http'), result.fetch, result.target)).toBeNull()
 })
 
-test('calibrations differ beyond 5 % of the larger, or 0.05 near zero', () => {
-  expect(calibrationDiffers(1, 1)).toBe(false)
-  expect(calibrationDiffers(0.01, 0.05)).toBe(false)
-  expect(calibrationDiffers(0, 0.06)).toBe(true)
-  expect(calibrationDiffers(10, 10.4)).toBe(false)
-  expect(calibrationDiffers(10, 10.6)).toBe(true)
-  expect(calibrationDiffers(-3, 3)).toBe(true)
+test('calibrations differ beyond 5 % of the larger, or 0.05 near zero, and in their tokens', () => {
+  const differ = (a: number, b: number) =>
+    calibrationDiffers([{ score: a, promptTokens: null }], [{ score: b, promptTokens: null }])
+  expect(differ(1, 1)).toBe(false)
+  expect(differ(0.01, 0.05)).toBe(false)
+  expect(differ(0, 0.06)).toBe(true)
+  expect(differ(10, 10.4)).toBe(false)
+  expect(differ(10, 10.6)).toBe(true)
+  expect(differ(-3, 3)).toBe(true)
+  const english: Calibration = { score: 1, promptTokens: 20 }
+  // Recorded: one checkpoint under two transformers versions, which read digits otherwise.
+  const digits = (score: number, promptTokens: number | null): Calibration[] => [
+    english,
+    { score, promptTokens },
+  ]
+  expect(calibrationDiffers(digits(-4.253, 61), digits(-5.473, 61))).toBe(true)
+  expect(calibrationDiffers(digits(-4.253, 61), digits(-4.253, 58))).toBe(true)
+  expect(calibrationDiffers(digits(-4.253, 61), digits(-4.253, null))).toBe(false)
+  expect(calibrationDiffers([english], digits(-4.253, 61))).toBe(false)
+})
+
+describe('a judge', () => {
+  const chat = async (handler: FakeHandler) => {
+    const server = await FakeServer.start(handler)
+    const opened = openFetch(server.url, null, { timeoutMs: 5_000 })
+    open.push(server, opened)
+    return chatSelfTest('vllm', opened.fetch, { model: 'judge', version: null, basePath: '' })
+  }
+  const said = (message: object, finish_reason: string) =>
+    answer(200, { choices: [{ index: 0, message, finish_reason }] })
+
+  test.each([
+    ['a reply', said({ content: 'Yes' }, 'stop')],
+    ['one cut off', said({ content: 'Ye' }, 'length')],
+    ['reasoning alone', said({ content: null, reasoning: 'hm' }, 'length')],
+    ['a refusal', said({ content: null, refusal: 'no' }, 'stop')],
+  ])('that answered is one: %s', async (_what, handler) => {
+    expect(await chat(handler)).toMatchObject({ verdict: 'not_applicable' })
+  })
+
+  test.each([
+    // Recorded: a process reward model on 0.14.0, where every route exists whatever the model.
+    [
+      '200',
+      200,
+      { error: { message: 'The model does not support Chat Completions API', code: 400 } },
+    ],
+    [
+      '400',
+      400,
+      { error: { message: 'The model does not support Chat Completions API', code: 400 } },
+    ],
+    ['404', 404, { detail: 'Not Found' }],
+  ])('whose model cannot chat is none: %s', async (_what, status, body) => {
+    expect(await chat(answer(status, body))).toMatchObject({
+      verdict: 'failed',
+      routeMissing: true,
+    })
+  })
+
+  test('that failed for now is tested again', async () => {
+    const result = await chat(answer(503, 'loading'))
+    expect(result).toMatchObject({ verdict: 'failed', detail: expect.stringContaining('loading') })
+    expect(result).not.toHaveProperty('routeMissing')
+  })
 })

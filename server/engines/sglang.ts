@@ -1,4 +1,4 @@
-import { field, lastNumber, onlyDatum, readJoinedData, readJsonAnswer, scored } from './answer.ts'
+import { field, onlyDatum, readJoinedData, readJsonAnswer, scored } from './answer.ts'
 import type {
   Engine,
   EngineFailure,
@@ -14,6 +14,7 @@ import type {
   ScoreInput,
   ScoreJoin,
 } from './engine.ts'
+import { labelScore } from './labels.ts'
 import { lifecyclePost } from './lifecycle-call.ts'
 import { believableLoad, loadJson } from './load-answers.ts'
 import {
@@ -43,12 +44,16 @@ function parseScoreResponse(
   status: number,
   headers: ResponseHeaders,
   bodyText: string,
+  target?: EngineTarget,
 ): EngineScore | EngineFailure {
   const answer = readJsonAnswer(status, headers, bodyText)
   if (!answer.ok) return answer
   const only = onlyDatum(answer.value)
   if (!('item' in only)) return only
-  return scored(lastNumber(field(only.item, 'embedding'), 'data[0].embedding'), answer.value)
+  return scored(
+    labelScore(field(only.item, 'embedding'), target?.label, 'data[0].embedding'),
+    answer.value,
+  )
 }
 
 const join: ScoreJoin = {
@@ -57,9 +62,9 @@ const join: ScoreJoin = {
     const texts = inputs.map((input) => sampleText(input, target))
     return embeddings(texts, target)
   },
-  parse: (status, headers, bodyText, count) =>
+  parse: (status, headers, bodyText, count, target) =>
     readJoinedData(status, headers, bodyText, count, (entry, at) =>
-      scored(lastNumber(field(entry, 'embedding'), `data[${at}].embedding`), null),
+      scored(labelScore(field(entry, 'embedding'), target?.label, `data[${at}].embedding`), null),
     ),
 }
 
@@ -146,13 +151,15 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   }
 }
 
-/** SGLang, launched with --is-embedding: POST /v1/embeddings, whose last number is the raw score; chat for judges. */
+/** SGLang, launched with --is-embedding: POST /v1/embeddings, whose last number, or that of the named label, is the raw score; chat for judges. */
 export const sglang: Engine = {
   name: 'sglang',
   scores: true,
   chats: true,
   selfTested: true,
   templated: true,
+  routes: ['classify'],
+  labels: 'index',
   lifecycle,
   buildScoreRequest,
   parseScoreResponse,

@@ -1,4 +1,12 @@
-import { elementsOf, failure, field, finiteScore, onlyElement, readJsonAnswer } from './answer.ts'
+import {
+  broken,
+  elementsOf,
+  failure,
+  field,
+  finiteScore,
+  onlyElement,
+  readJsonAnswer,
+} from './answer.ts'
 import type {
   Engine,
   EngineFailure,
@@ -8,12 +16,14 @@ import type {
   EngineScore,
   EngineTarget,
   ProbeContext,
+  ProbeFailure,
   ProbeResult,
   ResponseHeaders,
   ScoreInput,
   ScoreJoin,
   ScoreRoute,
 } from './engine.ts'
+import { labelIndex, noSuchLabel } from './labels.ts'
 import { believableLoad, metricSum, metricsText } from './load-answers.ts'
 import {
   isBusy,
@@ -57,6 +67,7 @@ function parseScoreResponse(
   status: number,
   headers: ResponseHeaders,
   bodyText: string,
+  target?: EngineTarget,
 ): EngineScore | EngineFailure {
   const answer = readJsonAnswer(status, headers, bodyText)
   if (!answer.ok) return answer
@@ -64,7 +75,7 @@ function parseScoreResponse(
   if (!('item' in only)) return only
   // /predict gives a list of labels a text, /rerank an object a text.
   const { item } = only
-  const score = Array.isArray(item) ? predicted(item, 0) : ranked(item)
+  const score = Array.isArray(item) ? predicted(item, 0, target?.label) : ranked(item)
   if (typeof score !== 'number') return score
   const promptTokens = tokensOf(headers)
   return promptTokens === undefined ? { ok: true, score } : { ok: true, score, promptTokens }
@@ -74,7 +85,7 @@ const join: ScoreJoin = {
   // A reranker takes many answers to one prompt, and a step's rows have prompts of their own.
   takes: (target) => target.route !== 'pair',
   build: predict,
-  parse(status, headers, bodyText, count) {
+  parse(status, headers, bodyText, count, target) {
     const answer = readJsonAnswer(status, headers, bodyText)
     if (!answer.ok) return answer
     const found = elementsOf(answer.value, 'the answer', count)
@@ -84,7 +95,7 @@ const join: ScoreJoin = {
       if (!Array.isArray(labels)) {
         return failure('corrupt', 'unparseable', `[${rows.length}] is not a list of labels`)
       }
-      const score = predicted(labels, rows.length)
+      const score = predicted(labels, rows.length, target?.label)
       rows.push(typeof score === 'number' ? { ok: true, score } : score)
     }
     return { ok: true, rows, promptTokens: tokensOf(headers) ?? null }
@@ -99,33 +110,40 @@ function ranked(item: unknown): number | EngineFailure {
   return finiteScore(field(item, 'score'), '[0].score')
 }
 
-/**
- * The one label's score. Of several, which TEI sorts by score, the last label by its number (`LABEL_3`): the last logit,
- * as trainers take it.
- */
-function predicted(labels: unknown[], at: number): number | EngineFailure {
+/** The score of the named label, or of the last by its number (`LABEL_3`). TEI sorts the labels by score. */
+function predicted(
+  labels: unknown[],
+  at: number,
+  wanted: string | null | undefined,
+): number | EngineFailure {
   if (labels.length === 0) return failure('corrupt', 'unparseable', `[${at}] is an empty list`)
-  if (labels.length === 1) return finiteScore(field(labels[0], 'score'), `[${at}][0].score`)
-  let last: unknown
-  let highest = -1
-  for (const label of labels) {
-    const number = labelNumber(field(label, 'label'))
-    // The probe refuses such a model; one that was put in its place since must not be scored by a guess.
-    if (number === null) {
-      const names = labels.map((other) => String(field(other, 'label'))).join(', ')
-      return failure('client', 'rejected', `which of the labels is the score is unknown: ${names}`)
-    }
-    if (number > highest) {
-      highest = number
-      last = label
-    }
-  }
-  return finiteScore(field(last, 'score'), `[${at}] of label ${highest}, score`)
+  const names = labels.map((label) => String(field(label, 'label')))
+  const found = wanted == null ? lastLabel(names) : placeOf(wanted, names)
+  if (found !== null) return finiteScore(field(labels[found], 'score'), `[${at}] ${names[found]}`)
+  if (wanted != null) return noSuchLabel(wanted, names.join(', '))
+  // The probe names the last label of a model whose labels have names; another model took its place since.
+  return broken('unparseable', `the last label is unknown: ${names.join(', ')}`)
 }
 
-function labelNumber(label: unknown): number | null {
-  const digits = typeof label === 'string' ? /^(?:label_?)?(\d+)$/i.exec(label)?.[1] : undefined
-  return digits === undefined ? null : Number(digits)
+/** Where the named label stands in the list; null: nowhere. */
+function placeOf(wanted: string, names: readonly string[]): number | null {
+  const exact = names.indexOf(wanted)
+  if (exact >= 0) return exact
+  const index = labelIndex(wanted)
+  const at = index === null ? -1 : names.findIndex((name) => labelIndex(name) === index)
+  return at >= 0 ? at : null
+}
+
+/** Where the label of the highest number stands; null: the names have none. */
+function lastLabel(names: readonly string[]): number | null {
+  if (names.length === 1) return 0
+  let last: number | null = null
+  for (const [at, name] of names.entries()) {
+    const index = labelIndex(name)
+    if (index === null) return null
+    if (last === null || index > (labelIndex(names[last] as string) as number)) last = at
+  }
+  return last
 }
 
 /** TEI counts tokens in a header, not in the body. */
@@ -150,7 +168,11 @@ export function teiModelType(info: unknown): { name: string; labels: string[] } 
   if (entry === undefined) return null
   const id2label = field(entry[1], 'id2label')
   const labels =
-    typeof id2label === 'object' && id2label !== null ? Object.values(id2label).map(String) : []
+    typeof id2label === 'object' && id2label !== null
+      ? Object.entries(id2label)
+          .sort(([a], [b]) => Number(a) - Number(b))
+          .map(([, label]) => String(label))
+      : []
   return { name: entry[0].toLowerCase(), labels }
 }
 
@@ -174,12 +196,8 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
       'Serve a sequence-classification model.',
     )
   }
-  if (type.labels.length > 1 && type.labels.some((label) => labelNumber(label) === null)) {
-    return otherKind(
-      `the model has ${type.labels.length} labels (${type.labels.join(', ')}), and which of them is the score is unknown`,
-      'Serve a model with one label, or name its labels LABEL_0, LABEL_1 …: the last is the score.',
-    )
-  }
+  const label = namedLabel(type.labels, context.label ?? null)
+  if (typeof label === 'object' && label !== null) return label
   const model = textOrNull(field(info, 'model_id'))
   return {
     ok: true,
@@ -188,10 +206,34 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     version: textOrNull(field(info, 'version')),
     maxModelLen: positiveInt(field(info, 'max_input_length')),
     kind: 'discriminative',
-    route,
+    route: context.route ?? route,
+    label,
     maxConcurrent: positiveInt(field(info, 'max_concurrent_requests')),
-    warnings: [],
+    warnings:
+      type.labels.length > 1 && context.label == null
+        ? [
+            `The model has ${type.labels.length} labels (${type.labels.join(', ')}); the last one is the score. Name another with "label".`,
+          ]
+        : [],
   }
+}
+
+/** The label to score, as the server names it; null: it does not tell its labels, or there is one and none was named. */
+function namedLabel(
+  labels: readonly string[],
+  wanted: string | null,
+): string | null | ProbeFailure {
+  if (labels.length === 0) return wanted
+  if (wanted === null) return labels.length === 1 ? null : (labels.at(-1) as string)
+  const index = labelIndex(wanted)
+  const found = labels.includes(wanted) ? wanted : index === null ? undefined : labels[index]
+  return (
+    found ??
+    otherKind(
+      `label: the model has no label "${wanted}", but ${labels.join(', ')}`,
+      'Name one of those, by name or by index from 0.',
+    )
+  )
 }
 
 function parsed(status: number, bodyText: string): unknown {
@@ -210,6 +252,8 @@ export const tei: Engine = {
   chats: false,
   selfTested: true,
   templated: true,
+  routes: ['classify', 'pair'],
+  labels: 'name',
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,

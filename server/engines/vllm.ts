@@ -2,7 +2,6 @@ import {
   failure,
   field,
   finiteScore,
-  lastNumber,
   onlyDatum,
   readJoinedData,
   readJsonAnswer,
@@ -22,8 +21,9 @@ import type {
   ResponseHeaders,
   ScoreInput,
   ScoreJoin,
-  ScoreRoute,
 } from './engine.ts'
+import { findRoute } from './find-route.ts'
+import { labelScore } from './labels.ts'
 import { lifecyclePost } from './lifecycle-call.ts'
 import { believableLoad, metricSum, metricsText } from './load-answers.ts'
 import {
@@ -63,7 +63,7 @@ function activation(target: EngineTarget): Record<string, boolean> {
 
 /** True: it is sent texts. A conversation is its server's to write out, and it takes one a call. */
 function asText(target: EngineTarget): boolean {
-  return target.chatTemplate != null || before(target, MESSAGES_SINCE)
+  return target.chatTemplate != null || target.plainText === true || before(target, MESSAGES_SINCE)
 }
 
 function textOf(input: ScoreInput, target: EngineTarget): string {
@@ -99,8 +99,9 @@ function wholeTextRequest(what: Record<string, unknown>, target: EngineTarget): 
   const base = rootOf(target.basePath)
   const model = target.model ?? undefined
   const raw = activation(target)
-  // The default of the `input` form is true, a second BOS where the text has one.
-  const add_special_tokens = false
+  // The default of the `input` form is true, a second BOS where a template wrote one; a plain text has none.
+  const plain = target.plainText === true && target.chatTemplate == null
+  const add_special_tokens = plain ? undefined : false
   if (target.route === 'token') {
     const task = 'token_classify'
     const body = { model, ...what, task, ...raw, add_special_tokens, encoding_format: 'float' }
@@ -116,34 +117,47 @@ function parseScoreResponse(
   status: number,
   headers: ResponseHeaders,
   bodyText: string,
+  target?: EngineTarget,
 ): EngineScore | EngineFailure {
   const answer = readJsonAnswer(status, headers, bodyText)
   if (!answer.ok) return answer
   const only = onlyDatum(answer.value)
-  return 'item' in only ? datumScored(only.item, 0, answer.value) : only
+  return 'item' in only ? datumScored(only.item, 0, answer.value, target?.label) : only
 }
 
 /** The score of an entry of `data`; of several, `answer` is null: its tokens are not this one's. */
-function datumScored(datum: unknown, at: number, answer: unknown): EngineScore | EngineFailure {
+function datumScored(
+  datum: unknown,
+  at: number,
+  answer: unknown,
+  label: string | null | undefined,
+): EngineScore | EngineFailure {
   // Each route names its field otherwise, so the answer itself tells which was asked.
   const score = field(datum, 'score')
   if (score !== undefined) return scored(finiteScore(score, `data[${at}].score`), answer)
   const rows = field(datum, 'data')
-  if (rows !== undefined) return tokenScored(rows, at, answer)
+  if (rows !== undefined) return tokenScored(rows, at, answer, label)
   // Raw logits despite the name, because the activation was turned off.
-  return scored(lastNumber(field(datum, 'probs'), `data[${at}].probs`), answer)
+  return scored(labelScore(field(datum, 'probs'), label, `data[${at}].probs`), answer)
 }
 
 const join: ScoreJoin = {
   takes: (target) => target.route !== 'pair' && asText(target),
   build: (inputs, target) =>
     wholeTextRequest({ input: inputs.map((input) => textOf(input, target)) }, target),
-  parse: (status, headers, bodyText, count) =>
-    readJoinedData(status, headers, bodyText, count, (entry, at) => datumScored(entry, at, null)),
+  parse: (status, headers, bodyText, count, target) =>
+    readJoinedData(status, headers, bodyText, count, (entry, at) =>
+      datumScored(entry, at, null, target?.label),
+    ),
 }
 
-/** A row of labels a token or step; the last label of each counts, as for /classify, and the last row is the score. */
-function tokenScored(rows: unknown, at: number, answer: unknown): EngineScore | EngineFailure {
+/** A row of labels a token or step; the same label of each counts, as for /classify, and the last row is the score. */
+function tokenScored(
+  rows: unknown,
+  at: number,
+  answer: unknown,
+  label: string | null | undefined,
+): EngineScore | EngineFailure {
   if (!Array.isArray(rows) || rows.length === 0) {
     return failure('corrupt', 'unparseable', `data[${at}].data is not a list of rows`)
   }
@@ -151,7 +165,7 @@ function tokenScored(rows: unknown, at: number, answer: unknown): EngineScore | 
   for (let i = 0; i < rows.length; i++) {
     const where = `data[${at}].data[${i}]`
     const row: unknown = rows[i]
-    const score = Array.isArray(row) ? lastNumber(row, where) : finiteScore(row, where)
+    const score = Array.isArray(row) ? labelScore(row, label, where) : finiteScore(row, where)
     if (typeof score !== 'number') return score
     tokenScores.push(score)
   }
@@ -190,14 +204,6 @@ async function readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoa
   )
 }
 
-/** vLLM has the routes its model can serve, so the routes tell what the model is. */
-async function findRoute(fetch: EngineFetch, base: string): Promise<ScoreRoute | null> {
-  if (await routeExists(fetch, `${base}/classify`)) return 'classify'
-  if (await routeExists(fetch, `${base}/pooling`)) return 'token'
-  if (await routeExists(fetch, `${base}/score`)) return 'pair'
-  return null
-}
-
 async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeResult> {
   const base = rootOf(context.basePath)
   const models = await listModels(fetch, `${base}/v1/models`)
@@ -205,29 +211,38 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
   if (models.owner === 'sglang') return otherEngine('vLLM', 'SGLang', 'sglang')
   if (models.owner === 'llamacpp') return otherEngine('vLLM', 'llama.cpp', 'llamacpp')
   const version = await textField(fetch, `${base}/version`, 'version')
-  const judging = context.kind === 'generative'
-  const route = judging ? null : await findRoute(fetch, base)
-  const chats = route === null && (await routeExists(fetch, `${base}/v1/chat/completions`))
-  if (judging && !chats) return noChatRoute('vLLM')
-  const warnings: string[] = []
-  if (route === 'token' && (await routeExists(fetch, `${base}/v1/embeddings`))) {
-    warnings.push(
-      'The model gives embeddings (/v1/embeddings), not scores: check that it is a reward model.',
-    )
-  }
   const sleeping = await sleepState(fetch, base)
-  return {
+  const facts = {
     ok: true,
     engine: 'vllm',
     models: models.ids,
     version,
     maxModelLen: models.maxModelLen(context.model),
-    kind: route !== null ? 'discriminative' : chats ? 'generative' : null,
-    route,
     canSleep: sleeping !== null,
     sleeping: sleeping === true,
-    warnings,
+  } as const
+  const chats = () => routeExists(fetch, `${base}/v1/chat/completions`)
+  if (context.kind === 'generative') {
+    return (await chats())
+      ? { ...facts, kind: 'generative', route: null, warnings: [] }
+      : noChatRoute('vLLM')
   }
+  // A server asleep takes requests and does not answer them.
+  if (sleeping === true) {
+    const route = context.route ?? context.known?.route ?? null
+    const plainText = context.known?.plainText ?? false
+    return { ...facts, kind: route === null ? null : 'discriminative', route, plainText }
+  }
+  const model = context.model ?? models.ids[0] ?? null
+  const found = await findRoute(vllm, fetch, { ...context, model, version, basePath: base })
+  if (!('refused' in found) && found.route !== null) {
+    return { ...facts, kind: 'discriminative', ...found }
+  }
+  // A model that generates lacks the scoring routes, or has them and refuses each by sentence.
+  if (context.route == null && (await chats())) {
+    return { ...facts, kind: 'generative', route: null, warnings: [] }
+  }
+  return 'refused' in found ? found.refused : { ...facts, kind: null, ...found }
 }
 
 /** vLLM: POST /classify, /pooling or /score, whichever its model has, for the raw score; chat for judges. */
@@ -237,6 +252,8 @@ export const vllm: Engine = {
   chats: true,
   selfTested: true,
   templated: true,
+  routes: ['classify', 'token', 'pair'],
+  labels: 'index',
   lifecycle,
   buildScoreRequest,
   parseScoreResponse,

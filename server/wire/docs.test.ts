@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
 import { CORRELATION_WORDS, KAPPA_WORDS } from './agreement.ts'
 import { ERROR_REASONS } from './error-reasons.ts'
@@ -27,4 +27,21 @@ it('docs/compare.md prints how agreement is put into words', () => {
   const compare = readFileSync(new URL('../../docs/compare.md', import.meta.url), 'utf8')
   for (const { from, word } of [...CORRELATION_WORDS, ...KAPPA_WORDS])
     expect(compare).toContain(`| ${from} | ${word} |`)
+})
+
+it('docs/guarantees.md names a test for each guarantee, and the tests are there', () => {
+  const root = new URL('../../', import.meta.url)
+  const rows = readFileSync(new URL('docs/guarantees.md', root), 'utf8')
+    .split('\n')
+    .filter((line) => /^\| G\d+ /.test(line))
+  expect(rows.map((row) => /G\d+/.exec(row)?.[0])).toEqual(
+    Array.from({ length: 24 }, (_, at) => `G${at + 1}`),
+  )
+  for (const row of rows) {
+    const files = [...row.matchAll(/`([\w/-]+(?:\.full)?(?:\.test\.tsx?|\.py))`/g)].map(
+      ([, file]) => file,
+    )
+    expect(files.length, row).toBeGreaterThan(0)
+    for (const file of files) expect(existsSync(new URL(file as string, root)), file).toBe(true)
+  }
 })

@@ -196,6 +196,14 @@ export const ERROR_REASONS = {
     httpStatus: 403,
     hint: 'Without keys the service answers on loopback names only. Set REWARDOPS_API_KEYS to be reached by another name.',
   },
+  forbidden_proxy: {
+    httpStatus: 403,
+    hint: 'Set REWARDOPS_API_KEYS, or make keys necessary under Settings, Access: behind a proxy everybody looks like this machine.',
+  },
+  forbidden_user: {
+    httpStatus: 403,
+    hint: 'Set REWARDOPS_API_KEYS, or make keys necessary under Settings, Access: without keys only processes of the service’s own user and root are served.',
+  },
   forbidden_origin: {
     httpStatus: 403,
     hint: 'Requests from pages of another origin are refused.',

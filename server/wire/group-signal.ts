@@ -21,10 +21,19 @@ export const GROUP_SIGNAL_TEXT: Record<GroupSignal, string> = {
   varied: 'Scores differ: the group moves the policy.',
   all_right: 'All scored members have the same score, 1 or more.',
   all_wrong: 'All scored members have the same score, 0 or less.',
-  all_equal: 'All scored members have the same score, between 0 and 1.',
+  all_equal:
+    'All scored members have the same score, between 0 and 1; or the whole batch has one score, given by reward models alone.',
   single: 'Only one member was scored.',
   all_failed: 'No member has a score of its own: all failed, or the group was dropped.',
   empty: 'The group has no members.',
+}
+
+/**
+ * A class in a batch whose scores, given by reward models alone, are all the same: a model that says the same of everything
+ * proves no answer right or wrong.
+ */
+export function withoutSpread(signal: GroupSignal): GroupSignal {
+  return signal === 'all_right' || signal === 'all_wrong' ? 'all_equal' : signal
 }
 
 /** Counts of zero. */

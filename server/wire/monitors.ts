@@ -11,6 +11,7 @@ export const MONITORS = [
   'all_zero',
   'failures',
   'group_collapse',
+  'no_spread',
 ] as const
 export type MonitorName = (typeof MONITORS)[number]
 
@@ -34,7 +35,8 @@ export interface MonitorDefinition {
   measures: string
   /** Why one would look. */
   why: string
-  unit: 'share' | 'correlation' | 'ratio'
+  /** `score`: in the reward's own units. */
+  unit: 'share' | 'correlation' | 'ratio' | 'score'
   /** On which side of the threshold it is bad; `size`: the number without its sign is too large. */
   bad: 'above' | 'below' | 'size'
   warning: number
@@ -120,6 +122,14 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     why: 'These groups cost rollouts and move nothing.',
     ...{ unit: 'share', bad: 'above', warning: 0.7, alerting: 0.9, openAfter: 2 },
     ...{ counts: 'groups', least: 8 },
+  },
+  no_spread: {
+    label: 'No spread',
+    short: 'Spread',
+    measures: 'highest minus lowest score that a reward model gave in a batch',
+    why: 'A reward model that scores everything the same teaches nothing, and says nothing of what is correct.',
+    ...{ unit: 'score', bad: 'below', warning: 0, alerting: 0, openAfter: 1 },
+    ...{ counts: 'samples', least: 32 },
   },
 }
 

@@ -5,6 +5,7 @@ import type { Role } from './roles.ts'
 import { SampleFilter } from './sample-filter.ts'
 import type { ServerDto } from './servers.ts'
 import { BatchId, type BatchSummary, type Page, type Result } from './trainer.ts'
+import type { ChatTurn } from './turn-text.ts'
 
 /** What the pages read. Everything here is bounded: at most 2,000 points a chart, keyset pages, bins made in SQL. */
 
@@ -53,8 +54,12 @@ export interface OverviewDto {
     inFlight: number
     queued: number
     activeBatches: number
+    /** Samples of the batches submitted within the last hour, of every kind. */
     failedLastHour: number
     scoredLastHour: number
+    /** Of both together: samples of validation batches, and of batches that scored older rollouts again. */
+    validationLastHour: number
+    rescoredLastHour: number
     workersAlive: number
     serversReady: number
     serversTotal: number
@@ -167,6 +172,8 @@ export const SampleFacetsInput = z.strictObject({
   run: z.string().optional(),
   batch: BatchId.optional(),
   step: z.int().min(0).optional(),
+  split: z.enum(['train', 'val']).optional(),
+  rescored: z.boolean().optional(),
 })
 export type SampleFacetsInput = z.infer<typeof SampleFacetsInput>
 
@@ -189,6 +196,9 @@ export interface SampleRowDto extends Result {
   batchId: string
   run: string
   step: number
+  split: 'train' | 'val'
+  /** The batch whose rollouts its batch scored again; null: it is a rollout as it was submitted. */
+  rescoredFrom: string | null
   dataSource: string
   responseLength: number | null
   endedAt: string | null
@@ -231,7 +241,7 @@ export interface SampleDetailDto extends SampleRowDto {
   /** Since when its texts are no longer kept: they are empty then. Null: they are. */
   textsRemovedAt: string | null
   annotations: AnnotationDto[]
-  prompt: string | { role: string; content: string }[]
+  prompt: string | ChatTurn[]
   response: string
   groundTruth: unknown
   extraInfo: Record<string, unknown>

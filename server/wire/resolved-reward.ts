@@ -97,6 +97,19 @@ export function componentNames({
   return names.length === 0 ? [] : ['', ...names]
 }
 
+/** Whether nothing but reward models decides a score: their equal scores are no proof that the answers are right or wrong. */
+export function isByModelsAlone(reward: ScoredBy): boolean {
+  if (reward.wraps !== undefined) return isByModelsAlone(reward.wraps)
+  const parts = reward.parts ?? []
+  if (reward.kind === 'combine') {
+    return parts.length > 0 && parts.every((part) => isByModelsAlone(part.reward))
+  }
+  return reward.kind === 'model'
+}
+
+/** What of a reward says who scores. */
+export type ScoredBy = Pick<ResolvedReward, 'kind' | 'parts' | 'wraps'>
+
 /** The reward models that a reward asks, its parts' included, each once. */
 export function modelsOf(reward: Pick<ResolvedReward, 'model' | 'parts' | 'wraps'>): string[] {
   const inner = [...(reward.parts ?? []).map((part) => part.reward), reward.wraps]

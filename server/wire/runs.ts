@@ -16,7 +16,11 @@ export type RunInput = z.infer<typeof RunInput>
 /** A row of the Runs page. */
 export interface RunRowDto {
   name: string
+  /** Batches of training rollouts; those of validation and those that scored older rollouts again are counted apart. */
   batches: number
+  validationBatches: number
+  rescoredBatches: number
+  /** The highest step of a batch that is no rescore. */
   lastStep: number
   lastSubmittedAt: string
   /** Made up by `npm run seed`. */
@@ -87,13 +91,15 @@ export interface RunDto {
   seeded: boolean
   createdAt: string
   split: 'train' | 'val'
-  /** Batches of each split. */
+  /** Batches of each split, without rescores. */
   splits: { split: 'train' | 'val'; batches: number }[]
-  /** Over all batches of this split. */
+  /** Over all batches of this split that are no rescores, those of a step that was sent again included. */
   batches: number
   samples: number
   scored: number
   failed: number
+  /** Batches of this split that scored older rollouts again, and their samples: in none of the other counts. */
+  rescored: { batches: number; samples: number }
   /** Steps before the {@link MOST_STEPS} shown. */
   earlier: number
   /** Batches that have ended, whose roll-up is still on its way. */

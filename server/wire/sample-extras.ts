@@ -8,6 +8,7 @@ export const ExtraKeysInput = SampleFilter.pick({
   step: true,
   stepTo: true,
   split: true,
+  rescored: true,
 })
 export type ExtraKeysInput = z.infer<typeof ExtraKeysInput>
 

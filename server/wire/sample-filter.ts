@@ -44,6 +44,8 @@ export const SampleFilter = z.strictObject({
   /** With `step`: to this step, included. */
   stepTo: step.optional(),
   split: z.enum(['train', 'val']).optional(),
+  /** Whether its batch scored older rollouts again. */
+  rescored: z.boolean().optional(),
   uid: plain(512).optional(),
   dataSource: plain(512).optional(),
   status: SampleStatus.optional(),
@@ -110,6 +112,7 @@ export const SAMPLE_FILTER_TEXT = {
   batch: BatchId,
   step: StepRange,
   split: shape.split.unwrap(),
+  rescored: truth,
   uid: shape.uid.unwrap(),
   dataSource: shape.dataSource.unwrap(),
   status: SampleStatus,

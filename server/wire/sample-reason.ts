@@ -22,9 +22,10 @@ export type SampleFailureReason = (typeof SAMPLE_FAILURE_REASONS)[number]
 /** What each sample failure means, in a sentence a person can act on. Shown in the dashboard and the docs. */
 export const SAMPLE_FAILURE_TEXT: Readonly<Record<SampleFailureReason, string>> = {
   timeout: 'Not scored within timeoutMs of its first dispatch, retries included.',
-  transport: 'No reward-model server could be reached, or the connection broke on every attempt.',
+  transport:
+    'Every attempt failed by the fault of a reward-model server: it could not be reached, the connection broke, or it answered an error, a page or a redirect.',
   rejected:
-    'The reward-model server refused the request (4xx, or a redirect, which is never followed), or its chat template does not take the conversation.',
+    'The reward model refused this sample (4xx) while it scored others, or its chat template does not take the conversation.',
   context_exceeded: 'The text is longer than the reward model’s context.',
   unparseable: 'The reward-model server answered something that is not a score.',
   non_finite: 'The reward model gave NaN or an infinity.',

@@ -50,15 +50,18 @@ export interface ServerWorkerDto extends WorkerServerStats {
 }
 
 /**
- * What a monitor watches for:
+ * What a monitor watches for, over the last ten minutes:
+ * - `degraded`: ejected by a process, over 5 % of its calls failed, or its p50 is at least 3 times its peers' median
  * - `black_hole`: twice its capacity's share of the requests, and half of them fail
- * - `tie_collapse`: of at least three equal servers one gets over 60 % of the requests
- * - `sticky_retries`: calls made again go back to the server that failed
- * - `masked_client_errors`: over 5 % of the calls are refused as the request's own fault
+ * - `tie_collapse`: one gets over 60 % of the requests of at least three servers that are equal in capacity, latency,
+ *   errors and health
+ * - `sticky_retries`: retries go back to the server that failed, while others are ready
+ * - `masked_client_errors`: over 5 % of the calls are refused with a 4xx
  * - `drift`: its scores differ from what they were, or from its pool's
  * - `squashed_scores`: its scores are not raw (or could not be shown to be)
  */
 export type MonitorKind =
+  | 'degraded'
   | 'black_hole'
   | 'tie_collapse'
   | 'sticky_retries'

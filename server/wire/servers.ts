@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { SelfTestVerdict } from './self-test-verdict.ts'
 
 /**
  * Most calls in flight, over all processes, of a server that was registered without `maxInFlight`: how many of them are
@@ -49,6 +50,13 @@ const chatTemplate = z
   .transform((given) => (typeof given === 'string' ? given : JSON.stringify(given)))
   .pipe(text(CHAT_TEMPLATE_LIMIT).min(1))
 
+/** How a server is asked for scores: a whole text, a whole text with a score for each token or step, or a pair of texts. */
+const route = z.enum(['classify', 'token', 'pair'])
+/** A label of the model by its index from 0 or by its name; kept as text. */
+const label = z
+  .union([z.int().min(0).max(999), text(128).min(1)], 'must be an index from 0, or a name')
+  .transform(String)
+
 /** `servers.register`. The same name again updates it. */
 export const RegisterServerInput = z.strictObject({
   name,
@@ -64,6 +72,10 @@ export const RegisterServerInput = z.strictObject({
   tags: z.array(text(64)).max(32).default([]),
   /** How prompt and response are written out for the model; left out: as messages where the engine takes them. */
   chatTemplate: chatTemplate.nullish(),
+  /** How it is asked for scores; left out: every route is asked. */
+  route: route.nullish(),
+  /** Which of the model's labels is the score; left out: the last. */
+  label: label.nullish(),
   /** Use it although its raw-score self-test failed. */
   selfTestOverride: z.boolean().default(false),
   ifUnreachable: z.enum(['refuse', 'keep']).default('refuse'),
@@ -96,6 +108,8 @@ export const UpdateServerInput = z.strictObject({
   apiKey: apiKey.nullish(),
   tags: z.array(text(64)).max(32).optional(),
   chatTemplate: chatTemplate.nullish(),
+  route: route.nullish(),
+  label: label.nullish(),
   selfTestOverride: z.boolean().optional(),
 })
 export type UpdateServerInput = z.infer<typeof UpdateServerInput>
@@ -144,6 +158,8 @@ export const LaunchServerInput = z
     apiKey: apiKey.nullish(),
     tags: z.array(text(64)).max(32).default([]),
     chatTemplate: chatTemplate.nullish(),
+    route: route.nullish(),
+    label: label.nullish(),
     selfTestOverride: z.boolean().default(false),
   })
   .refine((s) => s.url !== undefined || s.port !== undefined, 'give url or port')
@@ -187,24 +203,15 @@ export const SERVER_STATES = [
 ] as const
 export type ServerState = (typeof SERVER_STATES)[number]
 
-/** Outcome of the raw-score self-test; only `raw` and `not_applicable` are trusted with training. */
-export type SelfTestVerdict =
-  | 'raw'
-  | 'squashed'
-  | 'inverted'
-  | 'truncated'
-  | 'differs'
-  | 'unverified'
-  | 'not_applicable'
-  | 'failed'
-
 /** What a server gave for the fixed calibration texts, and what that says. */
 export interface SelfTestDto {
   verdict: SelfTestVerdict
   raw: number | null
   activated: number | null
-  /** Compared across the servers of a pool. */
+  /** Score of the first calibration text. */
   calibration: number | null
+  /** Of each calibration text, compared across the servers of a pool; absent in tests of older versions. */
+  calibrations?: { score: number; promptTokens: number | null }[]
   detail: string
   at: string
   overridden: boolean
@@ -223,6 +230,10 @@ export interface ServerDto {
   stateCause: string | null
   stateSince: string
   version: string | null
+  /** How it is asked for scores; null: its engine has one way, or it was not asked yet. */
+  route: 'classify' | 'token' | 'pair' | null
+  /** The label that is scored; null: the last. */
+  label: string | null
   maxModelLen: number | null
   weight: number
   tags: string[]

@@ -29,20 +29,28 @@ export const Prompt = z.union([text, z.array(ChatMessage)])
 const finite = z.number()
 
 /** One rollout as a trainer hands it over. */
-export const SampleInput = z.strictObject({
-  uid: name(512),
-  dataSource: name(256),
-  prompt: Prompt,
-  response: text,
-  /** Any JSON. */
-  groundTruth: z.unknown().optional(),
-  extraInfo: z.record(z.string(), z.unknown()).nullish(),
-  responseLength: z.int().min(0).max(2_147_483_647).nullish(),
-  /** Already scored elsewhere: stored as it is, not scored again. */
-  score: finite.nullish(),
-  /** May be given to be checked: samples are numbered in the order given, from 0 (append: from startIndex). */
-  index: z.int().min(0).nullish(),
-})
+export const SampleInput = z
+  .strictObject({
+    uid: name(512),
+    dataSource: name(256),
+    prompt: Prompt,
+    response: text,
+    /** Any JSON. */
+    groundTruth: z.unknown().optional(),
+    extraInfo: z.record(z.string(), z.unknown()).nullish(),
+    responseLength: z.int().min(0).max(2_147_483_647).nullish(),
+    /** Already scored elsewhere: stored as it is, not scored again. */
+    score: finite.nullish(),
+    /** What the scorer of `score` gave beside it. */
+    rewardExtraInfo: z.record(z.string(), z.unknown()).nullish(),
+    /** May be given to be checked: samples are numbered in the order given, from 0 (append: from startIndex). */
+    index: z.int().min(0).nullish(),
+  })
+  .refine((sample) => sample.rewardExtraInfo == null || sample.score != null, {
+    path: ['rewardExtraInfo'],
+    message:
+      'belongs to a score, and the sample has none; use extraInfo for what the reward is to read',
+  })
 export type SampleInput = z.infer<typeof SampleInput>
 
 /** What happens to a sample that could not be scored; a failure is never a silent 0. */
@@ -328,6 +336,8 @@ export const BatchListInput = z.strictObject({
   run: z.string().optional(),
   status: BatchStatus.optional(),
   split: z.enum(['train', 'val']).optional(),
+  /** Whether it scored older rollouts again. */
+  rescored: z.boolean().optional(),
   cursor: z.string().nullish(),
   limit: z.int().min(1).max(200).default(50),
 })

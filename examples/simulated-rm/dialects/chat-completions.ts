@@ -2,6 +2,7 @@ import { type Answer, type Call, json } from '../call.ts'
 import { jsonOfSchema, logprobsOf, plainReply, type Reply, ratedReply, ratingOf } from '../judge.ts'
 import type { Job, Outcome, Running, Simulation } from '../simulation.ts'
 import { countTokens, pairOfMessages, textId } from '../text.ts'
+import { before } from './versions.ts'
 
 /** How an engine words what is wrong with a request. */
 export type RefuseRequest = (
@@ -37,7 +38,12 @@ export function chatCompletions(simulation: Simulation, call: Call, refuse: Refu
     return
   }
   const { model } = body
-  if (typeof model === 'string' && model !== settings.model) {
+  // llama.cpp serves one model and answers to every name; it writes as far as the context goes.
+  const isLlamacpp = settings.dialect === 'llamacpp'
+  // So does vLLM since some release after 0.14.0; before, it refuses a reply that does not fit.
+  const isCapped =
+    isLlamacpp || (settings.dialect === 'vllm' && !before(settings.version, [0, 16, 0]))
+  if (typeof model === 'string' && model !== settings.model && !isLlamacpp) {
     call.send(refuse('model', `The model \`${model}\` does not exist.`))
     return
   }
@@ -53,7 +59,7 @@ export function chatCompletions(simulation: Simulation, call: Call, refuse: Refu
   const text = pair.response === '' ? pair.prompt : `${pair.prompt}\n${pair.response}`
   const promptTokens = countTokens(text, settings.charsPerToken)
   const asked = Number(body.max_completion_tokens ?? body.max_tokens ?? 0)
-  if (promptTokens + asked > settings.maxModelLen) {
+  if (promptTokens + (isCapped ? 0 : asked) > settings.maxModelLen) {
     const { maxModelLen: limit } = settings
     const message = `This model's maximum context length is ${limit} tokens. However, you requested ${promptTokens + asked} tokens (${promptTokens} in the messages, ${asked} in the completion). Please reduce the length of the messages or completion.`
     call.send(refuse('context', message, { prompt: promptTokens, limit }))
@@ -61,7 +67,8 @@ export function chatCompletions(simulation: Simulation, call: Call, refuse: Refu
   }
   const id = textId(pair.prompt, pair.response)
   const whole = replyTo(simulation, id, body)
-  const limit = asked > 0 ? asked : settings.maxModelLen - promptTokens
+  const room = settings.maxModelLen - promptTokens
+  const limit = asked > 0 ? Math.min(asked, room) : room
   const reply = { ...whole, tokens: whole.tokens.slice(0, limit) }
   const job: Job = {
     id,
@@ -200,12 +207,15 @@ class Completion {
   }
 
   whole(reply: Reply | null, finishReason: string, outcome: Outcome): unknown {
+    const logprobs = reply === null ? null : this.#logprobs(reply)
+    const isLlamacpp = this.#simulation.settings.dialect === 'llamacpp'
     const choice = {
       index: 0,
       message: { role: 'assistant', content: reply?.tokens.join('') ?? null },
-      logprobs: reply === null ? null : this.#logprobs(reply),
       finish_reason: finishReason,
-      stop_reason: null,
+      // llama.cpp leaves out what there is not.
+      ...(isLlamacpp && logprobs === null ? {} : { logprobs }),
+      ...(isLlamacpp ? {} : { stop_reason: null }),
     }
     return {
       ...this.#head('chat.completion'),

@@ -11,6 +11,9 @@ export type DialectDefaults = Pick<
 /** What an engine says, in its own shape, when it cannot answer. */
 export type Refusal = 'error' | 'full' | 'limited' | 'unauthorized' | 'not_found' | 'method'
 
+/** How a server answers whose engine died while its process lives: by its version, or as one of the known ways. */
+export type DeadAnswer = 'version' | '400' | '200' | '500'
+
 /** Answers one call, now or later. */
 export type Handler = (call: Call) => void
 
@@ -25,6 +28,8 @@ export interface Dialect {
   /** Whether the key is asked for there. */
   needsKey(path: string): boolean
   refusal(refusal: Refusal, simulation: Simulation): Answer
+  /** What a scoring route answers when the engine behind it died; absent: its usual error. */
+  deadAnswer?(as: DeadAnswer, path: string, simulation: Simulation): Answer
   /** How it ends when a score is NaN; null: NaN stands in the answer. */
   nanAnswer(): Answer | null
 }

@@ -1,6 +1,7 @@
 import { type Answer, json } from '../call.ts'
+import type { ServerSettings } from '../options.ts'
 import type { Job, Simulation } from '../simulation.ts'
-import { countTokens, pairOf, textId } from '../text.ts'
+import { countTokens, labelLogits, pairOf, softmax, textId } from '../text.ts'
 import { chatCompletions } from './chat-completions.ts'
 import type { Dialect, Handler } from './dialect.ts'
 import { exposition } from './prometheus.ts'
@@ -23,14 +24,38 @@ function errorAnswer(type: keyof typeof CODES, message: string, more: object = {
 function contextExceeded(tokens: number, limit: number): Answer {
   return errorAnswer(
     'exceed_context_size_error',
-    `the request exceeds the available context size (${limit} tokens), try increasing it`,
+    `request (${tokens} tokens) exceeds the available context size (${limit} tokens), try increasing it`,
     { n_prompt_tokens: tokens, n_ctx: limit },
   )
 }
 
+/** Why a text cannot be scored; null: it can. Encoders take a text in one physical batch and answer 500 beyond it. */
+function tooLong(simulation: Simulation, tokens: number): Answer | null {
+  const { maxModelLen, physicalBatch } = simulation.settings
+  if (physicalBatch !== null && tokens > physicalBatch) {
+    return errorAnswer(
+      'server_error',
+      `input (${tokens} tokens) is too large to process. increase the physical batch size (current batch size: ${physicalBatch})`,
+    )
+  }
+  return tokens > maxModelLen ? contextExceeded(tokens, maxModelLen) : null
+}
+
+/** Its JSON library's words for a body that is none; where and why it stops depends on the body. */
+const BAD_JSON = errorAnswer(
+  'invalid_request_error',
+  "[json.exception.parse_error.101] parse error at line 1, column 3: syntax error while parsing object key - invalid literal; last read: '{no'; expected string literal",
+)
+
 const LOADING = errorAnswer('unavailable_error', 'Loading model')
 
-/** The rank head's raw output, sorted: Jina's form with `documents`, TEI's with `texts`. */
+/** The rank head's output for label 0: raw, or for Qwen3 heads its share of a softmax. */
+function rankOf(logit: number, { labels, activation }: ServerSettings): number {
+  const logits = labelLogits(logit, labels)
+  return (activation === 'softmax' ? softmax(logits) : logits)[0] as number
+}
+
+/** The rank head's output, sorted: Jina's form with `documents`, TEI's with `texts`. */
 function rerank(simulation: Simulation): Handler {
   return (call) => {
     const { settings } = simulation
@@ -40,16 +65,27 @@ function rerank(simulation: Simulation): Handler {
       return
     }
     const body = call.json() as Record<string, unknown> | null | undefined
-    const documents = body?.documents ?? body?.texts
-    if (typeof body?.query !== 'string' || !Array.isArray(documents) || documents.length === 0) {
-      call.send(errorAnswer('invalid_request_error', '"query" and "documents" must be provided'))
+    if (body === undefined) {
+      call.send(BAD_JSON)
       return
     }
+    if (typeof body?.query !== 'string') {
+      call.send(errorAnswer('invalid_request_error', '"query" must be provided'))
+      return
+    }
+    const documents = body.documents ?? body.texts
+    if (!Array.isArray(documents) || documents.length === 0) {
+      const message = '"documents" must be a non-empty string array'
+      call.send(errorAnswer('invalid_request_error', message))
+      return
+    }
+    const model = JSON.stringify(body.model ?? settings.model)
     const jobs: Job[] = []
     for (const document of documents) {
       const job = jobOf(simulation, body.query, String(document))
-      if (job.tokens > settings.maxModelLen) {
-        call.send(contextExceeded(job.tokens, settings.maxModelLen))
+      const refused = tooLong(simulation, job.tokens)
+      if (refused !== null) {
+        call.send(refused)
         return
       }
       jobs.push(job)
@@ -57,24 +93,25 @@ function rerank(simulation: Simulation): Handler {
     simulation.run(call, jobs, (outcome) => {
       const ranked = simulation
         .scored(jobs, outcome)
-        .sort((a, b) => b.logit - a.logit)
+        .map((row) => ({ ...row, rank: rankOf(row.logit, settings) }))
+        .sort((a, b) => b.rank - a.rank)
         .slice(0, Number(body.top_n) || undefined)
       if (body.documents === undefined) {
-        const ranks = ranked.map(({ index, logit, write }) => {
+        const ranks = ranked.map(({ index, rank, write }) => {
           const text =
             body.return_text === true ? `,"text":${JSON.stringify(documents[index])}` : ''
-          return `{"index":${index},"score":${nullForNan(write(logit))}${text}}`
+          return `{"index":${index},"score":${nullForNan(write(rank))}${text}}`
         })
         return { status: 200, body: `[${ranks.join(',')}]` }
       }
       const results = ranked.map(
-        ({ index, logit, write }) =>
-          `{"index":${index},"relevance_score":${nullForNan(write(logit))}}`,
+        ({ index, rank, write }) =>
+          `{"index":${index},"relevance_score":${nullForNan(write(rank))}}`,
       )
       const tokens = jobs.reduce((sum, job) => sum + job.tokens, 0)
       return {
         status: 200,
-        body: `{"model":${JSON.stringify(settings.model)},"object":"list","usage":{"prompt_tokens":${tokens},"total_tokens":${tokens}},"results":[${results.join(',')}]}`,
+        body: `{"model":${model},"object":"list","usage":{"prompt_tokens":${tokens},"total_tokens":${tokens}},"results":[${results.join(',')}]}`,
       }
     })
   }
@@ -93,6 +130,11 @@ function jobOf(simulation: Simulation, prompt: string, response: string): Job {
 /** Pooled and L2-normalised: one number becomes its sign. The native route can leave it raw. */
 function embedding(simulation: Simulation, native: boolean): Handler {
   return (call) => {
+    if (simulation.settings.serves === 'generate') {
+      const hint = 'This server does not support embeddings. Start it with `--embeddings`'
+      call.send(errorAnswer('not_supported_error', hint))
+      return
+    }
     const body = call.json() as Record<string, unknown> | null | undefined
     const text = native ? body?.content : body?.input
     if (typeof text !== 'string') {
@@ -102,9 +144,9 @@ function embedding(simulation: Simulation, native: boolean): Handler {
     }
     const { prompt, response } = pairOf(text)
     const job = jobOf(simulation, prompt, response)
-    const limit = simulation.settings.maxModelLen
-    if (job.tokens > limit) {
-      call.send(contextExceeded(job.tokens, limit))
+    const refused = tooLong(simulation, job.tokens)
+    if (refused !== null) {
+      call.send(refused)
       return
     }
     const raw = native && body?.embd_normalize === -1
@@ -142,10 +184,10 @@ function slots(simulation: Simulation): Handler {
     }
     const list = Array.from({ length: total }, (_, id) => ({
       id,
-      id_task: id < load.running ? id : -1,
       n_ctx: maxModelLen,
       speculative: false,
       is_processing: id < load.running,
+      ...(id < load.running ? { id_task: id } : {}),
     }))
     call.send(json(200, list))
   }
@@ -182,7 +224,7 @@ export const llamacpp: Dialect = {
     }
   },
   routes(simulation) {
-    const { serves, model, version } = simulation.settings
+    const { serves, model, version, activation } = simulation.settings
     const health: Handler = (call) => call.send(json(200, { status: 'ok' }))
     const models: Handler = (call) =>
       call.send(
@@ -230,14 +272,18 @@ export const llamacpp: Dialect = {
         }
       },
       'POST /v1/chat/completions': (call) =>
-        serves === 'generate'
+        // A reranker made of a language model can still write; an encoder cannot.
+        serves === 'generate' || activation === 'softmax'
           ? chatCompletions(simulation, call, (what, message, tokens) =>
               what === 'context' && tokens !== undefined
                 ? contextExceeded(tokens.prompt, tokens.limit)
                 : errorAnswer('invalid_request_error', message),
             )
           : call.send(
-              errorAnswer('not_supported_error', 'This server does not support completions'),
+              errorAnswer(
+                'server_error',
+                'the current context does not support logits computation. skipping',
+              ),
             ),
       'POST /v1/embeddings': embedding(simulation, false),
       'POST /embedding': embedding(simulation, true),

@@ -1,6 +1,6 @@
 import { type Answer, type Call, json } from '../call.ts'
 import type { Job, Simulation } from '../simulation.ts'
-import { countTokens, pairOf, type TextPair, textId } from '../text.ts'
+import { countTokens, labelLogits, pairOf, type TextPair, textId } from '../text.ts'
 import { chatCompletions } from './chat-completions.ts'
 import type { Dialect, Handler } from './dialect.ts'
 import { exposition } from './prometheus.ts'
@@ -91,7 +91,7 @@ function embeddings(simulation: Simulation): Handler {
         .scored(jobs, outcome)
         .map(
           ({ index, logit, write }) =>
-            `{"object":"embedding","index":${index},"embedding":[${write(logit)}]}`,
+            `{"object":"embedding","index":${index},"embedding":[${labelLogits(logit, simulation.settings.labels).map(write).join(',')}]}`,
         )
       const tokens = total(jobs)
       return {

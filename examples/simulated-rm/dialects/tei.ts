@@ -1,6 +1,14 @@
 import { type Answer, type Call, json } from '../call.ts'
 import type { Job, Outcome, Simulation } from '../simulation.ts'
-import { countTokens, pairOf, sigmoid, type TextPair, textId } from '../text.ts'
+import {
+  countTokens,
+  labelLogits,
+  pairOf,
+  sigmoid,
+  softmax,
+  type TextPair,
+  textId,
+} from '../text.ts'
 import type { Dialect, Handler } from './dialect.ts'
 import { exposition } from './prometheus.ts'
 
@@ -136,9 +144,14 @@ function predict(simulation: Simulation): Handler {
     }
     const number = numberOf(simulation, body)
     runWithPermits(simulation, call, jobs, (outcome) => {
-      const predictions = simulation
-        .scored(jobs, outcome)
-        .map(({ logit, write }) => `[{"score":${write(number(logit))},"label":"LABEL_0"}]`)
+      const predictions = simulation.scored(jobs, outcome).map(({ logit, write }) => {
+        const logits = labelLogits(logit, simulation.settings.labels)
+        // A softmax over several labels, a sigmoid over one.
+        const activated = logits.length > 1 && number(1) !== 1
+        const scores = activated ? softmax(logits) : logits.map(number)
+        const entries = scores.map((score, i) => ({ score, i })).sort((a, b) => b.score - a.score)
+        return `[${entries.map(({ score, i }) => `{"score":${write(score)},"label":"LABEL_${i}"}`).join(',')}]`
+      })
       const one = !read.batch && predictions.length === 1
       return { status: 200, body: one ? (predictions[0] as string) : `[${predictions.join(',')}]` }
     })
@@ -187,7 +200,10 @@ function numberOf(
   body: Record<string, unknown>,
 ): (logit: number) => number {
   const asked = body.raw_scores === true
-  const raw = { version: asked, honoured: asked, ignored: false, inverted: !asked, identity: true }
+  const raw = {
+    ...{ version: asked, honoured: asked, softmax: asked },
+    ...{ ignored: false, inverted: !asked, identity: true },
+  }
   return raw[settings.activation] ? (logit) => logit : sigmoid
 }
 
@@ -230,7 +246,11 @@ export const tei: Dialect = {
       'GET /ping': healthy,
       'GET /info': (call) => {
         const { settings } = simulation
-        const labels = { id2label: { 0: 'LABEL_0' }, label2id: { LABEL_0: 0 } }
+        const names = Array.from({ length: settings.labels }, (_, i) => `LABEL_${i}`)
+        const labels = {
+          id2label: Object.fromEntries(names.map((name, i) => [i, name])),
+          label2id: Object.fromEntries(names.map((name, i) => [name, i])),
+        }
         call.send(
           json(200, {
             model_id: model,

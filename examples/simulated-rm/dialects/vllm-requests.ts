@@ -1,7 +1,26 @@
+import type { Answer } from '../call.ts'
 import type { ServerSettings } from '../options.ts'
 import type { Job, Simulation } from '../simulation.ts'
-import { countTokens, pairOf, pairOfMessages, sigmoid, type TextPair, textId } from '../text.ts'
+import {
+  countTokens,
+  labelLogits,
+  pairOf,
+  pairOfMessages,
+  sigmoid,
+  softmax,
+  type TextPair,
+  textId,
+} from '../text.ts'
 import { before, type Release } from './versions.ts'
+import {
+  badRequest,
+  invalidBody,
+  missing,
+  SECOND_WORDS_SINCE,
+  type SentAs,
+  THIRD_WORDS_SINCE,
+  tooLong,
+} from './vllm-errors.ts'
 
 /** A pooling request's body as far as it is read; unknown fields are passed over, as vLLM does. */
 export interface VllmBody {
@@ -18,6 +37,7 @@ export interface VllmBody {
   truncate_prompt_tokens?: unknown
   truncation_side?: unknown
   priority?: unknown
+  add_special_tokens?: unknown
   query?: unknown
   queries?: unknown
   documents?: unknown
@@ -30,16 +50,16 @@ export interface VllmBody {
 }
 
 /** Texts to work on, or why there are none. */
-export type ReadTexts = { jobs: Job[]; tokens: number } | { refused: string; param: string | null }
+export type ReadTexts = { jobs: Job[]; tokens: number } | { refused: Answer }
 
 // Releases by the dates of the changes on main; which release has which is inferred from them.
 /** `activation` on /classify: #20538, 2025-08-05. */
 const ACTIVATION_SINCE: Release = [0, 10, 1]
 /** `use_activation`, and `activation` read wrongly beside it: #25524, 2025-10-30. */
 const USE_ACTIVATION_SINCE: Release = [0, 11, 1]
-/** `activation` read rightly again: #32243, 2026-01-13. Token ids as `input` came in the same days (#32395). */
+/** `activation` read rightly again: #32243, 2026-01-13. */
 const BOTH_WORDS_SINCE: Release = [0, 14, 0]
-/** `activation` gone and silently ignored, `normalize` refused: #33477, 2026-01-31. */
+/** `activation` gone and silently ignored, `normalize` refused: #33477, 2026-01-31. Token ids as `input`: refused by 0.14.0. */
 const ONE_WORD_SINCE: Release = [0, 16, 0]
 /** The `messages` form of /classify: #27516, 2025-11-14. */
 const MESSAGES_SINCE: Release = [0, 12, 0]
@@ -58,6 +78,8 @@ function isRaw(
 ): boolean {
   const now = body.use_activation ?? undefined
   const old = body.activation ?? body.softmax ?? undefined
+  // Read by 0.14.0, ignored by 0.11.0.
+  const either = now ?? old ?? body.normalize ?? undefined
   switch (activation) {
     case 'identity':
       return true
@@ -72,87 +94,152 @@ function isRaw(
   if (before(version, USE_ACTIVATION_SINCE)) return old === false
   // The old word's mere presence was taken for "true".
   if (before(version, BOTH_WORDS_SINCE)) return old === undefined && now === false
-  if (before(version, ONE_WORD_SINCE)) return (now ?? old) === false
+  if (before(version, ONE_WORD_SINCE)) return either === false
   return now === false
 }
 
+/** What a request makes of a text's labels: their logits, or a softmax over several and a sigmoid over one. */
+export function labelsBy(
+  settings: Pick<ServerSettings, 'activation' | 'version' | 'labels'>,
+  body: VllmBody,
+  logit: number,
+): number[] {
+  const logits = labelLogits(logit, settings.labels)
+  if (isRaw(settings, body)) return logits
+  return logits.length > 1 ? softmax(logits) : logits.map(sigmoid)
+}
+
+/** As transformers words it. */
+export const NO_TEMPLATE =
+  'As of transformers v4.44, default chat template is no longer allowed, so you must provide a chat template if the tokenizer does not define one.'
+
+/** A text to score, and its tokens where they are known. */
+interface Read {
+  pair: TextPair
+  tokens?: number
+}
+
 /** Reads the completion form (`input`) or the chat form (`messages`). */
-export function readTexts(simulation: Simulation, body: VllmBody): ReadTexts {
-  const { version } = simulation.settings
+export function readTexts(simulation: Simulation, body: VllmBody, api: SentAs): ReadTexts {
+  const { version, hasChatTemplate } = simulation.settings
   const wrong = wrongWords(version, body)
   if (wrong !== null) return wrong
-  let pairs: { pair: TextPair; tokens?: number }[]
-  if (body.messages !== undefined && !before(version, MESSAGES_SINCE)) {
+  const chats = api === 'pooling' || !before(version, MESSAGES_SINCE)
+  if (body.messages !== undefined && chats) {
     const pair = pairOfMessages(body.messages)
     if (pair === null) {
-      return { refused: 'messages: Input should be a valid list of messages', param: 'messages' }
+      return { refused: badRequest(version, 'messages: Input should be a valid list', 'messages') }
     }
-    pairs = [{ pair }]
-  } else {
-    const { input } = body
-    const ids = !before(version, BOTH_WORDS_SINCE)
-    if (typeof input === 'string') pairs = [{ pair: pairOf(input) }]
-    else if (!Array.isArray(input) || input.length === 0) {
-      return { refused: 'input: Field required', param: 'input' }
-    } else if (input.every((text) => typeof text === 'string')) {
-      pairs = input.map((text: string) => ({ pair: pairOf(text) }))
-    } else if (ids && isIds(input)) pairs = [ofIds(input)]
-    else if (ids && input.every(isIds)) pairs = input.map(ofIds)
-    else return { refused: 'input: Input should be a valid string', param: 'input' }
+    if (!hasChatTemplate) return { refused: badRequest(version, NO_TEMPLATE) }
+    return jobsOf(simulation, body, [{ pair }], api)
   }
-  return jobsOf(simulation, body, pairs)
+  const { input } = body
+  const others = [...(chats ? ['messages'] : []), ...(api === 'pooling' ? ['data'] : [])]
+  if (input === undefined) {
+    return { refused: invalidBody(version, ['input', ...others].map(missing)) }
+  }
+  const read = readInput(simulation, body, input)
+  if (read === null) {
+    const string = { type: 'string_type', message: 'Input should be a valid string' } as const
+    const wrongOnes = Array.isArray(input)
+      ? input.map(() => ({ ...string, field: 'list[str]' }))
+      : []
+    const rules = [...wrongOnes, { ...string, field: 'str' }, ...others.map(missing)]
+    return { refused: invalidBody(version, rules) }
+  }
+  return Array.isArray(read) ? jobsOf(simulation, body, read, 'input') : read
+}
+
+/** The texts or token ids of `input`; null: it is neither. */
+function readInput(
+  { settings: { version } }: Simulation,
+  body: VllmBody,
+  input: unknown,
+): Read[] | { refused: Answer } | null {
+  if (input === '' && before(version, THIRD_WORDS_SINCE)) {
+    const message = before(version, SECOND_WORDS_SINCE)
+      ? 'Input cannot be empty for classification'
+      : 'Input or messages must be provided'
+    return { refused: badRequest(version, message) }
+  }
+  const list = typeof input === 'string' ? [input] : input
+  if (!Array.isArray(list) || list.length === 0) return null
+  if (list.every((text) => typeof text === 'string')) {
+    // With a BOS an empty text is one token; 0.11.0 adds it whatever it is told.
+    const hasBos = body.add_special_tokens !== false || before(version, SECOND_WORDS_SINCE)
+    if (!hasBos && list.includes('')) {
+      return { refused: badRequest(version, 'The decoder prompt cannot be empty') }
+    }
+    return list.map((text: string) => ({ pair: pairOf(text) }))
+  }
+  if (before(version, ONE_WORD_SINCE)) return null
+  if (isIds(list)) return [ofIds(list)]
+  return list.every(isIds) ? list.map(ofIds) : null
 }
 
 /** Reads the two sides of /score and /rerank: 1 to 1, 1 to N or N to N. */
 export function readPairs(
   simulation: Simulation,
   body: VllmBody,
-):
-  | ({ jobs: Job[]; tokens: number } & { documents: string[] })
-  | { refused: string; param: string | null } {
-  const wrong = wrongWords(simulation.settings.version, body)
+): ({ jobs: Job[]; tokens: number } & { documents: string[] }) | { refused: Answer } {
+  const { version } = simulation.settings
+  const wrong = wrongWords(version, body)
   if (wrong !== null) return wrong
-  const left = texts(body.queries ?? body.data_1 ?? body.text_1)
-  const right = texts(body.documents ?? body.items ?? body.data_2 ?? body.text_2)
+  const current = !before(version, THIRD_WORDS_SINCE)
+  const left = texts((current ? (body.queries ?? body.data_1) : undefined) ?? body.text_1)
+  const right = texts(
+    (current ? (body.documents ?? body.items ?? body.data_2) : undefined) ?? body.text_2,
+  )
   if (left === null || right === null) {
-    return { refused: 'queries and documents: texts are required', param: null }
+    const fields = current
+      ? ['queries', 'documents', 'queries', 'items', 'data_1', 'data_2', 'text_1', 'text_2']
+      : ['text_1', 'text_2']
+    return { refused: invalidBody(version, fields.map(missing)) }
   }
   if (left.length !== 1 && left.length !== right.length) {
-    return { refused: 'Input lengths must be either 1:1, 1:N or N:N', param: null }
+    return { refused: badRequest(version, 'Input lengths must be either 1:1, 1:N or N:N') }
   }
   const pairs = right.map((response, i) => ({
     pair: { prompt: (left.length === 1 ? left[0] : left[i]) as string, response },
   }))
-  const read = jobsOf(simulation, body, pairs)
+  const read = jobsOf(simulation, body, pairs, 'score')
   return 'refused' in read ? read : { ...read, documents: right }
+}
+
+/** Reads one query and its documents, for /rerank. */
+export function readRanking(simulation: Simulation, body: VllmBody): ReturnType<typeof readPairs> {
+  const { version } = simulation.settings
+  const { query, documents } = body
+  if (query === undefined || documents === undefined) {
+    return { refused: invalidBody(version, ['query', 'documents'].map(missing)) }
+  }
+  return readPairs(simulation, { ...body, text_1: query, text_2: documents })
 }
 
 function wrongWords(version: string, body: VllmBody) {
   const { normalize, use_activation: use } = body
   if (normalize !== undefined && normalize !== null && !before(version, ONE_WORD_SINCE)) {
-    return {
-      refused: 'Parameter `normalize` was removed; use `use_activation`',
-      param: 'normalize',
-    }
+    const message =
+      'Parameter `normalize` was removed; use `use_activation` instead. (parameter=normalize)'
+    return { refused: badRequest(version, message, 'normalize') }
   }
   if (use !== undefined && use !== null && typeof use !== 'boolean') {
-    return { refused: 'use_activation: Input should be a valid boolean', param: 'use_activation' }
+    const message = 'use_activation: Input should be a valid boolean'
+    return { refused: badRequest(version, message, 'use_activation') }
   }
   if (typeof body.priority === 'number' && body.priority !== 0) {
-    return { refused: 'Got priority but Priority scheduling is not enabled.', param: 'priority' }
+    const message = 'Got priority but Priority scheduling is not enabled.'
+    return { refused: badRequest(version, message, 'priority') }
   }
   return null
 }
 
-function jobsOf(
-  simulation: Simulation,
-  body: VllmBody,
-  pairs: { pair: TextPair; tokens?: number }[],
-): ReadTexts {
-  const { maxModelLen, charsPerToken } = simulation.settings
+function jobsOf(simulation: Simulation, body: VllmBody, pairs: Read[], sentAs: SentAs): ReadTexts {
+  const { maxModelLen, charsPerToken, version } = simulation.settings
   const asked = body.truncate_prompt_tokens ?? undefined
   if (asked !== undefined && !(Number.isSafeInteger(asked) && (asked as number) >= -1)) {
-    return { refused: 'truncate_prompt_tokens must be -1 or more', param: 'truncate_prompt_tokens' }
+    const message = 'truncate_prompt_tokens must be -1 or more'
+    return { refused: badRequest(version, message, 'truncate_prompt_tokens') }
   }
   const limit = asked === undefined || asked === -1 ? maxModelLen : (asked as number)
   const jobs: Job[] = []
@@ -168,10 +255,7 @@ function jobsOf(
       tokens = limit
     }
     if (tokens > maxModelLen) {
-      return {
-        refused: `This model's maximum context length is ${maxModelLen} tokens. However, you requested ${tokens} tokens in the input. Please reduce the length of the input.`,
-        param: 'input_tokens',
-      }
+      return { refused: tooLong(version, sentAs, tokens, maxModelLen) }
     }
     const promptTokens = prompt === '' ? 0 : Math.min(tokens, countTokens(prompt, charsPerToken))
     jobs.push({ id: textId(prompt, response), prompt, promptTokens, tokens })

@@ -1,111 +1,136 @@
-import { type Answer, type Call, json } from '../call.ts'
+import { type Call, json } from '../call.ts'
 import type { Simulation } from '../simulation.ts'
-import { tokenLogitOf } from '../text.ts'
+import { countTokens, pairOfMessages, tokenLogitOf } from '../text.ts'
 import { chatCompletions, type RefuseRequest } from './chat-completions.ts'
 import type { Dialect, Handler } from './dialect.ts'
-import { exposition } from './prometheus.ts'
 import { before, type Release } from './versions.ts'
-import { activatedBy, readPairs, readTexts, type VllmBody } from './vllm-requests.ts'
+import { aborted, errorAnswer, listAnswer, readBody } from './vllm-answers.ts'
+import {
+  badRequest,
+  engineDead,
+  invalidBody,
+  missing,
+  SECOND_WORDS_SINCE,
+  THIRD_WORDS_SINCE,
+  tooLong,
+  unsupported,
+} from './vllm-errors.ts'
+import { lifecycle, metrics } from './vllm-lifecycle.ts'
+import {
+  activatedBy,
+  labelsBy,
+  NO_TEMPLATE,
+  readPairs,
+  readRanking,
+  readTexts,
+  type VllmBody,
+} from './vllm-requests.ts'
 
-/** The nested error body came with #22099, 2025-08-06. */
-const NESTED_ERRORS_SINCE: Release = [0, 10, 1]
+/** Before, every route is there whatever the model is, and refuses with 200 and `error.code`. */
+const ROUTES_BY_MODEL_SINCE = THIRD_WORDS_SINCE
+/** From here to {@link ROUTES_BY_MODEL_SINCE} every classifier scores both whole texts and tokens. */
+const BOTH_TASKS_SINCE = SECOND_WORDS_SINCE
 
-/** An error in the shape of that version. */
-function errorAnswer(
-  simulation: Simulation,
-  status: number,
-  type: string,
-  message: string,
-  param: string | null = null,
-): Answer {
-  const error = { message, type, param, code: status }
-  if (before(simulation.settings.version, NESTED_ERRORS_SINCE)) {
-    return json(status, { object: 'error', ...error })
-  }
-  return json(status, { error })
-}
-
-/** The body as an object, or the answer to one that is not. */
-function readBody(simulation: Simulation, call: Call): VllmBody | null {
-  const bad = (message: string) => {
-    call.send(errorAnswer(simulation, 400, 'Bad Request', message))
-    return null
-  }
-  if (!call.headers['content-type']?.startsWith('application/json')) {
-    return bad("Unsupported Media Type: Only 'application/json' is allowed")
-  }
-  const body = call.json()
-  if (body === undefined) return bad('JSON decode error')
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    return bad('Input should be a valid dictionary')
-  }
-  const { model } = body as VllmBody
-  if (typeof model === 'string' && model !== simulation.settings.model) {
-    const message = `The model \`${model}\` does not exist.`
-    call.send(errorAnswer(simulation, 404, 'NotFoundError', message, 'model'))
-    return null
-  }
-  return body as VllmBody
-}
-
-function usageOf(tokens: number) {
+/** Whether a model gives scores of whole texts and of tokens, as that version has it. */
+function tasksOf({ settings: { version, serves } }: Simulation): { text: boolean; token: boolean } {
+  const both = !before(version, BOTH_TASKS_SINCE) && before(version, ROUTES_BY_MODEL_SINCE)
+  const scores = serves !== 'generate'
   return {
-    prompt_tokens: tokens,
-    total_tokens: tokens,
-    completion_tokens: 0,
-    prompt_tokens_details: null,
+    text: scores && (both || serves !== 'token'),
+    token: scores && (both || serves === 'token'),
   }
-}
-
-/** The front end of a pooling request whose engine gave it up: its output handler fails. */
-function aborted(simulation: Simulation): Answer {
-  return errorAnswer(simulation, 500, 'InternalServerError', 'EngineGenerateError: aborted')
 }
 
 function classify(simulation: Simulation): Handler {
   return (call) => {
     const body = readBody(simulation, call)
     if (body === null) return
-    const read = readTexts(simulation, body)
-    if ('refused' in read) {
-      call.send(errorAnswer(simulation, 400, 'BadRequestError', read.refused, read.param))
+    if (!tasksOf(simulation).text) {
+      refuseUnsupported(simulation, call, body, 'Classification')
       return
     }
-    const number = activatedBy(simulation.settings, body)
+    const read = readTexts(simulation, body, 'classification')
+    if ('refused' in read) {
+      call.send(read.refused)
+      return
+    }
     simulation.run(call, read.jobs, (outcome) => {
       if (outcome.abortedAt !== null) return aborted(simulation)
       const scored = simulation.scored(read.jobs, outcome)
-      const data = scored.map(
-        ({ index, logit, write }) =>
-          `{"index":${index},"label":"LABEL_0","probs":[${write(number(logit))}],"num_classes":1}`,
-      )
+      const data = scored.map(({ index, logit, write }) => {
+        const labels = labelsBy(simulation.settings, body, logit)
+        const top = labels.indexOf(Math.max(...labels))
+        return `{"index":${index},"label":"LABEL_${top}","probs":[${labels.map(write).join(',')}],"num_classes":${labels.length}}`
+      })
       return listAnswer(simulation, 'classify', data, read.tokens)
     })
   }
 }
 
+/** Refuses a request whose body is well-formed, as the version does for models that the route is not for. */
+function refuseUnsupported(
+  simulation: Simulation,
+  call: Call,
+  body: VllmBody,
+  api: 'Classification' | 'Pooling' | 'Score' | 'Embeddings' | 'Chat Completions',
+): void {
+  const { version } = simulation.settings
+  const needed =
+    api === 'Score' ? ['text_1', 'text_2'] : api === 'Chat Completions' ? ['messages'] : []
+  const absent = needed.filter((name) => (body as Record<string, unknown>)[name] === undefined)
+  if (absent.length > 0) {
+    call.send(invalidBody(version, absent.map(missing)))
+    return
+  }
+  if (needed.length === 0 && body.input === undefined && body.messages === undefined) {
+    const fields = api === 'Pooling' ? ['input', 'messages', 'data'] : ['input', 'messages']
+    const known =
+      api === 'Classification' && before(version, SECOND_WORDS_SINCE) ? ['input'] : fields
+    call.send(invalidBody(version, known.map(missing)))
+    return
+  }
+  call.send(unsupported(version, api))
+}
+
 function pooling(simulation: Simulation): Handler {
   return (call) => {
-    const body = readBody(simulation, call)
+    const { serves, version } = simulation.settings
+    const tasks = tasksOf(simulation)
+    // 0.11.0 pools nothing but tokens.
+    const isServed = before(version, BOTH_TASKS_SINCE) ? tasks.token : serves !== 'generate'
+    const body = readBody(simulation, call, isServed)
     if (body === null) return
-    const perToken = simulation.settings.serves === 'token'
-    const own = perToken ? 'token_classify' : 'classify'
+    if (!isServed) {
+      refuseUnsupported(simulation, call, body, 'Pooling')
+      return
+    }
+    const current = !before(version, ROUTES_BY_MODEL_SINCE)
+    const { task } = body
     const refuse = (message: string, param: string | null) =>
       call.send(errorAnswer(simulation, 400, 'BadRequestError', message, param))
-    if (typeof body.task === 'string' && body.task !== own) {
+    // 0.14.0 gives every token's score unless the whole text's is asked for.
+    const own = tasks.token ? 'token_classify' : 'classify'
+    const allowed = [
+      ...(tasks.text ? ['classify'] : []),
+      ...(tasks.token ? ['token_classify'] : []),
+    ]
+    if (typeof task === 'string' && !allowed.includes(task)) {
       refuse(
-        `Task ${body.task} is not supported. Supported tasks: ['${own}']. Try switching the model's pooling_task via --pooler-config.task`,
+        task === 'classify' || task === 'token_classify'
+          ? `Try switching the model's pooling_task via --pooler-config.task ${task}. (parameter=task)`
+          : `Unsupported task: '${task}' Supported tasks: ['token_classify', 'classify'] (parameter=task)`,
         'task',
       )
       return
     }
+    const perToken = tasks.token && (task ?? own) === 'token_classify'
     if (body.dimensions !== undefined && body.dimensions !== null) {
       refuse('dimensions is currently not supported', 'dimensions')
       return
     }
-    const read = readTexts(simulation, body)
+    const read = readTexts(simulation, body, 'pooling')
     if ('refused' in read) {
-      refuse(read.refused, read.param)
+      call.send(read.refused)
       return
     }
     const number = activatedBy(simulation.settings, body)
@@ -113,14 +138,14 @@ function pooling(simulation: Simulation): Handler {
       if (outcome.abortedAt !== null) return aborted(simulation)
       const scored = simulation.scored(read.jobs, outcome)
       const data = scored.map(({ index, job, logit, weights, write }) => {
-        const logits = perToken
+        const numbers = perToken
           ? Array.from({ length: job.tokens }, (_, i) =>
               tokenLogitOf(job.id, weights, i, job.tokens),
-            )
-          : [logit]
-        return `{"index":${index},"object":"pooling","data":${pooled(logits.map(number), perToken, body, write)}}`
+            ).map(number)
+          : labelsBy(simulation.settings, body, logit)
+        return `{"index":${index},"object":"pooling","data":${pooled(numbers, perToken, body, write)}}`
       })
-      return listAnswer(simulation, 'pool', data, read.tokens)
+      return listAnswer(simulation, current ? 'pooling' : 'pool', data, read.tokens)
     })
   }
 }
@@ -145,9 +170,13 @@ function score(simulation: Simulation): Handler {
   return (call) => {
     const body = readBody(simulation, call)
     if (body === null) return
+    if (!tasksOf(simulation).text) {
+      refuseUnsupported(simulation, call, body, 'Score')
+      return
+    }
     const read = readPairs(simulation, body)
     if ('refused' in read) {
-      call.send(errorAnswer(simulation, 400, 'BadRequestError', read.refused, read.param))
+      call.send(read.refused)
       return
     }
     const number = activatedBy(simulation.settings, body)
@@ -165,11 +194,16 @@ function score(simulation: Simulation): Handler {
 
 function rerank(simulation: Simulation): Handler {
   return (call) => {
+    const { version } = simulation.settings
     const body = readBody(simulation, call)
     if (body === null) return
-    const read = readPairs(simulation, { ...body, queries: body.query })
+    const read = readRanking(simulation, body)
     if ('refused' in read) {
-      call.send(errorAnswer(simulation, 400, 'BadRequestError', read.refused, read.param))
+      call.send(read.refused)
+      return
+    }
+    if (!tasksOf(simulation).text) {
+      call.send(unsupported(version, 'Rerank (Score)'))
       return
     }
     const number = activatedBy(simulation.settings, body)
@@ -181,108 +215,56 @@ function rerank(simulation: Simulation): Handler {
         .slice(0, Number(body.top_n) || undefined)
       const results = ranked.map(
         ({ index, logit, write }) =>
-          `{"index":${index},"document":{"text":${JSON.stringify(read.documents[index] ?? '')}},"relevance_score":${write(number(logit))}}`,
+          `{"index":${index},"document":{"text":${JSON.stringify(read.documents[index] ?? '')},"multi_modal":null},"relevance_score":${write(number(logit))}}`,
       )
       const { model } = simulation.settings
+      const name = before(version, THIRD_WORDS_SINCE) ? 'rerank' : 'score'
+      const prompt = before(version, SECOND_WORDS_SINCE) ? '' : `"prompt_tokens":${read.tokens},`
       return {
         status: 200,
-        body: `{"id":"rerank-${read.jobs[0]?.id}","model":${JSON.stringify(model)},"usage":{"prompt_tokens":${read.tokens},"total_tokens":${read.tokens}},"results":[${results.join(',')}]}`,
+        body: `{"id":"${name}-${read.jobs[0]?.id}","model":${JSON.stringify(model)},"usage":{${prompt}"total_tokens":${read.tokens}},"results":[${results.join(',')}]}`,
       }
     })
   }
 }
 
-function listAnswer(simulation: Simulation, name: string, data: string[], tokens: number): Answer {
-  const { model } = simulation.settings
-  const created = Math.floor(Date.now() / 1000)
-  return {
-    status: 200,
-    body: `{"id":"${name}-${created.toString(16)}","object":"list","created":${created},"model":${JSON.stringify(model)},"data":[${data.join(',')}],"usage":${JSON.stringify(usageOf(tokens))}}`,
-  }
-}
-
-function lifecycle(simulation: Simulation): Record<string, Handler> {
-  const sleep: Handler = (call) => {
-    simulation.ledger.lifecycle(call.route)
-    const mode = call.query.get('mode') ?? 'abort'
-    const level = Number(call.query.get('level') ?? 1)
-    if (!['abort', 'wait', 'keep'].includes(mode) || ![0, 1, 2].includes(level)) {
-      call.send(errorAnswer(simulation, 400, 'BadRequestError', 'no such mode or level'))
-      return
-    }
-    simulation
-      .sleep(mode as 'abort' | 'wait' | 'keep', level as 0 | 1 | 2)
-      .then(() => call.send({ status: 200, body: '' }))
-  }
-  const wake: Handler = (call) => {
-    simulation.ledger.lifecycle(call.route)
-    const tags = call.query.getAll('tags')
-    simulation.wake(tags.length > 0 ? tags : null).then(() => call.send({ status: 200, body: '' }))
-  }
-  return {
-    'POST /sleep': sleep,
-    'POST /wake_up': wake,
-    'GET /is_sleeping': (call) => call.send(json(200, { is_sleeping: simulation.asleep })),
-    'POST /collective_rpc': (call) => {
-      const method = (call.json() as { method?: unknown } | null | undefined)?.method
-      if (method === 'reload_weights') simulation.reloadWeights()
-      call.send(json(200, { results: [null] }))
-    },
-  }
-}
-
-function metrics(simulation: Simulation): Handler {
+/** Counts tokens of a text or of a conversation, which needs a chat template. */
+function tokenize(simulation: Simulation): Handler {
   return (call) => {
-    const load = simulation.toldLoad()
-    if (load === null) {
-      call.send(json(404, { detail: 'Not Found' }))
+    const body = readBody(simulation, call) as (VllmBody & { prompt?: unknown }) | null
+    if (body === null) return
+    const { version, hasChatTemplate, charsPerToken, maxModelLen } = simulation.settings
+    const messages = pairOfMessages(body.messages)
+    if (messages !== null && !hasChatTemplate) {
+      call.send(badRequest(version, NO_TEMPLATE))
       return
     }
-    const parts = simulation.asleepParts
-    const state = !simulation.asleep
-      ? 'awake'
-      : parts.has('weights')
-        ? 'weights_offloaded'
-        : 'discard_all'
-    const { cache } = simulation
-    const sleepStates = ['awake', 'weights_offloaded', 'discard_all'].map(
-      (name) =>
-        ['vllm:engine_sleep_state', 'gauge', name === state ? 1 : 0, { sleep_state: name }] as [
-          string,
-          'gauge',
-          number,
-          Record<string, string>,
-        ],
-    )
-    call.send(
-      exposition(
-        [
-          ['vllm:num_requests_running', 'gauge', load.running],
-          ['vllm:num_requests_waiting', 'gauge', load.waiting],
-          ['vllm:kv_cache_usage_perc', 'gauge', 0],
-          ...sleepStates,
-          ['vllm:prefix_cache_queries_total', 'counter', cache.queryTokens],
-          ['vllm:prefix_cache_hits_total', 'counter', cache.hitTokens],
-          ['vllm:num_preemptions_total', 'counter', 0],
-        ],
-        { engine: '0', model_name: simulation.settings.model },
-      ),
-    )
+    const text =
+      messages === null ? String(body.prompt ?? '') : `${messages.prompt} ${messages.response}`
+    const count = countTokens(text, charsPerToken)
+    const tokens = Array.from({ length: count }, (_, i) => i)
+    call.send(json(200, { count, max_model_len: maxModelLen, tokens, token_strs: null }))
   }
 }
 
 function refuseChat(simulation: Simulation): RefuseRequest {
-  return (what, message) =>
-    what === 'model'
-      ? errorAnswer(simulation, 404, 'NotFoundError', message, 'model')
-      : errorAnswer(
-          simulation,
-          400,
-          'BadRequestError',
-          message,
-          what === 'context' ? 'input_tokens' : null,
-        )
+  const { version, model, maxModelLen } = simulation.settings
+  const isCurrent = !before(version, THIRD_WORDS_SINCE)
+  return (what, message, tokens) => {
+    if (what === 'model') {
+      const aliases = isCurrent ? ` Valid aliases: ${model}.` : ''
+      return errorAnswer(simulation, 404, 'NotFoundError', message + aliases, 'model')
+    }
+    if (what === 'context' && isCurrent) {
+      return tooLong(version, 'input', tokens?.prompt ?? 0, maxModelLen)
+    }
+    const param = what === 'context' ? 'input_tokens' : null
+    return errorAnswer(simulation, 400, 'BadRequestError', message, param)
+  }
 }
+
+/** 0.32.0 has /classify for token classifiers, too. Not seen of any release before it. */
+const TOKEN_CLASSIFY_SINCE: Release = [0, 32, 0]
 
 /** vLLM: routes are there where the model's task has them, and 404 otherwise. */
 export const vllm: Dialect = {
@@ -297,6 +279,7 @@ export const vllm: Dialect = {
   },
   abortsRunning: true,
   needsKey: (path) => /^\/(?:v1|v2|inference|cohere)(?:\/|$)/.test(path),
+  deadAnswer: (as, path, { settings }) => engineDead(settings.version, as, path),
   nanAnswer: () =>
     json(400, {
       error: {
@@ -325,8 +308,10 @@ export const vllm: Dialect = {
   routes(simulation) {
     const { serves, version, canSleep } = simulation.settings
     const empty: Handler = (call) => call.send({ status: 200, body: '', type: 'text/plain' })
+    const health: Handler = (call) =>
+      call.send({ status: simulation.faults.engineDead?.share === 1 ? 503 : 200, body: '' })
     const routes: Record<string, Handler> = {
-      'GET /health': empty,
+      'GET /health': health,
       'GET /ping': empty,
       'POST /ping': empty,
       'GET /version': (call) => call.send(json(200, { version })),
@@ -339,17 +324,29 @@ export const vllm: Dialect = {
       'GET /metrics': metrics(simulation),
     }
     if (canSleep) Object.assign(routes, lifecycle(simulation))
-    if (serves === 'generate') {
-      routes['POST /v1/chat/completions'] = (call) => {
-        if (readBody(simulation, call) !== null) {
-          chatCompletions(simulation, call, refuseChat(simulation))
-        }
-      }
-      return routes
+    const chats: Handler = (call) => {
+      const generates = serves === 'generate'
+      const body = readBody(simulation, call, !generates)
+      if (body === null) return
+      if (generates && body.messages === undefined) {
+        call.send(invalidBody(version, [missing('messages')]))
+      } else if (generates) chatCompletions(simulation, call, refuseChat(simulation))
+      else refuseUnsupported(simulation, call, body, 'Chat Completions')
     }
+    const embeds: Handler = (call) => {
+      const body = readBody(simulation, call)
+      if (body !== null) refuseUnsupported(simulation, call, body, 'Embeddings')
+    }
+    const all = before(version, ROUTES_BY_MODEL_SINCE)
+    routes['POST /tokenize'] = tokenize(simulation)
+    if (all || serves === 'generate') routes['POST /v1/chat/completions'] = chats
+    if (all) routes['POST /v1/embeddings'] = embeds
+    if (!all && serves === 'generate') return routes
     routes['POST /pooling'] = pooling(simulation)
-    if (serves === 'token') return routes
-    routes['POST /classify'] = classify(simulation)
+    if (all || serves !== 'token' || !before(version, TOKEN_CLASSIFY_SINCE)) {
+      routes['POST /classify'] = classify(simulation)
+    }
+    if (!all && serves === 'token') return routes
     for (const path of ['/score', '/v1/score']) routes[`POST ${path}`] = score(simulation)
     for (const path of ['/rerank', '/v1/rerank', '/v2/rerank']) {
       routes[`POST ${path}`] = rerank(simulation)

@@ -206,8 +206,20 @@ custom_reward_function:
       name: 'compute',
       kwargs: { weights: { format: 0.1 }, strict: true },
       model: 'my_reward:compute',
-      command: ['rewardops', 'serve-reward', 'recipes/my_reward.py:compute'],
+      command: [
+        ...['rewardops', 'serve-reward', 'recipes/my_reward.py:compute'],
+        ...['--model', 'my_reward:compute'],
+        ...['--kwargs', '{"weights":{"format":0.1},"strict":true}'],
+      ],
     })
+    const registered = importConfig(
+      'reward: {custom_reward_function: {path: r.py}}',
+      'http://10.0.0.1:3000',
+    )
+    expect(registered.functionServer?.command).toEqual([
+      ...['rewardops', 'serve-reward', 'r.py:compute_score', '--model', 'r:compute_score'],
+      ...['--register', 'http://10.0.0.1:3000'],
+    ])
     const script = importConfig(
       'reward: {custom_reward_function: {path: score.ts, reward_kwargs: {strict: true}}}',
     )

@@ -21,6 +21,7 @@ export interface FunctionServer {
   kwargs: Record<string, unknown>
   /** Model under which it is registered, and which `reward.model` names. */
   model: string
+  /** Serves it and registers it as that model; the words as a shell takes them. */
   command: string[]
 }
 
@@ -50,8 +51,9 @@ export interface ImportedConfig {
 /**
  * Translates upstream's configuration: its YAML, old shape or new, whole or one of the files it is composed of, or the
  * overrides of a command line. Every key is accounted for. Never throws: a text that is none of these is a problem.
+ * `address`: of the service, for the command that registers a function.
  */
-export function importConfig(text: string): ImportedConfig {
+export function importConfig(text: string, address: string | null = null): ImportedConfig {
   const read = readConfigText(text)
   const result: ImportedConfig = {
     shape: 'none',
@@ -74,7 +76,7 @@ export function importConfig(text: string): ImportedConfig {
   result.shape = shapeOf(leaves)
   const settings = new Settings(resolveInterpolations(leaves))
   const manager = readManager(settings, result)
-  readFunction(settings, result)
+  readFunction(settings, result, address)
   readModel(settings, result)
   readKwargs(settings, result, manager)
   readLimits(settings, result, manager)
@@ -177,7 +179,7 @@ function readManager(settings: Settings, result: ImportedConfig): string {
 
 const FUNCTION = 'reward.custom_reward_function.'
 
-function readFunction(settings: Settings, result: ImportedConfig): void {
+function readFunction(settings: Settings, result: ImportedConfig, address: string | null): void {
   const path = settings.text(`${FUNCTION}path`)
   if (path === undefined) {
     const why = 'no path: the rule is chosen by the data source'
@@ -198,10 +200,17 @@ function readFunction(settings: Settings, result: ImportedConfig): void {
     .replace(/^.*\//, '')
     .replace(/\.py$/, '')
   const model = `${stem}:${name}`
-  const command = ['rewardops', 'serve-reward', `${path}:${name}`]
+  const command = [
+    ...['rewardops', 'serve-reward', `${path}:${name}`, '--model', model],
+    ...(Object.keys(kwargs).length === 0 ? [] : ['--kwargs', JSON.stringify(kwargs)]),
+    ...(address === null ? [] : ['--register', address]),
+  ]
   result.functionServer = { path, name, kwargs, model, command }
   result.reward.model = model
-  settings.honour(`${FUNCTION}path`, `served by "${command.join(' ')}", asked as reward.model`)
+  settings.honour(
+    `${FUNCTION}path`,
+    `served by rewardops serve-reward as the model ${model}, asked as reward.model`,
+  )
   settings.honour(`${FUNCTION}name`, 'the function that is served')
 }
 

@@ -1,6 +1,6 @@
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 import type { FunctionCallOptions, MethodOutcome } from './function-caller.ts'
-import type { CallEnd, CallWork } from './protocol.ts'
+import { type CallEnd, type CallWork, unpackValue } from './protocol.ts'
 
 /**
  * One call of user code, from being asked for until it has its end.
@@ -20,6 +20,8 @@ export interface FunctionCall {
   startedAtMs: number | null
   /** Processes that ended with it inside and without a culprit named. */
   incidents: number
+  /** Processes that ended by themselves before any call in them had begun. */
+  unstarted: number
   settled: boolean
   settle: (end: CallEnd['end']) => void
   /** Ends what it asked of the router, once it is settled. */
@@ -57,5 +59,6 @@ export function groupOutcomesOf(ended: EndedCall, members: number): RewardOutcom
 /** The same of a further method. */
 export function methodOutcomeOf({ end }: EndedCall): MethodOutcome {
   if (!end.ok) return end
-  return { ok: true, value: 'value' in end ? end.value : 'score' in end ? end.score : end.results }
+  if ('score' in end) return { ok: true, value: end.score }
+  return { ok: true, value: 'results' in end ? end.results : unpackValue(end.value) }
 }

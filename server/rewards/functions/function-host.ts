@@ -3,11 +3,13 @@ import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 import type { FunctionCall } from './function-call.ts'
 import { HeldUp } from './held-up.ts'
+import { HostChannel, limitReads } from './host-channel.ts'
 import type { DispatchedCall, Incident } from './incident.ts'
 import {
   type CallEnd,
   type FromHost,
   type FunctionTarget,
+  MAX_LOG_LINES_PER_SECOND,
   type Mark,
   readMark,
   type ToHost,
@@ -22,7 +24,12 @@ export interface HostListener {
   pending(): void
   failedToLoad(message: string): void
   ended(dispatched: DispatchedCall, end: CallEnd): void
-  asked(message: Extract<FromHost, { type: 'ask' }>, dispatched: DispatchedCall | undefined): void
+  /** `bytes` of the question, to be handed back with its answer. */
+  asked(
+    message: Extract<FromHost, { type: 'ask' }>,
+    dispatched: DispatchedCall,
+    bytes: number,
+  ): void
   said(
     level: 'debug' | 'info' | 'warn' | 'error',
     message: string,
@@ -51,6 +58,8 @@ const SILENT_MS = 30_000
 /** What was written just before the end may still be read for so long after it. */
 const LAST_WORDS_MS = 500
 const MAX_LINE_CHARS = 4_000
+/** The watchdog and the load average write some 45 times a second at most. */
+const MAX_REPORTS_PER_SECOND = 500
 /** What functions print goes into the service's log. */
 const PRINTED = { maxChars: MAX_LINE_CHARS, perSecond: 50 }
 
@@ -70,13 +79,25 @@ export class FunctionHost {
   /** Takes no more. */
   retiring = false
   readonly #child: ChildProcess
+  readonly #channel: HostChannel | null
+  readonly #target: FunctionTarget | null
   readonly #listener: HostListener
   readonly #startedAtMs = performance.now()
   /** Calls given up that have not come to an end: id → sample. */
   readonly #abandoned = new Map<number, string>()
+  /** Calls taken back before they began: their ends may still come. */
+  readonly #takenBack = new Set<number>()
+  /** Questions of calls whose answers are awaited. */
+  readonly #openQuestions = new Set<number>()
   readonly #heldUp = new HeldUp()
+  /** Messages within the present second that no call accounts for. */
+  readonly #second = { atMs: 0, reports: 0, logLines: 0 }
   /** The call whose code is on the stack since it began. */
   #onStack: number | null = null
+  /** Calls given to it, and those that it said have begun, and returned a promise. */
+  #dispatched = 0
+  #begun = 0
+  #returned = 0
   #gone = false
   /** Why we ended it: what the lane is told. */
   #verdict: Pick<Incident, 'reason' | 'detail' | 'culprit' | 'certain'> | null = null
@@ -86,18 +107,28 @@ export class FunctionHost {
 
   constructor(settings: HostSettings, target: FunctionTarget | null, listener: HostListener) {
     this.#listener = listener
-    const { child, marks } = startHost(settings)
+    this.#target = target
+    const { child, channel, marks } = startHost(settings)
     this.#child = child
-    child.on('message', (message) => this.#onMessage(message as FromHost))
     child.on('error', (error) => {
       // Else a write to a process that just ended, whose end is told by `exit`.
       if (child.pid === undefined) this.#notStarted(error)
     })
-    if (child.pid === undefined) return
+    if (child.pid === undefined) {
+      this.#channel = null
+      return
+    }
+    this.#channel = new HostChannel(
+      channel,
+      (message, bytes) => this.#onMessage(message, bytes),
+      (problem) => this.#violated(`sent a message that is not valid: ${problem}`),
+    )
     readLines(marks, { maxChars: 200, perSecond: Number.POSITIVE_INFINITY }, (line) => {
       const mark = readMark(line)
-      if (mark) this.#onMark(mark)
+      if (mark === null) this.#violated('wrote into the pipe that reports its calls')
+      else this.#onMark(mark)
     })
+    for (const stream of [marks, child.stdout, child.stderr]) limitReads(stream as Readable)
     readLines(child.stdout as Readable, PRINTED, (line, leftOut) => {
       this.#said('info', line, leftOut)
     })
@@ -140,12 +171,22 @@ export class FunctionHost {
   dispatch(call: FunctionCall, target: string | null, rewardRouterAddress: string | null): void {
     const id = FunctionHost.#nextId++
     this.calls.set(id, { id, call, startedAtMs: null, heldUpAtStartMs: 0 })
+    this.#dispatched++
     const { sampleId, run } = call.options
     const about = { sampleId, run, rewardRouterAddress }
-    this.#send({ type: 'call', id, target, work: call.work, about })
+    try {
+      this.#send({ type: 'call', id, target, work: call.work, about })
+    } catch (error) {
+      this.calls.delete(id)
+      const detail = `it cannot be handed over: ${(error as Error).message}`
+      call.settle({ ok: false, reason: 'function_error', detail })
+    }
   }
 
-  answer(message: Extract<ToHost, { type: 'answer' }>): void {
+  /** Answers a question of so many bytes. */
+  answer(message: Extract<ToHost, { type: 'answer' }>, bytes: number): void {
+    this.#openQuestions.delete(message.request)
+    this.#channel?.answered(bytes)
     this.#send(message)
   }
 
@@ -164,6 +205,7 @@ export class FunctionHost {
     for (const { id, call, startedAtMs } of this.calls.values()) {
       if (startedAtMs !== null) continue
       this.calls.delete(id)
+      this.#takenBack.add(id)
       this.#send({ type: 'abort', id, why: 'scored elsewhere' })
       back.push(call)
     }
@@ -249,7 +291,7 @@ export class FunctionHost {
   }
 
   #send(message: ToHost): void {
-    if (!this.#gone && this.#child.connected) this.#child.send(message, () => {})
+    if (!this.#gone) this.#channel?.send(message)
   }
 
   #said(level: 'info' | 'warn', line: string, leftOut = 0): void {
@@ -257,10 +299,29 @@ export class FunctionHost {
     this.#listener.said(level, line, leftOut === 0 ? null : { linesLeftOut: leftOut }, null)
   }
 
-  #onMessage(message: FromHost): void {
+  /** The process broke the protocol: it is ended, and its calls are run again alone to find the one that did it. */
+  #violated(what: string): void {
+    if (this.#verdict !== null || this.#gone) return
+    const culprit = this.calls.get(this.#onStack ?? 0) ?? null
+    this.#endFor(culprit, false, 'function_error', `its process ${what}`)
+  }
+
+  /** Counts what a process may send unasked. */
+  #isWithin(kind: 'reports' | 'logLines', limit: number): boolean {
+    const now = performance.now()
+    if (now - this.#second.atMs > 1_000) {
+      Object.assign(this.#second, { atMs: now, reports: 0, logLines: 0 })
+    }
+    return ++this.#second[kind] <= limit
+  }
+
+  #onMessage(message: FromHost, bytes: number): void {
+    if (this.#gone) return
     switch (message.type) {
       case 'loaded':
-        if (message.error === null) {
+        if (this.ready || message.key !== this.#target?.key) {
+          this.#violated('reported a load that nobody asked for')
+        } else if (message.error === null) {
           this.ready = true
           this.idleSinceMs = performance.now()
           this.#listener.ready()
@@ -273,31 +334,60 @@ export class FunctionHost {
         this.#onEnd(message)
         break
       case 'ask':
-        this.#listener.asked(message, this.calls.get(message.call))
+        this.#onAsked(message, bytes)
         break
       case 'log': {
-        const { level, message: text, fields, call } = message
+        // The process leaves out lines beyond the limit itself, by a second of its own.
+        if (!this.#isWithin('logLines', 3 * MAX_LOG_LINES_PER_SECOND)) {
+          this.#violated('wrote more lines to the log than it may')
+          break
+        }
+        const { level, message: text, call, leftOut } = message
+        const fields = leftOut === 0 ? message.fields : { ...message.fields, linesLeftOut: leftOut }
         const sampleId = this.calls.get(call)?.call.options.sampleId ?? this.#abandoned.get(call)
         this.#listener.said(level, text.slice(0, MAX_LINE_CHARS), fields, sampleId ?? null)
         break
       }
       case 'load-average':
-        this.busy = message.busy
+        if (this.#isWithin('reports', MAX_REPORTS_PER_SECOND)) this.busy = message.busy
+        else this.#violated('floods its channel')
         break
       case 'spent':
+        if (this.retiring) break
         this.retiring = true
         this.#said('warn', message.why)
         break
       case 'inspected':
+        this.#violated('answered a question that nobody asked')
         break
     }
   }
 
+  #onAsked(message: Extract<FromHost, { type: 'ask' }>, bytes: number): void {
+    const dispatched = this.calls.get(message.call)
+    // Of a call that has its end, or of code outside of any.
+    if (dispatched === undefined) return
+    if (this.#openQuestions.has(message.request)) {
+      this.#violated('asked two questions under one number')
+      return
+    }
+    this.#openQuestions.add(message.request)
+    this.#channel?.asked(bytes)
+    this.#listener.asked(message, dispatched, bytes)
+  }
+
   #onEnd(message: CallEnd): void {
-    this.#abandoned.delete(message.id)
+    const isLate = this.#abandoned.delete(message.id) || this.#takenBack.delete(message.id)
     if (this.#onStack === message.id) this.#onStack = null
     const dispatched = this.calls.get(message.id)
-    if (dispatched === undefined) return
+    if (dispatched === undefined) {
+      if (!isLate) this.#violated('gave the end of a call that it does not have')
+      return
+    }
+    if (!answers(message.end, dispatched.call.work)) {
+      this.#violated('gave an end that is not one of its call')
+      return
+    }
     this.calls.delete(message.id)
     if (this.calls.size === 0) {
       this.idleSinceMs = performance.now()
@@ -312,6 +402,11 @@ export class FunctionHost {
       case 'S': {
         this.#onStack = mark.id
         const dispatched = this.calls.get(mark.id)
+        // The end of a call may be read before its beginning: they come through two pipes.
+        if (++this.#begun > this.#dispatched || (dispatched && dispatched.startedAtMs !== null)) {
+          this.#violated('began a call that it does not have')
+          return
+        }
         if (dispatched === undefined) return
         dispatched.startedAtMs = now
         dispatched.call.startedAtMs = now
@@ -322,13 +417,17 @@ export class FunctionHost {
         if (this.#onStack === mark.id) this.#onStack = null
         const dispatched = this.calls.get(mark.id)
         if (dispatched) this.#listener.pending()
+        if (++this.#returned > this.#dispatched) {
+          this.#violated('returned from a call that it does not have')
+        }
         return
       }
       case 'B':
-        this.#heldUp.seen(mark.id, mark.ms)
-        return
       case 'U':
-        this.#heldUp.over()
+        if (!this.#isWithin('reports', MAX_REPORTS_PER_SECOND)) {
+          this.#violated('floods the pipe that reports its calls')
+        } else if (mark.kind === 'B') this.#heldUp.seen(mark.id, mark.ms)
+        else this.#heldUp.over()
         return
       case 'M': {
         if (this.#verdict !== null) return
@@ -389,6 +488,20 @@ export class FunctionHost {
     // Its code was running at that moment; the memory it ran out of may be another's, though.
     const culprit = this.calls.get(this.#onStack ?? 0) ?? null
     return { reason, detail, culprit, certain: false }
+  }
+}
+
+/** Whether an end is of the kind that the call's work has. */
+function answers(end: CallEnd['end'], work: FunctionCall['work']): boolean {
+  if (!end.ok) return true
+  switch (work.op) {
+    case 'score':
+    case 'rule':
+      return 'score' in end
+    case 'group':
+      return 'results' in end && end.results.length === work.samples.length
+    case 'method':
+      return !('score' in end) && !('results' in end)
   }
 }
 

@@ -26,6 +26,8 @@ const NOT_STARTED_MS = 1_000
 const MAX_NOT_STARTED = 20
 /** A module that could not be loaded is tried again after this long: what it needs may be there by then. */
 const FAILED_FOR_MS = 5_000
+/** A call is given up after so many processes ended by themselves before anything in them had begun. */
+const MAX_UNSTARTED = 5
 
 /** What a lane needs of its pool. */
 export interface LaneSurroundings {
@@ -227,11 +229,13 @@ export class FunctionLane {
       },
       pending: () => this.#learnt(),
       ended: (dispatched, end) => this.#onEnded(host, dispatched, end),
-      asked: (message, dispatched) => {
-        if (dispatched === undefined) return
+      asked: ({ question, request }, dispatched, bytes) => {
         void this.#around
-          .answer(message.question, dispatched.call)
-          .then((answer) => host.answer({ type: 'answer', request: message.request, answer }))
+          .answer(question, dispatched.call)
+          .catch((error: Error): RouterAnswer => {
+            return { ok: false, reason: 'function_error', detail: error.message }
+          })
+          .then((answer) => host.answer({ type: 'answer', request, answer }, bytes))
       },
       said: (level, message, fields, sampleId) => {
         const about = { function: this.#options.name, ...(sampleId === null ? {} : { sampleId }) }
@@ -322,6 +326,7 @@ export class FunctionLane {
       },
       `a process of reward functions was ended: ${detail}`,
     )
+    if (started.length === 0 && culprit === null) this.#countUnstarted(waiting, detail)
     this.#waiting.unshift(...waiting)
     if (guilty !== null) {
       guilty.settle({ ok: false, reason, detail: `${guilty.options.sampleId}: ${detail}` })
@@ -329,6 +334,14 @@ export class FunctionLane {
     } else if (certain) this.#waiting.unshift(...started)
     else this.#waiting.unshift(...this.#suspects.add(started, suspect))
     this.dispatch()
+  }
+
+  /** Nobody had begun: it ends by itself whatever is called, and a call that saw that often fails. */
+  #countUnstarted(waiting: readonly FunctionCall[], detail: string): void {
+    for (const call of waiting) {
+      if (++call.unstarted < MAX_UNSTARTED) continue
+      call.settle({ ok: false, reason: 'function_error', detail })
+    }
   }
 
   #runSuspects(): void {

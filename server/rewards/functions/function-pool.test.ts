@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterEach, describe, expect, test } from 'vitest'
 import { FULL } from '../../testing/full-run.ts'
 import { waitFor } from '../../testing/wait-for.ts'
@@ -334,10 +337,14 @@ describe('further methods of an object', () => {
 describe('processes that take one call at a time', () => {
   test('are as many as were asked for', async () => {
     const one = pool()
-    const ref = one.ref(`let inside = 0
+    const folder = mkdtempSync(join(tmpdir(), 'rewardops-pids-'))
+    // A call ends once the third process has begun one, however slowly it starts.
+    const ref = one.ref(`import { readdirSync, writeFileSync } from 'node:fs'
+      let inside = 0
       export default async () => {
         inside++
-        await new Promise((done) => setTimeout(done, 20))
+        writeFileSync(${JSON.stringify(`${folder}/`)} + process.pid, '')
+        while (readdirSync(${JSON.stringify(folder)}).length < 3) await new Promise((done) => setTimeout(done, 20))
         return { score: inside--, pid: process.pid }
       }`)
     const outcomes = await Promise.all(
@@ -348,6 +355,7 @@ describe('processes that take one call at a time', () => {
     expect(outcomes.every((outcome) => outcome.ok && outcome.score === 1)).toBe(true)
     const pids = new Set(outcomes.map((outcome) => outcome.ok && outcome.extra?.pid))
     expect(pids.size).toBe(3)
+    rmSync(folder, { recursive: true })
   })
 
   test('are killed when their call takes too long, the next one gets another', async () => {

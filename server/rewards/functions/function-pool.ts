@@ -17,6 +17,7 @@ import type {
 } from './function-caller.ts'
 import { FunctionLane } from './function-lane.ts'
 import { FunctionVersions, type VersionFolders } from './function-versions.ts'
+import { readQuestion } from './host-messages.ts'
 import type { CallWork, FunctionTarget, RouterAnswer, RouterQuestion } from './protocol.ts'
 import type { HostSettings } from './start-host.ts'
 
@@ -169,6 +170,7 @@ export class FunctionPool implements FunctionCaller {
         cameAtMs,
         startedAtMs: null,
         incidents: 0,
+        unstarted: 0,
         settled: false,
         settle: (end) => {
           if (call.settled) return
@@ -249,8 +251,11 @@ export class FunctionPool implements FunctionCaller {
   }
 
   /** What a function asks of the router, in its sample's name and within its sample's time. */
-  async #answer(question: RouterQuestion, call: FunctionCall): Promise<RouterAnswer> {
+  async #answer(asked: RouterQuestion, call: FunctionCall): Promise<RouterAnswer> {
     const { options } = call
+    const read = readQuestion(asked)
+    if (!read.ok) return { ok: false, reason: 'function_error', detail: read.problem }
+    const { question } = read
     if (question.op === 'wrapped') {
       if (call.wrapped === null) {
         return { ok: false, reason: 'function_error', detail: 'nothing is wrapped by it' }
@@ -260,12 +265,12 @@ export class FunctionPool implements FunctionCaller {
         ? { ok: true, score: outcome.score, extra: outcome.extra }
         : { ok: false, reason: outcome.reason, detail: outcome.detail }
     }
-    if (question.op === 'template') return this.#templateOf(String(question.model))
+    if (question.op === 'template') return this.#templateOf(question.model)
     const { route } = options
     call.asked ??= new AbortController()
     if (call.settled) call.asked.abort()
     const request: RouteRequest = {
-      model: String(question.model),
+      model: question.model,
       timeoutMs: question.options.timeoutMs ?? options.timeoutMs,
       maxAttempts: question.options.maxAttempts ?? route?.maxAttempts ?? 4,
       run: options.run,
@@ -291,6 +296,12 @@ export class FunctionPool implements FunctionCaller {
           : { ok: false, reason: result.reason, detail: result.detail }
       }
       const result = await router.chat({ ...request, chat: question.chat })
+      // A function that does not look at `truncated` would read half a number as a whole one.
+      if (result.ok && result.reply.truncated) {
+        const end = result.reply.content.slice(-160)
+        const detail = `cut off at the token limit (finish_reason length); it ended: …${end}`
+        return { ok: false, reason: 'unparseable', detail }
+      }
       return result.ok
         ? { ok: true, reply: result.reply }
         : { ok: false, reason: result.reason, detail: result.detail }

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { writeSync } from 'node:fs'
+import { Socket } from 'node:net'
 import { join } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import { pathToFileURL } from 'node:url'
@@ -10,11 +11,16 @@ import { findTarget, MANAGER_METHODS, methodOf, methodsOf, SCORE_METHODS } from 
 import type { FunctionContext, FunctionInput } from './function-context.ts'
 import { postProcesses } from './group-calls.ts'
 import { contextOf, groupInputOf, inputOf, RouterCallError, sampleOf } from './host-call.ts'
+import { encodeLimitedFrame, FrameReader } from './host-frames.ts'
 import {
   type CallEnd,
+  CHANNEL_FD,
   type FromHost,
   type FunctionTarget,
+  type LogLevel,
   MARKS_FD,
+  MAX_LOG_LINES_PER_SECOND,
+  packValue,
   type RouterAnswer,
   type RouterQuestion,
   SHARED,
@@ -41,6 +47,9 @@ interface RunningCall {
 }
 
 const STATS_MS = 250
+/** Of details of failures, as they are stored, and of a log line. */
+const MAX_TEXT_CHARS = 4_000
+const MAX_FIELDS_CHARS = 32_000
 const LOADED_FIRST = 'the function was called before it was loaded'
 
 const shared = new Int32Array(new SharedArrayBuffer(4 * SHARED.length))
@@ -59,6 +68,8 @@ let lastDir: string | null = null
 Object.defineProperty(globalThis, Symbol.for('rewardops.call'), {
   value: () => current.getStore() ?? 0,
 })
+
+const channel = new Socket({ fd: CHANNEL_FD, readable: true, writable: true })
 
 startWatchdog()
 const loop = performance.eventLoopUtilization
@@ -80,8 +91,9 @@ function startWatchdog(): void {
   }).unref()
 }
 
+/** Throws an Error for what cannot be handed over. */
 function tell(message: FromHost): void {
-  process.send?.(message, () => {})
+  channel.write(encodeLimitedFrame(message))
 }
 
 /** Synchronously: it must be there even if this process ends now. */
@@ -93,7 +105,17 @@ function mark(line: string): void {
   }
 }
 
-process.on('message', (message: ToHost) => {
+const frames = new FrameReader(
+  Number.POSITIVE_INFINITY,
+  (body) => onMessage(JSON.parse(body.toString('utf8')) as ToHost),
+  endGroup,
+)
+channel.on('data', (chunk: Buffer) => frames.push(chunk))
+// The worker is gone, however it ended.
+channel.on('error', endGroup)
+channel.on('close', endGroup)
+
+function onMessage(message: ToHost): void {
   switch (message.type) {
     case 'load':
       targets.set(message.target.key, load(message.target))
@@ -119,8 +141,7 @@ process.on('message', (message: ToHost) => {
       questions.delete(message.request)
       break
   }
-})
-process.on('disconnect', endGroup)
+}
 
 /** User code ended the process: whose it was is known as long as its code is what runs. */
 process.on('exit', (code) => mark(`X ${code} ${current.getStore() ?? 0}`))
@@ -283,7 +304,7 @@ async function call(message: Extract<ToHost, { type: 'call' }>): Promise<void> {
         return null
       })
     }
-    if (work.op === 'method') end(id, { sync, busyMs, end: { ok: true, value } })
+    if (work.op === 'method') end(id, { sync, busyMs, end: { ok: true, value: packValue(value) } })
     else if (work.op === 'group') {
       end(id, { sync, busyMs, end: readGroupResults(value, work.samples.length, thrown) })
     } else if (work.op === 'rule') end(id, { sync, busyMs, end: value as CallEnd['end'] })
@@ -309,8 +330,7 @@ function run(
   if (loaded === null) throw new Error(LOADED_FIRST)
   const context = contextOf(about, running.abort.signal, {
     ask,
-    log: (level, message, fields) =>
-      tell({ type: 'log', call: id, level, message: String(message), fields: plain(fields) }),
+    log: (level, message, fields) => log(id, level, String(message), fields),
   })
   if (work.op === 'score') return loaded.score(inputOf(work.sample, work.kwargs), context)
   if (work.op === 'group') {
@@ -333,7 +353,7 @@ function end(id: number, ended: Omit<CallEnd, 'type' | 'id'>): void {
   running.told = true
   calls.delete(id)
   try {
-    process.send?.({ type: 'end', id, ...ended } satisfies FromHost, () => {})
+    tell({ type: 'end', id, ...ended })
   } catch (error) {
     const detail = `its result cannot be handed over: ${(error as Error).message}`
     tell({ type: 'end', id, ...ended, end: { ok: false, reason: 'function_error', detail } })
@@ -342,9 +362,29 @@ function end(id: number, ended: Omit<CallEnd, 'type' | 'id'>): void {
 
 async function ask(question: RouterQuestion): Promise<RouterAnswer> {
   const request = ++questionNumber
-  const answered = new Promise<RouterAnswer>((resolve) => questions.set(request, resolve))
   tell({ type: 'ask', call: current.getStore() ?? 0, request, question })
-  return answered
+  return new Promise<RouterAnswer>((resolve) => questions.set(request, resolve))
+}
+
+const logSecond = { atMs: 0, lines: 0, leftOut: 0 }
+
+/** Lines beyond the limit are counted, and told of with the next one that is written. */
+function log(call: number, level: LogLevel, text: string, fields: object | undefined): void {
+  const now = performance.now()
+  if (now - logSecond.atMs > 1_000) Object.assign(logSecond, { atMs: now, lines: 0 })
+  if (++logSecond.lines > MAX_LOG_LINES_PER_SECOND) {
+    logSecond.leftOut++
+    return
+  }
+  const { leftOut } = logSecond
+  logSecond.leftOut = 0
+  const message = text.slice(0, MAX_TEXT_CHARS)
+  try {
+    tell({ type: 'log', call, level, message, fields: plain(fields), leftOut })
+  } catch (error) {
+    const why = { fieldsLeftOut: (error as Error).message }
+    tell({ type: 'log', call, level, message, fields: why, leftOut })
+  }
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
@@ -359,7 +399,10 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
 function plain(fields: object | undefined): object | null {
   if (fields === undefined) return null
   try {
-    return JSON.parse(JSON.stringify(fields)) as object
+    const text = JSON.stringify(fields)
+    if (text.length > MAX_FIELDS_CHARS) return { fieldsLeftOut: `${text.length} characters` }
+    const value = JSON.parse(text) as object | null
+    return Array.isArray(value) ? { fields: value } : value
   } catch {
     return null
   }
@@ -367,6 +410,10 @@ function plain(fields: object | undefined): object | null {
 
 /** The message, and where in the user's own files it came from. */
 function tellingMessage(error: unknown, dir: string | null): string {
+  return fullMessage(error, dir).slice(0, MAX_TEXT_CHARS)
+}
+
+function fullMessage(error: unknown, dir: string | null): string {
   if (!(error instanceof Error)) {
     const fields = typeof error === 'object' && error !== null ? plain(error) : null
     return `it threw ${fields === null ? String(error) : JSON.stringify(fields).slice(0, 500)}`

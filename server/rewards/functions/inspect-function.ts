@@ -1,4 +1,6 @@
-import type { FromHost, FunctionTarget, Inspected } from './protocol.ts'
+import type { Readable } from 'node:stream'
+import { HostChannel, limitReads } from './host-channel.ts'
+import type { FunctionTarget, Inspected } from './protocol.ts'
 import { endHost, type HostSettings, startHost } from './start-host.ts'
 
 /** Time for a module to load: packages may be large, and the machine busy. */
@@ -13,7 +15,7 @@ export function inspectFunction(
   target: FunctionTarget,
   withinMs = INSPECT_MS,
 ): Promise<Inspected> {
-  const { child } = startHost(settings)
+  const { child, channel } = startHost(settings)
   return new Promise((resolve) => {
     const tail: string[] = []
     const end = (result: Inspected) => {
@@ -23,21 +25,26 @@ export function inspectFunction(
     }
     const failed = (message: string) => end({ ok: false, message, exports: [] })
     const timer = setTimeout(() => failed(`it was not loaded within ${withinMs} ms`), withinMs)
-    child.stdout?.resume()
+    child.once('error', (error) => failed(`no process could be started for it: ${error.message}`))
+    if (child.pid === undefined) return
+    for (const stream of [child.stdout, child.stderr]) limitReads(stream as Readable)
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       if (tail.length < 20) tail.push(text)
     })
-    child.on('message', (message: FromHost) => {
-      if (message.type === 'inspected') end(message.result)
-      // An error that nobody caught, while it was loaded.
-      else if (message.type === 'spent') failed(message.why)
-    })
-    child.once('error', (error) => failed(`no process could be started for it: ${error.message}`))
+    const host = new HostChannel(
+      channel,
+      (message) => {
+        if (message.type === 'inspected') end(message.result)
+        // An error that nobody caught, while it was loaded.
+        else if (message.type === 'spent') failed(message.why)
+      },
+      (problem) => failed(`its process sent a message that is not valid: ${problem}`),
+    )
     child.once('exit', (code, signal) => {
       const said = tail.join('').trim().split('\n').at(-1)
       const how = signal === null ? `code ${code}` : signal
       failed(`its process ended with ${how} while it was loaded${said ? `: ${said}` : ''}`)
     })
-    child.send({ type: 'inspect', target }, () => {})
+    host.send({ type: 'inspect', target })
   })
 }

@@ -5,7 +5,7 @@ import type { RewardSample } from '../managers/manager.ts'
 import type { ReadResult } from './read-result.ts'
 
 /**
- * What a worker and a child process that runs user code say to each other. Over the channel of `fork`: calls, results,
+ * What a worker and a child process that runs user code say to each other. Over a channel (host-frames.ts): calls, results,
  * what a function asks of the router. Over a pipe of its own: marks, written synchronously, which are there even when
  * the next instruction ends the process.
  */
@@ -115,7 +115,15 @@ export type FromHost =
   | { type: 'inspected'; result: Inspected }
   | CallEnd
   | { type: 'ask'; call: number; request: number; question: RouterQuestion }
-  | { type: 'log'; call: number; level: LogLevel; message: string; fields: object | null }
+  /** `leftOut`: lines before it that were over the limit a second. */
+  | {
+      type: 'log'
+      call: number
+      level: LogLevel
+      message: string
+      fields: object | null
+      leftOut: number
+    }
   /** Of its loop's time, the part in which it was busy, 0 to 1; once in 250 ms while it has calls. */
   | { type: 'load-average'; busy: number }
   /** An error nobody caught: the process is not to be trusted with more. */
@@ -138,27 +146,58 @@ export type Mark =
   | { kind: 'M'; bytes: number; id: number }
   | { kind: 'X'; code: number; id: number }
 
-/** Reads a line; null for what is none of them. */
+/** Reads a line; null for what is none of them: user code can write to the pipe too. */
 export function readMark(line: string): Mark | null {
-  const [kind, a, b] = line.split(' ') as [string, string | undefined, string | undefined]
+  const match = /^([SRBUMX])(?: (-?\d{1,15}))?(?: (\d{1,15}))?$/.exec(line)
+  if (match === null) return null
+  const kind = match[1] as Mark['kind']
+  const numbers = match.slice(2).filter((text) => text !== undefined)
+  const [a, b] = numbers.map(Number) as [number, number]
+  if (numbers.length !== { S: 1, R: 1, B: 2, U: 0, M: 2, X: 2 }[kind]) return null
   switch (kind) {
     case 'S':
     case 'R':
-      return { kind, id: Number(a) }
+      return { kind, id: a }
     case 'B':
-      return { kind, ms: Number(a), id: Number(b) }
+      return { kind, ms: a, id: b }
     case 'U':
       return { kind }
     case 'M':
-      return { kind, bytes: Number(a), id: Number(b) }
+      return { kind, bytes: a, id: b }
     case 'X':
-      return { kind, code: Number(a), id: Number(b) }
-    default:
-      return null
+      return { kind, code: a, id: b }
   }
 }
 
-/** The pipe of marks in the child: after stdin, stdout, stderr and the channel. */
+/** Of the list that a method gave: a number that JSON does not have, as it travels. */
+interface NonFinite {
+  nonFinite: string
+}
+
+/** A method's value as it travels: the numbers of a list keep being numbers, `NaN` and infinities included. */
+export function packValue(value: unknown): unknown {
+  if (!Array.isArray(value)) return value
+  return value.map((entry) =>
+    typeof entry === 'number' && !Number.isFinite(entry)
+      ? ({ nonFinite: String(entry) } satisfies NonFinite)
+      : entry,
+  )
+}
+
+/** The value that {@link packValue} was given. */
+export function unpackValue(value: unknown): unknown {
+  if (!Array.isArray(value)) return value
+  return value.map((entry) => {
+    const told = (entry as Partial<NonFinite> | null)?.nonFinite
+    return typeof told === 'string' ? Number(told) : entry
+  })
+}
+
+/** The channel in the child: after stdin, stdout and stderr. */
+export const CHANNEL_FD = 3
+/** The pipe of marks in the child. */
 export const MARKS_FD = 4
+/** Lines that a function's logger writes a second; those beyond are counted. */
+export const MAX_LOG_LINES_PER_SECOND = 1_000
 /** Of the numbers shared between the child's threads: the call whose code is on the stack, the last ping answered. */
 export const SHARED = { running: 0, pong: 1, length: 2 } as const

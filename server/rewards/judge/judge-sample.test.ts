@@ -12,13 +12,14 @@ afterEach(async () => {
 
 /** A judge that is a real server, and says what `say` makes of each conversation. */
 async function judgeThat(
-  say: (call: FakeCall, body: ChatBody) => string | number,
+  say: (call: FakeCall, body: ChatBody) => string | number | object,
 ): Promise<{ harness: Harness; server: FakeServer }> {
   const harness = new Harness()
   harnesses.push(harness)
   const server = await harness.fake((call, response) => {
     const said = say(call, JSON.parse(call.body) as ChatBody)
     if (typeof said === 'number') answer(said, { error: 'no' })(call, response)
+    else if (typeof said === 'object') answer(200, said)(call, response)
     else answer(200, completion(said))(call, response)
   })
   harness.router.setServers([
@@ -36,9 +37,16 @@ interface ChatBody {
   response_format?: { json_schema: { schema: unknown } }
 }
 
-function completion(content: string) {
+/** The router's own question, which tells whether a server that refused a sample replies at all. */
+function isCanary({ messages }: ChatBody): boolean {
+  return messages.length === 1
+}
+
+function completion(content: string, more: object = {}) {
   return {
-    choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
+    choices: [
+      { index: 0, message: { role: 'assistant', content }, finish_reason: 'stop', ...more },
+    ],
     usage: { prompt_tokens: 200, completion_tokens: 50 },
   }
 }
@@ -82,7 +90,13 @@ describe('one vote', () => {
     expect(outcome).toMatchObject({
       ok: true,
       score: 8,
-      extra: { judge: 'grade', judge_votes: [8], judge_failed_votes: 0, judge_cost: 0.0035 },
+      extra: {
+        judge: 'grade',
+        judge_votes: [8],
+        judge_failed_votes: 0,
+        judge_truncated_replies: 0,
+        judge_cost: 0.0035,
+      },
       usage: { calls: 1, promptTokens: 200, completionTokens: 50, currency: 'USD', complete: true },
       replies: [{ vote: 0, content: 'Fine. [[8]]', value: 8, problem: null, serverId: 1 }],
     })
@@ -95,6 +109,49 @@ describe('one vote', () => {
       },
     ])
     expect(body.temperature).toBe(0)
+  })
+
+  test('a truncated reply whose verdict stands counts, and is marked', async () => {
+    const logprobs = {
+      content: [
+        {
+          token: 'Yes',
+          logprob: Math.log(0.75),
+          top_logprobs: [{ token: 'No', logprob: Math.log(0.25) }],
+        },
+        { token: ', because', logprob: 0, top_logprobs: [] },
+      ],
+    }
+    const { harness } = await judgeThat(() =>
+      completion('Yes, because', { finish_reason: 'length', logprobs }),
+    )
+    const outcome = await judge(harness, { ...single, parser: { kind: 'yes_no' } })
+    expect(outcome).toMatchObject({
+      ok: true,
+      score: expect.closeTo(0.75),
+      extra: { judge_truncated_replies: 1, judge_failed_votes: 0 },
+      replies: [{ truncated: true, content: 'Yes, because' }],
+    })
+  })
+
+  test.each([
+    [
+      'no verdict yet',
+      `${'thinking '.repeat(200)}and so on`,
+      /maxTokens 64 .*finish_reason length.*so on$/,
+    ],
+    ['a schema answered by blanks alone', ' \n\t \n', /maxTokens 64 .*only blanks/],
+    ['nothing', '', /maxTokens 64 .*nothing was said/],
+  ])('a truncated reply without a verdict names the limit: %s', async (_what, content, detail) => {
+    const { harness } = await judgeThat(() => completion(content, { finish_reason: 'length' }))
+    const outcome = await judge(harness, {
+      ...single,
+      sampling: { maxTokens: 64 },
+      parser: { kind: 'json' },
+    })
+    expect(outcome).toMatchObject({ ok: false, reason: 'unparseable', replies: [{ content }] })
+    expect((outcome as { detail: string }).detail).toMatch(detail)
+    expect((outcome as { detail: string }).detail.length).toBeLessThanOrEqual(300)
   })
 
   test('a reply that cannot be read is unparseable, and kept', async () => {
@@ -119,8 +176,8 @@ describe('one vote', () => {
     })
   })
 
-  test('a server that fails gives its reason', async () => {
-    const { harness } = await judgeThat(() => 400)
+  test('a server that refuses a sample, and replies to others, gives its reason', async () => {
+    const { harness } = await judgeThat((_, body) => (isCanary(body) ? 'yes' : 400))
     const outcome = await judge(harness, single)
     expect(outcome).toMatchObject({
       ok: false,
@@ -165,7 +222,7 @@ describe('several votes', () => {
   })
   /** Each vote says its part, by its seed. */
   const voters = (said: (string | number)[]) =>
-    judgeThat((_, body) => said[(body.seed ?? 0) - 40] ?? 500)
+    judgeThat((_, body) => (isCanary(body) ? 'yes' : (said[(body.seed ?? 0) - 40] ?? 500)))
 
   test.each([
     ['mean', ['[[2]]', '[[4]]', '[[9]]'], 5],
@@ -179,7 +236,8 @@ describe('several votes', () => {
     const { harness, server } = await voters([...said])
     const outcome = await judge(harness, voting(said.length, combine))
     expect(outcome).toMatchObject({ ok: true, score })
-    expect(server.calls).toHaveLength(said.length)
+    const votes = server.calls.filter((call) => !isCanary(JSON.parse(call.body)))
+    expect(votes).toHaveLength(said.length)
     expect(outcome.replies.map(({ vote }) => vote)).toEqual(said.map((_, at) => at))
   })
 

@@ -35,6 +35,8 @@ export interface JudgeReply {
   serverId: number | null
   promptTokens: number | null
   completionTokens: number | null
+  /** The reply was cut off at the token limit. */
+  truncated: boolean
 }
 
 /** What the votes of a sample used. */
@@ -92,6 +94,9 @@ export function rewardOutcomeOf(outcome: JudgeOutcome): RewardOutcome {
     ? { ok: true, score: outcome.score, extra: outcome.extra, ...spent }
     : { ok: false, reason: outcome.reason, detail: outcome.detail, ...spent }
 }
+
+/** Characters of a truncated reply's end in its failure, which holds at most 300. */
+const CUT_OFF_CHARS = 160
 
 interface Order {
   swapped: boolean
@@ -163,19 +168,31 @@ async function ask(
   const nothing = { vote, swapped, value: null, side: null }
   if (!result.ok) {
     const { reason, detail: problem } = result
-    const none = { content: null, reasoning: null, serverId: attempts.at(-1)?.serverId ?? null }
+    const serverId = attempts.at(-1)?.serverId ?? null
+    const none = { content: null, reasoning: null, serverId, truncated: false }
     const tokens = { promptTokens: null, completionTokens: null }
     return { reply: { ...nothing, ...none, ...tokens, reason, problem }, attempts }
   }
-  const { content, reasoning, promptTokens, completionTokens } = result.reply
-  const said = { content, reasoning, promptTokens, completionTokens, serverId: result.serverId }
+  const { content, reasoning, promptTokens, completionTokens, truncated } = result.reply
+  const { serverId } = result
+  const said = { content, reasoning, promptTokens, completionTokens, serverId, truncated }
   const verdict = readReply(result.reply, parser)
   if (!verdict.ok) {
-    const failed = { reason: 'unparseable' as const, problem: verdict.problem }
+    const problem = truncated
+      ? `${verdict.problem}: ${cutOff(content, sampling.maxTokens)}`
+      : verdict.problem
+    const failed = { reason: 'unparseable' as const, problem }
     return { reply: { ...nothing, ...said, ...failed }, attempts }
   }
   const read = { ...fromResponse(verdict, swapped, template), reason: null, problem: null }
   return { reply: { vote, swapped, ...said, ...read }, attempts }
+}
+
+/** Where a truncated reply was cut off, and its end, which shows whether it needed more tokens or would never have stopped. */
+function cutOff(content: string, maxTokens: number | undefined): string {
+  const limit = maxTokens === undefined ? "the server's own token limit" : `maxTokens ${maxTokens}`
+  const end = content.trim() === '' ? 'only blanks' : `it ended: …${content.slice(-CUT_OFF_CHARS)}`
+  return `cut off at ${limit} (finish_reason length); ${content === '' ? 'nothing was said' : end}`
 }
 
 /** A comparison's verdict as it is for the response, wherever it was shown. */
@@ -253,6 +270,7 @@ function extraOf(
     judge: template.name,
     judge_votes: read,
     judge_failed_votes: read.filter((value) => value === null).length,
+    judge_truncated_replies: votes.flat().filter(({ reply }) => reply.truncated).length,
     ...(pairs ? { judge_inconsistent_votes: inconsistent.length } : {}),
     judge_prompt_tokens: usage.promptTokens,
     judge_completion_tokens: usage.completionTokens,

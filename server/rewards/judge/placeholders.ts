@@ -1,3 +1,4 @@
+import { turnText } from '../../wire/turn-text.ts'
 import type { RewardSample } from '../managers/manager.ts'
 import { nearestName } from '../nearest-name.ts'
 
@@ -137,6 +138,6 @@ export function placeholderValue(name: string, texts: JudgedTexts): unknown {
 function promptText(prompt: JudgedTexts['prompt']): string {
   if (typeof prompt === 'string') return prompt
   const [only] = prompt
-  if (prompt.length === 1 && only?.role === 'user') return only.content
-  return prompt.map(({ role, content }) => `[${role}]\n${content}`).join('\n\n')
+  if (prompt.length === 1 && only?.role === 'user') return turnText(only)
+  return prompt.map((turn) => `[${turn.role}]\n${turnText(turn)}`).join('\n\n')
 }

@@ -369,3 +369,33 @@ describe('real judges', () => {
     expect(means).toEqual([8.340625, 9.228125])
   })
 })
+
+describe('a truncated reply', () => {
+  const cut = (content: string, parser: Input) => {
+    const verdict = readReply(
+      { content, logprobs: null, truncated: true },
+      JudgeParser.parse(parser),
+    )
+    return verdict.ok ? verdict.value : null
+  }
+  test.each<[string, Input, number | null]>([
+    ['[[8]] because the', { kind: 'bracketed' }, 8],
+    ['because [[8', { kind: 'bracketed' }, null],
+    ['\\boxed{1} as', { kind: 'boxed' }, 1],
+    ['{"score": 8} I', { kind: 'json' }, 8],
+    ['{"score": 8', { kind: 'json' }, null],
+    ['[[A]] is', { kind: 'verdict' }, 1],
+    // `1` may be the beginning of `10`, and the line need not be the last one.
+    ['Score: 1', { kind: 'number', label: 'Score' }, null],
+    ['Score: 1 as', { kind: 'number', label: 'Score' }, 1],
+    ['It has 5 parts', { kind: 'number' }, null],
+    ['7', { kind: 'number', where: 'whole' }, null],
+    ['7, beca', { kind: 'number', where: 'anywhere' }, 7],
+  ])('%j by %j: %s', (content, parser, value) => {
+    expect(cut(content, parser)).toBe(value)
+  })
+})
+
+test.each([' ', '\n\t \n'])('a reply of blanks alone is said to be that: %j', (content) => {
+  expect(said(content, { kind: 'json' })).toBe('the reply is only blanks')
+})

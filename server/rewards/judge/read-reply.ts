@@ -5,16 +5,24 @@ import { readBoxed, readBracketed, readNumber, readVerdict } from './read-text.t
 import type { Verdict } from './verdict.ts'
 
 /** What is read of a reply. */
-export type ReplyText = Pick<ChatReply, 'content' | 'logprobs'>
+export type ReplyText = Pick<ChatReply, 'content' | 'logprobs'> & {
+  /** The reply was cut off at the token limit. Default false. */
+  truncated?: boolean
+}
 
 /**
  * Reads a judge's reply: one score, or why there is none. Never throws and never answers with a default. What a model
- * thought before its reply (`<think>…</think>`, where the server leaves it in) is no part of it.
+ * thought before its reply (`<think>…</think>`, where the server leaves it in) is no part of it. In a truncated reply only a
+ * verdict that more text could not change counts.
  */
 export function readReply(reply: ReplyText, parser: JudgeParser): Verdict {
   if (parser.kind === 'yes_no') return readYesNo(reply, parser)
   const text = withoutThinking(reply.content)
   if (text === null) return { ok: false, problem: 'the reply ends while it is still thinking' }
+  if (reply.content !== '' && reply.content.trim() === '') {
+    return { ok: false, problem: 'the reply is only blanks' }
+  }
+  if (reply.truncated === true && parser.kind === 'number') return readCutNumber(text, parser)
   switch (parser.kind) {
     case 'number':
       return readNumber(text, parser)
@@ -27,6 +35,17 @@ export function readReply(reply: ReplyText, parser: JudgeParser): Verdict {
     case 'verdict':
       return readVerdict(text, parser)
   }
+}
+
+/**
+ * A number in a truncated reply. Its last word may be cut in two (`1` of `10`), and its last line need not be the reply's,
+ * so without a label no number counts there.
+ */
+function readCutNumber(text: string, parser: Extract<JudgeParser, { kind: 'number' }>): Verdict {
+  if (parser.where === 'last_line' && parser.label === undefined) {
+    return { ok: false, problem: 'the last line of the reply is not there' }
+  }
+  return readNumber(text.replace(/\S+$/, ''), parser)
 }
 
 /** Templates that begin with `<think>` leave only the closing tag in the reply. */
@@ -42,9 +61,12 @@ function withoutThinking(content: string): string | null {
  * are added up. Where both together have less than `minMass`, the model meant to say something else.
  */
 function readYesNo(
-  { logprobs }: ReplyText,
+  { logprobs, truncated = false }: ReplyText,
   parser: Extract<JudgeParser, { kind: 'yes_no' }>,
 ): Verdict {
+  if (truncated && parser.at === 'last') {
+    return { ok: false, problem: 'the last yes or no of the reply may be missing' }
+  }
   if (logprobs === null) return { ok: false, problem: 'the reply has no log-probabilities' }
   const side = (token: string) => {
     const word = wordOf(token)

@@ -1,0 +1,128 @@
+import { type Answer, json } from '../call.ts'
+import type { DeadAnswer } from './dialect.ts'
+import { before, type Release } from './versions.ts'
+
+/** The nested error body came with #22099, 2025-08-06. */
+const NESTED_ERRORS_SINCE: Release = [0, 10, 1]
+/** Recorded of 0.11.0 on one side and 0.14.0 on the other; the release in between is inferred. */
+export const SECOND_WORDS_SINCE: Release = [0, 12, 0]
+/** Recorded of 0.14.0 on one side and 0.32.0 on the other; the release in between is inferred. */
+export const THIRD_WORDS_SINCE: Release = [0, 16, 0]
+
+/** An error in the shape of that version. */
+export function vllmError(
+  version: string,
+  status: number,
+  type: string,
+  message: string,
+  param: string | null = null,
+): Answer {
+  const error = { message, type, param, code: status }
+  return before(version, NESTED_ERRORS_SINCE)
+    ? json(status, { object: 'error', ...error })
+    : json(status, { error })
+}
+
+/** A request that the engine refuses after reading it. */
+export function badRequest(version: string, message: string, param: string | null = null): Answer {
+  return vllmError(version, 400, 'BadRequestError', message, param)
+}
+
+/** One rule that a body breaks, in pydantic's terms. */
+export interface BrokenRule {
+  type: 'missing' | 'string_type' | 'json_invalid' | 'model_attributes_type'
+  field: string
+  message: string
+}
+
+/** A field that is not there. */
+export function missing(field: string): BrokenRule {
+  return { type: 'missing', field, message: 'Field required' }
+}
+
+/** A body that breaks pydantic's rules. Older releases write places as tuples, and where in their code it broke. */
+export function invalidBody(version: string, rules: BrokenRule[]): Answer {
+  const isTuple = before(version, THIRD_WORDS_SINCE)
+  const lines = rules.map(({ type, field, message }) => {
+    const name = /^\d+$/.test(field) ? field : `'${field}'`
+    const place = isTuple
+      ? `('body'${field === '' ? ',' : `, ${name}`})`
+      : `'body${field === '' ? '' : `.${field}`}'`
+    return `  {'type': '${type}', 'loc': ${place}, 'msg': '${message}', 'input': ${isTuple ? '{}' : "'<dict of 0 items>'"}}`
+  })
+  const head = `${rules.length} validation error${rules.length === 1 ? '' : 's'}:`
+  const first = rules[0]?.field
+  const param = isTuple ? null : first === '' ? 'body' : `body.${first}`
+  return vllmError(version, 400, 'Bad Request', [head, ...lines].join('\n'), param)
+}
+
+/** A body that is not sent as JSON. */
+export function wrongMediaType(version: string): Answer {
+  const said = "Unsupported Media Type: Only 'application/json' is allowed"
+  const more = before(version, THIRD_WORDS_SINCE) ? ` ["${said}"]` : ''
+  return vllmError(version, 400, 'Bad Request', `1 validation error:\n  ${said}${more}`)
+}
+
+/** A model that is not served. */
+export function unknownModel(version: string, model: string): Answer {
+  const param =
+    !before(version, SECOND_WORDS_SINCE) && before(version, THIRD_WORDS_SINCE) ? 'model' : null
+  return vllmError(version, 404, 'NotFoundError', `The model \`${model}\` does not exist.`, param)
+}
+
+/** A route that its model has no use for. Older releases answer 200 with the error in the body. */
+export function unsupported(version: string, api: string): Answer {
+  const message = `The model does not support ${api} API`
+  return before(version, THIRD_WORDS_SINCE)
+    ? { ...badRequest(version, message), status: 200 }
+    : vllmError(version, 501, 'NotImplementedError', message)
+}
+
+/** What a text too long was sent as. */
+export type SentAs = 'input' | 'classification' | 'score' | 'pooling'
+
+/** A text over the model's context. */
+export function tooLong(version: string, sentAs: SentAs, tokens: number, limit: number): Answer {
+  const head = `This model's maximum context length is ${limit} tokens. However,`
+  if (!before(version, THIRD_WORDS_SINCE)) {
+    // It stops counting at the first token too many.
+    const least = limit + 1
+    return badRequest(
+      version,
+      `${head} your prompt contains at least ${least} input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value=${least})`,
+      'input_tokens',
+    )
+  }
+  const value = before(version, SECOND_WORDS_SINCE)
+    ? ''
+    : ` (parameter=input_tokens, value=${tokens})`
+  return badRequest(
+    version,
+    sentAs === 'input'
+      ? `${head} your request has ${tokens} input tokens. Please reduce the length of the input messages.${value}`
+      : `${head} you requested ${tokens} tokens in the input for ${sentAs}. Please reduce the length of the input.${value}`,
+  )
+}
+
+const ENGINE_DEAD = 'EngineCore encountered an issue. See stack trace (above) for the root cause.'
+
+/** What a route answers whose engine died. */
+export function engineDead(version: string, as: DeadAnswer, path: string): Answer {
+  const isOld = before(version, SECOND_WORDS_SINCE)
+  // Recorded: 0.11.0 answers 400 on /classify alone; 0.14.0 answers 200 where it does not look at the outcome.
+  const byVersion =
+    isOld && path.endsWith('/classify')
+      ? '400'
+      : !isOld && before(version, THIRD_WORDS_SINCE) && !path.endsWith('/classify')
+        ? '200'
+        : '500'
+  const how = as === 'version' ? byVersion : as
+  const code = how === '400' ? 400 : 500
+  const type =
+    how === '400'
+      ? 'BadRequestError'
+      : as === 'version' && isOld
+        ? 'Internal Server Error'
+        : 'InternalServerError'
+  return { ...vllmError(version, code, type, ENGINE_DEAD), status: Number(how) }
+}

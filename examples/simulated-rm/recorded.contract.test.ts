@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  bodyOf,
+  type RecordedAnswer,
+  type RecordedModel,
+  recordings,
+} from '../../server/engines/testing/recorded.ts'
+import type { ServerOptionsInput } from './options.ts'
+import { SimulatedServer } from './server.ts'
+
+/** Answers of which the simulation tells a part; what it tells is as in the real one. */
+const PART = /^(?:models|properties|embeddings|chat\b.*)$/
+
+// The simulation serves no embedding models.
+const SIMULATED = Object.freeze({
+  embed: false,
+  classify: true,
+  token: true,
+  pair: true,
+  generate: true,
+})
+
+/** As llama.cpp was started for the recording. */
+const PHYSICAL_BATCH = 1024
+
+describe.each(recordings())('%s', (_, { engine, version, models, answers }) => {
+  const simulated = Object.entries(models).filter(([, { serves }]) => SIMULATED[serves])
+  describe.each(simulated)('%s', (name, model) => {
+    const asked = answers.filter((answer) => answer.model === name)
+    let server: SimulatedServer
+    beforeAll(async () => {
+      server = await SimulatedServer.start(optionsOf(engine, version, name, model))
+    })
+    afterAll(() => server.close())
+
+    test.each(asked.map((answer) => [answer.situation, answer] as const))('%s', async (_, real) => {
+      server.control({ faults: { engineDead: real.situation.startsWith('engine dead') ? 1 : 0 } })
+      const isPart = PART.test(real.situation)
+      const simulated = comparable(await answerOf(server, real), isPart)
+      const expected = comparable(real, isPart)
+      expect(simulated).toEqual(isPart ? restricted(expected, simulated) : expected)
+    })
+  })
+})
+
+function optionsOf(
+  engine: 'vllm' | 'llamacpp',
+  version: string,
+  name: string,
+  { serves, labels, hasChatTemplate, maxModelLen }: RecordedModel,
+): ServerOptionsInput {
+  const shared = { dialect: engine, version, labels, hasChatTemplate, maxModelLen }
+  if (serves === 'embed') throw new Error('embedding models are not simulated')
+  // llama.cpp names a model by its file.
+  if (engine === 'vllm') return { ...shared, model: name, serves }
+  // Qwen3's rank heads; BERT is an encoder.
+  const head = name.startsWith('rank')
+    ? { activation: 'softmax' as const }
+    : { physicalBatch: PHYSICAL_BATCH }
+  return { ...shared, model: `${name}.gguf`, serves, ...head }
+}
+
+type Answer = Pick<RecordedAnswer, 'status' | 'headers' | 'text'>
+
+async function answerOf(server: SimulatedServer, { request }: RecordedAnswer): Promise<Answer> {
+  const body = bodyOf(request)
+  try {
+    const answer = await fetch(server.url + request.path, {
+      method: request.method,
+      headers: { 'content-type': request.type ?? 'application/json' },
+      ...(body === undefined ? {} : { body }),
+    })
+    const headers = Object.fromEntries(answer.headers)
+    return { status: answer.status, headers, text: await answer.text() }
+  } catch {
+    return { status: 0, headers: {}, text: '' }
+  }
+}
+
+/** What must be equal: status, media type, shape, and in errors every word but the counts. */
+function comparable(answer: Answer, isPart: boolean) {
+  const { status, text } = answer
+  if (text === '') return { status }
+  const type = answer.headers['content-type']?.split(';')[0]
+  const value = jsonOf(text)
+  if (value === undefined) return { status, type, load: text.match(LOAD_NAME)?.sort() }
+  const error = (value as { error?: unknown }).error
+  if (typeof error === 'object' && error !== null) {
+    const message = wording(String((error as { message?: unknown }).message))
+    const { code, ...rest } = error as Record<string, unknown>
+    return {
+      status,
+      type,
+      error: { ...(shapeOf(rest) as object), code, message, param: rest.param },
+    }
+  }
+  return { status, type, shape: shapeOf(value, '', isPart) }
+}
+
+const LOAD_NAME = /^(?:vllm:num_requests_(?:running|waiting)\{|llamacpp:requests_\w+)/gm
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Counts become N. Of a list of broken rules stay the rule, the field and the words: not what was sent, nor where it broke. */
+function wording(message: string): string {
+  const rules = [...message.matchAll(RULE)].map(([, type, loc = '', said]) => {
+    const names = loc.match(/[^'.]+(?=['.])/g)?.filter((name) => /^[\w[\]]+$/.test(name))
+    return `${type} ${names?.at(-1)} ${said}`
+  })
+  const head = rules.length > 0 ? [message.split('\n')[0], ...new Set(rules)].join('\n') : message
+  return head.replaceAll(/\d+/g, 'N').replaceAll(/last read: .*/g, '')
+}
+
+const RULE =
+  /\{'type': '(\w+)', 'loc': (\((?:[^()]|\(\))*\)|'[^']*'), 'msg': (?:'([^']*)'|"([^"]*)")/g
+
+/** Texts whose value says what an answer is. */
+const TOLD = new Set(['object', 'label', 'owned_by', 'role', 'type', 'status', 'version'])
+
+/** A value without its numbers and texts. Lists keep their length, but for lists of numbers and where only a part counts. */
+function shapeOf(value: unknown, key = '', isPart = false): unknown {
+  if (value === null || typeof value === 'number') return value === null ? null : 'number'
+  if (Array.isArray(value)) {
+    if (key === 'bytes') return 'bytes'
+    // As many as the head has labels, and as many texts; but a token model's rows are as many as the text has tokens.
+    const isWhole = key === 'probs' || (typeof value[0] === 'object' && !Array.isArray(value[0]))
+    return (isWhole && !isPart ? value : value.slice(0, 1)).map((e) => shapeOf(e, '', isPart))
+  }
+  if (typeof value === 'object') {
+    const fields = Object.entries(value)
+    return Object.fromEntries(fields.map(([name, at]) => [name, shapeOf(at, name, isPart)]))
+  }
+  if (typeof value !== 'string') return typeof value
+  if (TOLD.has(key)) return value
+  return key === 'id' ? value.replace(/-.*/, '-…') : 'string'
+}
+
+/** The fields of a shape that the other has, too. */
+function restricted(shape: unknown, other: unknown): unknown {
+  if (Array.isArray(shape) && Array.isArray(other)) {
+    return shape.slice(0, other.length).map((entry, i) => restricted(entry, other[i]))
+  }
+  if (typeof shape !== 'object' || typeof other !== 'object' || !shape || !other) return shape
+  const fields = Object.entries(other).map(([name, inner]) => [
+    name,
+    restricted((shape as Record<string, unknown>)[name], inner),
+  ])
+  return Object.fromEntries(fields)
+}

@@ -1,0 +1,29 @@
+import type {
+  Engine,
+  EngineFailure,
+  EngineFetch,
+  EngineScore,
+  EngineTarget,
+  ScoreInput,
+} from './engine.ts'
+
+/** A score, or why there is none. */
+export type Asked = EngineScore | (EngineFailure & { routeMissing?: boolean })
+
+/** Has one text scored. Never rejects. */
+export async function askScore(
+  engine: Engine,
+  fetch: EngineFetch,
+  target: EngineTarget,
+  input: ScoreInput,
+): Promise<Asked> {
+  try {
+    const { path, body } = engine.buildScoreRequest(input, target)
+    const reply = await fetch(path, { method: 'POST', body: String(body) })
+    const answer = engine.parseScoreResponse(reply.status, reply.headers, reply.bodyText, target)
+    return answer.ok ? answer : { ...answer, routeMissing: [404, 405].includes(reply.status) }
+  } catch (error) {
+    const detail = error instanceof Error ? error.message : String(error)
+    return { ok: false, class: 'fault', reason: 'transport', detail }
+  }
+}

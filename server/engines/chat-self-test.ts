@@ -1,0 +1,47 @@
+import { errorMessage, field } from './answer.ts'
+import { buildChatRequest, parseChatResponse } from './chat.ts'
+import type { EngineFetch, EngineName, EngineReply, EngineTarget } from './engine.ts'
+import { failed, type SelfTestResult, untested } from './self-test-verdict.ts'
+
+/** A sleeping or broken judge is not `ready`: it is asked for one short reply. */
+const CHAT_QUESTION = 'Answer with the single word Yes.'
+const CHAT_TOKENS = 8
+
+/**
+ * Tests whether a judge answers a chat completion at all; what it says does not matter. Never rejects.
+ */
+export async function chatSelfTest(
+  engine: EngineName,
+  fetch: EngineFetch,
+  target: EngineTarget,
+): Promise<SelfTestResult> {
+  const chat = { messages: [{ role: 'user', content: CHAT_QUESTION }], maxTokens: CHAT_TOKENS }
+  try {
+    const { path, body } = buildChatRequest(engine, chat, target)
+    const reply = await fetch(path, { method: 'POST', body: String(body) })
+    const answer = parseChatResponse(reply.status, reply.headers, reply.bodyText)
+    // A refusal, or nothing but reasoning, is an answer of a model that chats.
+    if (answer.ok || hasChoice(reply.bodyText)) return untested('It answered a chat completion.')
+    const detail = `It answered no chat completion: ${answer.detail}`
+    return { ...failed(detail, null), ...(isMissing(reply) ? { routeMissing: true } : {}) }
+  } catch (error) {
+    return failed(`It answered no chat completion: ${(error as Error).message}`, null)
+  }
+}
+
+function hasChoice(bodyText: string): boolean {
+  try {
+    const choices = field(JSON.parse(bodyText), 'choices')
+    return Array.isArray(choices) && typeof field(choices[0], 'message') === 'object'
+  } catch {
+    return false
+  }
+}
+
+/** The server has no such route for its model: by its status, or by vLLM's sentence, which comes with 200 and 400 too. */
+function isMissing({ status, bodyText }: EngineReply): boolean {
+  return (
+    [404, 405, 501].includes(status) ||
+    /does not support (?:chat|.* api)/i.test(errorMessage(bodyText))
+  )
+}

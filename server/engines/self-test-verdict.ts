@@ -1,0 +1,179 @@
+import type { Calibration } from './calibration.ts'
+import type { Engine, EngineTarget } from './engine.ts'
+
+/**
+ * What the raw-score self-test found:
+ * - `raw`: scores come as the model's head gives them
+ * - `constant`: unlike texts all score the same, bit for bit
+ * - `label_unknown`: the model has several labels, and the registration does not name the one that is the score
+ * - `squashed`: scores are activated (a sigmoid, a softmax) although raw ones were asked for
+ * - `inverted`: asking for raw gives activated ones and the other way round (vLLM of late 2025, by its old word)
+ * - `truncated`: the end of a long text does not count, so what is scored is not the whole answer
+ * - `unverified`: the scores lie between 0 and 1 and there is no telling whether they are raw
+ * - `not_applicable`: the engine has no activation, and the scores are as they are
+ * - `failed`: the server gave no score to test
+ */
+export type SelfTestVerdict =
+  | 'raw'
+  | 'constant'
+  | 'label_unknown'
+  | 'squashed'
+  | 'inverted'
+  | 'truncated'
+  | 'unverified'
+  | 'not_applicable'
+  | 'failed'
+
+/** Outcome of {@link rawScoreSelfTest}. */
+export interface SelfTestResult {
+  verdict: SelfTestVerdict
+  /** The good answer's score, asked raw. */
+  raw: number | null
+  /** The good answer's score, asked activated; null where the engine cannot be asked so. */
+  activated: number | null
+  /** The score of the first calibration text; null where no fixed text can be scored. */
+  calibration: number | null
+  /** Of each calibration text: what replicas of a model must agree on ({@link calibrationDiffers}). */
+  calibrations: Calibration[]
+  /** What was seen, in a sentence for people. */
+  detail: string
+  /** The server has no such route (404, 405): it is another engine than it is taken for. */
+  routeMissing?: true
+}
+
+/** Scores this close are the same one: batching moves the last digits of a bfloat16 model. */
+const SAME = 1e-3
+
+/** Scores of the right and the wrong answer. */
+export interface Pair {
+  good: number
+  bad: number
+}
+
+/** A verdict with what was seen. */
+export interface Judgement {
+  verdict: SelfTestVerdict
+  detail: string
+}
+
+/** Of engines where 0 and 1 are normal scores. */
+export function judgeUntested(constant: boolean, score: number): Judgement {
+  const detail = constant
+    ? `Four unlike texts all score ${show(score)}. That is normal for a verifier that answers 0 or 1; of a reward model it would be a fault.`
+    : 'The engine has one way to ask for a score.'
+  return { verdict: 'not_applicable', detail }
+}
+
+export function judgeConstant(engine: Engine, score: number): Judgement {
+  const why =
+    Math.abs(score) === 1
+      ? engine.name === 'llamacpp'
+        ? 'llama.cpp applies a softmax to this head (Qwen3), and a softmax over one label is 1 for every text. Serve the model with vLLM, SGLang or TEI.'
+        : 'An activation over one label (a softmax of one number, or a normalised embedding) makes all rewards equal.'
+      : 'Its score does not depend on the text: the head may not be loaded, or another model is served.'
+  return {
+    verdict: 'constant',
+    detail: `Four unlike texts all score exactly ${show(score)}. ${why}`,
+  }
+}
+
+/** `bounded`: all raw scores lie within 0 to 1. */
+export function judge(
+  engine: Engine,
+  { label }: EngineTarget,
+  raw: Pair,
+  bounded: boolean,
+  activated: Pair | null,
+): Judgement {
+  const told = `Scored ${show(raw.good)} and ${show(raw.bad)}`
+  if (engine.name === 'llamacpp' && bounded) return judgeSoftmax(told, label ?? null)
+  if (activated === null) return judgeAlone(raw, bounded, told)
+  if (!bounded) return { verdict: 'raw', detail: `${told}: not all within 0 to 1, so raw.` }
+  const both = `${told} asked raw, ${show(activated.good)} and ${show(activated.bad)} asked activated`
+  const equal = alike(raw, activated)
+  const honest = alike(sigmoids(raw), activated)
+  // 0.659 is its own sigmoid.
+  if (equal && honest) return { verdict: 'unverified', detail: `${both}: no telling them apart.` }
+  if (equal) {
+    return {
+      verdict: 'squashed',
+      detail: `${both}: the same, within 0 to 1. Either the server activates whatever is asked, or the model was made to score so.`,
+    }
+  }
+  if (honest) return { verdict: 'raw', detail: `${both}: the second are sigmoids of the first.` }
+  if (alike(sigmoids(activated), raw) || !withinUnit(activated)) {
+    return {
+      verdict: 'inverted',
+      detail: `${both}: the server does the opposite of what is asked.`,
+    }
+  }
+  return { verdict: 'raw', detail: `${both}: they differ as they should.` }
+}
+
+/** llama.cpp gives bounded scores only where it applied a softmax to several labels; their logits cannot be had. */
+function judgeSoftmax(told: string, label: string | null): Judgement {
+  const softmax = `${told}, all within 0 to 1: llama.cpp applies a softmax to this head (Qwen3), and gives label 0 alone.`
+  if (label === null) {
+    return {
+      verdict: 'label_unknown',
+      detail: `${softmax} Register it with "label": 0 for that label's probability, or 1 for the second of two labels; then its use needs selfTestOverride, because raw logits cannot be had.`,
+    }
+  }
+  return {
+    verdict: 'squashed',
+    detail: `${softmax} This is the probability of label ${label}; the raw logits, which other engines give, cannot be had.`,
+  }
+}
+
+/** Of a server that can be asked in one way only. */
+function judgeAlone(raw: Pair, bounded: boolean, told: string): Judgement {
+  // A normalised embedding of one number keeps its sign.
+  if (Math.abs(raw.good) === 1 && Math.abs(raw.bad) === 1) return ALWAYS_ONE
+  if (!bounded) return { verdict: 'raw', detail: `${told}: not all within 0 to 1, so raw.` }
+  return {
+    verdict: 'unverified',
+    detail: `${told}, all within 0 to 1, and the server gave no activated scores to compare.`,
+  }
+}
+
+const ALWAYS_ONE: Judgement = {
+  verdict: 'squashed',
+  detail: 'Every text scores 1 or −1: a normalised embedding keeps only the sign of a score.',
+}
+
+function withinUnit({ good, bad }: Pair): boolean {
+  return isProbability(good) && isProbability(bad)
+}
+
+/** A score that an activation could have made. */
+export function isProbability(score: number): boolean {
+  return score >= 0 && score <= 1
+}
+
+function alike(a: Pair, b: Pair): boolean {
+  return Math.abs(a.good - b.good) < SAME && Math.abs(a.bad - b.bad) < SAME
+}
+
+function sigmoids({ good, bad }: Pair): Pair {
+  return { good: sigmoid(good), bad: sigmoid(bad) }
+}
+
+function sigmoid(x: number): number {
+  return 1 / (1 + Math.exp(-x))
+}
+
+/** A score as it is shown in a sentence. */
+export function show(score: number): string {
+  return String(Number(score.toPrecision(5)))
+}
+
+/** Nothing to test. */
+export function untested(detail: string): SelfTestResult {
+  const none = { raw: null, activated: null, calibration: null, calibrations: [] }
+  return { verdict: 'not_applicable', ...none, detail }
+}
+
+/** No score to test. */
+export function failed(detail: string, raw: number | null): SelfTestResult {
+  return { verdict: 'failed', raw, activated: null, calibration: raw, calibrations: [], detail }
+}

@@ -1,0 +1,139 @@
+/**
+ * How messages travel between a worker and a process that runs user code: four bytes with the length of the body, then
+ * the body as JSON. Not over Node's own IPC channel: there a body that is no structured clone, or one of Node's internal
+ * messages (`{cmd: 'NODE_HANDLE_ACK'}`), throws in the receiver before any listener sees it.
+ */
+
+/** The largest message that a worker takes from such a process. */
+export const MAX_MESSAGE_BYTES = 16 << 20
+/** Postgres and JSON.stringify both run out of stack at some depth; honest messages have fewer than ten levels. */
+const MAX_DEPTH = 100
+/** A value of two characters takes some 60 bytes of heap once it is parsed. */
+const MAX_VALUES = 500_000
+const HEADER_BYTES = 4
+/** A buffer that grew beyond this for one message is not kept for the next ones. */
+const KEPT_BYTES = 1 << 20
+
+/** Encodes a message with its header. Throws an Error for a message that JSON cannot carry. */
+export function encodeFrame(message: object): Buffer {
+  const text = JSON.stringify(message)
+  const bodyBytes = Buffer.byteLength(text)
+  const frame = Buffer.allocUnsafe(HEADER_BYTES + bodyBytes)
+  frame.writeUInt32BE(bodyBytes, 0)
+  frame.write(text, HEADER_BYTES)
+  return frame
+}
+
+/** The same, within the limits that a worker enforces. Throws an Error that says which limit is exceeded. */
+export function encodeLimitedFrame(message: object): Buffer {
+  const frame = encodeFrame(message)
+  const problem = problemOfBody(frame.subarray(HEADER_BYTES))
+  if (problem !== null) throw new Error(problem)
+  return frame
+}
+
+/** What keeps a body from being parsed safely; null: nothing. */
+export function problemOfBody(body: Buffer): string | null {
+  if (body.length > MAX_MESSAGE_BYTES) return tooLarge(body.length)
+  let depth = 0
+  let values = 1
+  for (let at = 0; at < body.length; at++) {
+    switch (body[at]) {
+      case 0x22: // "
+        at = endOfString(body, at)
+        break
+      case 0x5b: // [
+      case 0x7b: // {
+        values++
+        if (++depth > MAX_DEPTH) return `it is nested more than ${MAX_DEPTH} levels deep`
+        break
+      case 0x5d: // ]
+      case 0x7d: // }
+        depth--
+        break
+      case 0x2c: // ,
+        values++
+        break
+    }
+  }
+  return values > MAX_VALUES ? `it holds more than ${MAX_VALUES} values` : null
+}
+
+/** The position of the quote that ends the string begun at `start`. */
+function endOfString(body: Buffer, start: number): number {
+  let end = start
+  for (;;) {
+    end = body.indexOf(0x22, end + 1)
+    if (end < 0) return body.length
+    let backslashes = 0
+    while (body[end - 1 - backslashes] === 0x5c) backslashes++
+    if (backslashes % 2 === 0) return end
+  }
+}
+
+function tooLarge(bytes: number): string {
+  return `it is ${bytes} bytes long, over ${MAX_MESSAGE_BYTES}`
+}
+
+/** Puts frames together from a stream's chunks. Holds at most one unfinished frame of `maxBytes`. */
+export class FrameReader {
+  readonly #maxBytes: number
+  readonly #onBody: (body: Buffer) => void
+  readonly #onTooLarge: (problem: string) => void
+  #buffer = Buffer.alloc(0)
+  #length = 0
+  #stopped = false
+
+  /** `onBody` is given a view that is valid until it returns. After `onTooLarge` nothing more is read. */
+  constructor(
+    maxBytes: number,
+    onBody: (body: Buffer) => void,
+    onTooLarge: (problem: string) => void,
+  ) {
+    this.#maxBytes = maxBytes
+    this.#onBody = onBody
+    this.#onTooLarge = onTooLarge
+  }
+
+  push(chunk: Buffer): void {
+    if (this.#stopped) return
+    this.#append(chunk)
+    let at = 0
+    while (this.#length - at >= HEADER_BYTES) {
+      const bodyBytes = this.#buffer.readUInt32BE(at)
+      if (bodyBytes > this.#maxBytes) {
+        this.stop()
+        this.#onTooLarge(tooLarge(bodyBytes))
+        return
+      }
+      const bodyAt = at + HEADER_BYTES
+      if (this.#length - bodyAt < bodyBytes) break
+      at = bodyAt + bodyBytes
+      this.#onBody(this.#buffer.subarray(bodyAt, at))
+      if (this.#stopped) return
+    }
+    this.#buffer.copyWithin(0, at, this.#length)
+    this.#length -= at
+    if (this.#buffer.length > KEPT_BYTES && this.#length < KEPT_BYTES / 2) {
+      this.#buffer = Buffer.from(this.#buffer.subarray(0, this.#length))
+    }
+  }
+
+  /** Drops what was read and ignores the rest. */
+  stop(): void {
+    this.#stopped = true
+    this.#buffer = Buffer.alloc(0)
+    this.#length = 0
+  }
+
+  #append(chunk: Buffer): void {
+    const needed = this.#length + chunk.length
+    if (needed > this.#buffer.length) {
+      const grown = Buffer.allocUnsafe(Math.max(needed, 2 * this.#buffer.length))
+      this.#buffer.copy(grown, 0, 0, this.#length)
+      this.#buffer = grown
+    }
+    chunk.copy(this.#buffer, this.#length)
+    this.#length = needed
+  }
+}

@@ -1,0 +1,134 @@
+/**
+ * Chat turns as text: what engines, judges and the dialects make of tool calls, and what the pages read back. The same form
+ * as the Python client's `rewardops.turns`, which describes it.
+ */
+
+/** A chat message as trainers send it; further fields such as `tool_calls` are kept as they came. */
+export interface ChatTurn {
+  role: string
+  content: string
+  [field: string]: unknown
+}
+
+/** The parts of a turn that its text is made of. */
+type TurnFields = object & {
+  content?: string | null | undefined
+  reasoning_content?: unknown
+  tool_calls?: unknown
+  function_call?: unknown
+}
+
+/** One call of a tool. `arguments`: JSON text, or what the model wrote instead of JSON. */
+export interface ToolCall {
+  name: string
+  arguments: string
+  id: string | null
+}
+
+/** A turn's text, whole: its reasoning in `<think>`, its content, each tool call in `<tool_call>`. */
+export function turnText(turn: TurnFields): string {
+  const { content, reasoning_content: reasoning } = turn
+  const blocks = [
+    typeof reasoning === 'string' && reasoning !== '' ? `<think>\n${reasoning}\n</think>` : '',
+    content ?? '',
+    ...toolCallsOf(turn).map(toolCallText),
+  ]
+  return blocks.filter((block) => block !== '').join('\n')
+}
+
+/** The tool calls of a turn in OpenAI's shape, its older `function_call` included. */
+export function toolCallsOf({ tool_calls: calls, function_call: single }: TurnFields): ToolCall[] {
+  const given: unknown[] = [...(Array.isArray(calls) ? calls : []), ...(single ? [single] : [])]
+  return given.map((call) => {
+    const outer = fieldsOf(call)
+    const { name, arguments: args } = 'function' in outer ? fieldsOf(outer.function) : outer
+    return {
+      name: typeof name === 'string' ? name : '',
+      arguments: typeof args === 'string' ? args : (JSON.stringify(args) ?? 'null'),
+      id: typeof outer.id === 'string' ? outer.id : null,
+    }
+  })
+}
+
+/** A tool call as a block of text. */
+export function toolCallText({ name, arguments: args, id }: ToolCall): string {
+  const fields = [
+    `"name": ${JSON.stringify(name)}`,
+    `"arguments": ${isJson(args) ? args : JSON.stringify(args)}`,
+    ...(id === null ? [] : [`"id": ${JSON.stringify(id)}`]),
+  ]
+  return `<tool_call>\n{${fields.join(', ')}}\n</tool_call>`
+}
+
+/** A tool's result as a block of text. */
+export function toolResultText(result: string, name: string | null, id: string | null): string {
+  const named = [
+    name === null ? '' : ` name=${JSON.stringify(name)}`,
+    id === null ? '' : ` tool_call_id=${JSON.stringify(id)}`,
+  ].join('')
+  return `<tool_response${named}>\n${result}\n</tool_response>`
+}
+
+/** A piece of a text with tool blocks in it. */
+export type TextPiece =
+  | { kind: 'text'; text: string }
+  | ({ kind: 'call' } & ToolCall)
+  | { kind: 'result'; name: string | null; id: string | null; text: string }
+
+const BLOCK =
+  /\n?<tool_call>\n?([\s\S]*?)\n?<\/tool_call>\n?|\n?<tool_response((?: (?:name|tool_call_id)="(?:[^"\\]|\\.)*")*)>\n?([\s\S]*?)\n?<\/tool_response>\n?/g
+
+/** A text's tool calls and results, and what stands between them; a block that is no such thing stays text. */
+export function toolPieces(text: string): TextPiece[] {
+  const pieces: TextPiece[] = []
+  let from = 0
+  for (const match of text.matchAll(BLOCK)) {
+    const [whole, call, names, result] = match
+    const piece = call === undefined ? readResult(names ?? '', result ?? '') : readCall(call)
+    if (piece === null) continue
+    if (match.index > from) pieces.push({ kind: 'text', text: text.slice(from, match.index) })
+    pieces.push(piece)
+    from = match.index + whole.length
+  }
+  if (from < text.length || pieces.length === 0)
+    pieces.push({ kind: 'text', text: text.slice(from) })
+  return pieces
+}
+
+/** Integers beyond these digits would be shown rounded. */
+const LONG_NUMBER = /\d{16,}/
+
+function readCall(json: string): TextPiece | null {
+  if (LONG_NUMBER.test(json)) return null
+  let call: unknown
+  try {
+    call = JSON.parse(json)
+  } catch {
+    return null
+  }
+  const { name, arguments: args, id, ...rest } = fieldsOf(call)
+  if (typeof name !== 'string' || Object.keys(rest).length > 0) return null
+  const shown = typeof args === 'string' ? args : (JSON.stringify(args) ?? '')
+  return { kind: 'call', name, arguments: shown, id: typeof id === 'string' ? id : null }
+}
+
+function readResult(names: string, text: string): TextPiece {
+  const named = (key: string) => {
+    const quoted = new RegExp(` ${key}=("(?:[^"\\\\]|\\\\.)*")`).exec(names)?.[1]
+    return quoted === undefined ? null : (JSON.parse(quoted) as string)
+  }
+  return { kind: 'result', name: named('name'), id: named('tool_call_id'), text }
+}
+
+function fieldsOf(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
