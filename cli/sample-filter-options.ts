@@ -8,6 +8,11 @@ import { usageError } from './exit-codes.ts'
 
 /** The filters of the Samples page as options; run, batch, step and split are the command's own. */
 export const FILTER_OPTIONS = {
+  rescored: {
+    type: 'string',
+    value: 'BOOL',
+    help: 'true: of batches that scored older rollouts again; false: of the others',
+  },
   uid: { type: 'string', value: 'UID', help: 'of this group' },
   'data-source': { type: 'string', value: 'NAME', help: 'of this data source' },
   status: { type: 'string', value: 'STATUS', help: 'queued, running, scored or failed' },

@@ -162,7 +162,7 @@ it('a scored row of an export keeps its score; one that failed, or has a substit
   const rollouts = await read(lines.map((line) => JSON.stringify(line)).join('\n'), 'export.jsonl')
   const sample = { uid: 'q', dataSource: 'd', prompt: 'p', response: 'r' }
   expect(rollouts.map((rollout) => rollout.sample)).toEqual([
-    { ...sample, score: 1 },
+    { ...sample, score: 1, rewardExtraInfo: { acc: 1 } },
     sample,
     sample,
     sample,

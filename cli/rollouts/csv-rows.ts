@@ -15,12 +15,13 @@ const ALIASES: Readonly<Record<string, string>> = {
   ground_truth: 'groundTruth',
   extra_info: 'extraInfo',
   response_length: 'responseLength',
+  reward_extra_info: 'rewardExtraInfo',
 }
 
 /** Columns whose cell is a number, or empty. */
 const NUMBERS = new Set(['step', 'responseLength', 'score'])
 const IGNORED = new Set([
-  ...['batchId', 'index', 'rawScore', 'rewardExtraInfo', 'queueMs', 'scoreMs'],
+  ...['batchId', 'index', 'rawScore', 'queueMs', 'scoreMs'],
   ANNOTATIONS_COLUMN,
 ])
 const KNOWN = new Set<string>([...ROLLOUT_COLUMNS, ...RESULT_COLUMNS, ANNOTATIONS_COLUMN])
@@ -101,7 +102,7 @@ function cellValue(column: string, cell: string): unknown {
     if (column === 'response') return readTextCell(cell, parseJsonValue)
     if (column === 'groundTruth') return readGroundTruthCell(cell, parseJsonValue)
     if (cell === '') return column === 'uid' || column === 'dataSource' ? cell : undefined
-    if (column === 'extraInfo') return parseJsonObject(cell)
+    if (column === 'extraInfo' || column === 'rewardExtraInfo') return parseJsonObject(cell)
   } catch (error) {
     throw new Error(`${column}: ${(error as Error).message}`)
   }

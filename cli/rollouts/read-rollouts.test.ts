@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openRollouts, type Rollout, type RolloutFile } from './read-rollouts.ts'
+import { type OpenOptions, openRollouts, type Rollout, type RolloutFile } from './read-rollouts.ts'
 
 let folder: string
 beforeAll(async () => {
@@ -18,7 +18,7 @@ async function write(content: string | Buffer): Promise<string> {
   return path
 }
 
-async function readAll(path: string, options?: { dataSource?: string }): Promise<Rollout[]> {
+async function readAll(path: string, options?: OpenOptions): Promise<Rollout[]> {
   const opened = await openRollouts(path, options)
   return collect(opened)
 }
@@ -42,6 +42,21 @@ describe('our own JSON Lines', () => {
       { sample: { ...sample, groundTruth: '2' }, run: 'r', step: 3, split: null },
       { sample, run: null, step: null, split: null },
     ])
+  })
+
+  test('reward extra info stays with the score it belongs to', async () => {
+    const row = { ...sample, score: 0.5, rewardExtraInfo: { acc: 1 }, status: 'scored' }
+    const path = await write(
+      [row, { ...row, substituted: true }, { ...row, rewardExtraInfo: {} }]
+        .map((one) => JSON.stringify(one))
+        .join('\n'),
+    )
+    const [kept, substitute, empty] = await readAll(path, { scores: 'keep' })
+    expect(kept?.sample).toEqual({ ...sample, score: 0.5, rewardExtraInfo: { acc: 1 } })
+    expect(substitute?.sample).toEqual(sample)
+    expect(empty?.sample).toEqual({ ...sample, score: 0.5 })
+    const [logged] = await readAll(path, { scores: 'log' })
+    expect(logged?.sample).toEqual({ ...sample, extraInfo: { logged_score: 0.5 } })
   })
 
   test('line separators, NUL and lone surrogates inside a string survive', async () => {
@@ -129,6 +144,22 @@ describe('upstream’s rollout_data_dir dump', () => {
     expect(second?.sample.extraInfo).toEqual({ logged_score: 1, request_id: 'r9' })
     expect(third?.sample.uid).not.toBe(first?.sample.uid)
     expect(third?.sample.extraInfo).toEqual({ logged_score: 0, acc: 0 })
+  })
+
+  test('reward columns arrive as reward extra info with the score that is kept', async () => {
+    const columns = { acc: true, pred: '2', nested: { a: [1] }, request_id: 'r9' }
+    const path = await write(
+      `${JSON.stringify({ ...dumpRow, ...columns })}\n${JSON.stringify({ ...dumpRow, ...columns, score: null })}`,
+    )
+    const [kept, unscored] = await readAll(path, { scores: 'keep' })
+    expect(kept?.sample).toMatchObject({
+      score: 1,
+      rewardExtraInfo: { acc: true, pred: '2', nested: { a: [1] } },
+      extraInfo: { request_id: 'r9' },
+    })
+    // The columns of a reward that gave no score are not the extra info of the one that scores it now.
+    expect(unscored?.sample).not.toHaveProperty('rewardExtraInfo')
+    expect(unscored?.sample.extraInfo).toEqual(columns)
   })
 
   test('columns uid and data_source are used where there are any', async () => {

@@ -10,11 +10,13 @@ export function looksLikeVerlDump(first: JsonObject): boolean {
 /**
  * A line of upstream's dump. It names no prompt id, so rows with the same `input` are one group, unless
  * there is a `uid` column (validation writes `<uid>_<session>_<index>`; the prompt's id is what is before).
- * The extra columns are kept in `extraInfo`, and so is the logged `score` when the sample is to be scored again.
+ * The extra columns are what the reward gave beside the score: with a score that is kept they are the sample's reward extra
+ * info. When the sample is to be scored again they are kept in `extraInfo`, and so is the logged `score`.
  * @throws Error naming the field.
  */
 export function readVerlDump(line: JsonObject, dataSource: string, scores: GivenScores): Rollout[] {
   const { input, output, gts, score, step, uid, data_source: named, ...columns } = line
+  const keptScore = scores === 'keep' && typeof score === 'number' ? score : null
   if (typeof input !== 'string') throw new Error('"input" is missing or not text')
   if (typeof output !== 'string') throw new Error('"output" is missing or not text')
   if (gts === undefined) throw new Error('"gts" is missing')
@@ -33,15 +35,31 @@ export function readVerlDump(line: JsonObject, dataSource: string, scores: Given
         prompt: input,
         response: output,
         groundTruth: gts,
-        extraInfo: { ...columns, ...logged },
-        // NaN was written as null: a score that is none is made anew.
-        ...(scores === 'keep' && typeof score === 'number' ? { score } : {}),
+        // NaN is read as null: such a row has no score to keep.
+        ...(keptScore === null
+          ? { extraInfo: { ...columns, ...logged } }
+          : { score: keptScore, ...splitColumns(columns) }),
       },
       run: null,
       step: (step as number | undefined) ?? null,
       split: null,
     },
   ]
+}
+
+/** Columns that a dump has beside those of the reward. */
+const OTHER_COLUMNS: ReadonlySet<string> = new Set(['request_id', 'sample_id'])
+
+function splitColumns(columns: JsonObject): {
+  extraInfo: JsonObject
+  rewardExtraInfo?: JsonObject
+} {
+  const entries = Object.entries(columns)
+  const reward = entries.filter(([key]) => !OTHER_COLUMNS.has(key))
+  return {
+    extraInfo: Object.fromEntries(entries.filter(([key]) => OTHER_COLUMNS.has(key))),
+    ...(reward.length === 0 ? {} : { rewardExtraInfo: Object.fromEntries(reward) }),
+  }
 }
 
 /** What an answer looks like under each built-in rule; the prompt usually asks for it in so many words. */

@@ -1,23 +1,36 @@
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import { checkRole, type SurfaceName, surfaceRole } from '../api/roles.ts'
 import { type Config, isLoopback } from '../config.ts'
 import { RewardOpsError } from '../errors.ts'
 import { endKey } from '../loop/settings/key-end.ts'
 import { type KeyHolder, type KeyRing, lookUpOf, sessionOf } from '../loop/settings/key-ring.ts'
 import { ERROR_REASONS } from '../wire/error-reasons.ts'
+import { type PeerOwner, PeerOwners, TELLS_PEER_OWNERS } from './peer-owner.ts'
 
 /** The login cookie: HttpOnly, same site, its value a digest of the key, never the key. */
 export const SESSION_COOKIE = 'rewardops_session'
 
 const NEVER = new AbortController().signal
 
+/** Headers that a proxy adds to what it passes on, beside those that begin with `x-forwarded-`. */
+const FORWARDING = new Set(['forwarded', 'x-real-ip', 'via'])
+
+/** The header that shows that a request was passed on by a proxy; null: none does. */
+export function forwardingHeader({ headers }: Pick<IncomingMessage, 'headers'>): string | null {
+  for (const name in headers) {
+    if (FORWARDING.has(name) || name.startsWith('x-forwarded-')) return name
+  }
+  return null
+}
+
 function hostName(host: string): string {
   return host.replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1')
 }
 
 /**
- * Who may ask. Without keys: this machine only, and only under its own names, so that a page of another origin or a
- * rebound DNS name reaches nothing. With keys: a bearer key, or the login cookie from our own pages. Keys are those of
+ * Who may ask. Without keys: processes of our own user and root on this machine, not through a proxy, and only under the
+ * machine's own names, so that a page of another origin or a rebound DNS name reaches nothing. With keys: a bearer key, or the login cookie from our own pages. Keys are those of
  * REWARDOPS_API_KEYS, admins all, and stored ones with their roles.
  */
 export class Access {
@@ -28,6 +41,10 @@ export class Access {
   #local: KeyHolder = localHolder(this.#localEnd)
   /** The Host header that was found to be ours last: a trainer sends the same one a million times. */
   #knownHost: string | null = null
+  readonly #owners = new PeerOwners()
+  /** Of connections that were looked at: who is at the other end. */
+  readonly #peers = new WeakMap<Socket, PeerOwner | Promise<PeerOwner>>()
+  readonly #ownUids = new Set([0, process.getuid?.() ?? 0, process.geteuid?.() ?? 0])
 
   constructor(config: Pick<Config, 'apiKeys'>) {
     config.apiKeys.forEach((key, i) => {
@@ -62,6 +79,50 @@ export class Access {
   /** Names of the keys of REWARDOPS_API_KEYS. */
   get configuredNames(): string[] {
     return [...this.#configured.values()].map(({ name }) => name)
+  }
+
+  /**
+   * Throws `forbidden_proxy` or `forbidden_user`: without keys, what a proxy passes on would come in as an admin's call,
+   * whoever sent it. The owner of a connection is looked up once; a promise only while that is under way.
+   */
+  checkPeer(req: IncomingMessage): Promise<void> | undefined {
+    if (this.needsKey) return
+    const header = forwardingHeader(req)
+    if (header !== null) {
+      throw new RewardOpsError(
+        'forbidden_proxy',
+        `The call came through a proxy (it has the header ${header}), and the service has no keys.`,
+      )
+    }
+    if (!TELLS_PEER_OWNERS) return
+    const { socket } = req
+    const known = this.#peers.get(socket)
+    if (known !== undefined && !(known instanceof Promise)) return this.#checkOwner(known)
+    const looking =
+      known ??
+      this.#owners.of(socket).then((owner) => {
+        this.#peers.set(socket, owner)
+        return owner
+      })
+    if (known === undefined) this.#peers.set(socket, looking)
+    // Keys may have become necessary meanwhile.
+    return looking.then((owner) => (this.needsKey ? undefined : this.#checkOwner(owner)))
+  }
+
+  #checkOwner(owner: PeerOwner): undefined {
+    if (owner.known) {
+      if (this.#ownUids.has(owner.uid)) return
+      throw new RewardOpsError(
+        'forbidden_user',
+        `The call came from a process of the user with id ${owner.uid}, and the service has no keys.`,
+      )
+    }
+    // A system that does not tell leaves the other checks.
+    if (owner.why === 'unreadable') return
+    throw new RewardOpsError(
+      'forbidden_user',
+      'It is not known which user the call came from, and the service has no keys.',
+    )
   }
 
   /** Throws `forbidden_host` or `forbidden_origin`. */

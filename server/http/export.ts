@@ -36,7 +36,7 @@ const MAX_EXPORTS = 8
 
 /** What an export needs. */
 export interface ExportSources {
-  /** Of its own, with two connections: readers of millions of rows stand in nobody's way. */
+  /** Apart from what trainers and pages use: readers of millions of rows stand in nobody's way. */
   db: Database
   access: Access
   /** Answers refusals that are not RewardOpsErrors, such as a lost database. */

@@ -1,24 +1,43 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isLoopback } from '../config.ts'
+import { forwardingHeader } from './access.ts'
 
-/** What /healthz looks at. */
+/** What the health checks look at. */
 export interface HealthSources {
-  /** Null when batches can be accepted and a worker lives (or none is wanted); else why not. */
+  /** Null when batches can be accepted; else why not: it starts, it stops, the database takes no writes. */
+  unready(): string | null
+  /** Null when a worker lives, or none is wanted; else why not. Asked when it is ready. */
   problem(): Promise<string | null>
   pids(): { server: number; postgres: number | null; workers: number[] }
   /** Longest stretch the event loop was blocked since the last reading, ms. */
   eventLoopMaxMs(): number
 }
 
-/** `GET /healthz`: 200 or 503 with the reason; process ids for those on this machine. */
+/** The paths of the health checks. */
+export const HEALTH_PATHS = new Set(['/healthz', '/livez', '/readyz'])
+
+/**
+ * The health checks, each 200 or 503 with the reason.
+ *
+ * - `/livez`: the process works. Restart it when this fails.
+ * - `/readyz`: batches can be accepted. Send no requests here while this fails.
+ * - `/healthz`: ready, and a worker lives. On this machine with the process ids.
+ */
 export function createHealth(sources: HealthSources) {
   return async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
-    const problem = await sources.problem().catch((error: Error) => error.message)
-    const local = isLoopback((req.socket.remoteAddress ?? '').replace(/^::ffff:/, ''))
+    const path = (req.url ?? '').split('?', 1)[0]
+    const unready = path === '/livez' ? null : sources.unready()
+    const problem =
+      unready ??
+      (path === '/healthz' ? await sources.problem().catch((error: Error) => error.message) : null)
+    const address = (req.socket.remoteAddress ?? '').replace(/^::ffff:/, '')
+    const local = isLoopback(address) && forwardingHeader(req) === null
     const body = JSON.stringify({
       status: problem === null ? 'ok' : 'unavailable',
       ...(problem === null ? {} : { reason: problem }),
-      ...(local ? { pids: sources.pids(), eventLoopMaxMs: sources.eventLoopMaxMs() } : {}),
+      ...(local && path === '/healthz'
+        ? { pids: sources.pids(), eventLoopMaxMs: sources.eventLoopMaxMs() }
+        : {}),
     })
     res.writeHead(problem === null ? 200 : 503, {
       'content-type': 'application/json',

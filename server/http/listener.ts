@@ -4,6 +4,7 @@ import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import type { Access } from './access.ts'
 import { COMPAT_PATH } from './compat/compat.ts'
+import { HEALTH_PATHS } from './health.ts'
 import { refuseProxied } from './proxy/refusal.ts'
 import { isRouterPath } from './proxy/routes.ts'
 import { refuse } from './refuse.ts'
@@ -27,7 +28,7 @@ export interface Routes {
   compat?: Handler | null
   /** Awaited: who opens a page as the service starts waits for it instead of reading an error. Null: not built, not wanted. */
   pages: Promise<Handler | null> | null
-  /** Set while the service stops: everything but /healthz is asked to come back. */
+  /** Set while the service stops: everything but health checks is asked to come back. */
   stopping: boolean
 }
 
@@ -60,7 +61,9 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
     res: ServerResponse,
     requestId: string,
   ): Promise<void> {
-    if (path === '/healthz') return routes.health(req, res, requestId)
+    if (HEALTH_PATHS.has(path)) return routes.health(req, res, requestId)
+    const looking = access.checkPeer(req)
+    if (looking !== undefined) await looking
     access.checkOrigin(req)
     if (routes.stopping) {
       throw new RewardOpsError('shutting_down', 'The service is stopping.', { retryAfterMs: 2_000 })

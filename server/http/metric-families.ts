@@ -1,6 +1,7 @@
 import { LATENCY_BOUNDS_MS, LATENCY_BUCKET_RATIO } from '../router/latency-histogram.ts'
 import type { CallFigures, Figures, ServerFigures } from '../store/metrics-reader.ts'
-import { mostInFlight, SERVER_STATES, type SelfTestVerdict } from '../wire/servers.ts'
+import type { SelfTestVerdict } from '../wire/self-test-verdict.ts'
+import { mostInFlight, SERVER_STATES } from '../wire/servers.ts'
 import type { WorkerServerStats, WorkerStats } from '../wire/worker-stats.ts'
 
 /** One series of a family. */
@@ -24,6 +25,8 @@ export type ProcessView = Partial<Record<string, WorkerServerStats>>
 
 const VERDICTS: Record<SelfTestVerdict, true> = {
   raw: true,
+  constant: true,
+  label_unknown: true,
   squashed: true,
   inverted: true,
   truncated: true,
@@ -277,7 +280,7 @@ export function gauge(name: string, help: string, values: Series[]): Family {
   return { ...family('gauge', name, help), values }
 }
 
-function counter(name: string, help: string, values: Series[]): Family {
+export function counter(name: string, help: string, values: Series[]): Family {
   return { ...family('counter', name, help), values }
 }
 

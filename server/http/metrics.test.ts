@@ -33,7 +33,7 @@ afterAll(async () => {
 })
 beforeEach(async () => {
   own = {}
-  await db.adhoc('truncate server, server_minute, batch, worker, pool, lease')
+  await db.adhoc('truncate server, server_minute, batch, process, pool, lease')
 })
 afterEach(() => server?.close())
 
@@ -45,6 +45,7 @@ async function scraper(from: Database = db) {
     version: '1.2.3',
     own: () => own,
     liveStreams: () => 0,
+    orphanedSamples: () => 0,
     log,
   })
   server = createServer((req, res) => void handle(req, res))
@@ -85,7 +86,7 @@ async function calls(serverId: number, fields: object, ...durationsMs: number[])
 
 const worker = async (stats: object) => {
   const [row] = await db.adhoc<{ id: number }>(
-    "insert into worker (host, pid, local, state, stats) values ('h', 1, true, 'alive', $1) returning id",
+    "insert into process (role, host, pid, local, state, stats) values ('worker', 'h', 1, true, 'alive', $1) returning id",
     [JSON.stringify(stats)],
   )
   return row!.id
@@ -234,7 +235,7 @@ it('workers are told of in base units, the dead not at all', async () => {
     rssBytes: 1e8,
   })
   const dead = await worker({})
-  await db.adhoc("update worker set state = 'dead' where id = $1", [dead])
+  await db.adhoc("update process set state = 'dead' where id = $1", [dead])
   const m = await (await scraper())()
   const of = (name: string) => seriesValue(m, `rewardops_worker_${name}`, { worker: `w${id}` })
   expect([of('samples_per_second'), of('in_flight_samples')]).toEqual([12.5, 7])

@@ -7,7 +7,7 @@ import { Memo } from '../loop/memo.ts'
 import type { Database } from '../store/database.ts'
 import { MetricsReader } from '../store/metrics-reader.ts'
 import type { Access } from './access.ts'
-import { type Family, gauge, metricFamilies, type ProcessView } from './metric-families.ts'
+import { counter, type Family, gauge, metricFamilies, type ProcessView } from './metric-families.ts'
 
 /** Several that scrape at once cost as much as one. */
 const KEEP_MS = 1_000
@@ -20,7 +20,7 @@ const MISNAMED = ['handles', 'requests', 'resources'].map(
 
 /** What the metrics are made of. */
 export interface MetricsSources {
-  /** Of its own, with one connection and a limit to its statements' time: charts never wait for a scrape, nor it for them. */
+  /** The pages' connections: the health check's own stays free. A scrape waits for them 2 s at most. */
   db: Database
   access: Access
   version: string
@@ -28,6 +28,8 @@ export interface MetricsSources {
   own: (() => ProcessView) | null
   /** Live streams that pages hold open now. */
   liveStreams(): number
+  /** Pending samples that no job held and that this process returned to the queue. */
+  orphanedSamples(): number
   log: Logger
 }
 
@@ -59,6 +61,11 @@ export function createMetrics(sources: MetricsSources) {
       gauge('live_streams', 'Live streams that pages hold open, one a browser.', [
         { labels: {}, value: sources.liveStreams() },
       ]),
+      counter(
+        'orphaned_samples_total',
+        'Pending samples that no job held, returned to the queue by this process. Above 0 is a defect: report it.',
+        [{ labels: {}, value: sources.orphanedSamples() }],
+      ),
       ...(figures === null ? [] : metricFamilies(figures, views)),
     ]
   }

@@ -1,21 +1,13 @@
 import { z } from 'zod'
-import type { ChatMessage } from '../../wire/trainer.ts'
 import type { Dialect } from './dialect.ts'
 import { aggregateMetrics } from './gym-metrics.ts'
 import { numberOf } from './openrlhf.ts'
 import { parseBody } from './parse-body.ts'
-
-const Part = z.looseObject({ type: z.string().optional(), text: z.string().optional() })
-const Content = z.union([z.string(), z.array(Part)]).nullish()
-const Item = z.looseObject({
-  type: z.string().optional(),
-  role: z.string().optional(),
-  content: Content,
-})
+import { messagesOf, ResponseItem, responseText } from './response-items.ts'
 
 const Body = z.looseObject({
-  responses_create_params: z.looseObject({ input: z.union([z.string(), z.array(Item)]) }),
-  response: z.looseObject({ output: z.array(Item) }),
+  responses_create_params: z.looseObject({ input: z.union([z.string(), z.array(ResponseItem)]) }),
+  response: z.looseObject({ output: z.array(ResponseItem) }),
   _ng_task_index: z.union([z.number(), z.string()]).nullish(),
 })
 
@@ -47,15 +39,8 @@ export const nemoGym: Dialect = {
         uid: _ng_task_index == null ? null : `task-${_ng_task_index}`,
         dataSource: typeof task.data_source === 'string' ? task.data_source : null,
         prompt:
-          typeof input === 'string'
-            ? input
-            : input.flatMap((item): z.infer<typeof ChatMessage>[] =>
-                item.role === undefined ? [] : [{ role: item.role, content: textOf(item.content) }],
-              ),
-        response: response.output
-          .filter((item) => item.type === 'message' || item.role === 'assistant')
-          .map((item) => textOf(item.content))
-          .join('\n'),
+          typeof input === 'string' ? input : messagesOf(input, 'responses_create_params.input'),
+        response: responseText(response.output, 'response.output'),
         groundTruth: field === undefined ? null : (task[field] ?? null),
         extraInfo: task,
       },
@@ -82,9 +67,4 @@ export const nemoGym: Dialect = {
     // Gym aggregates numbers at the top level, and those alone.
     return { ...(body as object), ...Object.fromEntries(numbers), reward }
   },
-}
-
-function textOf(content: z.infer<typeof Content>): string {
-  if (typeof content === 'string') return content
-  return (content ?? []).map((part) => part.text ?? '').join('')
 }

@@ -1,0 +1,128 @@
+import { readFile } from 'node:fs/promises'
+import type { Socket } from 'node:net'
+import { endianness } from 'node:os'
+
+/** The tables of all TCP sockets in our network namespace; a program with IPv6 sockets reaches 127.0.0.1 from the second. */
+const TABLES = ['/proc/net/tcp', '/proc/net/tcp6']
+/** A table is not read as one moment: an entry that moves while it is read may be missed. */
+const LOOKS = 3
+
+/** Who is at the other end of a connection from this machine. */
+export type PeerOwner =
+  /** The user that the socket belongs to. */
+  | { known: true; uid: number }
+  /** `gone`: closed already, or of another machine · `unreadable`: this system does not tell. */
+  | { known: false; why: 'gone' | 'unreadable' }
+
+/** The four values that name a TCP connection. */
+interface Connection {
+  localAddress: string
+  localPort: number
+  remoteAddress: string
+  remotePort: number
+}
+
+/** Whether the kernel tells which user a socket of this machine belongs to. */
+export const TELLS_PEER_OWNERS = process.platform === 'linux'
+
+/** Finds the owners of connections' other ends. Connections that come while the tables are read share the next reading. */
+export class PeerOwners {
+  readonly #read: (file: string) => Promise<string>
+  #next: Promise<string[] | null> | null = null
+  #reading: Promise<unknown> = Promise.resolve()
+
+  constructor(read: (file: string) => Promise<string> = (file) => readFile(file, 'latin1')) {
+    this.#read = read
+  }
+
+  /** Never rejects. */
+  async of(socket: Pick<Socket, keyof Connection>): Promise<PeerOwner> {
+    // A closed socket has no addresses any more.
+    const { localAddress, localPort, remoteAddress, remotePort } = socket
+    if (localAddress === undefined || localPort === undefined) return { known: false, why: 'gone' }
+    if (remoteAddress === undefined || remotePort === undefined) {
+      return { known: false, why: 'gone' }
+    }
+    for (let look = 0; look < LOOKS; look++) {
+      const tables = await this.#tables()
+      if (tables === null) return { known: false, why: 'unreadable' }
+      const uid = uidIn(tables, { localAddress, localPort, remoteAddress, remotePort })
+      if (uid !== null) return { known: true, uid }
+    }
+    return { known: false, why: 'gone' }
+  }
+
+  /** A reading that begins from now on; null where none of the tables can be read. */
+  #tables(): Promise<string[] | null> {
+    this.#next ??= this.#reading.then(async () => {
+      this.#next = null
+      const tables = await Promise.all(TABLES.map((file) => this.#read(file).catch(() => null)))
+      const readable = tables.filter((table) => table !== null)
+      return readable.length === 0 ? null : readable
+    })
+    this.#reading = this.#next
+    return this.#next
+  }
+}
+
+/**
+ * The user who owns the other end of a connection, as the tables have it; null: it is not there, or nobody's any more (a
+ * closed socket that still has something to send is listed under user 0, without an inode).
+ */
+export function uidIn(tables: readonly string[], connection: Connection): number | null {
+  const { localAddress, localPort, remoteAddress, remotePort } = connection
+  for (const [ours, theirs] of addressForms(localAddress, remoteAddress)) {
+    // The other end's local address is our remote one.
+    const place = ` ${theirs}:${hexOf(remotePort, 4)} ${ours}:${hexOf(localPort, 4)} `
+    for (const table of tables) {
+      const at = table.indexOf(place)
+      if (at < 0) continue
+      const end = table.indexOf('\n', at)
+      const rest = table.slice(at + place.length, end < 0 ? undefined : end)
+      // State, queues, timer, retransmissions, user, timeout, inode.
+      const fields = rest.trim().split(/\s+/)
+      const [uid, inode] = [Number(fields[4]), Number(fields[6])]
+      if (Number.isInteger(uid) && Number.isInteger(inode) && inode > 0) return uid
+    }
+  }
+  return null
+}
+
+/** Both addresses as the tables may write them: an IPv4 address also as the IPv6 address that stands for it. */
+function addressForms(a: string, b: string): [string, string][] {
+  const [inA, inB] = [withoutPrefix(a), withoutPrefix(b)]
+  if (inA.includes(':') || inB.includes(':')) return [[hexOfIpv6(inA), hexOfIpv6(inB)]]
+  const mapped = (address: string) => `0000000000000000${wordOf(0xffff)}${hexOfIpv4(address)}`
+  return [
+    [hexOfIpv4(inA), hexOfIpv4(inB)],
+    [mapped(inA), mapped(inB)],
+  ]
+}
+
+const withoutPrefix = (address: string) => address.replace(/^::ffff:(?=\d+\.)/i, '')
+
+function hexOfIpv4(address: string): string {
+  return wordOf(address.split('.').reduce((word, byte) => word * 256 + Number(byte), 0))
+}
+
+function hexOfIpv6(address: string): string {
+  const [head = '', tail] = address.replace(/%.*$/, '').split('::')
+  const first = head === '' ? [] : head.split(':')
+  const last = tail === undefined || tail === '' ? [] : tail.split(':')
+  const zeros = new Array<string>(Math.max(0, 8 - first.length - last.length)).fill('0')
+  const groups = [...first, ...zeros, ...last].map((group) => Number.parseInt(group, 16))
+  let hex = ''
+  for (let at = 0; at < 8; at += 2) {
+    hex += wordOf((groups[at] as number) * 65_536 + (groups[at + 1] as number))
+  }
+  return hex
+}
+
+/** Four bytes in network order, written as the number that this machine takes them for. */
+function wordOf(word: number): string {
+  const hex = hexOf(word, 8)
+  return endianness() === 'BE' ? hex : (hex.match(/../g) as string[]).reverse().join('')
+}
+
+const hexOf = (value: number, digits: number) =>
+  value.toString(16).toUpperCase().padStart(digits, '0')
