@@ -102,6 +102,21 @@ test('another run lies over it, the spread is a table too, and the address is al
   errors.expectNone()
 })
 
+test('a run whose samples all failed says so', async ({ page }) => {
+  const { batchId } = await service.api.batches.submit.mutate({
+    ...{ run: 'all-failed', step: 1, reward: { function: { name: 'gsm8k' } } },
+    // The rule needs a ground truth.
+    samples: Array.from({ length: 32 }, (_, i) => ({
+      ...rollout(i, true, 'openai/gsm8k'),
+      groundTruth: null,
+    })),
+  })
+  await service.api.batches.wait.query({ batchId, waitMs: 30_000 })
+  await page.goto(`${service.url}/runs/all-failed`)
+  await expect(page.getByText('all 32 samples in 1 step that has ended failed')).toBeVisible()
+  await expect(page.getByText('nothing has ended yet')).toHaveCount(0)
+})
+
 test('validation is apart; a run that is not there says so', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/runs/learner`)
   await page.getByRole('button', { name: 'Validation' }).click()

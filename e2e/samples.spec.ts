@@ -29,6 +29,46 @@ test.afterAll(() => service.stop())
 
 const rowsOf = (page: Page) => page.getByRole('table', { name: 'Samples' }).locator('[data-sample]')
 
+test('tool calls are shown with name, arguments and result; rescored rows are marked', async ({
+  page,
+}) => {
+  const call = { id: 'call_1', type: 'function', function: { name: 'mul', arguments: '{"a":6}' } }
+  const { batchId } = await service.api.batches.submit.mutate({
+    ...{ run: 'tools', step: 1, reward: { function: { name: 'gsm8k' } } },
+    samples: [
+      {
+        ...{ uid: 'q', dataSource: 'openai/gsm8k', groundTruth: '42' },
+        prompt: [
+          { role: 'user', content: '6 * 7?' },
+          { role: 'assistant', content: null, tool_calls: [call] },
+          { role: 'tool', name: 'mul', tool_call_id: 'call_1', content: 'forty-two' },
+        ],
+        response:
+          'Once more.\n<tool_call>\n{"name": "check", "arguments": {"b": 7}}\n</tool_call>\n<tool_response name="check">\nright\n</tool_response>\n#### 42',
+      },
+    ],
+  } as never)
+  await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
+  const again = await service.api.batches.rescore.mutate({
+    batchId,
+    reward: { function: { name: 'gsm8k', kwargs: { method: 'flexible' } } },
+  })
+  await page.goto(`${service.url}/samples?run=tools&sample=${batchId}-0`)
+  const panel = page.locator(`[data-panel="${batchId}-0"]`)
+  await expect(panel.locator('[data-tool-call="mul"]')).toContainText('"a": 6')
+  await expect(panel.locator('[data-tool-result="mul"]')).toContainText('forty-two')
+  await expect(panel.locator('[data-tool-call="check"]')).toContainText('"b": 7')
+  await expect(panel.locator('[data-tool-result="check"]')).toContainText('right')
+  await expect(panel.getByText('Empty.')).toHaveCount(0)
+  await expectAccessible(page)
+
+  const marked = rowsOf(page).filter({ hasText: again.batchId })
+  await expect(marked.getByText('rescored')).toBeVisible()
+  await page.goto(`${service.url}/samples?run=tools&rescored=false`)
+  await expect(rowsOf(page)).toHaveCount(1)
+  await expect(rowsOf(page).getByText('rescored')).toHaveCount(0)
+})
+
 test('a person searches, refines, saves the view, and a stranger opens it, annotates, exports and rescores', async ({
   page,
   browser,

@@ -55,6 +55,28 @@ export function RunName({ run, link = true }: { run: string; link?: boolean }) {
   )
 }
 
+/** What sets rollouts apart from those of training: validation, or older rollouts scored again. */
+export function KindMarks({ of }: { of: { split: 'train' | 'val'; rescoredFrom: string | null } }) {
+  const chip = 'shrink-0 rounded border px-1 text-2xs leading-4 text-ink-3'
+  return (
+    <>
+      {of.split === 'val' && (
+        <span className={chip} title="Validation">
+          val
+        </span>
+      )}
+      {of.rescoredFrom !== null && (
+        <span
+          className={chip}
+          title={`The rollouts of ${of.rescoredFrom}, scored again: counted apart from its run`}
+        >
+          rescored
+        </span>
+      )}
+    </>
+  )
+}
+
 /** The bar and how much of it is full. */
 export function BatchProgress({ batch }: { batch: BatchSummary }) {
   const ended = batch.scored + batch.failed

@@ -271,7 +271,9 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           unit={`of ${formatCount(batch.samples)}`}
           detail={
             batch.failed === 0
-              ? 'none failed'
+              ? ended === 0
+                ? 'none ended'
+                : 'none failed'
               : `${formatCount(batch.failed)} failed, ${quantityText(formatPercent(batch.failed / Math.max(1, ended)))}`
           }
         />
@@ -280,7 +282,11 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           value={formatCount(batch.groupsCompleted)}
           unit={`of ${formatCount(batch.groups)}`}
           detail={
-            batch.groupsCompleted === 0 ? 'none yet' : teachNothingInShort(batch.groupSignals)
+            batch.groupsCompleted > 0
+              ? teachNothingInShort(batch.groupSignals)
+              : isActive(batch)
+                ? 'none yet'
+                : 'none'
           }
         />
         <Figure
@@ -350,7 +356,9 @@ function RewardDistribution({ batch }: { batch: BatchViewDto }) {
       title="Rewards"
       note={
         data.n === 0
-          ? 'no sample scored yet'
+          ? isActive(batch)
+            ? 'no sample scored yet'
+            : 'no sample was scored'
           : `n = ${formatCount(data.n)} scored · ${data.kind === 'bars' ? 'samples a value' : 'samples a bin'}`
       }
       actions={
@@ -364,7 +372,17 @@ function RewardDistribution({ batch }: { batch: BatchViewDto }) {
           ]}
         />
       }
-      chart={data.n === 0 ? <Nothing>Rewards appear here as samples are scored.</Nothing> : plot}
+      chart={
+        data.n > 0 ? (
+          plot
+        ) : (
+          <Nothing>
+            {isActive(batch)
+              ? 'Rewards appear here as samples are scored.'
+              : `No score: ${formatCount(batch.failed)} of ${plural(batch.samples, 'sample')} failed.`}
+          </Nothing>
+        )
+      }
       table={{
         head: ['Reward', 'Samples', 'Share'],
         rows: data.rows.map((row) => [row.label, formatCount(row.count), row.share]),
@@ -399,7 +417,11 @@ function GroupCompletion({ batch }: { batch: BatchViewDto }) {
       note={`n = ${formatCount(batch.groupsCompleted)} of ${formatCount(batch.groups)}${times.length > 0 ? ` · ${times.join(', ')}` : ''}`}
       chart={
         batch.groupsCompleted === 0 ? (
-          <Nothing>The first group appears when its last sample is scored.</Nothing>
+          <Nothing>
+            {isActive(batch)
+              ? 'The first group appears when its last sample ends.'
+              : 'No group completed.'}
+          </Nothing>
         ) : (
           plot
         )

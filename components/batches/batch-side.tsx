@@ -6,6 +6,7 @@ import {
   formatDuration,
   formatPercent,
   formatScore,
+  plural,
   quantityText,
 } from '../format/numbers.ts'
 import { ServerName } from '../servers/server-cells.tsx'
@@ -78,7 +79,11 @@ function Failures({ batch }: { batch: BatchViewDto }) {
   if (batch.failures.length === 0) {
     return (
       <Section title="Failures">
-        <p className="px-5 pb-4 text-ink-2">No sample failed.</p>
+        <p className="px-5 pb-4 text-ink-2">
+          {batch.scored + batch.failed === 0
+            ? 'No sample has ended.'
+            : `None of ${plural(batch.scored + batch.failed, 'sample')} that ended failed.`}
+        </p>
       </Section>
     )
   }

@@ -29,10 +29,17 @@ import {
   BatchTime,
   FailedCount,
   isActive,
+  KindMarks,
   MeanStd,
   RunName,
 } from './batch-cells.tsx'
-import { BATCH_STATUSES, type BatchFilters, batchFilters, batchListInput } from './batch-filters.ts'
+import {
+  BATCH_STATUSES,
+  type BatchFilters,
+  batchFilters,
+  batchListInput,
+  NO_FILTERS,
+} from './batch-filters.ts'
 
 const idOf = (batch: BatchProgressDto) => batch.batchId
 
@@ -56,7 +63,7 @@ export function BatchesPage() {
     JSON.stringify(input),
     list.hasNextPage,
   )
-  const filtered = filters.run !== null || filters.status !== null || filters.split !== null
+  const filtered = Object.values(filters).some((value) => value !== null)
   return (
     <>
       <PageHeader title="Batches" />
@@ -65,10 +72,7 @@ export function BatchesPage() {
       <QueryView query={list} skeleton={<TableSkeleton columns={9} rows={14} />}>
         {() =>
           shown.length === 0 ? (
-            <NoBatches
-              filtered={filtered}
-              onClear={() => setFilters({ run: null, status: null, split: null })}
-            />
+            <NoBatches filtered={filtered} onClear={() => setFilters(NO_FILTERS)} />
           ) : (
             <>
               <BatchTable batches={shown} />
@@ -145,21 +149,18 @@ function Filters({
         </Select>
       </div>
       <Segmented
-        label="Split"
-        value={filters.split ?? 'all'}
+        label="Kind"
+        value={filters.kind ?? 'all'}
         options={[
           { value: 'all', label: 'All' },
           { value: 'train', label: 'Train' },
           { value: 'val', label: 'Val' },
+          { value: 'rescored', label: 'Rescored' },
         ]}
-        onChange={(split) => onChange({ split: split === 'all' ? null : split })}
+        onChange={(kind) => onChange({ kind: kind === 'all' ? null : kind })}
       />
-      {(filters.run || filters.status || filters.split) && (
-        <Button
-          small
-          variant="quiet"
-          onClick={() => onChange({ run: null, status: null, split: null })}
-        >
+      {(filters.run || filters.status || filters.kind) && (
+        <Button small variant="quiet" onClick={() => onChange(NO_FILTERS)}>
           Clear
         </Button>
       )}
@@ -197,9 +198,7 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
               <td className="max-sm:max-w-46">
                 <span className="flex items-center gap-2">
                   <RunName run={batch.run} />
-                  {batch.split === 'val' && (
-                    <span className="rounded border px-1 text-2xs text-ink-3">val</span>
-                  )}
+                  <KindMarks of={batch} />
                 </span>
               </td>
               <td className="num end">{formatCount(batch.step)}</td>

@@ -26,8 +26,15 @@ describe('the address of the Batches page', () => {
       run: 'a',
       status: 'running',
       split: 'val',
+      rescored: false,
       limit: 50,
     })
+  })
+
+  test('rescored batches are a kind of their own', () => {
+    const filters = batchFilters.parse(new URLSearchParams('split=rescored'))
+    expect(batchFilters.write(filters).toString()).toBe('split=rescored')
+    expect(batchListInput(filters)).toEqual({ rescored: true, limit: 50 })
   })
 
   test('unknown values are ignored', () => {

@@ -18,6 +18,6 @@ describe('what the groups of a batch teach, in words', () => {
   test('nothing to complain of', () => {
     expect(teachNothingText({ ...noSignals(), varied: 4 })).toBe('all of them varied')
     expect(teachNothingText({ ...noSignals(), single: 4 })).toBe('one scored member each')
-    expect(teachNothingText(noSignals())).toBe('none yet')
+    expect(teachNothingText(noSignals())).toBe('none completed')
   })
 })

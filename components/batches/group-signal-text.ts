@@ -46,7 +46,7 @@ export function teachNothingInShort(counts: GroupSignalCounts): string {
  */
 export function teachNothingText(counts: GroupSignalCounts): string {
   const { groups, nothing } = countsOf(counts)
-  if (groups === 0) return 'none yet'
+  if (groups === 0) return 'none completed'
   if (counts.single === groups) return 'one scored member each'
   if (nothing === 0) return 'all of them varied'
   return `${formatCount(nothing)} of ${formatCount(groups)} teach nothing: ${GROUP_SIGNALS.filter(

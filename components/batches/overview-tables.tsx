@@ -14,6 +14,7 @@ import {
   BatchProgress,
   BatchTime,
   FailedCount,
+  KindMarks,
   MeanStd,
   RunName,
 } from './batch-cells.tsx'
@@ -50,7 +51,10 @@ export function ActiveBatches({ batches }: { batches: BatchProgressDto[] }) {
                     <BatchLink batchId={batch.batchId} />
                   </td>
                   <td>
-                    <RunName run={batch.run} />
+                    <span className="flex items-center gap-2">
+                      <RunName run={batch.run} />
+                      <KindMarks of={batch} />
+                    </span>
                   </td>
                   <td className="num end">{formatCount(batch.step)}</td>
                   <td>
@@ -97,7 +101,7 @@ export function RecentBatches({
       className={`@container ${className ?? ''}`}
     >
       {batches.length === 0 ? (
-        <p className="px-5 pb-5 text-ink-2">None has ended yet.</p>
+        <p className="px-5 pb-5 text-ink-2">None of the newest batches has ended.</p>
       ) : (
         <Scroll label="Recent batches">
           <table className="grid-table">
@@ -118,7 +122,10 @@ export function RecentBatches({
                     <BatchLink batchId={batch.batchId} />
                   </td>
                   <td className="@max-[600px]:max-w-36">
-                    <RunName run={batch.run} />
+                    <span className="flex items-center gap-2">
+                      <RunName run={batch.run} />
+                      <KindMarks of={batch} />
+                    </span>
                   </td>
                   <td className={`num end ${WIDE}`}>{formatCount(batch.step)}</td>
                   <td>

@@ -50,7 +50,7 @@ export function prepareMonitor(
     valueTicks:
       unit === 'correlation'
         ? [-1, -0.5, 0, 0.5, 1].map((at) => ({ at, label: String(at).replace('-', '−') }))
-        : unit === 'ratio'
+        : unit === 'ratio' || unit === 'score'
           ? niceTicks(0, Math.max(most, setting.warning))
           : shareTicks(most, Math.min(0, ...values)),
   }

@@ -5,7 +5,7 @@ import type { ComparedSampleDto } from '../../server/wire/compare.ts'
 import { SAMPLE_FAILURE_TEXT } from '../../server/wire/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, formatScore } from '../format/numbers.ts'
-import { JsonValue, PromptText, RolloutText } from '../samples/rollout-text.tsx'
+import { JsonValue, PromptText, ResponseText } from '../samples/rollout-text.tsx'
 import { GroundTruthPart, type ReadSample } from '../samples/sample-texts.tsx'
 import { PageLink } from '../shell/page-link.tsx'
 import { DockedPanel, PanelPart } from '../ui/docked-panel.tsx'
@@ -103,11 +103,11 @@ function Both({
             : `${formatCount(first.responseLength)} tokens`
         }
       >
-        <RolloutText text={first.response} most={4_000} />
+        <ResponseText text={first.response} />
       </PanelPart>
       {!isSameResponse && (
         <PanelPart title="Response, second">
-          <RolloutText text={second.response} most={4_000} />
+          <ResponseText text={second.response} />
         </PanelPart>
       )}
       <GroundTruthPart sample={first} />

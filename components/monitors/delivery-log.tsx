@@ -32,7 +32,9 @@ export function DeliveryLog() {
         {({ pages }) => {
           const items = pages.flatMap((page) => page.items)
           if (items.length === 0)
-            return <p className="px-5 pb-4 text-xs text-ink-3">Nothing has been sent yet.</p>
+            return (
+              <p className="px-5 pb-4 text-xs text-ink-3">Nothing was sent in these 30 days.</p>
+            )
           return (
             <>
               <Scroll label="Deliveries">

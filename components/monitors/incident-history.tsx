@@ -83,9 +83,9 @@ export function IncidentHistory({
         {({ pages }) => {
           const items = pages.flatMap((page) => page.items)
           return items.length === 0 ? (
-            <Empty icon={History} title="Nothing has been beyond its threshold">
+            <Empty icon={History} title="No incident is kept">
               {url.run !== null || url.monitor !== null
-                ? 'Not of this run and monitor, at least.'
+                ? 'None of this run and monitor.'
                 : 'What will be is kept here, with where it began, how bad it was and where it ended.'}
             </Empty>
           ) : (

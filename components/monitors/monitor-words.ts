@@ -6,7 +6,7 @@ import {
   type MonitorDefinition,
   type MonitorName,
 } from '../../server/wire/monitors.ts'
-import { formatPercent, quantityText } from '../format/numbers.ts'
+import { formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 
 /** A monitor's name in words. */
 export function monitorLabel(monitor: MonitorName | FleetMonitorName): string {
@@ -24,6 +24,7 @@ export function readingText(
   const unit =
     monitor in MONITOR_DEFINITIONS ? MONITOR_DEFINITIONS[monitor as MonitorName].unit : null
   if (unit === 'share') return quantityText(formatPercent(value))
+  if (unit === 'score') return formatScore(value)
   return value.toFixed(2).replace('-', '−')
 }
 

@@ -98,14 +98,14 @@ function Now({
     return (
       <Empty
         icon={BellRing}
-        title={data.pending > 0 ? 'Looking at the batches that have ended' : 'Nothing to watch yet'}
+        title={data.pending > 0 ? 'Looking at the batches that have ended' : 'No batch to watch'}
         actions={
           <PageLink href="/" className={buttonClass('primary')}>
             Submit a first batch
           </PageLink>
         }
       >
-        Once a batch of at least 32 samples has ended, nine monitors look at it: length against
+        Once a batch of at least 32 samples has ended, ten monitors look at it: length against
         reward, collapse, saturation, dominance, copies, failures. Nothing has to be set up.
       </Empty>
     )

@@ -232,7 +232,11 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         label="Scored, last hour"
         value={formatCompact(figures.scoredLastHour)}
         unit="samples"
-        detail="stored with their reward"
+        detail={
+          <span title="Of the batches sent in the last hour. Validation and rescored samples, scored or failed, are among them.">
+            {kindsText(figures)}
+          </span>
+        }
       />
       <Figure
         label="Failed, last hour"
@@ -252,6 +256,15 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
       />
     </FigureStrip>
   )
+}
+
+/** What the hour's samples are counted over, and how many of them are no training rollouts. */
+function kindsText({ validationLastHour, rescoredLastHour }: OverviewDto['figures']): string {
+  const apart = [
+    ...(validationLastHour > 0 ? [`${formatCompact(validationLastHour)} val`] : []),
+    ...(rescoredLastHour > 0 ? [`${formatCompact(rescoredLastHour)} rescored`] : []),
+  ]
+  return apart.length === 0 ? 'of batches sent in it' : apart.join(', ')
 }
 
 function OverviewSkeleton() {

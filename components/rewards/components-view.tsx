@@ -98,7 +98,7 @@ export function Component({ data }: { data: ComponentData }) {
         <>
           {weight !== null && `× ${formatScore(weight)}, `}
           {last === null
-            ? 'nothing yet'
+            ? 'no mean in these steps'
             : `${formatScore(last.mean)} at step ${formatCount(last.step)}, n = ${formatCount(last.n)}`}
         </>
       }
@@ -122,7 +122,7 @@ export function Component({ data }: { data: ComponentData }) {
 
 function NoComponents() {
   return (
-    <Empty icon={ChartSpline} title="No reward of several parts yet">
+    <Empty icon={ChartSpline} title="No recent reward has several parts">
       <p>
         A batch whose reward has <code className="font-mono text-xs">combine</code>, or dimensions
         of the manager gdpo, shows here what each of them did over the steps.

@@ -13,7 +13,7 @@ import { CopyButton } from '../ui/copy-text.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { ImportKeys } from './import-keys.tsx'
-import { launchCurl, shellWords, submitCurl } from './import-snippets.ts'
+import { launchCurl, serveCommand, shellWords, submitCurl } from './import-snippets.ts'
 import { tryHref } from './rewards-url.ts'
 
 /** What `rewards.importConfig` answers, as it comes over JSON. */
@@ -61,9 +61,11 @@ export function ImportResult({ config }: { config: Imported }) {
         <Section
           title="A Python function"
           note={`served beside the service, asked as model ${functionServer.model}`}
-          actions={<CopyButton text={shellWords(functionServer.command)} label="Copy" />}
+          actions={<CopyButton text={serveCommand(functionServer.command, keyed)} label="Copy" />}
         >
-          <Code label="Command that serves the function">{shellWords(functionServer.command)}</Code>
+          <Code label="Command that serves the function">
+            {serveCommand(functionServer.command, keyed)}
+          </Code>
         </Section>
       )}
       {servers.length > 0 && (

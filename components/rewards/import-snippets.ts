@@ -43,6 +43,11 @@ function curl(procedure: string, body: object, address: string, keyed: boolean):
   ].join('\n')
 }
 
+/** The command that serves a Python function; `keyed` hands it the key by which it registers. */
+export function serveCommand(words: readonly string[], keyed: boolean): string {
+  return `${keyed ? 'REWARDOPS_API_KEY="$REWARDOPS_KEY" ' : ''}${shellWords(words)}`
+}
+
 /** A command as a shell takes it. */
 export function shellWords(words: readonly string[]): string {
   return words

@@ -68,6 +68,8 @@ export function Calls({ calls }: { calls: readonly TriedCall[] }) {
           submittedAt: new Date(0).toISOString(),
           queueMs: null,
           scoreMs: null,
+          status: 'scored',
+          attempts: 1,
           attemptLog,
         }}
       />

@@ -24,6 +24,7 @@ import {
   plural,
   quantityText,
 } from '../format/numbers.ts'
+import { noFailuresText, noSignalsText, noSpreadText } from './empty-words.ts'
 
 const FRAME = 'border-b md:odd:border-r'
 /** Of wide tables: the newest steps. */
@@ -37,7 +38,7 @@ export function RunCharts({ run }: { run: RunDto }) {
   return (
     <div className="grid border-t md:grid-cols-2">
       <SpreadChart run={run} />
-      <SignalsChart data={shares} />
+      <SignalsChart run={run} data={shares} />
       <WaitsChart run={run} />
       <FailuresChart run={run} data={shares} />
     </div>
@@ -48,7 +49,8 @@ export function RunCharts({ run }: { run: RunDto }) {
 function SpreadChart({ run }: { run: RunDto }) {
   const { heat } = run
   const data = useMemo(() => (heat === null ? null : prepareHeat(heat)), [heat])
-  if (heat === null || data === null) return <Nothing title="Spread of rewards" />
+  if (heat === null || data === null)
+    return <Nothing title="Spread of rewards" said={noSpreadText(run.steps)} />
   const shown = data.steps.slice(-TABLE_STEPS)
   return (
     <ChartFrame
@@ -74,8 +76,9 @@ function SpreadChart({ run }: { run: RunDto }) {
 }
 
 /** Groups that teach nothing, by cause. */
-function SignalsChart({ data }: { data: SharesData }) {
-  if (data.signals.length === 0) return <Nothing title="Groups that teach nothing" said="none" />
+function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
+  if (data.signals.length === 0)
+    return <Nothing title="Groups that teach nothing" said={noSignalsText(run.steps)} />
   return (
     <ChartFrame
       className={FRAME}
@@ -101,7 +104,7 @@ function SignalsChart({ data }: { data: SharesData }) {
 function FailuresChart({ run, data }: { run: RunDto; data: SharesData }) {
   const reasons = useMemo(() => reasonsOf(run), [run])
   const failed = run.steps.reduce((sum, step) => sum + step.failed, 0)
-  if (failed === 0) return <Nothing title="Samples that failed" said="none" />
+  if (failed === 0) return <Nothing title="Samples that failed" said={noFailuresText(run.steps)} />
   return (
     <ChartFrame
       className={FRAME}
@@ -216,7 +219,7 @@ function Legend({ entries }: { entries: readonly (readonly [label: string, color
 }
 
 /** Where there is nothing to draw: said, in the place of the chart. */
-function Nothing({ title, said = 'nothing has ended yet' }: { title: string; said?: string }) {
+function Nothing({ title, said }: { title: string; said: string }) {
   return (
     <section className={`${FRAME} px-5 py-3`}>
       <h2 className="font-semibold">{title}</h2>

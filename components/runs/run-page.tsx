@@ -151,7 +151,7 @@ function Loaded({
   )
 }
 
-/** What the charts leave out, where they do. */
+/** What the charts and figures leave out, where they do. */
 function Notes({ run }: { run: RunDto }) {
   const repeated = run.steps.reduce((n, { others }) => n + others, 0)
   const notes = [
@@ -160,6 +160,11 @@ function Notes({ run }: { run: RunDto }) {
       : []),
     ...(repeated > 0
       ? [`of steps with several batches the last; ${plural(repeated, 'batch', 'batches')} left out`]
+      : []),
+    ...(run.rescored.batches > 0
+      ? [
+          `${plural(run.rescored.samples, 'rescored sample')} in ${plural(run.rescored.batches, 'batch', 'batches')} counted apart`,
+        ]
       : []),
     ...(run.pending > 0
       ? [`adding up ${plural(run.pending, 'batch that has', 'batches that have')} just ended`]

@@ -25,7 +25,7 @@ export function RunRescores({ run }: { run: string }) {
     <Section
       className="border-t"
       title="Rescored"
-      note={`the newest ${formatCount(recent.length)}; in no chart of the run`}
+      note={`the newest ${formatCount(recent.length)}; in no chart and no figure of the run`}
     >
       <Scroll label="Rescored">
         <table className="grid-table">

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { GitCompareArrows, ListTree } from 'lucide-react'
 import { useState } from 'react'
 import { MOST_COMPARED_RUNS } from '../../server/wire/compare.ts'
+import type { RunRowDto } from '../../server/wire/runs.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
 import { compareRunsHref } from '../compare/compare-url.ts'
@@ -20,6 +21,17 @@ import { Scroll } from '../ui/scroll.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { type UrlCodec, useUrl } from '../url/use-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
+
+/** Batches beside those of training; none is paler. */
+function BatchCount({ n }: { n: number }) {
+  return <td className={`num end ${n === 0 ? 'text-ink-3' : ''}`}>{formatCount(n)}</td>
+}
+
+/** The lowest scores of a run's rollouts: of training where it has any, never of rescores. */
+function worstHref({ name, batches }: RunRowDto): string {
+  const split = batches > 0 ? '&split=train' : ''
+  return `/samples?run=${encodeURIComponent(name)}${split}&rescored=false&sort=worst`
+}
 
 const runsUrl: UrlCodec<{ named: string }> = {
   parse: (params) => ({ named: params.get('named') ?? '' }),
@@ -62,7 +74,7 @@ export function RunsPage() {
           )
         }
       />
-      <QueryView query={runs} skeleton={<TableSkeleton columns={5} rows={6} />}>
+      <QueryView query={runs} skeleton={<TableSkeleton columns={7} rows={6} />}>
         {(data) =>
           data.length === 0 ? (
             <Empty
@@ -93,7 +105,9 @@ export function RunsPage() {
                       { hidden: 'Compare', className: 'w-8 !pr-0' },
                       'Run',
                       { end: 'Last step' },
-                      { end: 'Batches' },
+                      { end: 'Training batches' },
+                      { end: 'Validation' },
+                      { end: 'Rescored' },
                       { end: 'Last batch' },
                       { hidden: 'Go on' },
                     ]}
@@ -125,12 +139,14 @@ export function RunsPage() {
                         </td>
                         <td className="num end">{formatCount(run.lastStep)}</td>
                         <td className="num end">{formatCount(run.batches)}</td>
+                        <BatchCount n={run.validationBatches} />
+                        <BatchCount n={run.rescoredBatches} />
                         <td className="end text-ink-2">
                           <Ago at={run.lastSubmittedAt} />
                         </td>
                         <td className="end">
                           <PageLink
-                            href={`/samples?run=${encodeURIComponent(run.name)}&sort=worst`}
+                            href={worstHref(run)}
                             className="text-ink-2 hover:text-ink hover:underline"
                           >
                             Worst samples

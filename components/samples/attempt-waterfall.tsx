@@ -13,15 +13,29 @@ const LOOK: Record<
   failed: { label: 'failed call', className: 'hatch' },
 }
 
+/** Why a sample has no attempt to show. */
+export function undispatchedText({
+  status,
+  attempts,
+}: Pick<SampleDetailDto, 'status' | 'attempts'>): string {
+  if (attempts > 0) return 'No attempt is kept.'
+  if (status === 'scored') return 'It came with its score: no attempt was made.'
+  if (status === 'failed') return 'It ended before it was dispatched: no attempt was made.'
+  return 'Not dispatched yet: it waits in the queue.'
+}
+
 /** The way of a sample from acceptance to its score, a line a step. */
 export function AttemptWaterfall({
   sample,
 }: {
-  sample: Pick<SampleDetailDto, 'submittedAt' | 'queueMs' | 'scoreMs' | 'attemptLog'>
+  sample: Pick<
+    SampleDetailDto,
+    'submittedAt' | 'queueMs' | 'scoreMs' | 'attemptLog' | 'status' | 'attempts'
+  >
 }) {
   const { rows, totalMs } = prepareWaterfall(sample)
   if (rows.length === 0) {
-    return <p className="text-ink-3">Not dispatched yet: it waits in the queue.</p>
+    return <p className="text-ink-3">{undispatchedText(sample)}</p>
   }
   const kinds = [...new Set(rows.flatMap((row) => row.segments.map((segment) => segment.kind)))]
   return (

@@ -23,10 +23,18 @@ export function MoreFilters({
   extraKeys: readonly ExtraKeyDto[]
   onChange(change: Partial<SampleFilter>): void
 }) {
-  const { split, lengthMin, lengthMax, attemptsMin, substituted, annotated, label } = filter
-  const active = [split, lengthMin, lengthMax, attemptsMin, substituted, annotated, label].filter(
-    (value) => value !== undefined,
-  ).length
+  const { split, rescored, lengthMin, lengthMax, attemptsMin, substituted, annotated, label } =
+    filter
+  const active = [
+    split,
+    rescored,
+    lengthMin,
+    lengthMax,
+    attemptsMin,
+    substituted,
+    annotated,
+    label,
+  ].filter((value) => value !== undefined).length
   return (
     <Popover.Root>
       <Popover.Trigger
@@ -72,6 +80,18 @@ export function MoreFilters({
                     ['val', 'val'],
                   ]}
                   onChange={(value) => onChange({ split: (value || undefined) as 'train' })}
+                />
+                <Tri
+                  label="Rescored"
+                  value={rescored === undefined ? '' : String(rescored)}
+                  options={[
+                    ['', 'Any'],
+                    ['false', 'As submitted'],
+                    ['true', 'Rescored'],
+                  ]}
+                  onChange={(value) =>
+                    onChange({ rescored: value === '' ? undefined : value === 'true' })
+                  }
                 />
                 <Tri
                   label="Score"
@@ -247,9 +267,7 @@ function ExtraForm({
     <fieldset className="border-t pt-3">
       <legend className="sr-only">Reward extra info</legend>
       {keys.length === 0 ? (
-        <p className="text-xs text-ink-3">
-          No sample of these batches has extra info to filter by.
-        </p>
+        <p className="text-xs text-ink-3">No key of extra info is known for these batches.</p>
       ) : (
         <form
           className="space-y-2"

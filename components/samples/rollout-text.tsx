@@ -1,7 +1,14 @@
 'use client'
 
+import { CornerDownRight, Wrench } from 'lucide-react'
 import { createContext, Fragment, memo, useContext, useState } from 'react'
 import { literalPattern } from '../../server/wire/sample-filter.ts'
+import {
+  type ChatTurn,
+  type ToolCall,
+  toolCallsOf,
+  toolPieces,
+} from '../../server/wire/turn-text.ts'
 import { formatCount } from '../format/numbers.ts'
 import { foldAt, textParts } from '../format/text.ts'
 
@@ -97,26 +104,136 @@ function Seen({ text }: { text: string }) {
 }
 
 /** A prompt: a text, or messages with their roles. */
-export function PromptText({ prompt }: { prompt: string | { role: string; content: string }[] }) {
+export function PromptText({ prompt }: { prompt: string | ChatTurn[] }) {
   if (typeof prompt === 'string') return <RolloutText text={prompt} most={1_600} />
   return (
     <ol className="space-y-2">
       {prompt.map((message, i) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: messages of a prompt do not move
         <li key={i}>
-          <p className="mb-0.5 text-2xs text-ink-3">{message.role}</p>
-          <RolloutText
-            text={
-              typeof message.content === 'string'
-                ? message.content
-                : JSON.stringify(message.content)
-            }
-            most={1_600}
-          />
+          <Message message={message} />
         </li>
       ))}
     </ol>
   )
+}
+
+/** A message whole: its text, its tool calls, and every other field that it came with. */
+function Message({ message }: { message: ChatTurn }) {
+  const { role, content, tool_calls: _, function_call: __, ...rest } = message
+  const calls = toolCallsOf(message)
+  const isResult = role === 'tool'
+  const name = isResult && typeof rest.name === 'string' ? rest.name : null
+  const id = isResult && typeof rest.tool_call_id === 'string' ? rest.tool_call_id : null
+  const others = Object.entries(rest).filter(
+    ([key, value]) =>
+      value !== null &&
+      !(name !== null && key === 'name') &&
+      !(id !== null && key === 'tool_call_id'),
+  )
+  if (isResult) {
+    return (
+      <>
+        <ToolResult name={name} id={id} text={content} />
+        <OtherFields fields={others} />
+      </>
+    )
+  }
+  return (
+    <>
+      <p className="mb-0.5 text-2xs text-ink-3">{role}</p>
+      <OtherFields fields={others} />
+      {(content !== '' || (calls.length === 0 && others.length === 0)) && (
+        <RolloutText text={content} most={1_600} />
+      )}
+      {calls.map((call, i) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: calls of a message do not move
+        <ToolCallBlock key={i} call={call} />
+      ))}
+    </>
+  )
+}
+
+function OtherFields({ fields }: { fields: [string, unknown][] }) {
+  return fields.map(([key, value]) => (
+    <div key={key} className="mb-1">
+      <p className="mb-0.5 font-mono text-2xs text-ink-3">{key}</p>
+      <JsonValue value={value} />
+    </div>
+  ))
+}
+
+/** A response: its text, with the tool calls and results in it as blocks of their own. */
+export function ResponseText({ text }: { text: string }) {
+  const pieces = toolPieces(text)
+  return (
+    <div className="space-y-2">
+      {pieces.map((piece, i) => {
+        if (piece.kind === 'text') {
+          // biome-ignore lint/suspicious/noArrayIndexKey: pieces of a text do not move
+          return <RolloutText key={i} text={piece.text} most={4_000} />
+        }
+        return piece.kind === 'call' ? (
+          // biome-ignore lint/suspicious/noArrayIndexKey: pieces of a text do not move
+          <ToolCallBlock key={i} call={piece} />
+        ) : (
+          // biome-ignore lint/suspicious/noArrayIndexKey: pieces of a text do not move
+          <ToolResult key={i} name={piece.name} id={piece.id} text={piece.text} />
+        )
+      })}
+    </div>
+  )
+}
+
+function ToolCallBlock({ call }: { call: ToolCall }) {
+  return (
+    <div className="mt-1.5" data-tool-call={call.name}>
+      <ToolHead icon={Wrench} word="tool call" name={call.name} id={call.id} />
+      <RolloutText text={indented(call.arguments)} most={1_600} />
+    </div>
+  )
+}
+
+function ToolResult({ name, id, text }: { name: string | null; id: string | null; text: string }) {
+  return (
+    <div data-tool-result={name ?? ''}>
+      <ToolHead icon={CornerDownRight} word="tool result" name={name} id={id} />
+      <RolloutText text={text} most={1_600} />
+    </div>
+  )
+}
+
+function ToolHead({
+  icon: Icon,
+  word,
+  name,
+  id,
+}: {
+  icon: typeof Wrench
+  word: string
+  name: string | null
+  id: string | null
+}) {
+  return (
+    <p className="mb-0.5 flex items-center gap-1.5 text-2xs text-ink-3">
+      <Icon size={11} aria-hidden />
+      {word}
+      {name !== null && <span className="font-mono text-ink-2">{name || 'without a name'}</span>}
+      {id !== null && <span className="truncate font-mono">{id}</span>}
+    </p>
+  )
+}
+
+/** Arguments as JSON over several lines; what is no JSON stays as the model wrote it. */
+function indented(json: string): string {
+  // Parsing rounds long integers.
+  if (/\d{16,}/.test(json)) return json
+  try {
+    const value: unknown = JSON.parse(json)
+    return typeof value === 'string' ? value : JSON.stringify(value, null, 2)
+  } catch {
+    return json
+  }
 }
 
 /** Any JSON: plain where it is one value, indented where it is not. */

@@ -26,7 +26,7 @@ const FIXED: readonly SampleColumn[] = [
   {
     name: 'sample',
     label: 'Sample',
-    track: 'minmax(84px,0.7fr)',
+    track: 'minmax(128px,0.9fr)',
     cell: (row) => <span className="font-mono text-xs font-medium">{row.id}</span>,
   },
   {

@@ -48,13 +48,15 @@ export function SampleFilterBar({
   const runs = useQuery(trpc.runs.list.queryOptions())
   const servers = useQuery(trpc.servers.list.queryOptions())
   const { filter } = view
-  const { run, batch, step } = filter
+  const { run, batch, step, split, rescored } = filter
   const facets = useQuery(
     trpc.samples.facets.queryOptions(
       {
         ...(run === undefined ? {} : { run }),
         ...(batch === undefined ? {} : { batch }),
         ...(step === undefined || filter.stepTo !== undefined ? {} : { step }),
+        ...(split === undefined ? {} : { split }),
+        ...(rescored === undefined ? {} : { rescored }),
       },
       { meta: { topics: ['samples'] }, placeholderData: keepPreviousData },
     ),

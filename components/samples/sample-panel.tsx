@@ -20,7 +20,7 @@ import { SampleStatusView } from '../ui/status.tsx'
 import { WorkerName } from '../workers/worker-name.tsx'
 import { AnnotationsPart } from './annotations-part.tsx'
 import { AttemptWaterfall } from './attempt-waterfall.tsx'
-import { JsonValue, PromptText, RolloutText, SearchedText } from './rollout-text.tsx'
+import { JsonValue, PromptText, ResponseText, SearchedText } from './rollout-text.tsx'
 import { ScoreCell } from './sample-columns.tsx'
 import { GroundTruthPart, type ReadSample } from './sample-texts.tsx'
 
@@ -120,7 +120,7 @@ function Texts({ sample }: { sample: ReadSample }) {
             : `${formatCount(sample.responseLength)} tokens, ${formatCount(sample.response.length)} characters`
         }
       >
-        <RolloutText text={sample.response} most={4_000} />
+        <ResponseText text={sample.response} />
       </PanelPart>
       <GroundTruthPart sample={sample} />
     </>
@@ -221,6 +221,17 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
             <RunName run={sample.run} />
           </Line>
           <Line name="step">{formatCount(sample.step)}</Line>
+          <Line name="split">{sample.split}</Line>
+          {sample.rescoredFrom !== null && (
+            <Line name="rescored from">
+              <PageLink
+                href={`/batches/${sample.rescoredFrom}`}
+                className="font-mono text-xs text-accent hover:underline"
+              >
+                {sample.rescoredFrom}
+              </PageLink>
+            </Line>
+          )}
           <Line name="group">
             <CopyText text={sample.uid} most={40} className="text-xs" />
           </Line>

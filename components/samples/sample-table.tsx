@@ -5,6 +5,7 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react'
 import type { SampleRowDto } from '../../server/wire/pages.ts'
+import { KindMarks } from '../batches/batch-cells.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import type { SampleColumn } from './sample-columns.tsx'
 import { COLUMN_PX } from './sample-filters.ts'
@@ -155,18 +156,21 @@ export function SampleTable({
                     className={`min-w-0 truncate ${column.end ? 'text-right' : ''}`}
                   >
                     {i === 0 ? (
-                      <button
-                        type="button"
-                        aria-label={`Open sample ${row.id}`}
-                        aria-expanded={open}
-                        className="rounded hover:underline"
-                        onClick={(event) => {
-                          event.stopPropagation()
-                          onOpen(row.id)
-                        }}
-                      >
-                        {column.cell(row)}
-                      </button>
+                      <span className="flex items-center gap-1.5">
+                        <button
+                          type="button"
+                          aria-label={`Open sample ${row.id}`}
+                          aria-expanded={open}
+                          className="rounded hover:underline"
+                          onClick={(event) => {
+                            event.stopPropagation()
+                            onOpen(row.id)
+                          }}
+                        >
+                          {column.cell(row)}
+                        </button>
+                        <KindMarks of={row} />
+                      </span>
                     ) : (
                       column.cell(row)
                     )}

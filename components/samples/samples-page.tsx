@@ -67,7 +67,7 @@ export function SamplesPage() {
     }),
   )
   loadedPages.current = list.data?.pages.length ?? 1
-  const { run, batch, step, stepTo, split } = filter
+  const { run, batch, step, stepTo, split, rescored } = filter
   const known = useQuery(
     trpc.samples.extraKeys.queryOptions(
       {
@@ -76,6 +76,7 @@ export function SamplesPage() {
         ...(step === undefined ? {} : { step }),
         ...(stepTo === undefined ? {} : { stepTo }),
         ...(split === undefined ? {} : { split }),
+        ...(rescored === undefined ? {} : { rescored }),
       },
       { placeholderData: keepPreviousData, staleTime: 30_000 },
     ),
@@ -374,7 +375,7 @@ function NoSamples({
   ) : (
     <Empty
       icon={Boxes}
-      title="No sample yet"
+      title="No sample is stored"
       actions={
         <PageLink href="/" className={buttonClass('primary')}>
           Submit a first batch

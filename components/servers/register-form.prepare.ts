@@ -26,6 +26,10 @@ export interface RegisterDraft extends LimitsDraft {
   model: string
   /** Jinja, or the tokenizer_config.json that has it. */
   chatTemplate: string
+  /** Empty: every route is asked. */
+  route: NonNullable<RegisterServerInput['route']> | ''
+  /** An index or a name; empty: the last label. */
+  label: string
   ifUnreachable: 'refuse' | 'keep'
 }
 
@@ -54,6 +58,8 @@ export const EMPTY_DRAFT: RegisterDraft = {
   kind: 'discriminative',
   model: '',
   chatTemplate: '',
+  route: '',
+  label: '',
   ifUnreachable: 'refuse',
 }
 
@@ -95,6 +101,10 @@ export function prepareRegister(
       ...(draft.kind === 'generative' || draft.chatTemplate.trim() === ''
         ? {}
         : { chatTemplate: draft.chatTemplate }),
+      ...(draft.kind === 'generative' || draft.route === '' ? {} : { route: draft.route }),
+      ...(draft.kind === 'generative' || draft.label.trim() === ''
+        ? {}
+        : { label: draft.label.trim() }),
     },
   }
 }

@@ -101,6 +101,7 @@ describe('the form that changes a server', () => {
   const server: ServerDto = {
     ...{ id: 's3', name: 'rm-1', url: 'http://h:1', engine: 'vllm', kind: 'discriminative' },
     ...{ model: 'm', state: 'ready', stateCause: null, stateSince: '', version: null },
+    ...{ route: 'classify', label: null },
     ...{ maxModelLen: null, weight: 1, tags: ['a'], inFlight: 0, limit: 24, limitGiven: false },
     ...{ requests: 0, errors: 0, retries: 0, p50Ms: null, p99Ms: null, requestsPerSecond: 0 },
     ...{ share: null, lastProbeAt: null, selfTest: null, rpm: 600, tpm: null, warnings: [] },

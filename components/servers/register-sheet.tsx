@@ -2,6 +2,7 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import { isOverridable } from '../../server/wire/self-test-verdict.ts'
 import type { ServerDto } from '../../server/wire/servers.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -20,7 +21,7 @@ import {
   type RegisterDraft,
 } from './register-form.prepare.ts'
 import { SelfTestFacts } from './self-test-facts.tsx'
-import { ENGINE_WORDS } from './server-words.ts'
+import { ENGINE_WORDS, ROUTE_WORDS } from './server-words.ts'
 import { TemplateField } from './template-field.tsx'
 
 /** Registers a reward-model server: it is asked who it is, and its scores are looked at, before anything is saved. */
@@ -70,24 +71,28 @@ function Verdict({ server, onDone }: { server: ServerDto; onDone(server: ServerD
       },
     }),
   )
+  const consent = server.selfTest !== null && isOverridable(server.selfTest.verdict)
   return (
     <div className="flex min-h-full flex-col">
       <div className="flex-1 space-y-4 px-5 py-4">
         <p className="text-md font-semibold">{server.name} is registered, and kept out</p>
         <SelfTestFacts test={server.selfTest} />
         <p className="text-ink-2">
-          Correct how it is started and have it asked again, and it takes calls by itself. Using it
-          all the same puts these scores into training; the verdict stays beside its name.
+          Correct how it is started or registered and probe it again, and it takes calls by itself.
+          {consent &&
+            ' Using it all the same puts these scores into training; the verdict stays beside its name.'}
         </p>
         {trust.error && <FailureView compact error={trust.error} />}
       </div>
       <SheetFoot>
-        <Button
-          busy={trust.isPending}
-          onClick={() => trust.mutate({ id: server.id, selfTestOverride: true })}
-        >
-          Use it all the same
-        </Button>
+        {consent && (
+          <Button
+            busy={trust.isPending}
+            onClick={() => trust.mutate({ id: server.id, selfTestOverride: true })}
+          >
+            Use it all the same
+          </Button>
+        )}
         <Button variant="primary" onClick={() => onDone(server)}>
           Leave it out
         </Button>
@@ -130,7 +135,7 @@ function RegisterForm({
       register.mutate(prepared.input)
     }
   }
-  const text = (name: 'name' | 'url' | 'model') => ({
+  const text = (name: 'name' | 'url' | 'model' | 'label') => ({
     value: draft[name],
     error: errors[name],
     onChange: (event: { target: { value: string } }) => change({ [name]: event.target.value }),
@@ -200,11 +205,34 @@ function RegisterForm({
         {...text('model')}
       />
       {draft.kind === 'discriminative' && (
-        <TemplateField
-          value={draft.chatTemplate}
-          error={errors.chatTemplate}
-          onChange={(chatTemplate) => change({ chatTemplate })}
-        />
+        <>
+          <TemplateField
+            value={draft.chatTemplate}
+            error={errors.chatTemplate}
+            onChange={(chatTemplate) => change({ chatTemplate })}
+          />
+          <div>
+            <Select
+              label="Scoring route"
+              value={draft.route}
+              onChange={(event) => change({ route: event.target.value as RegisterDraft['route'] })}
+            >
+              <option value="">Auto-detect</option>
+              {Object.entries(ROUTE_WORDS).map(([route, words]) => (
+                <option key={route} value={route}>
+                  {route}: {words}
+                </option>
+              ))}
+            </Select>
+            <FieldAbout error={errors.route} />
+          </div>
+          <TextField
+            label="Label"
+            placeholder="the last one"
+            hint="Of a model with several labels: which one is the score, by index from 0 or by name."
+            {...text('label')}
+          />
+        </>
       )}
       <LimitFields
         draft={draft}

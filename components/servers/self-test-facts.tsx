@@ -6,8 +6,7 @@ import { VERDICT_MEANING } from './server-words.ts'
 
 /** A verdict in words, with what was seen. */
 export function SelfTestFacts({ test }: { test: SelfTestDto | null }) {
-  if (test === null)
-    return <p className="text-ink-2">Not tested yet: it has not answered since it is registered.</p>
+  if (test === null) return <p className="text-ink-2">No self-test has a result yet.</p>
   return (
     <div>
       <p className="flex flex-wrap items-center gap-x-3">

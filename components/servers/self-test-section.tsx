@@ -1,6 +1,7 @@
 'use client'
 
 import { useQuery } from '@tanstack/react-query'
+import { isOverridable, isTrusted } from '../../server/wire/self-test-verdict.ts'
 import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatScore } from '../format/numbers.ts'
@@ -12,7 +13,6 @@ import { VerdictView } from '../ui/status.tsx'
 import { SelfTestFacts } from './self-test-facts.tsx'
 import type { ServerActions } from './server-actions.tsx'
 import { ServerName } from './server-cells.tsx'
-import { isTrusted } from './server-words.ts'
 
 /** Whether its scores are raw: what was sent, what came back, and what the others of its pool give for the same text. */
 export function SelfTestSection({
@@ -23,7 +23,8 @@ export function SelfTestSection({
   actions: ServerActions
 }) {
   const { selfTest } = server
-  const untrusted = selfTest !== null && !isTrusted(selfTest.verdict)
+  const untrusted =
+    selfTest !== null && !isTrusted(selfTest.verdict) && isOverridable(selfTest.verdict)
   return (
     <Section
       title="Self-test"
@@ -41,9 +42,11 @@ export function SelfTestSection({
         <SelfTestFacts test={selfTest} />
         {server.kind === 'discriminative' && server.engine !== 'http' && (
           <p className="text-xs text-ink-3">
-            Sent: one question with a right and a wrong answer, asked raw and, where the engine can,
-            activated; then long texts that differ in their last sentence alone. The right answer’s
-            raw score is the calibration score, which all servers of a model must agree on to 5 %.
+            Sent: four unlike texts, two of them with digits and code, whose scores must differ; one
+            question’s right and wrong answers are also asked activated, where the engine can; then
+            long texts that differ in their last sentence alone. The right answer and the text with
+            code are the calibration texts: all servers of a model must agree on their scores to 5
+            %, and those of one engine on their prompt tokens.
           </p>
         )}
       </div>

@@ -14,6 +14,7 @@ import {
   X,
 } from 'lucide-react'
 import { type ReactNode, useEffect, useState } from 'react'
+import { isOverridable, isTrusted } from '../../server/wire/self-test-verdict.ts'
 import type { ServerDto, ServerState } from '../../server/wire/servers.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
@@ -23,7 +24,7 @@ import { IconButton } from '../ui/button.tsx'
 import { Confirm } from '../ui/dialog.tsx'
 import { FailureView } from '../ui/failure-view.tsx'
 import { Choices, Select } from '../ui/field.tsx'
-import { isTrusted, VERDICT_MEANING } from './server-words.ts'
+import { VERDICT_MEANING } from './server-words.ts'
 
 /** What is asked about before it is done. */
 type Question = 'drain' | 'sleep' | 'wake' | 'trust' | 'remove'
@@ -110,7 +111,8 @@ export function useServerActions(
   ].find((mutation) => mutation.error !== null)
 
   const { name, model, state, selfTest } = server
-  const untrusted = selfTest !== null && !isTrusted(selfTest.verdict)
+  const untrusted =
+    selfTest !== null && !isTrusted(selfTest.verdict) && isOverridable(selfTest.verdict)
   const rests = state === 'sleeping' || state === 'waking'
   const menu: MenuAction[] = [
     {

@@ -118,10 +118,10 @@ export function ServerHistory({
 }
 
 const NOTHING: Record<EventKind, string> = {
-  all: 'Nothing happened to it yet.',
+  all: 'No event is kept.',
   state: 'No change of its state is kept.',
-  health: 'No process ever doubted it: every call went well enough.',
-  process: 'This service runs no process for it, or nothing happened to it.',
+  health: 'No change of its health is kept.',
+  process: 'No event of a process that this service runs is kept.',
 }
 
 const KINDS: Record<ServerEventDto['kind'], string> = {

@@ -11,15 +11,20 @@ export function ServerMonitors({
   server: ServerDetailDto
   className: string
 }) {
-  const seen = server.monitors.length
+  const kinds = Object.keys(MONITOR_WORDS) as MonitorKind[]
+  const seen = new Set(server.monitors.map(({ kind }) => kind)).size
   return (
     <Section
       title="Monitors"
-      note={seen === 0 ? 'nothing seen, last 10 min' : `${seen} of 6 see something, last 10 min`}
+      note={
+        seen === 0
+          ? 'nothing seen, last 10 min'
+          : `${seen} of ${kinds.length} see something, last 10 min`
+      }
       className={className}
     >
       <ul className="pb-3">
-        {(Object.keys(MONITOR_WORDS) as MonitorKind[]).map((kind) => {
+        {kinds.map((kind) => {
           const { name, watches } = MONITOR_WORDS[kind]
           const found = server.monitors.filter((monitor) => monitor.kind === kind)
           const worst = found.some((monitor) => monitor.severity === 'error')

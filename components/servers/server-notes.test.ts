@@ -5,7 +5,15 @@ import { serverNotes } from './server-notes.prepare.ts'
 
 const READY: ServerDto = {
   ...{ id: 's1', name: 'rm-1', url: 'http://h:1', engine: 'vllm', kind: 'discriminative' },
-  ...{ model: 'm', state: 'ready', stateCause: 'scores raw', stateSince: '', version: null },
+  ...{
+    model: 'm',
+    state: 'ready',
+    stateCause: 'scores raw',
+    stateSince: '',
+    version: null,
+    route: null,
+    label: null,
+  },
   ...{ maxModelLen: null, weight: 1, tags: [], inFlight: 0, limit: 8, limitGiven: false },
   ...{ requests: 0, errors: 0, retries: 0, p50Ms: null, p99Ms: null, requestsPerSecond: 0 },
   ...{ share: null, lastProbeAt: null, selfTest: null, rpm: null, tpm: null, warnings: [] },

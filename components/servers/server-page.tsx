@@ -36,7 +36,7 @@ import { ServerMonitors } from './server-monitors.tsx'
 import { serverNotes } from './server-notes.prepare.ts'
 import { ServerNotes } from './server-notes.tsx'
 import { ServerProcesses } from './server-processes.tsx'
-import { ENGINE_WORDS, KIND_WORDS, ratesWords } from './server-words.ts'
+import { ENGINE_WORDS, KIND_WORDS, ROUTE_WORDS, ratesWords } from './server-words.ts'
 
 interface ServerView {
   edit: boolean
@@ -190,6 +190,12 @@ function Identity({ server }: { server: ServerDetailDto }) {
       <Fact label="Model">
         <CopyText text={server.model} most={40} />
       </Fact>
+      {server.route !== null && (
+        <Fact label="Scores">
+          {ROUTE_WORDS[server.route]}
+          {server.label !== null && <span className="unit"> label {server.label}</span>}
+        </Fact>
+      )}
       {server.maxModelLen !== null && (
         <Fact label="Longest text">
           <span className="num">

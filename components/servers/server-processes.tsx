@@ -24,7 +24,7 @@ export function ServerProcesses({
       note={
         server.workers.length === 0
           ? undefined
-          : `${plural(server.workers.length, 'process', 'processes')}, ${ejections === 0 ? 'never put out' : `put out ${plural(ejections, 'time')}`}`
+          : `${plural(server.workers.length, 'process', 'processes')}, ${ejections === 0 ? 'not put out since they started' : `put out ${plural(ejections, 'time')}`}`
       }
       className={className}
     >

@@ -1,6 +1,7 @@
 'use client'
 
 import { useState } from 'react'
+import { isTrusted } from '../../server/wire/self-test-verdict.ts'
 import type { PoolShareDto, ServerMonitorDto } from '../../server/wire/server-detail.ts'
 import type { ServerDto } from '../../server/wire/servers.ts'
 import {
@@ -27,7 +28,7 @@ import {
 } from './server-cells.tsx'
 import { type ServerNote, serverNotes } from './server-notes.prepare.ts'
 import { ServerNotes } from './server-notes.tsx'
-import { ENGINE_WORDS, isTrusted, ratesWords } from './server-words.ts'
+import { ENGINE_WORDS, ratesWords } from './server-words.ts'
 
 /** One ruler for all pools, so that the eye goes down the page; the name takes what is left. */
 export const POOL_COLUMNS: readonly [name: string, width: number | undefined][] = [

@@ -1,6 +1,7 @@
 import type { BalancingPolicyName } from '../../server/wire/pools.ts'
+import type { SelfTestVerdict } from '../../server/wire/self-test-verdict.ts'
 import type { MonitorKind } from '../../server/wire/server-detail.ts'
-import type { SelfTestVerdict, ServerDto, ServerState } from '../../server/wire/servers.ts'
+import type { ServerDto, ServerState } from '../../server/wire/servers.ts'
 import { formatCompact, plural } from '../format/numbers.ts'
 
 /** The words the pages use for what the service says in its own: nothing of a DTO is shown raw. */
@@ -25,6 +26,8 @@ export const KIND_WORDS: Record<ServerDto['kind'], string> = {
 /** What a verdict of the self-test means for training. */
 export const VERDICT_MEANING: Record<SelfTestVerdict, string> = {
   raw: 'Its scores come as the model’s head gives them, of whole texts.',
+  constant: 'It gives unlike texts the same score: nothing can be learned from that.',
+  label_unknown: 'Its model has several labels, and the registration names none as the score.',
   squashed: 'Its scores went through a sigmoid or softmax although raw ones were asked for.',
   inverted: 'Asked for raw scores it gives squashed ones, and the other way round.',
   truncated: 'The end of a long text does not count: what is scored is not the whole answer.',
@@ -34,28 +37,35 @@ export const VERDICT_MEANING: Record<SelfTestVerdict, string> = {
   failed: 'It gave no score to test.',
 }
 
-/** Whether scores of this verdict are trained with unless somebody says so. */
-export function isTrusted(verdict: SelfTestVerdict): boolean {
-  return verdict === 'raw' || verdict === 'not_applicable'
+/** How a server is asked for scores. */
+export const ROUTE_WORDS: Record<NonNullable<ServerDto['route']>, string> = {
+  classify: 'whole texts',
+  token: 'whole texts, token by token',
+  pair: 'prompt and response apart',
 }
 
-/** Each monitor's name, and what it looks for. */
+/** Each monitor's name, and what it watches for. */
 export const MONITOR_WORDS: Record<MonitorKind, { name: string; watches: string }> = {
+  degraded: {
+    name: 'Degraded',
+    watches: 'Ejected, over 5 % of its calls failed, or its p50 is at least 3 times its peers’.',
+  },
   black_hole: {
     name: 'Black hole',
-    watches: 'Twice its part of the calls, and half of them fail: fast because it fails fast.',
+    watches: 'It gets twice its share of the calls, and half of them fail.',
   },
   tie_collapse: {
     name: 'Ties fall one way',
-    watches: 'One of at least three equal servers gets over 60 % of the calls.',
+    watches:
+      'One of at least three servers gets over 60 % of the calls, though all have the same capacity, latency, errors and health.',
   },
   sticky_retries: {
     name: 'Sticky retries',
-    watches: 'Calls made again go back to the server that failed.',
+    watches: 'Retries go back to the server that failed, while others are ready.',
   },
   masked_client_errors: {
     name: 'Masked refusals',
-    watches: 'Over 5 % of its calls are refused as the request’s own fault (4xx).',
+    watches: 'Over 5 % of its calls are refused with a 4xx.',
   },
   drift: { name: 'Drift', watches: 'Its scores differ from what they were, or from its pool’s.' },
   squashed_scores: {

@@ -72,7 +72,7 @@ export function ServersPage() {
           data.length === 0 ? (
             <Empty
               icon={Server}
-              title="No reward-model server yet"
+              title="No reward-model server is registered"
               actions={
                 <Button variant="primary" refused={refused} onClick={register}>
                   Register a server

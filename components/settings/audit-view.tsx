@@ -91,7 +91,7 @@ export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: F
                 actions={<Button onClick={() => onFilter(all)}>Show all</Button>}
               />
             ) : (
-              <Empty icon={ScrollText} title="Nothing was changed yet">
+              <Empty icon={ScrollText} title="No change is kept">
                 Servers, keys, limits, retention and cancelled batches: who changes them, and from
                 what to what, is noted here.
               </Empty>

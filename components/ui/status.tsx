@@ -20,7 +20,8 @@ import {
   Unplug,
 } from 'lucide-react'
 import type { WorkerDto } from '../../server/wire/pages.ts'
-import type { SelfTestVerdict, ServerState } from '../../server/wire/servers.ts'
+import type { SelfTestVerdict } from '../../server/wire/self-test-verdict.ts'
+import type { ServerState } from '../../server/wire/servers.ts'
 import type { BatchStatus, SampleStatus } from '../../server/wire/trainer.ts'
 import type { WorkerServerStats } from '../../server/wire/worker-stats.ts'
 
@@ -81,6 +82,8 @@ const HEALTH: Record<PassiveHealth, Look> = {
 
 const VERDICT: Record<SelfTestVerdict, Look> = {
   raw: { icon: CircleCheck, text: 'raw', tone: 'ok' },
+  constant: { icon: ShieldAlert, text: 'constant', tone: 'bad' },
+  label_unknown: { icon: ShieldAlert, text: 'label unknown', tone: 'bad' },
   squashed: { icon: ShieldAlert, text: 'squashed', tone: 'bad' },
   inverted: { icon: ShieldAlert, text: 'inverted', tone: 'bad' },
   truncated: { icon: ShieldAlert, text: 'truncated', tone: 'bad' },

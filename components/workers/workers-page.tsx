@@ -76,7 +76,7 @@ function WorkersBody({
   const [hereShown, goneShown] = [fitting(here), fitting(gone)]
   if (workers.length === 0) {
     return (
-      <Empty icon={Cpu} title="No worker has ever run here">
+      <Empty icon={Cpu} title="No worker ran in the last 10 minutes">
         Workers start with the service unless{' '}
         <code className="font-mono text-xs">REWARDOPS_WORKERS=0</code>. Start one on any machine
         that reaches the same database:

@@ -1,0 +1,40 @@
+import { describe, expect, test } from 'vitest'
+import type { RunStepDto } from '../../server/wire/runs.ts'
+import { noFailuresText, noSignalsText, noSpreadText } from './empty-words.ts'
+
+const step = (fields: Partial<RunStepDto>) =>
+  ({ samples: 32, scored: 0, failed: 0, n: null, groupSignals: null, ...fields }) as RunStepDto
+const signals = {
+  varied: 4,
+  all_right: 0,
+  all_wrong: 0,
+  all_equal: 0,
+  single: 0,
+  all_failed: 0,
+  empty: 0,
+}
+
+describe('charts of a run that have nothing to draw say why', () => {
+  test('no step has ended', () => {
+    const running = [step({ scored: 0 })]
+    expect(noSpreadText(running)).toBe('no step has ended yet')
+    expect(noSignalsText(running)).toBe('no group has been looked at yet')
+    expect(noFailuresText(running)).toBe('no sample has ended yet')
+    expect(noFailuresText([])).toBe('no sample has ended yet')
+  })
+
+  test('every sample of the steps that ended failed', () => {
+    const failed = [step({ failed: 32, n: 0 }), step({})]
+    expect(noSpreadText(failed)).toBe('no score: all 32 samples in 1 step that has ended failed')
+  })
+
+  test('scores were substituted or dropped', () => {
+    expect(noSpreadText([step({ failed: 2, scored: 30, n: 0 })])).toMatch(/2 failed, the others/)
+  })
+
+  test('none among those that ended', () => {
+    const fine = [step({ scored: 32, n: 32, groupSignals: signals })]
+    expect(noSignalsText(fine)).toBe('none of 4 groups')
+    expect(noFailuresText(fine)).toBe('none of 32 samples that ended')
+  })
+})
