@@ -49,7 +49,7 @@ class Service:
         kept = {k: os.environ[k] for k in ("PATH", "HOME", "TMPDIR") if k in os.environ}
         self.said = []
         self.process = subprocess.Popen(
-            [str(NODE), "server/main.ts"],
+            [str(NODE), "server/start.ts"],
             cwd=ROOT,
             env={
                 **kept,

@@ -117,6 +117,38 @@ class Adapters(unittest.TestCase):
             self.assertEqual((first["groundTruth"], first["position"]), ("1", 1))
             self.assertEqual(first["extraInfo"], {"image": "<builtins.object>"})
 
+    def test_trl_scores_a_completion_whole_or_refuses_it_by_name(self):
+        call = {"type": "function", "function": {"name": "multiply", "arguments": {"a": 6}}}
+        turns = [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "name": "multiply", "content": "score=0.75"},
+            {"role": "assistant", "content": "Done."},
+        ]
+        logged = {}
+        setup = {**self.to, "reward": {"model": "slow"}, "data_source": "d"}
+        reward = trl.reward_function(**setup)
+        told = asyncio.run(
+            reward(
+                prompts=["p"],
+                completions=[turns],
+                log_extra=lambda column, values: logged.update({column: values}),
+            )
+        )
+        self.assertEqual(told, [0.75])
+        sample = self.client.sample(logged["rewardops_sample"][0])
+        for part in ('"name": "multiply"', '"arguments": {"a":6}', "score=0.75", "Done."):
+            self.assertIn(part, sample["response"])
+        image = [{"role": "user", "content": [{"type": "image", "image": object()}]}]
+
+        def ask(**settings):
+            asked = trl.reward_function(**setup, **settings)
+            return asyncio.run(asked(prompts=[image], completions=["score=1"]))
+
+        self.raises("invalid_input", ask)
+        held = [{"role": "user", "content": [{"type": "image"}]}]
+        lenient = trl.reward_function(**setup, media="placeholder")
+        self.assertEqual(asyncio.run(lenient(prompts=[held], completions=["score=1"])), [1.0])
+
     def test_trl_says_what_a_data_set_lacks(self):
         def call(**settings):
             reward = trl.reward_function(**self.to, **settings)
@@ -167,6 +199,25 @@ class Adapters(unittest.TestCase):
         self.assertEqual(asyncio.run(reward(task=task, trace=trace)), 1.0)
         sample = self.client.sample(trace.info["rewardops"]["sample"])
         self.assertEqual([m["content"] for m in sample["prompt"]], ["Be short.", "6 * 12?"])
+        nodes = [
+            SimpleNamespace(sampled=False, message={"role": "user", "content": "6 * 12?"}),
+            SimpleNamespace(
+                sampled=True,
+                message={
+                    "role": "assistant",
+                    "tool_calls": [{"id": "c", "name": "f", "arguments": "{}"}],
+                },
+            ),
+            SimpleNamespace(
+                sampled=False, message={"role": "tool", "tool_call_id": "c", "content": "72"}
+            ),
+            SimpleNamespace(sampled=True, message={"role": "assistant", "content": "#### 72"}),
+        ]
+        whole = SimpleNamespace(branches=[SimpleNamespace(nodes=nodes)], info={})
+        self.assertEqual(asyncio.run(reward(task=task, trace=whole)), 1.0)
+        response = self.client.sample(whole.info["rewardops"]["sample"])["response"]
+        self.assertTrue(response.startswith("<tool_call>"), response)
+        self.assertTrue(response.endswith("72\n</tool_response>\n#### 72"), response)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import unittest
 from rewardops import RewardOpsError, Sample
 from rewardops.address import parse_address
 from rewardops.rewards import reward_spec
-from rewardops.samples import plain, prepare
+from rewardops.samples import plain, prepare, prompt_uid
 from rewardops.scores import Scores
 
 try:
@@ -108,11 +108,53 @@ class Preparing(unittest.TestCase):
         self.assertEqual(made["bytes"].encode("utf-8", "surrogateescape"), b"a\xffb")
         json.dumps(made, allow_nan=False)
 
-    def test_messages_of_parts_become_text(self):
-        parts = [{"type": "image"}, {"type": "text", "text": "What is this?"}]
-        prompt = [{"role": "system", "content": None}, {"role": "user", "content": parts}]
+    def test_messages_of_text_parts_become_text(self):
+        parts = [{"type": "text", "text": "What is "}, {"type": "text", "text": "this?"}]
+        call = {"id": "c1", "function": {"name": "f", "arguments": "{}"}}
+        prompt = [
+            {"role": "system", "content": None},
+            {"role": "user", "content": parts},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+        ]
         made = prepare([{**GIVEN, "uid": "u", "prompt": prompt}]).samples[0]["prompt"]
-        self.assertEqual([m["content"] for m in made], [None, "<image>What is this?"])
+        self.assertEqual([m["content"] for m in made], [None, "What is this?", None])
+        self.assertEqual(made[2]["tool_calls"], [call])
+
+    def test_images_are_refused_by_name_or_replaced_where_that_is_asked_for(self):
+        for image in ({"type": "image"}, {"type": "image_url", "image_url": {"url": "x"}}):
+            prompt = [{"role": "user", "content": [image, {"type": "text", "text": "?"}]}]
+            rows = [{**GIVEN, "uid": "u", "prompt": prompt}]
+            self.refused(rows, "Sample 0", image["type"], "placeholder")
+            made = prepare(rows, media="placeholder").samples[0]["prompt"]
+            self.assertEqual(made[0]["content"], f"<{image['type']}>?")
+        # As TRL has them: an object that is no JSON.
+        held = [{"role": "user", "content": [{"type": "image", "image": object()}]}]
+        rows = [{**GIVEN, "uid": "u", "prompt": held}]
+        self.refused(rows, "image")
+        made = prepare(rows, media="placeholder").samples[0]["prompt"]
+        self.assertEqual(made[0]["content"], "<image>")
+        with self.assertRaises(RewardOpsError):
+            prepare(rows, media="drop")
+
+    def test_a_group_is_told_by_its_images_too(self):
+        class Image:
+            def __init__(self, pixels):
+                self.pixels = pixels
+
+            def tobytes(self):
+                return self.pixels
+
+        def asked(image):
+            return [{"role": "user", "content": [{"type": "image", "image": image}]}]
+
+        self.assertEqual(prompt_uid(asked(Image(b"1"))), prompt_uid(asked(Image(b"1"))))
+        self.assertNotEqual(prompt_uid(asked(Image(b"1"))), prompt_uid(asked(Image(b"2"))))
+        with self.assertRaises(RewardOpsError):
+            prompt_uid(asked(object()))
+
+    def test_reward_extra_info_goes_with_a_score(self):
+        row = {**GIVEN, "uid": "u", "score": 1, "reward_extra_info": {"acc": True}}
+        self.assertEqual(prepare([row]).samples[0]["rewardExtraInfo"], {"acc": True})
 
     @unittest.skipIf(numpy is None, "numpy is not installed")
     def test_numpy_values(self):
@@ -169,6 +211,13 @@ class Preparing(unittest.TestCase):
         )
         self.assertEqual(second["image"], "<builtins.object>")
         self.refused(Proto(), "tokenizer")
+        scored = Proto()
+        scored.batch = {**Proto.batch, "rm_scores": numpy.array([[0, 0.5, 0], [0, 0, 0]])}
+        scored.non_tensor_batch = {**Proto.non_tensor_batch, "acc": numpy.array([True, False])}
+        scored.meta_info = {"reward_extra_keys": ["acc"]}
+        rows = prepare(scored, tokenizer=Tokenizer()).samples
+        self.assertEqual([row["score"] for row in rows], [0.5, 0.0])
+        self.assertEqual([row["rewardExtraInfo"] for row in rows], [{"acc": True}, {"acc": False}])
 
 
 class Placing(unittest.TestCase):

@@ -16,7 +16,7 @@ from rewardops.samples import plain
 T = TypeVar("T")
 
 #: What an adapter may be told of the client, beside url and key.
-CLIENT_SETTINGS = ("timeout_s", "connect_s", "outage_s", "max_connections", "http")
+CLIENT_SETTINGS = ("timeout_s", "connect_s", "outage_s", "max_connections", "http", "media")
 
 
 class Connection:

@@ -23,6 +23,7 @@ def single(
     prompt: Prompt | None,
     uid: str | None,
     response_length: int | None,
+    media: str = "refuse",
 ) -> Prepared:
     """verl's arguments as a sample."""
     info = dict(extra_info) if extra_info is not None else {}
@@ -41,7 +42,8 @@ def single(
                 "extraInfo": info,
                 "responseLength": response_length,
             }
-        ]
+        ],
+        media=media,
     )
 
 

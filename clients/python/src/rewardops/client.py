@@ -24,6 +24,7 @@ from rewardops.pipeline import (
 from rewardops.rewards import OnFailure, Reward, reward_spec
 from rewardops.samples import Prepared, Prompt, plain, prepare
 from rewardops.scores import ScoredSample, Scores, number
+from rewardops.turns import check_media
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -45,7 +46,8 @@ class AsyncRewardOps:
     `run`, `reward`, `on_failure`: for calls that name none. `timeout_s`: a call's whole time, waits and repetitions
     included (3600; None: without end). `connect_s`: a service that has never answered is given up after it. `outage_s`: one
     that has answered is waited for so long when it goes away. `http`: "aiohttp", "streams" (the standard library) or
-    "auto". All raise RewardOpsError with one sentence.
+    "auto". `media`: images and other parts of a prompt that are no text are refused ("refuse"), or replaced by `<image>`, the
+    name of their type ("placeholder"). All raise RewardOpsError with one sentence.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class AsyncRewardOps:
         max_connections: int | None = None,
         http: str = "auto",
         ssl_context: ssl.SSLContext | None = None,
+        media: str = "refuse",
     ) -> None:
         self.calls = Calls(
             url,
@@ -76,6 +79,7 @@ class AsyncRewardOps:
         self.run = run
         self.reward = reward
         self.on_failure = on_failure
+        self.media = check_media(media)
 
     @property
     def url(self) -> str:
@@ -105,7 +109,7 @@ class AsyncRewardOps:
         `idempotency_key`: the same key and content is the same batch: given by a trainer that may be started again, it
         finds what it submitted before.
         """
-        prepared = prepare(data, group_size=group_size, tokenizer=tokenizer)
+        prepared = prepare(data, group_size=group_size, tokenizer=tokenizer, media=self.media)
         return await self.submit_prepared(prepared, group_size, **submit)
 
     async def submit_prepared(
@@ -183,7 +187,7 @@ class AsyncRewardOps:
         timeout_s: Any = UNSET,
     ) -> int:
         """Adds samples to an open batch; the first of them is its `start_index`-th. Gives how many it has now."""
-        sent = prepare(data, tokenizer=tokenizer, first_index=start_index)
+        sent = prepare(data, tokenizer=tokenizer, first_index=start_index, media=self.media)
         return await self.append_prepared(batch_id, sent, start_index, timeout_s=timeout_s)
 
     async def append_prepared(
@@ -291,7 +295,11 @@ class AsyncRewardOps:
         are groups of their own, or of `group_size`. The rest as `submit`.
         """
         prepared = prepare(
-            data, group_size=group_size, tokenizer=tokenizer, own_groups=group_size is None
+            data,
+            group_size=group_size,
+            tokenizer=tokenizer,
+            own_groups=group_size is None,
+            media=self.media,
         )
         return await self.rm_score_prepared(prepared, group_size, **submit)
 
@@ -335,7 +343,14 @@ class AsyncRewardOps:
         step, split and reward. `uid` and `prompt`: default those of `extra_info`; without a uid it is a group of its own.
         """
         prepared = single(
-            data_source, solution_str, ground_truth, extra_info, prompt, uid, response_length
+            data_source,
+            solution_str,
+            ground_truth,
+            extra_info,
+            prompt,
+            uid,
+            response_length,
+            self.media,
         )
         given: dict[str, Any] = {
             "run": run or self.run,
@@ -402,8 +417,8 @@ class AsyncRewardOps:
     ) -> dict[str, Any]:
         """
         Registers a reward-model server, or updates the one of that name. `settings`: `kind` `model` `weight`
-        `max_in_flight` `rpm` `tpm` `api_key` `tags` `chat_template` `if_unreachable` `self_test_override` (docs/api.md).
-        Gives the server as `servers()` does.
+        `max_in_flight` `rpm` `tpm` `api_key` `tags` `chat_template` `route` `label` `if_unreachable`
+        `self_test_override` (docs/api.md). Gives the server as `servers()` does.
         """
         given = {"name": name, "url": url, "engine": engine}
         for key, value in settings.items():

@@ -68,6 +68,9 @@ def samples_of(data: Any, tokenizer: Any) -> Iterator[dict[str, Any]]:
             sample["prompt"] = ""
         if scores is not None:
             sample["score"] = float(scores[row].sum())
+            extra = reward_extra_of(data, row)
+            if extra:
+                sample["rewardExtraInfo"] = extra
         yield sample
 
 
@@ -77,6 +80,14 @@ def ground_truth_of(columns: Any, row: int) -> Any:
     if hasattr(about, "get") and about.get("ground_truth") is not None:
         return about.get("ground_truth")
     return _cell(columns, "ground_truth", row)
+
+
+def reward_extra_of(data: Any, row: int) -> dict[str, Any]:
+    """The reward extra info of a row that is scored already: the columns that `reward_extra_keys` names."""
+    about = getattr(data, "meta_info", None) or {}
+    columns = data.non_tensor_batch
+    keys = about.get("reward_extra_keys") or []
+    return {str(key): _named(_cell(columns, key, row)) for key in keys if key in columns}
 
 
 def extra_info_of(columns: Any, row: int) -> dict[str, Any]:

@@ -67,7 +67,13 @@ class AsyncBatch:
         timeout_s: Any = UNSET,
     ) -> int:
         """Adds samples to a batch that was submitted `open`, in order; gives how many it has now. Raises RewardOpsError."""
-        sent = prepare(data, group_size=group_size, tokenizer=tokenizer, first_index=self._sent)
+        sent = prepare(
+            data,
+            group_size=group_size,
+            tokenizer=tokenizer,
+            first_index=self._sent,
+            media=self._client.media,
+        )
         return await self._append(sent, timeout_s)
 
     async def _append(self, sent: Prepared, timeout_s: Any = UNSET) -> int:

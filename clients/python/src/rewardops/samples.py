@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from typing import Any, Optional, Union
 from uuid import UUID
 
 from rewardops.errors import INVALID_INPUT, RewardOpsError
+from rewardops.turns import check_media, content_text
 
 #: Text, or chat messages.
 Prompt = Union[str, Sequence[Mapping[str, Any]]]
@@ -22,7 +25,8 @@ Prompt = Union[str, Sequence[Mapping[str, Any]]]
 class Sample:
     """
     One rollout. `uid`: of its prompt, the same for all of a group. `response_length`: in tokens; the reward's place
-    needs it. `score`: where it has one already: it is stored as it is, and not scored again.
+    needs it. `score`: where it has one already: it is stored as it is, and not scored again. `reward_extra_info`: what the
+    scorer of `score` gave beside it.
     """
 
     data_source: str
@@ -33,6 +37,7 @@ class Sample:
     extra_info: Optional[Mapping[str, Any]] = None
     response_length: Optional[int] = None
     score: Optional[float] = None
+    reward_extra_info: Optional[Mapping[str, Any]] = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,8 @@ FIELDS: dict[str, str] = {
     "extra_info": "extraInfo",
     "responseLength": "responseLength",
     "response_length": "responseLength",
+    "rewardExtraInfo": "rewardExtraInfo",
+    "reward_extra_info": "rewardExtraInfo",
 }
 
 
@@ -75,12 +82,15 @@ def prepare(
     tokenizer: Any = None,
     own_groups: bool = False,
     first_index: int = 0,
+    media: str = "refuse",
 ) -> Prepared:
     """
     Makes samples of a list of Sample or dict, or of a verl DataProto (which needs the `tokenizer`). Where no uid is
-    given, each `group_size` that follow each other are a group, or with `own_groups` each is its own. Raises
-    RewardOpsError (`invalid_input`) naming the sample.
+    given, each `group_size` that follow each other are a group, or with `own_groups` each is its own. `media`: what becomes
+    of images and other parts of a prompt that are no text, "refuse" or "placeholder". Raises RewardOpsError
+    (`invalid_input`) naming the sample.
     """
+    check_media(media)
     width = step = None
     if hasattr(data, "non_tensor_batch"):
         from rewardops.dataproto import samples_of, step_of, width_of
@@ -96,7 +106,7 @@ def prepare(
         items = data
     samples = []
     for index, item in enumerate(items, first_index):
-        sample = _as_dict(item, index)
+        sample = _as_dict(item, index, media)
         if sample.get("uid") is None:
             if own_groups:
                 sample["uid"] = f"sample-{index}"
@@ -108,7 +118,7 @@ def prepare(
     return Prepared(samples, width, step)
 
 
-def _as_dict(item: Any, index: int) -> dict[str, Any]:
+def _as_dict(item: Any, index: int, media: str) -> dict[str, Any]:
     if isinstance(item, Sample):
         given: Iterable[tuple[str, Any]] = vars(item).items()
     elif isinstance(item, Mapping):
@@ -129,14 +139,14 @@ def _as_dict(item: Any, index: int) -> dict[str, Any]:
             continue
         if field in sample:
             raise _wrong(index, f"has {field} twice, by two names")
-        sample[field] = _field(field, value, index)
+        sample[field] = _field(field, value, index, media)
     for field in ("dataSource", "prompt", "response"):
         if field not in sample:
             raise _wrong(index, f"has no {field}")
     return sample
 
 
-def _field(field: str, value: Any, index: int) -> Any:
+def _field(field: str, value: Any, index: int, media: str) -> Any:
     if field == "score":
         score = _number(value, index, field)
         if not math.isfinite(score):
@@ -144,12 +154,12 @@ def _field(field: str, value: Any, index: int) -> Any:
         return score
     if field == "responseLength":
         return int(_number(value, index, field))
+    if field == "prompt":
+        return _prompt(value, index, media)
     try:
         made = plain(value)
     except TypeError as error:
         raise _wrong(index, f"has a {field} that is no JSON: {error}") from None
-    if field == "prompt":
-        return _prompt(made, index)
     if field in ("uid", "dataSource", "response") and not isinstance(made, str):
         # Data sets number their prompts.
         if field == "uid" and isinstance(made, int):
@@ -169,28 +179,59 @@ def _number(value: Any, index: int, field: str) -> float:
     raise _wrong(index, f"has a {field} that is a {type(value).__name__}, not a number")
 
 
-def _prompt(made: Any, index: int) -> Any:
-    if isinstance(made, str):
-        return made
-    if isinstance(made, dict) and "role" in made:
-        made = [made]
-    if not isinstance(made, list) or not all(isinstance(m, dict) and "role" in m for m in made):
+def _prompt(value: Any, index: int, media: str) -> Any:
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, Mapping) and "role" in value:
+        value = [value]
+    listed = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(listed, str):
+        return listed
+    if not isinstance(listed, (list, tuple)):
         raise _wrong(index, "has a prompt that is neither text nor chat messages")
-    return [{**message, "content": _content(message.get("content"))} for message in made]
+    messages = []
+    for message in listed:
+        if hasattr(message, "model_dump"):
+            message = message.model_dump()
+        if not isinstance(message, Mapping) or "role" not in message:
+            raise _wrong(index, "has a prompt that is neither text nor chat messages")
+        try:
+            # The content first: with "placeholder" it may hold what is no JSON.
+            content = content_text(message.get("content"), media)
+            rest = {key: inner for key, inner in message.items() if key != "content"}
+            messages.append({**plain(rest), "content": plain(content)})
+        except RewardOpsError as error:
+            raise RewardOpsError(
+                f"Sample {index}, prompt: {error.message}", reason=error.reason, hint=error.hint
+            ) from None
+        except TypeError as error:
+            raise _wrong(index, f"has a prompt that is no JSON: {error}") from None
+    return messages
 
 
-def _content(content: Any) -> str | None:
-    """A message's text; of parts, as multi-modal prompts have them, those that are text, and what the others were."""
-    if content is None or isinstance(content, str):
-        return content
-    parts = content if isinstance(content, list) else [content]
-    said = []
-    for part in parts:
-        if isinstance(part, dict):
-            said.append(str(part["text"]) if "text" in part else f"<{part.get('type', 'part')}>")
-        else:
-            said.append(str(part))
-    return "".join(said)
+def prompt_uid(prompt: Any) -> str:
+    """A group's uid made of its prompt, images included. Raises RewardOpsError (`invalid_input`)."""
+    try:
+        identity = json.dumps(_identity(prompt), sort_keys=True)
+    except TypeError as error:
+        raise RewardOpsError(
+            f"A prompt has a {error}, by which its group cannot be told.", reason=INVALID_INPUT
+        ) from None
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
+
+
+def _identity(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_key(key): _identity(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_identity(inner) for inner in value]
+    try:
+        return plain(value)
+    except TypeError:
+        pixels = getattr(value, "tobytes", None)
+        if not callable(pixels):
+            raise
+        return hashlib.sha256(pixels()).hexdigest()
 
 
 def plain(value: Any) -> Any:

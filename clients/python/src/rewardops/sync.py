@@ -47,6 +47,7 @@ class RewardOps:
         max_connections: int | None = None,
         http: str = "auto",
         ssl_context: ssl.SSLContext | None = None,
+        media: str = "refuse",
     ) -> None:
         self._async = AsyncRewardOps(
             url,
@@ -60,6 +61,7 @@ class RewardOps:
             max_connections=max_connections,
             http=http,
             ssl_context=ssl_context,
+            media=media,
         )
         self._close = close_with(self, self._async.close)
 
@@ -85,7 +87,9 @@ class RewardOps:
     ) -> Batch:
         """See AsyncRewardOps."""
         # Here and not in the other thread: a tokenizer is the caller's own.
-        prepared = prepare(data, group_size=group_size, tokenizer=tokenizer)
+        prepared = prepare(
+            data, group_size=group_size, tokenizer=tokenizer, media=self._async.media
+        )
         return Batch(self, self._wait(self._async.submit_prepared(prepared, group_size, **submit)))
 
     def batch(self, batch_id: str) -> Batch:
@@ -106,7 +110,7 @@ class RewardOps:
         timeout_s: Any = UNSET,
     ) -> int:
         """See AsyncRewardOps."""
-        sent = prepare(data, tokenizer=tokenizer, first_index=start_index)
+        sent = prepare(data, tokenizer=tokenizer, first_index=start_index, media=self._async.media)
         return self._wait(
             self._async.append_prepared(batch_id, sent, start_index, timeout_s=timeout_s)
         )
@@ -153,7 +157,11 @@ class RewardOps:
     ) -> Scores:
         """See AsyncRewardOps."""
         prepared = prepare(
-            data, group_size=group_size, tokenizer=tokenizer, own_groups=group_size is None
+            data,
+            group_size=group_size,
+            tokenizer=tokenizer,
+            own_groups=group_size is None,
+            media=self._async.media,
         )
         return self._wait(self._async.rm_score_prepared(prepared, group_size, **submit))
 

@@ -5,20 +5,20 @@ TRL: reward functions for GRPOTrainer.
 
     trainer = GRPOTrainer(model, reward_funcs=reward_function(run="my-run"), train_dataset=dataset, args=config)
 
-A sample that could not be scored is None, which TRL leaves out. With several reward functions, choose
+A completion is scored whole: with several messages or tool calls as the text that `rewardops.turns` describes. Images are
+refused, unless `media="placeholder"` is given. A sample that could not be scored is None, which TRL leaves out. With several reward functions, choose
 `multi_objective_aggregation="normalize_then_sum"`: TRL's default sums a None as 0. The package imports without trl.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Any
 
 from rewardops.adapters import Connection, run_name
 from rewardops.errors import INVALID_INPUT, RewardOpsError
 from rewardops.rewards import OnFailure, Reward, reward_spec
-from rewardops.samples import plain, prepare
+from rewardops.samples import plain, prepare, prompt_uid
+from rewardops.turns import completion_text
 
 #: Where a data set keeps the right answer, the first that it has.
 GROUND_TRUTH_COLUMNS = ("ground_truth", "answer", "solution", "label", "target")
@@ -44,7 +44,7 @@ def reward_function(
 
     `data_source`: which rule scores; default the column `data_source`. `ground_truth`: the column that has it; default the
     first of GROUND_TRUTH_COLUMNS. The other columns become `extra_info`. `name`: of its metrics in TRL. `client`:
-    `timeout_s` `connect_s` `outage_s` `http`, as AsyncRewardOps. It raises RewardOpsError where the service cannot be asked.
+    `timeout_s` `connect_s` `outage_s` `http` `media`, as AsyncRewardOps. It raises RewardOpsError where the service cannot be asked.
     """
     return RewardFunction(
         name=name,
@@ -96,7 +96,8 @@ class RewardFunction:
         """As TRL calls it: the rewards in order, None for what was not scored. Raises RewardOpsError."""
         log_metric, log_extra = columns.get("log_metric"), columns.get("log_extra")
         state = columns.get("trainer_state")
-        prepared = prepare(_samples(self, prompts, completions, columns))
+        media = self.connection.client.media
+        prepared = prepare(_samples(self, prompts, completions, columns, media), media=media)
         scores = await self.connection.run(
             self.connection.client.rm_score_prepared(
                 prepared,
@@ -116,7 +117,11 @@ class RewardFunction:
 
 
 def _samples(
-    function: RewardFunction, prompts: list[Any], completions: list[Any], columns: dict[str, Any]
+    function: RewardFunction,
+    prompts: list[Any],
+    completions: list[Any],
+    columns: dict[str, Any],
+    media: str,
 ) -> list[dict[str, Any]]:
     ids = columns.pop("completion_ids", None)
     rows = {
@@ -145,10 +150,10 @@ def _samples(
         samples.append(
             {
                 # TRL hands a process a slice of the step, which may cut a group: by its prompt, it is one wherever it is.
-                "uid": _uid(prompt),
+                "uid": prompt_uid(prompt),
                 "data_source": function.data_source or (sources[i] if sources else "trl"),
                 "prompt": prompt,
-                "response": text_of(completion),
+                "response": completion_text(completion, media),
                 "ground_truth": None if truths is None else truths[i],
                 "extra_info": {key: _kept(values[i]) for key, values in rows.items()},
                 "response_length": None if ids is None else len(ids[i]),
@@ -157,23 +162,8 @@ def _samples(
     return samples
 
 
-def text_of(completion: Any) -> str:
-    """A completion's text: of a conversation what the assistant said last."""
-    if isinstance(completion, str):
-        return completion
-    said = [m for m in completion if m.get("role", "assistant") == "assistant"]
-    content = (said or list(completion))[-1].get("content") if completion else ""
-    if isinstance(content, list):
-        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
-    return content or ""
-
-
-def _uid(prompt: Any) -> str:
-    return hashlib.sha256(json.dumps(plain(prompt), sort_keys=True).encode()).hexdigest()[:16]
-
-
 def _kept(value: Any) -> Any:
-    # Data sets have images; their kind stands for them.
+    # A column of images is no part of what is scored: the name of its type stands for it.
     try:
         return plain(value)
     except TypeError as error:

@@ -7,24 +7,22 @@ A rubric's function (verifiers 0.1), and a trace's (0.3 and newer, `@vf.reward` 
 
     rewardops_reward = trace_reward(data_source="openai/gsm8k")
 
-A sample that could not be scored raises: a trace records it as an error and no reward. Rubrics of 0.1 make 0 of it, with a
+A completion is scored whole, tool calls and results included (`rewardops.turns`). A sample that could not be scored raises: a trace records it as an error and no reward. Rubrics of 0.1 make 0 of it, with a
 line in their log; `on_failure` gives another number, and the state has `rewardops` with what happened. The package imports
 without verifiers.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any, Callable
 
 from rewardops.adapters import Connection, failure_policy, run_name, settled
 from rewardops.errors import INVALID_INPUT, RewardOpsError
 from rewardops.rewards import Reward
-from rewardops.samples import plain
+from rewardops.samples import plain, prompt_uid
 from rewardops.scores import ScoredSample
-from rewardops.trl import text_of
+from rewardops.turns import completion_text
 
 #: Where tasks keep the right answer, the first that they have.
 ANSWERS = ("answer", "ground_truth", "solution", "target")
@@ -57,15 +55,16 @@ class _Adapter:
     async def score(
         self, prompt: Any, completion: Any, answer: Any, extra_info: Mapping[str, Any]
     ) -> ScoredSample:
-        asked = plain(prompt) if prompt is not None else ""
+        asked = prompt if prompt is not None else ""
+        client = self.connection.client
         return await self.connection.run(
-            self.connection.client.compute_score(
+            client.compute_score(
                 self.data_source,
-                text_of(completion),
+                completion_text(completion, client.media),
                 answer,
                 extra_info,
                 prompt=asked,
-                uid=hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16],
+                uid=prompt_uid(asked),
                 run=self.run,
                 step=self.step,
                 reward=self.reward,
@@ -131,11 +130,9 @@ def trace_reward(
     async def rewardops_reward(task: Any, trace: Any) -> float:
         fields = [answer] if answer is not None else list(ANSWERS)
         right = next((v for f in fields if (v := getattr(task, f, None)) is not None), None)
-        said = trace.assistant_messages
-        reply = text_of([_message(said[-1])]) if said else ""
         result = await adapter.score(
             _prompt(task),
-            reply,
+            produced(trace),
             right,
             {"task": getattr(task, "name", None) or getattr(task, "id", None)},
         )
@@ -165,6 +162,26 @@ def _prompt(task: Any) -> Any:
     return [{"role": "system", "content": system}, *messages] if system else messages
 
 
+def produced(trace: Any) -> list[Any]:
+    """
+    The messages of a trace from the first that the model wrote: its turns, tool calls, tool results and the
+    environment's answers. Raises RewardOpsError (`invalid_input`) for a trace of several branches, which no one
+    response holds.
+    """
+    branches = getattr(trace, "branches", None)
+    if branches is None:
+        return list(trace.assistant_messages)
+    if len(branches) > 1:
+        raise RewardOpsError(
+            f"The trace has {len(branches)} branches, and a response is one of them.",
+            reason=INVALID_INPUT,
+            hint="Score the branch you mean with rewardops.verl.compute_score or AsyncRewardOps.compute_score.",
+        )
+    nodes = branches[0].nodes if branches else []
+    first = next((i for i, node in enumerate(nodes) if node.sampled), len(nodes))
+    return [node.message for node in nodes[first:]]
+
+
 def _message(message: Any) -> dict[str, Any]:
-    made = plain(message)
-    return {"role": made.get("role", "assistant"), "content": made.get("content")}
+    made: dict[str, Any] = plain(message)
+    return {**made, "role": made.get("role", "assistant")}

@@ -69,7 +69,7 @@ async def compute_score(
     One sample, scored by the service; verl's asynchronous reward function.
 
     `settings` (verl's `reward_kwargs`): `url` `api_key` `run` `step` `split` `reward` `on_failure` `timeout_s` `connect_s`
-    `outage_s` `max_connections` `http`. What verl passes beside (`reward_router_address`, …) is not needed. Gives `score`,
+    `outage_s` `max_connections` `http` `media`. What verl passes beside (`reward_router_address`, …) is not needed. Gives `score`,
     what the reward said beside, `acc`, and `rewardops_failed`. Raises RewardOpsError.
     """
     given = _Settings(settings)

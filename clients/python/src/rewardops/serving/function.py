@@ -34,6 +34,8 @@ def split_spec(spec: str) -> tuple[str, str]:
     for scheme in ("pkg://", "file://"):
         if where.startswith(scheme):
             where = where[len(scheme) :]
+    # Quoted for a shell, `~` is not replaced there.
+    where = os.path.expanduser(where)
     if where == "":
         raise FunctionError(f"{spec!r} names no file or module; give path/to/file.py:name")
     return where, name
