@@ -1,8 +1,10 @@
+import { spawn } from 'node:child_process'
+import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { appRouter } from '../api/root.ts'
 import { expectRefusal, nothingStored } from '../testing/refusals.ts'
 import { sample } from '../testing/rollouts.ts'
-import { runToEnd, Service } from '../testing/service.ts'
+import { environment, runToEnd, Service } from '../testing/service.ts'
 import type { SubmitResult } from '../wire/trainer.ts'
 
 /** Who may ask: this machine alone without keys, whoever has one with keys; and settings that are refused. */
@@ -101,6 +103,8 @@ describe('with keys', () => {
 
   it('is known by any name, to those with a key', async () => {
     const host = 'rewards.example.org'
+    const behind = { host, 'x-forwarded-for': '192.0.2.1', authorization: `Bearer ${KEYS[1]}` }
+    expect((await submit(keyed, behind)).status).toBe(200)
     expectRefusal(await submit(keyed, { host }), needsKey)
     const { status } = await submit(keyed, { host, authorization: `Bearer ${KEYS[1]}` })
     expect(status).toBe(200)
@@ -133,6 +137,44 @@ describe('without keys', () => {
         expectRefusal(await submit(open, { origin }), refusal)
         expectRefusal(await submit(open, { origin }, large), refusal)
       }),
+  )
+
+  const forwarded = [
+    ['forwarded', 'for=192.0.2.1'],
+    ['x-forwarded-for', '192.0.2.1'],
+    ['X-Forwarded-Proto', 'https'],
+    ['x-forwarded-anything', ''],
+    ['x-real-ip', '127.0.0.1'],
+    ['via', '1.1 squid'],
+  ] as const
+  it.each(forwarded)('refuses what a proxy passed on with %s', (name, value) =>
+    nothingStored(open, async () => {
+      const refusal = {
+        status: 403,
+        reason: 'forbidden_proxy',
+        message: name.toLowerCase(),
+        hint: /REWARDOPS_API_KEYS/,
+      } as const
+      const headers = { [name]: value }
+      expectRefusal(await submit(open, headers), refusal)
+      expectRefusal(await submit(open, headers, large), refusal)
+      for (const path of ['/', '/metrics', '/v1/models', '/api/export/samples']) {
+        const { status, text } = await open.raw(path, { headers })
+        expect(status, path).toBe(403)
+        expect(text, path).toContain('forbidden_proxy')
+      }
+      const health = await open.raw('/healthz', { headers })
+      expect(health.json).toEqual({ status: 'ok' })
+    }),
+  )
+
+  const isRoot = process.platform === 'linux' && process.getuid?.() === 0
+  it.runIf(isRoot)('refuses processes of other users, and serves its own', () =>
+    nothingStored(open, async () => {
+      const asked = (uid: number) => callAs(uid, `${open.url}/api/trpc/batches.list`)
+      expect(await asked(65_534)).toMatch(/^403 .*user with id 65534.*forbidden_user/)
+      expect(await asked(0)).toMatch(/^200 /)
+    }),
   )
 
   it('refuses what a page of another site sends without an origin', async () => {
@@ -198,6 +240,18 @@ describe('settings that it refuses to start with', () => {
     expect(code).toBe(1)
   })
 })
+
+/** Asks by a process of a user; gives status and body. */
+async function callAs(uid: number, url: string): Promise<string> {
+  const script = 'fetch(process.argv[1]).then(async (r) => console.log(r.status, await r.text()))'
+  const child = spawn(process.execPath, ['-e', script, url], {
+    uid,
+    cwd: '/',
+    env: environment({}),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  return text(child.stdout)
+}
 
 /** Every procedure there is, from the router itself, so that none is forgotten. */
 function procedures(): [name: string, kind: string][] {

@@ -515,49 +515,57 @@ describe('servers.register', () => {
 })
 
 describe('a reward model that answers badly', () => {
+  /** What its samples end as: none of them is to blame. */
+  const UNAVAILABLE = ['no_server', 'timeout']
   const faults = [
-    ['nan', 'non_finite', /NaN/],
-    ['null', 'non_finite', /null/],
-    ['html', 'unparseable', /HTML/],
-    ['redirect', 'rejected', /redirect/],
-    ['status:400', 'rejected', /400/],
-    ['drop', 'transport', /./],
+    ['nan', UNAVAILABLE, /NaN/],
+    ['null', UNAVAILABLE, /null/],
+    ['html', UNAVAILABLE, /HTML/],
+    ['redirect', UNAVAILABLE, /redirect/],
+    ['status:400', UNAVAILABLE, /400/],
+    ['drop', ['transport', ...UNAVAILABLE], /./],
   ] as const
 
-  it.each(faults)('ends samples of "%s" as %s, never as a score', async (fault, reason, detail) => {
-    await rm.set({ fault })
-    try {
-      const { batchId } = await service.mutate<SubmitResult>(
-        'batches.submit',
-        submit(
-          { reward: { model: 'reference-rm', maxAttempts: 2 } },
-          { uid: 'a' },
-          { uid: 'b', response: 'other' },
-        ),
-      )
-      const end = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 30_000 })
-      expect(end).toMatchObject({
-        status: 'completed',
-        scored: 0,
-        failed: 2,
-        mean: null,
-        std: null,
-      })
-      const columns = await service.query<ResultsColumns>('batches.results', { batchId })
-      expect(columns).toMatchObject({
-        status: ['failed', 'failed'],
-        reason: [reason, reason],
-        score: [null, null],
-        rawScore: [null, null],
-        substituted: [false, false],
-      })
-      const { attemptLog } = await service.query<{ attemptLog: { detail: string }[] }>(
-        'samples.get',
-        { id: `${batchId}-0` },
-      )
-      expect(attemptLog.at(-1)?.detail).toMatch(detail)
-    } finally {
-      await rm.set({ fault: 'none' })
-    }
-  })
+  it.each(faults)(
+    'to every text is at fault: "%s" ends samples as %j, never as a score',
+    async (fault, reasons, detail) => {
+      await rm.set({ fault })
+      try {
+        const { batchId } = await service.mutate<SubmitResult>(
+          'batches.submit',
+          submit(
+            { reward: { model: 'reference-rm', maxAttempts: 2, timeoutMs: 1_500 } },
+            { uid: 'a' },
+            { uid: 'b', response: 'other' },
+          ),
+        )
+        const end = await service.query<BatchSummary>('batches.wait', { batchId, waitMs: 30_000 })
+        expect(end).toMatchObject({
+          status: 'completed',
+          scored: 0,
+          failed: 2,
+          mean: null,
+          std: null,
+        })
+        const columns = await service.query<ResultsColumns>('batches.results', { batchId })
+        expect(columns).toMatchObject({
+          status: ['failed', 'failed'],
+          score: [null, null],
+          rawScore: [null, null],
+          substituted: [false, false],
+        })
+        for (const reason of columns.reason) expect(reasons).toContain(reason)
+        const { attemptLog } = await service.query<{ attemptLog: { detail: string }[] }>(
+          'samples.get',
+          { id: `${batchId}-0` },
+        )
+        expect(attemptLog.at(-1)?.detail).toMatch(detail)
+      } finally {
+        await rm.set({ fault: 'none' })
+        // Workers that put it out take it in again.
+        await service.mutate('servers.drain', { name: 'rm' })
+        await service.mutate('servers.resume', { name: 'rm' })
+      }
+    },
+  )
 })

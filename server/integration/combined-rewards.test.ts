@@ -185,16 +185,16 @@ describe('a rule and a reward model, added as upstream’s training loop adds th
 
 describe('a part that fails', () => {
   it('fails its sample with its reason and its name', async () => {
-    rm.control({ faults: { html: 1 } })
     const judged = { name: 'taste', reward: { model: JUDGE, judge: 'rating-1-10' } }
     const reward = { combine: [judged, { ...preference, reward: { model: RM, maxAttempts: 1 } }] }
-    const { batchId } = await submit([sample(), sample()], reward)
+    const long = sample({ response: 'word '.repeat(100_000) })
+    const { batchId } = await submit([long, long], reward)
     expect(await wait(batchId)).toMatchObject({ scored: 0, failed: 2 })
-    expect((await results(batchId)).reason).toEqual(['unparseable', 'unparseable'])
+    expect((await results(batchId)).reason).toEqual(['context_exceeded', 'context_exceeded'])
     const { attemptLog } = await service.query<SampleDetailDto>('samples.get', {
       id: `${batchId}-0`,
     })
-    const why = attemptLog.find(({ reason }) => reason === 'unparseable')
+    const why = attemptLog.find(({ reason }) => reason === 'context_exceeded')
     expect(why).toMatchObject({ serverName: 'rm-0', detail: expect.stringMatching(/^part "rm": /) })
   })
 

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { hashScore } from '../../examples/reference-rm/score.ts'
+import { inspectProcess } from '../store/postgres/processes.ts'
 import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
 import { FULL, itInFullRun } from '../testing/full-run.ts'
 import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
@@ -156,6 +157,54 @@ describe('a batch of 2,000', () => {
     if (restart) expect(followed.repeated).toBeGreaterThan(0)
     await expectAllScored(followed, samples, GROUPS)
     expect(await submit(samples, { idempotencyKey })).toBe(batchId)
+  })
+
+  itInFullRun(
+    'survives a server that comes back after its workers gave up on the database',
+    async () => {
+      await rm.set({ delayMs: 1_500 })
+      const samples = rollouts(192, 8, 'late server')
+      const followed = followBatch(service, await submit(samples))
+      await waitFor('first scores', async () => (await get(followed.batchId)).scored > 0)
+      await waitFor('further calls', async () => (await rm.counters()).inFlight > 0)
+      // Calls in flight end after the database is gone, the next ones of the same jobs do not end at all.
+      await rm.set({ delayMs: 600_000 })
+      const { workers } = await service.kill9('server')
+      const killedAtMs = performance.now()
+      const left = () => workers.filter((pid) => inspectProcess(pid)?.running === true)
+      // Workers end within 10 s; the fault is injected 13 s after the kill where they live on.
+      await waitFor(
+        'workers that gave up',
+        () => left().length === 0 || performance.now() > killedAtMs + 13_000,
+      )
+      const outlived = left()
+      await rm.set({ delayMs: 50 })
+      await service.restart()
+      await followed.done
+      await expectAllScored(followed, samples, 24)
+      expect(outlived).toEqual([])
+    },
+    120_000,
+  )
+
+  it('returns samples that no job holds to the queue, counts and logs them', async () => {
+    await rm.set({ delayMs: 600_000 })
+    const samples = rollouts(64, 8, 'orphans')
+    const followed = followBatch(service, await submit(samples))
+    await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
+    const { workers } = await service.pids()
+    // The defect itself: jobs vanish whose samples are pending, and so does who was at work on them.
+    await service.sql(`delete from claim; delete from pgboss.job where name like 'rm-%'`)
+    for (const pid of workers) process.kill(pid, 'SIGKILL')
+    await rm.set({ delayMs: 50 })
+    await followed.done
+    await expectAllScored(followed, samples, 8)
+    const metrics = (await service.raw('/metrics')).text
+    expect(metrics).toContain('rewardops_orphaned_samples_total 64')
+    expect(service.log.problems([...EXPECTED, 'worker died'])).toEqual([
+      expect.stringContaining('orphaned samples returned to the queue'),
+    ])
+    service.log.lines.length = 0
   })
 
   itInFullRun('survives SIGTERM: what is not finished is given back, and is no loss', async () => {

@@ -25,7 +25,7 @@ import type {
 
 /** Reward functions of one's own, over a real service: its workers, their child processes, its tables. */
 
-const WORKER = fileURLToPath(new URL('../worker/main.ts', import.meta.url))
+const WORKER = fileURLToPath(new URL('../worker/start.ts', import.meta.url))
 
 const folder = mkdtempSync(join(tmpdir(), 'rewardops-own-'))
 let service: Service

@@ -103,6 +103,7 @@ function oddRows(run: string): Row[] {
         : {}),
       ...(i % 2 === 0 ? { responseLength: i } : {}),
       score: i / 7,
+      ...(i % 5 === 0 ? { rewardExtraInfo: { acc: i, odd: texts[i % 7] as string } } : {}),
     }),
   }))
 }
@@ -110,9 +111,9 @@ function oddRows(run: string): Row[] {
 /** What of a row a file and the service both have. */
 function kept(row: Row | Record<string, unknown>): unknown {
   const { run, step, split, uid, dataSource, prompt, response, responseLength } = row
-  const { groundTruth, extraInfo, score } = row
+  const { groundTruth, extraInfo, score, rewardExtraInfo = {} } = row
   const lines = { run, step, split, uid, dataSource, prompt, response, responseLength }
-  return JSON.parse(JSON.stringify({ ...lines, groundTruth, extraInfo, score }))
+  return JSON.parse(JSON.stringify({ ...lines, groundTruth, extraInfo, score, rewardExtraInfo }))
 }
 
 const linesOf = (path: string): Record<string, unknown>[] =>
@@ -177,8 +178,13 @@ describe('row for row', () => {
     const steps = [1, 2, 10].map((step) => Array.from({ length: 12 }, (_, i) => row(step, i)))
     mkdirSync(dump)
     for (const rows of steps) write(rows, join(dump, `${rows[0]?.step}.jsonl`))
-    const result = await done('import', dump, '--run', 'dump')
+    const result = await done<{ batches: { batchId: string }[] }>('import', dump, '--run', 'dump')
     expect(result).toMatchObject({ rows: 36, batches: [{ step: 1 }, { step: 2 }, { step: 10 }] })
+    const id = `${result.batches[0]?.batchId}-3`
+    expect(await service.query('samples.get', { id })).toMatchObject({
+      rewardExtraInfo: { acc: false },
+      extraInfo: { request_id: 'r1-3' },
+    })
     const out = at('dump-out')
     await done('export', '--run', 'dump', '--format', 'verl', '--out', out)
     expect(readdirSync(out).sort()).toEqual(['1.jsonl', '10.jsonl', '2.jsonl'])
@@ -249,6 +255,30 @@ describe('scores', () => {
     const out = at('out.jsonl')
     await done('export', '--run', 'anew', '--out', out)
     expect(linesOf(out)[0]).toMatchObject({ score: 1, extraInfo: { logged_score: -3 } })
+  })
+
+  it('reward extra info comes with a score, and is delivered with it', async () => {
+    const given = {
+      ...sample({ uid: 'q' }),
+      score: 0.5,
+      rewardExtraInfo: { acc: 1, odd: '\u0000' },
+    }
+    const open = { run: 'extra', step: 1, open: true }
+    const { batchId } = await service.mutate<{ batchId: string }>('batches.submit', {
+      ...{ ...open, samples: [given] },
+    })
+    const single = await service.mutate<{ id: string }>('samples.score', {
+      ...{ run: 'extra', step: 2, sample: given },
+    })
+    expect(single).toMatchObject({ score: 0.5, rewardExtraInfo: given.rewardExtraInfo })
+    for (const id of [`${batchId}-0`, single.id]) {
+      expect(await service.query('samples.get', { id })).toMatchObject({
+        ...{ score: 0.5, rewardExtraInfo: given.rewardExtraInfo },
+      })
+    }
+    const { score: _, ...unscored } = given
+    const refused = service.mutate('batches.submit', { run: 'extra', step: 3, samples: [unscored] })
+    await expect(refused).rejects.toThrow(/samples\[0\]\.rewardExtraInfo: .*score/)
   })
 
   it('a data source without a rule is refused, and what was stored is said', async () => {

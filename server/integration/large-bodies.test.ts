@@ -348,7 +348,7 @@ describe('past the limit', () => {
     })
   })
 
-  /** Bodies whose texts are on their way into the database; what a client has sent may still lie in the network. */
+  /** Bodies whose texts are on their way into the database: of several one is, the others are read and wait for it. */
   const underWay = (count: number) =>
     waitFor(`${count} bodies under way`, async () => {
       const [row] = await service.sql<{ n: number }>(
@@ -368,7 +368,9 @@ describe('past the limit', () => {
   it('asks a third large body to come back, and takes it then', async () => {
     const gate = Promise.withResolvers<void>()
     const held = [1, 2].map(() => holdHalfWay(endpoint('batches.submit'), most, rest, gate.promise))
-    await underWay(2)
+    // What has been read of both is more than the network holds.
+    await Promise.all(held.map((h) => h.sent))
+    await underWay(1)
     const busy = await service.post('batches.submit', large)
     expectRefusal(busy, { status: 503, reason: 'busy', message: 'large bodies' })
     expect(Number(busy.headers['retry-after'])).toBeGreaterThanOrEqual(1)
@@ -382,7 +384,8 @@ describe('past the limit', () => {
     const never = new Promise<void>(() => {})
     await nothingStored(service, async () => {
       const gone = [1, 2].map(() => holdHalfWay(endpoint('batches.submit'), most, rest, never))
-      await underWay(2)
+      await Promise.all(gone.map((held) => held.sent))
+      await underWay(1)
       for (const held of gone) {
         held.hangUp()
         await expect(held.answer).rejects.toThrow()

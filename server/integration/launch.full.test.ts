@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -65,6 +65,7 @@ function pidOf(name: string): number {
   const text = readFileSync(join(service.dataDir, 'servers', `${name}.pid`), 'utf8')
   return (JSON.parse(text) as { pid: number }).pid
 }
+const pidFile = () => join(service.dataDir, 'servers', 'launched.pid')
 const runs = (pid: number) => inspectProcess(pid)?.running === true
 const log = async (name: string, lines = 200) =>
   (await service.query<ServerLogDto>('servers.log', { name, lines })).lines
@@ -125,15 +126,42 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     expect(told.filter((text) => text.includes(KEY) || text.includes(TOKEN))).toEqual([])
   })
 
-  it('is ended by the next start when the service was killed, and started anew', async () => {
+  it('is taken over by the next start when the service was killed, with its log', async () => {
     const pid = pidOf('launched')
     await service.kill9('all')
     expect(runs(pid)).toBe(true)
+    await service.restart()
+    const { events } = await waitFor('its take-over', async () => {
+      const server = await get('launched')
+      return server.events.some((e) => e.cause.includes('taken over')) && server
+    })
+    expect(events.find((e) => e.cause.includes('taken over'))).toMatchObject({ evidence: { pid } })
+    await inState('launched', 'ready')
+    expect(pidOf('launched')).toBe(pid)
+    expect(runs(pid)).toBe(true)
+    expect(service.log.find('earlier run left running')).toEqual([])
+    // Its end is seen as that of any other.
+    process.kill(pid, 'SIGKILL')
+    await waitFor('another process', () => existsSync(pidFile()) && pidOf('launched') !== pid)
+    await inState('launched', 'ready')
+    expect(
+      (await log('launched')).filter((line) => line.includes('ended with SIGKILL')),
+    ).toHaveLength(2)
+  })
+
+  it('is ended by the next start when its launch is another by then', async () => {
+    const pid = pidOf('launched')
+    await service.kill9('all')
+    const file = join(folder, 'servers.json')
+    const before = readFileSync(file, 'utf8')
+    const [entry] = JSON.parse(before)
+    writeFileSync(file, JSON.stringify([{ ...entry, env: { ...entry.env, MORE: '1' } }]))
     await service.restart()
     await waitFor('the end of what was left', () => !runs(pid))
     await inState('launched', 'ready')
     expect(pidOf('launched')).not.toBe(pid)
     expect(service.log.find('earlier run left running').length).toBe(1)
+    writeFileSync(file, before)
   })
 
   it('ends with the service', async () => {

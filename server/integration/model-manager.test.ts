@@ -7,6 +7,7 @@ import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
 import { createLogger } from '../log.ts'
 import { RewardModelManager } from '../loop/models/reward-model-manager.ts'
 import type { ModelTimings } from '../loop/models/timings.ts'
+import { SERVER_POOLS } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
@@ -74,9 +75,11 @@ afterEach(async () => {
 /** A manager of its own, as another process has; `watch: false`: it does only what it is told. */
 function manager(timings: Partial<ModelTimings> = {}, watch = true): RewardModelManager {
   const own = new Database(database.url, log, { max: 4, name: 'manager', keyed: true })
-  databases.push(own)
+  const control = new Database(database.url, log, SERVER_POOLS.control)
+  databases.push(own, control)
   const made = new RewardModelManager({
     db: own,
+    control,
     queue,
     log,
     launch: { dataDir, env: environment({}), servers: [], allowCalls: false },

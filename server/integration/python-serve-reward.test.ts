@@ -7,6 +7,7 @@ import { FULL } from '../testing/full-run.ts'
 import { type Sample, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
+import type { ImportedConfigDto } from '../wire/rewards.ts'
 import type { ServerDto } from '../wire/servers.ts'
 import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
 
@@ -46,14 +47,16 @@ interface Served {
 /** Starts the command and waits until the service has it. */
 async function serve(name: string, ...options: string[]): Promise<Served> {
   const model = `py-${name}`
-  const child = spawn(
-    'python3',
-    [
-      ...['-m', 'rewardops', 'serve-reward', `${REWARDS}:${name}`, '--json'],
-      ...['--register', service.url, '--model', model, ...options],
-    ],
-    { env: environment(), stdio: ['ignore', 'pipe', 'pipe'] },
-  )
+  const words = ['serve-reward', `${REWARDS}:${name}`, '--register', service.url, '--model', model]
+  return run(name, model, [...words, ...options])
+}
+
+/** Runs the words of a `rewardops` command and waits until the service has what it serves. */
+async function run(name: string, model: string, words: readonly string[]): Promise<Served> {
+  const child = spawn('python3', ['-m', 'rewardops', ...words, '--json'], {
+    env: environment(),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
   const it: Served = { child, model, events: [] }
   served.push(it)
   let said = ''
@@ -181,6 +184,27 @@ describe.skipIf(missing)('a reward function of verl’s, unchanged', () => {
       sample({ response: '' }),
     ])
     expect(score).toEqual([5, 0.25, 0])
+  })
+
+  it('runs by the command that an imported configuration gives, and scores by its reward', async () => {
+    const text = `
+custom_reward_function:
+  path: ${REWARDS}
+  name: compute_score
+  reward_kwargs: {score: 5, format_score: 0.25}
+`
+    const config = await service.mutate<ImportedConfigDto>('rewards.importConfig', { text })
+    const { command, model } = config.functionServer!
+    expect(command[0]).toBe('rewardops')
+    await run('the import', model, command.slice(1))
+    const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+      ...{ run: 'imported', step: 1, reward: config.reward },
+      samples: [sample(), sample({ response: '#### 71' })],
+    })
+    const ended = () => service.query<BatchSummary>('batches.wait', { batchId, waitMs: 60_000 })
+    while ((await ended()).completedAt === null);
+    const { score } = await service.query<ResultsColumns>('batches.results', { batchId })
+    expect(score).toEqual([5, 0.25])
   })
 
   it.concurrent.each(['misbehaves', 'misbehaves_async'])(

@@ -11,8 +11,16 @@ import { padding, rollouts, type Sample, type Submit, sample } from '../testing/
 import type { Service } from '../testing/service.ts'
 import { startWithModel, stopWithModel } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { BatchProgressDto, BatchViewDto, SampleDetailDto } from '../wire/pages.ts'
+import type {
+  BatchProgressDto,
+  BatchViewDto,
+  SampleDetailDto,
+  SampleFacetsDto,
+  SamplePageDto,
+  SampleRowDto,
+} from '../wire/pages.ts'
 import type { RescoreResult } from '../wire/rescore.ts'
+import type { RunDto, RunRowDto } from '../wire/runs.ts'
 import type { Page, ScoreResult, SubmitResult } from '../wire/trainer.ts'
 
 /** The rollouts of a batch by another reward: the same rollouts to the byte, and nothing of what became of them before. */
@@ -83,6 +91,64 @@ describe('a rescored batch', () => {
       rescores: [answer.batchId],
       rescoredFrom: null,
     })
+  })
+
+  it('is in no count of its run’s rollouts, and is marked and filtered apart from them', async () => {
+    const run = 'counted-apart'
+    const train = await submit(rollouts(40, 4, 'train'), { run, step: 1 })
+    const val = await submit(rollouts(12, 4, 'val'), { run, step: 1, split: 'val' })
+    for (const id of [train, val]) await ended(id)
+    const of = (split: string) => service.query<RunDto>('runs.get', { name: run, split })
+    const before = { train: await of('train'), val: await of('val') }
+    const again = [await rescore(train, BY_MODEL), await rescore(val, BY_MODEL)]
+    for (const { batchId } of again) await ended(batchId)
+    const twice = await rescore(again[0]!.batchId, BY_RULE)
+    await ended(twice.batchId)
+    await waitFor('the rescores to be told', async () => {
+      const { rescored } = await of('train')
+      return rescored.batches === 2
+    })
+    const after = { train: await of('train'), val: await of('val') }
+    expect(after.train).toMatchObject({
+      ...{ samples: 40, scored: before.train.scored, failed: 0, batches: 1, earlier: 0 },
+      rescored: { batches: 2, samples: 80 },
+    })
+    expect(after.val).toMatchObject({ samples: 12, rescored: { batches: 1, samples: 12 } })
+    expect(after.train.splits).toEqual([
+      { split: 'train', batches: 1 },
+      { split: 'val', batches: 1 },
+    ])
+    const runs = await service.query<RunRowDto[]>('runs.list')
+    expect(runs.find(({ name }) => name === run)).toMatchObject({
+      ...{ lastStep: 1, batches: 1, validationBatches: 1, rescoredBatches: 3 },
+    })
+
+    const rows = async (filter: object) =>
+      (await service.query<SamplePageDto>('samples.list', { run, limit: 200, ...filter })).items
+    const kinds = (items: SampleRowDto[]) =>
+      [...new Set(items.map((row) => `${row.batchId} ${row.split} ${row.rescoredFrom}`))].sort()
+    expect(kinds(await rows({}))).toEqual(
+      [
+        ...[`${train} train null`, `${val} val null`],
+        ...[`${again[0]!.batchId} train ${train}`, `${again[1]!.batchId} val ${val}`],
+        `${twice.batchId} train ${again[0]!.batchId}`,
+      ].sort(),
+    )
+    expect(kinds(await rows({ split: 'train', rescored: false }))).toEqual([`${train} train null`])
+    expect(await rows({ rescored: true })).toHaveLength(92)
+    const count = (filter: object) =>
+      service.query<{ samples: number }>('samples.count', { run, ...filter })
+    expect(await count({ rescored: false })).toMatchObject({ samples: 52 })
+    expect(await count({ rescored: true, uid: 'train-0' })).toMatchObject({ samples: 8 })
+    const facets = await service.query<SampleFacetsDto>('samples.facets', {
+      ...{ run, split: 'train', rescored: false },
+    })
+    expect(facets.batches).toBe(1)
+    const { items } = await service.query<Page<BatchProgressDto>>('batches.list', {
+      ...{ run, rescored: false },
+    })
+    expect(items.map(({ batchId }) => batchId)).toEqual([val, train])
+    expect(await sampleOf(again[1]!.batchId, 0)).toMatchObject({ split: 'val', rescoredFrom: val })
   })
 
   it('has every text byte for byte, extra info and odd characters included', async () => {

@@ -209,6 +209,8 @@ describe('keys', () => {
         apiKey: SERVER_KEY,
       },
     )
+    // It was asked for a reply when it was registered.
+    rm.control({ resetStats: true })
     const without = await send(keyed, '/v1/chat/completions', chat(), { authorization: '' })
     expect(without.status).toBe(401)
     expect(reasonOf(without)).toBe('unauthorized')

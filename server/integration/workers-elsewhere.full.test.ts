@@ -14,7 +14,7 @@ import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
 
 /** Workers that no server started, as `npm run worker` does on another machine: only its silence tells that one died. */
 
-const WORKER = fileURLToPath(new URL('../worker/main.ts', import.meta.url))
+const WORKER = fileURLToPath(new URL('../worker/start.ts', import.meta.url))
 const SAMPLES = 1_000
 /** Samples of a dead worker end within this long more than undisturbed. */
 const LOST_WORKER_MS = 15_000

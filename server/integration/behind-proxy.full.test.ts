@@ -1,0 +1,205 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { hashScore } from '../../examples/reference-rm/score.ts'
+import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
+import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import { rollouts } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { CallError, rawRequest, unwrap } from '../testing/trpc-call.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { NextResult, SubmitResult } from '../wire/trainer.ts'
+
+/** Two servers and four workers on one database behind nginx, while the servers are killed and started again in turn. */
+
+const SECONDS = Number(process.env.REWARDOPS_TEST_SECONDS ?? 60)
+const KEY = 'behind-the-proxy-key'
+const RPM = 600
+/** A limit per minute lets so much go at once beyond its rate. */
+const BURST = RPM / 30
+const MODELS = { eight: { maxInFlight: 8 }, one: { maxInFlight: 1 }, minute: { rpm: RPM } }
+type Model = keyof typeof MODELS
+
+const hasNginx = spawnSync('nginx', ['-v']).error === undefined
+if (!hasNginx) console.warn('behind-proxy.full.test.ts: nginx is not installed; skipped')
+
+let database: TestDatabase
+let folder: string
+let nginx: ChildProcess
+let url: string
+const services: Service[] = []
+const rms = {} as Record<Model, RewardModel>
+
+beforeAll(async () => {
+  if (!hasNginx) return
+  database = await createTestDatabase()
+  folder = mkdtempSync(join(tmpdir(), 'rewardops-nginx-'))
+  const ports = await freePorts(3)
+  for (const name of Object.keys(MODELS) as Model[]) {
+    rms[name] = await startRewardModel(['--score', 'hash', '--delay-ms', '30', '--model', name])
+  }
+  for (const port of ports.slice(0, 2)) {
+    const env = {
+      DATABASE_URL: database.url,
+      PORT: String(port),
+      REWARDOPS_API_KEYS: KEY,
+      REWARDOPS_SAMPLES_PER_CALL: '1',
+    }
+    services.push(await Service.start({ env, headers: { authorization: `Bearer ${KEY}` } }))
+  }
+  url = `http://127.0.0.1:${ports[2]}`
+  nginx = startNginx(ports[2] as number, ports.slice(0, 2))
+  await waitFor('the proxy', async () => (await rawRequest(`${url}/readyz`, {})).status === 200)
+  for (const [name, limits] of Object.entries(MODELS)) {
+    await call('POST', 'servers.register', { name, url: rms[name as Model].url, ...limits })
+  }
+}, 180_000)
+
+afterAll(async () => {
+  nginx?.kill('SIGKILL')
+  await Promise.all(services.map((service) => service.stop().catch(() => {})))
+  await Promise.all([
+    ...services.map((service) => service.destroy()),
+    ...Object.values(rms).map((rm) => rm.stop()),
+  ])
+  await database?.drop()
+  if (folder) rmSync(folder, { recursive: true, force: true })
+}, 120_000)
+
+async function freePorts(count: number): Promise<number[]> {
+  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
+  await Promise.all(
+    servers.map((server) => new Promise((listening) => server.once('listening', listening))),
+  )
+  const ports = servers.map((server) => (server.address() as { port: number }).port)
+  await Promise.all(servers.map((server) => new Promise((closed) => server.close(closed))))
+  return ports
+}
+
+function startNginx(port: number, upstream: number[]): ChildProcess {
+  const file = join(folder, 'nginx.conf')
+  writeFileSync(
+    file,
+    `${process.getuid?.() === 0 ? 'user root;' : ''} daemon off; pid ${folder}/nginx.pid; error_log ${folder}/error.log; worker_processes 1;
+events { worker_connections 512; }
+http {
+  access_log off; client_max_body_size 64m;
+  client_body_temp_path ${folder}/body; proxy_temp_path ${folder}/proxy;
+  fastcgi_temp_path ${folder}/fastcgi; uwsgi_temp_path ${folder}/uwsgi; scgi_temp_path ${folder}/scgi;
+  upstream rewardops {
+    ${upstream.map((each) => `server 127.0.0.1:${each} max_fails=1 fail_timeout=1s;`).join(' ')}
+  }
+  server {
+    listen 127.0.0.1:${port};
+    location / {
+      proxy_pass http://rewardops; proxy_http_version 1.1; proxy_set_header Host $host;
+      proxy_buffering off; proxy_read_timeout 120s; proxy_next_upstream error timeout http_503;
+    }
+  }
+}`,
+  )
+  return spawn('nginx', ['-c', file, '-e', join(folder, 'error.log')], { stdio: 'ignore' })
+}
+
+async function call<T>(method: 'GET' | 'POST', path: string, input: unknown): Promise<T> {
+  const text = JSON.stringify(input)
+  const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' }
+  const answer =
+    method === 'POST'
+      ? await rawRequest(`${url}/api/trpc/${path}`, { method, headers, body: text })
+      : await rawRequest(`${url}/api/trpc/${path}?input=${encodeURIComponent(text)}`, { headers })
+  return unwrap(path, answer)
+}
+
+/** As a trainer calls: whatever fails is sent again, with the same idempotency key or cursor. */
+async function insist<T>(work: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await work()
+    } catch (error) {
+      if (error instanceof CallError && error.status < 500) throw error
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+  }
+}
+
+/** Submits batch after batch and reads each to its end; gives how many samples it got. */
+async function train(model: Model, until: number): Promise<number> {
+  let got = 0
+  for (let step = 0; performance.now() < until; step++) {
+    const size = model === 'one' ? 64 : 256
+    const samples = rollouts(size, 8, `${model} ${step}`)
+    const { batchId } = await insist(() =>
+      call<SubmitResult>('POST', 'batches.submit', {
+        ...{ run: model, step, samples, reward: { model } },
+        idempotencyKey: `${model} ${step}`,
+      }),
+    )
+    const scores = new Map<number, number | null>()
+    let cursor: string | null = null
+    for (let done = false; !done; ) {
+      const input = { batchId, after: cursor, samples: 32, waitMs: 5_000 }
+      const page: NextResult = await insist(() => call<NextResult>('GET', 'batches.next', input))
+      for (const { samples: members } of page.groups) {
+        for (const { index, score } of members) {
+          // No group is delivered twice in a cursor's chain.
+          expect(scores.has(index)).toBe(false)
+          scores.set(index, score)
+        }
+      }
+      ;({ cursor, done } = page)
+    }
+    expect(samples.map((_, i) => scores.get(i))).toEqual(samples.map((s) => hashScore(s.response)))
+    got += size
+  }
+  return got
+}
+
+describe.runIf(hasNginx)('two servers behind nginx', () => {
+  it(
+    'lose and double nothing, and hold every limit, while they are killed in turn',
+    async () => {
+      for (const rm of Object.values(rms)) await rm.set({ resetCounters: true })
+      const until = performance.now() + SECONDS * 1_000
+      const requests: { sinceMs: number; byMs: number; n: number }[] = []
+      const watching = (async () => {
+        while (performance.now() < until) {
+          const sinceMs = performance.now()
+          const n = (await rms.minute.counters()).requests
+          requests.push({ sinceMs, byMs: performance.now(), n })
+          await new Promise((resolve) => setTimeout(resolve, 250))
+        }
+      })()
+      const trained = Promise.all(
+        (Object.keys(MODELS) as Model[]).map((name) => train(name, until)),
+      )
+      let kills = 0
+      while (performance.now() < until - 10_000) {
+        const service = services[kills % 2] as Service
+        await service.kill9('server')
+        kills++
+        await service.restart()
+      }
+      await watching
+      const got = await trained
+      console.info(`${kills} kills, ${got.join(' + ')} samples in ${SECONDS} s`)
+      expect(kills).toBeGreaterThan(2)
+      expect((await rms.eight.counters()).maxInFlight).toBeLessThanOrEqual(8)
+      expect((await rms.one.counters()).maxInFlight).toBe(1)
+      for (const [i, from] of requests.entries()) {
+        for (const to of requests.slice(i + 1)) {
+          const allowed = (RPM * (to.byMs - from.sinceMs)) / 60_000 + BURST
+          expect(to.n - from.n).toBeLessThanOrEqual(allowed)
+        }
+      }
+      const [orphans] = await services[0]!.sql<{ n: number }>(
+        'select count(*)::int as n from sample where status < 2',
+      )
+      expect(orphans?.n).toBe(0)
+    },
+    (SECONDS + 180) * 1_000,
+  )
+})

@@ -1,0 +1,144 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createLogger } from '../log.ts'
+import { SERVER_POOLS, WORKER_POOL } from '../store/connection-budget.ts'
+import { Database } from '../store/database.ts'
+import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
+import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
+import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import { padding, rollouts, sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { stopWithModel } from '../testing/service-with-model.ts'
+import type { SubmitResult } from '../wire/trainer.ts'
+
+/** How many connections a server and its workers have while everything is used at once. */
+
+const WORKERS = 4
+const ROUNDS = 2
+
+let service: Service
+let rm: RewardModel
+let watcher: Database
+
+beforeAll(async () => {
+  ;[service, rm] = await Promise.all([
+    Service.start({ env: { REWARDOPS_WORKERS: String(WORKERS) } }),
+    startRewardModel(['--score', 'hash', '--delay-ms', '5']),
+  ])
+  await service.mutate('servers.register', { name: 'rm', url: rm.url })
+  const url = runningEmbeddedUrl(service.dataDir) as string
+  const options = { max: 1, name: 'watcher', staysOpen: true }
+  watcher = new Database(url, createLogger('silent', 'test'), options)
+  await watcher.adhoc('select 1')
+})
+afterAll(async () => {
+  await watcher?.close()
+  await stopWithModel(service, rm)
+})
+
+/** The most connections seen at once, by name, while `work` goes on. */
+async function mostWhile(work: () => Promise<unknown>): Promise<Map<string, number>> {
+  const most = new Map<string, number>()
+  let isOver = false
+  const watching = (async () => {
+    while (!isOver) {
+      const rows = await watcher.rows<{ name: string; n: number }>(
+        'connections',
+        `select application_name as name, count(*)::int as n from pg_stat_activity
+         where application_name like 'rewardops %' group by 1`,
+      )
+      for (const { name, n } of rows) most.set(name, Math.max(n, most.get(name) ?? 0))
+    }
+  })()
+  try {
+    await work()
+  } finally {
+    isOver = true
+    await watching
+  }
+  return most
+}
+
+const submit = (run: string, samples: ReturnType<typeof rollouts>, fields: object = {}) =>
+  service.mutate<SubmitResult>('batches.submit', { run, step: 1, samples, ...fields })
+
+/** Submits, follows and checks a batch. */
+async function batch(run: string, large: boolean, fields: object = {}): Promise<string> {
+  const samples = rollouts(256, 8, run)
+  if (large) for (const one of samples) one.prompt = padding(24_000)
+  const { batchId } = await submit(run, samples, fields)
+  const followed = followBatch(service, batchId)
+  await followed.done
+  await expectExactlyOnce(service, followed, 256, 32)
+  return batchId
+}
+
+it('stay within the budget, and nobody waits for a connection in vain', async () => {
+  const model = { reward: { model: 'reference-rm' } }
+  const { batchId: open } = await submit('appended', [], { open: true })
+  let appended = 0
+  const most = await mostWhile(async () => {
+    await Promise.all([
+      ...[0, 1, 2].map(async (n) => {
+        for (let round = 0; round < ROUNDS; round++) {
+          const batchId = await batch(`model-${n}-${round}`, false, model)
+          await service.mutate('batches.rescore', { batchId, reward: {} }).catch(busyIsFine)
+        }
+      }),
+      ...[0, 1].map(async (n) => {
+        for (let round = 0; round < ROUNDS; round++) await batch(`large-${n}-${round}`, true)
+      }),
+      // More at a time than the pool has connections, each of them a transaction with look-ups.
+      (async () => {
+        for (let round = 0; round < ROUNDS; round++) {
+          await Promise.all(
+            Array.from({ length: 8 }, (_, n) => batch(`rule-${n}`, false, { step: round })),
+          )
+        }
+      })(),
+      (async () => {
+        for (let round = 0; round < 2 * ROUNDS; round++) {
+          const samples = rollouts(64, 8, `append-${round}`)
+          await service.mutate('batches.append', { batchId: open, startIndex: appended, samples })
+          appended += samples.length
+        }
+      })(),
+      ...Array.from({ length: 8 }, async (_, n) => {
+        for (let round = 0; round < 2 * ROUNDS; round++) {
+          await service.mutate('samples.score', {
+            run: `single-${n % 4}`,
+            step: 1,
+            sample: sample(),
+          })
+        }
+      }),
+      ...Array.from({ length: 4 }, async () => {
+        for (let round = 0; round < 2 * ROUNDS; round++) {
+          await Promise.all([
+            service.query('overview.get'),
+            service.query('batches.list', {}),
+            service.query('samples.list', { limit: 50 }),
+            service.raw('/metrics'),
+          ])
+          const exported = await service.raw('/api/export/samples?run=appended')
+          expect([200, 429]).toContain(exported.status)
+          expect((await service.raw('/healthz')).status).toBe(200)
+        }
+      }),
+      service.mutate('retention.apply').catch(() => {}),
+    ])
+  })
+  const budget = Object.fromEntries([
+    ...Object.values(SERVER_POOLS).map((pool) => [pool.name, pool.max]),
+    [WORKER_POOL.name, WORKERS * WORKER_POOL.max],
+    // The server's and one a worker.
+    ['rewardops listener', WORKERS + 1],
+  ])
+  for (const [name, n] of most)
+    expect({ name, n }).toEqual({ name, n: Math.min(n, budget[name] ?? 0) })
+  expect([...most.keys()].sort()).toEqual(Object.keys(budget).sort())
+  expect(service.log.problems()).toEqual([])
+}, 300_000)
+
+function busyIsFine(error: { reason?: string; message: string }): void {
+  if (!/busy|copied already/.test(`${error.reason} ${error.message}`)) throw error
+}

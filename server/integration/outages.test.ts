@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { hashScore } from '../../examples/reference-rm/score.ts'
+import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
+import { FULL } from '../testing/full-run.ts'
+import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import { rollouts } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import type { CallError } from '../testing/trpc-call.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { NextResult, SubmitResult } from '../wire/trainer.ts'
+
+/** A database that takes no writes: callers are told to come back, and nothing scored is bought again. */
+
+const SAMPLES = 300
+
+let service: Service
+let rm: RewardModel
+
+beforeAll(async () => {
+  ;[service, rm] = await Promise.all([
+    Service.start(),
+    startRewardModel(['--score', 'hash', '--delay-ms', '400']),
+  ])
+  await service.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: 8 })
+})
+
+afterAll(async () => {
+  const end = await service?.stop().finally(() => service.destroy())
+  await rm?.stop()
+  expect(end?.code).toBe(0)
+})
+
+const submit = (samples: object[]) =>
+  service.mutate<SubmitResult>('batches.submit', {
+    run: 'outages',
+    step: 1,
+    samples,
+    reward: { model: 'reference-rm' },
+  })
+
+async function setReadOnly(isReadOnly: boolean): Promise<void> {
+  await service.sql(
+    isReadOnly
+      ? 'alter system set default_transaction_read_only = on'
+      : 'alter system reset default_transaction_read_only',
+  )
+  await service.sql('select pg_reload_conf()')
+}
+
+it('a read-only database is an outage like any other', async () => {
+  const samples = rollouts(SAMPLES, 4, 'read-only')
+  const { batchId } = await submit(samples)
+  const followed = followBatch(service, batchId)
+  const ended = async () =>
+    (await service.query<{ scored: number }>('batches.get', { batchId })).scored
+  await waitFor('first scores', async () => (await ended()) > 16)
+  await rm.set({ resetCounters: true })
+  const before = await ended()
+  await setReadOnly(true)
+  const sinceMs = performance.now()
+  const readyz = async () => (await service.raw('/readyz')).status
+  await waitFor('unready', async () => (await readyz()) === 503)
+  expect((await service.raw('/livez')).status).toBe(200)
+  const refused = await submit(rollouts(8, 4, 'refused')).then(
+    () => null,
+    (error: CallError) => error,
+  )
+  expect(refused?.data.reason).toBe('database_unavailable')
+  expect(refused?.status).toBe(503)
+  expect(Number(refused?.retryAfter)).toBeGreaterThan(0)
+  const waiting = service.query<NextResult>('batches.next', {
+    batchId,
+    after: null,
+    samples: SAMPLES,
+    waitMs: 60_000,
+  })
+  // What was in flight ends, and nothing new is sent.
+  await waitFor('an idle reward model', async () => (await rm.counters()).inFlight === 0)
+  // Heartbeats of 5 and 10 s lapse meanwhile.
+  if (FULL) await waitFor('20 s', () => performance.now() > sinceMs + 20_000, 30_000)
+  await setReadOnly(false)
+  await waitFor('ready', async () => (await readyz()) === 200)
+  await followed.done
+  expect((await waiting).groups).toHaveLength(SAMPLES / 4)
+  const results = await expectExactlyOnce(service, followed, SAMPLES, SAMPLES / 4)
+  expect(results.map((r) => r.score)).toEqual(samples.map((s) => hashScore(s.response)))
+  // Of the calls since then none was for a sample that had been scored.
+  expect((await rm.counters()).requests).toBeLessThanOrEqual(SAMPLES - before + 0.02 * SAMPLES)
+  const [left] = await service.sql<{ n: number }>(
+    "select count(*)::int as n from batch join run on run.id = run_id where run.name = 'outages'",
+  )
+  expect(left?.n).toBe(1)
+}, 120_000)

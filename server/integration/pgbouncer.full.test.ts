@@ -1,0 +1,132 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { chmodSync, chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { connectSession } from '../store/session.ts'
+import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
+import { padding, rollouts } from '../testing/rollouts.ts'
+import { runToEnd, Service } from '../testing/service.ts'
+import { stopCleanly } from '../testing/service-with-model.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { SubmitResult } from '../wire/trainer.ts'
+
+/** The service behind a real PgBouncer, where one is installed. */
+
+const isInstalled = spawnSync('pgbouncer', ['--version']).status === 0
+if (!isInstalled) console.warn('pgbouncer is not installed: the tests behind it are skipped')
+
+const database = testDatabaseForFile()
+const dir = mkdtempSync(join(tmpdir(), 'pgbouncer-'))
+const running: ChildProcess[] = []
+
+afterAll(async () => {
+  for (const child of running) {
+    if (child.exitCode !== null || child.signalCode !== null) continue
+    child.kill('SIGINT')
+    await once(child, 'exit')
+  }
+  rmSync(dir, { recursive: true, force: true })
+})
+
+/** Starts one on a free port, and gives the address of the test's database behind it. */
+async function startPgBouncer(settings: Record<string, string | number>): Promise<string> {
+  const free = createServer().listen(0, '127.0.0.1')
+  await once(free, 'listening')
+  const { port } = free.address() as AddressInfo
+  await new Promise((resolve) => free.close(resolve))
+  const url = new URL(database.url)
+  const socketDir = url.searchParams.get('host') as string
+  const { uid, gid } = statSync(socketDir)
+  const users = join(dir, 'users.txt')
+  const config = join(dir, `${port}.ini`)
+  writeFileSync(users, '"rewardops" ""\n')
+  const lines = Object.entries({
+    listen_addr: '127.0.0.1',
+    listen_port: port,
+    unix_socket_dir: '',
+    auth_type: 'trust',
+    auth_file: users,
+    ...settings,
+  }).map(([name, value]) => `${name} = ${value}`)
+  writeFileSync(
+    config,
+    `[databases]\n* = host=${socketDir} port=5432\n[pgbouncer]\n${lines.join('\n')}\n`,
+  )
+  chmodSync(dir, 0o755)
+  // It refuses to run as root, and reaches the socket as the user that Postgres runs as.
+  const account = process.getuid?.() === 0 ? { uid, gid } : {}
+  if (process.getuid?.() === 0) for (const path of [users, config]) chownSync(path, uid, gid)
+  const child = spawn('pgbouncer', ['-q', config], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+    ...account,
+  })
+  running.push(child)
+  const address = `postgresql://rewardops@127.0.0.1:${port}${url.pathname}?sslmode=disable`
+  await waitFor('PgBouncer', async () => {
+    if (child.exitCode !== null) throw new Error('PgBouncer ended')
+    const client = await connectSession(address).catch(() => null)
+    await client?.end()
+    return client !== null
+  })
+  return address
+}
+
+describe.skipIf(!isInstalled)('in session mode', () => {
+  let service: Service
+
+  beforeAll(async () => {
+    const url = await startPgBouncer({ pool_mode: 'session', default_pool_size: 30 })
+    service = await Service.start({ env: { DATABASE_URL: url, REWARDOPS_WORKERS: '2' } })
+  })
+  afterAll(() => stopCleanly(service))
+
+  it('refuses startup options itself', async () => {
+    const url = new URL(await startPgBouncer({ pool_mode: 'session' }))
+    url.searchParams.set('options', '-c enable_seqscan=off')
+    await expect(connectSession(url.href)).rejects.toThrow(/unsupported startup parameter/)
+  })
+
+  it('a batch is accepted, scored and delivered, large bodies included', async () => {
+    for (const [run, samples] of [
+      ['small', rollouts(256, 8, 'small')],
+      ['large', rollouts(256, 8, 'large').map((s) => ({ ...s, prompt: padding(30_000) }))],
+    ] as const) {
+      const { batchId } = await service.mutate<SubmitResult>('batches.submit', {
+        run,
+        step: 1,
+        samples,
+      })
+      const followed = followBatch(service, batchId)
+      await followed.done
+      await expectExactlyOnce(service, followed, 256, 32)
+    }
+    const single = await service.mutate<{ score: number }>('samples.score', {
+      run: 'single',
+      step: 1,
+      sample: rollouts(1, 1, 'single')[0],
+    })
+    expect(single.score).not.toBeNull()
+  })
+
+  it('pages, metrics and exports answer', async () => {
+    await service.query('batches.list', {})
+    await service.query('overview.get')
+    await service.query('samples.list', { limit: 10 })
+    expect((await service.raw('/metrics')).status).toBe(200)
+    expect((await service.raw('/api/export/samples?run=small')).status).toBe(200)
+    expect((await service.raw('/healthz')).status).toBe(200)
+  })
+})
+
+describe.skipIf(!isInstalled)('what the service cannot live with is refused at the start', () => {
+  it.each([20, 2])('transaction mode, with a pool of %s', async (size) => {
+    const url = await startPgBouncer({ pool_mode: 'transaction', default_pool_size: size })
+    const { code, stderr } = await runToEnd({ DATABASE_URL: url, REWARDOPS_PAGES: '0' })
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/pool_mode = transaction.*pool in session mode/)
+  })
+})

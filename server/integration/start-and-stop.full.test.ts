@@ -1,0 +1,125 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { afterEach, describe, expect, test } from 'vitest'
+import { processesAbout, processesWith, type SeenProcess } from '../testing/process-tree.ts'
+import { environment } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+
+/** Stopped or killed at any moment of its start, the service leaves no process, and a stop is no failure. */
+
+/** The entry, which says when it hears requests to stop: before that nothing but Node itself runs. */
+const STOP_REQUEST = new URL('../stop-request.ts', import.meta.url).href
+const SAYS_SO = 'data:text/javascript,console.log("listening")'
+const START = fileURLToPath(new URL('../start.ts', import.meta.url))
+const RUN = fileURLToPath(new URL('../../scripts/run.mjs', import.meta.url))
+/** A stage is reached in a second or two, many times that on a busy machine. */
+const STAGE_MS = 120_000
+/** What no process may outlive its service by. */
+const OUTLIVE_MS = 10_000
+/** Stages of a start on a fresh folder, and how each is seen from outside. */
+const STAGES: Record<string, (dir: string, said: string) => boolean> = {
+  'its first line': (_, said) => said.includes('listening'),
+  'it has the data folder': (dir) => existsSync(join(dir, 'postgres.owner')),
+  'initdb runs': (dir) => existsSync(join(dir, 'postgres.new')),
+  'Postgres starts': (dir) => existsSync(join(dir, 'postgres/postmaster.pid')),
+  'its workers start': (dir) =>
+    processesOf(dir).some(({ commandLine }) => commandLine.includes('server/worker/start.ts')),
+}
+/** Twenty moments: each stage, and so long after it, ms. */
+const MOMENTS = Object.keys(STAGES).flatMap((stage) =>
+  [0, 50, 250, 1_000].map((ms) => [stage, ms] as const),
+)
+
+const folders: string[] = []
+const children: ChildProcess[] = []
+afterEach(async () => {
+  for (const child of children.splice(0)) child.kill('SIGKILL')
+  for (const dir of folders.splice(0)) {
+    await waitFor('an empty data folder', () => {
+      rmSync(dir, { recursive: true, force: true })
+      return true
+    })
+  }
+})
+
+/** Starts a service on a fresh folder; its processes are known by it. */
+function begin(command: string[] = ['--import', STOP_REQUEST, '--import', SAYS_SO, START]): {
+  child: ChildProcess
+  dir: string
+  said: () => string
+} {
+  const dir = mkdtempSync(join(tmpdir(), 'rewardops-start-'))
+  folders.push(dir)
+  const child = spawn(process.execPath, command, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: environment({ PORT: '0', REWARDOPS_DATA_DIR: dir, REWARDOPS_PAGES: '0' }),
+  })
+  children.push(child)
+  let said = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.setEncoding('utf8').on('data', (text: string) => {
+      said += text
+    })
+  }
+  return { child, dir, said: () => said }
+}
+
+const processesOf = (dir: string): SeenProcess[] => [
+  ...processesWith('REWARDOPS_DATA_DIR', dir),
+  ...processesAbout(dir),
+]
+
+const reached = (stage: string, dir: string, said: () => string) =>
+  waitFor(stage, () => STAGES[stage]?.(dir, said()) === true, STAGE_MS)
+
+describe.runIf(process.platform === 'linux')('a service that is starting', () => {
+  test.each(MOMENTS)(
+    'is told to stop when %s, %i ms later: exit code 0, no process left',
+    async (stage, ms) => {
+      const { child, dir, said } = begin()
+      await reached(stage, dir, said)
+      await sleep(ms)
+      child.kill('SIGTERM')
+      const end = await once(child, 'exit')
+      expect({ end, said: said().slice(-500) }).toMatchObject({ end: [0, null] })
+      expect(said()).not.toMatch(/could not start|unhandled/i)
+      await waitFor('the end of its processes', () => processesOf(dir).length === 0, OUTLIVE_MS)
+      // Postgres was shut down, where it had come so far: else its lock would still be there.
+      expect(existsSync(join(dir, 'postgres/postmaster.pid'))).toBe(false)
+      expect(existsSync(join(dir, 'postgres.owner'))).toBe(false)
+    },
+  )
+
+  test.each(MOMENTS)(
+    'is killed when %s, %i ms later: no process of it lives 10 s later',
+    async (stage, ms) => {
+      const { child, dir, said } = begin()
+      await reached(stage, dir, said)
+      await sleep(ms)
+      child.kill('SIGKILL')
+      await once(child, 'exit')
+      const killedAt = performance.now()
+      const left = () => processesOf(dir)
+      while (left().length > 0 && performance.now() - killedAt < OUTLIVE_MS) await sleep(100)
+      expect(left()).toEqual([])
+    },
+  )
+
+  test.each([0, 50, 200, 500, 1_500])('by run.mjs, told to stop after %i ms: 0', async (ms) => {
+    const { child, dir, said } = begin([RUN, 'worker'])
+    const isEntry = ({ commandLine }: SeenProcess) => commandLine.includes('server/worker/start.ts')
+    await waitFor('the entry', () => processesOf(dir).some(isEntry), 60_000)
+    await sleep(ms)
+    child.kill('SIGTERM')
+    const end = await once(child, 'exit')
+    // A worker without DATABASE_URL ends by itself, if it comes so far.
+    expect([0, 1]).toContain(end[0])
+    if (end[0] === 1) expect(said()).toMatch(/DATABASE_URL/)
+    await waitFor('the end of its processes', () => processesOf(dir).length === 0, OUTLIVE_MS)
+  })
+})

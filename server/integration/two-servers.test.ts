@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { hashScore } from '../../examples/reference-rm/score.ts'
+import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
+import { expectExactlyOnce } from '../testing/follow-batch.ts'
+import { itInFullRun } from '../testing/full-run.ts'
+import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
+import { rollouts, sample } from '../testing/rollouts.ts'
+import { Service } from '../testing/service.ts'
+import { waitFor } from '../testing/wait-for.ts'
+import type { GroupResult, NextResult, ScoreResult, SubmitResult } from '../wire/trainer.ts'
+
+/** Any number of servers share one database: any of them answers for any batch, and limits hold over all of them. */
+
+const MAX_IN_FLIGHT = 8
+
+let database: TestDatabase
+let first: Service
+let second: Service
+let rm: RewardModel
+
+beforeAll(async () => {
+  ;[database, rm] = await Promise.all([
+    createTestDatabase(),
+    startRewardModel(['--score', 'hash', '--delay-ms', '20']),
+  ])
+  const env = { DATABASE_URL: database.url, REWARDOPS_WORKERS: '1' }
+  ;[first, second] = await Promise.all([Service.start({ env }), Service.start({ env })])
+  await first.mutate('servers.register', { name: 'rm', url: rm.url, maxInFlight: MAX_IN_FLIGHT })
+})
+
+afterAll(async () => {
+  const ends = await Promise.all([first?.stop(), second?.stop()])
+  await Promise.all([first?.destroy(), second?.destroy(), rm?.stop()])
+  await database?.drop()
+  expect(ends.map((end) => end?.code)).toEqual([0, 0])
+})
+
+const submit = async (service: Service, samples: object[], fields: object = {}) =>
+  (
+    await service.mutate<SubmitResult>('batches.submit', {
+      run: 'two-servers',
+      step: 1,
+      samples,
+      reward: { model: 'reference-rm' },
+      ...fields,
+    })
+  ).batchId
+
+/** Follows a batch by asking the servers in turn, each from the other's cursor. */
+async function followOverBoth(batchId: string): Promise<GroupResult[]> {
+  const groups: GroupResult[] = []
+  let cursor: string | null = null
+  for (let turn = 0, done = false; !done; turn++) {
+    const service = turn % 2 === 0 ? first : second
+    const input = { batchId, after: cursor, samples: 16, waitMs: 5_000 }
+    const page: NextResult = await service.query('batches.next', input)
+    groups.push(...page.groups)
+    ;({ cursor, done } = page)
+  }
+  return groups
+}
+
+it('a cursor chain over both loses no group and doubles none', async () => {
+  const samples = rollouts(400, 8, 'chain')
+  const batchId = await submit(first, samples)
+  const groups = await followOverBoth(batchId)
+  const followed = { batchId, groups, done: Promise.resolve(), repeated: 0, stop: () => {} }
+  const results = await expectExactlyOnce(second, followed, 400, 50)
+  expect(results.map((r) => r.score)).toEqual(samples.map((s) => hashScore(s.response)))
+})
+
+it('a limit holds over batches and the router addresses of both', async () => {
+  await rm.set({ resetCounters: true })
+  const batch = submit(first, rollouts(200, 8, 'limit'))
+  const call = (service: Service, n: number) =>
+    service.raw('/classify', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'reference-rm', input: `call ${n}` }),
+    })
+  const calls = await Promise.all(
+    Array.from({ length: 400 }, (_, n) => call(n % 2 === 0 ? first : second, n)),
+  )
+  expect(new Set(calls.map(({ status }) => status))).toEqual(new Set([200]))
+  await followOverBoth(await batch)
+  expect((await rm.counters()).maxInFlight).toBe(MAX_IN_FLIGHT)
+})
+
+it('a single score asked of one is delivered, whichever worker scored it', async () => {
+  const ask = (service: Service, n: number) =>
+    service.mutate<ScoreResult>('samples.score', {
+      run: 'two-servers',
+      step: 2,
+      reward: { model: 'reference-rm' },
+      sample: sample({ response: `single ${n}` }),
+    })
+  const results = await Promise.all(
+    Array.from({ length: 32 }, (_, n) => ask(n % 2 === 0 ? first : second, n)),
+  )
+  expect(results.map((r) => r.score)).toEqual(results.map((_, n) => hashScore(`single ${n}`)))
+  expect(new Set(results.map((r) => r.batchId)).size).toBe(1)
+})
+
+it('idempotency keys hold over both', async () => {
+  const samples = rollouts(16, 8, 'key')
+  const ids = await Promise.all(
+    [first, second, first, second].map((service) =>
+      submit(service, samples, { idempotencyKey: 'once' }),
+    ),
+  )
+  expect(new Set(ids).size).toBe(1)
+})
+
+itInFullRun('background work goes on with the other when one is killed', async () => {
+  await rm.set({ delayMs: 600_000 })
+  const batchId = await submit(first, rollouts(16, 8, 'deadline'), { deadlineMs: 8_000 })
+  await waitFor('calls that hang', async () => (await rm.counters()).inFlight > 0)
+  const [holder] = await second.sql<{ pid: number }>(
+    "select pid from background_turn t join process p on p.id = t.process_id where kind = 'sweeps'",
+  )
+  const killed = (await first.pids()).server === holder!.pid ? first : second
+  const other = killed === first ? second : first
+  await killed.kill9('server')
+  const ended = await waitFor('the deadline', async () => {
+    const page = await other.query<NextResult>('batches.next', { batchId, samples: 16 })
+    return page.done && page.groups
+  })
+  expect(ended.flatMap((g) => g.samples.map((s) => s.reason))).toEqual(
+    Array.from({ length: 16 }, () => 'deadline'),
+  )
+  await rm.set({ delayMs: 20 })
+  await killed.restart()
+})
