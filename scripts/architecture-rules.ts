@@ -36,6 +36,16 @@ export const LAYERS: Layer[] = [
     imports: [
       ...SERVER,
       ...['app', 'components', 'cli', 'clients', 'roots', 'tools', 'generated', 'config'],
+      'testkit',
+    ],
+  },
+  // What tests and measures the product from outside. Nothing else may import it.
+  {
+    name: 'testkit',
+    files: /^testkit\//,
+    imports: [
+      ...SERVER,
+      ...['app', 'components', 'cli', 'clients', 'roots', 'tools', 'tests', 'generated', 'config'],
     ],
   },
   {
@@ -51,7 +61,7 @@ export const LAYERS: Layer[] = [
   { name: 'app', files: /^app\//, imports: ['components', 'wire'], types: ['api'] },
   { name: 'components', files: /^components\//, imports: ['wire'], types: ['api'] },
   // The composition roots: they wire everything together, and hold no logic.
-  { name: 'roots', files: /^server\/(services|(worker\/)?main)\.ts$/, imports: SERVER },
+  { name: 'roots', files: /^server\/(services|(worker\/)?(main|start))\.ts$/, imports: SERVER },
   {
     name: 'http',
     files: /^server\/http\//,
@@ -88,4 +98,4 @@ export const LAYERS: Layer[] = [
 
 /** Where the environment may be read. Everybody else is handed a `Config`. */
 export const READS_ENVIRONMENT =
-  /^(server|cli)\/config\.ts$|^(scripts|bench|examples|e2e)\/|\/testing\/|\.test\.tsx?$|^[^/]+\.config\.m?[jt]s$/
+  /^(server|cli)\/config\.ts$|^(scripts|bench|examples|e2e|testkit)\/|\/testing\/|\.test\.tsx?$|^[^/]+\.config\.m?[jt]s$/

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { constants } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { SetupError, setUp } from './setup.mjs'
+import { SetupError, setUp, stopSetUp } from './setup.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -13,15 +13,15 @@ const root = fileURLToPath(new URL('..', import.meta.url))
  * @type {Record<string, { entry: string, needs?: object, env?: object, node?: string[], args?: string[], watched?: boolean }>}
  */
 const COMMANDS = {
-  start: { entry: 'server/main.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
+  start: { entry: 'server/start.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
   // --watch-path, not --watch: that one restarts on every page compiled into .next.
   dev: {
-    entry: 'server/main.ts',
+    entry: 'server/start.ts',
     node: ['--watch-path=./server'],
     watched: true,
     env: { NODE_ENV: 'development' },
   },
-  worker: { entry: 'server/worker/main.ts', env: { NODE_ENV: 'production' } },
+  worker: { entry: 'server/worker/start.ts', env: { NODE_ENV: 'production' } },
   demo: { entry: 'examples/demo.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
   bench: { entry: 'bench/main.ts', needs: { pages: true }, env: { NODE_ENV: 'production' } },
   seed: { entry: 'scripts/seed.ts' },
@@ -32,13 +32,32 @@ const COMMANDS = {
     needs: { pages: true, chromium: true },
     env: { REWARDOPS_TEST_FULL: '1' },
   },
+  'test:chaos': { entry: 'testkit/chaos/main.ts' },
   'test:trainers': { entry: 'scripts/test-trainers.ts' },
+  'test:engines': { entry: 'testkit/engines/main.ts' },
 }
 
 /** Ctrl-C reaches us from the terminal and once more from npm, which passes it on; it is meant once. */
 const SAME_SIGNAL_MS = 1_000
 const PARENT_POLL_MS = 200
 const FORWARDED = ['SIGINT', 'SIGTERM', 'SIGHUP']
+
+/** Signals that we were sent, each with the time of the last one. */
+const lastAt = new Map()
+/** Signals that the entry was sent by us. */
+const asked = new Set()
+/** Who gets a signal: the set-up, then the entry. */
+let onSignal = stopSetUp
+
+for (const signal of FORWARDED) {
+  process.on(signal, () => {
+    const now = performance.now()
+    if (now - (lastAt.get(signal) ?? -Infinity) < SAME_SIGNAL_MS) return
+    lastAt.set(signal, now)
+    asked.add(signal)
+    onSignal(signal)
+  })
+}
 
 async function main([name = '', ...given]) {
   const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined
@@ -49,6 +68,9 @@ async function main([name = '', ...given]) {
   }
   process.chdir(root)
   const node = await setUp(root, command.needs ?? {})
+  // A signal that came while the set-up looked around is heard before there is an entry.
+  await new Promise((resolve) => setImmediate(resolve))
+  if (asked.size > 0) return 0
   return run(node, command, given)
 }
 
@@ -71,27 +93,24 @@ function run(node, { entry, node: options = [], args = [], env = {}, watched = f
     // Its own process group: what the terminal sends reaches it through us, and so just once.
     detached: true,
   })
-  const lastAt = new Map()
-  for (const signal of FORWARDED) {
-    process.on(signal, () => {
-      const now = performance.now()
-      if (now - (lastAt.get(signal) ?? -Infinity) < SAME_SIGNAL_MS) return
-      lastAt.set(signal, now)
-      child.kill(signal)
-    })
-  }
+  onSignal = (signal) => child.kill(signal)
   // npm passes a signal on to the shell between us and it; where that is dash, it dies and tells nobody.
   const parent = process.ppid
   if (process.env.npm_lifecycle_event) {
     const poll = setInterval(() => {
       if (process.ppid === parent) return
       clearInterval(poll)
+      asked.add('SIGTERM')
       child.kill('SIGTERM')
     }, PARENT_POLL_MS).unref()
   }
   return new Promise((resolve, reject) => {
     child.once('error', reject)
-    child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal]))
+    child.once('exit', (code, signal) => {
+      // It was asked to stop before Node had run its first line: there was nothing to be stopped.
+      if (signal !== null && signal !== 'SIGHUP' && asked.has(signal)) resolve(0)
+      else resolve(code ?? 128 + constants.signals[signal])
+    })
   })
 }
 
@@ -99,6 +118,6 @@ try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
   if (!(error instanceof SetupError)) throw error
-  process.stderr.write(`${error.message}\n`)
-  process.exitCode = 1
+  if (asked.size === 0) process.stderr.write(`${error.message}\n`)
+  process.exitCode = asked.size === 0 ? 1 : 0
 }

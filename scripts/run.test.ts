@@ -31,8 +31,8 @@ beforeEach(() => {
   write('app/page.tsx', 'one')
   write('bin/npm', FAKE_NPM)
   chmodSync(join(root, 'bin/npm'), 0o755)
-  write('server/main.ts', `console.log('hello', process.argv.slice(2).join(' '))`)
-  write('server/worker/main.ts', `console.log('worker')`)
+  write('server/start.ts', `console.log('hello', process.argv.slice(2).join(' '))`)
+  write('server/worker/start.ts', `console.log('worker')`)
 })
 
 afterEach(async () => {
@@ -178,7 +178,7 @@ console.log('pid', process.pid)
 setInterval(() => {}, 1000)`
 
 async function listening(): Promise<ReturnType<typeof command> & { entry: number }> {
-  write('server/worker/main.ts', LISTENS)
+  write('server/worker/start.ts', LISTENS)
   const child = command('worker')
   await expect.poll(() => child.said.out, POLL).toMatch(/^pid \d+\n/)
   return Object.assign(child, { entry: Number(/\d+/.exec(child.said.out)?.[0]) })
@@ -207,6 +207,27 @@ test('kill -9 of this program stops the entry too', async () => {
   // The streams are the entry's as well: they close when it is gone.
   await once(child, 'close')
   expect(child.said.out).toMatch(/SIGTERM\n$/)
+})
+
+test('a signal during the set-up ends what it runs: nothing failed', async () => {
+  write('bin/npm', '#!/bin/sh\necho "npm $$" >> calls\nexec sleep 600\n')
+  chmodSync(join(root, 'bin/npm'), 0o755)
+  const child = command('worker')
+  await expect.poll(() => calls().length, POLL).toBe(1)
+  const npm = Number(/\d+/.exec(calls()[0] as string)?.[0])
+  child.kill('SIGTERM')
+  expect(await once(child, 'close')).toEqual([0, null])
+  expect(() => process.kill(npm, 0)).toThrow('ESRCH')
+})
+
+test('an entry that is asked to stop before its first line did not fail', async () => {
+  await run('worker')
+  // As Node does before it runs anything: it ends by the signal.
+  write('server/worker/start.ts', "console.log('pid', process.pid)\nsetInterval(() => {}, 1000)")
+  const child = command('worker')
+  await expect.poll(() => child.said.out, POLL).toMatch(/^pid \d+\n/)
+  child.kill('SIGTERM')
+  expect(await once(child, 'close')).toEqual([0, null])
 })
 
 test('which Node is new enough', () => {

@@ -11,7 +11,7 @@ const STALE_MS = 30 * 60_000
  * Lets one process at a time set up a checkout; the others wait, and then find nothing left to do. Outside
  * the checkout, because `npm ci` empties node_modules, and on this machine, because pids are.
  * @param {string} root
- * @param {() => void} work
+ * @param {() => Promise<void>} work
  */
 export async function withSetupLock(root, work) {
   const key = createHash('sha256').update(realpathSync(root)).digest('hex').slice(0, 12)
@@ -43,7 +43,7 @@ export async function withSetupLock(root, work) {
   const release = () => rmSync(lock, { force: true })
   process.once('exit', release)
   try {
-    work()
+    await work()
   } finally {
     process.off('exit', release)
     release()

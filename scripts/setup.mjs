@@ -1,7 +1,7 @@
 // What a command needs before it can run, made when it is missing or out of date: one line a stage, on
 // stderr, and nothing when nothing has to be done. Plain JavaScript on built-ins for any Node >= 20: it runs
 // before there is anything else.
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
   existsSync,
@@ -34,10 +34,10 @@ export async function setUp(root, needs) {
   const pending = () =>
     STAGES.find((stage) => (!stage.only || needs[stage.only]) && !stage.isDone(root))
   if (pending()) {
-    await withSetupLock(root, () => {
+    await withSetupLock(root, async () => {
       // Each stage may undo a later one: `npm ci` removes what was generated against the old packages.
       for (let stage = pending(); stage; stage = pending()) {
-        run(stage, root)
+        await run(stage, root)
         if (!stage.isDone(root)) throw new SetupError(`${stage.name} ran but left its work undone`)
       }
     })
@@ -45,14 +45,14 @@ export async function setUp(root, needs) {
   return pickNode(root)
 }
 
-/** @typedef {{ name: string, only?: 'pages' | 'chromium', isDone(root: string): boolean, run(root: string): void }} Stage */
+/** @typedef {{ name: string, only?: 'pages' | 'chromium', isDone(root: string): boolean, run(root: string): Promise<void> }} Stage */
 
 /** @type {Stage[]} */
 const STAGES = [
   {
     name: 'npm ci',
     isDone: (root) => isStamped(root, PACKAGES_STAMP, packagesKey(root)) || isInstalled(root),
-    run(root) {
+    async run(root) {
       // Tests and tools too, whatever NODE_ENV or npm's configuration say.
       const options = [
         '--include=dev',
@@ -61,7 +61,7 @@ const STAGES = [
         '--no-audit',
         '--no-fund',
       ]
-      npm(root, ['ci', ...options])
+      await npm(root, ['ci', ...options])
       stamp(root, PACKAGES_STAMP, packagesKey(root))
     },
   },
@@ -70,9 +70,9 @@ const STAGES = [
     isDone: (root) =>
       existsSync(join(root, GENERATED, 'prisma/client.ts')) &&
       isStamped(root, CLIENT_STAMP, clientKey(root)),
-    run(root) {
+    async run(root) {
       rmSync(join(root, CLIENT_STAMP), { force: true })
-      node(root, [join(root, 'node_modules/prisma/build/index.js'), 'generate'])
+      await node(root, [join(root, 'node_modules/prisma/build/index.js'), 'generate'])
       stamp(root, CLIENT_STAMP, clientKey(root))
     },
   },
@@ -81,11 +81,11 @@ const STAGES = [
     only: 'pages',
     isDone: (root) =>
       existsSync(join(root, '.next/BUILD_ID')) && isStamped(root, PAGES_STAMP, pagesKey(root)),
-    run(root) {
+    async run(root) {
       rmSync(join(root, PAGES_STAMP), { force: true })
       // Taken before the build: what is edited during it is built next time.
       const key = pagesKey(root)
-      node(root, [join(root, 'node_modules/next/dist/bin/next'), 'build'])
+      await node(root, [join(root, 'node_modules/next/dist/bin/next'), 'build'])
       stamp(root, PAGES_STAMP, key)
     },
   },
@@ -103,11 +103,11 @@ const GENERATED = 'server/store/generated'
 const CLIENT_STAMP = `${GENERATED}/.setup-stamp`
 const PAGES_STAMP = '.next/.setup-stamp'
 
-function run(stage, root) {
+async function run(stage, root) {
   const startedAt = performance.now()
   process.stderr.write(`${stage.name} ... `)
   try {
-    stage.run(root)
+    await stage.run(root)
   } catch (error) {
     process.stderr.write('failed\n')
     throw error
@@ -194,15 +194,15 @@ function nodeAdvice() {
   return `  brew install node@${WANTED_NODE} && brew link --overwrite --force node@${WANTED_NODE}\n  or\n${nvm}`
 }
 
-function installChromium(root) {
+async function installChromium(root) {
   const problems = []
   if (process.getuid?.() === 0 && existsSync('/usr/bin/apt-get') && !isUbuntu()) {
     const apt = ['-qq', '-o', 'DPkg::Lock::Timeout=300', '-o', 'Acquire::Retries=3']
     const env = { DEBIAN_FRONTEND: 'noninteractive' }
     try {
       // A fresh image has no package lists; on another, those it has will do if a mirror is away.
-      attempt('apt-get', [...apt, 'update'], { cwd: root, env, mayFail: true })
-      attempt('apt-get', [...apt, 'install', '-y', '--no-install-recommends', 'chromium'], {
+      await attempt('apt-get', [...apt, 'update'], { cwd: root, env, mayFail: true })
+      await attempt('apt-get', [...apt, 'install', '-y', '--no-install-recommends', 'chromium'], {
         cwd: root,
         env,
       })
@@ -213,7 +213,7 @@ function installChromium(root) {
   }
   try {
     const cli = join(root, 'node_modules/@playwright/test/cli.js')
-    node(root, [cli, 'install', ...(isUbuntu() ? ['--with-deps'] : []), 'chromium'])
+    await node(root, [cli, 'install', ...(isUbuntu() ? ['--with-deps'] : []), 'chromium'])
     if (hasPlaywrightChromium(root)) return
   } catch (error) {
     problems.push(error.message)
@@ -240,38 +240,60 @@ function hasPlaywrightChromium(root) {
   }
 }
 
-function npm(root, args) {
+async function npm(root, args) {
   // Under `npm run` npm says where it is, be it on the PATH or not.
   const script = process.env.npm_execpath
-  if (script?.endsWith('npm-cli.js')) attempt(process.execPath, [script, ...args], { cwd: root })
-  else attempt('npm', args, { cwd: root })
+  if (script?.endsWith('npm-cli.js'))
+    await attempt(process.execPath, [script, ...args], { cwd: root })
+  else await attempt('npm', args, { cwd: root })
 }
 
-function node(root, args) {
+async function node(root, args) {
   // Nobody is asked for news, and nobody told.
   const quiet = {
     NEXT_TELEMETRY_DISABLED: '1',
     CHECKPOINT_DISABLE: '1',
     PRISMA_HIDE_UPDATE_MESSAGE: '1',
   }
-  attempt(pickNode(root), args, { cwd: root, env: { ...quiet, NODE_ENV: 'production' } })
+  await attempt(pickNode(root), args, { cwd: root, env: { ...quiet, NODE_ENV: 'production' } })
+}
+
+/** The program that a stage runs at this moment. */
+let running = null
+let stopped = false
+
+/** Gives the set-up up: ends what it runs, and {@link setUp} rejects. */
+export function stopSetUp() {
+  stopped = true
+  running?.kill('SIGTERM')
 }
 
 /** Runs a program without a word, unless it fails: then all it said is in the error. */
-function attempt(file, args, { cwd, env = {}, mayFail = false }) {
-  const { status, signal, stdout, stderr, error } = spawnSync(file, args, {
+async function attempt(file, args, { cwd, env = {}, mayFail = false }) {
+  if (stopped) throw new SetupError('stopped')
+  const child = spawn(file, args, {
     cwd,
     env: { ...process.env, ...env },
-    encoding: 'utf8',
-    maxBuffer: 64 * 1024 * 1024,
     stdio: ['ignore', 'pipe', 'pipe'],
   })
-  if (status === 0 || mayFail) return
-  const how = error?.message ?? (signal ? `was killed by ${signal}` : `exited with ${status}`)
-  const command = [file, ...args].join(' ')
-  throw new SetupError(
-    `${command} ${how}\n${(stdout ?? '').trim()}\n${(stderr ?? '').trim()}`.trim(),
-  )
+  running = child
+  let said = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (piece) => {
+      said += piece
+    })
+  }
+  const how = await new Promise((resolve) => {
+    child.once('error', (error) => resolve(error.message))
+    child.once('close', (code, signal) => {
+      if (code === 0) resolve(null)
+      else resolve(signal ? `was killed by ${signal}` : `exited with ${code}`)
+    })
+  })
+  running = null
+  if (stopped) throw new SetupError('stopped')
+  if (how === null || mayFail) return
+  throw new SetupError(`${[file, ...args].join(' ')} ${how}\n${said.trim()}`.trim())
 }
 
 function isStamped(root, file, key) {

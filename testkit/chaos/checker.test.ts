@@ -1,0 +1,321 @@
+import { expect, test } from 'vitest'
+import { checkHistory } from './checker.ts'
+import type { DatabaseState, History, HistoryEvent } from './history.ts'
+import type { Schedule } from './schedule.ts'
+import { setupNamed } from './setups.ts'
+import {
+  batchKey,
+  expectedScore,
+  runOf,
+  sampleOf,
+  type TrainerJob,
+  workloadOf,
+} from './workload.ts'
+
+const SEED = 1
+const workload = workloadOf(SEED)
+const [job] = workload.jobs as [TrainerJob]
+const gated = workload.jobs.find(({ maxConcurrency }) => maxConcurrency !== null) as TrainerJob
+const single = workload.jobs.find(({ kind }) => kind === 'single') as TrainerJob
+const schedule: Schedule = { seed: SEED, setup: setupNamed('embedded'), faults: [] }
+
+/** The history of an episode in which everything goes as it should. */
+function flawless(): History {
+  const events: HistoryEvent[] = [{ e: 'phase', at: 1_000, name: 'work' }]
+  const batches: DatabaseState['batches'] = []
+  let at = 2_000
+  let n = 0
+  const told = (op: string, key: string, data: unknown, detail = {}) => {
+    n++
+    events.push({ e: 'call', at: at++, n, op, key, detail })
+    events.push({ e: 'answer', at: at++, n, op, key, status: 200, data })
+  }
+  for (const one of workload.jobs) {
+    const id = batches.length + 1
+    if (one.scorer === 'model') {
+      for (let i = 0; i < one.samples; i++) {
+        const call = { server: 0, n: at }
+        events.push({ e: 'rm-start', at: at++, ...call, ids: [`${one.key}:${i}`] })
+        events.push({ e: 'rm-end', at: at++, ...call, outcome: 'answered' })
+      }
+    }
+    const members = Array.from({ length: one.samples }, (_, index) => ({
+      index,
+      uid: sampleOf(one, index).uid,
+      status: 'scored',
+      reason: null,
+      score: expectedScore(one, index),
+    }))
+    const groups = [...Map.groupBy(members, ({ uid }) => uid)].map(([uid, samples], k) => ({
+      uid,
+      seq: k + 1,
+      samples,
+    }))
+    if (one.kind === 'router') {
+      for (const { index, score } of members)
+        told('/predict', `${one.key}/${index}`, [[{ label: 'LABEL_0', score }]])
+      continue
+    }
+    if (one.kind === 'single') {
+      for (const member of members)
+        told('samples.score', `${one.key}/${member.index}`, {
+          ...member,
+          id: `b${id}-${member.index}`,
+        })
+    } else {
+      told('batches.submit', one.key, { batchId: `b${id}`, accepted: one.samples })
+      const half = Math.ceil(groups.length / 2)
+      const part = (from: number, to: number) => ({
+        groups: groups.slice(from, to),
+        cursor: `b${id}.${to}`,
+        done: to === groups.length,
+      })
+      told('batches.next', one.key, part(0, half))
+      told('batches.next', one.key, part(half, groups.length))
+      const column = (name: 'status' | 'score' | 'reason') => members.map((member) => member[name])
+      const columns = { status: column('status'), score: column('score'), reason: column('reason') }
+      told('batches.results', one.key, columns)
+      told('batches.next', `${one.key}/reread`, part(0, groups.length))
+    }
+    batches.push({
+      id,
+      key: one.kind === 'single' ? null : batchKey(one),
+      run: runOf(one),
+      status: 'completed',
+      samples: one.samples,
+      scored: one.samples,
+      failed: 0,
+      groups: groups.length,
+      groupsCompleted: groups.length,
+      pendingRows: 0,
+      scoredRows: one.samples,
+      failedRows: 0,
+      wrongGroups: 0,
+    })
+  }
+  const idle = { leases: 0, claims: 0, activeJobs: 0, waitingJobs: 0, inFlight: 0, hedges: 0 }
+  events.push({ e: 'database', at: at++, state: { batches, ...idle } })
+  events.push({ e: 'phase', at: at++, name: 'stop' })
+  events.push({ e: 'leftover', at: at++, after: 'the end', processes: [] })
+  return { seed: SEED, events, unhandled: [] }
+}
+
+function lawsBroken(history: History, under: Schedule = schedule): string[] {
+  return [
+    ...new Set(checkHistory(history, under, workload).violations.map(({ law }) => law)),
+  ].sort()
+}
+
+/** The data of the answer to a job's call, to be changed. */
+function answerTo(history: History, op: string, key = job.key, at = 0) {
+  const answers = history.events.filter(
+    (event) => event.e === 'answer' && event.op === op && event.key === key,
+  )
+  // biome-ignore lint/suspicious/noExplicitAny: the answers of all procedures.
+  return (answers[at] as { data: any }).data
+}
+
+function database(history: History): DatabaseState {
+  const event = history.events.find(({ e }) => e === 'database')
+  return (event as { state: DatabaseState }).state
+}
+
+function remove(history: History, isGone: (event: HistoryEvent) => boolean): History {
+  return { ...history, events: history.events.filter((event) => !isGone(event)) }
+}
+
+function callsAt(from: number, until: number, ids: string[], n = from): HistoryEvent[] {
+  return [
+    { e: 'rm-start', at: from, server: 0, n, ids },
+    { e: 'rm-end', at: until, server: 0, n, outcome: 'answered' },
+  ]
+}
+
+function withEvents(history: History, more: HistoryEvent[]): History {
+  return { ...history, events: [...history.events, ...more].sort((a, b) => a.at - b.at) }
+}
+
+test('a flawless history breaks no law', () => {
+  expect(checkHistory(flawless(), schedule, workload)).toEqual({
+    violations: [],
+    notChecked: ['readiness'],
+  })
+})
+
+test('a score that is not that of its text', () => {
+  const history = flawless()
+  // The second cursor chain holds the same groups.
+  answerTo(history, 'batches.next').groups[0].samples[0].score += 0.5
+  answerTo(history, 'batches.results').score[0] += 0.5
+  expect(lawsBroken(history)).toEqual(['score'])
+})
+
+test('a failed sample without a fault, and one with a score', () => {
+  const history = flawless()
+  const failed = { status: 'failed', reason: 'transport', score: null as number | null }
+  for (const key of [job.key, `${job.key}/reread`])
+    Object.assign(answerTo(history, 'batches.next', key).groups[0].samples[0], failed)
+  const columns = answerTo(history, 'batches.results')
+  for (const name of ['status', 'reason', 'score'] as const) columns[name][0] = failed[name]
+  expect(lawsBroken(history)).toEqual(['failures'])
+  const struck = {
+    ...schedule,
+    faults: [{ kind: 'rm-kill', atMs: 0, forMs: 0, target: 0 } as const],
+  }
+  expect(lawsBroken(history, struck)).toEqual([])
+})
+
+test('a group that is delivered twice, and one that never is', () => {
+  const twice = flawless()
+  const next = answerTo(twice, 'batches.next', job.key, 1)
+  next.groups.unshift(answerTo(twice, 'batches.next').groups.at(-1))
+  expect(lawsBroken(twice)).toEqual(['delivery'])
+  const never = flawless()
+  answerTo(never, 'batches.next', job.key, 1).groups.pop()
+  answerTo(never, 'batches.next', `${job.key}/reread`).groups.pop()
+  expect(lawsBroken(never)).toContain('delivery')
+})
+
+test('a second cursor chain that differs, and results that differ', () => {
+  const chain = flawless()
+  answerTo(chain, 'batches.next', `${job.key}/reread`).groups.reverse()
+  expect(lawsBroken(chain)).toEqual(['delivery'])
+  const results = flawless()
+  answerTo(results, 'batches.results').status[3] = 'queued'
+  expect(lawsBroken(results)).toEqual(['once'])
+})
+
+test('an acknowledged batch that never ends', () => {
+  const history = remove(
+    flawless(),
+    (event) =>
+      'key' in event && event.key === job.key && 'op' in event && event.op === 'batches.next',
+  )
+  Object.assign(database(history).batches[0]!, {
+    status: 'running',
+    pendingRows: 2,
+    scoredRows: job.samples - 2,
+    scored: job.samples - 2,
+  })
+  expect(lawsBroken(history)).toContain('ended')
+})
+
+test('counts that differ from the rows', () => {
+  const history = flawless()
+  database(history).batches[0]!.scored++
+  expect(lawsBroken(history)).toEqual(['once'])
+  const groups = flawless()
+  database(groups).batches[1]!.wrongGroups = 1
+  expect(lawsBroken(groups)).toEqual(['once'])
+})
+
+test('a key with two batches, and one with two results', () => {
+  const history = flawless()
+  const again = { ...answerTo(history, 'batches.submit'), batchId: 'b99' }
+  const doubled: HistoryEvent = {
+    e: 'answer',
+    at: 2_500,
+    n: 9_999,
+    op: 'batches.submit',
+    key: job.key,
+    status: 200,
+    data: again,
+  }
+  expect(lawsBroken(withEvents(history, [doubled]))).toEqual(['duplicates'])
+  const key = `${single.key}/0`
+  const other = { ...answerTo(history, 'samples.score', key), id: 'b1-77' }
+  const second: HistoryEvent = {
+    e: 'answer',
+    at: 1e9,
+    n: 9_998,
+    op: 'samples.score',
+    key,
+    status: 200,
+    data: other,
+  }
+  expect(lawsBroken(withEvents(history, [second]))).toEqual(['duplicates'])
+})
+
+test('an internal error', () => {
+  const answer: HistoryEvent = {
+    e: 'answer',
+    at: 3_000,
+    n: 9_999,
+    op: 'batches.next',
+    key: job.key,
+    status: 500,
+    reason: 'internal',
+    message: 'x',
+  }
+  expect(lawsBroken(withEvents(flawless(), [answer]))).toEqual(['refusals'])
+})
+
+test('more calls in flight than the limit; what a stopped holder had in flight is counted apart', () => {
+  const late = 1e9
+  const many = Array.from({ length: workload.maxInFlight + 1 }, (_, k) =>
+    callsAt(late + k, late + 500, [`x:${k}`]),
+  ).flat()
+  const history = withEvents(flawless(), many)
+  expect(lawsBroken(history)).toEqual(['limit'])
+  const stop: HistoryEvent = { e: 'fault', at: late + 1, kind: 'worker-stop', what: 'worker' }
+  expect(lawsBroken(withEvents(history, [stop]))).toEqual([])
+})
+
+test('more samples of a batch in flight than its maxConcurrency', () => {
+  const late = 1e9
+  const ids = Array.from(
+    { length: (gated.maxConcurrency as number) + 1 },
+    (_, k) => `${gated.key}:9${k}9`,
+  )
+  const calls = ids
+    .slice(0, workload.maxInFlight)
+    .flatMap((id, k) => callsAt(late, late + 500, [id], k))
+  const isSeen = ids.length <= workload.maxInFlight
+  expect(lawsBroken(withEvents(flawless(), calls))).toEqual(isSeen ? ['limit'] : [])
+})
+
+test('a text that is scored again without a cause; a kill in between is one', () => {
+  const late = 1e9
+  const calls = [
+    ...callsAt(late, late + 10, ['x:1']),
+    ...callsAt(late + 3_000, late + 3_010, ['x:1']),
+  ]
+  const history = withEvents(flawless(), calls)
+  expect(lawsBroken(history)).toEqual(['calls'])
+  const kill: HistoryEvent = { e: 'fault', at: late + 20, kind: 'worker-kill', what: 'worker' }
+  expect(lawsBroken(withEvents(history, [kill]))).toEqual([])
+  const outage: HistoryEvent = { e: 'fault', at: late + 20, kind: 'read-only', what: 'database' }
+  expect(lawsBroken(withEvents(history, [outage]))).toEqual(['calls'])
+})
+
+test('something held at idle, an unhandled error, a process left, an exit by the signal', () => {
+  const held = flawless()
+  database(held).leases = 1
+  expect(lawsBroken(held)).toEqual(['idle'])
+  expect(
+    lawsBroken({ ...flawless(), unhandled: ['server-0.log: UnhandledPromiseRejection'] }),
+  ).toEqual(['log'])
+  const left: HistoryEvent = { e: 'leftover', at: 1e9, after: 'the end', processes: ['17 S node'] }
+  expect(lawsBroken(withEvents(flawless(), [left]))).toEqual(['leftover'])
+  const exit: HistoryEvent = {
+    e: 'exit',
+    at: 1e9,
+    who: 'server-0',
+    code: null,
+    signal: 'SIGTERM',
+    wasUp: true,
+  }
+  expect(lawsBroken(withEvents(flawless(), [exit]))).toEqual(['exit'])
+})
+
+test('readiness that does not follow the writes', () => {
+  const probes = (status: number, ok: boolean): HistoryEvent[] =>
+    Array.from({ length: 40 }, (_, k): HistoryEvent[] => [
+      { e: 'write', at: 1e9 + 250 * k, ok },
+      { e: 'ready', at: 1e9 + 250 * k + 1, server: 0, status },
+    ]).flat()
+  expect(lawsBroken(withEvents(flawless(), probes(200, true)))).toEqual([])
+  expect(lawsBroken(withEvents(flawless(), probes(503, false)))).toEqual([])
+  expect(lawsBroken(withEvents(flawless(), probes(200, false)))).toEqual(['readiness'])
+  expect(lawsBroken(withEvents(flawless(), probes(503, true)))).toEqual(['readiness'])
+})

@@ -1,0 +1,169 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { checkHistory } from './checker.ts'
+import { strike } from './faults.ts'
+import { type History, loadHistory } from './history.ts'
+import type { Violation } from './laws/law.ts'
+import { askAt } from './postgres-cluster.ts'
+import { poll } from './processes.ts'
+import type { Schedule } from './schedule.ts'
+import type { SourceTree } from './source-tree.ts'
+import { Stack } from './stack.ts'
+import { workloadOf } from './workload.ts'
+
+/** Without a sample or a job that ends for so long, after all faults are healed, an episode has come to a standstill. */
+const STANDSTILL_MS = 25_000
+/** All work ends within this time after the last fault is healed, whatever the machine. */
+const BOUND_MS = 150_000
+/** Shares last 2 s and reports come once a second. */
+const IDLE_MS = 8_000
+/** A machine of its own starts a server with its workers in this time. */
+const USUAL_START_MS = 4_000
+/** A machine is waited for at most so many times longer than usual. */
+const MAX_SLOWNESS = 6
+
+/** What came of an episode. */
+export interface EpisodeResult {
+  schedule: Schedule
+  violations: Violation[]
+  /** Laws that this product offers no way to check. */
+  notChecked: string[]
+  samples: number
+  tookMs: number
+  history: History
+  /** Where the history and the logs are, until `remove` is called. */
+  folder: string
+  remove(): void
+}
+
+/** Runs one episode on a tree, from the first process to the last, and checks its history. */
+export async function runEpisode(schedule: Schedule, tree: SourceTree): Promise<EpisodeResult> {
+  const beganAt = performance.now()
+  const { seed, setup } = schedule
+  const workload = workloadOf(seed)
+  const stack = new Stack({ setup, tree, workload, seed })
+  try {
+    await run(stack, schedule).catch((error: Error) => {
+      stack.history.add({ e: 'broken', at: Date.now(), law: 'start', message: error.message })
+    })
+  } finally {
+    await stack.destroy()
+  }
+  const history = loadHistory(stack.folder, seed)
+  const { violations, notChecked } = checkHistory(history, schedule, workload)
+  return {
+    schedule,
+    violations,
+    notChecked,
+    samples: workload.jobs.reduce((sum, job) => sum + job.samples, 0),
+    tookMs: performance.now() - beganAt,
+    history,
+    folder: stack.folder,
+    remove: () => stack.remove(),
+  }
+}
+
+async function run(stack: Stack, schedule: Schedule): Promise<void> {
+  const phase = (name: string) => stack.history.add({ e: 'phase', at: Date.now(), name })
+  phase('start')
+  const startMs = await stack.start()
+  // A law's bound is about the product, not about a machine that twenty others use.
+  stack.slowness = Math.min(MAX_SLOWNESS, Math.max(1, startMs / USUAL_START_MS))
+  stack.history.add({ e: 'slowness', at: Date.now(), factor: stack.slowness })
+  phase('work')
+  const stopProbes = startProbes(stack)
+  stack.startTrainer()
+  // Faults are counted from the first acknowledgement: before it there is nothing to lose.
+  await poll(() => stack.hasAccepted(), 60_000)
+  await Promise.all(
+    schedule.faults.map(async (fault) => {
+      await sleep(fault.atMs)
+      await strike(stack, fault)
+    }),
+  )
+  phase('healed')
+  await untilDone(stack)
+  phase('idle')
+  await noteDatabase(stack)
+  await stopProbes()
+  await Promise.all(stack.watches)
+  phase('stop')
+  await stack.stop()
+  phase('end')
+}
+
+/** Waits until the trainer has all it wants, or nothing moves any more. */
+async function untilDone(stack: Stack): Promise<void> {
+  const until = performance.now() + BOUND_MS * Math.sqrt(stack.slowness)
+  let last = -1
+  let movedAt = performance.now()
+  while (stack.trainer?.running) {
+    const samples = await stack.endedSamples()
+    if (samples !== null && samples.ended !== last) {
+      last = samples.ended
+      movedAt = performance.now()
+    }
+    const now = performance.now()
+    if (now - movedAt > STANDSTILL_MS * Math.sqrt(stack.slowness) || now > until) {
+      const open =
+        samples === null ? 'the database does not answer' : `${samples.open} samples open`
+      const message = `the trainer is not done, ${open}, and no sample ended for ${Math.round((now - movedAt) / 1_000)} s`
+      stack.history.add({ e: 'broken', at: Date.now(), law: 'ended', message })
+      return
+    }
+    await sleep(500)
+  }
+}
+
+/** Reads the database once nothing should be held any more. */
+async function noteDatabase(stack: Stack): Promise<void> {
+  const isIdle = async () => {
+    const state = await stack.databaseState()
+    if (state === null) return null
+    const { leases, claims, activeJobs, waitingJobs, inFlight } = state
+    return leases + claims + activeJobs + waitingJobs + inFlight === 0 ? state : null
+  }
+  const state =
+    (await poll(isIdle, IDLE_MS * stack.slowness, 400)) ??
+    (await stack.databaseState().catch(() => null))
+  if (state !== null) stack.history.add({ e: 'database', at: Date.now(), state })
+}
+
+/** Asks `/readyz` and writes a row by the same way as the server, four times a second, where the server has `/readyz`. */
+function startProbes(stack: Stack): () => Promise<void> {
+  const [server] = stack.servers
+  let isOver = false
+  const every = async (work: () => Promise<void>) => {
+    while (!isOver) {
+      await work().catch(() => {})
+      await sleep(250)
+    }
+  }
+  const work = async () => {
+    // Nothing has struck yet: a service that has `/readyz` is ready.
+    if (server === undefined || (await stack.get(server, '/readyz')) !== 200) return
+    await poll(() => write(stack, 'create table if not exists chaos_probe (n int)'), 3_000)
+    await Promise.all([
+      every(async () => {
+        const status = await stack.get(server, '/readyz')
+        stack.history.add({ e: 'ready', at: Date.now(), server: 0, status })
+      }),
+      every(async () => {
+        const ok = await write(stack, 'insert into chaos_probe values (1)').catch(() => false)
+        stack.history.add({ e: 'write', at: Date.now(), ok })
+      }),
+    ])
+  }
+  const done = work().catch(() => {})
+  return async () => {
+    isOver = true
+    await done
+  }
+}
+
+async function write(stack: Stack, text: string): Promise<boolean> {
+  const link = stack.servers[0]?.databaseLink
+  const url = link ? stack.cluster?.url(link.port) : stack.databaseUrl()
+  if (url == null) return false
+  await askAt(url, text)
+  return true
+}

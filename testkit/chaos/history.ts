@@ -1,0 +1,166 @@
+import { existsSync, openSync, readdirSync, readFileSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+
+/**
+ * The history of an episode: what every process outside the product did and saw, one JSON line an event, in one file a
+ * process. All processes share one machine, so their epoch times can be compared.
+ */
+export type HistoryEvent =
+  | CallEvent
+  | AnswerEvent
+  | AbandonedEvent
+  | ModelStartEvent
+  | ModelEndEvent
+  | HarnessEvent
+
+/** The trainer sends a call. */
+export interface CallEvent {
+  e: 'call'
+  at: number
+  n: number
+  op: string
+  key: string
+  detail?: Record<string, unknown>
+}
+
+/** A call of the trainer ended: with data, with a refusal, or without an answer (`status` 0). */
+export interface AnswerEvent {
+  e: 'answer'
+  at: number
+  n: number
+  op: string
+  key: string
+  status: number
+  reason?: string
+  message?: string
+  data?: unknown
+}
+
+/** The trainer gives a job up after a refusal that repeating does not mend. */
+export interface AbandonedEvent {
+  e: 'abandoned'
+  at: number
+  key: string
+  why: string
+}
+
+/** The reward model takes a request with these texts. */
+export interface ModelStartEvent {
+  e: 'rm-start'
+  at: number
+  server: number
+  n: number
+  ids: string[]
+}
+
+/** The reward model is done with a request: `answered` 200, or the caller went away. */
+export interface ModelEndEvent {
+  e: 'rm-end'
+  at: number
+  server: number
+  n: number
+  outcome: 'answered' | 'aborted'
+}
+
+/** What the harness did to the processes, and saw of them. */
+export type HarnessEvent =
+  | { e: 'phase'; at: number; name: string }
+  | { e: 'slowness'; at: number; factor: number }
+  | { e: 'fault'; at: number; kind: string; what: string; detail?: Record<string, unknown> }
+  | { e: 'healed'; at: number; kind: string; what: string }
+  | {
+      e: 'exit'
+      at: number
+      who: string
+      code: number | null
+      signal: string | null
+      /** It had been seen healthy since its start. */
+      wasUp: boolean
+    }
+  | { e: 'ready'; at: number; server: number; status: number }
+  | { e: 'write'; at: number; ok: boolean; error?: string }
+  | { e: 'database'; at: number; state: DatabaseState }
+  | { e: 'leftover'; at: number; after: string; processes: string[] }
+  | { e: 'broken'; at: number; law: string; message: string }
+
+/** The database as the harness reads it once everything should be over. */
+export interface DatabaseState {
+  batches: {
+    id: number
+    key: string | null
+    run: string
+    status: string
+    samples: number
+    scored: number
+    failed: number
+    groups: number
+    groupsCompleted: number
+    pendingRows: number
+    scoredRows: number
+    failedRows: number
+    /** Groups whose own counts differ from their samples' rows. */
+    wrongGroups: number
+  }[]
+  /** Shares that have not expired, with slots. */
+  leases: number
+  claims: number
+  activeJobs: number
+  waitingJobs: number
+  /** Samples that live workers report as in flight or held. */
+  inFlight: number
+  hedges: number
+}
+
+/** Appends events to a file; every line is written at once, so that a killed process loses none. */
+export class HistoryFile {
+  readonly #fd: number
+
+  constructor(path: string) {
+    this.#fd = openSync(path, 'a')
+  }
+
+  add(event: HistoryEvent): void {
+    writeSync(this.#fd, `${JSON.stringify(event)}\n`)
+  }
+}
+
+/** Reads the events of one file. A line that a killed process cut in two is left out. */
+export function readEvents(path: string): HistoryEvent[] {
+  if (!existsSync(path)) return []
+  const events: HistoryEvent[] = []
+  for (const line of readFileSync(path, 'utf8').split('\n')) {
+    if (line === '') continue
+    try {
+      events.push(JSON.parse(line) as HistoryEvent)
+    } catch {
+      // The process was killed while it wrote this line.
+    }
+  }
+  return events
+}
+
+/** A whole episode, as the checker takes it. */
+export interface History {
+  seed: number
+  events: HistoryEvent[]
+  /** Lines of the product's logs that name something no one handled. */
+  unhandled: string[]
+}
+
+/** Loads the history that the processes of an episode left in its folder. */
+export function loadHistory(folder: string, seed: number): History {
+  const files = readdirSync(folder)
+  const events = files
+    .filter((name) => name.endsWith('.jsonl'))
+    .flatMap((name) => readEvents(join(folder, name)))
+    .sort((a, b) => a.at - b.at)
+  const unhandled = files
+    .filter((name) => name.endsWith('.log'))
+    .flatMap((name) =>
+      readFileSync(join(folder, name), 'utf8')
+        .split('\n')
+        .filter((line) => /unhandled|uncaught/i.test(line))
+        .map((line) => `${name}: ${line.slice(0, 500)}`),
+    )
+  return { seed, events, unhandled }
+}

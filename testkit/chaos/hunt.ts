@@ -1,0 +1,74 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { type EpisodeResult, runEpisode } from './episode.ts'
+import type { PlantedBug } from './planted-bugs.ts'
+import { scheduleOf } from './schedule.ts'
+import { SourceTree } from './source-tree.ts'
+
+/** The episode that caught a planted bug. */
+export interface Catch {
+  seed: number
+  setup: string
+  kinds: string[]
+  laws: string[]
+  /** Episodes up to the catch, this one included. */
+  episodes: number
+}
+
+/**
+ * Runs a copy of the product with a bug until the checker finds one of the laws broken that the bug breaks. A violation that
+ * the same seed also shows without the bug is no catch. Gives null when all episodes pass.
+ */
+export async function huntBug(
+  bug: PlantedBug,
+  range: { first: number; episodes: number },
+  onEpisode: (result: EpisodeResult) => void = () => {},
+): Promise<Catch | null> {
+  const tree = await SourceTree.make(bug)
+  let clean: SourceTree | null = null
+  try {
+    for (let k = 0; k < range.episodes; k++) {
+      const schedule = scheduleOf(range.first + k, { setup: bug.setup, kinds: bug.kinds })
+      // What a pooler refuses would hide the bug.
+      if (schedule.setup.pooler !== 'none') continue
+      const result = await runEpisode(schedule, tree)
+      onEpisode(result)
+      result.remove()
+      const laws = lawsOf(result).filter((law) => (bug.laws as string[]).includes(law))
+      if (laws.length === 0) continue
+      const kinds = schedule.faults.map(({ kind }) => kind)
+      const caught = {
+        seed: schedule.seed,
+        setup: schedule.setup.name,
+        kinds,
+        laws,
+        episodes: k + 1,
+      }
+      // Without a fault the product as it is breaks no law: every run of `--kind none` says so.
+      if (kinds.every((kind) => kind === 'none')) return caught
+      clean ??= await SourceTree.make(null)
+      const control = await runEpisode(schedule, clean)
+      control.remove()
+      const own = laws.filter((law) => !lawsOf(control).includes(law))
+      if (own.length === 0) continue
+      return { ...caught, laws: own }
+    }
+    return null
+  } finally {
+    tree.remove()
+    clean?.remove()
+  }
+}
+
+function lawsOf({ violations }: EpisodeResult): string[] {
+  return [...new Set(violations.map(({ law }) => law as string))]
+}
+
+/** Adds a catch to a file of catches by the bug's name. */
+export function recordCatch(path: string, name: string, caught: Catch): void {
+  const catches = existsSync(path)
+    ? (JSON.parse(readFileSync(path, 'utf8')) as Record<string, Catch>)
+    : {}
+  catches[name] = caught
+  const sorted = Object.fromEntries(Object.entries(catches).sort(([a], [b]) => a.localeCompare(b)))
+  writeFileSync(path, `${JSON.stringify(sorted, null, 2)}\n`)
+}

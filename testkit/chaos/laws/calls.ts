@@ -1,0 +1,249 @@
+import type { HistoryEvent } from '../history.ts'
+import { type Evidence, type FaultSpan, faultSpans, type Violation } from './law.ts'
+
+/** One request at the reward model. */
+export interface ModelCall {
+  server: number
+  n: number
+  ids: string[]
+  from: number
+  /** When it was answered, when the model heard that its caller was gone, or when the model died. */
+  until: number
+  outcome: 'answered' | 'aborted' | 'lost'
+}
+
+/** The model hears of a caller that went away up to so much later than the caller takes the slot as free. */
+const ABORT_SLACK_MS = 400
+/** A stopped or cut-off holder's calls are counted apart for so long. */
+const HOLDER_MS = 30_000
+/** A finished sample is written after at most 40 ms; a busy machine takes longer. */
+const UNFLUSHED_MS = 1_500
+/** An answer takes so long from the model to the router. */
+const HEDGE_SLACK_MS = 25
+/** No worker outlives its server by more. */
+const OUTLIVE_MS = 10_000
+
+/** What the reward models saw: limits kept at every moment, and no call made twice without a cause. */
+export function checkCalls(evidence: Evidence): Violation[] {
+  const { events, workload, schedule } = evidence
+  const slackMs = ABORT_SLACK_MS * evidence.slowness
+  const calls = modelCalls(events)
+  const spans = faultSpans(events)
+  const violations: Violation[] = []
+  for (let server = 0; server < schedule.setup.models; server++) {
+    const own = calls.filter((call) => call.server === server)
+    const rows = own.map((call) => ({ call, weight: call.ids.length }))
+    const message = `calls in flight to reward model ${server}`
+    violations.push(...checkLimit(rows, workload.maxInFlight, spans, message, slackMs))
+  }
+  for (const job of workload.jobs) {
+    if (job.maxConcurrency === null) continue
+    const rows = calls.flatMap((call) => {
+      const own = call.ids.filter((id) => id.startsWith(`${job.key}:`))
+      // A hedged sample is one sample in flight: its second call does not count.
+      const weight = own.filter((id) => !calls.some((other) => isHedgeOf(call, other, id))).length
+      return weight === 0 ? [] : [{ call, weight }]
+    })
+    const message = `samples in flight of ${job.key}, whose maxConcurrency it is`
+    violations.push(...checkLimit(rows, job.maxConcurrency, spans, message, slackMs))
+  }
+  violations.push(...checkRepeats(calls, spans, evidence))
+  return violations
+}
+
+/** The requests of all reward models; one without an end lasted until its model died. */
+export function modelCalls(events: readonly HistoryEvent[]): ModelCall[] {
+  const open = new Map<string, ModelCall>()
+  const calls: ModelCall[] = []
+  for (const event of events) {
+    if (event.e === 'rm-start') {
+      const { server, n, ids, at } = event
+      const call: ModelCall = { server, n, ids, from: at, until: at, outcome: 'lost' }
+      open.set(`${server}/${n}`, call)
+      calls.push(call)
+    } else if (event.e === 'rm-end') {
+      const call = open.get(`${event.server}/${event.n}`)
+      if (call === undefined) continue
+      call.until = event.at
+      call.outcome = event.outcome
+      open.delete(`${event.server}/${event.n}`)
+    } else if (event.e === 'exit' && event.who.startsWith('rm-')) {
+      const server = Number(event.who.slice(3))
+      for (const [key, call] of open) {
+        if (call.server !== server) continue
+        call.until = event.at
+        open.delete(key)
+      }
+    }
+  }
+  for (const call of open.values()) call.until = Number.POSITIVE_INFINITY
+  return calls
+}
+
+interface Rows {
+  call: ModelCall
+  weight: number
+}
+
+function checkLimit(
+  rows: Rows[],
+  limit: number,
+  spans: FaultSpan[],
+  what: string,
+  slackMs: number,
+): Violation[] {
+  const ends = ({ call }: Rows) =>
+    call.outcome === 'aborted' ? Math.max(call.from, call.until - slackMs) : call.until
+  const changes = rows
+    .flatMap((row) => [
+      { at: row.call.from, by: row.weight },
+      { at: ends(row), by: -row.weight },
+    ])
+    .sort((a, b) => a.at - b.at || a.by - b.by)
+  const inFlightAt = (at: number) =>
+    rows.reduce((sum, row) => sum + (row.call.from <= at && ends(row) > at ? row.weight : 0), 0)
+  const allowances = spans.filter(isHolderFault).map((span) => ({
+    from: span.from - slackMs,
+    until: Math.min(span.until, span.from + HOLDER_MS) + HOLDER_MS,
+    rows: Math.max(inFlightAt(span.from), inFlightAt(span.from - 50)),
+  }))
+  let inFlight = 0
+  let worst = { over: 0, at: 0, inFlight: 0, allowed: limit }
+  for (const { at, by } of changes) {
+    inFlight += by
+    if (inFlight <= limit) continue
+    const extra = allowances
+      .filter((one) => at >= one.from && at <= one.until)
+      .reduce((sum, one) => sum + one.rows, 0)
+    const over = inFlight - limit - extra
+    if (over > worst.over) worst = { over, at, inFlight, allowed: limit + extra }
+  }
+  if (worst.over === 0) return []
+  const then = rows.filter((row) => row.call.from <= worst.at && ends(row) > worst.at)
+  return [
+    {
+      law: 'limit',
+      message: `${worst.inFlight} ${what}, ${worst.allowed} allowed, at ${new Date(worst.at).toISOString()}`,
+      evidence: then.map(({ call }) => startOf(call)),
+    },
+  ]
+}
+
+/** Faults after which calls of a process that is stopped, gone or cut off from the model go on. */
+function isHolderFault({ kind }: FaultSpan): boolean {
+  return /^(server|worker|all)-(kill|stop|term)$|^net-rm$|^rm-stop$/.test(kind)
+}
+
+/** A text is sent again only where its call failed, was hedged, or its result was lost with its holder. */
+function checkRepeats(calls: ModelCall[], spans: FaultSpan[], evidence: Evidence): Violation[] {
+  const byText = new Map<string, ModelCall[]>()
+  for (const call of calls) {
+    for (const id of call.ids) {
+      const list = byText.get(id) ?? []
+      list.push(call)
+      byText.set(id, list)
+    }
+  }
+  const tries = triesOfSingles(evidence.events)
+  const unexplained: { id: string; first: ModelCall; second: ModelCall }[] = []
+  for (const [id, list] of byText) {
+    const mayRepeat = (tries.get(id) ?? 1) - 1
+    let repeats = 0
+    for (let k = 1; k < list.length; k++) {
+      const [first, second] = [list[k - 1] as ModelCall, list[k] as ModelCall]
+      if (isExplained(first, second, spans, evidence)) continue
+      repeats++
+      if (repeats > mayRepeat) unexplained.push({ id, first, second })
+    }
+  }
+  if (unexplained.length === 0) return []
+  const [{ id, first, second }] = unexplained as [(typeof unexplained)[number]]
+  const gapMs = second.from - first.until
+  return [
+    {
+      law: 'calls',
+      message: `${unexplained.length} texts were scored again without a cause, first ${id}: answered, and sent again ${gapMs} ms later`,
+      evidence: unexplained.flatMap((one) => [
+        startOf(one.first),
+        endOf(one.first),
+        startOf(one.second),
+      ]),
+    },
+  ]
+}
+
+function isExplained(
+  first: ModelCall,
+  second: ModelCall,
+  spans: FaultSpan[],
+  { schedule, slowness }: Evidence,
+): boolean {
+  const unflushedMs = UNFLUSHED_MS * slowness
+  if (first.outcome !== 'answered') return true
+  if (isHedge(first, second)) return true
+  return spans.some((span) => {
+    // The answer was lost on its way.
+    if (/^net-rm$|^rm-/.test(span.kind))
+      return first.from < span.until + unflushedMs && first.until > span.from - unflushedMs
+    const losesResults =
+      /^(server|worker|all)-(kill|stop|term)$/.test(span.kind) ||
+      // One process of several is cut off from the database: the others cannot wait for it.
+      (span.kind === 'net-postgres' && schedule.setup.servers + schedule.setup.extraWorkers > 1)
+    if (!losesResults) return false
+    // Workers end within 10 s of their server; what they score meanwhile is lost where they cannot write it.
+    const lostUntil = span.from + (/^(server|all)-/.test(span.kind) ? OUTLIVE_MS * slowness : 0)
+    return lostUntil > first.from - unflushedMs && span.from < flushedBy(first, spans, unflushedMs)
+  })
+}
+
+/** Both calls were out at one moment, at two servers. A hedge may leave as the answer arrives. */
+function isHedge(first: ModelCall, second: ModelCall): boolean {
+  return second.server !== first.server && second.from <= first.until + HEDGE_SLACK_MS
+}
+
+function isHedgeOf(call: ModelCall, other: ModelCall, id: string): boolean {
+  return other.ids.includes(id) && other.from < call.from && isHedge(other, call)
+}
+
+/** When the result of a call is certainly stored: soon after its end, or after the outage that it fell into. */
+function flushedBy(call: ModelCall, spans: FaultSpan[], unflushedMs: number): number {
+  let by = call.until + unflushedMs
+  for (const { kind, from, until } of spans) {
+    const isOutage =
+      /^(postgres|backend|net-postgres|read-only|disk-full|failover|all|server)/.test(kind)
+    if (isOutage && from < by && until + unflushedMs > by) by = until + unflushedMs
+  }
+  return by
+}
+
+/** How often the trainer asked for one text by itself until it had its score: every try may be scored. */
+function triesOfSingles(events: readonly HistoryEvent[]): Map<string, number> {
+  const tries = new Map<string, number>()
+  const isAnswered = new Set<string>()
+  for (const event of events) {
+    if (event.e === 'answer' && isSingleCall(event.op) && event.status === 200)
+      isAnswered.add(event.key)
+    if (event.e !== 'call' || !isSingleCall(event.op) || isAnswered.has(event.key)) continue
+    const id = event.key.replace('/', ':')
+    tries.set(id, (tries.get(id) ?? 0) + 1)
+  }
+  return tries
+}
+
+function isSingleCall(op: string): boolean {
+  return op === 'samples.score' || op === '/predict'
+}
+
+function startOf({ server, n, ids, from }: ModelCall): HistoryEvent {
+  return { e: 'rm-start', at: from, server, n, ids }
+}
+
+function endOf({ server, n, until, outcome }: ModelCall): HistoryEvent {
+  return {
+    e: 'rm-end',
+    at: until,
+    server,
+    n,
+    outcome: outcome === 'answered' ? outcome : 'aborted',
+  }
+}

@@ -1,0 +1,36 @@
+import { type Evidence, faultSpans, type Violation } from './law.ts'
+
+/** A fault of the database, or of the way to it, explains that a server cannot start for so long after it. */
+const AFTER_FAULT_MS = 15_000
+
+/** The processes: none left behind, none ended by itself, no error that no one handled. */
+export function checkProcesses({ events, history }: Evidence): Violation[] {
+  const violations: Violation[] = []
+  const spans = faultSpans(events)
+  const stopAt =
+    events.find((event) => event.e === 'phase' && event.name === 'stop')?.at ??
+    Number.POSITIVE_INFINITY
+  for (const event of events) {
+    if (event.e === 'leftover' && event.processes.length > 0) {
+      const message = `${event.processes.length} processes live on after ${event.after}: ${event.processes.join('; ')}`
+      violations.push({ law: 'leftover', message, evidence: [event] })
+    }
+    if (event.e !== 'exit' || !/^(server|worker)-/.test(event.who)) continue
+    if (event.code === 0) continue
+    const isFault = spans.some(
+      ({ from, until }) => event.at >= from - 500 && event.at < until + AFTER_FAULT_MS,
+    )
+    const isBySignal = event.signal === 'SIGTERM'
+    // A start may fail while the database is away; a server that was up stays up.
+    const hasDied = event.wasUp && event.signal === null
+    if ((isFault && !isBySignal && !hasDied) || (event.at > stopAt && event.signal === 'SIGKILL'))
+      continue
+    const how = event.signal === null ? `with code ${event.code}` : `by ${event.signal}`
+    violations.push({ law: 'exit', message: `${event.who} ended ${how}`, evidence: [event] })
+  }
+  if (history.unhandled.length > 0) {
+    const message = `the log tells of unhandled errors: ${history.unhandled.slice(0, 3).join(' | ')}`
+    violations.push({ law: 'log', message, evidence: [] })
+  }
+  return violations
+}

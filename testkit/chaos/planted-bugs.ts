@@ -1,0 +1,505 @@
+import { join } from 'node:path'
+import type { Law } from './laws/law.ts'
+import type { FaultKind } from './schedule.ts'
+
+/** A change of one file: `find` occurs in it exactly once. `sql:NAME` is the file of an SQL function. */
+export interface Patch {
+  file: string
+  find: string
+  replace: string
+}
+
+/** A bug that is planted in a copy of the product, to see that the checker catches it. */
+export interface PlantedBug {
+  name: string
+  patches: Patch[]
+  /** The laws of which it breaks at least one. */
+  laws: Law[]
+  /** Kinds of fault that bring it to light; it is looked for under these. */
+  kinds: FaultKind[]
+  setup?: string
+}
+
+const WORKER = 'server/worker/reward-loop-worker.ts'
+const LEASES = 'server/fleet/lease-holder.ts'
+const READER = 'server/loop/batch-reader.ts'
+
+/** Every planted bug. */
+export const PLANTED_BUGS: readonly PlantedBug[] = [
+  {
+    name: 'hand-back-loses-one',
+    patches: [
+      {
+        file: WORKER,
+        find: '.giveBack(job, indexes, Math.max(0, untilMs - performance.now()))',
+        replace: '.giveBack(job, indexes.slice(1), Math.max(0, untilMs - performance.now()))',
+      },
+      // Little is left to hand back after the usual 5 s.
+      {
+        file: 'server/worker/main.ts',
+        find: 'const DRAIN_MS = 5_000',
+        replace: 'const DRAIN_MS = 300',
+      },
+    ],
+    laws: ['ended'],
+    kinds: ['worker-term', 'server-term'],
+  },
+  {
+    name: 'complete-before-commit',
+    patches: [
+      {
+        file: WORKER,
+        find: '    job.uncommitted.add(row.idx)\n',
+        replace:
+          '    job.uncommitted.add(row.idx)\n    if (job.open.size === 0) this.#finishJob(job, batch)\n',
+      },
+      // Wide enough a window for a kill to fall into it.
+      {
+        file: 'server/worker/result-writer.ts',
+        find: 'const FLUSH_MS = 40',
+        replace: 'const FLUSH_MS = 1_000',
+      },
+    ],
+    laws: ['ended'],
+    kinds: ['worker-kill', 'server-kill'],
+  },
+  {
+    name: 'flush-counts-ended-samples',
+    patches: [
+      {
+        file: 'sql:flush_results',
+        find: 'AND s.idx = r.idx AND s.status = 0',
+        replace: 'AND s.idx = r.idx',
+      },
+      {
+        file: 'server/worker/result-writer.ts',
+        find: 'if (attempts === null) return (await this.#db.pool.query<{ n: number }>(flush)).rows[0]!.n',
+        replace:
+          'if (attempts === null) {\n      await this.#db.pool.query(flush)\n      return (await this.#db.pool.query<{ n: number }>(flush)).rows[0]!.n\n    }',
+      },
+    ],
+    laws: ['once', 'ended', 'calls', 'failures', 'delivery'],
+    kinds: ['none'],
+  },
+  {
+    name: 'late-result-overwrites',
+    patches: [
+      {
+        file: 'sql:flush_results',
+        find: 'AND s.idx = r.idx AND s.status = 0',
+        replace: 'AND s.idx = r.idx',
+      },
+    ],
+    laws: ['once', 'ended', 'calls'],
+    kinds: ['worker-stop'],
+  },
+  {
+    name: 'failed-flush-told-as-written',
+    patches: [
+      {
+        file: 'server/worker/result-writer.ts',
+        find: '        return false\n      })\n      .then((written)',
+        replace: '        return true\n      })\n      .then((written)',
+      },
+      {
+        file: 'server/worker/result-writer.ts',
+        find: '    const attempts = attemptsStatement(this.#workerId, samples)\n',
+        replace:
+          "    if (Math.random() < 0.1) throw new Error('planted')\n    const attempts = attemptsStatement(this.#workerId, samples)\n",
+      },
+    ],
+    laws: ['ended'],
+    kinds: ['none'],
+  },
+  {
+    name: 'lease-ignores-others',
+    patches: [
+      {
+        file: 'sql:renew_lease',
+        find: 'SELECT coalesce(sum(slots), 0), coalesce(sum(slots) FILTER',
+        replace: 'SELECT 0, coalesce(sum(slots) FILTER',
+      },
+      {
+        file: 'sql:renew_lease',
+        find: 'give := least(r.demand, (remaining + n - 1) / greatest(n, 1));',
+        replace: 'give := least(r.demand, p_limit);',
+      },
+    ],
+    laws: ['limit'],
+    kinds: ['none'],
+  },
+  {
+    name: 'one-call-beyond-the-lease',
+    patches: [
+      {
+        file: LEASES,
+        find: 'held.resource.setSlots(usable, held.untilMs, theirs)',
+        replace: 'held.resource.setSlots(usable + 1, held.untilMs, theirs)',
+      },
+    ],
+    laws: ['limit'],
+    kinds: ['none'],
+  },
+  {
+    name: 'lapsed-lease-is-used',
+    patches: [
+      {
+        file: LEASES,
+        find: 'held.untilMs = sentAt + TTL_MS - MARGIN_MS',
+        replace: 'held.untilMs = sentAt + 3_600_000',
+      },
+      {
+        file: LEASES,
+        find: 'if (held.slots > inFlight) resource.setSlots(inFlight, held.untilMs)',
+        replace: '',
+      },
+    ],
+    laws: ['limit'],
+    kinds: ['net-postgres'],
+    setup: 'extra-workers',
+  },
+  {
+    name: 'lease-kept-at-idle',
+    patches: [
+      {
+        file: LEASES,
+        find: 'const inFlight = resource.inFlight()\n',
+        replace: 'const inFlight = resource.inFlight() + (held.slots > 0 ? 1 : 0)\n',
+      },
+    ],
+    laws: ['idle', 'limit'],
+    kinds: ['none'],
+  },
+  {
+    name: 'lease-forgotten-on-renewal',
+    patches: [
+      {
+        file: 'sql:renew_lease',
+        find: "AND expires_at + grace_ms * interval '1 millisecond' < clock_timestamp();",
+        replace: "AND expires_at < clock_timestamp() + interval '1.4 seconds';",
+      },
+    ],
+    laws: ['limit'],
+    kinds: ['none'],
+  },
+  {
+    name: 'cursor-delivers-the-last-group-again',
+    patches: [
+      {
+        file: 'server/store/sql/results.ts',
+        find: 'from sample_group where batch_id = $1 and seq > $2) t',
+        replace: 'from sample_group where batch_id = $1 and seq >= $2) t',
+      },
+    ],
+    laws: ['delivery'],
+    kinds: ['none'],
+  },
+  {
+    name: 'group-without-its-last-member',
+    patches: [
+      {
+        file: READER,
+        find: 'const members = byGroup.get(group.no) ?? []\n',
+        replace: 'const members = (byGroup.get(group.no) ?? []).slice(0, 7)\n',
+      },
+    ],
+    laws: ['delivery'],
+    kinds: ['none'],
+  },
+  {
+    name: 'gap-in-completion-numbers',
+    patches: [
+      {
+        file: 'sql:settle_groups',
+        find: 'SET seq = before + t.rank,',
+        replace: 'SET seq = before + t.rank + 1,',
+      },
+    ],
+    laws: ['delivery', 'ended'],
+    kinds: ['none'],
+  },
+  {
+    name: 'groups-completed-together-count-once',
+    patches: [
+      {
+        file: 'sql:settle_groups',
+        find: 'groups_completed = groups_completed + done,',
+        replace: 'groups_completed = groups_completed + least(done, 1),',
+      },
+    ],
+    laws: ['delivery', 'ended', 'once'],
+    kinds: ['none'],
+  },
+  {
+    name: 'batch-ends-before-its-last-samples',
+    patches: [
+      {
+        file: 'sql:settle_groups',
+        find: 'WHEN closed AND completed_at IS NULL AND scored + failed + b.ended = samples\n                                     AND groups_completed + done = groups',
+        replace:
+          'WHEN closed AND completed_at IS NULL AND scored + failed + b.ended >= samples - 3',
+      },
+    ],
+    laws: ['delivery', 'ended', 'once'],
+    kinds: ['none'],
+  },
+  {
+    name: 'cancel-counts-no-group',
+    patches: [
+      {
+        file: 'sql:end_pending',
+        find: 'PERFORM settle_groups(batches, groups, ended, ended, zeros, NULL);\n    END IF;\n    -- Whoever still works',
+        replace: 'NULL;\n    END IF;\n    -- Whoever still works',
+      },
+    ],
+    laws: ['once', 'ended'],
+    kinds: ['none'],
+  },
+  {
+    name: 'dead-worker-never-swept',
+    patches: [
+      {
+        file: 'server/loop/worker-supervisor.ts',
+        find: 'return giveBackSilent(db, queue, silent, knownAlone)',
+        replace: 'return giveBackSilent(db, queue, [], knownAlone)',
+      },
+      {
+        file: 'server/loop/worker-supervisor.ts',
+        find: 'if (child.pid !== undefined) void this.giveBack(child.pid)',
+        replace: '',
+      },
+      {
+        file: 'server/store/job-queue.ts',
+        find: 'heartbeatSeconds: 10,',
+        replace: 'heartbeatSeconds: 3_600,',
+      },
+    ],
+    laws: ['ended', 'idle'],
+    kinds: ['worker-kill'],
+  },
+  {
+    name: 'jobs-are-not-claimed',
+    patches: [
+      {
+        file: 'server/worker/job-keeper.ts',
+        find: 'on conflict (job_id) do update set worker_id = excluded.worker_id, claimed_at = now()`',
+        replace: 'on conflict (job_id) do update set worker_id = claim.worker_id`',
+      },
+      {
+        file: 'server/worker/job-keeper.ts',
+        find: 'values ($1, $2, $3, $4, $5, $6, $7)',
+        replace:
+          'select $1::uuid, $2::text, $3::int, $4::int, $5::int, $6::int, $7::int where false',
+      },
+    ],
+    laws: ['calls', 'ended'],
+    kinds: ['worker-kill'],
+  },
+  {
+    name: 'failure-scored-as-zero',
+    patches: [
+      {
+        file: 'server/worker/sample-end.ts',
+        find: 'score: outcome.ok ? outcome.score : substituted ? onFailure.value : null,',
+        replace: 'score: outcome.ok ? outcome.score : 0,',
+      },
+      {
+        file: 'server/worker/sample-end.ts',
+        find: 'reason: outcome.ok ? null : outcome.reason,\n    substituted',
+        replace: 'reason: null,\n    substituted',
+      },
+    ],
+    laws: ['score'],
+    kinds: ['rm-stop', 'net-rm', 'rm-kill'],
+    setup: 'embedded',
+  },
+  {
+    name: 'scores-of-one-call-in-reverse',
+    patches: [
+      {
+        file: 'server/engines/tei.ts',
+        find: "rows.push(typeof score === 'number' ? { ok: true, score } : score)",
+        replace: "rows.unshift(typeof score === 'number' ? { ok: true, score } : score)",
+      },
+    ],
+    laws: ['score'],
+    kinds: ['none'],
+  },
+  {
+    name: 'score-of-the-previous-text',
+    patches: [
+      {
+        file: 'server/engines/tei.ts',
+        find: "  if (typeof score !== 'number') return score\n",
+        replace:
+          "  if (typeof score !== 'number') return score\n  const told = previous\n  previous = score\n  if ((told * 4_096) % 16 === 0) return { ok: true, score: told }\n",
+      },
+      {
+        file: 'server/engines/tei.ts',
+        find: 'const join: ScoreJoin = {',
+        replace: 'let previous = 1\n\nconst join: ScoreJoin = {',
+      },
+    ],
+    laws: ['score'],
+    kinds: ['none'],
+  },
+  {
+    name: 'idempotency-key-ignored',
+    patches: [
+      {
+        file: 'server/loop/accept/accept-batch.ts',
+        find: '          idempotencyKey ?? null,\n',
+        replace: '          null,\n',
+      },
+    ],
+    laws: ['duplicates'],
+    kinds: ['none'],
+  },
+  {
+    name: 'score-key-forgotten',
+    patches: [
+      {
+        file: 'server/loop/single-scores.ts',
+        find: "'select batch_id, idx, content_hash from score_key where key = $1'",
+        replace: "'select batch_id, idx, content_hash from score_key where key = $1 and false'",
+      },
+    ],
+    laws: ['refusals', 'duplicates', 'ended'],
+    kinds: ['none'],
+  },
+  {
+    name: 'repeated-append-stored-again',
+    patches: [
+      {
+        file: 'server/loop/accept/accept-batch.ts',
+        find: 'if (startIndex < batch.samples && draft.count > 0) {',
+        replace: 'if (startIndex < 0) {',
+      },
+    ],
+    laws: ['refusals', 'duplicates', 'once', 'ended'],
+    kinds: ['trainer-kill'],
+  },
+  {
+    name: 'answered-call-made-again',
+    patches: [
+      {
+        file: WORKER,
+        find: '    const outcome = await batch.manager.run(toRewardSample(row), context)\n',
+        replace:
+          '    if (row.idx % 10 === 3) await batch.manager.run(toRewardSample(row), context)\n    const outcome = await batch.manager.run(toRewardSample(row), context)\n',
+      },
+    ],
+    laws: ['calls'],
+    kinds: ['none'],
+  },
+  {
+    name: 'slot-leaks-at-the-gate',
+    patches: [
+      {
+        file: 'server/worker/slot-gate.ts',
+        find: '    this.#inside--\n',
+        replace: '    if (this.#left++ % 8 !== 7) this.#inside--\n',
+      },
+      {
+        file: 'server/worker/slot-gate.ts',
+        find: '  #inside = 0\n',
+        replace: '  #inside = 0\n  #left = 0\n',
+      },
+    ],
+    laws: ['ended', 'idle'],
+    kinds: ['none'],
+  },
+  {
+    name: 'in-flight-counter-leaks',
+    patches: [
+      {
+        file: 'server/router/pool-server.ts',
+        find: '    this.#inFlight--\n',
+        replace: '    if (this.requests % 30 !== 29) this.#inFlight--\n',
+      },
+    ],
+    laws: ['ended', 'idle'],
+    kinds: ['none'],
+  },
+  {
+    name: 'worker-outlives-its-server',
+    patches: [
+      {
+        file: 'server/stop-request.ts',
+        find: "process.once('disconnect', orphaned)",
+        replace: "process.once('disconnect', () => {})",
+      },
+    ],
+    laws: ['leftover', 'calls', 'limit'],
+    kinds: ['server-kill'],
+    setup: 'own',
+  },
+  {
+    name: 'acknowledged-before-it-is-on-disk',
+    patches: [
+      {
+        file: 'server/store/connection-budget.ts',
+        find: "name: 'rewardops server', keyed: true }",
+        replace: "name: 'rewardops server', keyed: true, lazyCommits: true }",
+      },
+    ],
+    laws: ['refusals', 'ended', 'once', 'duplicates'],
+    kinds: ['postgres-kill', 'all-kill'],
+    setup: 'embedded',
+  },
+  {
+    name: 'outage-answered-as-internal-error',
+    patches: [
+      {
+        file: 'server/services.ts',
+        find: 'if (isOutage(error)) {',
+        replace: 'if (error === undefined) {',
+      },
+    ],
+    laws: ['refusals'],
+    kinds: ['postgres-kill', 'postgres-term'],
+    setup: 'own',
+  },
+  {
+    name: 'report-error-unhandled',
+    patches: [
+      {
+        file: 'server/worker/worker-report.ts',
+        find: "this.#o.log.debug({ err: (error as Error).message }, 'report not written')",
+        replace: 'throw error',
+      },
+    ],
+    laws: ['log', 'exit'],
+    kinds: ['postgres-kill', 'postgres-term'],
+    setup: 'own',
+  },
+  {
+    name: 'server-ends-by-the-signal',
+    patches: [
+      {
+        file: 'server/stop-request.ts',
+        find: "process.on('SIGTERM', () => stopRequests.request('SIGTERM'))",
+        replace: '',
+      },
+    ],
+    laws: ['exit'],
+    kinds: ['none'],
+  },
+]
+
+/** The path of a patch's file, from the root of a tree. */
+export function pathOf(file: string, root: string): string {
+  if (!file.startsWith('sql:')) return join(root, file)
+  return join(root, 'server/store/functions', `${file.slice(4).replaceAll('_', '-')}.sql`)
+}
+
+/** A text with its one occurrence of `find` replaced. @throws when there is none, or more than one */
+export function patched(text: string, { find, replace, file }: Patch): string {
+  const parts = text.split(find)
+  if (parts.length !== 2) {
+    throw new Error(
+      `${file} holds ${parts.length - 1} occurrences of ${JSON.stringify(find)}, not 1`,
+    )
+  }
+  return parts.join(replace)
+}

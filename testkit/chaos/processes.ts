@@ -1,0 +1,159 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createWriteStream, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** The environment variable that marks every process of an episode, and those they start. */
+export const MARK = 'CHAOS_EPISODE'
+/** The variable that marks one start of a server, and the processes which that start made. */
+export const GENERATION = 'CHAOS_GENERATION'
+
+/** How to start a process. */
+export interface Launch {
+  command: string
+  args: string[]
+  cwd?: string
+  env?: Record<string, string>
+  /** Standard output and error are appended to it. */
+  log: string
+  uid?: number
+  gid?: number
+}
+
+/** A process that the harness started. */
+export class Running {
+  readonly child: ChildProcess
+  readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>
+  /** What it said on standard output. */
+  said = ''
+
+  constructor(child: ChildProcess) {
+    this.child = child
+    this.ended = new Promise((resolve) => {
+      child.once('exit', (code, signal) => resolve({ code, signal }))
+      child.once('error', () => resolve({ code: -1, signal: null }))
+    })
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      this.said += text
+    })
+  }
+
+  get pid(): number {
+    return this.child.pid ?? -1
+  }
+
+  get isAlive(): boolean {
+    return this.child.exitCode === null && this.child.signalCode === null
+  }
+}
+
+/** Starts a process with nothing of the harness's environment but the path. */
+export function launch(o: Launch): Running {
+  const kept = ['PATH', 'HOME', 'TMPDIR', 'LANG', 'NODE_COMPILE_CACHE']
+  const base = Object.entries(process.env).filter(([name]) => kept.includes(name))
+  const child = spawn(o.command, o.args, {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...Object.fromEntries(base), ...o.env } as unknown as NodeJS.ProcessEnv,
+    // A group of its own: Ctrl-C reaches the harness alone, which then ends the episode in order.
+    detached: true,
+    ...(o.cwd === undefined ? {} : { cwd: o.cwd }),
+    ...(o.uid === undefined ? {} : { uid: o.uid, gid: o.gid }),
+  })
+  const log = createWriteStream(o.log, { flags: 'a' })
+  child.stdout.pipe(log, { end: false })
+  child.stderr.pipe(log, { end: false })
+  return new Running(child)
+}
+
+/** A process as /proc shows it. */
+export interface Found {
+  pid: number
+  parent: number
+  /** Ticks since boot: tells a process from a later one with its number. */
+  startedAt: string
+  state: string
+  command: string
+}
+
+/** What /proc says of a process; null when there is none, or only its exit status is left. */
+export function inspect(pid: number): Found | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const rest = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    const state = rest[0] as string
+    if (state === 'Z' || state === 'X') return null
+    const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ').trim()
+    return { pid, parent: Number(rest[1]), startedAt: rest[19] as string, state, command }
+  } catch {
+    return null
+  }
+}
+
+/** Live processes that have a variable in their environment, or work within a folder. */
+export function findProcesses(variable: string, value: string, folder: string | null): Found[] {
+  const found: Found[] = []
+  for (const name of readdirSync('/proc')) {
+    const pid = Number(name)
+    if (!Number.isInteger(pid) || pid === process.pid) continue
+    if (!hasVariable(pid, variable, value) && !(folder !== null && worksIn(pid, folder))) continue
+    const process_ = inspect(pid)
+    if (process_ !== null) found.push(process_)
+  }
+  return found
+}
+
+/** Process ids of a process's children. */
+export function childrenOf(parent: number): number[] {
+  return readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => Number.isInteger(pid) && inspect(pid)?.parent === parent)
+}
+
+function hasVariable(pid: number, variable: string, value: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0').includes(`${variable}=${value}`)
+  } catch {
+    return false
+  }
+}
+
+function worksIn(pid: number, folder: string): boolean {
+  try {
+    return readlinkSync(`/proc/${pid}/cwd`).startsWith(folder)
+  } catch {
+    return false
+  }
+}
+
+/** Sends a signal; a process that is gone already is no error. */
+export function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    if (pid > 0) process.kill(pid, name)
+  } catch {
+    // It ended a moment ago.
+  }
+}
+
+/** A TCP port that is free now. */
+export async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+/** Looks at a state every 150 ms until it is truthy; null when it is not within the time. */
+export async function poll<T>(
+  look: () => Promise<T | null | false> | T | null | false,
+  withinMs: number,
+  everyMs = 150,
+): Promise<T | null> {
+  const until = performance.now() + withinMs
+  for (;;) {
+    const state = await Promise.resolve(look()).catch(() => null)
+    if (state !== null && state !== false) return state
+    if (performance.now() > until) return null
+    await sleep(everyMs)
+  }
+}

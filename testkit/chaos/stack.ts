@@ -1,0 +1,534 @@
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { request } from 'undici'
+import { DATABASE_STATE, ENDED_SAMPLES } from './database-state.ts'
+import { type DatabaseState, HistoryFile, readEvents } from './history.ts'
+import { askAt, PostgresCluster, tail } from './postgres-cluster.ts'
+import {
+  findProcesses,
+  freePort,
+  GENERATION,
+  inspect,
+  launch,
+  MARK,
+  poll,
+  type Running,
+  signal,
+} from './processes.ts'
+import type { Setup } from './setups.ts'
+import type { SourceTree } from './source-tree.ts'
+import { TcpProxy } from './tcp-proxy.ts'
+import { MODEL, type Workload } from './workload.ts'
+
+const HERE = fileURLToPath(new URL('.', import.meta.url))
+/** A start on a busy machine: a cluster is recovered, two workers load. */
+const START_MS = 60_000
+/** A process that ended without a fault is started again after this long, as a service manager would. */
+const RESTART_MS = 1_000
+const FAKETIME = `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu/faketime/libfaketime.so.1`
+
+/** Whether clock steps can be made on this machine. */
+export const hasFaketime = existsSync(FAKETIME)
+/** Whether PgBouncer is installed. */
+export const hasPgBouncer = existsSync('/usr/sbin/pgbouncer')
+
+/** A process that is to run unless a fault keeps it down. */
+export interface Managed {
+  name: string
+  running: Running | null
+  /** While a fault keeps it down: not started again by itself. */
+  isHeld: boolean
+  /** Seen healthy since its last start. */
+  isUp: boolean
+  /** Starts of it so far. */
+  generation: number
+  start(): Running
+}
+
+/** A server with the links to and from it. */
+export interface ServerPart extends Managed {
+  port: number
+  /** From the trainer. */
+  link: TcpProxy
+  /** To Postgres; null where that is embedded. */
+  databaseLink: TcpProxy | null
+  dataDir: string
+}
+
+const living = new Set<Stack>()
+process.on('exit', () => {
+  for (const stack of living) {
+    stack.killNow()
+    stack.unmount()
+  }
+})
+
+/** All processes of an episode, and the links between them. */
+export class Stack {
+  readonly setup: Setup
+  readonly folder: string
+  readonly mark: string
+  readonly history: HistoryFile
+  readonly servers: ServerPart[] = []
+  readonly workers: (Managed & { databaseLink: TcpProxy; clockFile: string | null })[] = []
+  readonly models: (Managed & { link: TcpProxy })[] = []
+  trainer: Managed | null = null
+  /** How many times slower than usual the machine is. */
+  slowness = 1
+  cluster: PostgresCluster | null = null
+  standby: PostgresCluster | null = null
+  /** Looks that are still to be made before the episode is over. */
+  readonly watches: Promise<void>[] = []
+  readonly #tree: SourceTree
+  readonly #workload: Workload
+  readonly #seed: number
+  readonly #links: TcpProxy[] = []
+  #pooler: Running | null = null
+  #disk: string | null = null
+  #isEnding = false
+
+  constructor(o: { setup: Setup; tree: SourceTree; workload: Workload; seed: number }) {
+    this.setup = o.setup
+    this.#tree = o.tree
+    this.#workload = o.workload
+    this.#seed = o.seed
+    this.folder = mkdtempSync(join(tmpdir(), `chaos-${o.seed}-`))
+    // Postgres runs as another user where the harness is root.
+    execFileSync('chmod', ['755', this.folder])
+    this.mark = `${process.pid}-${o.seed}-${Date.now()}`
+    this.history = new HistoryFile(join(this.folder, 'harness.jsonl'))
+    living.add(this)
+  }
+
+  /**
+   * Starts everything but the trainer, and registers the reward model. Gives how long the first server took, ms.
+   * @throws when something does not come up
+   */
+  async start(): Promise<number> {
+    const { setup } = this
+    if (setup.database === 'own') await this.#startDatabase()
+    for (let k = 0; k < setup.models; k++) await this.#addModel(k)
+    for (let k = 0; k < setup.servers; k++) await this.#addServer(k)
+    const beganAt = performance.now()
+    const [tookMs] = await Promise.all(
+      this.servers.map((server) =>
+        this.#firstStart(server).then(() => performance.now() - beganAt),
+      ),
+    )
+    for (let k = 0; k < setup.extraWorkers; k++) await this.#addWorker(k)
+    for (const k of this.models.keys()) await this.#register(k)
+    return tookMs as number
+  }
+
+  /** The database's address for the harness itself, past every proxy; null while the embedded one is down. */
+  databaseUrl(): string | null {
+    if (this.cluster !== null) return this.cluster.url()
+    const file = join(this.servers[0]!.dataDir, 'postgres/postmaster.pid')
+    if (!existsSync(file)) return null
+    const socket = readFileSync(file, 'utf8').split('\n')[4] ?? ''
+    return `postgresql://rewardops@localhost/rewardops?host=${encodeURIComponent(socket)}`
+  }
+
+  /** The postmaster's process id; null while there is none. */
+  get postgresPid(): number | null {
+    if (this.cluster !== null) return this.cluster.pid
+    const file = join(this.servers[0]!.dataDir, 'postgres/postmaster.pid')
+    if (!existsSync(file)) return null
+    const pid = Number(readFileSync(file, 'utf8').split('\n')[0])
+    return inspect(pid) === null ? null : pid
+  }
+
+  /** Workers that servers started, and those beside them. */
+  workerPids(): number[] {
+    return findProcesses(MARK, this.mark, null)
+      .filter(({ command }) => command.includes('server/worker/main.ts'))
+      .map(({ pid }) => pid)
+  }
+
+  /** Samples that have ended, by the database; null while it does not answer. */
+  async endedSamples(): Promise<{ ended: number; open: number } | null> {
+    const url = this.databaseUrl()
+    if (url === null) return null
+    const rows = await askAt<{ ended: number; open: number }>(url, ENDED_SAMPLES).catch(() => [])
+    return rows[0] ?? null
+  }
+
+  /** The database as it is now; null while it does not answer. */
+  async databaseState(): Promise<DatabaseState | null> {
+    const url = this.databaseUrl()
+    if (url === null) return null
+    const [row] = await askAt<{ state: DatabaseState }>(url, DATABASE_STATE)
+    return row?.state ?? null
+  }
+
+  /** Whether a server says that it takes batches. */
+  async isHealthy(server: ServerPart): Promise<boolean> {
+    const isHealthy = (await this.get(server, '/healthz')) === 200
+    if (isHealthy) server.isUp = true
+    return isHealthy
+  }
+
+  /** The status of a GET past the trainer's link; 0 without an answer. */
+  async get(server: ServerPart, path: string): Promise<number> {
+    try {
+      const { statusCode, body } = await request(`http://127.0.0.1:${server.port}${path}`, {
+        signal: AbortSignal.timeout(1_500),
+      })
+      await body.dump()
+      return statusCode
+    } catch {
+      return 0
+    }
+  }
+
+  /** Starts the trainer; it is started again when a fault ends it. */
+  startTrainer(): void {
+    const urls = this.servers.map(({ link }) => `http://127.0.0.1:${link.port}`)
+    const trainer = this.#managed('trainer', () =>
+      launch({
+        command: process.execPath,
+        args: [
+          join(HERE, 'trainer-process.ts'),
+          String(this.#seed),
+          join(this.folder, 'trainer.jsonl'),
+          ...urls,
+        ],
+        log: join(this.folder, 'trainer.out'),
+        env: { [MARK]: this.mark },
+      }),
+    )
+    this.trainer = trainer
+    this.spawn(trainer)
+  }
+
+  /** Whether the trainer has had a batch acknowledged. */
+  hasAccepted(): boolean {
+    return readEvents(join(this.folder, 'trainer.jsonl')).some(
+      (event) => event.e === 'answer' && event.op === 'batches.submit' && event.status === 200,
+    )
+  }
+
+  /** Starts a process and keeps it up: when it ends by itself it is started again. */
+  spawn(part: Managed): void {
+    part.generation++
+    part.isHeld = false
+    part.isUp = false
+    const running = part.start()
+    part.running = running
+    void running.ended.then(({ code, signal: name }) => {
+      this.history.add({
+        e: 'exit',
+        at: Date.now(),
+        who: part.name,
+        code,
+        signal: name,
+        wasUp: part.isUp,
+      })
+      if (part.running === running) part.running = null
+      const isDone = part === this.trainer && code === 0
+      if (this.#isEnding || part.isHeld || isDone) return
+      setTimeout(() => {
+        if (!this.#isEnding && !part.isHeld && part.running === null) this.spawn(part)
+      }, RESTART_MS)
+    })
+  }
+
+  /** Ends a process by a signal and keeps it down until it is spawned again. */
+  async down(part: Managed, name: NodeJS.Signals): Promise<void> {
+    part.isHeld = true
+    const running = part.running
+    if (running === null) return
+    signal(running.pid, name)
+    await running.ended
+  }
+
+  /** Fills the small disk to its last block, and empties it. */
+  async fillDisk(isFull: boolean): Promise<void> {
+    const file = join(this.#disk as string, 'filler')
+    if (!isFull) return rmSync(file, { force: true })
+    // dd ends with an error when nothing is left, as it should.
+    try {
+      execFileSync('dd', ['if=/dev/zero', `of=${file}`, 'bs=64k'], { stdio: 'ignore' })
+    } catch {}
+  }
+
+  /** Promotes the standby and points every link at it. */
+  async failOver(): Promise<void> {
+    const standby = this.standby as PostgresCluster
+    await standby.ask('select pg_promote(true, 20)')
+    await standby.ask(`alter system set synchronous_standby_names = ''`)
+    await standby.ask('select pg_reload_conf()')
+    this.cluster = standby
+    this.standby = null
+    for (const link of this.databaseLinks()) {
+      link.targetPort = standby.port
+      link.cut()
+    }
+  }
+
+  databaseLinks(): TcpProxy[] {
+    const links = [...this.servers, ...this.workers].map(({ databaseLink }) => databaseLink)
+    return links.filter((link) => link !== null)
+  }
+
+  /** SIGTERM to the service, then looks for what is left of it after at most 10 s. */
+  async stop(): Promise<void> {
+    this.#isEnding = true
+    const parts = [...this.workers, ...this.servers]
+    for (const part of parts) if (part.running) signal(part.running.pid, 'SIGTERM')
+    await poll(() => parts.every((part) => part.running === null), 20_000 * this.slowness)
+    const own = new Set([this.trainer, ...this.models].map((part) => part?.running?.pid))
+    const isForeign = ({ pid, command }: { pid: number; command: string }) =>
+      !own.has(pid) &&
+      !command.includes('pgbouncer') &&
+      !(this.setup.database === 'own' && command.includes('postgres'))
+    const left = () => findProcesses(MARK, this.mark, this.folder).filter(isForeign)
+    await poll(() => left().length === 0, 10_000 * this.slowness, 200)
+    const processes = left().map(
+      ({ pid, state, command }) => `${pid} ${state} ${command.slice(0, 120)}`,
+    )
+    this.history.add({ e: 'leftover', at: Date.now(), after: 'the end', processes })
+  }
+
+  /** SIGKILL to every process of the episode; gives how many there were. */
+  killNow(): number {
+    const left = findProcesses(MARK, this.mark, this.folder)
+    for (const { pid } of left) signal(pid, 'SIGKILL')
+    return left.length
+  }
+
+  /** Ends whatever still runs, and closes the links. The folder stays. */
+  async destroy(): Promise<void> {
+    this.#isEnding = true
+    for (let round = 0; round < 50 && this.killNow() > 0; round++) {
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    living.delete(this)
+    await Promise.all(this.#links.map((link) => link.close().catch(() => {})))
+    this.unmount()
+  }
+
+  /** Gives the small disk back, where there is one. */
+  unmount(): void {
+    if (this.#disk !== null) execFileSync('umount', ['-l', this.#disk])
+    this.#disk = null
+  }
+
+  /** Removes what the episode left on disk. */
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  /** Notes which processes of one start of a server live at a moment; to be called 10 s after its kill. */
+  noteLeftover(server: ServerPart, generation: number): void {
+    const found = findProcesses(GENERATION, this.#generationOf(server, generation), null)
+    // A stopped process cannot end before it goes on.
+    const processes = found
+      .filter(({ state }) => state !== 'T')
+      .map(({ pid, command }) => `${pid} ${command.slice(0, 120)}`)
+    const after = `SIGKILL of ${server.name} (start ${generation})`
+    this.history.add({ e: 'leftover', at: Date.now(), after, processes })
+  }
+
+  #generationOf(server: Managed, generation: number): string {
+    return `${this.mark}/${server.name}/${generation}`
+  }
+
+  #managed(name: string, start: () => Running): Managed {
+    return { name, running: null, isHeld: false, isUp: false, generation: 0, start }
+  }
+
+  async #link(targetPort: number): Promise<TcpProxy> {
+    const link = await TcpProxy.start(targetPort)
+    this.#links.push(link)
+    return link
+  }
+
+  async #startDatabase(): Promise<void> {
+    const { setup, folder, mark } = this
+    let dataFolder = join(folder, 'postgres')
+    if (setup.diskMb !== null) {
+      this.#disk = join(folder, 'disk')
+      mkdirSync(this.#disk)
+      execFileSync('mount', [
+        '-t',
+        'tmpfs',
+        '-o',
+        `size=${setup.diskMb}m,mode=755`,
+        'tmpfs',
+        this.#disk,
+      ])
+      dataFolder = join(this.#disk, 'postgres')
+    }
+    const log = (name: string) => join(folder, `${name}.out`)
+    const cluster = await PostgresCluster.copy(
+      this.#tree.template,
+      dataFolder,
+      mark,
+      log('postgres'),
+    )
+    this.cluster = cluster
+    if (setup.hasStandby) {
+      // A log written for crash recovery alone cannot be followed: one start makes a checkpoint with the fuller one.
+      await cluster.start()
+      await cluster.end('SIGINT')
+      this.standby = await cluster.standby(join(folder, 'standby'), log('standby'))
+    }
+    await cluster.start(setup.hasStandby ? { synchronous_standby_names: '*' } : {})
+    await this.standby?.start({
+      primary_conninfo: `host=127.0.0.1 port=${cluster.port} user=rewardops`,
+    })
+    if (setup.pooler === 'pgbouncer') await this.#startPooler(cluster)
+  }
+
+  #poolerPort = 0
+  async #startPooler(cluster: PostgresCluster): Promise<void> {
+    if (!hasPgBouncer) throw new Error('PgBouncer is not installed')
+    this.#poolerPort = await freePort()
+    const file = join(this.folder, 'pgbouncer.ini')
+    const users = join(this.folder, 'users.txt')
+    writeFileSync(users, '"rewardops" ""\n')
+    writeFileSync(
+      file,
+      `[databases]\n* = host=127.0.0.1 port=${cluster.port}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n` +
+        `listen_port = ${this.#poolerPort}\nauth_type = trust\nauth_file = ${users}\npool_mode = session\n` +
+        'max_client_conn = 300\ndefault_pool_size = 150\nunix_socket_dir =\n',
+    )
+    const asNobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+    this.#pooler = launch({
+      command: '/usr/sbin/pgbouncer',
+      args: [file],
+      log: join(this.folder, 'pgbouncer.out'),
+      env: { [MARK]: this.mark },
+      ...asNobody,
+    })
+    if (!this.#pooler.isAlive) throw new Error('PgBouncer did not start')
+  }
+
+  async #addModel(k: number): Promise<void> {
+    const port = await freePort()
+    const link = await this.#link(port)
+    const [min, max] = this.#workload.latencyMs
+    const part = this.#managed(`rm-${k}`, () =>
+      launch({
+        command: process.execPath,
+        args: [
+          join(HERE, 'reward-model-process.ts'),
+          ...[
+            String(port),
+            String(k),
+            join(this.folder, `rm-${k}.jsonl`),
+            String(min),
+            String(max),
+          ],
+        ],
+        log: join(this.folder, `rm-${k}.out`),
+        env: { [MARK]: this.mark },
+      }),
+    )
+    this.models.push(Object.assign(part, { link }))
+    this.spawn(part)
+    const isUp = await poll(() => part.running?.said.includes('listening') ?? false, START_MS)
+    if (isUp === null) throw new Error('the reward model did not start')
+  }
+
+  async #addServer(k: number): Promise<void> {
+    const port = await freePort()
+    const link = await this.#link(port)
+    const databasePort = this.#poolerPort || this.cluster?.port
+    const databaseLink = databasePort === undefined ? null : await this.#link(databasePort)
+    const dataDir = join(this.folder, `data-${k}`)
+    mkdirSync(dataDir)
+    if (databaseLink === null) this.#tree.copyTemplate(join(dataDir, 'postgres'))
+    const part = this.#managed(`server-${k}`, () => this.#launchServer(server))
+    const server: ServerPart = Object.assign(part, { port, link, databaseLink, dataDir })
+    this.servers.push(server)
+  }
+
+  #launchServer(server: ServerPart): Running {
+    const { databaseLink } = server
+    return launch({
+      command: process.execPath,
+      args: ['server/main.ts'],
+      cwd: this.#tree.root,
+      log: join(this.folder, `${server.name}.log`),
+      env: {
+        PORT: String(server.port),
+        REWARDOPS_DATA_DIR: server.dataDir,
+        REWARDOPS_PAGES: '0',
+        REWARDOPS_WORKERS: String(this.setup.localWorkers),
+        NODE_ENV: 'production',
+        [MARK]: this.mark,
+        [GENERATION]: this.#generationOf(server, server.generation),
+        ...(databaseLink === null
+          ? {}
+          : { DATABASE_URL: (this.cluster as PostgresCluster).url(databaseLink.port) }),
+      },
+    })
+  }
+
+  async #firstStart(server: ServerPart): Promise<void> {
+    this.spawn(server)
+    const start = await poll(async () => {
+      if (server.generation > 3) return 'ended'
+      return (await this.isHealthy(server)) ? 'up' : null
+    }, START_MS)
+    if (start === 'up') return
+    throw new Error(
+      `${server.name} did not start:\n${tail(join(this.folder, `${server.name}.log`))}`,
+    )
+  }
+
+  async #addWorker(k: number): Promise<void> {
+    const databaseLink = await this.#link(
+      this.#poolerPort || (this.cluster as PostgresCluster).port,
+    )
+    const clockFile = hasFaketime ? join(this.folder, `clock-${k}`) : null
+    if (clockFile !== null) writeFileSync(clockFile, '+0')
+    const part = this.#managed(`worker-${k}`, () =>
+      launch({
+        command: process.execPath,
+        args: ['server/worker/main.ts'],
+        cwd: this.#tree.root,
+        log: join(this.folder, `worker-${k}.log`),
+        env: {
+          DATABASE_URL: (this.cluster as PostgresCluster).url(databaseLink.port),
+          REWARDOPS_DATA_DIR: join(this.folder, `worker-data-${k}`),
+          NODE_ENV: 'production',
+          [MARK]: this.mark,
+          ...(clockFile === null
+            ? {}
+            : {
+                LD_PRELOAD: FAKETIME,
+                FAKETIME_TIMESTAMP_FILE: clockFile,
+                FAKETIME_NO_CACHE: '1',
+                FAKETIME_DONT_FAKE_MONOTONIC: '1',
+              }),
+        },
+      }),
+    )
+    this.workers.push(Object.assign(part, { databaseLink, clockFile }))
+    this.spawn(part)
+  }
+
+  async #register(k: number): Promise<void> {
+    const { link } = this.models[k]!
+    const body = JSON.stringify({
+      name: `rm-${k}`,
+      url: `http://127.0.0.1:${link.port}`,
+      engine: 'tei',
+      model: MODEL,
+      maxInFlight: this.#workload.maxInFlight,
+      // Fixed texts are scored by their hash: whether the test of two texts passes is chance.
+      selfTestOverride: true,
+    })
+    const url = `http://127.0.0.1:${this.servers[0]!.port}/api/trpc/servers.register`
+    const headers = { 'content-type': 'application/json' }
+    const answer = await request(url, { method: 'POST', headers, body })
+    const text = await answer.body.text()
+    if (answer.statusCode !== 200) throw new Error(`servers.register: ${text.slice(0, 500)}`)
+  }
+}

@@ -1,0 +1,129 @@
+import { connect, createServer, type Server, type Socket } from 'node:net'
+
+/**
+ * What a link does with its connections:
+ * - `pass`: forwards
+ * - `refuse`: open connections are reset, new ones too
+ * - `hold`: nothing is forwarded in either direction, connections stay open; `hold-up` and `hold-down` hold one direction
+ * - `delay`: forwards each piece `delayMs` later, in order
+ */
+export type LinkMode = 'pass' | 'refuse' | 'hold' | 'hold-up' | 'hold-down' | 'delay'
+
+interface Pair {
+  client: Socket
+  upstream: Socket
+}
+
+/** One link between two processes: a TCP proxy that can cut, hold or delay what passes through it. */
+export class TcpProxy {
+  readonly #server: Server
+  readonly #pairs = new Set<Pair>()
+  #mode: LinkMode = 'pass'
+  #delayMs = 0
+  /** Where connections go; may be changed, for a standby that takes over. */
+  targetPort: number
+
+  private constructor(targetPort: number) {
+    this.targetPort = targetPort
+    this.#server = createServer({ allowHalfOpen: true }, (client) => this.#accept(client))
+  }
+
+  /** Listens on 127.0.0.1, on a free port where none is given. */
+  static async start(targetPort: number, port = 0): Promise<TcpProxy> {
+    const proxy = new TcpProxy(targetPort)
+    await new Promise<void>((resolve, reject) => {
+      proxy.#server.once('error', reject)
+      proxy.#server.listen(port, '127.0.0.1', resolve)
+    })
+    return proxy
+  }
+
+  get port(): number {
+    return (this.#server.address() as { port: number }).port
+  }
+
+  /** Changes what happens to the bytes of open and new connections. */
+  set(mode: LinkMode, delayMs = 0): void {
+    this.#mode = mode
+    this.#delayMs = delayMs
+    if (mode === 'refuse') this.cut()
+    else for (const pair of this.#pairs) this.#apply(pair)
+  }
+
+  /** Resets every open connection. */
+  cut(): void {
+    for (const { client, upstream } of this.#pairs) {
+      client.resetAndDestroy()
+      upstream.resetAndDestroy()
+    }
+    this.#pairs.clear()
+  }
+
+  async close(): Promise<void> {
+    this.cut()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  #accept(client: Socket): void {
+    client.on('error', () => {})
+    if (this.#mode === 'refuse') {
+      client.resetAndDestroy()
+      return
+    }
+    const upstream = connect({ port: this.targetPort, host: '127.0.0.1', allowHalfOpen: true })
+    upstream.on('error', () => {})
+    const pair = { client, upstream }
+    this.#pairs.add(pair)
+    for (const socket of [client, upstream]) socket.setNoDelay(true)
+    this.#forward(client, upstream)
+    this.#forward(upstream, client)
+    const end = () => {
+      // A process that dies closes its sockets at once; one behind a held link is heard of later.
+      if (this.#mode === 'hold') return
+      this.#pairs.delete(pair)
+      client.destroy()
+      upstream.destroy()
+    }
+    client.on('close', end)
+    upstream.on('close', end)
+    this.#apply(pair)
+  }
+
+  #forward(from: Socket, to: Socket): void {
+    let waiting = 0
+    const send = (work: () => void) => {
+      if (this.#mode !== 'delay' && waiting === 0) return work()
+      waiting++
+      setTimeout(() => {
+        waiting--
+        work()
+      }, this.#delayMs)
+    }
+    from.on('data', (piece: Buffer) =>
+      send(() => {
+        if (!to.destroyed && !to.write(piece)) {
+          from.pause()
+          to.once('drain', () => this.#resume(from))
+        }
+      }),
+    )
+    from.on('end', () => send(() => to.end()))
+  }
+
+  #resume(socket: Socket): void {
+    if (this.#mode === 'pass' || this.#mode === 'delay') socket.resume()
+    else for (const pair of this.#pairs) this.#apply(pair)
+  }
+
+  #apply({ client, upstream }: Pair): void {
+    const holds = this.#mode
+    if (holds === 'hold' || holds === 'hold-up') client.pause()
+    else client.resume()
+    if (holds === 'hold' || holds === 'hold-down') upstream.pause()
+    else upstream.resume()
+    if (holds === 'pass') {
+      if (client.destroyed) upstream.destroy()
+      if (upstream.destroyed) client.destroy()
+    }
+  }
+}

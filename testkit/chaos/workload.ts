@@ -1,0 +1,177 @@
+import { hash32, Random } from './random.ts'
+
+/** The name under which the episode's reward model is registered. */
+export const MODEL = 'chaos-rm'
+
+/** One thing that the trainer does, from its first call to its last answer. */
+export interface TrainerJob {
+  /** Unique in an episode; part of every uid, text and idempotency key. */
+  key: string
+  /**
+   * `submit`: one batch at once. `stream`: an open batch with appends. `single`: `samples.score` one by one. `router`: calls
+   * of the reward model by the router address.
+   */
+  kind: 'submit' | 'stream' | 'single' | 'router'
+  scorer: 'model' | 'rule'
+  samples: number
+  groupSize: number
+  startsAfterMs: number
+  /** The reward's `maxConcurrency`. */
+  maxConcurrency: number | null
+  /** Cancelled this long after it was accepted. */
+  cancelAfterMs: number | null
+  /** Submitted twice at the same moment under one idempotency key. */
+  isDoubled: boolean
+  /** The reward's `timeoutMs`; null: its default, which no fault of an episode outlasts. */
+  timeoutMs: number | null
+  /** `batches.next` asks for this many samples. */
+  readSamples: number
+}
+
+/** What the trainer of an episode does, and how the reward model behaves. */
+export interface Workload {
+  jobs: TrainerJob[]
+  /** Calls that the reward-model server may have in flight, as registered. */
+  maxInFlight: number
+  /** Latency of a text is between these, ms, by its hash. */
+  latencyMs: [number, number]
+}
+
+/** The workload of a seed. The trainer runs it and the checker knows from it what must come out. */
+export function workloadOf(seed: number): Workload {
+  const random = new Random(hash32(`workload/${seed}`))
+  const isFast = random.chance(0.25)
+  const latencyMs: [number, number] = isFast ? [1, 4] : [40, random.pick([200, 400, 800, 1_500])]
+  const maxInFlight = random.pick([2, 4, 8, 8, 16])
+  const meanMs = isFast ? 2 : (latencyMs[1] - latencyMs[0]) / Math.log(latencyMs[1] / latencyMs[0])
+  // About eight seconds of work for the model, between 48 and 240 samples where it is slow.
+  const budget = isFast ? 600 : clamp(Math.round((8_000 / meanMs) * maxInFlight), 48, 240)
+  const jobs: TrainerJob[] = []
+  const add = (job: Partial<TrainerJob> & Pick<TrainerJob, 'kind' | 'scorer' | 'samples'>) =>
+    jobs.push({
+      key: `${job.kind[0]}${job.scorer[0]}${jobs.length}`,
+      groupSize: random.pick([1, 4, 4, 8]),
+      startsAfterMs: 0,
+      maxConcurrency: null,
+      cancelAfterMs: null,
+      isDoubled: false,
+      timeoutMs: null,
+      readSamples: random.pick([1, 16, 64]),
+      ...job,
+    })
+  add({ kind: 'submit', scorer: 'model', samples: Math.round(budget * 0.5), isDoubled: true })
+  add({ kind: 'submit', scorer: 'rule', samples: 160, startsAfterMs: random.int(0, 1_500) })
+  add({
+    kind: 'stream',
+    scorer: random.pick(['model', 'rule']),
+    samples: Math.max(16, Math.round(budget * 0.2)),
+    startsAfterMs: random.int(0, 1_000),
+  })
+  add({ kind: 'single', scorer: 'model', samples: 12, startsAfterMs: random.int(0, 1_000) })
+  add({ kind: 'single', scorer: 'rule', samples: 16, startsAfterMs: random.int(0, 2_000) })
+  add({
+    kind: 'submit',
+    scorer: 'model',
+    samples: Math.max(12, Math.round(budget * 0.15)),
+    startsAfterMs: random.int(200, 3_000),
+    maxConcurrency: random.pick([1, 2, 3]),
+    isDoubled: random.chance(0.5),
+  })
+  add({
+    kind: 'submit',
+    scorer: 'model',
+    samples: Math.max(16, Math.round(budget * 0.2)),
+    startsAfterMs: random.int(500, 2_500),
+    cancelAfterMs: random.int(100, 2_500),
+  })
+  add({
+    kind: 'submit',
+    scorer: 'model',
+    samples: 16,
+    startsAfterMs: random.int(0, 3_000),
+    timeoutMs: 2_500,
+  })
+  // Work keeps arriving while faults strike: a rule batch about every 1.5 s.
+  for (let k = 0; k < 5; k++) {
+    add({
+      kind: k % 2 === 0 ? 'submit' : 'stream',
+      scorer: 'rule',
+      samples: 48,
+      startsAfterMs: 1_500 * (k + 1) + random.int(0, 800),
+      isDoubled: random.chance(0.3),
+    })
+  }
+  // Callers enough to fill the limit twice: each server process must take its part of it.
+  add({ kind: 'router', scorer: 'model', samples: 4 * maxInFlight, startsAfterMs: 700 })
+  return { jobs, maxInFlight, latencyMs }
+}
+
+function clamp(value: number, min: number, max: number): number {
+  return Math.min(max, Math.max(min, value))
+}
+
+/** The idempotency key of a job's batch. */
+export function batchKey(job: TrainerJob): string {
+  return `chaos-${job.key}`
+}
+
+/** The run of a job: single scores get one of their own, so that their implicit batch is theirs alone. */
+export function runOf(job: TrainerJob): string {
+  return job.kind === 'single' ? `chaos-${job.key}` : 'chaos'
+}
+
+/** One sample as it is sent. */
+export interface SentSample {
+  uid: string
+  dataSource: string
+  prompt: string
+  response: string
+  groundTruth: string | null
+}
+
+/** Sample number `index` of a job. */
+export function sampleOf(job: TrainerJob, index: number): SentSample {
+  const id = `${job.key}:${index}`
+  const uid = `${job.key}-g${Math.floor(index / job.groupSize)}`
+  if (job.scorer === 'model') {
+    return {
+      uid,
+      dataSource: 'chaos',
+      prompt: `Question of group ${uid}.`,
+      response: `<<${id}>> ${'word '.repeat(1 + (hash32(id) % 40))}end`,
+      groundTruth: null,
+    }
+  }
+  const answer = hash32(id) % 100
+  const isRight = hash32(`right/${id}`) % 3 !== 0
+  return {
+    uid,
+    dataSource: 'openai/gsm8k',
+    prompt: `Question of group ${uid}.`,
+    response: `Thinking about ${id}. #### ${answer}`,
+    groundTruth: String(isRight ? answer : answer + 1),
+  }
+}
+
+/** The score that a sample must get: a pure function of what was sent. */
+export function expectedScore(job: TrainerJob, index: number): number {
+  const { response, groundTruth } = sampleOf(job, index)
+  if (job.scorer === 'model') return modelScore(response)
+  return response.endsWith(`#### ${groundTruth}`) ? 1 : 0
+}
+
+/** What the episode's reward model gives for a response, from −8 to 8 in steps of 1/4096: exact as JSON and as a double. */
+export function modelScore(response: string): number {
+  return (hash32(response) % 65_536) / 4_096 - 8
+}
+
+/** The episode's mark in a text, and the response that begins with it; null for any other text. */
+export function markedText(text: string): { id: string; response: string } | null {
+  const at = /<<([^<>]+)>>/.exec(text)
+  return at === null ? null : { id: at[1] as string, response: text.slice(at.index) }
+}
+
+/** How long the reward model takes for a text, ms: log-uniform between its bounds, by the text's hash. */
+export function latencyOf(response: string, [min, max]: readonly [number, number]): number {
+  return min * (max / min) ** (hash32(`latency/${response}`) / 4_294_967_296)
+}

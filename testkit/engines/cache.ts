@@ -1,0 +1,105 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdirSync } from 'node:fs'
+import { setPriority } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** Engines that run without a GPU. */
+export type ReleaseEngine = 'vllm' | 'llamacpp'
+
+/** One release of an engine, installed in a virtual environment of its own. */
+export interface Release {
+  engine: ReleaseEngine
+  version: string
+}
+
+/** Engines take what the machine has left over. */
+export const LOW_PRIORITY = 15
+
+/** Releases under test, newest first: vLLM's three generations of the scoring protocol, and llama.cpp. */
+export const RELEASES: readonly Release[] = [
+  { engine: 'vllm', version: '0.32.0' },
+  { engine: 'vllm', version: '0.14.0' },
+  { engine: 'vllm', version: '0.11.0' },
+  { engine: 'llamacpp', version: '2026.10.11549' },
+]
+
+/** The release that makes the models: it has transformers 4, which writes checkpoints that all releases read. */
+export const MODEL_MAKER: Release = { engine: 'vllm', version: '0.14.0' }
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const SCRIPTS = fileURLToPath(new URL('./python/', import.meta.url))
+const TEXTS = join(ROOT, 'examples/data/demo-rollouts.jsonl')
+
+/** `vllm@0.32.0`. */
+export function nameOf({ engine, version }: Release): string {
+  return `${engine}@${version}`
+}
+
+/** Where environments, models and logs are kept: `REWARDOPS_ENGINES_DIR`, by default `.data/engines`. */
+export function cacheDir(): string {
+  return process.env.REWARDOPS_ENGINES_DIR ?? join(ROOT, '.data/engines')
+}
+
+/** A Python script of this folder. */
+export function scriptPath(name: string): string {
+  return join(SCRIPTS, name)
+}
+
+/** The Python of a release's virtual environment. */
+export function pythonOf(release: Release): string {
+  return join(cacheDir(), 'venvs', `${release.engine}-${release.version}`, 'bin/python')
+}
+
+/** The folder of a model, in transformers' format. */
+export function modelPath(name: string): string {
+  return join(cacheDir(), 'models', name)
+}
+
+/** The GGUF file of a model. */
+export function ggufPath(name: string): string {
+  return join(cacheDir(), 'gguf', `${name}.gguf`)
+}
+
+/** Installs the release unless its environment is complete. @throws with the end of the output of a failed command */
+export async function install(release: Release): Promise<void> {
+  const venv = join(cacheDir(), 'venvs', `${release.engine}-${release.version}`)
+  if (existsSync(join(venv, '.installed'))) return
+  mkdirSync(join(cacheDir(), 'venvs'), { recursive: true })
+  const python = process.env.REWARDOPS_ENGINES_PYTHON ?? 'python3'
+  if (!existsSync(join(venv, 'bin/python'))) await runCommand(python, ['-m', 'venv', venv])
+  await runCommand(join(venv, 'bin/python'), [
+    ...[scriptPath('install.py'), venv, release.engine, release.version],
+  ])
+}
+
+/** Makes the models that are missing, and what that needs. */
+export async function makeModels(): Promise<void> {
+  const folder = join(cacheDir(), 'models')
+  if (!existsSync(join(folder, 'rank2'))) {
+    await install(MODEL_MAKER)
+    await runCommand(pythonOf(MODEL_MAKER), [scriptPath('models.py'), folder, TEXTS])
+  }
+  const gguf = join(cacheDir(), 'gguf')
+  const llamacpp = RELEASES.find(({ engine }) => engine === 'llamacpp') as Release
+  if (!existsSync(pythonOf(llamacpp)) || existsSync(join(gguf, 'yes.gguf'))) return
+  await runCommand(pythonOf(llamacpp), [scriptPath('gguf_models.py'), folder, gguf])
+}
+
+/** Runs a command at low priority. @throws with the end of what it wrote to stderr when it fails */
+async function runCommand(command: string, args: string[]): Promise<void> {
+  const child = spawn(command, args, {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: { ...process.env, CUDA_VISIBLE_DEVICES: '', HF_HUB_OFFLINE: '1' },
+  })
+  if (child.pid !== undefined) setPriority(child.pid, LOW_PRIORITY)
+  let stderr = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr = (stderr + text).slice(-4_000)
+  })
+  const code = await new Promise<number | null>((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', resolve)
+  })
+  if (code !== 0) throw new Error(`${command} ${args.join(' ')} ended with ${code}:\n${stderr}`)
+}

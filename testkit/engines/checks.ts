@@ -1,0 +1,122 @@
+import type { Service } from '../../server/testing/service.ts'
+import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
+import type { ServerDto } from '../../server/wire/servers.ts'
+import { nameOf, type Release } from './cache.ts'
+import { EngineProcess, type Serving } from './engine-process.ts'
+import { endReferences } from './reference.ts'
+
+/** One cell of the table. */
+export interface Outcome {
+  release: string
+  check: string
+  ok: boolean
+  /** What was seen: figures where it passed, what differs where it failed. */
+  detail: string
+}
+
+/** What a check has at hand. */
+export interface CheckContext {
+  release: Release
+  engine: EngineProcess
+  service: Service
+  /** Name of the registered server. */
+  server: string
+  /** Name of the model in the cache. */
+  model: string
+  /** Name of the model in the service; llama.cpp calls it by its file. */
+  pool: string
+  /** Registers the server as the stage says, again after it was removed. */
+  register(): Promise<ServerDto>
+  /** Facts of the server as the service has them. */
+  get(): Promise<ServerDetailDto>
+}
+
+/** One thing that must hold. It gives what it saw, and throws an Error that says what differs. */
+export interface Check {
+  name: string
+  run(context: CheckContext): Promise<string>
+}
+
+/** A model that is served, how it is registered, and what must hold. */
+export interface Stage extends Omit<Serving, 'release'> {
+  /** Fields of `servers.register` beside name and address. */
+  register?: Record<string, unknown>
+  checks: Check[]
+}
+
+/** Longest time of a check; a restart of vLLM on a busy CPU takes minutes. */
+const CHECK_MS = 60 * 60_000
+
+/** Starts the stage's engine, registers it and runs its checks one after the other. Never throws: what fails is an outcome. */
+export async function runStage(
+  release: Release,
+  { checks, register, ...serving }: Stage,
+  service: Service,
+  tell: (outcome: Outcome) => void,
+): Promise<void> {
+  const server = `${release.engine}-${serving.model}`
+  const outcome = (check: string, ok: boolean, detail: string) =>
+    tell({ release: nameOf(release), check, ok, detail })
+  let engine: EngineProcess
+  try {
+    engine = await EngineProcess.start({ ...serving, release })
+  } catch (error) {
+    for (const { name } of checks) outcome(name, false, `the engine did not start: ${said(error)}`)
+    return
+  }
+  const fields = { name: server, url: engine.url, ...register }
+  const context: CheckContext = {
+    ...{ release, engine, service, server, model: serving.model, pool: serving.model },
+    get: () => service.query<ServerDetailDto>('servers.get', { name: server }),
+    register: () => service.mutate<ServerDto>('servers.register', fields),
+  }
+  const refusal = await context.register().then(
+    ({ model }) => {
+      context.pool = model
+      return null
+    },
+    (error) => said(error),
+  )
+  for (const { name, run } of checks) {
+    const startedAt = performance.now()
+    try {
+      const detail = await within(CHECK_MS, run(context))
+      outcome(name, true, detail)
+    } catch (error) {
+      const refused = refusal === null ? '' : `registration was refused: ${refusal}; `
+      const seconds = Math.round((performance.now() - startedAt) / 1_000)
+      outcome(name, false, `${refused}${said(error)} (after ${seconds} s)`)
+    }
+    // A check may have left the engine dead; the next one is not to pay for it.
+    if (!(await engine.isHealthy())) await restart(engine)
+  }
+  await service.mutate('servers.remove', { name: server }).catch(() => {})
+  endReferences()
+  await engine.stop()
+}
+
+/** Ends whatever is left of the engine and starts it on the same port. */
+export async function restart(engine: EngineProcess): Promise<void> {
+  await engine.stop()
+  await engine.start()
+}
+
+/** An error in one line. */
+export function said(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error)
+  const line = text.replaceAll(/\s+/g, ' ').trim()
+  return line.length <= 400 ? line : `${line.slice(0, 399)}…`
+}
+
+/** @throws Error with the message unless it holds */
+export function must(holds: boolean, message: string): void {
+  if (!holds) throw new Error(message)
+}
+
+function within<T>(ms: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`not done within ${ms / 60_000} minutes`)), ms)
+  })
+  return Promise.race([work, late]).finally(() => clearTimeout(timer))
+}

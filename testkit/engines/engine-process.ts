@@ -1,0 +1,242 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createWriteStream, mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { setPriority } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { request } from 'undici'
+import {
+  cacheDir,
+  ggufPath,
+  LOW_PRIORITY,
+  modelPath,
+  nameOf,
+  pythonOf,
+  type Release,
+  scriptPath,
+} from './cache.ts'
+
+/** vLLM takes half a minute on an idle CPU, and many times that on one with other work of higher priority. */
+const READY_MS = 40 * 60_000
+const STOP_MS = 15_000
+
+/** What is served, and how. */
+export interface Serving {
+  release: Release
+  /** Name of the model in the cache, and on the server. */
+  model: string
+  /** llama.cpp: with `--reranking`, or for chat. */
+  kind?: 'rank' | 'chat'
+  /** vLLM: sleep and wake are there. */
+  canSleep?: boolean
+  /** vLLM: longest text in tokens. */
+  maxModelLen?: number
+}
+
+const living = new Set<EngineProcess>()
+process.on('exit', () => {
+  for (const engine of living) engine.killNow()
+})
+
+/** A real reward-model server in a process group of its own, always on the same port. */
+export class EngineProcess {
+  readonly serving: Serving
+  readonly port: number
+  readonly logPath: string
+  #child: ChildProcess | null = null
+
+  private constructor(serving: Serving, port: number) {
+    this.serving = serving
+    this.port = port
+    mkdirSync(join(cacheDir(), 'logs'), { recursive: true })
+    this.logPath = join(cacheDir(), 'logs', `${nameOf(serving.release)}-${serving.model}.log`)
+  }
+
+  /** Starts one and waits until it is healthy. @throws with the end of its log when it ends before that */
+  static async start(serving: Serving): Promise<EngineProcess> {
+    const engine = new EngineProcess(serving, await freePort())
+    living.add(engine)
+    await engine.start()
+    return engine
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`
+  }
+
+  /** Process id of the leader; the group has the same number. */
+  get pid(): number {
+    if (this.#child?.pid === undefined) throw new Error('the engine does not run')
+    return this.#child.pid
+  }
+
+  get isRunning(): boolean {
+    return this.#child !== null && this.#child.exitCode === null && this.#child.signalCode === null
+  }
+
+  /** Starts it, again after {@link kill9} or a crash, and waits until it is healthy. */
+  async start(): Promise<void> {
+    const log = createWriteStream(this.logPath, { flags: 'a' })
+    const { command, env } = commandOf(this.serving, this.port)
+    const [program = '', ...args] = command
+    const child = spawn(program, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...env },
+      detached: true,
+    })
+    if (child.pid !== undefined) setPriority(child.pid, LOW_PRIORITY)
+    child.stdout.pipe(log, { end: false })
+    child.stderr.pipe(log, { end: false })
+    this.#child = child
+    const deadline = Date.now() + READY_MS
+    while (!(await this.isHealthy())) {
+      if (!this.isRunning) throw new Error(`it ended while starting:\n${this.logTail()}`)
+      if (Date.now() > deadline) throw new Error(`it is not healthy:\n${this.logTail()}`)
+      await sleep(500)
+    }
+  }
+
+  async isHealthy(): Promise<boolean> {
+    try {
+      const { statusCode, body } = await request(`${this.url}/health`, { headersTimeout: 5_000 })
+      await body.dump()
+      return statusCode === 200
+    } catch {
+      return false
+    }
+  }
+
+  /** The end of its log. */
+  logTail(): string {
+    return readFileSync(this.logPath, 'utf8').slice(-4_000)
+  }
+
+  /**
+   * `kill -9` of the process that computes. vLLM's is a child of the HTTP server, which notices it or does not; llama.cpp
+   * is one process.
+   */
+  async killCompute(): Promise<void> {
+    const core = this.serving.release.engine === 'vllm' ? engineCoreOf(this.pid) : this.pid
+    process.kill(core, 'SIGKILL')
+    while (isProcess(core)) await sleep(50)
+  }
+
+  /** Ends whatever is left of it. */
+  async stop(): Promise<void> {
+    const child = this.#child
+    if (child === null) return
+    const { pid } = this
+    signalGroup(pid, 'SIGTERM')
+    const deadline = Date.now() + STOP_MS
+    while (groupHasMembers(pid) && Date.now() < deadline) await sleep(100)
+    signalGroup(pid, 'SIGKILL')
+    while (groupHasMembers(pid)) await sleep(50)
+    this.#child = null
+    living.delete(this)
+  }
+
+  /** SIGKILL to the whole group, without waiting. */
+  killNow(): void {
+    if (this.#child?.pid !== undefined) signalGroup(this.#child.pid, 'SIGKILL')
+  }
+}
+
+function commandOf(serving: Serving, port: number) {
+  const { release, model } = serving
+  const python = pythonOf(release)
+  if (release.engine === 'llamacpp') {
+    const script = scriptPath('llama_server.py')
+    const kind = serving.kind ?? 'rank'
+    return { command: [python, script, ggufPath(model), String(port), kind], env: {} }
+  }
+  const command = [
+    ...[python, '-m', 'vllm.entrypoints.openai.api_server'],
+    ...['--model', modelPath(model), '--served-model-name', model],
+    ...['--host', '127.0.0.1', '--port', String(port)],
+    ...['--dtype', 'float32', '--enforce-eager', '--max-num-seqs', '32'],
+    ...['--max-model-len', String(serving.maxModelLen ?? 1024)],
+  ]
+  const env: Record<string, string> = {
+    VLLM_TARGET_DEVICE: 'cpu',
+    VLLM_CPU_KVCACHE_SPACE: '1',
+    // 0.11.0 knows no `nobind`.
+    VLLM_CPU_OMP_THREADS_BIND: release.version === '0.11.0' ? '0' : 'nobind',
+    VLLM_CPU_NUM_OF_RESERVED_CPU: '0',
+    OMP_NUM_THREADS: '1',
+    CUDA_VISIBLE_DEVICES: '',
+    HF_HUB_OFFLINE: '1',
+    TRANSFORMERS_OFFLINE: '1',
+    VLLM_NO_USAGE_STATS: '1',
+    DO_NOT_TRACK: '1',
+  }
+  if (serving.canSleep) {
+    env.VLLM_SERVER_DEV_MODE = '1'
+  }
+  return { command, env }
+}
+
+/** The child that holds the model. vLLM names it; where that fails it is the child with the most memory. */
+function engineCoreOf(leader: number): number {
+  const children = processes().filter(({ group, pid }) => group === leader && pid !== leader)
+  const named = children.find(({ commandLine }) => /EngineCore/.test(commandLine))
+  const core = named ?? children.toSorted((a, b) => b.residentPages - a.residentPages)[0]
+  if (core === undefined) throw new Error('vLLM has no child process')
+  return core.pid
+}
+
+interface ProcessEntry {
+  pid: number
+  group: number
+  state: string
+  commandLine: string
+  residentPages: number
+}
+
+/** Every process that /proc tells of. */
+function processes(): ProcessEntry[] {
+  const entries: ProcessEntry[] = []
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    try {
+      const stat = readFileSync(`/proc/${name}/stat`, 'utf8')
+      const [state = '', , group = ''] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+      entries.push({
+        pid: Number(name),
+        group: Number(group),
+        state,
+        commandLine: readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' '),
+        residentPages: Number(readFileSync(`/proc/${name}/statm`, 'utf8').split(' ')[1]),
+      })
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+  return entries
+}
+
+function isProcess(pid: number): boolean {
+  return processes().some((entry) => entry.pid === pid && entry.state !== 'Z')
+}
+
+function groupHasMembers(group: number): boolean {
+  return processes().some((entry) => entry.group === group && entry.state !== 'Z')
+}
+
+function signalGroup(group: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(-group, signal)
+  } catch {
+    // Nothing is left of it.
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number }
+      server.close(() => resolve(port))
+    })
+  })
+}

@@ -1,0 +1,92 @@
+import type { SampleDetailDto } from '../../server/wire/pages.ts'
+import type { ServerDto } from '../../server/wire/servers.ts'
+import { ended, reasonsOf, samplesOf, submit } from './batches.ts'
+import { type Check, type CheckContext, must, said } from './checks.ts'
+
+const COUNT = 24
+
+const TURNS = [{ role: 'user', content: 'Rate the answer {response} to {prompt}.' }]
+const SCHEMA = {
+  type: 'object',
+  properties: { score: { type: 'integer', minimum: 1, maximum: 5 } },
+  required: ['score'],
+  additionalProperties: false,
+}
+
+/** Scores a batch by the model as a judge, and says why the first failed sample failed. */
+async function judged({ service, model, pool }: CheckContext, judge: unknown) {
+  const samples = samplesOf(COUNT, `judge-${model}`)
+  const batchId = await submit(service, pool, samples, { judge })
+  const { results } = await ended(service, batchId)
+  const failed = results.reason.findIndex((reason) => reason !== null)
+  let why = ''
+  if (failed >= 0) {
+    const id = `${batchId}-${failed}`
+    const { attemptLog } = await service.query<SampleDetailDto>('samples.get', { id })
+    why = JSON.stringify(attemptLog.at(-1))
+  }
+  return { results, why }
+}
+
+/** A judge that says Yes with probability 0.75, read by its log-probabilities. */
+export const probability: Check = {
+  name: 'judge, P(Yes) = 0.75',
+  async run(context) {
+    const { results, why } = await judged(context, 'yes-no')
+    must(reasonsOf(results) === '', `${reasonsOf(results)}: ${why}`)
+    const most = Math.max(...results.score.map((score) => Math.abs((score as number) - 0.75)))
+    must(most < 1e-3, `${most} off`)
+    return `${COUNT} scored, at most ${most.toExponential(1)} off`
+  },
+}
+
+/** A reply forced into a schema is a number, or a failure that says what came instead. */
+export const jsonSchema: Check = {
+  name: 'judge, JSON schema',
+  async run(context) {
+    const { results, why } = await judged(context, {
+      ...{ name: 'engines-json', turns: TURNS, sampling: { maxTokens: 64 } },
+      parser: { kind: 'json', path: 'score', schema: SCHEMA },
+    })
+    const outside = results.score.find((score) => score !== null && (score < 1 || score > 5))
+    must(outside === undefined, `scored ${outside}`)
+    must(why === '' || /blank/i.test(why), `${reasonsOf(results)}: ${why}`)
+    return why === '' ? `${COUNT} scored from 1 to 5` : `${reasonsOf(results)}, said to be blanks`
+  },
+}
+
+/** More reply tokens than the context has room for: what is left is sent, or the failure names the setting. */
+export const maxTokens: Check = {
+  name: 'judge, max_tokens too large',
+  async run(context) {
+    const { results, why } = await judged(context, {
+      ...{ name: 'engines-max', turns: TURNS, sampling: { maxTokens: 1024 } },
+      parser: { kind: 'yes_no' },
+    })
+    must(!results.reason.includes('context_exceeded'), `told as a text too long: ${why}`)
+    must(why === '' || /max_?tokens/i.test(why), `${reasonsOf(results)}: ${why}`)
+    return why === '' ? `${COUNT} scored` : 'refused, and maxTokens is named'
+  },
+}
+
+/** A model that cannot chat is refused as a judge. */
+export const noJudge: Check = {
+  name: 'scorer as a judge',
+  async run({ service, engine, server, register }) {
+    // One model cannot be both, and that is not the refusal that is looked for.
+    await service.mutate('servers.remove', { name: server })
+    const name = 'no-judge'
+    try {
+      const fields = { name, url: engine.url, kind: 'generative' }
+      const { state, stateCause } = await service.mutate<ServerDto>('servers.register', fields)
+      must(state !== 'ready', 'registered and ready')
+      return `${state}: ${stateCause}`
+    } catch (error) {
+      if ((error as { data?: { reason?: string } }).data?.reason === undefined) throw error
+      return `refused: ${said(error)}`
+    } finally {
+      await service.mutate('servers.remove', { name }).catch(() => {})
+      await register()
+    }
+  },
+}

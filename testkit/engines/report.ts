@@ -1,0 +1,44 @@
+import type { Outcome } from './checks.ts'
+
+/** A check that a release should have passed, run or not. */
+export type Planned = Pick<Outcome, 'release' | 'check'>
+
+/** The outcomes as a table of checks by release, and below it what each failure said. What has not been run is named. */
+export function markdownOf(planned: Planned[], outcomes: Outcome[], date: string): string {
+  const releases = [...new Set(planned.map(({ release }) => release))]
+  const checks = [...new Set(planned.map(({ check }) => check))]
+  const cell = (check: string, release: string) => {
+    const isSame = (one: Planned) => one.check === check && one.release === release
+    const outcome = outcomes.find(isSame)
+    if (outcome === undefined) return planned.some(isSame) ? 'not run' : ''
+    return outcome.ok ? 'passes' : '**fails**'
+  }
+  const missing = planned.length - outcomes.length
+  const row = (cells: string[]) => `| ${cells.join(' | ')} |`
+  const failed = outcomes.filter(({ ok }) => !ok)
+  const passed = outcomes.filter(({ ok }) => ok)
+  return [
+    '# Real engines',
+    '',
+    'What holds with real reward-model servers: the service before vLLM and llama.cpp on a CPU, with tiny models of random',
+    'weights. `npm run test:engines -- --write-docs` installs the servers, runs the checks and writes this page; see',
+    '[testkit/engines](../testkit/engines/README.md). Nothing here is about speed.',
+    '',
+    `Run on ${date}: ${passed.length} checks pass, ${failed.length} ${failed.length === 1 ? 'fails' : 'fail'}${missing > 0 ? `, ${missing} have not been run` : ''}.`,
+    '',
+    row(['', ...releases]),
+    row(['---', ...releases.map(() => '---')]),
+    ...checks.map((check) => row([check, ...releases.map((release) => cell(check, release))])),
+    ...section('Failures', failed),
+    ...section('Seen', passed),
+    '',
+  ].join('\n')
+}
+
+function section(title: string, outcomes: Outcome[]): string[] {
+  if (outcomes.length === 0) return []
+  const lines = outcomes.map(
+    ({ release, check, detail }) => `- ${release}, ${check}: ${detail.replaceAll('|', '\\|')}`,
+  )
+  return ['', `## ${title}`, '', ...lines]
+}

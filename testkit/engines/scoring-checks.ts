@@ -1,0 +1,377 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { request } from 'undici'
+import { scoreBy } from '../../examples/simulated-rm/testing/ask.ts'
+import { openFetch } from '../../server/engines/engine-fetch.ts'
+import { engineOf } from '../../server/engines/registry.ts'
+import { createRewardRouter } from '../../server/router/reward-router.ts'
+import type { RouterServer } from '../../server/router/router-types.ts'
+import type { Sample } from '../../server/testing/rollouts.ts'
+import { waitFor } from '../../server/testing/wait-for.ts'
+import type { BatchSummary } from '../../server/wire/trainer.ts'
+import {
+  ended,
+  messagesOf,
+  reasonsOf,
+  referenceOf,
+  samplesOf,
+  submit,
+  type WrittenAs,
+} from './batches.ts'
+import type { Release } from './cache.ts'
+import { type Check, type CheckContext, must, restart, said } from './checks.ts'
+import { type ReferenceRequest, referenceLogits } from './reference.ts'
+
+/** Largest difference from transformers' logits that float32 explains. */
+export const EXACT = 1e-4
+const SCORED = 300
+const KILLED = 1_500
+
+/** The row of the registry, for what `servers.get` does not tell. */
+async function rowOf({ service, server }: CheckContext): Promise<{ route: RouterServer['route'] }> {
+  const [row] = await service.sql<{ route: RouterServer['route'] }>(
+    'select route from server where name = $1',
+    [server],
+  )
+  must(row !== undefined, 'the server is not registered')
+  return row as { route: RouterServer['route'] }
+}
+
+/** Engine, version, kind and route, and that it takes work. */
+export function detection(route: RouterServer['route']): Check {
+  return {
+    name: 'detection',
+    async run(context) {
+      const { release } = context
+      const { engine, version, state, stateCause, kind, maxModelLen } = await context.get()
+      const found = (await rowOf(context)).route ?? null
+      must(engine === release.engine, `engine ${engine}`)
+      // llama.cpp's wheel has a build number of its own.
+      if (engine === 'vllm') must(version === release.version, `version ${version}`)
+      must(found === route, `route ${found}, not ${route}`)
+      must(state === 'ready', `${state}: ${stateCause}`)
+      const { maxModelLen: served = 1024 } = context.engine.serving
+      must(maxModelLen === served, `longest text ${maxModelLen}, not ${served}`)
+      return `${engine} ${version}, ${kind}, route ${found ?? 'by chat'}, ${maxModelLen} tokens`
+    },
+  }
+}
+
+const CALIBRATION = {
+  prompt: 'What is the capital of France, and on which river does it lie?',
+  response: 'The capital of France is Paris. It lies on the river Seine.',
+}
+
+/** The self-test's verdict, and its raw score against the model's own logit. */
+export function selfTest(as: WrittenAs, verdict: string, tolerance = EXACT): Check {
+  return {
+    name: 'self-test',
+    async run(context) {
+      const { selfTest: found } = await context.get()
+      must(found !== null, 'there was none')
+      const { verdict: given, raw, detail } = found as NonNullable<typeof found>
+      must(given === verdict, `${given}: ${detail}`)
+      const sample = { uid: '', dataSource: '', ...CALIBRATION }
+      const [reference] = await referenceLogits(context.release, context.model, [
+        referenceOf(sample, as),
+      ])
+      const logit = reference?.logits.at(-1) as number
+      const difference = Math.abs((raw ?? Number.NaN) - logit)
+      must(difference < tolerance, `scored ${raw}, the model's logit is ${logit}`)
+      return `${given}, ${figure(difference)} from the logit`
+    },
+  }
+}
+
+/** Stored scores against transformers' own logits. */
+export function scores(as: WrittenAs, tolerance = EXACT): Check {
+  return {
+    name: 'scores',
+    async run(context) {
+      const { service, model, pool } = context
+      const samples = samplesOf(SCORED, `scores-${model}`)
+      const { results } = await ended(service, await submit(service, pool, samples))
+      const references = await referenceLogits(
+        context.release,
+        model,
+        samples.map((sample) => referenceOf(sample, as)),
+      )
+      const missing = results.score.filter((score) => score === null).length
+      must(missing === 0, `${missing} of ${SCORED} have no score: ${reasonsOf(results)}`)
+      const differences = references.map(({ logits }, i) =>
+        Math.abs((results.score[i] as number) - (logits.at(-1) as number)),
+      )
+      const most = Math.max(...differences)
+      const wrong = differences.filter((difference) => difference >= tolerance).length
+      const worst = differences.indexOf(most)
+      must(
+        wrong === 0,
+        `${wrong} of ${SCORED} differ, the worst is ${results.score[worst]} for ${references[worst]?.logits.at(-1)}`,
+      )
+      const spread =
+        Math.max(...(results.score as number[])) - Math.min(...(results.score as number[]))
+      must(spread > 100 * most, `the scores lie within ${figure(spread)}`)
+      return `${SCORED} equal, at most ${figure(most)} off`
+    },
+  }
+}
+
+/** Tokens that the server counts, against transformers'. */
+export function tokenCounts(as: WrittenAs): Check {
+  return {
+    name: 'token counts',
+    async run(context) {
+      const { engine, version } = await context.get()
+      const { route } = await rowOf(context)
+      const samples = samplesOf(20, `tokens-${context.model}`)
+      const references = await referenceLogits(
+        context.release,
+        context.model,
+        samples.map((sample) => referenceOf(sample, as)),
+      )
+      for (const [i, sample] of samples.entries()) {
+        const input = { prompt: sample.prompt, response: sample.response } as never
+        const target = { model: context.model, version, ...(route ? { route } : {}) }
+        const answer = await scoreBy(engine, context.engine, input, target)
+        must(answer.ok, `no score: ${answer.ok ? '' : answer.detail}`)
+        const counted = answer.ok ? answer.promptTokens : undefined
+        const { tokens } = references[i] as { tokens: number }
+        must(counted === tokens, `${counted} tokens counted, transformers has ${tokens}`)
+      }
+      return '20 texts counted alike'
+    },
+  }
+}
+
+/** Texts over the context end as the typed reason, and no others. */
+export const tooLong: Check = {
+  name: 'texts too long',
+  async run({ service, model, pool }) {
+    const samples = samplesOf(60, `long-${model}`)
+    const isLong = (i: number) => i % 10 === 7
+    samples.forEach((sample, i) => {
+      if (isLong(i)) sample.response = 'one two three '.repeat(900 + i)
+    })
+    const { results } = await ended(service, await submit(service, pool, samples))
+    const wrong = results.reason.findIndex(
+      (reason, i) => reason !== (isLong(i) ? 'context_exceeded' : null),
+    )
+    must(wrong === -1, `sample ${wrong} ended as ${results.reason[wrong]}: ${reasonsOf(results)}`)
+    return '6 context_exceeded, 54 scored'
+  },
+}
+
+/** A name that the server does not serve is refused at registration. */
+export const wrongModel: Check = {
+  name: 'wrong model',
+  async run({ service, engine }) {
+    const fields = { name: 'wrong-model', url: engine.url, model: 'nope' }
+    try {
+      await service.mutate('servers.register', fields)
+    } catch (error) {
+      const { reason } = (error as { data?: { reason?: string } }).data ?? {}
+      must(reason === 'model_not_served', `refused as ${reason}: ${said(error)}`)
+      return said(error)
+    }
+    await service.mutate('servers.remove', { name: 'wrong-model' })
+    throw new Error('registered')
+  },
+}
+
+/** The engine's own load metrics and the service's count, under work and at idle. */
+export const load: Check = {
+  name: 'load signals',
+  async run(context) {
+    const { service, model, pool, engine } = context
+    const { fetch, close } = openFetch(engine.url, null, { timeoutMs: 20_000 })
+    const { readLoad } = engineOf(engine.serving.release.engine)
+    try {
+      const batchId = await submit(service, pool, samplesOf(600, `load-${model}`))
+      let most = { told: 0, counted: 0 }
+      for (;;) {
+        const told = await readLoad(fetch, '')
+        must(told !== null, 'the load could not be read under work')
+        const { inFlight } = await context.get()
+        const sum = (told?.running ?? 0) + (told?.waiting ?? 0)
+        most = { told: Math.max(most.told, sum), counted: Math.max(most.counted, inFlight) }
+        const { status } = await service.query<BatchSummary>('batches.get', { batchId })
+        if (status !== 'running') break
+      }
+      must(most.told > 0, 'the engine never told of any load')
+      must(most.counted > 0, 'the service never counted a call in flight')
+      const idle = await waitFor('an idle engine', async () => {
+        const told = await readLoad(fetch, '')
+        return told?.running === 0 && told.waiting === 0 && (await context.get()).inFlight === 0
+      })
+      must(idle, 'not idle')
+      return `at most ${most.told} told, ${most.counted} counted; 0 and 0 at idle`
+    } finally {
+      close()
+    }
+  },
+}
+
+/** `kill -9` of what computes, in mid-batch, and a restart half a minute later. */
+export const killed: Check = {
+  name: 'engine killed in mid-batch',
+  async run(context) {
+    const { service, model, pool, engine } = context
+    const samples = samplesOf(KILLED, `killed-${model}`)
+    const batchId = await submit(service, pool, samples)
+    const before = await waitFor(
+      'a tenth of the batch',
+      async () => {
+        const { scored } = await service.query<BatchSummary>('batches.get', { batchId })
+        return scored >= KILLED / 10 && scored
+      },
+      300_000,
+    )
+    await engine.killCompute()
+    // As long as an operator takes; the dead server is asked and answers meanwhile.
+    await sleep(15_000)
+    const stayedUp = engine.isRunning
+    await restart(engine)
+    const { results } = await ended(service, batchId)
+    const failed = reasonsOf(results)
+    must(failed === '', `${failed} of ${KILLED} (killed at ${before} scored)`)
+    return `all ${KILLED} scored, killed at ${before}; the server's process ${stayedUp ? 'stayed up' : 'ended'}`
+  },
+}
+
+/** The server sleeps when it says so, or the service says that it cannot; afterwards it scores as before. */
+export const sleepAndWake: Check = {
+  name: 'sleep and wake',
+  async run(context) {
+    const { service, model, pool, server, engine } = context
+    const samples = () => samplesOf(20, `sleep-${model}`)
+    const score = async () => (await ended(service, await submit(service, pool, samples()))).results
+    const before = await score()
+    const said_ = await service.mutate('servers.sleep', { name: server }).then(
+      () => null,
+      (error) => said(error),
+    )
+    const { body } = await request(`${engine.url}/is_sleeping`)
+    const { is_sleeping: isAsleep } = (await body.json()) as { is_sleeping: boolean }
+    const { state } = await context.get()
+    must((state === 'sleeping') === isAsleep, `the service says ${state}, the server ${isAsleep}`)
+    must(isAsleep || said_ !== null, 'the server did not fall asleep, and nothing says so')
+    if (isAsleep) await service.mutate('servers.wake', { name: server, awakeForMs: 600_000 })
+    else await service.mutate('servers.resume', { name: server }).catch(() => {})
+    await waitFor('a server that is ready', async () => (await context.get()).state === 'ready')
+    const after = await score()
+    const equal = before.score.every((value, i) => value !== null && value === after.score[i])
+    must(equal, `scores differ after it woke: ${reasonsOf(after)}`)
+    return isAsleep ? 'slept, woke, scores as before' : `cannot sleep, and that is said: ${said_}`
+  },
+}
+
+/** Several samples in one call, by a router that is always short of time. */
+export const microBatching: Check = {
+  name: 'micro-batching',
+  async run(context) {
+    const { engine, model } = context
+    const { version, engine: name } = await context.get()
+    const { route } = await rowOf(context)
+    const router = createRewardRouter({
+      patienceMs: 60_000,
+      joins: {
+        isBusy: () => true,
+        workMs: Number.POSITIVE_INFINITY,
+        slowMs: Number.POSITIVE_INFINITY,
+        splitLooks: Number.POSITIVE_INFINITY,
+      },
+    })
+    try {
+      const chatTemplate = JSON.stringify({ chat_template: TEMPLATE })
+      router.setServers([
+        {
+          ...{ id: 1, name: 'rm', url: engine.url, engine: name, model, version, weight: 1 },
+          ...{ maxInFlight: 64, apiKey: null, state: 'ready', chatTemplate },
+          ...(route ? { route } : {}),
+        },
+      ])
+      router.setSlots(1, 64)
+      const scoreAll = (samples: ReturnType<typeof samplesOf>) =>
+        Promise.all(
+          samples.map(({ prompt, response }) =>
+            router.score({
+              ...{ model, timeoutMs: 600_000, maxAttempts: 4, group: 'g' },
+              input: { prompt, response } as never,
+            }),
+          ),
+        )
+      // Alone at first, until it is known how fast the server is.
+      const samples = samplesOf(400, `bundles-${model}`)
+      await scoreAll(samplesOf(128, `known-${model}`))
+      const before = await callsOf(engine.url)
+      const results = await scoreAll(samples)
+      const calls = (await callsOf(engine.url)) - before
+      const references = await referenceLogits(
+        context.release,
+        model,
+        samples.map((sample) => templated(sample, context.release)),
+      )
+      results.forEach((result, i) => {
+        must(result.ok, `no score: ${result.ok ? '' : result.detail}`)
+        const logit = references[i]?.logits.at(-1) as number
+        const score = result.ok ? result.score : Number.NaN
+        must(Math.abs(score - logit) < EXACT, `${score} for the logit ${logit}`)
+      })
+      must(calls < samples.length / 2, `${calls} calls for ${samples.length} samples`)
+      return `${samples.length} samples in ${calls} calls, all equal`
+    } finally {
+      await router.close()
+    }
+  },
+}
+
+/** The request for a text made by the chat template. 0.11.0's tokenizer puts a BOS before every text. */
+function templated(sample: Sample, { version }: Release): ReferenceRequest {
+  return { messages: messagesOf(sample), special: version === '0.11.0' }
+}
+
+/** Template of the tiny models, as models.py writes it. */
+const TEMPLATE =
+  "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
+
+/** POSTs to /classify that vLLM has counted. */
+async function callsOf(url: string): Promise<number> {
+  const { body } = await request(`${url}/metrics`)
+  const lines = (await body.text()).match(/^http_requests_total\{handler="\/classify".*$/gm) ?? []
+  return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0)
+}
+
+/** Registered with the model's chat template, its texts are written by us, and score as the server's own would. */
+export const chatTemplate: Check = {
+  name: 'chat template',
+  async run({ service, model, pool, engine, release, server }) {
+    await service.mutate('servers.drain', { name: server })
+    const name = `${server}-template`
+    const fields = { name, url: engine.url, chatTemplate: { chat_template: TEMPLATE } }
+    try {
+      const { state, stateCause } = await service.mutate<{ state: string; stateCause: string }>(
+        'servers.register',
+        fields,
+      )
+      must(state === 'ready', `${state}: ${stateCause}`)
+      const samples = samplesOf(40, `template-${model}`)
+      const { results } = await ended(service, await submit(service, pool, samples))
+      const references = await referenceLogits(
+        release,
+        model,
+        samples.map((sample) => templated(sample, release)),
+      )
+      references.forEach(({ logits }, i) => {
+        const difference = Math.abs((results.score[i] ?? Number.NaN) - (logits.at(-1) as number))
+        must(difference < EXACT, `${results.score[i]} for the logit ${logits.at(-1)}`)
+      })
+      return '40 equal'
+    } finally {
+      await service.mutate('servers.remove', { name }).catch(() => {})
+      await service.mutate('servers.resume', { name: server }).catch(() => {})
+    }
+  },
+}
+
+function figure(value: number): string {
+  return value.toExponential(1)
+}

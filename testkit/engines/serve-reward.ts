@@ -1,0 +1,61 @@
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import type { Service } from '../../server/testing/service.ts'
+import { waitFor } from '../../server/testing/wait-for.ts'
+import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
+import { ended, samplesOf, submit } from './batches.ts'
+import { scriptPath } from './cache.ts'
+import { must, type Outcome, said } from './checks.ts'
+
+const CLIENT = join(import.meta.dirname, '../../clients/python/src')
+const MODEL = 'zero-or-one'
+
+/** Name of the one check that needs no engine. */
+export const SERVE_REWARD_CHECK = 'a 0/1 function is ready and scores'
+
+/** `rewardops serve-reward` of a function that gives 0 or 1 is registered, ready, and scores. */
+export async function checkServeReward(service: Service): Promise<Outcome> {
+  const check = SERVE_REWARD_CHECK
+  const child = spawn(
+    process.env.REWARDOPS_ENGINES_PYTHON ?? 'python3',
+    [
+      ...['-m', 'rewardops', 'serve-reward', `${scriptPath('zero_or_one.py')}:compute_score`],
+      ...['--json', '--register', service.url, '--model', MODEL],
+    ],
+    { env: { ...process.env, PYTHONPATH: CLIENT }, stdio: ['ignore', 'pipe', 'pipe'] },
+  )
+  let said_ = ''
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      said_ += text
+    })
+  }
+  try {
+    const detail = await run(service, () => {
+      if (child.exitCode !== null) throw new Error(`it ended with ${child.exitCode}: ${said_}`)
+      return said_.includes('"registered"')
+    })
+    return { release: 'serve-reward', check, ok: true, detail }
+  } catch (error) {
+    return { release: 'serve-reward', check, ok: false, detail: said(error) }
+  } finally {
+    child.kill('SIGKILL')
+  }
+}
+
+async function run(service: Service, isRegistered: () => boolean): Promise<string> {
+  await waitFor('the function to be registered', isRegistered, 60_000)
+  const list = await service.query<ServerDetailDto[]>('servers.list')
+  const server = list.find(({ model }) => model === MODEL)
+  must(server !== undefined, 'it is not in the list of servers')
+  const { state, stateCause } = server as ServerDetailDto
+  must(state === 'ready', `${state}: ${stateCause}`)
+  const samples = samplesOf(200, 'zero-or-one')
+  samples.forEach((sample, i) => {
+    sample.response = i % 2 === 0 ? `It is 42 (${'x'.repeat(i)})` : `It is nine (${'x'.repeat(i)})`
+  })
+  const { results } = await ended(service, await submit(service, MODEL, samples))
+  const wrong = results.score.findIndex((score, i) => score !== (i % 2 === 0 ? 1 : 0))
+  must(wrong === -1, `sample ${wrong} scored ${results.score[wrong]}`)
+  return 'ready; 200 scored 0 or 1'
+}
