@@ -38,45 +38,90 @@ export async function withBench(
   options: { rmArgs?: string[]; maxInFlight?: number },
   measure: (bench: Bench) => Promise<void>,
 ): Promise<void> {
-  const folder = await mkdtemp(join(tmpdir(), 'rewardops-bench-'))
-  // Postgres runs as another user where we are root.
-  await chmod(folder, 0o711)
+  const folder = await benchFolder()
   let rm: ReferenceRmProcess | undefined
-  let service: ServiceProcess | undefined
-  let pool: Pool | undefined
+  let opened: OpenService | undefined
   try {
     rm = await startReferenceRmProcess(['--score', 'hash', ...(options.rmArgs ?? [])])
-    service = await startService({
-      port: await freePort(),
-      dataDir: join(folder, 'data'),
-      env: { DATABASE_URL: undefined, REWARDOPS_API_KEYS: undefined, HOST: undefined },
-    })
-    pool = new Pool(service.url, { connections: 32, headersTimeout: 0, bodyTimeout: 0 })
-    const bench = benchOf(service, rm, pool)
-    await bench.call(
-      'servers.register',
-      JSON.stringify({
-        name: 'bench',
-        url: rm.url,
-        engine: 'vllm',
-        model: rm.model,
-        maxInFlight: options.maxInFlight ?? 128,
-      }),
-    )
-    await measure(bench)
+    opened = await openService({ dataDir: join(folder, 'data') })
+    await registerRm(opened.call, 'bench', rm, options.maxInFlight)
+    await measure({ ...opened, rm, setRm: (change) => setRm(rm as ReferenceRmProcess, change) })
   } finally {
-    await pool?.destroy()
-    await service?.stop()
+    await opened?.close()
     await rm?.stop()
     await removeFolder(folder, { recursive: true, force: true })
   }
 }
 
-function benchOf(service: ServiceProcess, rm: ReferenceRmProcess, pool: Pool): Bench {
-  const headers = { 'content-type': 'application/json' }
+/** A new folder under the system's temporary one, for the data folders of a measurement. */
+export async function benchFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'rewardops-bench-'))
+  // Postgres runs as another user where we are root.
+  await chmod(folder, 0o711)
+  return folder
+}
+
+/** A service and a client of it, without a reward-model server. */
+export interface OpenService extends Pick<Bench, 'service' | 'call' | 'page'> {
+  close(): Promise<void>
+}
+
+/** Starts a service on a free port with a database of its own; `root` is the checkout it is of. */
+export async function openService(options: {
+  dataDir: string
+  root?: string
+  env?: Record<string, string | undefined>
+}): Promise<OpenService> {
+  const service = await startService({
+    port: await freePort(),
+    dataDir: options.dataDir,
+    ...(options.root === undefined ? {} : { root: options.root }),
+    env: {
+      DATABASE_URL: undefined,
+      REWARDOPS_API_KEYS: undefined,
+      HOST: undefined,
+      ...options.env,
+    },
+  })
+  const pool = new Pool(service.url, { connections: 32, headersTimeout: 0, bodyTimeout: 0 })
   return {
     service,
-    rm,
+    ...clientOf(pool),
+    async close() {
+      await pool.destroy()
+      await service.stop()
+    },
+  }
+}
+
+/** Makes a reference reward-model server known to a service, as a vLLM. */
+export async function registerRm(
+  call: Bench['call'],
+  name: string,
+  rm: ReferenceRmProcess,
+  maxInFlight = 128,
+): Promise<void> {
+  await call(
+    'servers.register',
+    JSON.stringify({ name, url: rm.url, engine: 'vllm', model: rm.model, maxInFlight }),
+  )
+}
+
+async function setRm(
+  rm: ReferenceRmProcess,
+  change: Record<string, unknown>,
+): Promise<ReferenceRmCounters> {
+  const response = await fetch(`${rm.url}/__control`, {
+    method: 'POST',
+    body: JSON.stringify(change),
+  })
+  if (!response.ok) throw new Error(`/__control: ${await response.text()}`)
+  return ((await response.json()) as { counters: ReferenceRmCounters }).counters
+}
+
+function clientOf(pool: Pool): Pick<Bench, 'call' | 'page'> {
+  const headers = { 'content-type': 'application/json' }
+  return {
     async call<T>(procedure: string, body: string | Buffer): Promise<T> {
       const path = `/api/trpc/${procedure}`
       const response = await pool.request({ path, method: 'POST', headers, body })
@@ -92,14 +137,6 @@ function benchOf(service: ServiceProcess, rm: ReferenceRmProcess, pool: Pool): B
       await response.body.dump({ limit: 16 * 1024 * 1024 })
       if (response.statusCode !== 200)
         throw new Error(`GET ${path} answered ${response.statusCode}`)
-    },
-    async setRm(change) {
-      const response = await fetch(`${rm.url}/__control`, {
-        method: 'POST',
-        body: JSON.stringify(change),
-      })
-      if (!response.ok) throw new Error(`/__control: ${await response.text()}`)
-      return ((await response.json()) as { counters: ReferenceRmCounters }).counters
     },
   }
 }
@@ -170,17 +207,21 @@ export async function waitForEnd(bench: Bench, batchId: string): Promise<BatchSu
   }
 }
 
-/** Reads the groups in the order they complete; `seen` gets each answer as it arrives. */
+/**
+ * Reads the groups in the order they complete; `seen` gets each answer as it arrives. An answer waits for `samples` of
+ * them, or the end.
+ */
 export async function followGroups(
-  bench: Bench,
+  bench: Pick<Bench, 'call'>,
   batchId: string,
   seen: (page: NextResult) => void,
+  samples = 1,
 ): Promise<void> {
   let after: string | null = null
   for (;;) {
     const page: NextResult = await bench.call<NextResult>(
       'batches.next',
-      JSON.stringify({ batchId, after, samples: 1, waitMs: 60_000 }),
+      JSON.stringify({ batchId, after, samples, waitMs: 60_000 }),
     )
     seen(page)
     after = page.cursor

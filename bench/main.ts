@@ -1,5 +1,7 @@
 import { availableParallelism, cpus } from 'node:os'
 import { parseArgs } from 'node:util'
+import { ACCOUNT_DEFAULTS, measureAccount } from './account.ts'
+import { WORKLOADS, type Workload } from './account-batches.ts'
 import { measureFirstLoad } from './first-load.ts'
 import { measureGroups } from './groups.ts'
 import type { Emit } from './harness.ts'
@@ -16,6 +18,7 @@ import { measureWatch, WATCH_DEFAULTS } from './watch.ts'
 /** By the name one selects them with: `npm run bench -- rate single`. */
 const MEASUREMENTS: Record<string, (emit: Emit) => Promise<void>> = {
   rate: measureRate,
+  account: (emit) => measureAccount(emit, accountOptions()),
   'page-load': measurePageLoad,
   'first-load': measureFirstLoad,
   memory: measureMemory,
@@ -55,9 +58,17 @@ const { values, positionals: names } = parseArgs({
     seed: text,
     scenarios: text,
     dispatchers: text,
-    // Of `pages` alone.
+    // Of `pages` and `account`.
     samples: text,
+    // Of `pages` alone.
     data: text,
+    // Of `account` alone.
+    workloads: text,
+    batches: text,
+    'warm-up-batches': text,
+    against: text,
+    pairs: text,
+    'bound-percent': text,
   },
 })
 const unknown = names.filter((name) => !Object.hasOwn(MEASUREMENTS, name))
@@ -107,9 +118,29 @@ function routerStepOptions() {
   }
 }
 
+function accountOptions() {
+  const workloads = values.workloads?.split(',') ?? [...WORKLOADS]
+  const unknown = workloads.filter((name) => !WORKLOADS.includes(name as Workload))
+  if (unknown.length > 0) throw new Error(`--workloads: there is no ${unknown.join(', ')}`)
+  const { against } = values
+  const { samples, batches, warmUpBatches, pairs, pairsAlone, boundPercent } = ACCOUNT_DEFAULTS
+  return {
+    workloads: workloads as Workload[],
+    samples: positive('samples', samples),
+    batches: positive('batches', batches),
+    warmUpBatches: positive('warm-up-batches', warmUpBatches),
+    against,
+    pairs: positive('pairs', against === undefined ? pairsAlone : pairs),
+    boundPercent: positive('bound-percent', boundPercent),
+  }
+}
+
 /** @throws for an option that is no positive number */
 function positive(
-  name: 'groups' | 'servers' | 'seconds' | 'saturation' | 'seed' | 'repetitions',
+  name: Exclude<
+    keyof typeof values,
+    'data' | 'against' | 'workloads' | 'scenarios' | 'dispatchers'
+  >,
   usual: number,
 ): number {
   const value = Number(values[name] ?? usual)

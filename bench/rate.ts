@@ -16,7 +16,7 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 const REPETITIONS = 5
 
 /** A vLLM of before conversations on /classify: it is sent texts, and so takes several a call. */
-const TEXTS_VERSION = '0.11.2'
+export const TEXTS_VERSION = '0.11.2'
 
 /** From submit to results, by reward model and by rule, against bare requests to the same server. */
 export async function measureRate(emit: Emit): Promise<void> {

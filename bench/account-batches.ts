@@ -1,0 +1,186 @@
+import { rm as removeFolder } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../examples/processes/reference-rm.ts'
+import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
+import type { SubmitResult } from '../server/wire/trainer.ts'
+import { applicationNames, type CpuTimes, CpuWatch, type ServicePids } from './account-cpu.ts'
+import {
+  benchFolder,
+  followGroups,
+  type OpenService,
+  openService,
+  registerRm,
+  submitBody,
+} from './harness.ts'
+import { TEXTS_VERSION } from './rate.ts'
+import { makeSamples, USUAL_SHAPE } from './texts.ts'
+
+/** What scores the samples: GSM8K's rule, or a vLLM that is sent texts or conversations. */
+export const WORKLOADS = ['rule', 'texts', 'chat'] as const
+export type Workload = (typeof WORKLOADS)[number]
+
+/** What `npm run bench -- account` may be told. */
+export interface AccountOptions {
+  workloads: readonly Workload[]
+  /** Samples a batch. */
+  samples: number
+  /** Batches measured by a start of a service, per workload. */
+  batches: number
+  /** Batches before those, per workload: code is compiled, connections are opened. */
+  warmUpBatches: number
+  /** The folder of another checkout to compare with; undefined: none. */
+  against: string | undefined
+  /** Starts of the service, or of both; each is a pair of measurements with `against`. */
+  pairs: number
+  /** The interval is to stay below this for "not slower". */
+  boundPercent: number
+}
+
+/** Samples that the trainer waits for before it takes the completed groups, a mini-batch. */
+const SAMPLES_A_DELIVERY = 1_024
+/** What a batch leaves to do after its last group is delivered is read for this long. */
+const AFTER_MS = 500
+
+/** One batch's CPU time. */
+export interface BatchCpu {
+  workload: Workload
+  wallMs: number
+  times: CpuTimes
+  /** Within `AFTER_MS` of the last delivery: not part of `times`. */
+  after: CpuTimes
+}
+
+/** The reward-model servers by the model they serve. */
+export type Rms = Record<'texts' | 'chat', ReferenceRmProcess>
+
+/** Starts a vLLM that is sent texts and one that is sent conversations. */
+export async function startRms(): Promise<Rms> {
+  const args = ['--score', 'hash']
+  return {
+    texts: await startReferenceRmProcess([
+      ...args,
+      ...['--model', 'texts', '--vllm-version', TEXTS_VERSION],
+    ]),
+    chat: await startReferenceRmProcess([...args, '--model', 'chat']),
+  }
+}
+
+/** A running service of a checkout. */
+export interface Side {
+  opened: OpenService
+  dataDir: string
+}
+
+/** Starts a service of each checkout at once, with a database of its own, and ends them all. */
+export async function withSides(
+  roots: readonly string[],
+  rms: Rms,
+  measure: (sides: Side[]) => Promise<void>,
+): Promise<void> {
+  const folder = await benchFolder()
+  const sides: Side[] = []
+  try {
+    const started = await Promise.allSettled(
+      roots.map(async (root, at) => {
+        const dataDir = join(folder, `data-${at}`)
+        const opened = await openService({ dataDir, root, env: { REWARDOPS_PAGES: '0' } })
+        sides[at] = { opened, dataDir }
+        await registerRms(opened, rms)
+      }),
+    )
+    const failed = started.find((s) => s.status === 'rejected')
+    if (failed) throw failed.reason
+    await measure(sides)
+  } finally {
+    await Promise.all(sides.map((side) => side?.opened.close()))
+    await removeFolder(folder, { recursive: true, force: true })
+  }
+}
+
+/** Makes the reward-model servers known to a service. */
+export async function registerRms(opened: OpenService, rms: Rms): Promise<void> {
+  for (const [name, rm] of Object.entries(rms)) await registerRm(opened.call, name, rm)
+}
+
+/** Batches of the sides in turn, who is first changing with each batch: after warm-up ours, theirs, theirs, ours. */
+export async function inTurn(
+  sides: readonly Side[],
+  workload: Workload,
+  options: AccountOptions,
+  pair: number,
+  measured: (side: number, batch: BatchCpu) => void,
+): Promise<void> {
+  for (let i = 0; i < options.warmUpBatches + options.batches; i++) {
+    const body = bodyOf(workload, options, i)
+    const order = [...sides.keys()]
+    if ((pair + i) % 2 === 1) order.reverse()
+    for (const at of order) {
+      const side = sides[at] as Side
+      if (i < options.warmUpBatches) await scoreBatch(side.opened, body)
+      else measured(at, await measureBatch(side, workload, body))
+    }
+  }
+}
+
+/** Texts differ between the batches of a service and are the same for both sides. */
+export function bodyOf(workload: Workload, options: AccountOptions, step: number): Buffer {
+  const shape = { ...USUAL_SHAPE, samples: options.samples }
+  const reward = workload === 'rule' ? {} : { model: workload }
+  return submitBody(step, makeSamples(shape, step), reward, shape.groupSize)
+}
+
+async function measureBatch(side: Side, workload: Workload, body: Buffer): Promise<BatchCpu> {
+  const { pids, watch, wallMs } = await watchBatch(side, body)
+  const watchAfter = new CpuWatch(pids)
+  await sleep(AFTER_MS)
+  watchAfter.stop()
+  const names = await applicationNames(urlOf(side))
+  return { workload, wallMs, times: watch.times(names), after: watchAfter.times(names) }
+}
+
+/** Scores a batch and gives the stopped watch over it. */
+export async function watchBatch(side: Side, body: Buffer) {
+  const { pids } = await side.opened.service.health()
+  if (pids.postgres === null) throw new Error('the service does not say where its Postgres is')
+  const own: ServicePids = { ...pids, postgres: pids.postgres }
+  const watch = new CpuWatch(own)
+  const startedAt = performance.now()
+  try {
+    await scoreBatch(side.opened, body)
+  } finally {
+    watch.stop()
+  }
+  return { pids: own, watch, wallMs: performance.now() - startedAt }
+}
+
+/** A batch from submit until its last group is delivered. @throws when a sample was not scored. */
+export async function scoreBatch(opened: OpenService, body: Buffer): Promise<void> {
+  const { batchId, accepted } = await opened.call<SubmitResult>('batches.submit', body)
+  let delivered = 0
+  await followGroups(
+    opened,
+    batchId,
+    (page) => {
+      for (const group of page.groups) {
+        const failed = group.samples.find((sample) => sample.status !== 'scored')
+        if (failed) throw new Error(`${batchId}: a sample was not scored (${failed.reason})`)
+        delivered += group.samples.length
+      }
+    },
+    SAMPLES_A_DELIVERY,
+  )
+  if (delivered !== accepted) {
+    throw new Error(`${batchId}: ${delivered} of ${accepted} samples were delivered`)
+  }
+}
+
+/** How the bench itself reaches a service's Postgres. */
+export function urlOf(side: Side): string {
+  const url = runningEmbeddedUrl(side.dataDir)
+  if (url === null) throw new Error('the embedded Postgres of the service does not run')
+  return url
+}

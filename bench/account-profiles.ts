@@ -1,0 +1,112 @@
+import { once } from 'node:events'
+import type { Profiler } from 'node:inspector'
+import { createServer, type Server, type Socket } from 'node:net'
+import { createInterface } from 'node:readline'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+
+/** Time between two samples of a profile. */
+const INTERVAL_US = 500
+
+/** The CPU profile of one thread. */
+export interface ThreadProfile {
+  pid: number
+  isMainThread: boolean
+  profile: Profiler.Profile
+}
+
+interface Thread {
+  socket: Socket
+  pid: number
+  isMainThread: boolean
+  received: (message: { started?: true; profile?: Profiler.Profile | null }) => void
+}
+
+/** Takes CPU profiles of every Node thread that was started with `env`; see account-profiler.ts for the other side. */
+export class Profilers {
+  readonly #path: string
+  readonly #server: Server
+  readonly #threads = new Set<Thread>()
+  #isProfiling = false
+
+  private constructor(path: string, server: Server) {
+    this.#path = path
+    this.#server = server
+    server.on('connection', (socket) => this.#accept(socket))
+  }
+
+  /** Listens on a unix socket at this path. */
+  static async listen(path: string): Promise<Profilers> {
+    const server = createServer()
+    server.listen(path)
+    await once(server, 'listening')
+    return new Profilers(path, server)
+  }
+
+  /** What the environment of the processes to be profiled needs. */
+  get env(): Record<string, string> {
+    const script = fileURLToPath(new URL('./account-profiler.ts', import.meta.url))
+    return {
+      NODE_OPTIONS:
+        `${process.env.NODE_OPTIONS ?? ''} --import ${pathToFileURL(script).href}`.trim(),
+      ACCOUNT_PROFILER_SOCKET: this.#path,
+    }
+  }
+
+  /** Threads that have connected and still live. */
+  get threads(): number {
+    return this.#threads.size
+  }
+
+  /** Resolves when every connected thread is being profiled. */
+  async start(): Promise<void> {
+    this.#isProfiling = true
+    await Promise.all([...this.#threads].map((thread) => ask(thread, 'start')))
+  }
+
+  /** Ends the profiles and gives those of the threads that still live. */
+  async stop(): Promise<ThreadProfile[]> {
+    this.#isProfiling = false
+    const profiles = await Promise.all(
+      [...this.#threads].map(async (thread) => {
+        const { profile } = await ask(thread, 'stop')
+        return profile ? { pid: thread.pid, isMainThread: thread.isMainThread, profile } : null
+      }),
+    )
+    return profiles.filter((profile) => profile !== null)
+  }
+
+  close(): void {
+    this.#server.close()
+    for (const { socket } of this.#threads) socket.destroy()
+  }
+
+  #accept(socket: Socket): void {
+    let thread: Thread | undefined
+    const lines = createInterface({ input: socket })
+    lines.on('error', () => {})
+    lines.on('line', (line) => {
+      const message = JSON.parse(line)
+      if (thread !== undefined) return thread.received(message)
+      thread = { socket, ...message, received: () => {} } as Thread
+      this.#threads.add(thread)
+      // A thread that starts during a batch is profiled from its first line on.
+      if (this.#isProfiling) void ask(thread, 'start')
+    })
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      if (thread === undefined) return
+      this.#threads.delete(thread)
+      thread.received({})
+    })
+  }
+}
+
+function ask(
+  thread: Thread,
+  command: 'start' | 'stop',
+): Promise<{ profile?: Profiler.Profile | null }> {
+  return new Promise((resolve) => {
+    thread.received = resolve
+    thread.socket.write(`${JSON.stringify({ command, intervalUs: INTERVAL_US })}\n`)
+  })
+}
