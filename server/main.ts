@@ -69,6 +69,7 @@ import {
 } from './store/job-queue.ts'
 import { Listener } from './store/listener.ts'
 import { openDatabase } from './store/postgres/connect.ts'
+import { workersAlive } from './store/sql/fleet.ts'
 import { functionSource } from './store/sql/function-sources.ts'
 import { lastStep } from './store/sql/last-step.ts'
 import { ensureTextPartition, textBucket } from './store/text-partitions.ts'
@@ -385,12 +386,9 @@ async function main(): Promise<void> {
     workers: supervisor.pids,
   })
   probe = async () => {
-    const seen = databases.control.adhoc<{ n: number }>(
-      `select count(*)::int as n from process where role = 'worker' and state = 'alive' and last_seen_at > now() - interval '5 seconds'`,
-    )
-    const rows = await inTime(seen, 2_000)
-    if (rows === null) throw new Error('the database does not answer')
-    return rows[0]!.n === 0 && config.workers > 0 ? 'no worker is alive yet' : null
+    const alive = await inTime(workersAlive(databases.control), 2_000)
+    if (alive === null) throw new Error('the database does not answer')
+    return alive === 0 && config.workers > 0 ? 'no worker is alive yet' : null
   }
   databases.started()
   starting = null

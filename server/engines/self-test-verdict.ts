@@ -1,28 +1,9 @@
+import type * as wire from '../wire/self-test-verdict.ts'
 import type { Calibration } from './calibration.ts'
 import type { Engine, EngineTarget } from './engine.ts'
 
-/**
- * What the raw-score self-test found:
- * - `raw`: scores come as the model's head gives them
- * - `constant`: unlike texts all score the same, bit for bit
- * - `label_unknown`: the model has several labels, and the registration does not name the one that is the score
- * - `squashed`: scores are activated (a sigmoid, a softmax) although raw ones were asked for
- * - `inverted`: asking for raw gives activated ones and the other way round (vLLM of late 2025, by its old word)
- * - `truncated`: the end of a long text does not count, so what is scored is not the whole answer
- * - `unverified`: the scores lie between 0 and 1 and there is no telling whether they are raw
- * - `not_applicable`: the engine has no activation, and the scores are as they are
- * - `failed`: the server gave no score to test
- */
-export type SelfTestVerdict =
-  | 'raw'
-  | 'constant'
-  | 'label_unknown'
-  | 'squashed'
-  | 'inverted'
-  | 'truncated'
-  | 'unverified'
-  | 'not_applicable'
-  | 'failed'
+/** What one server's self-test can find; that replicas differ is found by comparing them. */
+export type SelfTestVerdict = Exclude<wire.SelfTestVerdict, 'differs'>
 
 /** Outcome of {@link rawScoreSelfTest}. */
 export interface SelfTestResult {

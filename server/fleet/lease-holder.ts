@@ -109,8 +109,7 @@ export class LeaseHolder {
   set paused(paused: boolean) {
     this.#paused = paused
     for (const held of this.#held.values()) {
-      if (paused)
-        held.resource.setSlots(Math.min(held.slots, held.resource.inFlight()), held.untilMs)
+      if (paused) held.resource.setSlots(this.#usable(held), held.untilMs)
       else this.#ask(held, 0)
     }
   }
@@ -159,8 +158,7 @@ export class LeaseHolder {
   forget(name: string): void {
     const held = this.#held.get(name)
     if (!held) return
-    clearTimeout(held.lapse)
-    clearTimeout(held.recall)
+    clearTimers(held)
     this.#held.delete(name)
     held.resource.setSlots(0, 0)
   }
@@ -190,11 +188,13 @@ export class LeaseHolder {
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)
-    for (const held of this.#held.values()) {
-      clearTimeout(held.lapse)
-      clearTimeout(held.recall)
-    }
+    this.#held.forEach(clearTimers)
     await this.#db.adhoc('delete from lease where worker_id = $1', [this.#holderId]).catch(() => {})
+  }
+
+  /** Its slots; while paused no more than are in use. */
+  #usable({ slots, resource }: Held): number {
+    return this.#paused ? Math.min(slots, resource.inFlight()) : slots
   }
 
   #look(nowMs: number): void {
@@ -274,15 +274,13 @@ export class LeaseHolder {
     { slots: granted, others }: { slots: number; others: OtherHolder[] },
     sentAt: number,
   ): void {
-    clearTimeout(held.lapse)
-    clearTimeout(held.recall)
+    clearTimers(held)
     const slots = granted - toYield(granted, held.resource.limit, others)
     held.yielding = slots < granted
     held.slots = slots
     held.untilMs = sentAt + TTL_MS - MARGIN_MS
     const theirs = others.reduce((sum, other) => sum + other.slots, 0)
-    const usable = this.#paused ? Math.min(slots, held.resource.inFlight()) : slots
-    held.resource.setSlots(usable, held.untilMs, theirs)
+    held.resource.setSlots(this.#usable(held), held.untilMs, theirs)
     if (slots === 0) return
     held.lapse = setTimeout(
       () => {
@@ -297,6 +295,11 @@ export class LeaseHolder {
       Math.max(0, held.untilMs + graceMs - performance.now()),
     )
   }
+}
+
+function clearTimers({ lapse, recall }: Held): void {
+  clearTimeout(lapse)
+  clearTimeout(recall)
 }
 
 /** What to ask for: what could be used lately, but of what others lack no more than an equal part. */

@@ -1,6 +1,7 @@
 import type { Logger } from '../log.ts'
 import type { EngineName, RewardRouter, RouterServer } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
+import { workersAlive } from '../store/sql/fleet.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
 import { mostInFlight } from '../wire/servers.ts'
 import { CALLS_GRACE_MS, type LeaseHolder } from './lease-holder.ts'
@@ -127,16 +128,13 @@ export class ModelRegistry {
 
   async #read(): Promise<void> {
     const servers = await activeServers(this.#db)
-    const [alive] = await this.#db.rows<{ n: number }>(
-      'workers-alive',
-      `select count(*)::int as n from process where role = 'worker' and state = 'alive' and last_seen_at > now() - interval '5 seconds'`,
-    )
+    const alive = await workersAlive(this.#db)
     const pools = await this.#db.rows<{ name: string; model: string | null; policy: Policy }>(
       'pools',
       'select name, model, policy from pool',
     )
     if (this.#closed) return
-    const workers = Math.max(1, alive?.n ?? 1)
+    const workers = Math.max(1, alive)
     if (workers !== this.#workers) this.#router.setProcesses(workers)
     this.#workers = workers
     this.#take(servers)

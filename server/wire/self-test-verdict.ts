@@ -1,6 +1,16 @@
 /**
  * Outcome of the raw-score self-test; only `raw` and `not_applicable` are trusted with training. `selfTestOverride` admits
  * the others, except `constant` and `label_unknown`: scores that say nothing, or nobody knows what.
+ * - `raw`: scores come as the model's head gives them
+ * - `constant`: unlike texts all score the same, bit for bit
+ * - `label_unknown`: the model has several labels, and the registration does not name the one that is the score
+ * - `squashed`: scores are activated (a sigmoid, a softmax) although raw ones were asked for
+ * - `inverted`: asking for raw gives activated ones and the other way round (vLLM of late 2025, by its old word)
+ * - `truncated`: the end of a long text does not count, so what is scored is not the whole answer
+ * - `differs`: it scores the calibration texts otherwise than the other replicas of its model
+ * - `unverified`: the scores lie between 0 and 1 and there is no telling whether they are raw
+ * - `not_applicable`: the engine has no activation, and the scores are as they are
+ * - `failed`: the server gave no score to test
  */
 export type SelfTestVerdict =
   | 'raw'

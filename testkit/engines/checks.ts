@@ -46,6 +46,8 @@ export interface Stage extends Omit<Serving, 'release'> {
 
 /** Longest time of a check; a restart of vLLM on a busy CPU takes minutes. */
 const CHECK_MS = 60 * 60_000
+/** Warnings and errors of the service that are printed for a failed check. */
+const LOG_LINES = 20
 
 /** Starts the stage's engine, registers it and runs its checks one after the other. Never throws: what fails is an outcome. */
 export async function runStage(
@@ -79,6 +81,7 @@ export async function runStage(
   )
   for (const { name, run } of checks) {
     const startedAt = performance.now()
+    const logged = service.log.lines.length
     try {
       const detail = await within(CHECK_MS, run(context))
       outcome(name, true, detail)
@@ -86,6 +89,8 @@ export async function runStage(
       const refused = refusal === null ? '' : `registration was refused: ${refusal}; `
       const seconds = Math.round((performance.now() - startedAt) / 1_000)
       outcome(name, false, `${refused}${said(error)} (after ${seconds} s)`)
+      const warnings = service.log.lines.slice(logged).filter(({ level }) => level !== 30)
+      for (const { raw } of warnings.slice(-LOG_LINES)) console.error(`  service: ${raw}`)
     }
     // A check may have left the engine dead; the next one is not to pay for it.
     if (!(await engine.isHealthy())) await restart(engine)

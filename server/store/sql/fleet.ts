@@ -26,6 +26,16 @@ export async function workerRows(db: Database): Promise<WorkerRow[]> {
   )
 }
 
+/** How many workers have reported within the last 5 s. */
+export async function workersAlive(db: Database): Promise<number> {
+  const [row] = await db.rows<{ n: number }>(
+    'workers-alive',
+    `select count(*)::int as n from process
+     where role = 'worker' and state = 'alive' and last_seen_at > now() - interval '5 seconds'`,
+  )
+  return row!.n
+}
+
 /** A server process that lives, and how it sees the reward-model servers. */
 export interface ServerProcessRow {
   id: number
