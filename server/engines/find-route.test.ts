@@ -127,3 +127,14 @@ test('a server in use is not asked again, and one asleep is not asked at all', a
   }
   expect(await probe(asleep)).toMatchObject({ found: { ok: true, sleeping: true }, posts: [] })
 })
+
+test('a name that is not served is refused by name, not by what its routes answer', async () => {
+  expect(await probe(recorded.nope32, { model: 'nope' })).toMatchObject({
+    found: {
+      ok: false,
+      reason: 'model_not_served',
+      message: expect.stringMatching(/"nope".*"rm"/),
+    },
+    posts: [],
+  })
+})

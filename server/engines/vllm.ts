@@ -234,6 +234,10 @@ async function probe(fetch: EngineFetch, context: ProbeContext): Promise<ProbeRe
     return { ...facts, kind: route === null ? null : 'discriminative', route, plainText }
   }
   const model = context.model ?? models.ids[0] ?? null
+  // Its routes would refuse the name, which says nothing of the routes: the caller says which names it serves.
+  if (model !== null && models.ids.length > 0 && !models.ids.includes(model)) {
+    return { ...facts, kind: null, route: null }
+  }
   const found = await findRoute(vllm, fetch, { ...context, model, version, basePath: base })
   if (!('refused' in found) && found.route !== null) {
     return { ...facts, kind: 'discriminative', ...found }

@@ -153,7 +153,8 @@ function commandOf(serving: Serving, port: number) {
     ...[python, '-m', 'vllm.entrypoints.openai.api_server'],
     ...['--model', modelPath(model), '--served-model-name', model],
     ...['--host', '127.0.0.1', '--port', String(port)],
-    ...['--dtype', 'float32', '--enforce-eager', '--max-num-seqs', '32'],
+    // A request for a score ends in the step that runs it, so vLLM tells of 0 running; beyond 4 a step it tells who waits.
+    ...['--dtype', 'float32', '--enforce-eager', '--max-num-seqs', '4'],
     ...['--max-model-len', String(serving.maxModelLen ?? 1024)],
   ]
   const env: Record<string, string> = {

@@ -58,6 +58,11 @@ const MISSING_INPUT = text(
   `{"error":{"message":"1 validation error:\\n  {'type': 'missing', 'loc': ('body', 'input'), 'msg': 'Field required', 'input': {}}","type":"BadRequestError","param":null,"code":400}}`,
 )
 
+const noSuchModel = text(
+  404,
+  '{"error":{"message":"The model `nope` does not exist.","type":"NotFoundError","param":"model","code":404}}',
+)
+
 function server(version: string, table: Record<string, FakeHandler>): FakeHandler {
   return routes({
     'GET /v1/models': models('vllm', 'rm'),
@@ -93,6 +98,15 @@ export const recorded = {
     ),
     'POST /pooling': pooled('[2.7930519580841064]'),
     'POST /score': scoredPair,
+  }),
+  /** The same reward model, asked under a name that it does not serve. */
+  nope32: server('0.32.0', {
+    'POST /classify': noSuchModel,
+    'POST /pooling': text(
+      400,
+      '{"error":{"message":"Try switching the model\'s pooling_task via --pooler-config.task token_classify.","type":"BadRequestError","param":"task","code":400}}',
+    ),
+    'POST /score': noSuchModel,
   }),
   /** A process reward model (token classifier). */
   prm11: server('0.11.0', { ...everyRoute, 'POST /pooling': pooled(TOKEN_ROWS) }),
