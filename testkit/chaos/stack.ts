@@ -286,6 +286,9 @@ export class Stack {
       !command.includes('pgbouncer') &&
       !(this.setup.database === 'own' && command.includes('postgres'))
     const left = () => findProcesses(MARK, this.mark, this.folder).filter(isForeign)
+    // Postgres ends when its last checkpoint is on the disk, and a server after its Postgres.
+    const flushes = () => left().some(({ command }) => command.includes('shutdown checkpoint'))
+    await poll(() => !flushes(), 120_000, 500)
     await poll(() => left().length === 0, 10_000 * this.slowness, 200)
     const processes = left().map(
       ({ pid, state, command }) => `${pid} ${state} ${command.slice(0, 120)}`,
