@@ -13,9 +13,14 @@ import { CallError, rawRequest, unwrap } from '../testing/trpc-call.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import type { NextResult, SubmitResult } from '../wire/trainer.ts'
 
-/** Two servers and four workers on one database behind nginx, while the servers are killed and started again in turn. */
+/**
+ * Two servers and four workers on one database behind nginx, while the servers are upgraded, or killed and restarted, one
+ * after the other.
+ */
 
 const SECONDS = Number(process.env.REWARDOPS_TEST_SECONDS ?? 60)
+/** Root of an older tree, set up to run: the upgrade test starts from it. */
+const UPGRADE_FROM = process.env.REWARDOPS_UPGRADE_FROM
 const KEY = 'behind-the-proxy-key'
 const RPM = 600
 /** A limit per minute lets so much go at once beyond its rate. */
@@ -30,28 +35,21 @@ let database: TestDatabase
 let folder: string
 let nginx: ChildProcess
 let url: string
-const services: Service[] = []
+let services: Service[] = []
+let ports: number[] = []
 const rms = {} as Record<Model, RewardModel>
 
 beforeAll(async () => {
   if (!hasNginx) return
   database = await createTestDatabase()
   folder = mkdtempSync(join(tmpdir(), 'rewardops-nginx-'))
-  const ports = await freePorts(3)
+  ports = await freePorts(5)
   for (const name of Object.keys(MODELS) as Model[]) {
     rms[name] = await startRewardModel(['--score', 'hash', '--delay-ms', '30', '--model', name])
   }
-  for (const port of ports.slice(0, 2)) {
-    const env = {
-      DATABASE_URL: database.url,
-      PORT: String(port),
-      REWARDOPS_API_KEYS: KEY,
-      REWARDOPS_SAMPLES_PER_CALL: '1',
-    }
-    services.push(await Service.start({ env, headers: { authorization: `Bearer ${KEY}` } }))
-  }
-  url = `http://127.0.0.1:${ports[2]}`
-  nginx = startNginx(ports[2] as number, ports.slice(0, 2))
+  for (const port of ports.slice(0, 2)) services.push(await start(port, UPGRADE_FROM))
+  url = `http://127.0.0.1:${ports[4]}`
+  nginx = startNginx(ports[4] as number, ports.slice(0, 4))
   await waitFor('the proxy', async () => (await rawRequest(`${url}/readyz`, {})).status === 200)
   for (const [name, limits] of Object.entries(MODELS)) {
     await call('POST', 'servers.register', { name, url: rms[name as Model].url, ...limits })
@@ -68,6 +66,17 @@ afterAll(async () => {
   await database?.drop()
   if (folder) rmSync(folder, { recursive: true, force: true })
 }, 120_000)
+
+function start(port: number, tree?: string): Promise<Service> {
+  const env = {
+    DATABASE_URL: database.url,
+    PORT: String(port),
+    REWARDOPS_API_KEYS: KEY,
+    REWARDOPS_SAMPLES_PER_CALL: '1',
+  }
+  const headers = { authorization: `Bearer ${KEY}` }
+  return Service.start({ env, headers, ...(tree && { tree }) })
+}
 
 async function freePorts(count: number): Promise<number[]> {
   const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
@@ -114,13 +123,16 @@ async function call<T>(method: 'GET' | 'POST', path: string, input: unknown): Pr
   return unwrap(path, answer)
 }
 
-/** As a trainer calls: whatever fails is sent again, with the same idempotency key or cursor. */
+let failedCalls: string[] = []
+
+/** Calls as a trainer does: a failed call is repeated with the same idempotency key or cursor. */
 async function insist<T>(work: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
       return await work()
     } catch (error) {
       if (error instanceof CallError && error.status < 500) throw error
+      failedCalls.push((error as Error).message)
       await new Promise((resolve) => setTimeout(resolve, 100))
     }
   }
@@ -159,6 +171,29 @@ async function train(model: Model, until: number): Promise<number> {
 }
 
 describe.runIf(hasNginx)('two servers behind nginx', () => {
+  it.runIf(UPGRADE_FROM)(
+    'are upgraded one after the other without a failed call',
+    async () => {
+      const until = performance.now() + SECONDS * 1_000
+      failedCalls = []
+      const trained = Promise.all(
+        (Object.keys(MODELS) as Model[]).map((name) => train(name, until)),
+      )
+      const older = services
+      services = []
+      for (const [i, service] of older.entries()) {
+        await new Promise((resolve) => setTimeout(resolve, SECONDS * 250))
+        services.push(await start(ports[2 + i] as number))
+        await service.stop()
+      }
+      const got = await trained
+      console.info(`upgraded: ${got.join(' + ')} samples in ${SECONDS} s`)
+      expect(failedCalls).toEqual([])
+      for (const service of older) await service.destroy()
+    },
+    (SECONDS + 180) * 1_000,
+  )
+
   it(
     'lose and double nothing, and hold every limit, while they are killed in turn',
     async () => {

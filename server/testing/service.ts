@@ -14,7 +14,8 @@ import { ServiceLog } from './service-log.ts'
 import { type RawAnswer, type RawRequest, rawRequest, unwrap } from './trpc-call.ts'
 import { waitFor } from './wait-for.ts'
 
-const SCRIPT = fileURLToPath(new URL('../start.ts', import.meta.url))
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const scriptOf = (tree: string) => join(tree, 'server/start.ts')
 /** A cluster is made, migrated, and the pages are opened: 3 to 6 s, many times that on a busy machine. */
 const START_MS = 60_000
 /** SIGTERM drains for at most this long. */
@@ -36,6 +37,8 @@ export interface ServiceOptions {
   env?: Record<string, string>
   /** Sent with every call, unless the call has its own. */
   headers?: Record<string, string>
+  /** Root of the source tree to run, for another version of the program; default: this one. */
+  tree?: string
 }
 
 const living = new Set<Service>()
@@ -86,7 +89,7 @@ export class Service {
   }
 
   async #spawn(): Promise<void> {
-    const child = spawn(process.execPath, [SCRIPT], {
+    const child = spawn(process.execPath, [scriptOf(this.#options.tree ?? ROOT)], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env: environment({
         PORT: '0',
@@ -310,7 +313,7 @@ export async function runToEnd(
 ): Promise<{ code: number | null; stderr: string }> {
   const dataDir = mkdtempSync(join(tmpdir(), 'rewardops-service-'))
   try {
-    const child = spawn(process.execPath, [SCRIPT], {
+    const child = spawn(process.execPath, [scriptOf(ROOT)], {
       stdio: ['ignore', 'ignore', 'pipe'],
       env: environment({ PORT: '0', REWARDOPS_DATA_DIR: dataDir, ...settings }),
       timeout: START_MS,
