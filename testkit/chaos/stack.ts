@@ -283,6 +283,8 @@ export class Stack {
     const own = new Set([this.trainer, ...this.models].map((part) => part?.running?.pid))
     const isForeign = ({ pid, command }: { pid: number; command: string }) =>
       !own.has(pid) &&
+      // A process that is ending has no command line any more.
+      command !== '' &&
       !command.includes('pgbouncer') &&
       !(this.setup.database === 'own' && command.includes('postgres'))
     const left = () => findProcesses(MARK, this.mark, this.folder).filter(isForeign)
