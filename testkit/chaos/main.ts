@@ -17,6 +17,7 @@ Runs whole services in real processes under faults from a seeded schedule, and c
   --setup NAME      ${SETUPS.map(({ name }) => name).join(' | ')}; without it drawn by the seed
   --kind KIND       ${KINDS.join(' | ')};
                     may be repeated; without it drawn by the seed
+  --for SECONDS     how long every fault lasts; without it drawn by the seed
   --plant BUG       runs a copy of the product with this bug and stops at the first catch; "list" lists them, "all" takes
                     one after the other, and so do several with commas between
   --record FILE     adds the seeds that caught planted bugs to a file
@@ -44,6 +45,7 @@ async function main(): Promise<number> {
       episodes: { ...text, default: '10' },
       setup: text,
       kind: { ...text, multiple: true },
+      for: text,
       plant: text,
       record: text,
       tally: text,
@@ -70,6 +72,7 @@ async function main(): Promise<number> {
   const unknown = kinds?.find((kind) => !KINDS.includes(kind))
   if (unknown !== undefined)
     throw new Error(`unknown kind "${unknown}"; known: ${KINDS.join(', ')}`)
+  const forMs = values.for === undefined ? undefined : 1_000 * Number(values.for)
   const range = { first: Number(values.seed), episodes: Number(values.episodes) }
   const { tally, record } = values
   if (values.plant !== undefined) {
@@ -93,7 +96,7 @@ async function main(): Promise<number> {
   let broken = 0
   try {
     for (let k = 0; k < range.episodes; k++) {
-      const schedule = scheduleOf(range.first + k, { setup: values.setup, kinds })
+      const schedule = scheduleOf(range.first + k, { setup: values.setup, kinds, forMs })
       const result = await runEpisode(schedule, tree)
       console.log(summaryLine(result))
       if (tally !== undefined) addToTally(tally, result, null)

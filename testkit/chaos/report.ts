@@ -1,4 +1,5 @@
 import type { EpisodeResult } from './episode.ts'
+import type { HistoryEvent } from './history.ts'
 import { describeFault } from './schedule.ts'
 
 /** An episode in one line. */
@@ -8,6 +9,7 @@ export function summaryLine({
   samples,
   tookMs,
   notChecked,
+  history,
 }: EpisodeResult): string {
   const laws = [...new Set(violations.map(({ law }) => law))].join(',')
   const verdict = violations.length === 0 ? 'ok' : `VIOLATED ${laws}`
@@ -16,9 +18,28 @@ export function summaryLine({
     schedule.setup.name,
     schedule.faults.map(describeFault).join(' + ') || 'no fault',
     `${samples} samples`,
+    sentTwice(history.events),
+    `unready ${unreadySeconds(history.events).toFixed(1)} s`,
     `${(tookMs / 1_000).toFixed(0)} s`,
     verdict + (notChecked.length > 0 ? ` (not checked: ${notChecked.join(', ')})` : ''),
   ].join('  ')
+}
+
+/** How many texts the reward model got, and how many of them more than once. */
+function sentTwice(events: readonly HistoryEvent[]): string {
+  const sent = events.flatMap((event) => (event.e === 'rm-start' ? event.ids : []))
+  const texts = new Set(sent).size
+  return `${sent.length - texts} of ${texts} texts sent again`
+}
+
+/** Seconds for which `/readyz` of the first server did not answer 200. */
+function unreadySeconds(events: readonly HistoryEvent[]): number {
+  const probes = events.filter((event) => event.e === 'ready')
+  let ms = 0
+  for (const [i, { at, status }] of probes.entries()) {
+    if (status !== 200) ms += (probes[i + 1]?.at ?? at) - at
+  }
+  return ms / 1_000
 }
 
 /** Prints an episode's violations with its schedule and the part of the history that offends. */

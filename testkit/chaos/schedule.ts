@@ -78,6 +78,8 @@ export function canStrike(kind: FaultKind, setup: Setup): boolean {
 export interface Wishes {
   setup?: string | undefined
   kinds?: readonly FaultKind[] | undefined
+  /** How long every fault lasts, ms. */
+  forMs?: number | undefined
 }
 
 /** Draws the schedule of a seed. */
@@ -96,6 +98,7 @@ export function scheduleOf(seed: number, wishes: Wishes = {}): Schedule {
     const isOwn = k === 0 && own !== undefined && possible.includes(own) && random.chance(0.5)
     faults.push(faultOf(isOwn ? own : random.pick(possible), setup, random))
   }
+  if (wishes.forMs !== undefined) for (const fault of faults) fault.forMs = wishes.forMs
   return { seed, setup, faults: faults.sort((a, b) => a.atMs - b.atMs) }
 }
 
