@@ -2,37 +2,43 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { createLogger } from '../log.ts'
 import { SERVER_POOLS, WORKER_POOL } from '../store/connection-budget.ts'
 import { Database } from '../store/database.ts'
-import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
+import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
+import { FULL } from '../testing/full-run.ts'
 import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
 import { padding, rollouts, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
-import { stopWithModel } from '../testing/service-with-model.ts'
 import type { SubmitResult } from '../wire/trainer.ts'
 
-/** How many connections a server and its workers have while everything is used at once. */
+/** How many connections servers and their workers have while everything is used at once. */
 
-const WORKERS = 4
+const SERVERS = FULL ? 2 : 1
+const WORKERS = FULL ? 12 : 4
 const ROUNDS = 2
 
+let database: TestDatabase
+const services: Service[] = []
+/** Answers most calls; the others answer what a load balancer would send them. */
 let service: Service
 let rm: RewardModel
 let watcher: Database
 
 beforeAll(async () => {
-  ;[service, rm] = await Promise.all([
-    Service.start({ env: { REWARDOPS_WORKERS: String(WORKERS) } }),
-    startRewardModel(['--score', 'hash', '--delay-ms', '5']),
-  ])
+  database = await createTestDatabase()
+  const env = { DATABASE_URL: database.url, REWARDOPS_WORKERS: String(WORKERS / SERVERS) }
+  rm = await startRewardModel(['--score', 'hash', '--delay-ms', '5'])
+  while (services.length < SERVERS) services.push(await Service.start({ env }))
+  service = services[0] as Service
   await service.mutate('servers.register', { name: 'rm', url: rm.url })
-  const url = runningEmbeddedUrl(service.dataDir) as string
   const options = { max: 1, name: 'watcher', staysOpen: true }
-  watcher = new Database(url, createLogger('silent', 'test'), options)
+  watcher = new Database(database.url, createLogger('silent', 'test'), options)
   await watcher.adhoc('select 1')
-})
+}, 120_000)
 afterAll(async () => {
   await watcher?.close()
-  await stopWithModel(service, rm)
+  await Promise.all(services.map((one) => one.stop()))
+  await Promise.all([...services.map((one) => one.destroy()), rm.stop()])
+  await database.drop()
 })
 
 /** The most connections seen at once, by name, while `work` goes on. */
@@ -44,7 +50,7 @@ async function mostWhile(work: () => Promise<unknown>): Promise<Map<string, numb
       const rows = await watcher.rows<{ name: string; n: number }>(
         'connections',
         `select application_name as name, count(*)::int as n from pg_stat_activity
-         where application_name like 'rewardops %' group by 1`,
+         where datname = current_database() and application_name like 'rewardops %' group by 1`,
       )
       for (const { name, n } of rows) most.set(name, Math.max(n, most.get(name) ?? 0))
     }
@@ -66,9 +72,10 @@ async function batch(run: string, large: boolean, fields: object = {}): Promise<
   const samples = rollouts(256, 8, run)
   if (large) for (const one of samples) one.prompt = padding(24_000)
   const { batchId } = await submit(run, samples, fields)
-  const followed = followBatch(service, batchId)
+  const reader = services.at(-1) as Service
+  const followed = followBatch(reader, batchId)
   await followed.done
-  await expectExactlyOnce(service, followed, 256, 32)
+  await expectExactlyOnce(reader, followed, 256, 32)
   return batchId
 }
 
@@ -104,7 +111,7 @@ it('stay within the budget, and nobody waits for a connection in vain', async ()
       })(),
       ...Array.from({ length: 8 }, async (_, n) => {
         for (let round = 0; round < 2 * ROUNDS; round++) {
-          await service.mutate('samples.score', {
+          await (services[n % SERVERS] as Service).mutate('samples.score', {
             run: `single-${n % 4}`,
             step: 1,
             sample: sample(),
@@ -128,15 +135,17 @@ it('stay within the budget, and nobody waits for a connection in vain', async ()
     ])
   })
   const budget = Object.fromEntries([
-    ...Object.values(SERVER_POOLS).map((pool) => [pool.name, pool.max]),
+    ...Object.values(SERVER_POOLS).map((pool) => [pool.name, SERVERS * pool.max]),
     [WORKER_POOL.name, WORKERS * WORKER_POOL.max],
-    // The server's and one a worker.
-    ['rewardops listener', WORKERS + 1],
+    // One a server and one a worker.
+    ['rewardops listener', WORKERS + SERVERS],
   ])
+  const total = [...most.values()].reduce((sum, n) => sum + n, 0)
+  console.info(`at most ${total} connections of ${SERVERS} servers and ${WORKERS} workers`)
   for (const [name, n] of most)
     expect({ name, n }).toEqual({ name, n: Math.min(n, budget[name] ?? 0) })
   expect([...most.keys()].sort()).toEqual(Object.keys(budget).sort())
-  expect(service.log.problems()).toEqual([])
+  for (const one of services) expect(one.log.problems()).toEqual([])
 }, 300_000)
 
 function busyIsFine(error: { reason?: string; message: string }): void {

@@ -316,6 +316,11 @@ test('readiness that does not follow the writes', () => {
     ]).flat()
   expect(lawsBroken(withEvents(flawless(), probes(200, true)))).toEqual([])
   expect(lawsBroken(withEvents(flawless(), probes(503, false)))).toEqual([])
+  const isBack: HistoryEvent[] = [
+    { e: 'ready', at: 1e9 + 10_000, server: 0, status: 200 },
+    { e: 'write', at: 1e9 + 10_010, ok: true },
+  ]
+  expect(lawsBroken(withEvents(flawless(), [...probes(503, false), ...isBack]))).toEqual([])
   expect(lawsBroken(withEvents(flawless(), probes(200, false)))).toEqual(['readiness'])
   expect(lawsBroken(withEvents(flawless(), probes(503, true)))).toEqual(['readiness'])
 })

@@ -25,7 +25,9 @@ export function checkReadiness({ events, slowness }: Evidence): Violation[] {
     const isReady = probe.status === 200
     // A write that hangs is written down when it ends: of the moment before it nothing is known.
     if (!isReady && (recent.at(-1)?.at ?? 0) < probe.at - HANGS_MS * slowness) continue
-    const wrong = recent.every(({ ok }) => ok !== isReady)
+    // Either of the two may see first that the database is back: the next write decides with the last ones.
+    const next = writes.find(({ at }) => at > probe.at)
+    const wrong = [...recent, ...(next ? [next] : [])].every(({ ok }) => ok !== isReady)
     if (!wrong) continue
     const isExcused = excused.some(
       ({ from, until }) => probe.at > from - 500 && probe.at < until + 10_000,
