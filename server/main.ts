@@ -272,7 +272,9 @@ async function main(): Promise<void> {
     log,
   })
   const translate = (error: unknown) => {
-    if (isOutage(error)) readiness.suspect(error)
+    // The error of a service is translated already, and has the outage as its cause.
+    const outage = [error, (error as Error).cause].find(isOutage)
+    if (outage !== undefined) readiness.suspect(outage)
     return translateError(error)
   }
   routes.trpc = createTrpcPlane({

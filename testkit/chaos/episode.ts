@@ -21,6 +21,9 @@ const USUAL_START_MS = 4_000
 /** A machine is waited for at most so many times longer than usual. */
 const MAX_SLOWNESS = 6
 
+/** A row that needs pages of its own: on a full disk a small one may still find room in its table. */
+const PROBE = `insert into chaos_probe select string_agg(md5(random()::text), '') from generate_series(1, 500)`
+
 /** What came of an episode. */
 export interface EpisodeResult {
   schedule: Schedule
@@ -141,14 +144,14 @@ function startProbes(stack: Stack): () => Promise<void> {
   const work = async () => {
     // Nothing has struck yet: a service that has `/readyz` is ready.
     if (server === undefined || (await stack.get(server, '/readyz')) !== 200) return
-    await poll(() => write(stack, 'create table if not exists chaos_probe (n int)'), 3_000)
+    await poll(() => write(stack, 'create table if not exists chaos_probe (text text)'), 3_000)
     await Promise.all([
       every(async () => {
         const status = await stack.get(server, '/readyz')
         stack.history.add({ e: 'ready', at: Date.now(), server: 0, status })
       }),
       every(async () => {
-        const ok = await write(stack, 'insert into chaos_probe values (1)').catch(() => false)
+        const ok = await write(stack, PROBE).catch(() => false)
         stack.history.add({ e: 'write', at: Date.now(), ok })
       }),
     ])

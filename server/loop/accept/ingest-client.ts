@@ -2,6 +2,7 @@ import { Worker } from 'node:worker_threads'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
 import type { AcceptedFunctionsOptions } from '../../rewards/functions/accepted-functions.ts'
+import { isOutage } from '../../store/database.ts'
 import type { ErrorReason } from '../../wire/error-reasons.ts'
 import type { AppendResult, SubmitResult } from '../../wire/trainer.ts'
 import type { IngestKind } from './ingest.ts'
@@ -164,11 +165,8 @@ function outcome(message: FromThread | Error, log: Logger): SubmitResult | Appen
     })
   }
   if (message.type === 'failed') {
-    if (message.connectionLoss) {
-      throw new RewardOpsError('database_unavailable', 'The database went away.', {
-        retryAfterMs: 1_000,
-      })
-    }
+    const error = Object.assign(new Error(message.message), { code: message.code })
+    if (isOutage(error)) throw error
     log.error({ err: message.message }, 'ingest failed')
   }
   throw new Error('ingest failed')

@@ -3,7 +3,7 @@ import { isRewardOpsError } from '../../errors.ts'
 import { createLogger } from '../../log.ts'
 import { AcceptedFunctions } from '../../rewards/functions/accepted-functions.ts'
 import { SERVER_POOLS } from '../../store/connection-budget.ts'
-import { Database, isOutage } from '../../store/database.ts'
+import { Database } from '../../store/database.ts'
 import { JobQueue } from '../../store/job-queue.ts'
 import type { AcceptContext } from './accept-batch.ts'
 import { Ingest, type IngestKind } from './ingest.ts'
@@ -28,7 +28,7 @@ export type FromThread =
       hint: string
       retryAfterMs: number | undefined
     }
-  | { type: 'failed'; id: number; message: string; connectionLoss: boolean }
+  | { type: 'failed'; id: number; message: string; code: string | undefined }
 
 const port = parentPort!
 const { databaseUrl, functions, logLevel } = workerData as IngestOptions
@@ -61,7 +61,7 @@ function tellError(id: number, error: unknown): void {
     tell({ type: 'refused', id, reason, message, hint, retryAfterMs })
   } else {
     const message = error instanceof Error ? (error.stack ?? error.message) : String(error)
-    tell({ type: 'failed', id, message, connectionLoss: isOutage(error) })
+    tell({ type: 'failed', id, message, code: (error as { code?: string } | null)?.code })
   }
 }
 
