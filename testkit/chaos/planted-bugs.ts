@@ -133,8 +133,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: LEASES,
-        find: 'held.resource.setSlots(usable, held.untilMs, theirs)',
-        replace: 'held.resource.setSlots(usable + 1, held.untilMs, theirs)',
+        find: 'held.resource.setSlots(this.#usable(held), held.untilMs, theirs)',
+        replace: 'held.resource.setSlots(this.#usable(held) + 1, held.untilMs, theirs)',
       },
     ],
     laws: ['limit'],
