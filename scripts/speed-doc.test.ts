@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { filled } from './speed-doc.ts'
 
-const doc = readFileSync(join(import.meta.dirname, '../docs/speed.md'), 'utf8')
+const doc = readFileSync(join(import.meta.dirname, '../docs/maintainers/speed.md'), 'utf8')
 const query = { name: 'pages.query', page: 'runs', firstMs: 9, p50Ms: 4, p95Ms: 7, kib: 2 }
 
 it('fills the parts that were measured, of the newest run, and leaves the others', () => {

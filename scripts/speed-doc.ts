@@ -1,10 +1,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-// node scripts/speed-doc.ts RESULTS.jsonl …: writes what `npm run bench -- pages watch first-load` printed into
-// docs/speed.md, between its marks. Parts of which the results say nothing stay as they are.
+// node scripts/speed-doc.ts RESULTS.jsonl …: writes the output of `npm run bench -- pages watch first-load` between the
+// markers in docs/maintainers/speed.md. Parts without results stay unchanged.
 
-const DOC = join(import.meta.dirname, '../docs/speed.md')
+const DOC = join(import.meta.dirname, '../docs/maintainers/speed.md')
 
 type Line = { name: string } & Record<string, unknown>
 
@@ -31,7 +31,8 @@ const PARTS: Record<string, (lines: readonly Line[]) => string | null> = {
     // Of the newest run alone: results may be of several.
     const from = lines.lastIndexOf(seeded)
     const rows = lines.slice(from).filter(({ name }) => name === 'pages.query')
-    const made = seeded.before === true ? '' : `, made and rolled up in ${count(seeded.seconds)} s`
+    const made =
+      seeded.before === true ? '' : `, seeded and rolled up in ${count(seeded.seconds)} s`
     return [
       `${count(seeded.samples)} samples in ${count(seeded.batches)} batches${made}. ${machine(lines)}`,
       `Slowest page: ${count(all.slowestP50Ms)} ms at the median, ${count(all.slowestP95Ms)} ms at the 95th percentile; all ${count(all.queries)} queries: ${count(all.p50Ms)} and ${count(all.p95Ms)} ms, the longest ${count(all.maxMs)} ms.`,
@@ -50,18 +51,18 @@ const PARTS: Record<string, (lines: readonly Line[]) => string | null> = {
     const blocked =
       watch.longestTaskMs === null
         ? 'no task of 50 ms'
-        : `${count(watch.longTasks)} tasks of 50 ms and more, the longest ${count(watch.longestTaskMs)} ms`
+        : `${count(watch.longTasks)} tasks of 50 ms or more, the longest ${count(watch.longestTaskMs)} ms`
     return [
       `Batches of ${count(watch.samples)} samples in ${count(watch.groups)} groups, ${watch.batchSeconds} s each. ${machine(lines)}`,
       '',
       '| | |',
       '|---|---|',
-      `| updates of the page a second | ${watch.updatesPerSecond} |`,
-      `| the browser's main thread, by the clock | ${blocked} |`,
-      `| by its own processor time | ${count(watch.longTasksByCpu)} such tasks, the longest task ${count(watch.longestTaskCpuMs)} ms |`,
-      `| samples scored a second, page open | ${count(watch.watchedPerSecond)} |`,
-      `| on a blank page | ${count(watch.blankPerSecond)} |`,
-      `| slower by | ${watch.fallPercent} % |`,
+      `| page updates per second | ${watch.updatesPerSecond} |`,
+      `| main-thread tasks, wall time | ${blocked} |`,
+      `| main-thread tasks, CPU time | ${count(watch.longTasksByCpu)} tasks of 50 ms or more, the longest ${count(watch.longestTaskCpuMs)} ms |`,
+      `| samples scored per second, page open | ${count(watch.watchedPerSecond)} |`,
+      `| samples scored per second, blank page | ${count(watch.blankPerSecond)} |`,
+      `| slowdown | ${watch.fallPercent} % |`,
     ].join('\n')
   },
   'first-load'(lines) {
@@ -72,8 +73,8 @@ const PARTS: Record<string, (lines: readonly Line[]) => string | null> = {
       '',
       '| | |',
       '|---|---|',
-      `| JavaScript, as it travelled | ${load.scriptKib} KiB in ${count(load.scripts)} files |`,
-      `| everything | ${load.allKib} KiB |`,
+      `| JavaScript, transferred | ${load.scriptKib} KiB in ${count(load.scripts)} files |`,
+      `| all resources, transferred | ${load.allKib} KiB |`,
       `| largest contentful paint, ${load.cpuSlowdown} × CPU slowdown | ${count(load.lcpMs)} ms at the median, ${count(load.lcpWorstMs)} ms at most |`,
     ].join('\n')
   },

@@ -1,5 +1,5 @@
 /**
- * Faults of upstream's reward loop, by their number in docs/upstream-faults.md, as far as one process shows them. The
+ * Faults of upstream's reward loop, by their number in docs/maintainers/upstream-faults.md, as far as one process shows them. The
  * others have their tests where a whole service is needed; that each of those exists is checked here too.
  */
 import { existsSync, readFileSync } from 'node:fs'
@@ -195,9 +195,9 @@ describe('scoring', () => {
   })
 })
 
-describe('docs/upstream-faults.md', () => {
+describe('docs/maintainers/upstream-faults.md', () => {
   const root = new URL('../../', import.meta.url)
-  const rows = readFileSync(new URL('docs/upstream-faults.md', root), 'utf8')
+  const rows = readFileSync(new URL('docs/maintainers/upstream-faults.md', root), 'utf8')
     .split('\n')
     .filter((line) => /^\| Q\d+ /.test(line))
 

@@ -1,7 +1,6 @@
 /**
- * How far `math_verify` agrees with Math-Verify 0.8.0, on every row of the data that has its verdict, and with the
- * published verdicts on GSM8K's solutions. What does not agree is listed in docs/math-verify.md, with who is right;
- * `vitest -u` writes it anew. Skipped where the data is absent.
+ * Compares `math_verify` with Math-Verify 0.8.0 on recorded verdicts, and with the published verdicts on GSM8K's
+ * solutions. `vitest -u` writes docs/maintainers/math-verify.md, which lists each disagreement. Skipped without the data.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
@@ -25,9 +24,9 @@ interface Row {
 /** Who is right where the two differ, by the row's set and place. */
 const rulings: Record<string, string> = {
   'math500-groups4 28/0':
-    'we: “The final answer is $-2 + 7i.$” gives $-2 + 7i$; the full stop of the sentence keeps theirs from reading it',
+    '`math_verify`: “The final answer is $-2 + 7i.$” gives $-2 + 7i$; Math-Verify fails on the full stop',
   'math500-groups4 53/0':
-    'we: “$\\arcsin(-\\frac12) = -\\frac{\\pi}{6}.$” gives $-\\frac{\\pi}{6}$; the full stop again',
+    '`math_verify`: “$\\arcsin(-\\frac12) = -\\frac{\\pi}{6}.$” gives $-\\frac{\\pi}{6}$; the full stop again',
 }
 
 const wholeFile = (path: string) => readFileSync(new URL(path, folder), 'utf8')
@@ -121,40 +120,40 @@ function reportOf(sets: Map<string, Row[]>, expected: number): string {
       const found = ours.extracted === null ? '—' : `\`${cell(ours.extracted)}\``
       return `| ${set} ${at} | \`${cell(gold.slice(0, 120))}\` | ${found} | ${word(theirs)} | ${word(ours.correct)} (${ours.reason.replaceAll('_', ' ')}) | ${cell(ruling)} |`
     })
-  return `# math_verify and Math-Verify 0.8.0
+  return `# Agreement with Math-Verify 0.8.0
 
-Rule \`math_verify\` ([rewards](rewards.md)) compares answers by value, natively. This page is written by
-\`server/rewards/rules/math-verify-agreement.test.ts\` from what both say on the same rows.
+The rule \`math_verify\` ([rewards](../rewards.md)) is a native TypeScript implementation that compares answers by value. The test
+\`server/rewards/rules/math-verify-agreement.test.ts\` generates this page from both verdicts on the same responses.
 
-| rows | compared | agree | share |
+| data set | responses | agree | share |
 |---|---|---|---|
 ${counts.join('\n')}
 | all | ${rows.length} | ${agreed(rows)} | ${share(agreed(rows), rows.length)} |
 
-Of Math-Verify's own 191 cases, ${expected} are as its tests expect them, with the options at their defaults; the others are
-as the program itself answers then. GSM8K's 5,276 published solutions: no disagreement with \`is_correct\`.
+Of Math-Verify's own 191 cases, ${expected} match the verdict its tests expect. The others match what
+Math-Verify itself answers with default options. On GSM8K's 5,276 published solutions every verdict matches \`is_correct\`.
 
-## Where they differ
+## Disagreements
 
-| row | ground truth | answer | theirs | ours | who is right, and why |
+| response | ground truth | answer | Math-Verify | \`math_verify\` | which is right, and why |
 |---|---|---|---|---|---|
 ${disagreements.join('\n')}
 
-## What is different on purpose
+## Intended differences
 
-Found by comparing every pair of 263 ways to write an answer, 69,169 pairs, of which Math-Verify calls 1,036 equal.
+Both were compared on every pair of 263 ways to write an answer: 69,169 pairs, of which Math-Verify calls 1,036 equal.
 
-| answers | theirs | ours | why |
+| answers | Math-Verify | \`math_verify\` | why |
 |---|---|---|---|
-| \`1\\,024\` and \`1024\`; \`1 000\` and \`1000\` | different (25; 0) | equal | two numbers side by side are digits in groups of three; theirs adds or multiplies them |
-| \`2(3)\` and \`6\` | different (5) | equal | theirs reads 2(3) as the mixed number 2 + 3/1 |
-| \`0.\\overline{3}\` and \`\\frac13\` | different | equal | a period is a number |
-| \`e^{i\\pi}\` and \`-1\`; \`\\sqrt{-1}\` and \`i\` | different | equal | \`i\` is the imaginary unit; theirs takes it for a name |
-| \`\\emptyset\` and \`\\varnothing\` | different | equal | one sign in two shapes |
-| \`5.\` in LaTeX | not read | \`5\` | a full stop ends the sentence, not the number |
-| \`x^2 - 1 = 0\` and \`\\{-1, 1\\}\`; \`\\|x\\| \\le 1\` and \`[-1, 1]\` | equal | different | equations and inequalities are not solved, only compared with each other; a condition on a symbol alone (\`1 < x \\le 2\`) is a set |
+| \`1\\,024\` and \`1024\`; \`1 000\` and \`1000\` | different (25; 0) | equal | numbers side by side are digits in groups of three; Math-Verify adds or multiplies them |
+| \`2(3)\` and \`6\` | different (5) | equal | Math-Verify reads 2(3) as the mixed number 2 + 3/1 |
+| \`0.\\overline{3}\` and \`\\frac13\` | different | equal | a repeating decimal is a number |
+| \`e^{i\\pi}\` and \`-1\`; \`\\sqrt{-1}\` and \`i\` | different | equal | \`i\` is the imaginary unit; Math-Verify treats it as a symbol |
+| \`\\emptyset\` and \`\\varnothing\` | different | equal | two forms of one symbol |
+| \`5.\` in LaTeX | not read | \`5\` | the full stop ends the sentence |
+| \`x^2 - 1 = 0\` and \`\\{-1, 1\\}\`; \`\\|x\\| \\le 1\` and \`[-1, 1]\` | equal | different | equations and inequalities are compared, not solved; a condition on a single symbol (\`1 < x \\le 2\`) is a set |
 | integrals, limits, sums with bounds | read | not read | compared as text |
-| more than 65,536 characters after the answer, answers of more than 2,000 characters, numbers of more than 16,384 bits, 64 groups deep | read, for up to 5 s | not compared (\`too large\`) | nothing may block the event loop; equal texts are still equal |
+| more than 65,536 characters after the answer, answers of more than 2,000 characters, numbers of more than 16,384 bits, 64 groups deep | read, for up to 5 s | not compared (\`too large\`) | the event loop must not block; equal texts are still equal |
 `
 }
 
@@ -188,7 +187,7 @@ describe.skipIf(!hasData)('agreement with Math-Verify 0.8.0', () => {
     const expected = caseRows().filter((row) => row.ours.correct === row.expected).length
     const report = reportOf(sets, expected)
     expect(report).not.toContain('not looked at yet')
-    await expect(report).toMatchFileSnapshot('../../../docs/math-verify.md')
+    await expect(report).toMatchFileSnapshot('../../../docs/maintainers/math-verify.md')
   })
 
   test("OpenAI's 5,276 GSM8K solutions: as published, every one", () => {
