@@ -147,7 +147,9 @@ function checkSleepAfter(models: readonly string[], { sleepless }: ResolveContex
     throw new RewardOpsError(
       'unsupported_setting',
       `reward.sleepAfter: no server of "${model}" can be put to sleep.`,
-      { hint: 'Leave it out, or start the servers so that they can sleep: docs/api.md says how.' },
+      {
+        hint: 'Leave it out, or start the servers so that they can sleep: docs/servers.md says how.',
+      },
     )
   }
 }

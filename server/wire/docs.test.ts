@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { expect, it } from 'vitest'
+import { metricFamilies } from '../http/metric-families.ts'
 import { CORRELATION_WORDS, KAPPA_WORDS } from './agreement.ts'
 import { ERROR_REASONS } from './error-reasons.ts'
 import { GROUP_SIGNAL_TEXT } from './group-signal.ts'
@@ -27,6 +28,14 @@ it('docs/compare.md prints how agreement is put into words', () => {
   const compare = readFileSync(new URL('../../docs/compare.md', import.meta.url), 'utf8')
   for (const { from, word } of [...CORRELATION_WORDS, ...KAPPA_WORDS])
     expect(compare).toContain(`| ${from} | ${word} |`)
+})
+
+it('docs/metrics.md lists every metric', () => {
+  const metrics = readFileSync(new URL('../../docs/metrics.md', import.meta.url), 'utf8')
+  const batches = { batches: new Map(), pending: 0, scored: 0, failed: 0, groups: 0 }
+  const figures = { servers: [], calls: new Map(), workers: [], batches, queues: [] }
+  for (const { name, type } of metricFamilies(figures, new Map()))
+    expect(metrics).toContain(`| \`${name}\` | ${type} |`)
 })
 
 it('docs/guarantees.md names a test for each guarantee, and the tests are there', () => {

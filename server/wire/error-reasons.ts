@@ -106,7 +106,7 @@ export const ERROR_REASONS = {
   },
   cursor_mismatch: {
     httpStatus: 400,
-    hint: 'Use the cursor that batches.next gave for this very batch, or null to begin anew.',
+    hint: 'Use the cursor that batches.next gave for this very batch, or null to start from the beginning.',
   },
   server_unreachable: {
     httpStatus: 422,
@@ -134,7 +134,7 @@ export const ERROR_REASONS = {
   },
   server_cannot_sleep: {
     httpStatus: 422,
-    hint: 'Only vLLM and SGLang can be put to sleep, and only when they were started for it: docs/api.md says how.',
+    hint: 'Only vLLM and SGLang can be put to sleep, and only when they were started for it: docs/servers.md says how.',
   },
   server_not_launched: {
     httpStatus: 422,

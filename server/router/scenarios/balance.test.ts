@@ -2,7 +2,7 @@ import { afterEach, expect, test } from 'vitest'
 import { until } from '../testing/harness.ts'
 import { failuresOf, SimulatedPool } from '../testing/pool.ts'
 
-/** What the router guarantees of who gets what; numbers as in docs/router.md. */
+/** What the router guarantees of who gets what; numbers as in docs/guarantees.md. */
 
 let pool: SimulatedPool
 afterEach(() => pool?.close())
