@@ -3,7 +3,7 @@ import type { Outcome } from './checks.ts'
 /** A check that a release should have passed, run or not. */
 export type Planned = Pick<Outcome, 'release' | 'check'>
 
-/** The outcomes as a table of checks by release, and below it what each failure said. What has not been run is named. */
+/** Formats the outcomes as a table of checks by release, with the details of each check below. */
 export function markdownOf(planned: Planned[], outcomes: Outcome[], date: string): string {
   const releases = [...new Set(planned.map(({ release }) => release))]
   const checks = [...new Set(planned.map(({ check }) => check))]
@@ -18,19 +18,19 @@ export function markdownOf(planned: Planned[], outcomes: Outcome[], date: string
   const failed = outcomes.filter(({ ok }) => !ok)
   const passed = outcomes.filter(({ ok }) => ok)
   return [
-    '# Real engines',
+    '# Tested engines',
     '',
-    'What holds with real reward-model servers: the service before vLLM and llama.cpp on a CPU, with tiny models of random',
-    'weights. `npm run test:engines -- --write-docs` installs the servers, runs the checks and writes this page; see',
-    '[testkit/engines](../testkit/engines/README.md). Nothing here is about speed.',
+    'Checks of the service against real vLLM and llama.cpp servers on a CPU, with tiny models of random weights.',
+    '`npm run test:engines -- --write-docs` installs the servers, runs the checks and writes this page; see',
+    '[testkit/engines](../testkit/engines/README.md). The checks do not measure speed.',
     '',
-    `Run on ${date}: ${passed.length} checks pass, ${failed.length} ${failed.length === 1 ? 'fails' : 'fail'}${missing > 0 ? `, ${missing} have not been run` : ''}.`,
+    `Run on ${date}: ${passed.length} checks pass, ${failed.length} ${failed.length === 1 ? 'fails' : 'fail'}${missing > 0 ? `, ${missing} were not run` : ''}.`,
     '',
     row(['', ...releases]),
     row(['---', ...releases.map(() => '---')]),
     ...checks.map((check) => row([check, ...releases.map((release) => cell(check, release))])),
     ...section('Failures', failed),
-    ...section('Seen', passed),
+    ...section('Observations', passed),
     '',
   ].join('\n')
 }
