@@ -29,6 +29,7 @@ const CHECKS: Step[] = [
   { name: 'biome', command: [bin('@biomejs/biome', 'bin/biome'), 'ci', '--colors=off'] },
   { name: 'types', command: [bin('typescript', 'bin/tsc'), '--noEmit'] },
   { name: 'imports', command: ['scripts/check-architecture.ts'] },
+  { name: 'glossary', command: ['scripts/check-glossary.ts'] },
   { name: 'migrations', command: ['scripts/check-migrations.ts'] },
 ]
 
