@@ -1,15 +1,15 @@
 'use client'
 
-/** The last resort, when not even the layout could be drawn: no styles to rely on. */
+/** The last error boundary, for errors in the layout itself. No styles are available here. */
 export default function GlobalError({ error, reset }: { error: Error; reset: () => void }) {
   return (
     <html lang="en">
       <body style={{ fontFamily: 'system-ui, sans-serif', padding: 40, maxWidth: 560 }}>
-        <h1 style={{ fontSize: 18 }}>The dashboard could not be drawn</h1>
-        <p>The service is not touched by this: batches go on. What the page said:</p>
+        <h1 style={{ fontSize: 18 }}>The dashboard failed to render</h1>
+        <p>The service is not affected, and batches continue. Error message:</p>
         <pre style={{ whiteSpace: 'pre-wrap' }}>{error.message}</pre>
         <button type="button" onClick={reset}>
-          Draw it again
+          Try again
         </button>
       </body>
     </html>

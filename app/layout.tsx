@@ -8,8 +8,7 @@ import './globals.css'
 
 export const metadata: Metadata = {
   title: { default: 'rewardops', template: '%s · rewardops' },
-  description:
-    'Scores the rollouts of reinforcement-learning runs, and shows why the reward moved.',
+  description: 'Scores rollouts of reinforcement-learning runs and shows why the reward changed.',
 }
 
 export const viewport: Viewport = {
@@ -26,11 +25,11 @@ export default function RootLayout({ children }: { children: ReactNode }) {
     <html
       lang="en"
       className={`${GeistSans.variable} ${GeistMono.variable}`}
-      // The script below sets the theme on this element before React takes over.
+      // The script below sets the theme on this element before React hydrates.
       suppressHydrationWarning
     >
       <head>
-        {/* biome-ignore lint/security/noDangerouslySetInnerHtml: a constant of ours, before the first paint */}
+        {/* biome-ignore lint/security/noDangerouslySetInnerHtml: a constant, run before the first paint */}
         <script dangerouslySetInnerHTML={{ __html: THEME_SCRIPT }} />
       </head>
       <body>

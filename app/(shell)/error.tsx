@@ -8,20 +8,20 @@ import { Empty } from '../../components/ui/empty.tsx'
 export default function PageError({ error, reset }: { error: Error; reset: () => void }) {
   return (
     <>
-      <PageHeader title="This page broke" />
+      <PageHeader title="Page error" />
       <Empty
         icon={Bug}
-        title="The page could not be drawn"
+        title="This page failed to render"
         actions={
           <>
             <Button variant="primary" onClick={reset}>
-              Draw it again
+              Try again
             </Button>
-            <Button onClick={() => location.reload()}>Load it anew</Button>
+            <Button onClick={() => location.reload()}>Reload</Button>
           </>
         }
       >
-        The service is not touched by this: batches go on. What the page said:
+        The service is not affected, and batches continue. Error message:
         <code className="mt-2 block font-mono text-xs break-words">{error.message}</code>
       </Empty>
     </>

@@ -5,7 +5,7 @@ import { firstAnswers } from '../../server/wire/first-answers.ts'
 
 export const metadata: Metadata = { title: 'Overview' }
 
-/** Where one comes in: rendered for each request, with its data where the listener has read them. */
+/** The landing page. It renders per request, with its initial data where the listener has prefetched them. */
 export default async function Page() {
   await connection()
   return <OverviewPage first={firstAnswers().getStore() ?? null} />

@@ -1,16 +1,15 @@
 import type { ErrorData } from '../../server/wire/error-reasons.ts'
 
-/** A refused or lost call as the pages show it. */
+/** A failed or refused request, as pages show it. */
 export interface Failure {
   title: string
-  /** What the service said, or what happened to the connection. */
+  /** The message of the service, or a description of the connection failure. */
   message: string
-  /** What to do about it. */
   hint: string
-  /** The stable word of the service's table, or `unreachable` when no answer came. */
+  /** The stable reason code of the service, or `unreachable` when there was no response. */
   reason: ErrorData['reason'] | 'unreachable'
   requestId: string | null
-  /** Trying again unchanged may help. */
+  /** Whether an unchanged retry may succeed. */
   retryable: boolean
   retryAfterMs: number | null
 }
@@ -23,14 +22,14 @@ function dataOf(error: unknown): Partial<ErrorData> | null {
     : null
 }
 
-/** Reads any error a query or mutation ended with: the service's own words where it answered. */
+/** Converts any error of a query or mutation into a failure, with the message of the service where it responded. */
 export function describeFailure(error: unknown): Failure {
   const data = dataOf(error)
   if (!data?.reason) {
     return {
-      title: 'The service does not answer',
-      message: 'No answer came back: it is stopped, starting, or the network between is down.',
-      hint: 'Check that the service is running. This page asks again by itself.',
+      title: 'The service is unreachable',
+      message: 'The service did not respond: it is stopped or starting, or the network is down.',
+      hint: 'Check that the service is running. This page retries automatically.',
       reason: 'unreachable',
       requestId: null,
       retryable: true,
@@ -39,8 +38,8 @@ export function describeFailure(error: unknown): Failure {
   }
   const status = data.httpStatus ?? 500
   return {
-    title: TITLES[data.reason] ?? (status >= 500 ? 'The service could not do this' : 'Refused'),
-    message: error instanceof Error ? error.message : 'The service gave no message.',
+    title: TITLES[data.reason] ?? (status >= 500 ? 'The request failed' : 'Request refused'),
+    message: error instanceof Error ? error.message : 'The service returned no message.',
     hint: data.hint ?? '',
     reason: data.reason,
     requestId: data.requestId ?? null,
@@ -49,31 +48,31 @@ export function describeFailure(error: unknown): Failure {
   }
 }
 
-/** A failure in one line: what was said, and what to do about it. */
+/** A failure in one line: its message and its hint. */
 export function failureText(error: unknown): string {
   const { message, hint } = describeFailure(error)
   return hint === '' ? message : `${message} ${hint}`
 }
 
 const TITLES: Partial<Record<ErrorData['reason'], string>> = {
-  batch_not_found: 'There is no such batch',
-  sample_not_found: 'There is no such sample',
-  server_not_found: 'There is no such server',
-  database_unavailable: 'The database does not answer',
-  plan_too_large: 'That is too much to replay',
-  nothing_recorded: 'Nothing is recorded yet',
-  query_timeout: 'The query took too long',
-  unauthorized: 'A key is needed',
-  forbidden_role: 'Your key may not do this',
-  removed_by_retention: 'No longer kept',
-  run_queue_full: 'The run has too much waiting',
-  run_limit: 'More than the run may have',
-  internal: 'Something went wrong in the service',
-  busy: 'The service is busy',
-  shutting_down: 'The service is stopping',
+  batch_not_found: 'Batch not found',
+  sample_not_found: 'Sample not found',
+  server_not_found: 'Server not found',
+  database_unavailable: 'Database unavailable',
+  plan_too_large: 'Plan too large',
+  nothing_recorded: 'No recorded data yet',
+  query_timeout: 'Query timed out',
+  unauthorized: 'API key required',
+  forbidden_role: 'Insufficient role',
+  removed_by_retention: 'Removed by retention',
+  run_queue_full: 'Run queue full',
+  run_limit: 'Run limit exceeded',
+  internal: 'Internal service error',
+  busy: 'Service busy',
+  shutting_down: 'Service stopping',
 }
 
-/** How long to wait before asking again by itself, in milliseconds; null: not at all. */
+/** The delay before an automatic retry in milliseconds; null means no automatic retry. */
 export function retryDelayMs(error: unknown, failures: number): number | null {
   const failure = describeFailure(error)
   if (!failure.retryable || failures >= 3) return null

@@ -1,14 +1,14 @@
 import { infiniteQueryOptions, type QueryKey } from '@tanstack/react-query'
 
-/** A keyset page as every list gives it. */
+/** A page of a keyset-paginated list. */
 interface Page {
   items: unknown[]
   nextCursor: string | null
 }
 
 /**
- * Options of a keyset list. Not tRPC's own `infiniteQueryOptions`: those send a `direction` along, and the
- * service refuses fields it does not know.
+ * Options for a keyset-paginated list. tRPC's own `infiniteQueryOptions` sends an extra `direction` field, which the
+ * service rejects.
  */
 export function pagesOptions<P extends Page>({
   queryKey,

@@ -9,12 +9,12 @@ import {
 import { createTRPCContext } from '@trpc/tanstack-react-query'
 import type { AppRouter } from '../../server/api/root.ts'
 
-/** `useTRPC()` gives typed query and mutation options of every procedure. */
+/** Returns typed query and mutation options for every procedure. */
 export const { TRPCProvider, useTRPC, useTRPCClient } = createTRPCContext<AppRouter>()
 
 /**
- * The client of the pages. Queries of one moment travel in one streamed request, so that a slow one
- * does not hold the others; signing in and out goes alone, because a streamed answer cannot set a cookie.
+ * The tRPC client of the pages. Queries of one tick share a streamed request, so a slow query does not delay the
+ * others. Signing in and out uses a request of its own, because a streamed response cannot set a cookie.
  */
 export function createClient(): TRPCClient<AppRouter> {
   const url = '/api/trpc'
@@ -26,7 +26,7 @@ export function createClient(): TRPCClient<AppRouter> {
         false: splitLink({
           condition: (op) => op.type === 'mutation',
           true: httpLink({ url }),
-          // Well under the 8 KiB to 16 KiB that proxies and Node allow a request line.
+          // Below the 8 KiB to 16 KiB that proxies and Node allow for a request line.
           false: httpBatchStreamLink({ url, maxURLLength: 4096 }),
         }),
       }),

@@ -15,7 +15,6 @@ import { PageLink } from '../shell/page-link.tsx'
 import { ProgressBar } from '../ui/progress-bar.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 
-/** Whether a batch has not ended. */
 export function isActive(batch: Pick<BatchSummary, 'status'>): boolean {
   return batch.status === 'running' || batch.status === 'open'
 }
@@ -31,7 +30,7 @@ export function BatchLink({ batchId }: { batchId: string }) {
   )
 }
 
-/** A run's name with its hue, as on every page. */
+/** A run's name with its hue. */
 export function RunName({ run, link = true }: { run: string; link?: boolean }) {
   const hue = useHue('run', run)
   const inside = (
@@ -55,7 +54,7 @@ export function RunName({ run, link = true }: { run: string; link?: boolean }) {
   )
 }
 
-/** What sets rollouts apart from those of training: validation, or older rollouts scored again. */
+/** Marks batches other than training: validation and rescored ones. */
 export function KindMarks({ of }: { of: { split: 'train' | 'val'; rescoredFrom: string | null } }) {
   const chip = 'shrink-0 rounded border px-1 text-2xs leading-4 text-ink-3'
   return (
@@ -68,7 +67,7 @@ export function KindMarks({ of }: { of: { split: 'train' | 'val'; rescoredFrom: 
       {of.rescoredFrom !== null && (
         <span
           className={chip}
-          title={`The rollouts of ${of.rescoredFrom}, scored again: counted apart from its run`}
+          title={`Rescores the rollouts of ${of.rescoredFrom}. Not included in the statistics of the run.`}
         >
           rescored
         </span>
@@ -77,7 +76,6 @@ export function KindMarks({ of }: { of: { split: 'train' | 'val'; rescoredFrom: 
   )
 }
 
-/** The bar and how much of it is full. */
 export function BatchProgress({ batch }: { batch: BatchSummary }) {
   const ended = batch.scored + batch.failed
   return (
@@ -99,7 +97,7 @@ export function BatchProgress({ batch }: { batch: BatchSummary }) {
   )
 }
 
-/** `mean ± std` with the spread lighter. */
+/** `mean ± std` with the standard deviation in a lighter color. */
 export function MeanStd({ mean, std }: { mean: number | null; std: number | null }) {
   return (
     <span className="num">
@@ -109,7 +107,7 @@ export function MeanStd({ mean, std }: { mean: number | null; std: number | null
   )
 }
 
-/** Time left while it runs, time taken after. */
+/** The time left while a batch is running, then its duration. */
 export function BatchTime({ batch }: { batch: BatchProgressDto | BatchSummary }) {
   const now = useNow()
   if (!isActive(batch)) return <Quantity of={formatDuration(batchDurationMs(batch, now))} />
@@ -123,7 +121,7 @@ export function BatchTime({ batch }: { batch: BatchProgressDto | BatchSummary })
   )
 }
 
-/** From acceptance to the end, or to now. */
+/** The time from acceptance to the end, or to now. */
 export function batchDurationMs(
   batch: Pick<BatchSummary, 'submittedAt' | 'completedAt'>,
   now: number,
@@ -132,7 +130,7 @@ export function batchDurationMs(
   return end === 0 ? null : Math.max(0, end - Date.parse(batch.submittedAt))
 }
 
-/** Failed samples, hatched so that they are seen without reading. */
+/** The failed samples of a batch, hatched as in all charts. */
 export function FailedCount({ failed }: { failed: number }) {
   if (failed === 0) return <span className="num text-ink-3">0</span>
   return (

@@ -1,23 +1,21 @@
 import type { BatchStatus } from '../../server/wire/trainer.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** What the Batches page is narrowed to; the URL holds the same names, the kind as `split`. */
+/** The filters of the Batches page. The URL uses the same names, with the kind as `split`. */
 export interface BatchFilters {
   run: string | null
   status: BatchStatus | null
-  /** Training or validation rollouts as they were submitted, or older ones scored again. */
+  /** Training or validation rollouts as submitted, or a rescore. */
   kind: BatchKind | null
 }
 
-/** The kinds of batches that are counted apart. */
 export type BatchKind = 'train' | 'val' | 'rescored'
 
-/** Every batch. */
 export const NO_FILTERS: BatchFilters = { run: null, status: null, kind: null }
 
 const KINDS: readonly BatchKind[] = ['train', 'val', 'rescored']
 
-/** The states a batch can be in, in the order of its life. */
+/** Batch states in lifecycle order. */
 export const BATCH_STATUSES: readonly BatchStatus[] = [
   'open',
   'running',
@@ -26,7 +24,7 @@ export const BATCH_STATUSES: readonly BatchStatus[] = [
   'failed',
 ]
 
-/** Unknown values are ignored, so that an old link still opens. */
+/** Parses the filters. Unknown values are ignored, so that old links still open. */
 export const batchFilters: UrlCodec<BatchFilters> = {
   parse(params) {
     const status = params.get('status') as BatchStatus | null
@@ -46,7 +44,6 @@ export const batchFilters: UrlCodec<BatchFilters> = {
   },
 }
 
-/** The input of `batches.list`. */
 export function batchListInput({ run, status, kind }: BatchFilters) {
   return {
     ...(run === null ? {} : { run }),

@@ -51,10 +51,10 @@ import { RescoreSheet } from './rescore-sheet.tsx'
 import { GroupTimeline } from './timeline/group-timeline.tsx'
 import { timelineView } from './timeline/timeline-url.ts'
 
-/** A running batch is asked for at least this often. */
+/** The polling interval of a running batch, ms. */
 const SUMS_EVERY_MS = 2_000
 
-/** One batch: how far it is, how its rewards lie, and which group came when and why then. */
+/** One batch: its progress, its reward distribution, and the timeline of its groups. */
 export function BatchPage({ batchId }: { batchId: string }) {
   const trpc = useTRPC()
   const { state } = useLive()
@@ -63,7 +63,8 @@ export function BatchPage({ batchId }: { batchId: string }) {
       { batchId },
       {
         meta: { topics: [`batch:${batchId}`] },
-        // Its sums may be a reading behind its counts, and a batch that stands still tells of nothing.
+        // Counters may lag behind by one read, and a stalled batch emits no events, so a running batch is also
+        // polled.
         refetchInterval: ({ state: { data } }) =>
           data !== undefined && isActive(data) && state.frozenAt === null ? SUMS_EVERY_MS : false,
       },
@@ -82,7 +83,7 @@ export function BatchPage({ batchId }: { batchId: string }) {
               <span className="hidden items-center gap-3 text-ink-2 md:flex">
                 <RunName run={batch.run} />
                 <span className="num">step {formatCount(batch.step)}</span>
-                {/* As in lists: what is usual is not said, and at 1280 px there is no room for it. */}
+                {/* The default split is omitted, as in lists: there is no room for it at 1280 px. */}
                 {batch.split === 'val' && <span>validation</span>}
               </span>
             </>
@@ -124,7 +125,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
     },
     {
       label: 'Plan',
-      title: 'What would overlap save?',
+      title: 'Estimate the saving from overlapping rewards and training',
       icon: <ChartGantt size={14} aria-hidden />,
       href: planBatchHref(batch.batchId),
     },
@@ -153,12 +154,12 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
       ? [inPalette(`Cancel ${batch.batchId}`, () => setAsking(true))]
       : []),
     inPalette(`Worst samples of ${batch.batchId}`, () => router.push(worst)),
-    inPalette(`Print the report of ${batch.batchId}`, () => print()),
-    inPalette('Copy the batch id', () => void copyText(batch.batchId)),
+    inPalette(`Print report of ${batch.batchId}`, () => print()),
+    inPalette('Copy batch ID', () => void copyText(batch.batchId)),
   ])
   return (
     <>
-      {/* On a phone they would leave no room for the name of the batch. */}
+      {/* On a phone the name of the batch needs this room. */}
       <span className="flex items-center gap-2 max-sm:hidden">
         {places.map(({ label, icon, href, title }) => (
           <PageLink
@@ -174,7 +175,7 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
       </span>
       <span className="sm:hidden">
         <ActionMenu
-          label="Where to go from here"
+          label="More actions"
           actions={places.map(({ label, icon, href }) => ({
             label,
             icon,
@@ -198,23 +199,24 @@ function BatchActions({ batch }: { batch: BatchViewDto }) {
         open={asking}
         onClose={() => setAsking(false)}
         title={`Cancel ${batch.batchId}?`}
-        action="Cancel the batch"
+        action="Cancel batch"
+        keep="Keep batch"
         busy={cancel.isPending}
         error={cancel.error && <FailureView compact error={cancel.error} />}
         onConfirm={() => cancel.mutate({ batchId: batch.batchId })}
       >
-        {plural(left, 'sample')} not yet scored will fail with the reason “cancelled”. What is
-        scored stays. A trainer that waits for this batch is told. This cannot be taken back.
+        {plural(left, 'sample')} not yet scored will fail with the reason “cancelled”. Existing
+        scores are kept. A trainer that waits for this batch is notified. This cannot be undone.
       </Confirm>
     </>
   )
 }
 
-/** Why a batch cannot be scored again, though who looks may. */
+/** Returns why a batch cannot be rescored, apart from the role of the user. */
 function textsGone({ textsRemovedAt }: BatchViewDto): string | null {
   return textsRemovedAt === null
     ? null
-    : 'Its texts are no longer kept: there is nothing to be scored.'
+    : 'Its texts were removed by retention, so it cannot be rescored.'
 }
 
 function BatchBody({ batch }: { batch: BatchViewDto }) {
@@ -229,7 +231,6 @@ function BatchBody({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** Everything that is made of samples. */
 function BatchParts({ batch }: { batch: BatchViewDto }) {
   const printing = usePrinting()
   const [{ part }] = useUrl(timelineView)
@@ -264,7 +265,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
   const took = formatDuration(duration)
   return (
     <>
-      <FigureStrip label="The batch">
+      <FigureStrip label="Batch figures">
         <Figure
           label="Samples ended"
           value={formatCount(ended)}
@@ -278,7 +279,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           }
         />
         <Figure
-          label="Groups done"
+          label="Groups completed"
           value={formatCount(batch.groupsCompleted)}
           unit={`of ${formatCount(batch.groups)}`}
           detail={
@@ -300,19 +301,19 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           }
         />
         <Figure
-          label="Rate"
+          label="Throughput"
           value={active ? formatRate(batch.samplesPerSecond) : formatRate(overall)}
           unit="samples/s"
-          detail={active ? 'over the last 5 s' : 'acceptance to end'}
+          detail={active ? 'last 5 s' : 'acceptance to end'}
         />
         <Figure
           label="Retries"
           value={formatCount(batch.retries)}
-          unit={batch.retries === 1 ? 'call' : 'calls'}
-          detail={batch.retries === 0 ? 'no call was repeated' : 'made again'}
+          unit={batch.retries === 1 ? 'request' : 'requests'}
+          detail={batch.retries === 0 ? 'no retried requests' : 'retried'}
         />
         <Figure
-          label={active ? 'Time left' : 'Took'}
+          label={active ? 'Time left' : 'Duration'}
           value={active ? eta.value : took.value}
           {...((active ? eta.unit : took.unit) ? { unit: active ? eta.unit : took.unit } : {})}
           detail={active ? `${durationText(duration)} so far` : 'acceptance to end'}
@@ -333,7 +334,8 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-// Its plot and the next follow behind the rest of the page, each by itself: together they would hold it up for 50 ms and more.
+// This plot and the next one render after the rest of the page and separately, because together they block it for 50
+// ms.
 function RewardDistribution({ batch }: { batch: BatchViewDto }) {
   const [axis, setAxis] = useState<'linear' | 'log'>('linear')
   const data = useMemo(
@@ -359,11 +361,11 @@ function RewardDistribution({ batch }: { batch: BatchViewDto }) {
           ? isActive(batch)
             ? 'no sample scored yet'
             : 'no sample was scored'
-          : `n = ${formatCount(data.n)} scored · ${data.kind === 'bars' ? 'samples a value' : 'samples a bin'}`
+          : `n = ${formatCount(data.n)} scored · ${data.kind === 'bars' ? 'samples per value' : 'samples per bin'}`
       }
       actions={
         <Segmented
-          label="Count axis"
+          label="Count axis scale"
           value={axis}
           onChange={setAxis}
           options={[
@@ -396,7 +398,7 @@ function GroupCompletion({ batch }: { batch: BatchViewDto }) {
   const { state } = useLive()
   const seen = state.frozenAt ?? now
   const elapsed = isActive(batch) && seen > 0 ? seen - Date.parse(batch.submittedAt) : null
-  // A new shape only when data came or a second passed, not on every render.
+  // Recomputed when data arrive or a second has passed, not on every render.
   const data = useMemo(
     () => prepareCompletion(batch.completion, batch.groups, elapsed),
     [batch.completion, batch.groups, elapsed],
@@ -407,19 +409,19 @@ function GroupCompletion({ batch }: { batch: BatchViewDto }) {
     [drawn, batch.groups],
   )
   const times = [
-    data.halfMs === null ? null : `half out at ${durationText(data.halfMs)}`,
-    data.allMs === null ? null : `all at ${durationText(data.allMs)}`,
+    data.halfMs === null ? null : `time to p50 of groups ${durationText(data.halfMs)}`,
+    data.allMs === null ? null : `time to all groups ${durationText(data.allMs)}`,
   ].filter((each) => each !== null)
   return (
     <ChartFrame
       className="border-t lg:border-t-0 lg:border-l"
-      title="Groups done over time"
+      title="Completed groups over time"
       note={`n = ${formatCount(batch.groupsCompleted)} of ${formatCount(batch.groups)}${times.length > 0 ? ` · ${times.join(', ')}` : ''}`}
       chart={
         batch.groupsCompleted === 0 ? (
           <Nothing>
             {isActive(batch)
-              ? 'The first group appears when its last sample ends.'
+              ? 'The first group appears once all its samples have ended.'
               : 'No group completed.'}
           </Nothing>
         ) : (
@@ -427,7 +429,7 @@ function GroupCompletion({ batch }: { batch: BatchViewDto }) {
         )
       }
       table={{
-        head: ['After', 'Groups done'],
+        head: ['Time', 'Groups completed'],
         rows: batch.completion.map((point) => [durationText(point.ms), formatCount(point.groups)]),
       }}
     />

@@ -5,7 +5,7 @@ import { PageLink } from '../shell/page-link.tsx'
 import { Section } from '../ui/section.tsx'
 import { BatchLink } from './batch-cells.tsx'
 
-/** The other batches over the same rollouts: the one they come from, and those that scored them again. */
+/** The batches with the same rollouts: the one this batch rescores, and those that rescore it. */
 export function BatchRelations({
   batch,
 }: {

@@ -22,16 +22,16 @@ import { causesText, countsText, lostText } from './timeline/timeline-words.ts'
 import { useElapsed, useTimeline } from './timeline/use-timeline.ts'
 
 /**
- * What a batch's page has on paper alone: where and when it was printed, the timeline as a picture, the first groups as a
- * table. The figures and charts between are those of the screen.
+ * The print-only parts of a batch page: a header, the timeline as an image, and the first groups as a table. Figures
+ * and charts print from the screen version.
  */
 
-/** Groups listed on paper; all of them stand on the page. */
+/** Groups in the printed table; the page has all of them. */
 const GROUPS_PRINTED = 40
-/** About a sheet's width: words of 11 px stay words. */
+/** About the width of a sheet, so that 11 px text keeps its size. */
 const PAPER_PX = 860
 
-/** What is printed, of which batch, where it is found and when it was so. */
+/** The print header: the batch, its address, and when it was printed. */
 export function ReportHead({ batch }: { batch: BatchViewDto }) {
   const session = useSession()
   return (
@@ -52,7 +52,7 @@ export function ReportHead({ batch }: { batch: BatchViewDto }) {
   )
 }
 
-/** The groups' timeline as a picture: the same that can be saved as SVG, of the part that the page shows. */
+/** The timeline of the groups as an image, for the part that the page shows. Same as the saved SVG. */
 export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: number }) {
   const query = useTimeline(batch.batchId, part)
   const model = query.data
@@ -71,7 +71,7 @@ export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: num
       lines: [
         countsText(data, model.totals.groups),
         lostText(data),
-        causes && `Waited on: ${causes}`,
+        causes && `Straggler delay by cause: ${causes}`,
       ].filter((line): line is string => Boolean(line)),
     }
     const scene = pictureScene(
@@ -97,16 +97,16 @@ export function ReportTimeline({ batch, part }: { batch: BatchViewDto; part: num
     <div
       data-report="timeline"
       className="border-b [&>svg]:h-auto [&>svg]:max-h-[230mm] [&>svg]:w-full"
-      // biome-ignore lint/security/noDangerouslySetInnerHtml: drawn by our own painter, which escapes every text
+      // biome-ignore lint/security/noDangerouslySetInnerHtml: our own painter escapes every text
       dangerouslySetInnerHTML={{ __html: svg }}
     />
   )
 }
 
-/** The first groups in the order in which they completed, and how many more there are. */
+/** The first groups in completion order, and how many more there are. */
 export function ReportGroups({ batch }: { batch: BatchViewDto }) {
   const trpc = useTRPC()
-  // The first page of the table on the screen: read already, and printed without waiting.
+  // The first page of the table on the screen, which is already loaded.
   const { data } = useQuery(
     trpc.batches.groups.queryOptions({
       batchId: batch.batchId,
@@ -132,13 +132,13 @@ export function ReportGroups({ batch }: { batch: BatchViewDto }) {
           columns={[
             { end: 'No.' },
             'Group',
-            { end: 'Out after' },
+            { end: 'Completed after' },
             { end: 'Samples' },
             { end: 'Failed' },
             { end: 'Mean ± std' },
-            { end: 'Least to greatest' },
-            'Teaches',
-            'Waited for',
+            { end: 'Min to max' },
+            'Signal',
+            'Slowest sample',
           ]}
         />
         <tbody>

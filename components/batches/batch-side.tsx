@@ -18,7 +18,7 @@ import { Section } from '../ui/section.tsx'
 import { BatchRelations } from './batch-relations.tsx'
 import { GroupSignals } from './group-signals.tsx'
 
-/** What stands beside the groups: data sources, failures, servers, the reward as it was resolved. */
+/** The side column: data sources, failures, servers, and the resolved reward. */
 export function BatchSide({ batch }: { batch: BatchViewDto }) {
   return (
     <div className="min-w-0 border-t xl:border-t-0 xl:border-l [&>section]:border-b">
@@ -81,8 +81,8 @@ function Failures({ batch }: { batch: BatchViewDto }) {
       <Section title="Failures">
         <p className="px-5 pb-4 text-ink-2">
           {batch.scored + batch.failed === 0
-            ? 'No sample has ended.'
-            : `None of ${plural(batch.scored + batch.failed, 'sample')} that ended failed.`}
+            ? 'No samples have ended.'
+            : `None of ${plural(batch.scored + batch.failed, 'ended sample')} failed.`}
         </p>
       </Section>
     )
@@ -91,7 +91,7 @@ function Failures({ batch }: { batch: BatchViewDto }) {
   return (
     <Section
       title="Failures"
-      note={`${formatCount(batch.failed)} samples, ${quantityText(formatPercent(batch.failed / Math.max(1, batch.samples)))} of all`}
+      note={`${formatCount(batch.failed)} samples, ${quantityText(formatPercent(batch.failed / Math.max(1, batch.samples)))} of the batch`}
     >
       <ul className="pb-3">
         {batch.failures.map(({ reason, count }) => (
@@ -166,13 +166,13 @@ function Servers({ batch }: { batch: BatchViewDto }) {
 function Times({ batch }: { batch: BatchViewDto }) {
   if (batch.queueMsP50 === null && batch.scoreMsP50 === null) return null
   const rows = [
-    ['In the queue', batch.queueMsP50, batch.queueMsP95],
-    ['From first call to end', batch.scoreMsP50, batch.scoreMsP95],
+    ['Queue', batch.queueMsP50, batch.queueMsP95],
+    ['Scoring', batch.scoreMsP50, batch.scoreMsP95],
   ] as const
   return (
-    <Section title="Times of a sample" note={`n = ${formatCount(batch.scored + batch.failed)}`}>
+    <Section title="Latency per sample" note={`n = ${formatCount(batch.scored + batch.failed)}`}>
       <table className="grid-table">
-        <ColumnHeads columns={['Waited', { end: 'p50' }, { end: 'p95' }]} />
+        <ColumnHeads columns={['Stage', { end: 'p50' }, { end: 'p95' }]} />
         <tbody>
           {rows.map(([what, p50, p95]) => (
             <tr key={what}>
@@ -209,7 +209,7 @@ function RewardSpec({ batch }: { batch: BatchViewDto }) {
         <div className="flex gap-4 py-0.5">
           <dt className="w-32 shrink-0 text-ink-3">groupSize</dt>
           <dd className="num font-mono text-xs leading-5">
-            {batch.groupSize ?? 'all rows of a uid'}
+            {batch.groupSize ?? 'all samples of a uid'}
           </dd>
         </div>
       </dl>

@@ -43,7 +43,6 @@ import {
 
 const idOf = (batch: BatchProgressDto) => batch.batchId
 
-/** All batches, newest first. */
 export function BatchesPage() {
   const trpc = useTRPC()
   const client = useTRPCClient()
@@ -86,7 +85,7 @@ export function BatchesPage() {
                     {list.isFetchingNextPage ? 'Loading…' : 'Load older batches'}
                   </Button>
                 ) : (
-                  <span className="num">All {formatCount(shown.length)} shown</span>
+                  <span className="num">All {formatCount(shown.length)} loaded</span>
                 )}
               </div>
             </>
@@ -182,7 +181,7 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
             { end: 'Mean ± std' },
             { end: 'Failed' },
             { end: 'Samples' },
-            { end: 'Groups done' },
+            { end: 'Groups completed' },
             'Reward',
             ...(anyActive ? [{ end: 'Samples/s' }] : []),
             { end: 'Time' },
@@ -203,7 +202,7 @@ function BatchTable({ batches }: { batches: readonly BatchProgressDto[] }) {
               </td>
               <td className="num end">{formatCount(batch.step)}</td>
               <td>
-                {/* A bar that is full says nothing that the word does not. */}
+                {/* A full bar repeats the status, so it is omitted. */}
                 {batch.status === 'running' ? (
                   <BatchProgress batch={batch} />
                 ) : (
@@ -251,24 +250,24 @@ function NoBatches({ filtered, onClear }: { filtered: boolean; onClear(): void }
   return filtered ? (
     <Empty
       icon={FilterX}
-      title="No batch fits these filters"
-      actions={<Button onClick={onClear}>Clear the filters</Button>}
+      title="No matching batches"
+      actions={<Button onClick={onClear}>Clear filters</Button>}
     >
-      A batch that arrives and fits appears here by itself.
+      New batches that match appear here automatically.
     </Empty>
   ) : (
     <Empty
       icon={Layers}
-      title="No batch yet"
+      title="No batches yet"
       actions={
         <PageLink href="/" className={buttonClass('primary')}>
-          Submit a first one
+          Submit a first batch
         </PageLink>
       }
     >
-      A batch is what a trainer hands over with{' '}
-      <code className="font-mono text-xs">batches.submit</code>: the rollouts of one step. The
-      overview has an example to copy.
+      A batch is the rollouts of one step. A trainer submits it with{' '}
+      <code className="font-mono text-xs">batches.submit</code>. The overview has an example to
+      copy.
     </Empty>
   )
 }

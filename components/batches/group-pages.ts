@@ -1,10 +1,10 @@
 /**
- * Completion numbers are dense, so a row of the table is a completion number: any part of a hundred
- * thousand groups is one page away, and a page that is full never changes again.
+ * Completion numbers are dense, so the row index of the table equals the completion number. Any group is one page
+ * read away, and a full page never changes.
  */
 export const GROUP_PAGE = 100
 
-/** The completion number (from 1) that a row shows. */
+/** The completion number (from 1) of a row. */
 export function seqOfRow(row: number, total: number, order: 'completion' | 'latest'): number {
   return order === 'completion' ? row + 1 : total - row
 }

@@ -5,18 +5,18 @@ import {
 } from '../../server/wire/group-signal.ts'
 import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
 
-/** What a class is called where there is little room. */
+/** Short labels of the signal classes. */
 export const SIGNAL_LABEL: Record<GroupSignal, string> = {
   varied: 'varied',
-  all_right: 'all right',
-  all_wrong: 'all wrong',
+  all_right: 'all correct',
+  all_wrong: 'all incorrect',
   all_equal: 'all equal',
-  single: 'one scored',
+  single: 'single sample',
   all_failed: 'none scored',
   empty: 'empty',
 }
 
-/** A class has one colour everywhere: what teaches stands out, what failed is hatched where it can be, the rest is quiet. */
+/** The color of each class: groups with signal stand out, failed ones are also hatched. */
 export const SIGNAL_COLOUR: Record<GroupSignal, string> = {
   varied: 'var(--data-1)',
   all_right: 'var(--data-3)',
@@ -27,29 +27,29 @@ export const SIGNAL_COLOUR: Record<GroupSignal, string> = {
   empty: 'var(--data-8)',
 }
 
-/** How many groups there are, and how many of them teach nothing. */
+/** The number of groups, and of no-signal groups among them. */
 export function countsOf(counts: GroupSignalCounts): { groups: number; nothing: number } {
   const groups = GROUP_SIGNALS.reduce((n, signal) => n + counts[signal], 0)
   return { groups, nothing: groups - counts.varied }
 }
 
-/** The same where there is room for one number: `18 teach nothing, 14 %`. */
+/** A short form with one number: `18 no-signal, 14 %`. */
 export function teachNothingInShort(counts: GroupSignalCounts): string {
   const { groups, nothing } = countsOf(counts)
   if (groups === 0 || nothing === 0 || counts.single === groups) return teachNothingText(counts)
-  return `${formatCount(nothing)} teach nothing, ${quantityText(formatPercent(nothing / groups))}`
+  return `${formatCount(nothing)} no-signal, ${quantityText(formatPercent(nothing / groups))}`
 }
 
 /**
- * How many groups teach nothing, and why: `38 of 128 teach nothing: 30 all right, 8 all wrong`. Groups of one are nothing
- * to compare, and said to be that.
+ * The number of no-signal groups by class: `38 of 128 no-signal: 30 all correct, 8 all incorrect`. A batch of
+ * single-sample groups has no advantages, so its classes are not counted.
  */
 export function teachNothingText(counts: GroupSignalCounts): string {
   const { groups, nothing } = countsOf(counts)
   if (groups === 0) return 'none completed'
-  if (counts.single === groups) return 'one scored member each'
-  if (nothing === 0) return 'all of them varied'
-  return `${formatCount(nothing)} of ${formatCount(groups)} teach nothing: ${GROUP_SIGNALS.filter(
+  if (counts.single === groups) return 'single-sample groups'
+  if (nothing === 0) return 'all varied'
+  return `${formatCount(nothing)} of ${formatCount(groups)} no-signal: ${GROUP_SIGNALS.filter(
     (signal) => signal !== 'varied' && counts[signal] > 0,
   )
     .map((signal) => `${formatCount(counts[signal])} ${SIGNAL_LABEL[signal]}`)

@@ -8,14 +8,14 @@ import { formatCount } from '../format/numbers.ts'
 import { Section } from '../ui/section.tsx'
 import { countsOf, SIGNAL_COLOUR, SIGNAL_LABEL, teachNothingText } from './group-signal-text.ts'
 
-/** How many groups teach a policy something, and why the others do not. */
+/** The signal classes of the groups of a batch. */
 export function GroupSignals({ batch }: { batch: BatchViewDto }) {
   const counts = batch.groupSignals
   const { groups } = countsOf(counts)
   if (groups === 0) return null
   const present = GROUP_SIGNALS.filter((signal) => counts[signal] > 0)
   return (
-    <Section title="What the groups teach" note={teachNothingText(counts)}>
+    <Section title="Group signal" note={teachNothingText(counts)}>
       <div className="mx-5 mb-1 flex h-2 gap-px overflow-hidden rounded-full" aria-hidden>
         {present.map((signal) => (
           <span
@@ -53,7 +53,6 @@ function fill(signal: GroupSignal): string | undefined {
   return signal === 'all_failed' ? undefined : SIGNAL_COLOUR[signal]
 }
 
-/** A group's class in its row: quiet where it is as it should be. */
 export function SignalCell({ signal }: { signal: GroupSignal }) {
   return (
     <span

@@ -1,5 +1,5 @@
-// biome-ignore-all lint/a11y/useSemanticElements: rows are placed by transform, which table elements do not take
-// biome-ignore-all lint/a11y/useFocusableInteractive: cells are read, their links are focused
+// biome-ignore-all lint/a11y/useSemanticElements: rows are positioned by transform, which table elements do not support
+// biome-ignore-all lint/a11y/useFocusableInteractive: cells are read-only, and their links take the focus
 'use client'
 
 import { useQueries } from '@tanstack/react-query'
@@ -29,12 +29,12 @@ const isFull = (page: { items: unknown[] } | undefined) => page?.items.length ==
 const ROW_PX = 36
 const COLUMNS = 'grid-cols-[40px_minmax(116px,1fr)_62px_178px_108px_84px_minmax(184px,1.2fr)]'
 
-/** Groups in the order in which they completed, with what each waited for. */
+/** Groups in completion order, with the stage that delayed each. */
 export function GroupTable({ batch }: { batch: BatchViewDto }) {
   const [order, setOrder] = useState<'completion' | 'latest'>('completion')
   const [latestShown, setLatestShown] = useState(0)
-  // Oldest first, new groups join at the end and move nothing. Latest first, they would push rows away
-  // from under the cursor, so that they are announced instead.
+  // Oldest first, new groups append at the end. Latest first, they would move the rows under the cursor, so they are
+  // announced instead.
   const total = order === 'completion' ? batch.groupsCompleted : latestShown
   return (
     <Section
@@ -49,8 +49,8 @@ export function GroupTable({ batch }: { batch: BatchViewDto }) {
             setOrder(next)
           }}
           options={[
-            { value: 'completion', label: 'First out' },
-            { value: 'latest', label: 'Last out' },
+            { value: 'completion', label: 'First completed' },
+            { value: 'latest', label: 'Last completed' },
           ]}
         />
       }
@@ -65,8 +65,8 @@ export function GroupTable({ batch }: { batch: BatchViewDto }) {
       {batch.groupsCompleted === 0 ? (
         <p className="px-5 pb-6 text-ink-2">
           {isActive(batch)
-            ? 'No group is complete yet. A group is delivered when its last sample ends.'
-            : 'No group completed.'}
+            ? 'No groups have completed yet. A group completes when its last sample ends.'
+            : 'No groups completed.'}
         </p>
       ) : (
         <GroupRows key={order} batch={batch} total={total} order={order} />
@@ -107,7 +107,7 @@ function GroupRows({
         },
         {
           staleTime: (query) => (isFull(query.state.data) ? Number.POSITIVE_INFINITY : 1_000),
-          // A full page never changes again and is not read again.
+          // A full page never changes, so it is read once.
           meta: { topics: page < fullPages ? [] : [`batch:${batch.batchId}`] },
         },
       ),
@@ -137,18 +137,18 @@ function GroupRows({
               </span>
               <span role="columnheader">Group</span>
               <span role="columnheader" className="text-right">
-                Out after
+                Completed after
               </span>
               <span role="columnheader" className="num flex w-[150px] justify-between gap-2">
                 <span>{formatScore(batch.min)}</span>
-                <span>scores</span>
+                <span>Scores</span>
                 <span>{formatScore(batch.max)}</span>
               </span>
               <span role="columnheader" className="text-right">
                 Mean ± std
               </span>
-              <span role="columnheader">Teaches</span>
-              <span role="columnheader">Waited for</span>
+              <span role="columnheader">Signal</span>
+              <span role="columnheader">Slowest sample</span>
             </div>
           </div>
           <div role="rowgroup" className="relative" style={{ height: rows.getTotalSize() }}>
@@ -239,7 +239,7 @@ function GroupRow({
   )
 }
 
-/** The member that ended last, and whether it had waited in the queue or for its score. */
+/** The longer stage of the member that ended last: queue or scoring. */
 function Slowest({ group, batchId }: { group: BatchGroupDto; batchId: string }) {
   if (group.slowestIndex === null) return <span className="text-ink-3">–</span>
   const queue = group.slowestQueueMs ?? 0
@@ -249,7 +249,7 @@ function Slowest({ group, batchId }: { group: BatchGroupDto; batchId: string }) 
   return (
     <span
       className="flex items-center gap-2.5"
-      title={`Sample ${group.slowestIndex} ended last: ${durationText(queue)} in the queue, ${durationText(score)} from its first dispatch to its end`}
+      title={`Sample ${group.slowestIndex} ended last: ${durationText(queue)} in the queue, ${durationText(score)} from first dispatch to end`}
     >
       <PageLink
         href={`/samples?batch=${batchId}&sample=${batchId}-${group.slowestIndex}`}

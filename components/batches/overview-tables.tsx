@@ -19,7 +19,6 @@ import {
   RunName,
 } from './batch-cells.tsx'
 
-/** Batches that run, on the overview. */
 export function ActiveBatches({ batches }: { batches: BatchProgressDto[] }) {
   return (
     <Section
@@ -27,7 +26,7 @@ export function ActiveBatches({ batches }: { batches: BatchProgressDto[] }) {
       note={batches.length > 0 ? formatCount(batches.length) : undefined}
     >
       {batches.length === 0 ? (
-        <p className="px-5 pb-5 text-ink-2">No batch is running.</p>
+        <p className="px-5 pb-5 text-ink-2">No active batches.</p>
       ) : (
         <Scroll label="Active batches">
           <table className="grid-table">
@@ -37,7 +36,7 @@ export function ActiveBatches({ batches }: { batches: BatchProgressDto[] }) {
                 'Run',
                 { end: 'Step' },
                 'Progress',
-                { end: 'Groups done' },
+                { end: 'Groups completed' },
                 { end: 'Failed' },
                 { end: 'Mean ± std' },
                 { end: 'Samples/s' },
@@ -84,10 +83,10 @@ export function ActiveBatches({ batches }: { batches: BatchProgressDto[] }) {
   )
 }
 
-/** The column that goes first where there is little room: half of a page of 1,280 px would cut when a batch ended. */
+/** Hidden first on narrow screens: at half of 1,280 px it would cut off the end time. */
 const WIDE = '@max-[600px]:hidden'
 
-/** Batches that ended last, on the overview. */
+/** The batches that ended most recently, on the overview. */
 export function RecentBatches({
   batches,
   className,
@@ -101,7 +100,7 @@ export function RecentBatches({
       className={`@container ${className ?? ''}`}
     >
       {batches.length === 0 ? (
-        <p className="px-5 pb-5 text-ink-2">None of the newest batches has ended.</p>
+        <p className="px-5 pb-5 text-ink-2">No recent batch has ended.</p>
       ) : (
         <Scroll label="Recent batches">
           <table className="grid-table">

@@ -3,7 +3,7 @@ import type { BatchViewDto } from '../../server/wire/pages.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 
-/** What retention took of a batch; nothing where all of it is there. */
+/** States what retention removed from a batch. */
 export function RemovedNote({
   batch,
 }: {
@@ -20,10 +20,10 @@ export function RemovedNote({
           : 'The samples and groups of this batch were removed by retention '}
         <Ago at={samplesRemovedAt ?? textsRemovedAt} />.{' '}
         {samplesRemovedAt === null
-          ? 'Scores, groups and attempts are all here.'
-          : 'Its figures and its place on the run’s page stay.'}{' '}
+          ? 'Scores, groups and attempts are kept.'
+          : 'Its statistics and its step on the run page are kept.'}{' '}
         <PageLink href="/settings?tab=retention" className="underline underline-offset-2">
-          What is kept
+          Retention settings
         </PageLink>
       </span>
     </p>

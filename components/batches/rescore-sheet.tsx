@@ -14,7 +14,7 @@ import { SheetForm } from '../ui/sheet-form.tsx'
 import { RewardField, RewardOptions, useRewardChoices } from './reward-choices.tsx'
 import { askedReward, readReward, rewardText } from './reward-text.prepare.ts'
 
-/** Scores the rollouts of a batch again, by the same reward or another, as a batch of their own. */
+/** Rescores the rollouts of a batch, with the same or another reward, as a new batch. */
 export function RescoreSheet({
   batch,
   open,
@@ -24,7 +24,7 @@ export function RescoreSheet({
   batch: BatchViewDto
   open: boolean
   onClose(): void
-  /** What is done with the new batch; default: its page is opened. */
+  /** Called with the new batch; by default its page opens. */
   onDone?: (batchId: string) => void
 }) {
   return (
@@ -34,7 +34,7 @@ export function RescoreSheet({
   )
 }
 
-/** What the list offers beside the reward as it was. */
+/** The options beside the unchanged reward. */
 const AS_IT_WAS = ''
 const EDITED = 'edited'
 
@@ -51,13 +51,13 @@ function RescoreForm({
   const router = useRouter()
   const choices = useRewardChoices()
   const before = useMemo(
-    // The view's reward is the resolved one, as JSON.
+    // The resolved reward of the batch, as JSON.
     () => rewardText(askedReward(batch.reward as unknown as ResolvedReward)),
     [batch.reward],
   )
   const [text, setText] = useState(before)
   const [error, setError] = useState<string>()
-  // One key a dialog: pressing twice, or again after a lost answer, makes one batch.
+  // One idempotency key per dialog, so repeated submits create one batch.
   const [key, setKey] = useState(() => crypto.randomUUID())
   const rescore = useMutation(
     trpc.batches.rescore.mutationOptions({
@@ -93,19 +93,19 @@ function RescoreForm({
   return (
     <SheetForm onSubmit={submit} onClose={onClose} action="Rescore" busy={rescore.isPending}>
       <p className="text-ink-2">
-        A new batch over the same {plural(batch.samples, 'rollout')}, linked to this one. This one,
-        and what was trained on it, stays as it is.
+        Creates a new batch over the same {plural(batch.samples, 'rollout')}, linked to this one.
+        This batch does not change.
       </p>
       <Select
-        label="Score by"
+        label="Reward"
         value={chosen}
         onChange={(event) => change(event.target.value === AS_IT_WAS ? before : event.target.value)}
       >
-        <option value={AS_IT_WAS}>{batch.rewardName}, as it was</option>
+        <option value={AS_IT_WAS}>{batch.rewardName} (unchanged)</option>
         <RewardOptions choices={choices} />
         {chosen === EDITED && (
           <option value={EDITED} disabled>
-            as written below
+            Custom JSON
           </option>
         )}
       </Select>

@@ -6,15 +6,17 @@ import { useTRPC } from '../api/trpc.ts'
 import { TextArea } from '../ui/field.tsx'
 import { rewardText } from './reward-text.prepare.ts'
 
-/** A reward to choose. */
 export interface RewardChoice {
   group: 'Reward models' | 'Rules'
   label: string
-  /** What stands in the field when it is chosen. */
+  /** The reward JSON that selecting it fills in. */
   text: string
 }
 
-/** For a list of rewards: the reward models that give scores by themselves, and the rules; a judge, a sum or a function is written. */
+/**
+ * The rewards offered in a list: discriminative reward models and rules. Judges, composite rewards and functions are
+ * written as JSON.
+ */
 export function useRewardChoices(): RewardChoice[] {
   const trpc = useTRPC()
   const { data } = useQuery(trpc.rewards.list.queryOptions())
@@ -40,7 +42,7 @@ export function useRewardChoices(): RewardChoice[] {
   }, [data])
 }
 
-/** The rewards to choose as options of a list, by kind. */
+/** The rewards as options of a list, grouped by kind. */
 export function RewardOptions({ choices }: { choices: readonly RewardChoice[] }) {
   return (['Reward models', 'Rules'] as const).map((group) => {
     const mine = choices.filter((choice) => choice.group === group)
@@ -58,7 +60,7 @@ export function RewardOptions({ choices }: { choices: readonly RewardChoice[] })
   })
 }
 
-/** A reward written out, whatever was chosen above it. */
+/** The reward as editable JSON. */
 export function RewardField({
   value,
   rows,
@@ -72,7 +74,7 @@ export function RewardField({
 }) {
   return (
     <TextArea
-      label="Reward"
+      label="Reward JSON"
       note="JSON"
       mono
       rows={rows}

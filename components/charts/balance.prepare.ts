@@ -1,7 +1,7 @@
 import type { PoolShareDto } from '../../server/wire/server-detail.ts'
 import { formatPercent, quantityText } from '../format/numbers.ts'
 
-/** A server's part in its pool, ready to draw: both shares on one scale. */
+/** A server's shares of its pool, prepared for drawing on one scale. */
 export interface BalanceRow {
   id: string
   name: string
@@ -13,20 +13,20 @@ export interface BalanceRow {
   capacityWidth: number
   requestText: string
   capacityText: string
-  /** Request share ÷ capacity share; null without calls or without capacity. */
+  /** Request share ÷ capacity share; null without requests or without capacity. */
   ratio: number | null
 }
 
-/** A pool's shares, ready to draw. */
+/** The shares of a pool, prepared for drawing. */
 export interface BalanceData {
   rows: BalanceRow[]
-  /** What the imbalance means, in a sentence. */
+  /** The meaning of the imbalance, as one sentence. */
   meaning: string
 }
 
 /**
- * Prepares the paired bars. The scale ends at the largest share, so that ten equal servers are not ten slivers; rows stay
- * in order of name, because they are looked for by it.
+ * Prepares the paired bars. The scale ends at the largest share, so that ten equal servers remain visible; rows are
+ * sorted by name.
  */
 export function prepareBalance(
   pool: readonly PoolShareDto[],
@@ -55,11 +55,13 @@ export function prepareBalance(
 
 function meaningOf(rows: readonly BalanceRow[], imbalance: number | null): string {
   const able = rows.filter((row) => row.capacityShare > 0)
-  if (able.length === 0) return 'No server of this pool is ready, so there is no capacity to share.'
-  if (imbalance === null) return 'No calls in the last 10 minutes.'
-  if (able.length === 1 && rows.length === 1) return 'It is alone in its pool: all calls are its.'
-  if (imbalance <= 1.1) return 'Calls follow capacity: none gets over 1.1 times its part.'
+  if (able.length === 0) return 'No server of this pool is ready, so there is no capacity.'
+  if (imbalance === null) return 'No requests in the last 10 minutes.'
+  if (able.length === 1 && rows.length === 1)
+    return 'The only server of the pool gets all requests.'
+  if (imbalance <= 1.1)
+    return 'Requests follow capacity: no server gets more than 1.1 times its share.'
   const worst = able.reduce((a, b) => ((b.ratio ?? 0) > (a.ratio ?? 0) ? b : a))
   const out = rows.find((row) => row.capacityShare === 0 && (row.requestShare ?? 0) > 0)
-  return `${worst.name} gets ${imbalance.toFixed(1)} times its part of the calls: ${worst.requestText} with ${worst.capacityText} of the capacity.${out ? ` ${out.name} had a part until it went.` : ''}`
+  return `${worst.name} gets ${imbalance.toFixed(1)} times its share of requests: ${worst.requestText} with ${worst.capacityText} of the capacity.${out ? ` ${out.name} got requests until it stopped.` : ''}`
 }

@@ -2,13 +2,13 @@
 
 import { type PointerEvent, type ReactNode, useState } from 'react'
 
-/** A place of a picture as shares of its width and height from the top left. */
+/** A position in the chart, as shares of its width and height from the top left. */
 export interface Place {
   x: number
   y: number
 }
 
-/** Where over a picture of cells the pointer is, null while it is elsewhere, with the handlers that follow it. */
+/** The pointer position over the chart, null outside, with its event handlers. */
 export function usePlace(): {
   place: Place | null
   handlers: {
@@ -34,7 +34,7 @@ export function usePlace(): {
 
 type Ticks = readonly { at: number; label: string }[]
 
-/** Labels at the left of a picture of cells; its parent gives place and width. */
+/** Row labels on the left; the parent sets position and width. */
 export function SideTicks({ ticks }: { ticks: Ticks }) {
   return ticks.map((tick) => (
     <span
@@ -47,7 +47,7 @@ export function SideTicks({ ticks }: { ticks: Ticks }) {
   ))
 }
 
-/** Labels under a picture of cells; its parent gives place and width. */
+/** Column labels below; the parent sets position and width. */
 export function FootTicks({ ticks }: { ticks: Ticks }) {
   return ticks.map((tick) => (
     <span
@@ -60,7 +60,7 @@ export function FootTicks({ ticks }: { ticks: Ticks }) {
   ))
 }
 
-/** What is told beside a place of a picture: on the side with more room. */
+/** A tooltip beside a position, on the side with more room. */
 export function TipAt({ place, children }: { place: Place; children: ReactNode }) {
   return (
     <div

@@ -9,7 +9,7 @@ import { Section } from '../ui/section.tsx'
 import { withMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
 
-/** A chart with its title, its n and unit, its own switches, and the same numbers as a table. */
+/** A chart with its title, n and unit, controls, and a table view of the same numbers. */
 export function ChartFrame({
   title,
   note,
@@ -25,7 +25,7 @@ export function ChartFrame({
   actions?: ReactNode
   chart: ReactNode
   className?: string
-  /** Of what is drawn or listed, in pixels; it grows where its neighbour is taller. */
+  /** The height of the chart or table in pixels; it grows with its neighbor. */
   height?: number
   table: { head: string[]; rows: (string | number)[][] }
 }) {

@@ -40,7 +40,7 @@ function valueAxis(ticks: Ticks, width = 48) {
   )
 }
 
-/** Both distribution functions: the further apart, the more the scores differ. */
+/** Both cumulative distribution functions. */
 export function CdfPlot({ data, n }: { data: CdfData; n: number }) {
   const line = {
     type: 'stepAfter',
@@ -53,7 +53,7 @@ export function CdfPlot({ data, n }: { data: CdfData; n: number }) {
       <ComposedChart
         data={data.points}
         margin={STEPS_MARGIN}
-        title={`Share of ${formatCount(n)} samples with at most a score, by both rewards`}
+        title={`Cumulative share of ${formatCount(n)} samples by score, for both rewards`}
       >
         {GRID}
         <XAxis
@@ -90,14 +90,13 @@ export function CdfPlot({ data, n }: { data: CdfData; n: number }) {
   )
 }
 
-/** A line of an overlay. */
 export interface OverlaySeries {
   name: string
   color: string
   isHidden: boolean
 }
 
-/** Runs over their steps, a line each, and where asked for the band of their scores. */
+/** Mean reward of runs over steps, one line per run, with an optional band. */
 export function OverlayPlot({
   data,
   series,
@@ -108,7 +107,7 @@ export function OverlayPlot({
   data: OverlayData
   series: readonly OverlaySeries[]
   title: string
-  /** A value as it is told. */
+  /** Formats a value. */
   write(value: number): string
   hasBand?: boolean
 }) {
@@ -154,7 +153,7 @@ export function OverlayPlot({
   )
 }
 
-/** The difference from the first run by step, in its 95 % interval. */
+/** The difference from the first run per step, with its 95 % interval. */
 export function StepDeltaPlot({
   data,
   color,

@@ -6,7 +6,7 @@ import { niceTicks, pickTicks, withGaps } from './step-axis.ts'
 
 type Tick = { at: number; label: string }
 
-/** The two distribution functions, as points of steps: the share of samples with a score of at most each value. */
+/** Two cumulative distribution functions: the share of samples with a score of at most each value. */
 export interface CdfData {
   points: { value: number; first: number; second: number }[]
   valueTicks: Tick[]
@@ -15,7 +15,7 @@ export interface CdfData {
 export function prepareCdf({ values, first, second }: ComparePairDto['cdf']): CdfData {
   const least = Math.min(...values)
   const most = Math.max(...values)
-  // Some room on both sides: the first and the last step are seen as such.
+  // Padding, so that the first and the last step are visible.
   const room = (most - least || Math.abs(most) || 1) * 0.05
   const ticks = niceTicks(least - room, most + room)
   const points = values.map((value, at) => ({
@@ -25,7 +25,7 @@ export function prepareCdf({ values, first, second }: ComparePairDto['cdf']): Cd
   }))
   const low = ticks[0]?.at ?? 0
   const high = ticks.at(-1)?.at ?? 1
-  // From 0 at the left edge to 1 at the right one: a step is drawn where the first score is.
+  // 0 at the left edge, 1 at the right edge; steps are at the positions of the scores.
   return {
     points: [{ value: low, first: 0, second: 0 }, ...points, { value: high, first: 1, second: 1 }]
       .filter(({ value }, at) => at !== 0 || value < (values[0] ?? 0))
@@ -36,17 +36,17 @@ export function prepareCdf({ values, first, second }: ComparePairDto['cdf']): Cd
   }
 }
 
-/** What of a run is drawn over its steps. */
+/** The quantity of a run that is drawn over its steps. */
 export type OverlayQuantity = 'mean' | 'failedShare' | 'silentShare' | 'waitMs'
 
-/** A step with each run's value by its place; nulls where it has none: a gap stays one. */
+/** A step with the value of each run by index; null where a run has none, drawn as a gap. */
 export interface OverlayStep {
   step: number
   [value: `v${number}`]: number | null
   [band: `b${number}`]: [number, number] | null
 }
 
-/** Runs over their steps, ready to draw. */
+/** Runs over steps, prepared for drawing. */
 export interface OverlayData {
   steps: OverlayStep[]
   ticks: Tick[]
@@ -55,7 +55,7 @@ export interface OverlayData {
 
 const BAND_QUANTILES = { middle: [1, 3], most: [0, 4] } as const
 
-/** Lays runs over one another; those that are hidden do not stretch the scale. */
+/** Overlays runs; hidden runs do not affect the scale. */
 export function prepareOverlay(
   runs: readonly ComparedRunDto[],
   quantity: OverlayQuantity,
@@ -96,14 +96,14 @@ function ticksOf(quantity: OverlayQuantity, values: readonly number[]): Tick[] {
   )
 }
 
-/** The differences of one run from the first, with their intervals. */
+/** The differences of one run from the first, with intervals. */
 export interface DeltaData {
   steps: { step: number; delta: number | null; interval: [number, number] | null; n: string }[]
   ticks: Tick[]
   stepTicks: number[]
 }
 
-/** Prepares differences by step; `ticks`: on the scale of others, so that they can be compared. */
+/** Prepares differences by step; `ticks` sets a shared scale for comparison. */
 export function prepareDeltas(deltas: readonly StepDelta[], ticks?: Tick[]): DeltaData {
   const byStep = new Map(deltas.map((one) => [one.step, one]))
   const numbers = [...byStep.keys()].sort((a, b) => a - b)
@@ -125,7 +125,7 @@ export function prepareDeltas(deltas: readonly StepDelta[], ticks?: Tick[]): Del
   }
 }
 
-/** Ticks that hold 0 and every interval. */
+/** Ticks that include 0 and every interval. */
 export function deltaTicks(deltas: readonly StepDelta[]): Tick[] {
   return niceTicks(
     deltas.reduce((least, { low }) => Math.min(least, low), 0),

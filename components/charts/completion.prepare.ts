@@ -1,28 +1,28 @@
 import { durationText } from '../format/numbers.ts'
 import { linearTicks } from './distribution.prepare.ts'
 
-/** A point of the completion curve: `groups` done at `ms` after acceptance. */
+/** A point of the completion curve: `groups` completed at `ms` after acceptance. */
 export interface CompletionPoint {
   ms: number
   groups: number
 }
 
-/** Groups over time, ready to draw. */
+/** Completed groups over time, prepared for drawing. */
 export interface CompletionChartData {
   points: CompletionPoint[]
-  /** From the last completion to now, drawn paler: nothing came since, but the batch still runs. */
+  /** From the last completion to now, drawn paler, while the batch runs. */
   waiting: CompletionPoint[]
   ticks: { at: number; label: string }[]
-  /** When half of all groups and when all of them were out, in milliseconds; null while not reached. */
+  /** Time to p50 of groups and time to all groups, in milliseconds; null until reached. */
   halfMs: number | null
   allMs: number | null
-  /** Where the time axis ends. */
+  /** The end of the time axis. */
   endMs: number
   /** Ticks of the count axis, none above the number of groups. */
   countTicks: { at: number; label: string }[]
 }
 
-/** Prepares the curve. `elapsedMs` is the age of a batch that runs, null for one that has ended. */
+/** Prepares the curve. `elapsedMs` is the age of a running batch, null for one that has ended. */
 export function prepareCompletion(
   completion: readonly CompletionPoint[],
   totalGroups: number,
@@ -31,7 +31,7 @@ export function prepareCompletion(
   const points = [{ ms: 0, groups: 0 }, ...completion]
   const last = points.at(-1) as CompletionPoint
   const reachedMs = Math.max(last.ms, elapsedMs ?? 0, 1)
-  // Of a batch that runs the axis ends at its next tick: it stands still for some seconds, and what is left open is time to come.
+  // The axis of a running batch ends at its next tick, so it stays still for some seconds.
   const stepMs = timeStep(reachedMs)
   const endMs = elapsedMs === null ? reachedMs : Math.ceil(reachedMs / stepMs) * stepMs
   const reach = (groups: number) =>
@@ -50,7 +50,7 @@ export function prepareCompletion(
   }
 }
 
-/** Steps between round moments, milliseconds. */
+/** Steps between round times, milliseconds. */
 export const TIME_STEPS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500]
   .concat([1, 2, 5, 10, 15, 30].map((s) => s * 1000))
   .concat([1, 2, 5, 10, 15, 30].map((m) => m * 60_000))
@@ -60,7 +60,7 @@ function timeStep(endMs: number): number {
   return TIME_STEPS_MS.find((each) => endMs / each <= 6) ?? (TIME_STEPS_MS.at(-1) as number)
 }
 
-/** At most seven round moments from 0 to `endMs`. */
+/** At most seven round times from 0 to `endMs`. */
 export function timeTicks(endMs: number): { at: number; label: string }[] {
   const step = timeStep(endMs)
   const ticks: { at: number; label: string }[] = []

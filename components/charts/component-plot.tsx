@@ -7,7 +7,7 @@ import { StepBand, StepLine } from './step-marks.tsx'
 import { StepPlot } from './step-plot.tsx'
 import { Tip } from './tip.tsx'
 
-/** The mean of a component over the steps, in a band of one deviation. */
+/** The mean of a component over steps, in a band of one standard deviation. */
 export function ComponentPlot({ data, color }: { data: ComponentData; color: string }) {
   const [low, high] = [data.valueTicks[0]?.at ?? 0, data.valueTicks.at(-1)?.at ?? 1]
   return (
@@ -22,7 +22,7 @@ export function ComponentPlot({ data, color }: { data: ComponentData; color: str
             title={`step ${formatCount(step.step)}`}
             rows={[
               { label: 'mean', value: formatScore(step.mean), color },
-              { label: 'deviation', value: formatScore(step.std) },
+              { label: 'std', value: formatScore(step.std) },
               { label: 'n', value: formatCount(step.n) },
             ]}
           />

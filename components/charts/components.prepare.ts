@@ -1,17 +1,17 @@
 import type { ComponentDto } from '../../server/wire/rewards.ts'
 import { niceTicks, pickTicks, withGaps } from './step-axis.ts'
 
-/** A component at one step; nulls where the run has no step: a gap stays one. */
+/** A component at one step; null where the run has no such step, drawn as a gap. */
 export interface ComponentStep {
   step: number
   mean: number | null
   std: number | null
-  /** Mean less and plus one deviation. */
+  /** Mean minus and plus one standard deviation. */
   band: [low: number, high: number] | null
   n: number
 }
 
-/** A component over the steps, ready to draw. */
+/** A component over steps, prepared for drawing. */
 export interface ComponentData {
   /** Empty: the reward itself. */
   name: string
@@ -24,8 +24,8 @@ export interface ComponentData {
 }
 
 /**
- * Prepares components on one scale of steps, each on its own of values. Batches of one step are put together; where the
- * distance of two steps is more than the run's usual one, there is a gap.
+ * Prepares components on a shared step scale, each with its own value scale. Batches of one step are merged; steps
+ * further apart than the usual distance of the run leave a gap.
  */
 export function prepareComponents(components: readonly ComponentDto[]): ComponentData[] {
   const all = [...new Set(components.flatMap(({ points }) => points.map(({ step }) => step)))]
@@ -55,7 +55,7 @@ export function prepareComponents(components: readonly ComponentDto[]): Componen
 
 type Point = ComponentDto['points'][number]
 
-/** Several batches of a step as one: mean and deviation of all their samples. */
+/** Merges several batches of a step: mean and standard deviation of all their samples. */
 function together(points: readonly Point[]): Omit<ComponentStep, 'step'> {
   const n = points.reduce((sum, point) => sum + point.n, 0)
   const mean = points.reduce((sum, point) => sum + (point.mean * point.n) / n, 0)

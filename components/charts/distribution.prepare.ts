@@ -1,7 +1,6 @@
 import type { Distribution } from '../../server/wire/pages.ts'
 import { formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 
-/** One bar or bin, ready to draw. */
 export interface DistributionRow {
   /** A value for bars, `from to to` for bins. */
   label: string
@@ -9,29 +8,26 @@ export interface DistributionRow {
   to: number
   count: number
   share: string
-  /** What the axis shows: the count, or its place on the logarithmic axis. */
+  /** The count, or its position on the logarithmic axis. */
   height: number
 }
 
-/** A distribution ready to draw, with the ticks of its count axis. */
+/** A distribution, prepared for drawing, with the ticks of its count axis. */
 export interface DistributionChartData {
   kind: Distribution['kind']
   n: number
   rows: DistributionRow[]
   ticks: { at: number; label: string }[]
-  /** Digits after the point that tell the edges of two bins apart. */
+  /** Decimal places that distinguish the edges of a bin. */
   edgeDigits: number
 }
 
-/**
- * On a logarithmic axis a count of 1 stands one decade above the ground, so that it can be told from 0,
- * which has no logarithm.
- */
+/** On a logarithmic axis a count of 1 is one decade above the baseline, to distinguish it from 0. */
 export function logHeight(count: number): number {
   return count === 0 ? 0 : 1 + Math.log10(count)
 }
 
-/** Prepares the rewards of a batch for drawing. */
+/** Prepares the reward distribution of a batch. */
 export function prepareDistribution(
   distribution: Distribution,
   options: { log: boolean },
@@ -64,7 +60,7 @@ function logTicks(most: number): { at: number; label: string }[] {
   }
 }
 
-/** Three to six round ticks from 0 to at least `most`, whole numbers only: counts have no halves. */
+/** Three to six round integer ticks from 0 to at least `most`. */
 export function linearTicks(most: number): { at: number; label: string }[] {
   if (most <= 0) return [{ at: 0, label: '0' }]
   const rough = most / 4

@@ -1,10 +1,10 @@
-/** A common scale of scores: the same place is the same score in every row. */
+/** A shared score scale: a position means the same score in every row. */
 export interface ScoreScale {
   min: number
   max: number
 }
 
-/** Scores of a group on the scale: where, and how many lie there. */
+/** Scores of a group on the scale: positions with counts. */
 export interface Dot {
   /** 0 to 1 along the scale. */
   x: number
@@ -12,8 +12,8 @@ export interface Dot {
 }
 
 /**
- * Puts a group's scores on the scale in at most `slots` places; scores that fall into one place become
- * one larger dot. A scale without extent puts everything in the middle.
+ * Places the scores of a group in at most `slots` positions; scores at one position become one larger dot. A scale
+ * without extent places everything in the middle.
  */
 export function prepareDots(
   scores: readonly (number | null)[],
@@ -38,7 +38,7 @@ export function prepareDots(
   return { dots, failed }
 }
 
-/** Radius in pixels of a dot that stands for `count` scores: its area grows with the count, up to 5.5 px. */
+/** The radius in pixels of a dot for `count` scores: its area is proportional to the count, up to 5.5 px. */
 export function dotRadius(count: number): number {
   return Math.min(5.5, 2.4 * Math.sqrt(1 + (count - 1) * 0.55))
 }

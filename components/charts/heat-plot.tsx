@@ -12,7 +12,7 @@ import { Tip } from './tip.tsx'
 const LEFT = 52
 const BOTTOM = 20
 
-/** The spread of scores over the steps: the darker, the more of a step's samples. */
+/** The reward distribution over steps: darker cells hold a larger share of the samples of a step. */
 export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
   const canvas = useRef<HTMLCanvasElement>(null)
   const { place, handlers } = usePlace()
@@ -23,7 +23,7 @@ export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
     redraw()
     const size = new ResizeObserver(redraw)
     size.observe(element)
-    // Its colours are the theme's, resolved when it is drawn.
+    // The theme colors, resolved when drawing.
     const theme = new MutationObserver(redraw)
     theme.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] })
     const system = matchMedia('(prefers-color-scheme: dark)')
@@ -78,7 +78,7 @@ export function HeatPlot({ data, color }: { data: HeatData; color: string }) {
 }
 
 function labelOf(data: HeatData): string {
-  return `Spread of rewards over ${formatCount(data.steps.length)} steps, ${formatCount(data.rows.length)} rows from ${data.rows.at(-1)} to ${data.rows[0]}`
+  return `Reward distribution over ${formatCount(data.steps.length)} steps, ${formatCount(data.rows.length)} rows from ${data.rows.at(-1)} to ${data.rows[0]}`
 }
 
 function draw(canvas: HTMLCanvasElement, data: HeatData): void {
@@ -91,7 +91,7 @@ function draw(canvas: HTMLCanvasElement, data: HeatData): void {
   context.fillStyle = getComputedStyle(canvas).color
   for (const cell of data.cells) {
     context.globalAlpha = cell.fill
-    // From pixel to pixel: cells touch, and no line shines through between them.
+    // Snapped to pixels, so that no seams show between cells.
     const left = Math.round(cell.x * canvas.width)
     const top = Math.round(cell.y * canvas.height)
     const right = Math.round((cell.x + cell.width) * canvas.width)

@@ -2,7 +2,7 @@ import type { RunHeatDto } from '../../server/wire/runs.ts'
 import { formatScore } from '../format/numbers.ts'
 import { pickTicks } from './step-axis.ts'
 
-/** A cell: place and size as shares of the picture, and how full it is, 0 to 1. */
+/** A cell: position and size as shares of the chart, and its fill, 0 to 1. */
 export interface HeatCell {
   x: number
   y: number
@@ -11,25 +11,27 @@ export interface HeatCell {
   fill: number
 }
 
-/** A step's spread of scores over the steps, ready to draw. */
+/** The score distribution of each step, prepared for drawing. */
 export interface HeatData {
   cells: HeatCell[]
-  /** Rows from the top (the greatest scores), as they are told. */
+  /** Row labels from the top (the highest scores). */
   rows: string[]
   steps: RunHeatDto['steps']
-  /** Place of a label as a share of the height, from the top. */
+  /** The position of a label as a share of the height, from the top. */
   valueTicks: { at: number; label: string }[]
   stepTicks: { at: number; label: string }[]
-  /** The greatest share there is. */
+  /** The largest share of any cell. */
   most: number
   firstStep: number
-  /** Steps from the first to the last, both included. */
+  /** From the first to the last step, both included. */
   span: number
 }
 
 const MOST_LABELS = 7
 
-/** Lays out the cells. A step's share is told by its shade, by the square root: a cell of 1 % is to be seen beside one of 60 %. */
+/**
+ * Lays out the cells. The shade is the square root of the share, so that a cell of 1 % is visible beside one of 60 %.
+ */
 export function prepareHeat(heat: RunHeatDto): HeatData {
   const { steps, edges, kind } = heat
   const count = kind === 'values' ? edges.length : edges.length - 1
@@ -63,7 +65,7 @@ export function prepareHeat(heat: RunHeatDto): HeatData {
         ? []
         : [
             {
-              // A score stands in the middle of its row, an edge at its edge.
+              // A score is centered in its row, an edge is at the edge.
               at: 1 - (kind === 'values' ? at + 0.5 : at) / count,
               label: formatScore(edge),
             },
@@ -79,7 +81,7 @@ export function prepareHeat(heat: RunHeatDto): HeatData {
   }
 }
 
-/** What lies at a place of the picture (shares of width and height, from the top left); null: no step. */
+/** The cell at a position (shares of width and height, from the top left); null: no step. */
 export function heatAt(
   data: HeatData,
   x: number,

@@ -1,7 +1,7 @@
 /**
- * Colour is identity: the same run, source, server or reason has the same of eight hues on every page.
- * A name's own hue comes from its letters; where another name of its kind has that hue already, the next
- * free one is taken and remembered, because four servers on three colours say nothing.
+ * Color is identity: the same run, source, server or reason has the same of eight hues on every page. The hue of a
+ * name is hashed from its letters. If another name of its kind already has that hue, the next free one is assigned
+ * and stored, so that four servers do not share three colors.
  */
 export type HueKind = 'run' | 'source' | 'server' | 'reason' | 'worker' | 'component'
 
@@ -19,7 +19,7 @@ function load(): Record<string, number> {
   return known
 }
 
-/** FNV-1a, 32 bits: short names spread well over eight hues. */
+/** FNV-1a, 32 bits: short names spread evenly over eight hues. */
 export function nameHash(name: string): number {
   let hash = 0x811c9dc5
   for (let i = 0; i < name.length; i++) {
@@ -28,7 +28,7 @@ export function nameHash(name: string): number {
   return hash
 }
 
-/** The hue of a name among those of its kind already given, 1 to 8. */
+/** Assigns the hue of a name among the assigned ones of its kind, 1 to 8. */
 export function pickHue(name: string, taken: readonly number[]): number {
   const own = nameHash(name) % HUES
   if (taken.length < HUES) {
@@ -40,12 +40,12 @@ export function pickHue(name: string, taken: readonly number[]): number {
   return own + 1
 }
 
-/** The hue of a name's letters alone, as a CSS value. */
+/** The hashed hue of a name, as a CSS value. */
 export function ownHue(name: string): string {
   return `var(--data-${pickHue(name, [])})`
 }
 
-/** The colour of a name, as a CSS value. */
+/** The color of a name, as a CSS value. */
 export function hueOf(kind: HueKind, name: string): string {
   const hues = load()
   const key = `${kind}:${name}`
@@ -58,11 +58,11 @@ export function hueOf(kind: HueKind, name: string): string {
   )
   hues[key] = hue
   try {
-    // Names come and go; the list is started again before it grows without bound.
+    // The list is reset before it grows without bound.
     if (Object.keys(hues).length > 400) known = { [key]: hue }
     localStorage.setItem(KEY, JSON.stringify(known))
   } catch {
-    // Without storage the hue is kept as long as the page.
+    // Without storage the hue lasts as long as the page.
   }
   return `var(--data-${hue})`
 }

@@ -8,7 +8,7 @@ import { Tip } from './tip.tsx'
 const LEFT = 56
 const BOTTOM = 36
 
-/** Which pair of scores how many samples have: the darker, the more. The first reward across, the second upwards. */
+/** The joint distribution of two scores: first reward on x, second on y; darker cells hold more samples. */
 export function JointPlot({
   data,
   first,
@@ -25,7 +25,7 @@ export function JointPlot({
     <div
       className="relative h-full select-none"
       role="img"
-      aria-label={`Scores by ${first} across, by ${second} upwards, of ${formatCount(data.n)} samples`}
+      aria-label={`Scores of ${formatCount(data.n)} samples: x is ${first}, y is ${second}`}
     >
       <div className="absolute top-1 left-0" style={{ width: LEFT - 8, bottom: BOTTOM }}>
         <SideTicks ticks={data.secondTicks} />

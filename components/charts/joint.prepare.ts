@@ -1,7 +1,7 @@
 import type { JointAxis, JointDistribution } from '../../server/wire/compare.ts'
 import { formatScore } from '../format/numbers.ts'
 
-/** A cell: place and size as shares of the picture from the top left, how full, and what it holds. */
+/** A cell: position and size as shares of the chart from the top left, its fill, and its contents. */
 export interface JointCell {
   x: number
   y: number
@@ -14,7 +14,7 @@ export interface JointCell {
   second: string
 }
 
-/** Which pair of scores how many samples have, ready to draw. */
+/** The joint distribution of two scores, prepared for drawing. */
 export interface JointData {
   cells: JointCell[]
   columns: number
@@ -22,15 +22,15 @@ export interface JointData {
   n: number
   firstTicks: { at: number; label: string }[]
   secondTicks: { at: number; label: string }[]
-  /** Few scores on both sides: a table of counts, and its numbers stand in the cells. */
+  /** Few distinct scores on both sides: a table of counts, with the numbers in the cells. */
   isTable: boolean
-  /** Ends of the line of equal scores; null where the scales do not meet, or are not drawn to scale. */
+  /** The ends of the line of equal scores; null where the scales do not overlap or are not to scale. */
   equal: { x1: number; y1: number; x2: number; y2: number } | null
 }
 
 const MOST_LABELS = 6
 
-/** Lays out the joint distribution: the first reward across, the second upwards. */
+/** Lays out the joint distribution: first reward on x, second on y. */
 export function prepareJoint(joint: JointDistribution): JointData {
   const columns = sizeOf(joint.first)
   const rows = sizeOf(joint.second)
@@ -44,7 +44,7 @@ export function prepareJoint(joint: JointDistribution): JointData {
       y: 1 - (j + 1) / rows,
       width: 1 / columns,
       height: 1 / rows,
-      // By the square root: a cell with one sample is to be seen beside one with a thousand.
+      // Square root, so that a cell with one sample is visible beside one with a thousand.
       fill: Math.sqrt(samples / most),
       samples,
       first: told(joint.first, i),
@@ -67,7 +67,7 @@ function told(axis: JointAxis, at: number): string {
     : `${formatScore(axis.edges[at])} to ${formatScore(axis.edges[at + 1])}`
 }
 
-/** A score stands in the middle of its place, an edge at its edge. */
+/** A score is centered in its place, an edge is at the edge. */
 function ticksOf(axis: JointAxis): { at: number; label: string }[] {
   const marks = axis.kind === 'values' ? axis.values : axis.edges
   const every = axis.kind === 'values' ? 1 : Math.ceil(marks.length / MOST_LABELS)
@@ -91,7 +91,7 @@ function equalLine({ first, second }: JointDistribution): JointData['equal'] {
   return { x1: x(from), y1: y(from), x2: x(to), y2: y(to) }
 }
 
-/** The cell at a place of the picture (shares from the top left); null: no sample has these scores. */
+/** The cell at a position (shares from the top left); null: no sample has these scores. */
 export function jointAt(data: JointData, x: number, y: number): JointCell | null {
   return (
     data.cells.find(

@@ -5,7 +5,7 @@ import { ChartSkeleton } from '../ui/skeleton.tsx'
 
 const loading = () => <ChartSkeleton height={190} />
 
-/** The plots of comparisons, fetched after the page, as all that bring Recharts along. */
+/** The comparison plots, loaded after the page because they import Recharts. */
 export const CdfPlot = dynamic(() => import('./compare-plots.tsx').then((plots) => plots.CdfPlot), {
   ssr: false,
   loading,

@@ -5,7 +5,7 @@ import { ChartSkeleton } from '../ui/skeleton.tsx'
 
 const loading = () => <ChartSkeleton height={190} />
 
-/** The plots, fetched after the page: Recharts is larger than everything else together. */
+/** The plots, loaded after the page: Recharts is larger than everything else together. */
 export const DistributionPlot = dynamic(
   () => import('./plots.tsx').then((plots) => plots.DistributionPlot),
   { ssr: false, loading },

@@ -1,6 +1,6 @@
 import type { MarkLine } from './marks.prepare.ts'
 
-/** What was marked at a step, under what is told of it. */
+/** The marks of a step, below its tooltip values. */
 export function MarkTip({ line }: { line: MarkLine | undefined }) {
   if (line === undefined) return null
   return (

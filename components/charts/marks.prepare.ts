@@ -1,21 +1,21 @@
 import type { RunMarkDto } from '../../server/wire/marks.ts'
 import { formatCount } from '../format/numbers.ts'
 
-/** Marks of one step as one line. */
+/** The marks of one step, drawn as one line. */
 export interface MarkLine {
   step: number
   marks: RunMarkDto[]
-  /** Written beside the line; null: there is no room for it, its sign alone is drawn. */
+  /** The label beside the line; null: no room, only its icon is drawn. */
   text: string | null
-  /** Towards which side there is more room. */
+  /** The side with more room for the label. */
   side: 'left' | 'right'
 }
 
-/** Share of the width that a label takes; a line nearer to the next one has its sign alone. */
+/** The share of the width that a label takes; with a closer neighbor only the icon is drawn. */
 const LABEL_WIDTH = 0.16
 const LABEL_CHARS = 26
 
-/** Lays out the marks of a chart over these steps; those beyond its ends are not drawn. */
+/** Lays out the marks of a chart over these steps; marks outside its range are not drawn. */
 export function prepareMarks(
   marks: readonly RunMarkDto[],
   steps: readonly number[],
@@ -42,7 +42,7 @@ export function prepareMarks(
   })
 }
 
-/** The table twin of a chart over steps with what was marked, where a row's step has a mark. */
+/** Adds the marks to the table view of a chart over steps. */
 export function withMarks(
   table: { head: string[]; rows: (string | number)[][] },
   marks: readonly RunMarkDto[],
@@ -51,7 +51,7 @@ export function withMarks(
   const byStep = Map.groupBy(marks, ({ step }) => formatCount(step))
   if (!table.rows.some(([step]) => byStep.has(String(step)))) return table
   return {
-    head: [...table.head, 'Marked'],
+    head: [...table.head, 'Marks'],
     rows: table.rows.map((row) => {
       const here = byStep.get(String(row[0])) ?? []
       return [...row, here.map(({ label }) => label).join(', ')]

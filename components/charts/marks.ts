@@ -5,10 +5,10 @@ import type { RunMarkDto } from '../../server/wire/marks.ts'
 
 const Marks = createContext<readonly RunMarkDto[]>([])
 
-/** The marks that every chart over steps beneath it draws. */
+/** Provides the marks for all step charts below it. */
 export const MarksProvider = Marks.Provider
 
-/** The marks of the run that is shown; none outside of a run's page. */
+/** The marks of the current run; none outside a run page. */
 export function useMarks(): readonly RunMarkDto[] {
   return useContext(Marks)
 }

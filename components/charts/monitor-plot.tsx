@@ -7,7 +7,7 @@ import { StepLine } from './step-marks.tsx'
 import { StepPlot } from './step-plot.tsx'
 import { Tip } from './tip.tsx'
 
-/** A monitor over the steps of a run, with the thresholds it is judged by. */
+/** A monitor over the steps of a run, with its thresholds. */
 export function MonitorPlot({
   data,
   label,
@@ -16,9 +16,9 @@ export function MonitorPlot({
 }: {
   data: MonitorData
   label: string
-  /** What n counts. */
+  /** The unit of n. */
   counts: string
-  /** A number as it is written. */
+  /** Formats a value. */
   text(value: number | null): string
 }) {
   return (

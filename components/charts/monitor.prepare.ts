@@ -5,7 +5,7 @@ import {
 } from '../../server/wire/monitors.ts'
 import { niceTicks, pickTicks, withGaps } from './step-axis.ts'
 
-/** A monitor at one step; null where it has no number: a gap stays one. */
+/** A monitor at one step; null where it has no value, drawn as a gap. */
 export interface MonitorStep {
   step: number
   value: number | null
@@ -13,19 +13,19 @@ export interface MonitorStep {
   detail: string | null
 }
 
-/** A monitor over the steps with its thresholds, ready to draw. */
+/** A monitor over steps with its thresholds, prepared for drawing. */
 export interface MonitorData {
   steps: MonitorStep[]
-  /** At what values lines are drawn, and in whose colour. */
+  /** The values of the threshold lines, with their colors. */
   thresholds: { at: number; severity: 'warning' | 'alerting' }[]
   last: MonitorStep | null
-  /** Steps that have a number. */
+  /** Steps with a value. */
   n: number
   stepTicks: number[]
   valueTicks: { at: number; label: string }[]
 }
 
-/** Prepares a monitor; of a step that was sent several times the last batch. */
+/** Prepares a monitor; for a step with several batches the last one counts. */
 export function prepareMonitor(
   points: readonly MonitorPointDto[],
   setting: MonitorSettingDto,
@@ -56,23 +56,23 @@ export function prepareMonitor(
   }
 }
 
-/** Round ticks in per cent that hold everything. */
+/** Round percent ticks that include every value. */
 function shareTicks(most: number, least: number): { at: number; label: string }[] {
   return niceTicks(least * 100, Math.max(most * 100, 0.1)).map(({ at, label }) => ({
     ...{ at: at / 100, label: `${label} %` },
   }))
 }
 
-/** The last values of a monitor as a line in a box, with its threshold; y grows downwards. */
+/** The last values of a monitor as a sparkline with its threshold; y grows downwards. */
 export interface MonitorSpark {
-  /** One path a stretch without gaps. */
+  /** One path per stretch without gaps. */
   lines: string[]
-  /** Of the warning's threshold, of both signs where both are bad. */
+  /** The warning threshold, with both signs where both sides are bad. */
   thresholds: number[]
   last: { x: number; y: number } | null
 }
 
-/** Prepares the small picture: the threshold is always in it, so that near and far look it. */
+/** Prepares the sparkline; the threshold is always within the scale. */
 export function prepareMonitorSpark(
   points: readonly Pick<MonitorPointDto, 'value'>[],
   setting: MonitorSettingDto,

@@ -21,14 +21,14 @@ import { AXIS, CURSOR, GRID, labelOf, MARGIN, TICK } from './plot-parts.tsx'
 import { Tip } from './tip.tsx'
 
 /**
- * The drawing half of the charts. This file alone brings Recharts along and is loaded after the page; every
- * decision about data is made in the prepare files.
+ * The rendering half of the charts. Only this file imports Recharts, and it is loaded after the page; all data
+ * preparation is in the prepare files.
  */
 
 const TOP_CORNERS: [number, number, number, number] = [2, 2, 0, 0]
 const POINTED = { r: 3 }
 
-/** The same list as long as it says the same: those of live data are made anew with every reading. */
+/** Returns the previous list while its contents are equal: live data are new objects on every read. */
 function useKept<T>(list: readonly T[]): readonly T[] {
   const [kept, setKept] = useState(list)
   if (kept === list || JSON.stringify(kept) === JSON.stringify(list)) return kept
@@ -36,7 +36,7 @@ function useKept<T>(list: readonly T[]): readonly T[] {
   return list
 }
 
-/** The axis of counts from 0 to `top`, the same element as long as it says the same. `width` in px. */
+/** The count axis from 0 to `top`, memoized by content. `width` in px. */
 function useCountAxis(ticks: DistributionChartData['ticks'], top: number, width = 44) {
   const kept = useKept(ticks)
   return useMemo(
@@ -55,7 +55,7 @@ function useCountAxis(ticks: DistributionChartData['ticks'], top: number, width 
   )
 }
 
-/** How values are spread over samples: bars for few distinct values, else a histogram. */
+/** A distribution of values over samples: bars for few distinct values, otherwise a histogram. */
 export function DistributionPlot({
   data,
   title,
@@ -64,18 +64,18 @@ export function DistributionPlot({
   axisWidth,
 }: {
   data: DistributionChartData
-  /** What it is, for those who do not see it. */
+  /** The accessible description. */
   title: string
-  /** What a value is, before its number under the cursor. */
+  /** The name of a value, before its number in the tooltip. */
   label: string
-  /** Colour of all bars, or of each. */
+  /** The color of all bars, or of each. */
   fill?: string | ((row: DistributionChartData['rows'][number]) => string)
-  /** Of the count axis, px. */
+  /** The width of the count axis, px. */
   axisWidth?: number
 }) {
   const { kind, edgeDigits } = data
   const countAxis = useCountAxis(data.ticks, data.ticks.at(-1)?.at ?? 1, axisWidth)
-  // Parts that are the same element are not drawn anew; each that is takes Recharts a pass over the whole chart.
+  // Identical elements are not rendered again; each new one costs Recharts a pass over the whole chart.
   const valueAxis = useMemo(
     () => (
       <XAxis
@@ -139,7 +139,7 @@ export function DistributionPlot({
   )
 }
 
-/** Groups done over the time since acceptance. */
+/** Completed groups over the time since acceptance. */
 export function CompletionPlot({ data, total }: { data: CompletionChartData; total: number }) {
   const times = useKept(data.ticks)
   const countAxis = useCountAxis(data.countTicks, Math.max(total, 1))
@@ -170,7 +170,7 @@ export function CompletionPlot({ data, total }: { data: CompletionChartData; tot
               title={`after ${durationText(point.ms)}`}
               rows={[
                 {
-                  label: 'groups done',
+                  label: 'groups completed',
                   value: `${formatCount(point.groups)} of ${formatCount(total)}`,
                 },
               ]}
@@ -183,7 +183,10 @@ export function CompletionPlot({ data, total }: { data: CompletionChartData; tot
   )
   return (
     <ResponsiveContainer width="100%" height="100%">
-      <ComposedChart margin={MARGIN} title={`Groups done over time, ${formatCount(total)} in all`}>
+      <ComposedChart
+        margin={MARGIN}
+        title={`Completed groups over time, ${formatCount(total)} in total`}
+      >
         {GRID}
         {timeAxis}
         {countAxis}

@@ -8,12 +8,12 @@ import type { RetryChartData } from './retries.prepare.ts'
 import { Tip } from './tip.tsx'
 
 const LABEL_EVERY_MINUTES = 10
-/** Of a bar's place; the rest parts it from its neighbours. */
+/** The share of a bar's slot; the rest is the gap. */
 const BAR_SHARE = 0.78
 
 /**
- * Retries a minute, stacked by cause. Drawn without Recharts, which is larger than all other scripts of the overview
- * together: 114 KB compressed for sixty bars.
+ * Retries per minute, stacked by cause. Drawn without Recharts, which is larger than all other scripts of the
+ * overview together: 114 KB compressed for sixty bars.
  */
 export const RetriesPlot = memo(function RetriesPlot({ data }: { data: RetryChartData }) {
   const [at, setAt] = useState<number | null>(null)
@@ -45,8 +45,8 @@ export const RetriesPlot = memo(function RetriesPlot({ data }: { data: RetryChar
         ))}
         <div
           role="img"
-          aria-label={`${formatCount(data.total)} retries in the last hour, a bar a minute`}
-          // biome-ignore lint/a11y/noNoninteractiveTabindex: its minutes are walked with the arrow keys
+          aria-label={`${formatCount(data.total)} retries in the last hour, one bar per minute`}
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: arrow keys move between its minutes
           tabIndex={0}
           onPointerMove={point}
           onPointerLeave={() => setAt(null)}

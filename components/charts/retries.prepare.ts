@@ -1,28 +1,28 @@
 import { linearTicks } from './distribution.prepare.ts'
 
-/** One minute, with a column a cause. */
+/** One minute, with a column per cause. */
 export interface RetryMinute {
   atMs: number
   total: number
   [reason: string]: number
 }
 
-/** Retries a minute by cause, ready to draw. */
+/** Retries per minute by cause, prepared for drawing. */
 export interface RetryChartData {
   minutes: RetryMinute[]
-  /** Causes that happened, the most frequent first. */
+  /** The causes that occurred, the most frequent first. */
   reasons: { reason: string; count: number }[]
   total: number
   ticks: { at: number; label: string }[]
 }
 
 const MINUTE_MS = 60_000
-/** Minutes on the axis: an hour and the minute that runs. */
+/** Minutes on the axis: an hour and the current minute. */
 const MINUTES = 61
 
 /**
- * Prepares the last hour. The service lists only minutes in which a call was made again; the others had
- * none, and are put back in as zeros up to `nowMs`.
+ * Prepares the last hour up to `nowMs`. The service lists only minutes with retries; the others are filled in as
+ * zeros.
  */
 export function prepareRetries(
   rows: readonly { minute: string; byReason: Record<string, number> }[],
@@ -36,7 +36,7 @@ export function prepareRetries(
       counts.set(reason, (counts.get(reason) ?? 0) + count)
     }
   }
-  // A service whose clock is ahead of the browser's must not lose its newest minute.
+  // The clock of the service may be ahead of the browser's; its newest minute is kept.
   const last = Math.max(Math.floor(nowMs / MINUTE_MS), ...byTime.keys())
   const minutes = Array.from({ length: MINUTES }, (_, i): RetryMinute => {
     const minute = last - (MINUTES - 1) + i

@@ -24,7 +24,7 @@ import { Tip } from './tip.tsx'
 
 const percentText = (share: number | null) => quantityText(formatPercent(share))
 
-/** Rewards over the steps: 5 to 95 % and 25 to 75 % as bands, median and mean as lines; a batch that runs is paler. */
+/** Rewards over steps: 5 to 95 % and 25 to 75 % as bands, median and mean as lines; a running batch is paler. */
 export function FanPlot({
   data,
   name,
@@ -33,7 +33,7 @@ export function FanPlot({
 }: {
   data: FanData
   name: string
-  /** Draws from the least to the greatest score, too. */
+  /** Also draws the range from the minimum to the maximum score. */
   range: boolean
   onStep(step: FanStep): void
 }) {
@@ -103,12 +103,12 @@ function FanTip({ step, data, color }: { step: FanStep; data: FanData; color: st
   return <Tip title={`step ${formatCount(step.step)}`} rows={rows} />
 }
 
-/** Groups that teach nothing, stacked by cause, as shares of all groups. */
+/** No-signal groups, stacked by class, as shares of all groups. */
 export function SignalsPlot({ data }: { data: SharesData }) {
   return (
     <StepPlot
       data={data.steps}
-      title={`Share of groups that teach nothing over ${formatCount(data.steps.length)} steps`}
+      title={`Share of no-signal groups over ${formatCount(data.steps.length)} steps`}
       stepTicks={data.stepTicks}
       valueTicks={data.signalTicks}
       tip={(step) =>
@@ -144,12 +144,12 @@ export function SignalsPlot({ data }: { data: SharesData }) {
   )
 }
 
-/** Failed samples as a share of those that ended. */
+/** Failed samples as a share of ended samples. */
 export function FailuresPlot({ data }: { data: SharesData }) {
   return (
     <StepPlot
       data={data.steps}
-      title={`Share of samples that failed over ${formatCount(data.steps.length)} steps`}
+      title={`Share of failed samples over ${formatCount(data.steps.length)} steps`}
       stepTicks={data.stepTicks}
       valueTicks={data.failedTicks}
       axisWidth={48}
@@ -175,7 +175,7 @@ export function FailuresPlot({ data }: { data: SharesData }) {
   )
 }
 
-/** The wait for a step's rewards beside the time to the next step. */
+/** The reward wait of a step beside its step time. */
 export function WaitsPlot({ data }: { data: WaitData }) {
   return (
     <StepPlot
@@ -194,7 +194,7 @@ export function WaitsPlot({ data }: { data: WaitData }) {
                 value: durationText(step.waitMs),
                 color: 'var(--data-2)',
               },
-              { label: 'to the next step', value: durationText(step.stepMs) },
+              { label: 'step time', value: durationText(step.stepMs) },
             ]}
           />
         ) : null
@@ -221,7 +221,7 @@ export function WaitsPlot({ data }: { data: WaitData }) {
   )
 }
 
-/** The mean reward of one data source, in the band of its middle half, on the scale of all. */
+/** The mean reward of one data source with its interquartile band, on a shared scale. */
 export function SourcePlot({ data, of }: { data: SourceData; of: SourcesData }) {
   const color = hueOf('source', data.name)
   return (

@@ -9,24 +9,24 @@ import { niceTicks, pickTicks, withGaps } from './step-axis.ts'
 
 type Tick = { at: number; label: string }
 
-/** A step of the fan; nulls where the run has no such step: a gap stays one. */
+/** A step of the fan chart; null where the run has no such step, drawn as a gap. */
 export interface FanStep {
   step: number
   batchId: string | null
   mean: number | null
   median: number | null
-  /** 25 to 75 % and 5 to 95 % of the scores, and all of them. */
+  /** 25 to 75 % and 5 to 95 % of the scores, and the full range. */
   middle: [number, number] | null
   most: [number, number] | null
   all: [number, number] | null
   n: number | null
-  /** The mean so far of a batch that runs. */
+  /** The mean so far of a running batch. */
   running: number | null
-  /** Means of other runs at this step, by their names. */
+  /** The means of other runs at this step, by run name. */
   [overlay: `run:${string}`]: number | null
 }
 
-/** The rewards of a run over its steps, ready to draw. */
+/** The rewards of a run over steps, prepared for drawing. */
 export interface FanData {
   steps: FanStep[]
   overlays: string[]
@@ -34,7 +34,10 @@ export interface FanData {
   stepTicks: number[]
 }
 
-/** Prepares the fan of a run with the means of others over it; `range`: the scale holds the least and the greatest score, too. */
+/**
+ * Prepares the fan chart of a run, with the means of other runs; with `range` the scale includes the minimum and
+ * maximum score.
+ */
 export function prepareFan(
   run: Pick<RunDto, 'steps'>,
   overlays: readonly Pick<RunDto, 'name' | 'steps'>[],
@@ -82,22 +85,22 @@ function fanStep(step: number, at: RunStepDto | undefined): FanStep {
   }
 }
 
-/** What groups teach nothing by, in the order in which they are stacked. */
+/** The no-signal classes, in stacking order. */
 export const SILENT_SIGNALS = GROUP_SIGNALS.filter((signal) => signal !== 'varied') as Exclude<
   GroupSignal,
   'varied'
 >[]
 
-/** Shares of a step, of 0 to 1. */
+/** Shares of a step, 0 to 1. */
 export type ShareStep = { step: number; failed: number | null; groups: number } & Record<
   Exclude<GroupSignal, 'varied'>,
   number | null
 >
 
-/** Shares of groups that teach nothing, by cause, and of samples that failed. */
+/** The share of no-signal groups by class, and of failed samples. */
 export interface SharesData {
   steps: ShareStep[]
-  /** Causes that some step has. */
+  /** The classes that occur in some step. */
   signals: Exclude<GroupSignal, 'varied'>[]
   signalTicks: Tick[]
   failedTicks: Tick[]
@@ -141,7 +144,7 @@ function totalOf(counts: GroupSignalCounts): number {
   return GROUP_SIGNALS.reduce((sum, signal) => sum + counts[signal], 0)
 }
 
-/** Round ticks in per cent from 0 to at least `most`, of 1 at most. */
+/** Round percent ticks from 0 to at least `most`, at most 1. */
 export function shareTicks(most: number): Tick[] {
   const percent = Math.max(most, 0.001) * 100
   const step = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 25].find((one) => percent / one <= 4) ?? 25
@@ -152,14 +155,14 @@ export function shareTicks(most: number): Tick[] {
   }))
 }
 
-/** How long a step's rewards took, beside the time to the next step. */
+/** The reward wait of a step beside its step time. */
 export interface WaitStep {
   step: number
   waitMs: number | null
   stepMs: number | null
 }
 
-/** Waits over the steps; a step that was handed over much later than usual (the job stood still) does not stretch the scale. */
+/** Reward waits over steps; a step after a pause of the job does not stretch the scale. */
 export interface WaitData {
   steps: WaitStep[]
   ticks: Tick[]
@@ -195,15 +198,15 @@ export function prepareWaits(steps: readonly RunStepDto[]): WaitData {
   }
 }
 
-/** Times the usual step, from which on the job is taken to have stood still. */
+/** From this multiple of the usual step time on, the job is assumed to have been paused. */
 const STOOD_STILL = 10
 
-/** The middle one; null where there is none. */
+/** The median; null without values. */
 export function medianOf(values: readonly number[]): number | null {
   return values.toSorted((a, b) => a - b)[(values.length - 1) >> 1] ?? null
 }
 
-/** A data source over the steps. */
+/** A data source over steps. */
 export interface SourceData {
   name: string
   steps: {
@@ -215,7 +218,7 @@ export interface SourceData {
   last: { step: number; mean: number; n: number }
 }
 
-/** Data sources on one scale of values, so that they can be compared. */
+/** Prepares the data sources on one value scale, for comparison. */
 export interface SourcesData {
   sources: SourceData[]
   valueTicks: Tick[]

@@ -2,11 +2,11 @@ import type { ServerMinuteDto } from '../../server/wire/server-detail.ts'
 import { durationText } from '../format/numbers.ts'
 import { linearTicks } from './distribution.prepare.ts'
 
-/** How calls ended, in the order they are stacked. `failed`: no answer, or one of 5xx. */
+/** Request outcomes, in stacking order. `failed`: no response, or a 5xx. */
 export const CALL_ENDS = ['answered', 'failed', 'busy', 'refused', 'corrupt'] as const
 export type CallEnd = (typeof CALL_ENDS)[number]
 
-/** One minute of a server's calls; latencies are null in a minute without a score, a gap. */
+/** One minute of a server's requests; latencies are null in a minute without a score, drawn as a gap. */
 export interface CallMinute extends Record<CallEnd, number> {
   atMs: number
   requests: number
@@ -15,23 +15,23 @@ export interface CallMinute extends Record<CallEnd, number> {
   copies: number
   p50Ms: number | null
   p99Ms: number | null
-  /** The minute that runs: its bar still grows and is drawn paler. */
+  /** The current minute, drawn paler because its bar still grows. */
   running: boolean
 }
 
-/** The last hour of a server, ready to draw. */
+/** The last hour of a server, prepared for drawing. */
 export interface ServerMinutesData {
-  /** 61: an hour and the minute that runs, the oldest first. */
+  /** 61: an hour and the current minute, oldest first. */
   minutes: CallMinute[]
   /** Over those minutes. */
   totals: Record<CallEnd | 'requests' | 'errors' | 'retries' | 'copies', number>
   /** Minutes with a latency. */
   timed: number
-  /** Whole ten minutes: the same under both charts. */
+  /** Full ten-minute ticks, shared by both charts. */
   timeTicks: number[]
   countTicks: { at: number; label: string }[]
   latencyTicks: { at: number; label: string }[]
-  /** Before the hour: the last minute with a call; null without one. */
+  /** Before the hour: the last minute with a request; null without one. */
   lastCallMs: number | null
 }
 
@@ -39,16 +39,16 @@ const MINUTE_MS = 60_000
 const MINUTES = 61
 
 /**
- * Prepares the last hour up to `nowMs`. The service lists only minutes with a call: in the others there were none, so
- * their counts are zeros and their latencies gaps. Failures of all kinds are in `errors`; what is neither busy, refused
- * nor corrupt is `failed`. A call may end in a later minute than it began, so what was answered is never below zero.
+ * Prepares the last hour up to `nowMs`. The service lists only minutes with requests; in the others counts are zero
+ * and latencies are gaps. `errors` holds failures of all kinds; those neither busy, refused nor invalid count as
+ * `failed`. A request may end in a later minute than it began, so the answered count is clamped at zero.
  */
 export function prepareServerMinutes(
   rows: readonly ServerMinuteDto[],
   nowMs: number,
 ): ServerMinutesData {
   const byMinute = new Map(rows.map((row) => [Math.floor(Date.parse(row.minute) / MINUTE_MS), row]))
-  // A service whose clock is ahead of the browser's must not lose its newest minute.
+  // The clock of the service may be ahead of the browser's; its newest minute is kept.
   const last = Math.max(Math.floor(nowMs / MINUTE_MS), ...byMinute.keys())
   const minutes = Array.from({ length: MINUTES }, (_, i): CallMinute => {
     const minute = last - (MINUTES - 1) + i
@@ -110,7 +110,7 @@ function countsOf(row: ServerMinuteDto | undefined): Omit<CallMinute, 'atMs' | '
   }
 }
 
-/** Three to six round durations from 0 to at least `mostMs`: 1, 2 or 5 times a power of ten of what a person would say. */
+/** Three to six round durations from 0 to at least `mostMs`. */
 export function durationTicks(mostMs: number): { at: number; label: string }[] {
   if (!(mostMs > 0)) return [{ at: 0, label: '0' }]
   const [unit] = [60_000, 1_000, 1].filter((each) => mostMs >= 2 * each || each === 1)

@@ -19,15 +19,15 @@ import { AXIS, CURSOR, GRID, labelOf, MARGIN, TICK } from './plot-parts.tsx'
 import { CALL_ENDS, type CallMinute, type ServerMinutesData } from './server-minutes.prepare.ts'
 import { Tip } from './tip.tsx'
 
-/** The plots of a server’s page share their cursor: the same minute is marked in both. */
+/** The plots of a server page share their cursor. */
 const SYNC = 'server-minutes'
 
-/** Room for the half of a label that stands under the last minute. */
+/** Room for half of the label below the last minute. */
 const MINUTES_MARGIN = { ...MARGIN, right: 18 }
 
 const minuteText = (at: number) => clockTime(at).slice(0, 5)
 
-/** p50 and p99 of the calls that gave a score, a point a minute; a minute without one is a gap. */
+/** p50 and p99 latency per minute of requests that returned a score; a minute without one is a gap. */
 export function LatencyPlot({ data, color }: { data: ServerMinutesData; color: string }) {
   return (
     <ResponsiveContainer width="100%" height="100%">
@@ -67,7 +67,7 @@ export function LatencyPlot({ data, color }: { data: ServerMinutesData; color: s
                 rows={[
                   { label: 'p99', value: durationText(minute.p99Ms), color },
                   { label: 'p50', value: durationText(minute.p50Ms), color },
-                  { label: 'calls', value: formatCount(minute.requests) },
+                  { label: 'requests', value: formatCount(minute.requests) },
                 ]}
               />
             ) : null
@@ -95,7 +95,7 @@ export function LatencyPlot({ data, color }: { data: ServerMinutesData; color: s
   )
 }
 
-/** A minute between two gaps has no line to be seen by: it is drawn as a point. */
+/** A minute between two gaps has no line, so it is drawn as a point. */
 function LonePoint({
   cx,
   cy,
@@ -118,7 +118,7 @@ function LonePoint({
   return <circle cx={cx} cy={cy} r={2.25} fill={color} />
 }
 
-/** Calls a minute by how they ended, a bar a minute; calls made again and copies as lines over them. */
+/** Requests per minute by outcome, stacked; retries and hedged requests as lines. */
 export function CallsPlot({ data }: { data: ServerMinutesData }) {
   const hatch = useId()
   const shown = CALL_ENDS.filter((end) => data.totals[end] > 0)
@@ -129,7 +129,7 @@ export function CallsPlot({ data }: { data: ServerMinutesData }) {
         margin={MINUTES_MARGIN}
         syncId={SYNC}
         barCategoryGap={1}
-        title={`${formatCount(data.totals.requests)} calls in the last hour, a bar a minute`}
+        title={`${formatCount(data.totals.requests)} requests in the last hour, one bar per minute`}
       >
         <defs>
           <pattern
@@ -170,22 +170,22 @@ export function CallsPlot({ data }: { data: ServerMinutesData }) {
             if (!active || !minute) return null
             return (
               <Tip
-                title={`${minuteText(minute.atMs)}${minute.running ? ', still running' : ''}`}
+                title={`${minuteText(minute.atMs)}${minute.running ? ', in progress' : ''}`}
                 rows={[
                   ...shown.map((end) => ({
                     label: CALL_END_LOOK[end].word,
                     value: formatCount(minute[end]),
                     color: CALL_END_LOOK[end].color,
                   })),
-                  { label: 'made again', value: formatCount(minute.retries) },
-                  { label: 'copies', value: formatCount(minute.copies) },
+                  { label: 'retried', value: formatCount(minute.retries) },
+                  { label: 'hedged', value: formatCount(minute.copies) },
                 ]}
               />
             )
           }}
         />
         {shown.map((end) => (
-          <Bar key={end} dataKey={end} stackId="calls" isAnimationActive={false}>
+          <Bar key={end} dataKey={end} stackId="requests" isAnimationActive={false}>
             {data.minutes.map((minute) => (
               <Cell
                 key={minute.atMs}

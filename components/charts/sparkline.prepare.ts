@@ -1,16 +1,15 @@
-/** A line of the last readings, prepared for drawing. */
 export interface SparklineShape {
-  /** One path a stretch without gaps. */
+  /** One path per stretch without gaps. */
   lines: string[]
-  /** The same closed to the ground. */
+  /** The same paths, closed to the baseline. */
   areas: string[]
-  /** The newest reading, when there is one. */
+  /** The newest reading, if any. */
   last: { x: number; y: number } | null
 }
 
 /**
- * Readings at equal distances, oldest first; null is a gap and stays one. The ground is zero, the top the
- * largest reading, so that a line at the bottom means nothing happens.
+ * Prepares equally spaced readings, oldest first; null is a gap. The baseline is zero and the top is the largest
+ * reading.
  */
 export function prepareSparkline(
   readings: readonly (number | null)[],

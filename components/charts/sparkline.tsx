@@ -1,10 +1,10 @@
 import { memo } from 'react'
 import { prepareSparkline } from './sparkline.prepare.ts'
 
-/** Readings of a full line, one a second. */
+/** Readings of a full line, one per second. */
 const SECONDS = 60
 
-/** The last minute of a figure, without axes. `label` says what it is for those who do not see it. */
+/** The last minute of a figure, without axes. `label` is its accessible description. */
 export const Sparkline = memo(function Sparkline({
   readings,
   label,
@@ -17,7 +17,7 @@ export const Sparkline = memo(function Sparkline({
   height?: number
 }) {
   const width = 120
-  // A young process has fewer readings than a minute: its line begins where it began.
+  // A new process has less than a minute of readings: its line starts later.
   const missing = Math.max(0, SECONDS - readings.length)
   const shape = prepareSparkline([...Array<null>(missing).fill(null), ...readings], width, height)
   return (
@@ -28,7 +28,7 @@ export const Sparkline = memo(function Sparkline({
       preserveAspectRatio="none"
       className="block h-full w-full overflow-visible"
     >
-      {/* Where nothing was read yet a hairline says that something will be. */}
+      {/* Without readings, a hairline marks the place. */}
       <line
         x1={0}
         x2={width}

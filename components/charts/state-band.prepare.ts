@@ -1,6 +1,6 @@
 import type { ServerEventDto } from '../../server/wire/server-detail.ts'
 
-/** A stretch of time in one state; `from` and `to` are 0 to 1 along the band. */
+/** A time range in one state; `from` and `to` are 0 to 1 along the band. */
 export interface BandSegment {
   state: string
   from: number
@@ -9,7 +9,7 @@ export interface BandSegment {
   untilMs: number
 }
 
-/** A change of health or of the process, 0 to 1 along the band. */
+/** A change of health or process, 0 to 1 along the band. */
 export interface BandMark {
   id: number
   kind: 'health' | 'process'
@@ -17,13 +17,13 @@ export interface BandMark {
   at: number
 }
 
-/** A server's states over time, ready to draw. */
+/** The states of a server over time, prepared for drawing. */
 export interface StateBandData {
   segments: BandSegment[]
   marks: BandMark[]
   startMs: number
   endMs: number
-  /** The length of the band in words. */
+  /** The length of the band as a label. */
   span: string
 }
 
@@ -37,13 +37,12 @@ const SPANS: readonly [ms: number, words: string][] = [
   [7 * 24 * HOUR, 'last 7 d'],
   [30 * 24 * HOUR, 'last 30 d'],
 ]
-/** The band is as long as it takes to hold so many of the newest changes of state: one outage of seconds in a week is
- * seen in the list, not in a band. */
+/** The band covers this many of the newest state changes, so that a short outage remains visible. */
 const CHANGES_SHOWN = 8
 
 /**
- * Prepares the band from events, the newest first, up to `nowMs`. Before the oldest event nothing is known: a gap, not a
- * state. Without any change of state in the band, the state of `now` fills it from when it began.
+ * Prepares the band from events, newest first, up to `nowMs`. The time before the oldest event is a gap. Without
+ * state changes in the band, the current state fills it from its start.
  */
 export function prepareStateBand(
   events: readonly ServerEventDto[],
@@ -61,7 +60,7 @@ export function prepareStateBand(
   const starts = changes.map(({ to, ms }) => ({ state: to, ms }))
   const first = changes[0]
   const oldestMs = Math.min(...events.map((event) => Date.parse(event.at)), now.sinceMs)
-  // Older changes may have been pushed out of the list: what the oldest one came from held until then.
+  // Older changes may have been dropped: the previous state of the oldest one applied until then.
   if (first?.from && oldestMs < first.ms) starts.unshift({ state: first.from, ms: oldestMs })
   if (starts.length === 0) starts.push({ state: now.state, ms: now.sinceMs })
   const segments = starts.flatMap(({ state, ms }, i): BandSegment[] => {

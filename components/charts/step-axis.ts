@@ -1,6 +1,6 @@
 import { significant } from '../format/numbers.ts'
 
-/** The steps, with one between two that lie further apart than the run's usual distance. */
+/** The steps, with an extra one between two that are further apart than the usual distance of the run. */
 export function withGaps(steps: readonly number[]): number[] {
   const distances = steps.slice(1).map((step, at) => step - (steps[at] as number))
   const usual = distances.toSorted((a, b) => a - b)[(distances.length - 1) >> 1] ?? 1
@@ -10,14 +10,14 @@ export function withGaps(steps: readonly number[]): number[] {
   })
 }
 
-/** At most so many of the steps, evenly. */
+/** An even selection of at most this many steps. */
 export function pickTicks(steps: readonly number[], most: number): number[] {
   if (steps.length <= most) return [...steps]
   const every = Math.ceil((steps.length - 1) / (most - 1))
   return steps.filter((_, at) => at % every === 0)
 }
 
-/** Three to six round values that hold both. */
+/** Three to six round values that include both. */
 export function niceTicks(low: number, high: number): { at: number; label: string }[] {
   if (!Number.isFinite(low) || !Number.isFinite(high)) return [{ at: 0, label: '0' }]
   const span = high - low || Math.abs(high) || 1

@@ -3,12 +3,12 @@
 import { Area, Line } from 'recharts'
 
 /**
- * Up to so many points each is seen as one: a lone step between two gaps has no line to be seen by. With more, points
- * of 4 px lie closer than 20 px in a plot of 800 and hide the line.
+ * Up to this many points each is drawn, so that a single step between two gaps is visible. With more, points of 4 px
+ * would be closer than 20 px in a plot of 800 px and hide the line.
  */
 const MOST_POINTS = 40
 
-/** A band between two values over the steps of a plot: `dataKey` names pairs of numbers, null where there is a gap. */
+/** A band between two values over steps: `dataKey` names pairs of numbers, null for a gap. */
 export function StepBand({
   dataKey,
   color,
@@ -33,7 +33,7 @@ export function StepBand({
   )
 }
 
-/** A line over the steps of a plot, with its points where they are few enough to be told apart. */
+/** A line over steps, with points where they are few. */
 export function StepLine({
   dataKey,
   color,
@@ -44,12 +44,12 @@ export function StepLine({
 }: {
   dataKey: string
   color: string
-  /** How many it has; left out: they are never drawn. */
+  /** The number of points; omitted: none are drawn. */
   points?: number
-  /** Of the line, px. */
+  /** The line width, px. */
   width?: number
   hide?: boolean
-  /** Goes over gaps: only where a step without a value says nothing, as where another run has none. */
+  /** Connects gaps; only where a missing step has no meaning, as in another run. */
   joined?: boolean
 }) {
   const dotted = points !== undefined && points <= MOST_POINTS

@@ -8,10 +8,10 @@ import { type MarkLine, prepareMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
 import { AXIS, GRID, labelOf, STEPS_MARGIN, TICK } from './plot-parts.tsx'
 
-/** The charts of a run share their cursor: the same step is marked in all. */
+/** The charts of a run share their cursor. */
 const SYNC = 'run-steps'
 
-/** Something over the steps of a run: one frame, one pair of axes, one cursor, and the run's marks, for all of them. */
+/** The shared frame of step charts: axes, cursor, and the marks of the run. */
 export function StepPlot<T extends { step: number }>({
   data,
   title,
@@ -25,16 +25,16 @@ export function StepPlot<T extends { step: number }>({
   children,
 }: {
   data: readonly T[]
-  /** What it is, for those who do not see it. */
+  /** The accessible description. */
   title: string
   stepTicks: readonly number[]
   valueTicks: readonly { at: number; label: string }[]
   axisWidth?: number
-  /** Marks are written out where there is room. */
+  /** Marks have labels where there is room. */
   labels?: boolean
-  /** Plots of the same word share their cursor. */
+  /** Plots with the same key share their cursor. */
   sync?: string
-  /** What is told of a step; null: nothing. */
+  /** The tooltip of a step; null: none. */
   tip(step: T): ReactNode
   onStep?(step: T): void
   children: ReactNode
@@ -117,7 +117,7 @@ export function StepPlot<T extends { step: number }>({
   )
 }
 
-/** The sign of a mark at the head of its line, and its words where there is room. */
+/** The icon of a mark at the top of its line, with its label where there is room. */
 function MarkLabel({ line, viewBox }: { line: MarkLine; viewBox?: { x?: number; y?: number } }) {
   const { x = 0, y = 0 } = viewBox ?? {}
   const left = line.side === 'left'

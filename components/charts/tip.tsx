@@ -1,4 +1,3 @@
-/** What lies under the cursor. */
 export function Tip({
   title,
   rows,

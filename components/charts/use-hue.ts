@@ -5,7 +5,7 @@ import { type HueKind, hueOf, ownHue } from './hue.ts'
 
 const nothing = () => () => {}
 
-/** The colour of a name. Until the page is in its browser, which remembers what it gave, the one of its letters. */
+/** The color of a name. Before hydration it is the hashed one; then the stored one of this browser. */
 export function useHue(kind: HueKind, name: string): string {
   return useSyncExternalStore(
     nothing,

@@ -2,15 +2,15 @@
 
 import { useEffect, useRef, useState } from 'react'
 
-/** A chart of a live page is drawn anew at most this often: its figures and its timeline follow three times a second. */
+/** The minimum interval between renders of a live chart, which updates three times a second. */
 const DRAWN_EVERY_MS = 1_000
-/** From one chart's turn to the next one's: input and frames come between them. */
+/** The delay between the turns of two charts, for input and frames. */
 const TURN_MS = 60
 
 const waiting: (() => void)[] = []
 let timer: ReturnType<typeof setTimeout> | undefined
 
-/** Runs `draw` when the ones before it have had their turn, each in a task of its own. Gives what takes it back. */
+/** Runs `draw` after the queued ones, each in a task of its own. Returns a cancel function. */
 function inTurn(draw: () => void): () => void {
   waiting.push(draw)
   if (timer === undefined) timer = setTimeout(next, 0)
@@ -26,9 +26,9 @@ function next(): void {
 }
 
 /**
- * What a plot draws of data that keep changing: the newest, at most once a second and never in the task in which
- * another plot is drawn. Recharts takes 15 ms to 40 ms for one plot; two of them and the page together hold up what
- * the reader does. What the reader asks for, `asked`, is drawn at once.
+ * The data that a plot renders while they keep changing: the newest, at most once a second, and never in the task of
+ * another plot. Recharts takes 15 ms to 40 ms per plot, and two of them with the page block input. User input,
+ * `asked`, renders at once.
  */
 export function useInTurn<T>(newest: T, asked: string | null = null): T {
   const [drawn, setDrawn] = useState({ data: newest, asked })

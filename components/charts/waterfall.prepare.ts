@@ -1,9 +1,9 @@
 import type { AttemptDto } from '../../server/wire/pages.ts'
 
-/** What a stretch of a sample's way was. */
+/** The stages of a sample. */
 export type SegmentKind = 'queue' | 'backoff' | 'slot' | 'service' | 'failed'
 
-/** A stretch, in per cent of the whole way. */
+/** A stage, in percent of the total time. */
 export interface Segment {
   kind: SegmentKind
   startPercent: number
@@ -20,13 +20,13 @@ export interface WaterfallRow {
   attempt: AttemptDto | null
 }
 
-/** A sample's way from acceptance to its end. */
+/** The stages of a sample from acceptance to its end. */
 export interface WaterfallData {
   rows: WaterfallRow[]
   totalMs: number
 }
 
-/** Prepares the way of a sample: the queue first, then a line an attempt, all on one scale of time. */
+/** Prepares the waterfall of a sample: the queue, then one line per attempt, on one time scale. */
 export function prepareWaterfall(sample: {
   submittedAt: string
   queueMs: number | null
@@ -45,8 +45,8 @@ export function prepareWaterfall(sample: {
   if (sample.queueMs !== null) {
     rows.push({ key: 'queue', title: 'queue', parts: [['queue', 0, queueMs]], attempt: null })
   }
-  // Times of the attempts come from a worker's clock, which may be off by seconds against the one that
-  // took the batch in: when they do not lie behind the queue, they are put there in their order.
+  // Attempt times come from a worker's clock, which may differ by seconds from the accepting server's. Attempts that
+  // do not follow the queue are placed after it, in order.
   let behind = queueMs
   for (const attempt of sample.attemptLog) {
     const claimed = Date.parse(attempt.startedAt) - startMs

@@ -11,7 +11,6 @@ import { TextField } from '../ui/field.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
 
-/** Batches to choose from, each a row with one button. */
 export function BatchChoice({
   label,
   batches,
@@ -33,7 +32,7 @@ export function BatchChoice({
             { end: 'Step' },
             { end: 'Samples' },
             { end: 'Mean' },
-            { end: 'Sent' },
+            { end: 'Submitted' },
             { hidden: 'Choose' },
           ]}
         />
@@ -75,7 +74,7 @@ export function BatchChoice({
   )
 }
 
-/** A reward by its name and, lighter, what its rule was told: often that is the whole difference. */
+/** The name of a reward with its rule options, which are often the only difference. */
 export function RewardOf({ batch }: { batch: ComparedBatchDto }) {
   return (
     <span className="min-w-0 truncate" title={`${batch.rewardName} ${batch.rewardOptions}`.trim()}>
@@ -87,7 +86,7 @@ export function RewardOf({ batch }: { batch: ComparedBatchDto }) {
   )
 }
 
-/** A batch by its id. */
+/** An input for a batch ID. */
 export function BatchField({
   label,
   action,
@@ -102,7 +101,7 @@ export function BatchField({
   const submit = (event: FormEvent) => {
     event.preventDefault()
     const id = /^b?(\d{1,18})$/.exec(text.trim())?.[1]
-    if (id === undefined) setError('A batch id such as b12.')
+    if (id === undefined) setError('Enter a batch ID, such as b12.')
     else onChoose(`b${id}`)
   }
   return (

@@ -20,7 +20,7 @@ import { BatchField, RewardOf } from './batch-choice.tsx'
 import type { CompareProps } from './compare-batches.tsx'
 import { comparePairHref } from './compare-url.ts'
 
-/** The pairs there are: batches that were rescored, with what they were rescored from. */
+/** Suggests pairs: rescored batches with the batches they rescore. */
 export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
   const trpc = useTRPC()
   const pairs = useQuery(
@@ -28,8 +28,8 @@ export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
   )
   const field = (
     <BatchField
-      label="Begin with a batch"
-      action="Choose"
+      label="Select a batch"
+      action="Select"
       onChoose={(first) => onChange({ first }, 'push')}
     />
   )
@@ -40,22 +40,22 @@ export function ChoosePair({ onChange }: Pick<CompareProps, 'onChange'>) {
           <>
             <Empty
               icon={GitCompareArrows}
-              title="Nothing was rescored yet"
+              title="No rescored batches yet"
               actions={
                 <PageLink href="/batches" className={buttonClass('primary')}>
-                  See the batches
+                  Open batches
                 </PageLink>
               }
             >
-              Score the rollouts of a batch by a second reward: here they meet, sample by sample.
-              Any two batches with the same rollouts, or the same prompts, can be compared.
+              Rescore the rollouts of a batch with a second reward to compare the two sample by
+              sample. Any two batches with the same rollouts or the same prompts can be compared.
             </Empty>
             <div className="flex justify-center pb-16">{field}</div>
           </>
         ) : (
           <>
             <div className="border-b px-5 py-4">{field}</div>
-            <Section title="Rescored batches" note={`the newest ${formatCount(recent.length)}`}>
+            <Section title="Rescored batches" note={`newest ${formatCount(recent.length)}`}>
               <Scroll label="Rescored batches">
                 <table className="grid-table">
                   <ColumnHeads

@@ -20,7 +20,7 @@ import { BatchChoice, BatchField } from './batch-choice.tsx'
 import type { CompareProps } from './compare-batches.tsx'
 import { SideBlock } from './pair-sides.tsx'
 
-/** What the first batch is compared with: another that has its rollouts, or a reward that it is scored by now. */
+/** Selects the second batch: one with the same rollouts, or a new rescore. */
 export function ChooseSecond({
   first,
   onChange,
@@ -37,7 +37,7 @@ export function ChooseSecond({
         title={describeFailure(candidates.error).message}
         actions={
           <PageLink href="/compare" className={buttonClass()}>
-            Choose another
+            Change
           </PageLink>
         }
       />
@@ -52,14 +52,14 @@ export function ChooseSecond({
               <SideBlock side="first" batch={batch} />
               <div className="flex flex-wrap items-start gap-x-6 gap-y-3 border-t px-5 py-4 md:border-t-0 md:border-l">
                 <Rescore batch={batch} onDone={choose} />
-                <BatchField label="Or any other batch" action="Compare" onChoose={choose} />
+                <BatchField label="Other batch" action="Compare" onChoose={choose} />
               </div>
             </div>
-            <Section title="The same rollouts" note={formatCount(sameRollouts.length)}>
+            <Section title="Same rollouts" note={formatCount(sameRollouts.length)}>
               {sameRollouts.length === 0 ? (
                 <p className="px-5 pb-6 text-ink-2">
-                  None yet: {batch.batchId} was not rescored. Rescore it by another reward, and the
-                  two are compared while it scores.
+                  None yet: {batch.batchId} has not been rescored. Rescore it with another reward to
+                  compare the two while scoring runs.
                 </p>
               ) : (
                 <BatchChoice
@@ -71,8 +71,8 @@ export function ChooseSecond({
             </Section>
             {sameStep.length > 0 && (
               <Section
-                title="The same run and step"
-                note="joined by uid and response"
+                title="Same run and step"
+                note="matched by uid and response"
                 className="border-t"
               >
                 <BatchChoice
@@ -89,7 +89,7 @@ export function ChooseSecond({
   )
 }
 
-/** The way to a second reward on the rollouts of a batch. */
+/** Offers to rescore the batch with a second reward. */
 export function Rescore({
   batch,
   onDone,
@@ -108,13 +108,13 @@ export function Rescore({
   if (batch.status === 'open') {
     return (
       <p className="max-w-72 text-ink-2">
-        {batch.batchId} is open: more samples may follow. It can be rescored once it is closed.
+        {batch.batchId} is open, so more samples may follow. It can be rescored once it is closed.
       </p>
     )
   }
   return (
     <div>
-      <p className="mb-1 text-xs font-medium text-ink-2">By another reward</p>
+      <p className="mb-1 text-xs font-medium text-ink-2">Another reward</p>
       <Button
         variant="primary"
         refused={refused}

@@ -15,13 +15,13 @@ import { ChooseSecond } from './choose-second.tsx'
 import type { CompareUrl } from './compare-url.ts'
 import { PairView } from './pair-view.tsx'
 
-/** What the parts of the page are handed: the address, and how to change it. */
+/** The URL state, and its setter, for the parts of the page. */
 export interface CompareProps {
   url: CompareUrl
   onChange(change: Partial<CompareUrl>, how?: 'push' | 'replace'): void
 }
 
-/** Two batches: chosen, then compared. */
+/** Selects two batches, then compares them. */
 export function CompareBatches({ url, onChange }: CompareProps) {
   if (url.first === null) return <ChoosePair onChange={onChange} />
   if (url.second === null) return <ChooseSecond first={url.first} onChange={onChange} />
@@ -46,11 +46,11 @@ function Pair({ first, second, url, onChange }: CompareProps & { first: string; 
         title={describeFailure(pair.error).message}
         actions={
           <PageLink href="/compare" className={buttonClass()}>
-            Choose two batches
+            Select two batches
           </PageLink>
         }
       >
-        The link may be of another service, or its batches are no longer kept.
+        The link may belong to another service, or retention removed its batches.
       </Empty>
     )
   }
@@ -59,7 +59,7 @@ function Pair({ first, second, url, onChange }: CompareProps & { first: string; 
       {(data) => (
         <PairView
           pair={data}
-          // What is shown while another pair is being compared is of the last one.
+          // While another pair loads, the previous one stays.
           isOld={data.first.batchId !== first || data.second.batchId !== second}
           url={url}
           onChange={onChange}

@@ -7,7 +7,7 @@ import { CompareBatches } from './compare-batches.tsx'
 import { CompareRuns } from './compare-runs.tsx'
 import { compareUrl } from './compare-url.ts'
 
-/** Two rewards on the same rollouts, or up to eight runs over one another. */
+/** Compares two rewards on the same rollouts, or overlays up to eight runs. */
 export function ComparePage() {
   const [url, setUrl] = useUrl(compareUrl)
   return (
@@ -16,12 +16,12 @@ export function ComparePage() {
         title="Compare"
         state={
           <span className="truncate text-ink-3 max-md:hidden">
-            {url.mode === 'batches' ? 'two rewards on the same rollouts' : 'runs over their steps'}
+            {url.mode === 'batches' ? 'two rewards on the same rollouts' : 'runs over steps'}
           </span>
         }
         actions={
           <Segmented
-            label="What is compared"
+            label="Compare"
             value={url.mode}
             options={[
               { value: 'batches', label: 'Batches' },
@@ -29,7 +29,7 @@ export function ComparePage() {
             ]}
             onChange={(mode) => {
               if (mode === url.mode) return
-              // Each has its own address: of the other nothing stays in it.
+              // Each mode has its own URL state; switching drops the state of the other.
               setUrl({ mode, runs: [], hidden: [], first: null, second: null, open: null }, 'push')
             }}
           />

@@ -16,7 +16,7 @@ import { ChartSkeleton } from '../ui/skeleton.tsx'
 import type { CompareProps } from './compare-batches.tsx'
 import { RunOverlays } from './run-overlays.tsx'
 
-/** Up to eight runs over one another, and each held against the first. */
+/** Overlays up to eight runs and compares each with the first. */
 export function CompareRuns({ url, onChange }: CompareProps) {
   const trpc = useTRPC()
   const compared = useQuery({
@@ -36,15 +36,15 @@ export function CompareRuns({ url, onChange }: CompareProps) {
       {url.runs.length === 0 ? (
         <Empty
           icon={ListTree}
-          title="Which runs?"
+          title="Select runs"
           actions={
             <PageLink href="/runs" className={buttonClass()}>
-              Choose them from the list
+              Open runs
             </PageLink>
           }
         >
-          Their rewards, failures and waits are drawn over the same steps, up to{' '}
-          {MOST_COMPARED_RUNS} runs, and each is held against the first one.
+          Overlays rewards, failures and reward waits over steps for up to {MOST_COMPARED_RUNS}{' '}
+          runs, and compares each with the first.
         </Empty>
       ) : (
         <QueryView
@@ -66,17 +66,17 @@ export function CompareRuns({ url, onChange }: CompareProps) {
 function Compared({ data, url, onChange }: CompareProps & { data: CompareRunsDto }) {
   if (data.runs.every(({ step }) => step.length === 0)) {
     return (
-      <Empty icon={ListTree} title={data.runs.length === 0 ? 'No such run' : 'No step yet'}>
+      <Empty icon={ListTree} title={data.runs.length === 0 ? 'Run not found' : 'No steps yet'}>
         {data.runs.length === 0
           ? `There is no run ${data.missing.map((name) => `“${name}”`).join(', ')}.`
-          : `Nothing was handed over with the split ${data.split}.`}
+          : `No batch has the split ${data.split}.`}
       </Empty>
     )
   }
   return <RunOverlays data={data} url={url} onChange={onChange} />
 }
 
-/** The runs: taken away, put away, added; the first is what the others are held against. */
+/** The compared runs: remove, hide, add. The first is the reference of the others. */
 function ChosenRuns({ url, onChange, data }: CompareProps & { data: CompareRunsDto | undefined }) {
   const trpc = useTRPC()
   const runs = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))
@@ -142,12 +142,12 @@ function ChosenRuns({ url, onChange, data }: CompareProps & { data: CompareRunsD
       <p className="num mt-1.5 text-xs text-ink-3">
         {[
           url.runs.length >= MOST_COMPARED_RUNS
-            ? `${MOST_COMPARED_RUNS} runs at most: as many as can be told apart`
+            ? `At most ${MOST_COMPARED_RUNS} runs`
             : `${plural(url.runs.length, 'run')} of at most ${MOST_COMPARED_RUNS}`,
-          'from roll-ups: a step joins when its batch has ended',
+          'ended batches only',
           ...earlier.map(
             (run) =>
-              `of ${run.name} the newest ${formatCount(run.step.length)} steps, ${formatCount(run.earlier)} before`,
+              `${run.name}: newest ${formatCount(run.step.length)} steps, ${formatCount(run.earlier)} earlier steps omitted`,
           ),
         ].join(' · ')}
       </p>
@@ -184,7 +184,7 @@ function RunChip({
       />
       {isMissing ? (
         <span className="max-w-48 truncate">
-          {name} <span className="text-bad">there is no such run</span>
+          {name} <span className="text-bad">run not found</span>
         </span>
       ) : (
         <PageLink
@@ -206,7 +206,7 @@ function RunChip({
             <Icon size={13} aria-hidden />
           </IconButton>
         )}
-        <IconButton label={`Take ${name} away`} onClick={onRemove}>
+        <IconButton label={`Remove ${name}`} onClick={onRemove}>
           <X size={13} aria-hidden />
         </IconButton>
       </span>

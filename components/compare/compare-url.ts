@@ -5,26 +5,26 @@ import {
 } from '../../server/wire/compare.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** Which scores of a step are drawn as a band around its mean. */
+/** The score range drawn as a band around the mean. */
 export const BANDS = ['none', 'middle', 'most'] as const
 export type Band = (typeof BANDS)[number]
 
-/** What is compared, and how it is looked at. */
+/** The URL state of the Compare page. */
 export interface CompareUrl {
   mode: 'batches' | 'runs'
-  /** The two batches; the first alone: its partner is being chosen. */
+  /** The two batches; with only the first set, the second is being selected. */
   first: string | null
   second: string | null
-  /** Null: by advantages where there are groups, else by rank. */
+  /** Null: by advantage where there are groups, otherwise by rank. */
   by: DisagreementMeasure | null
   flipped: boolean
-  /** Samples of this group alone. */
+  /** Only samples of this group. */
   uid: string | null
-  /** The sample that is open, in both batches. */
+  /** The open sample, in both batches. */
   open: { first: string; second: string } | null
-  /** Runs over one another; the first is what the others are held against. */
+  /** The overlaid runs; the first is the reference. */
   runs: string[]
-  /** Of the runs, those whose lines are put away. */
+  /** The hidden runs among them. */
   hidden: string[]
   split: 'train' | 'val'
   band: Band
@@ -75,12 +75,12 @@ export const compareUrl: UrlCodec<CompareUrl> = {
   },
 }
 
-/** The comparison of two batches; without a second one, the choice of it. */
+/** The comparison of two batches; without a second one, its selection. */
 export function comparePairHref(first: string, second?: string): string {
   return second === undefined ? `/compare?a=${first}` : `/compare?a=${first}&b=${second}`
 }
 
-/** Runs over one another. */
+/** The overlay of runs. */
 export function compareRunsHref(runs: readonly string[]): string {
   const params = new URLSearchParams(runs.map((run) => ['run', run]))
   return `/compare?${runs.length === 0 ? 'of=runs' : params.toString()}`

@@ -17,7 +17,7 @@ import type { CompareProps } from './compare-batches.tsx'
 
 const PAGE = 25
 
-/** The groups, those first that the two put in the most different order. A click shows its samples. */
+/** The groups, sorted by rank correlation, lowest first. A click filters the samples. */
 export function ComparedGroupsTable({
   pair,
   onChange,
@@ -27,7 +27,7 @@ export function ComparedGroupsTable({
   const input = { first: pair.first.batchId, second: pair.second.batchId, limit: PAGE }
   const query = useInfiniteQuery({
     ...pagesOptions({
-      // When the last sample is scored the list is another one; until it is here the last one stays.
+      // The list changes when the last sample is scored; the previous one stays until the new one arrives.
       queryKey: [...trpc.compare.groups.infiniteQueryKey(input), pair.isLive ? 'live' : 'final'],
       read: (cursor, signal) => client.compare.groups.query({ ...input, cursor }, { signal }),
       topics: pair.isLive ? [`batch:${pair.first.batchId}`, `batch:${pair.second.batchId}`] : [],
@@ -55,11 +55,11 @@ export function ComparedGroupsTable({
                     'Group',
                     { end: 'n' },
                     { end: 'τ-b' },
-                    { end: 'Pairs reversed' },
+                    { end: 'Discordant pairs' },
                     { end: 'Mean, first' },
                     { end: 'second' },
-                    { end: 'Other sign' },
-                    'What changes',
+                    { end: 'Sign flipped' },
+                    'Change',
                   ]}
                 />
                 <tbody>
@@ -106,8 +106,8 @@ function changesOf(group: {
   silentFirst: boolean
   silentSecond: boolean
 }): string {
-  if (group.silentFirst && group.silentSecond) return 'all equal by both'
-  if (group.silentSecond) return 'signal lost: all equal by the second'
-  if (group.silentFirst) return 'signal gained: all equal by the first'
-  return group.bestChanged ? 'another best' : ''
+  if (group.silentFirst && group.silentSecond) return 'all equal in both'
+  if (group.silentSecond) return 'signal lost: all equal in the second'
+  if (group.silentFirst) return 'signal gained: all equal in the first'
+  return group.bestChanged ? 'best sample differs' : ''
 }

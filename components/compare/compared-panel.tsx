@@ -13,7 +13,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { SIDE_COLOUR, signed } from './pair-words.ts'
 
-/** One sample with what both rewards made of it, its texts once. */
+/** One sample with the results of both rewards. */
 export function ComparedPanel({
   open,
   row,
@@ -37,7 +37,7 @@ export function ComparedPanel({
         </h2>
       }
       noun="disagreement"
-      details="Details of the sample"
+      details="Sample details"
       sticky
       onClose={onClose}
       onWalk={onWalk}
@@ -80,7 +80,7 @@ function Both({
         </div>
       </div>
       {keys.length > 0 && (
-        <PanelPart title="What the scorers said" note="first, second">
+        <PanelPart title="Reward extra info" note="first, second">
           <div className="grid grid-cols-[minmax(80px,auto)_minmax(0,1fr)_minmax(0,1fr)] gap-x-4 gap-y-1">
             {keys.map((key) => (
               <div key={key} className="contents">
@@ -149,7 +149,7 @@ function Side({
       <p className="num mt-0.5 text-xl font-medium tracking-tight">{formatScore(sample.score)}</p>
       <p className="num text-xs text-ink-3">
         {advantage !== undefined && <>advantage {signed(advantage)}</>}
-        {rank !== undefined && <>, above {Math.round(rank * 100)} %</>}
+        {rank !== undefined && <>, percentile {Math.round(rank * 100)}</>}
         {sample.rawScore !== null && sample.rawScore !== sample.score && (
           <>, raw {formatScore(sample.rawScore)}</>
         )}

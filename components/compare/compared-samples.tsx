@@ -33,20 +33,20 @@ import type { CompareUrl } from './compare-url.ts'
 import { MEASURE_LABEL, SIDE_COLOUR, signed } from './pair-words.ts'
 
 const PAGE = 25
-/** Columns that go first where there is little room. */
+/** Columns hidden first on narrow screens. */
 const WIDE = '@max-[900px]:hidden'
 
-/** The list of samples and where one stands in it. */
+/** The list of samples and the position in it. */
 export interface ComparedList {
   query: UseInfiniteQueryResult<InfiniteData<ComparedPage<ComparedSampleDto>>>
   rows: readonly ComparedSampleDto[]
   by: DisagreementMeasure
-  /** The row of the open sample, where it is among those read. */
+  /** The row of the open sample, if loaded. */
   openRow: ComparedSampleDto | null
   walk(by: 1 | -1): void
 }
 
-/** Reads the samples, worst disagreement first; J, K and Esc walk and close. */
+/** Reads the samples, largest disagreement first; J, K and Esc navigate and close. */
 export function useComparedSamples(
   pair: ComparePairDto,
   url: CompareUrl,
@@ -54,7 +54,7 @@ export function useComparedSamples(
 ): ComparedList {
   const trpc = useTRPC()
   const client = useTRPCClient()
-  // Without groups there are no advantages to disagree about.
+  // Without groups there are no advantages to compare.
   const by = url.by ?? (pair.groups.n > 0 ? 'advantage' : 'rank')
   const input = {
     first: pair.first.batchId,
@@ -66,7 +66,7 @@ export function useComparedSamples(
   }
   const query = useInfiniteQuery({
     ...pagesOptions({
-      // When the last sample is scored the list is another one; until it is here the last one stays.
+      // The list changes when the last sample is scored; the previous one stays until the new one arrives.
       queryKey: [...trpc.compare.samples.infiniteQueryKey(input), pair.isLive ? 'live' : 'final'],
       read: (cursor, signal) => client.compare.samples.query({ ...input, cursor }, { signal }),
       topics: pair.isLive ? [`batch:${pair.first.batchId}`, `batch:${pair.second.batchId}`] : [],
@@ -90,7 +90,7 @@ export function useComparedSamples(
     { key: 'k', label: 'Previous disagreement', group: 'Compare', run: () => walk(-1) },
     {
       key: 'Escape',
-      label: 'Close the sample',
+      label: 'Close sample',
       group: 'Compare',
       run: () => onChange({ open: null }),
     },
@@ -98,7 +98,7 @@ export function useComparedSamples(
   return { query, rows, by, openRow: rows[openAt] ?? null, walk }
 }
 
-/** The samples to read: where the two disagree most comes first. */
+/** The samples with the largest disagreement. */
 export function ComparedSamples({
   list,
   url,
@@ -110,8 +110,8 @@ export function ComparedSamples({
     <Section
       id="disagreements"
       className="border-t"
-      title="Worst disagreements"
-      note={total === undefined ? undefined : `n = ${formatCount(total)}, worst first`}
+      title="Largest disagreements"
+      note={total === undefined ? undefined : `n = ${formatCount(total)}, largest first`}
       actions={
         <>
           {url.uid !== null && (
@@ -123,16 +123,16 @@ export function ComparedSamples({
             </span>
           )}
           <Segmented
-            label="Which samples"
+            label="Filter samples"
             value={url.flipped ? 'flipped' : 'all'}
             options={[
               { value: 'all', label: 'All' },
-              { value: 'flipped', label: 'Other sign' },
+              { value: 'flipped', label: 'Sign flipped' },
             ]}
             onChange={(which) => onChange({ flipped: which === 'flipped' })}
           />
           <Segmented
-            label="Difference of"
+            label="Sort by difference"
             value={by}
             options={DISAGREEMENT_MEASURES.map((value) => ({ value, label: MEASURE_LABEL[value] }))}
             onChange={(measure) => onChange({ by: measure })}
@@ -145,9 +145,9 @@ export function ComparedSamples({
           rows.length === 0 ? (
             <p className="px-5 pb-6 text-ink-2">
               {url.flipped
-                ? 'No advantage has the opposite sign.'
+                ? 'No advantage sign flipped.'
                 : by === 'advantage'
-                  ? 'No group has two members that both scored. Put them in order by rank.'
+                  ? 'No group has two members with both scores. Sort by rank instead.'
                   : 'None.'}
             </p>
           ) : (
@@ -172,7 +172,7 @@ function Rows({
   by: DisagreementMeasure
   openId: string | null
 }) {
-  // Walking with J and K moves the open row; the page follows it.
+  // J and K move the open row, and the list scrolls to it.
   useEffect(() => {
     if (openId === null) return
     document.querySelector(`[data-compared-row="${openId}"]`)?.scrollIntoView({ block: 'nearest' })
@@ -183,7 +183,7 @@ function Rows({
       openId === null ? 'push' : 'replace',
     )
   return (
-    <Scroll label="Worst disagreements">
+    <Scroll label="Largest disagreements">
       <table className="grid-table">
         <ColumnHeads
           columns={[
@@ -244,7 +244,7 @@ function Rows({
   )
 }
 
-/** The head of a column of one side, in its colour. */
+/** A column header of one side, in its color. */
 function ofSide(side: 'first' | 'second', text: string) {
   return {
     end: (
@@ -260,7 +260,7 @@ function ofSide(side: 'first' | 'second', text: string) {
   }
 }
 
-/** A place between the lowest (0 %) and the highest score (100 %). */
+/** A percentile: 0 % is the lowest score, 100 % the highest. */
 function placeText(rank: number): string {
   return `${Math.round(rank * 100)} %`
 }

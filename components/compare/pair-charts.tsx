@@ -12,12 +12,12 @@ import { DistributionPlot } from '../charts/lazy-plots.tsx'
 import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 import { SIDE_COLOUR } from './pair-words.ts'
 
-/** Rows of a table twin at most. */
+/** Maximum rows of a table view. */
 const TABLE_ROWS = 200
 
 const percent = (share: number) => quantityText(formatPercent(share))
 
-/** How the scores of both lie: against each other, apart, and their differences. */
+/** The score distributions of both: joint, separate, and the differences. */
 export function PairCharts({ pair }: { pair: ComparePairDto }) {
   return (
     <div className="grid @min-[900px]:grid-cols-2">
@@ -36,9 +36,9 @@ function JointChart({ pair }: { pair: ComparePairDto }) {
   if (data === null) {
     return (
       <section className="px-5 py-3">
-        <h2 className="text-sm">Scores against each other</h2>
+        <h2 className="text-sm">Joint scores</h2>
         <p className="mt-1 text-xs text-ink-3">
-          The scores span more than can be drawn; the numbers below hold.
+          The score range is too large to draw. The numbers below are still valid.
         </p>
       </section>
     )
@@ -46,7 +46,7 @@ function JointChart({ pair }: { pair: ComparePairDto }) {
   const cells = data.cells.toSorted((a, b) => b.samples - a.samples)
   return (
     <ChartFrame
-      title={data.isTable ? 'Confusion' : 'Scores against each other'}
+      title={data.isTable ? 'Confusion matrix' : 'Joint scores'}
       note={
         data.isTable
           ? `n = ${formatCount(data.n)}`
@@ -79,7 +79,7 @@ function CdfChart({ pair }: { pair: ComparePairDto }) {
   const data = useMemo(() => prepareCdf(pair.cdf), [pair.cdf])
   return (
     <ChartFrame
-      title="Share of samples up to a score"
+      title="Cumulative score distribution"
       note={
         <span className="inline-flex flex-wrap gap-x-3">
           n = {formatCount(pair.n)}
@@ -115,7 +115,7 @@ function Key({ side }: { side: 'first' | 'second' }) {
   )
 }
 
-/** Below 0 the first scored higher, above it the second; a bin that holds 0 is neither's. */
+/** Below 0 the first scored higher, above it the second; a bin that contains 0 is neutral. */
 function sideOf({ from, to }: { from: number; to: number }): string {
   return to < 0 ? SIDE_COLOUR.first : from > 0 ? SIDE_COLOUR.second : 'var(--data-8)'
 }

@@ -11,7 +11,7 @@ import { BatchStatusView } from '../ui/status.tsx'
 import type { CompareProps } from './compare-batches.tsx'
 import { SIDE_COLOUR } from './pair-words.ts'
 
-/** The two batches, side by side, in the colours they have in every chart below. */
+/** The two batches side by side, in the colors of the charts. */
 export function PairSides({
   pair,
   onChange,
@@ -60,7 +60,7 @@ function Change({
     <button
       type="button"
       className="text-xs text-accent hover:underline"
-      aria-label={`Change ${pair[side].batchId} for another batch`}
+      aria-label={`Replace ${pair[side].batchId}`}
       onClick={() =>
         onChange({ first: other.batchId, second: null, open: null, uid: null }, 'push')
       }
@@ -70,7 +70,7 @@ function Change({
   )
 }
 
-/** One of the two: its reward first, for that is what differs. */
+/** One of the two batches. The reward comes first, because it is what differs. */
 export function SideBlock({
   side,
   batch,
@@ -79,7 +79,7 @@ export function SideBlock({
 }: {
   side: 'first' | 'second'
   batch: ComparedBatchDto
-  /** Over what is compared. */
+  /** The statistics over the compared samples. */
   scores?: ComparedScores
   action?: ReactNode
 }) {

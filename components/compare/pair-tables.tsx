@@ -8,12 +8,12 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { shareText, signed } from './pair-words.ts'
 
-/** Every number of agreement with its n and, where there is one, its word. */
+/** The agreement statistics, each with its n and, where one exists, its interpretation. */
 export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
   const { groups, classes } = pair
   const rows: [what: string, value: string, note: string][] = [
-    ['Pearson', formatScore(pair.pearson), correlationWord(pair.pearson) ?? 'not defined'],
-    ['Spearman', formatScore(pair.spearman), correlationWord(pair.spearman) ?? 'not defined'],
+    ['Pearson', formatScore(pair.pearson), correlationWord(pair.pearson) ?? 'undefined'],
+    ['Spearman', formatScore(pair.spearman), correlationWord(pair.spearman) ?? 'undefined'],
     ...(classes === null
       ? []
       : ([
@@ -22,32 +22,32 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
             quantityText(formatPercent(classes.equal)),
             `of ${formatCount(pair.n)} samples`,
           ],
-          ['Cohen’s κ', formatScore(classes.kappa), kappaWord(classes.kappa) ?? 'not defined'],
+          ['Cohen’s κ', formatScore(classes.kappa), kappaWord(classes.kappa) ?? 'undefined'],
         ] as [string, string, string][])),
     [
       'Kendall τ-b within groups',
       formatScore(groups.tau),
-      `mean of ${formatCount(groups.tauGroups)} of ${formatCount(groups.n)} groups; the others are all equal by one`,
+      `mean of ${formatCount(groups.tauGroups)} of ${formatCount(groups.n)} groups; the others are all equal under one reward`,
     ],
     [
-      'Pairs the other way round',
+      'Discordant pairs',
       shareText(groups.reversed, groups.comparable),
-      `${formatCount(groups.reversed)} of ${formatCount(groups.comparable)} that both put in order`,
+      `${formatCount(groups.reversed)} of ${formatCount(groups.comparable)} pairs without ties`,
     ],
     [
-      'Pairs held for equal',
+      'Tied pairs',
       `${formatCount(groups.tiedFirst)} · ${formatCount(groups.tiedSecond)}`,
-      `by the first · by the second; ${formatCount(groups.tiedBoth)} by both`,
+      `first · second; ${formatCount(groups.tiedBoth)} in both`,
     ],
     [
-      'Best of group changes',
+      'Best sample differs',
       shareText(groups.bestChanged, groups.n),
-      `${formatCount(groups.bestChanged)} of ${formatCount(groups.n)} groups have no best in common`,
+      `${formatCount(groups.bestChanged)} of ${formatCount(groups.n)} groups share no best sample`,
     ],
     [
-      'Groups without signal',
+      'No-signal groups',
       `${formatCount(groups.silentFirst)} · ${formatCount(groups.silentSecond)}`,
-      `by the first · by the second; ${formatCount(groups.silentSecond - groups.silentBoth)} lost, ${formatCount(groups.silentFirst - groups.silentBoth)} gained`,
+      `first · second; ${formatCount(groups.silentSecond - groups.silentBoth)} lost, ${formatCount(groups.silentFirst - groups.silentBoth)} gained`,
     ],
   ]
   return (
@@ -78,21 +78,21 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
 
 const SIGNS = ['negative', 'zero', 'positive'] as const
 
-/** Samples by the sign of their advantage under both: off the diagonal the policy is pushed elsewhere. */
+/** Samples by the sign of their advantage under both rewards; off the diagonal the sign flipped. */
 export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
   const { signs, samples } = pair.groups
   const most = Math.max(1, ...signs.flat())
   return (
     <Section
-      title="Sign of the advantage"
+      title="Advantage sign"
       note={`GRPO, n = ${formatCount(samples)} in ${formatCount(pair.groups.n)} groups`}
     >
       {samples === 0 ? (
         <p className="px-5 pb-5 text-ink-2">
-          No group has two members that both scored: there is nothing to compare within a group.
+          No group has two members with both scores, so there is no within-group comparison.
         </p>
       ) : (
-        <Scroll label="Sign of the advantage" className="overflow-x-auto px-5 pb-5">
+        <Scroll label="Advantage sign" className="overflow-x-auto px-5 pb-5">
           <table className="num w-full max-w-lg border-separate border-spacing-1 text-[13px]">
             <thead>
               <tr className="text-xs text-ink-3">
@@ -140,7 +140,7 @@ export function AdvantageSigns({ pair }: { pair: ComparePairDto }) {
   )
 }
 
-/** The same by data source. */
+/** The same statistics by data source. */
 export function SourcesTable({ pair }: { pair: ComparePairDto }) {
   return (
     <Section title="By data source" note={formatCount(pair.sources.length)} className="border-t">
@@ -155,7 +155,7 @@ export function SourcesTable({ pair }: { pair: ComparePairDto }) {
               { end: 'Difference' },
               { end: 'τ' },
               { end: 'Groups' },
-              { end: 'Pairs reversed' },
+              { end: 'Discordant pairs' },
             ]}
           />
           <tbody>

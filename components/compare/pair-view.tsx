@@ -15,7 +15,7 @@ import { PairSides } from './pair-sides.tsx'
 import { AdvantageSigns, SourcesTable, StatisticsTable } from './pair-tables.tsx'
 import { pairVerdict, shareText, signed } from './pair-words.ts'
 
-/** A comparison: what it comes to, how the scores lie, and what to read. */
+/** A comparison: verdict, score distributions, and samples. */
 export function PairView({
   pair,
   isOld,
@@ -80,11 +80,11 @@ function PairFigures({ pair }: { pair: ComparePairDto }) {
   const { groups } = pair
   const leftOut = pair.unmatched.reduce((sum, { samples }) => sum + samples, 0)
   return (
-    <FigureStrip label="The comparison in figures">
+    <FigureStrip label="Comparison figures">
       <Figure
         label="Samples compared"
         value={formatCount(pair.n)}
-        detail={leftOut === 0 ? 'none left out' : `${formatCount(leftOut)} left out`}
+        detail={leftOut === 0 ? 'none unmatched' : `${formatCount(leftOut)} unmatched`}
       />
       <Figure
         label="Mean, second − first"
@@ -102,12 +102,12 @@ function PairFigures({ pair }: { pair: ComparePairDto }) {
         detail={`mean of ${formatCount(groups.tauGroups)}/${formatCount(groups.n)} groups`}
       />
       <Figure
-        label="Pairs reversed"
+        label="Discordant pairs"
         value={shareText(groups.reversed, groups.comparable)}
         detail={`${formatCount(groups.reversed)} of ${formatCount(groups.comparable)} pairs`}
       />
       <Figure
-        label="Advantages of other sign"
+        label="Advantage sign flipped"
         value={shareText(groups.flipped, groups.samples)}
         detail={`${formatCount(groups.flipped)} of ${formatCount(groups.samples)} samples`}
       />
@@ -115,14 +115,14 @@ function PairFigures({ pair }: { pair: ComparePairDto }) {
   )
 }
 
-/** The samples that are in no number, and why; and the prompts, which may be compared where responses are not. */
+/** The unmatched samples by reason, and a comparison by prompt where responses differ. */
 function LeftOut({ pair }: { pair: ComparePairDto }) {
   const { prompts } = pair
   return (
     <div className="grid border-t @min-[900px]:grid-cols-2">
       {pair.unmatched.length > 0 && (
         <Section
-          title="Left out"
+          title="Unmatched samples"
           note={plural(
             pair.unmatched.reduce((sum, { samples }) => sum + samples, 0),
             'sample',
@@ -141,13 +141,10 @@ function LeftOut({ pair }: { pair: ComparePairDto }) {
         </Section>
       )}
       {prompts.n > 0 && (
-        <Section
-          title="The same prompts"
-          note={`n = ${formatCount(prompts.n)}, whatever was answered`}
-        >
+        <Section title="Same prompts" note={`n = ${formatCount(prompts.n)} prompts, any responses`}>
           <p className="num px-5 pb-5 text-ink-2">
-            Each prompt’s mean: {formatScore(prompts.first)} in the first,{' '}
-            {formatScore(prompts.second)} in the second; {signed(prompts.delta)} on average
+            Mean per prompt: {formatScore(prompts.first)} first, {formatScore(prompts.second)}{' '}
+            second; {signed(prompts.delta)} difference
             {prompts.low !== null &&
               `, 95 % interval ${signed(prompts.low)} to ${signed(prompts.high)} (paired by prompt)`}
             .
@@ -161,16 +158,16 @@ function LeftOut({ pair }: { pair: ComparePairDto }) {
 function NothingShared({ pair }: { pair: ComparePairDto }) {
   if (pair.isLive) {
     return (
-      <Empty icon={GitCompareArrows} title="Nothing is scored by both yet">
-        The comparison appears here with the first samples that both have, and grows with them.
+      <Empty icon={GitCompareArrows} title="No matched samples yet">
+        The comparison appears once both batches have scored the same samples.
       </Empty>
     )
   }
   return (
-    <Empty icon={GitCompareArrows} title="No sample was scored by both">
+    <Empty icon={GitCompareArrows} title="No matched samples">
       {pair.prompts.n > 0
-        ? 'They are other rollouts of the same prompts: those can be compared by prompt, below.'
-        : 'They have no rollouts in common. Two rewards are compared on the same rollouts: rescore one of the batches.'}
+        ? 'The batches hold different rollouts of the same prompts. The comparison by prompt is below.'
+        : 'The batches have no rollouts in common. Rescore one of them to compare two rewards on the same rollouts.'}
     </Empty>
   )
 }

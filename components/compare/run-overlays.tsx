@@ -29,7 +29,7 @@ import type { Band } from './compare-url.ts'
 import { comparePairHref } from './compare-url.ts'
 import { signed } from './pair-words.ts'
 
-/** Steps of a table twin, the newest. */
+/** Steps of a table view, the newest. */
 const TABLE_STEPS = 200
 const LIST_STEPS = 50
 
@@ -41,7 +41,7 @@ const BAND_OPTIONS: { value: Band; label: string }[] = [
   { value: 'most', label: '5 to 95 %' },
 ]
 
-/** The runs' charts: rewards first, then what differs from the first run, then what may explain it. */
+/** The charts of the runs: rewards, differences from the first run, then possible explanations. */
 export function RunOverlays({ data, url, onChange }: CompareProps & { data: CompareRunsDto }) {
   const hidden = useMemo(() => new Set(url.hidden), [url.hidden])
   const runs = data.runs.filter(({ step }) => step.length > 0)
@@ -57,7 +57,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
         {...common}
         quantity="mean"
         title="Mean reward"
-        note={`n = ${formatCount(samples)} in ${plural(runs.length, 'run')}; failed and substituted samples left out`}
+        note={`n = ${formatCount(samples)} in ${plural(runs.length, 'run')}; failed and substituted samples excluded`}
         height={320}
         band={url.band}
         write={formatScore}
@@ -69,7 +69,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
           {...common}
           className={frame}
           quantity="silentShare"
-          title="Groups that teach nothing"
+          title="No-signal groups"
           note="share of groups"
           write={percent}
         />
@@ -77,8 +77,8 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
           {...common}
           className={frame}
           quantity="failedShare"
-          title="Samples that failed"
-          note="share of those that ended"
+          title="Failed samples"
+          note="share of ended samples"
           write={percent}
         />
         <Overlay
@@ -86,7 +86,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
           className={frame}
           quantity="waitMs"
           title="Reward wait"
-          note="from hand-over to the last reward"
+          note="from submission to the last reward"
           write={durationText}
         />
       </div>
@@ -135,14 +135,7 @@ function Overlay({
       note={note}
       height={height}
       actions={
-        onBand && (
-          <Segmented
-            label="Band around the mean"
-            value={band}
-            options={BAND_OPTIONS}
-            onChange={onBand}
-          />
-        )
+        onBand && <Segmented label="Band" value={band} options={BAND_OPTIONS} onChange={onBand} />
       }
       chart={
         <OverlayPlot
@@ -171,11 +164,11 @@ function Overlay({
   )
 }
 
-/** How the interval is made, and which way it errs. */
+/** How the interval is computed, and its bias. */
 const HOW =
-  'Bands: 95 % intervals by step, 1.96 standard errors of the difference of two means (Welch). Members of a group are taken as independent, so that an interval is rather too narrow, by √(group size) at most.'
+  'Bands are 95 % intervals per step: 1.96 standard errors of the difference of two means (Welch). Samples of a group are treated as independent, so an interval may be too narrow, by at most √(group size).'
 
-/** Each of the others against the first, on one scale. */
+/** The difference of each run from the first, on one scale. */
 function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<string> }) {
   const shown = data.deltas.filter(({ run, steps }) => !hidden.has(run) && steps.length > 0)
   const ticks = useMemo(() => deltaTicks(shown.flatMap(({ steps }) => steps)), [shown])
@@ -187,8 +180,8 @@ function Deltas({ data, hidden }: { data: CompareRunsDto; hidden: ReadonlySet<st
         <h2 className="text-sm">Difference from {first.name}</h2>
         <p className="mt-1 text-xs text-ink-3">
           {data.deltas.every(({ steps }) => steps.length === 0)
-            ? 'No step of the others is one of the first run that has ended, too.'
-            : 'All others are hidden.'}
+            ? 'No ended step is shared with the first run.'
+            : 'All other runs are hidden.'}
         </p>
       </section>
     )
@@ -255,7 +248,7 @@ function DeltaChart({
   )
 }
 
-/** Two runs by data source, on one scale. */
+/** The difference of two runs by data source, on one scale. */
 function Sources({ data }: { data: CompareRunsDto }) {
   const { sources } = data
   const ticks = useMemo(() => deltaTicks(sources.flatMap(({ steps }) => steps)), [sources])
@@ -264,7 +257,7 @@ function Sources({ data }: { data: CompareRunsDto }) {
     <Section
       className="border-t"
       title="Difference by data source"
-      note={`${plural(sources.length, 'source')}, on one scale`}
+      note={`${plural(sources.length, 'source')}, one scale`}
     >
       <div className="grid border-t md:grid-cols-2 xl:grid-cols-3">
         {sources.map(({ name, steps }) => (
@@ -284,7 +277,7 @@ function Sources({ data }: { data: CompareRunsDto }) {
   )
 }
 
-/** The batches of two runs at the same step, to be compared sample by sample. */
+/** The shared steps of two runs, each with a link to compare its batches. */
 function SharedSteps({ data }: { data: CompareRunsDto }) {
   const [only] = data.deltas
   if (data.runs.length !== 2 || only === undefined || only.steps.length === 0) return null
@@ -293,7 +286,7 @@ function SharedSteps({ data }: { data: CompareRunsDto }) {
     <Section
       className="border-t"
       title="Shared steps"
-      note={`the newest ${formatCount(steps.length)} of ${formatCount(only.steps.length)}`}
+      note={`newest ${formatCount(steps.length)} of ${formatCount(only.steps.length)}`}
     >
       <Scroll label="Shared steps">
         <table className="grid-table">

@@ -1,22 +1,22 @@
-/** Numbers as the dashboard writes them: a value and its unit apart, so that the unit can be drawn lighter. */
+/** Number formatting. Value and unit are separate, so that the unit can be drawn lighter. */
 
-/** A number and the unit it is written with; the unit is empty where the number needs none. */
+/** A number and its unit; the unit may be empty. */
 export interface Quantity {
   value: string
   unit: string
 }
 
-/** What stands where a number is not known. */
+/** The placeholder for an unknown number. */
 export const UNKNOWN = '–'
 
 const grouped = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 })
 
-/** A whole number with thousands separated: `12,345`. */
+/** An integer with thousands separators: `12,345`. */
 export function formatCount(n: number | null | undefined): string {
   return n === null || n === undefined || !Number.isFinite(n) ? UNKNOWN : grouped.format(n)
 }
 
-/** Three significant digits and a letter from 10,000 on: `9,876`, `12.3k`, `4.05M`. */
+/** Three significant digits and a suffix from 10,000 on: `9,876`, `12.3k`, `4.05M`. */
 export function formatCompact(n: number): string {
   const size = Math.abs(n)
   if (size < 10_000) return formatCount(n)
@@ -24,7 +24,7 @@ export function formatCompact(n: number): string {
   return `${significant(n / divisor, 3)}${letter}`
 }
 
-/** `digits` significant digits without an exponent and without trailing zeros after the point. */
+/** `digits` significant digits without an exponent or trailing zeros. */
 export function significant(n: number, digits: number): string {
   if (n === 0) return '0'
   const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(n))))
@@ -32,7 +32,7 @@ export function significant(n: number, digits: number): string {
   return fixed.includes('.') ? fixed.replace(/\.?0+$/, '') : fixed
 }
 
-/** A reward: whole numbers bare, else three decimals, tiny ones with an exponent. Never rounded to a bare 0. */
+/** A reward: integers as they are, otherwise three decimals, tiny ones with an exponent. Never rounded to 0. */
 export function formatScore(score: number | null | undefined): string {
   if (score === null || score === undefined || !Number.isFinite(score)) return UNKNOWN
   if (Number.isInteger(score))
@@ -42,16 +42,16 @@ export function formatScore(score: number | null | undefined): string {
   return minus(size >= 1000 ? score.toFixed(1) : score.toFixed(3))
 }
 
-/** The real minus sign: as wide as the digits, so that columns stay in line. */
+/** The typographic minus sign, as wide as a digit, so that columns align. */
 function minus(text: string): string {
   return text.replaceAll('-', '−')
 }
 
-/** A duration of milliseconds in the unit a person would say: `4.2 µs`, `118 ms`, `1.24 s`, `2:05 min`. */
+/** A duration from milliseconds, in a readable unit: `4.2 µs`, `118 ms`, `1.24 s`, `2:05 min`. */
 export function formatDuration(ms: number | null | undefined): Quantity {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return { value: UNKNOWN, unit: '' }
   const size = Math.abs(ms)
-  // A rule takes microseconds.
+  // Rules take microseconds.
   if (size > 0 && size < 0.0995) return { value: significant(ms * 1000, 2), unit: 'µs' }
   if (size < 999.5)
     return { value: size < 10 ? significant(ms, 2) : String(Math.round(ms)), unit: 'ms' }
@@ -73,17 +73,16 @@ export function formatDuration(ms: number | null | undefined): Quantity {
   return { value: significant(minutes / 1440, 3), unit: 'd' }
 }
 
-/** A duration in one string. */
 export function durationText(ms: number | null | undefined): string {
   return quantityText(formatDuration(ms))
 }
 
-/** A quantity in one string, with a no-break space before its unit. */
+/** A quantity as one string, with a no-break space before its unit. */
 export function quantityText({ value, unit }: Quantity): string {
   return unit ? `${value}\u00a0${unit}` : value
 }
 
-/** Something a second: one decimal under 10, none above, compact from 10,000 on. */
+/** A rate per second: one decimal under 10, none above, compact from 10,000 on. */
 export function formatRate(perSecond: number | null | undefined): string {
   if (perSecond === null || perSecond === undefined || !Number.isFinite(perSecond)) return UNKNOWN
   if (perSecond === 0) return '0'
@@ -104,7 +103,7 @@ export function formatBytes(bytes: number | null | undefined): Quantity {
   return { value: significant(size, 3), unit: units[i] as string }
 }
 
-/** A share of 0 to 1 in per cent. What is not all never reads 100 %, what is not nothing never 0 %. */
+/** A share of 0 to 1 in percent. Only 1 reads 100 %, and only 0 reads 0 %. */
 export function formatPercent(share: number | null | undefined): Quantity {
   if (share === null || share === undefined || !Number.isFinite(share))
     return { value: UNKNOWN, unit: '' }
@@ -117,7 +116,7 @@ export function formatPercent(share: number | null | undefined): Quantity {
   return { value: whole ? String(Math.round(percent)) : percent.toFixed(1), unit: '%' }
 }
 
-/** The singular or the plural with its number: `1 sample`, `12 samples`. */
+/** A number with its noun: `1 sample`, `12 samples`. */
 export function plural(n: number, one: string, many = `${one}s`): string {
   return `${formatCount(n)} ${n === 1 ? one : many}`
 }

@@ -1,10 +1,10 @@
-/** Texts of rollouts, which may hold anything: NUL, lone surrogates, control characters. */
+/** Rollout texts, which may contain any character: NUL, lone surrogates, control characters. */
 
-/** A run of plain text, or one character that would not be seen, named. */
+/** A run of plain text, or one invisible character with its name. */
 export type TextPart = { text: string } | { mark: string; title: string }
 
-// C0 controls except tab, line feed and carriage return; DEL; the zero-width space and direction marks
-// (joiners stay: scripts and emoji need them); lone surrogates.
+// C0 controls except tab, line feed and carriage return; DEL; the zero-width space and direction marks (joiners stay:
+// scripts and emoji need them); lone surrogates.
 const UNSEEN =
   /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
 
@@ -22,7 +22,7 @@ const NAMES: Record<number, string> = {
   65279: 'BOM',
 }
 
-/** Splits a text into what is seen as it is and what must be named to be seen. */
+/** Splits a text into visible parts and named invisible characters. */
 export function textParts(text: string): TextPart[] {
   const parts: TextPart[] = []
   let from = 0
@@ -41,20 +41,20 @@ export function textParts(text: string): TextPart[] {
   return parts
 }
 
-/** An identifier shortened in the middle: both ends tell identifiers apart. */
+/** Shortens an identifier in the middle, because both ends identify it. */
 export function shortenMiddle(id: string, most = 24): string {
   if (id.length <= most) return id
   const head = Math.ceil((most - 1) / 2)
   return `${id.slice(0, head)}…${id.slice(id.length - (most - 1 - head))}`
 }
 
-/** A message as a sentence: a capital, unless it begins with an address, and a full stop. */
+/** Formats a message as a sentence: capitalized, unless it begins with an address, with a full stop. */
 export function sentence(text: string): string {
   const capital = /^\w+:\/\//.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1)
   return /[.!?…]$/.test(capital) ? capital : `${capital}.`
 }
 
-/** Where a long text is folded: at a line end near `most` characters, never inside a surrogate pair. */
+/** The fold position of a long text: a line end near `most` characters, never inside a surrogate pair. */
 export function foldAt(text: string, most: number): number {
   if (text.length <= most * 1.25) return text.length
   const newline = text.lastIndexOf('\n', most)

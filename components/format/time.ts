@@ -1,6 +1,6 @@
-/** Moments as the dashboard writes them. */
+/** Time formatting. */
 
-/** How long ago: `now`, `12 s ago`, `3 min ago`, `2 h ago`, `5 d ago`. A moment slightly ahead counts as now. */
+/** Relative time: `now`, `12 s ago`, `3 min ago`, `2 h ago`, `5 d ago`. A time slightly in the future counts as now. */
 export function formatAgo(atMs: number, nowMs: number): string {
   const seconds = Math.floor((nowMs - atMs) / 1000)
   if (seconds < 2) return 'now'

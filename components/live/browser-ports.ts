@@ -18,8 +18,8 @@ export function broadcastPort(): MessagePort {
 }
 
 /**
- * Election by a Web Lock: the holder leads until its tab is gone. Web Locks need a secure context, so that
- * plain HTTP on another name than localhost falls back to a lease in localStorage.
+ * Leader election by a Web Lock, held until the tab closes. Web Locks need a secure context, so plain HTTP on a name
+ * other than localhost falls back to a lease in localStorage.
  */
 export function browserElection(): Election {
   return typeof navigator.locks === 'undefined' ? leaseElection() : lockElection()
@@ -32,7 +32,7 @@ function lockElection(): Election {
   const election: Election = {
     campaign(lead, { steal }) {
       if (closed) return
-      // At most one request a tab waits, else a tab could be handed the lock twice.
+      // At most one pending request per tab; otherwise a tab could get the lock twice.
       inLine?.abort()
       const waiting = new AbortController()
       inLine = steal ? null : waiting
@@ -48,7 +48,7 @@ function lockElection(): Election {
         })
         .catch(() => {
           if (waiting.signal.aborted || closed) return
-          // Another tab has taken the lock; wait in line for it like everybody else.
+          // Another tab took the lock, so this tab queues for it again.
           lost.abort()
           release = null
           election.campaign(lead, { steal: false })
@@ -63,7 +63,7 @@ function lockElection(): Election {
   return election
 }
 
-/** A lease of 5 s, renewed each second; two tabs that take it in the same moment settle it at the next look. */
+/** A lease of 5 s, renewed every second; if two tabs take it at once, the next check resolves it. */
 function leaseElection(): Election {
   const me = Math.random().toString(36).slice(2)
   const leaseMs = 5_000
@@ -104,7 +104,7 @@ function leaseElection(): Election {
   }
 }
 
-/** The tRPC subscription, opened again by us where the browser gives up (an HTTP error, the end of a stream). */
+/** The tRPC subscription, reopened here where the browser gives up (an HTTP error, the end of a stream). */
 export function liveStream(client: TRPCClient<AppRouter>): Stream {
   return {
     open(on) {
@@ -128,8 +128,8 @@ export function liveStream(client: TRPCClient<AppRouter>): Stream {
             const isOpen = state === 'pending'
             if (isOpen) {
               failures = 0
-              // What changed while there was no stream, nobody knows: everything is read again. At once
-              // after a break; 3 s after a page has opened, whose first reading is hardly older.
+              // Changes during a disconnection are unknown, so everything is read again: at once after a
+              // disconnection, and 3 s after a page opens, because its first read is still fresh.
               clearTimeout(resync)
               resync = setTimeout(() => on.topics([EVERYTHING]), wasOpen ? 0 : 3_000)
               wasOpen = true

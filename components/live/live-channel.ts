@@ -1,45 +1,44 @@
 /**
- * One live stream a browser: of all tabs one leads, holds the stream, and tells the others over a
- * BroadcastChannel. A browser opens at most six connections to a host over HTTP/1.1; a stream a tab
- * would leave the seventh tab without any answer at all.
+ * One live stream per browser: an elected tab holds the stream and forwards events over a BroadcastChannel. A browser
+ * opens at most six HTTP/1.1 connections per host, so one stream per tab would block the seventh tab.
  */
 
-/** What the leading tab says to the others. */
+/** Messages from the leading tab to the others. */
 export type LiveMessage =
   | { kind: 'topics'; topics: string[] }
   | { kind: 'link'; open: boolean }
   | { kind: 'hello' }
 
-/** Where messages go; `BroadcastChannel` in the browser. */
+/** The message transport; `BroadcastChannel` in the browser. */
 export interface MessagePort {
   post(message: LiveMessage): void
   onMessage(listener: (message: LiveMessage) => void): void
   close(): void
 }
 
-/** Elects the leader. `campaign` calls `lead` once this tab leads, and aborts its signal when it no longer does. */
+/** Elects the leader. `campaign` calls `lead` once this tab leads, and aborts its signal when it stops leading. */
 export interface Election {
   campaign(lead: (lost: AbortSignal) => void, options: { steal: boolean }): void
   close(): void
 }
 
-/** The stream itself. Calls back until `stop`. */
+/** The stream. Invokes the callbacks until `stop`. */
 export interface Stream {
   open(on: { topics(topics: string[]): void; link(open: boolean): void }): { stop(): void }
 }
 
-/** What a tab does with what it hears. */
+/** The callbacks of a tab. */
 export interface LiveListener {
   topics(topics: string[]): void
   link(open: boolean): void
 }
 
-/** The leader repeats the state of its link this often, so that followers know it is there. */
+/** The heartbeat interval of the leader. */
 export const BEAT_MS = 2_000
-/** A visible tab that heard no beat for this long takes the lead: browsers slow down or freeze hidden tabs. */
+/** A visible tab without a heartbeat for this long takes over: browsers throttle or freeze hidden tabs. */
 export const BEAT_LOST_MS = 6_000
 
-/** A tab's part in the shared stream. Clock and timers come from outside: `tick` is called about once a second. */
+/** A tab's part in the shared stream. Clock and timers are injected: `tick` is called about once a second. */
 export class LiveChannel {
   private readonly port: MessagePort
   private readonly election: Election
@@ -67,12 +66,11 @@ export class LiveChannel {
     this.port.post({ kind: 'hello' })
   }
 
-  /** Whether this tab holds the stream. */
   get leads(): boolean {
     return this.leading
   }
 
-  /** To be called about once a second. */
+  /** Must be called about once a second. */
   tick(now: number, visible: boolean): void {
     if (this.leading) {
       if (now - this.saidAt >= BEAT_MS) this.say(now)

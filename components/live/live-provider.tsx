@@ -24,23 +24,23 @@ interface LiveContext {
   setFrozen(frozen: boolean): void
   /** When data last arrived, epoch milliseconds. */
   dataAt(): number | null
-  /** Whether something the page shows could not be read again. */
+  /** Whether a query on the page failed to refetch. */
   failing(): boolean
 }
 
 const Context = createContext<LiveContext | null>(null)
 
-/** The live stream as the pages see it. */
+/** The state of the live stream, for pages. */
 export function useLive(): LiveContext {
   const live = useContext(Context)
   if (live === null) throw new Error('useLive outside of LiveProvider')
   return live
 }
 
-/** While cut, pages still ask this often: a proxy that swallows streams must not make them blind. */
+/** While disconnected, pages still poll, because some proxies block streams. */
 const POLL_WHILE_CUT_MS = 5_000
 
-/** Holds this tab's part of the one stream a browser has, and reads again what changed. */
+/** Holds this tab's part of the shared stream, and refetches changed queries. */
 export function LiveProvider({ children, enabled }: { children: ReactNode; enabled: boolean }) {
   const [state, dispatch] = useReducer(liveReducer, initialLive)
   const queryClient = useQueryClient()
@@ -63,7 +63,7 @@ export function LiveProvider({ children, enabled }: { children: ReactNode; enabl
           if (frozen.current) dispatch({ type: 'changes' })
         },
         link(open) {
-          // A stream also ends with the key it was opened by: then nothing else is asked on a page at rest.
+          // A stream also ends when its key is revoked, and an idle page makes no other request.
           if (isOpen && !open) {
             void queryClient.invalidateQueries({ queryKey: [['session', 'get']] })
           }
@@ -119,7 +119,7 @@ function newestData(queryClient: QueryClient): number | null {
   return newest === 0 ? null : newest
 }
 
-/** A question may be refused for what it asks; only what the service could not answer makes the page old. */
+/** Only service failures make a page stale; a rejected request does not. */
 function readsFail(queryClient: QueryClient): boolean {
   return queryClient
     .getQueryCache()
@@ -132,7 +132,7 @@ function readsFail(queryClient: QueryClient): boolean {
     )
 }
 
-/** Reads again what changed, coalesced: see topics.ts for the pace. */
+/** Refetches changed queries, coalesced; the pace is in topics.ts. */
 function createRefresher(queryClient: QueryClient) {
   let waiting = new Set<string>()
   const readings = new PacedReadings()
@@ -151,7 +151,7 @@ function createRefresher(queryClient: QueryClient) {
       }))
     if (waiting.size > 0) {
       const changed = waiting
-      // What no page shows now is only marked, and read when a page shows it again.
+      // Queries of other pages are only invalidated, and refetched when shown again.
       queryClient.invalidateQueries({
         predicate: (query) => !query.isActive() && concerns(topicsOf(query.meta), changed),
         refetchType: 'none',
@@ -159,7 +159,7 @@ function createRefresher(queryClient: QueryClient) {
     }
     const now = Date.now()
     for (const { key, queryKey } of readings.take(waiting, shown, now)) {
-      // Of one moment, so they still travel in one request.
+      // Started together, so that they share one request.
       void queryClient
         .refetchQueries({ type: 'active', queryKey, exact: true })
         .then(() => readings.ended(key, now, Date.now()))
@@ -200,7 +200,7 @@ function onSecond(listener: () => void): () => void {
   }
 }
 
-/** The time, once a second, from one timer for the whole page. 0 before the page is in the browser. */
+/** The current time, once a second, from one timer per page. 0 before hydration. */
 export function useNow(): number {
   return useSyncExternalStore(
     onSecond,

@@ -1,23 +1,23 @@
 /**
- * What a tab knows about the live stream.
+ * The state of the live stream in a tab.
  *
  *            open                 down                  10 s
  *   waiting ------> open ------------------> reconnecting ----> cut
  *                     ^-----------------------------+------------+
  *                                   open
  *
- * Frozen lies across all of them: the stream goes on, the pages do not follow it.
+ * Pausing is independent of these: the stream continues, but pages do not refetch.
  */
 export interface LiveState {
   link: 'waiting' | 'open' | 'reconnecting' | 'cut'
   frozenAt: number | null
   /** When the link went down; null while it is open. */
   lostAt: number | null
-  /** Changes that came while frozen. */
+  /** Changes that arrived while paused. */
   missed: number
 }
 
-/** What moves the state; `at` in epoch milliseconds. */
+/** State transitions; `at` in epoch milliseconds. */
 export type LiveAction =
   | { type: 'link'; open: boolean; at: number }
   | { type: 'tick'; at: number }
@@ -25,13 +25,13 @@ export type LiveAction =
   | { type: 'resume' }
   | { type: 'changes' }
 
-/** A link down for longer than this is cut, not merely reconnecting: two missed inactivity limits of 5 s. */
+/** A link that is down for longer counts as disconnected: two missed inactivity limits of 5 s. */
 export const CUT_AFTER_MS = 10_000
 
-/** The state of a page that has just opened. */
+/** The initial state of a page. */
 export const initialLive: LiveState = { link: 'waiting', frozenAt: null, lostAt: null, missed: 0 }
 
-/** The next state; returns the same object when nothing changed, so that nothing is drawn again. */
+/** The reducer; returns the same object when nothing changed, to avoid a render. */
 export function liveReducer(state: LiveState, action: LiveAction): LiveState {
   switch (action.type) {
     case 'link':
@@ -58,17 +58,17 @@ export function liveReducer(state: LiveState, action: LiveAction): LiveState {
   }
 }
 
-/** The state in the words of the header. */
+/** The label of the state in the header. */
 export interface LiveWords {
   word: 'Live' | 'Stale' | 'Frozen' | 'Connecting' | 'Reconnecting' | 'Cut'
   tone: 'ok' | 'idle' | 'warn' | 'bad'
-  /** How old what is on the page is, in milliseconds; null when it is current or nothing came yet. */
+  /** The age of the data on the page, in milliseconds; null when current or before the first data. */
   ageMs: number | null
 }
 
 /**
- * `dataAt`: when the page last received data, epoch milliseconds, null before the first. `failing`: what the page shows
- * could not be read again, whatever the stream says: a stream stays open while the database behind it is gone.
+ * `dataAt`: when data last arrived, epoch milliseconds, null before the first. `failing`: a query on the page failed
+ * to refetch, which is possible while the stream is open, for example when the database is down.
  */
 export function liveWords(
   state: LiveState,
@@ -77,7 +77,7 @@ export function liveWords(
   failing = false,
 ): LiveWords {
   const since = (at: number | null) => (at === null ? null : Math.max(0, now - at))
-  if (state.frozenAt !== null) return { word: 'Frozen', tone: 'idle', ageMs: since(state.frozenAt) }
+  if (state.frozenAt !== null) return { word: 'Paused', tone: 'idle', ageMs: since(state.frozenAt) }
   switch (state.link) {
     case 'open':
       return failing
@@ -88,6 +88,6 @@ export function liveWords(
     case 'reconnecting':
       return { word: 'Reconnecting', tone: 'warn', ageMs: since(dataAt ?? state.lostAt) }
     case 'cut':
-      return { word: 'Cut', tone: 'bad', ageMs: since(dataAt ?? state.lostAt) }
+      return { word: 'Disconnected', tone: 'bad', ageMs: since(dataAt ?? state.lostAt) }
   }
 }

@@ -12,7 +12,7 @@ const TONES = {
   bad: 'text-bad',
 }
 
-/** Says at a glance whether the page is live, and freezes it. */
+/** Shows whether the page is live, and pauses it. */
 export function LiveToggle() {
   const { state, setFrozen, dataAt, failing } = useLive()
   const now = useNow()
@@ -27,14 +27,14 @@ export function LiveToggle() {
       data-live={words.word.toLowerCase()}
       title={
         frozen
-          ? 'The page stands still. Press to follow again.'
+          ? 'Live updates are paused. Click to resume.'
           : words.word === 'Live'
-            ? 'The page follows the service. Press to freeze it.'
+            ? 'Live updates are on. Click to pause.'
             : words.word === 'Connecting'
-              ? 'Opening the live stream.'
+              ? 'The live stream is being opened.'
               : words.word === 'Stale'
-                ? 'The service could not read this again; the page asks every 5 s.'
-                : 'The live stream is down; the page asks every 5 s instead.'
+                ? 'The service could not refresh this page. It retries every 5 s.'
+                : 'The live stream is down. The page polls every 5 s instead.'
       }
       className={`flex h-7 items-center gap-1.5 rounded-md border px-2 text-xs ${TONES[words.tone]} hover:bg-hover quick transition-colors`}
     >
@@ -55,7 +55,7 @@ export function LiveToggle() {
               {ageText(words.ageMs)} old
             </>
           )}
-          {frozen && state.missed > 0 && <span className="text-ink-3"> · changed</span>}
+          {frozen && state.missed > 0 && <span className="text-ink-3"> · updates pending</span>}
         </span>
       )}
     </button>

@@ -1,60 +1,59 @@
-/** Topics of changes, what has to be read again because of them, and when. */
+/** Change topics, the queries they invalidate, and the refetch pace. */
 
-/** Stands for every topic: asked for after a reconnection, when nobody knows what was missed. */
+/** Matches every topic: used after a reconnection, when missed changes are unknown. */
 export const EVERYTHING = '*'
 
-/** At most three readings a second: faster than the eye follows, slow enough for a table. */
+/** At most three refetches a second per query. */
 export const MIN_GAP_MS = 340
-/** However slow the service answers, a page that is live asks again after this long. */
+/** The longest pause before a live page refetches, however slow the service is. */
 export const MAX_PAUSE_MS = 5_000
-/** A reading under way for so long is slow. */
+/** A read in progress for this long is slow. */
 export const SLOW_MS = 1_000
 
-/** True when something that shows `shown` has to be read again because of `changed`. */
+/** Whether a query with the topics `shown` must be refetched after `changed`. */
 export function concerns(shown: readonly string[], changed: ReadonlySet<string>): boolean {
   return changed.has(EVERYTHING) || shown.some((topic) => changed.has(topic))
 }
 
 /**
- * From a reading's end to the next one's start, after one that took `tookMs`: the service is left alone for twice as
- * long as it worked, so that an open page takes at most a third of a slow query's time.
+ * The pause after a read that took `tookMs`: twice its duration, so that an open page uses at most a third of the
+ * time of a slow query.
  */
 export function pauseAfter(tookMs: number): number {
   return Math.min(MAX_PAUSE_MS, Math.max(MIN_GAP_MS - tookMs, 2 * tookMs))
 }
 
-/** A query that a page shows. */
+/** A query on the page. */
 export interface ShownQuery {
-  /** Its name among all. */
+  /** Its unique hash. */
   key: string
   topics: readonly string[]
-  /** It is being read. */
+  /** Whether it is being fetched. */
   busy: boolean
 }
 
-/** What is remembered of a query that a page shows. Epoch milliseconds. */
+/** The refetch state of a query. Epoch milliseconds. */
 interface Pace {
-  /** Something it shows has changed since it was read. */
+  /** Its data changed since the last read. */
   due: boolean
-  /** It is left alone until then. */
+  /** No refetch before this time. */
   quietUntil: number
-  /** Being read since then, as far as was seen; null: it is not. */
+  /** Start of the current read, as observed; null: none. */
   busySince: number | null
 }
 
 /**
- * Which queries are read again, and when. Each at its own pace: what takes longer to read, a timeline of 2,000
- * groups, does not hold back a page's figures. Unless the service is slow: then what is due waits for the reading
- * under way and goes in one request after it, because a browser has six connections for all its tabs, and nine tabs
- * that ask for each part by itself leave none for the next page.
+ * Decides which queries are refetched, and when. Each query has its own pace, so that a slow one (a timeline of 2,000
+ * groups) does not delay the others. When the service is slow, due queries wait for the current read and share one
+ * request, because a browser has six connections for all tabs.
  */
 export class PacedReadings {
   #paces = new Map<string, Pace>()
 
   /**
-   * Those of `shown` whose turn it is at `now`, given what changed since the last call. One that is being
-   * read, or was read just now, stays due: the last change is never lost and no reading is started twice.
-   * What is no longer shown is forgotten.
+   * Returns the queries of `shown` that are due at `now`, given the changes since the last call. A query that is
+   * being read, or was just read, stays due, so the last change is never lost and no read is started twice. Queries
+   * that are no longer shown are dropped.
    */
   take<T extends ShownQuery>(changed: ReadonlySet<string>, shown: readonly T[], now: number): T[] {
     const before = this.#paces
@@ -77,7 +76,7 @@ export class PacedReadings {
     })
   }
 
-  /** A reading that {@link take} gave out at `startedAt` has ended, with or without an answer. */
+  /** Marks a read that {@link take} returned at `startedAt` as ended, with or without a response. */
   ended(key: string, startedAt: number, now: number): void {
     const pace = this.#paces.get(key)
     if (pace !== undefined) pace.quietUntil = now + pauseAfter(now - startedAt)

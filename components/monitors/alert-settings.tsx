@@ -21,7 +21,7 @@ import { DeliveryStateView } from './delivery-state.tsx'
 import { monitorLabel } from './monitor-words.ts'
 import { WebhookSheet } from './webhook-sheet.tsx'
 
-/** Where alerts are sent: webhooks, each with a test, and the log of what became of every delivery. Stands by itself on any page. */
+/** Webhooks for alerts, each with a test, and the delivery log. Used on any page. */
 export function AlertSettings() {
   const trpc = useTRPC()
   const webhooks = useQuery(
@@ -36,15 +36,16 @@ export function AlertSettings() {
           data.length === 0 ? (
             <Empty
               icon={Webhook}
-              title="Nobody is told yet"
+              title="No webhooks yet"
               actions={
                 <Button variant="primary" refused={refused} onClick={() => setEdited('new')}>
-                  Add a webhook
+                  Add webhook
                 </Button>
               }
             >
-              A webhook gets a POST with JSON when an incident opens, gets worse or is over; its
-              field <code className="font-mono text-xs">text</code> is what Slack and its like show.
+              A webhook receives a POST with JSON when an incident opens, escalates or resolves.
+              Slack and similar tools display its field{' '}
+              <code className="font-mono text-xs">text</code>.
             </Empty>
           ) : (
             <>
@@ -60,7 +61,7 @@ export function AlertSettings() {
                     onClick={() => setEdited('new')}
                   >
                     <Plus size={14} aria-hidden />
-                    Add a webhook
+                    Add webhook
                   </Button>
                 }
               >
@@ -102,7 +103,7 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
         {!webhook.enabled && (
           <span className="inline-flex items-center gap-1.5 text-xs text-ink-3">
             <BellOff size={13} aria-hidden />
-            switched off
+            disabled
           </span>
         )}
         <span className="ml-auto flex items-center gap-1.5">
@@ -113,14 +114,14 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
             onClick={() => test.mutate({ id: webhook.id })}
           >
             <Send size={13} aria-hidden />
-            {test.isPending ? 'Asking…' : 'Send a test'}
+            {test.isPending ? 'Sending…' : 'Send test'}
           </Button>
           <ActionMenu
-            label={`Actions on ${webhook.name}`}
+            label={`Actions for ${webhook.name}`}
             actions={[
               { label: 'Edit', icon: <Pencil size={14} aria-hidden />, refused, onSelect: onEdit },
               {
-                label: webhook.enabled ? 'Switch off' : 'Switch on',
+                label: webhook.enabled ? 'Disable' : 'Enable',
                 refused,
                 onSelect: () => update.mutate({ id: webhook.id, enabled: !webhook.enabled }),
               },
@@ -138,7 +139,7 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
       <p className="mt-1 text-xs text-ink-3">{wantsText(webhook)}</p>
       <p className="num mt-1 flex flex-wrap items-center gap-x-3 text-xs text-ink-2">
         {webhook.last === null ? (
-          'nothing sent yet'
+          'no deliveries yet'
         ) : (
           <>
             <DeliveryStateView state={webhook.last.state} />
@@ -148,7 +149,7 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
             </span>
             <span className="text-ink-3">
               24 h: {formatCount(webhook.delivered)} delivered, {formatCount(webhook.waiting)}{' '}
-              waiting, {formatCount(webhook.gaveUp)} given up
+              waiting, {formatCount(webhook.gaveUp)} failed
             </span>
           </>
         )}
@@ -162,27 +163,27 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
       <Confirm
         open={asked}
         title={`Remove “${webhook.name}”?`}
-        action="Remove it"
+        action="Remove webhook"
         busy={remove.isPending}
         onConfirm={() => remove.mutate({ id: webhook.id }, { onSuccess: () => setAsked(false) })}
         onClose={() => setAsked(false)}
       >
-        What still waits for it is given up. Its secret is forgotten.
+        Its pending deliveries are dropped and its secret is deleted.
       </Confirm>
     </li>
   )
 }
 
-/** What a webhook is told of, in one line. */
+/** The subscription of a webhook, in one line. */
 function wantsText(webhook: WebhookDto): string {
   const { severities, monitors, runs, fleet, signed, createdBy } = webhook
   return [
-    severities.length === 2 ? 'warnings and alerts' : `${severities[0]} alone`,
+    severities.length === 2 ? 'warnings and alerts' : `${severities[0]} only`,
     monitors.length === 0 ? 'all monitors' : monitors.map(monitorLabel).join(', '),
     runs.length === 0 ? 'all runs' : plural(runs.length, 'run'),
-    fleet ? 'servers too' : 'no servers',
+    fleet ? 'with server alerts' : 'without server alerts',
     signed ? 'signed' : 'not signed',
-    `made by ${createdBy}`,
+    `created by ${createdBy}`,
   ].join(' · ')
 }
 
@@ -196,7 +197,7 @@ function TestAnswer({ tested }: { tested: TestedWebhookDto }) {
       <p className="flex items-center gap-1.5 font-medium">
         <Icon size={14} aria-hidden className={tested.delivered ? 'text-ok' : 'text-bad'} />
         {tested.delivered
-          ? `Answered ${tested.status} in ${durationText(tested.latencyMs)}`
+          ? `Delivered: HTTP ${tested.status} in ${durationText(tested.latencyMs)}`
           : `Not delivered: ${tested.error}`}
       </p>
       {tested.answer !== null && (

@@ -15,7 +15,7 @@ import { DeliveryStateView } from './delivery-state.tsx'
 
 const PAGE = 25
 
-/** Every delivery of the last 30 days: what was sent, whether it arrived, after how many attempts. */
+/** The deliveries of the last 30 days, with state and attempts. */
 export function DeliveryLog() {
   const trpc = useTRPC()
   const client = useTRPCClient()
@@ -27,13 +27,13 @@ export function DeliveryLog() {
     }),
   )
   return (
-    <Section title="Deliveries" note="the last 30 days, the newest first">
+    <Section title="Deliveries" note="last 30 days, newest first">
       <QueryView query={log} skeleton={<TableSkeleton columns={7} rows={4} />}>
         {({ pages }) => {
           const items = pages.flatMap((page) => page.items)
           if (items.length === 0)
             return (
-              <p className="px-5 pb-4 text-xs text-ink-3">Nothing was sent in these 30 days.</p>
+              <p className="px-5 pb-4 text-xs text-ink-3">No deliveries in the last 30 days.</p>
             )
           return (
             <>
@@ -42,13 +42,13 @@ export function DeliveryLog() {
                   <ColumnHeads
                     columns={[
                       'State',
-                      'To',
-                      'What was sent',
+                      'Webhook',
+                      'Message',
                       { end: 'Attempts' },
                       { end: 'Status' },
-                      { end: 'Answered in' },
+                      { end: 'Latency' },
                       'Last error',
-                      { end: 'When' },
+                      { end: 'Time' },
                     ]}
                   />
                   <tbody>
@@ -78,7 +78,7 @@ export function DeliveryLog() {
                   </tbody>
                 </table>
               </Scroll>
-              <ShowMore query={log}>Earlier ones</ShowMore>
+              <ShowMore query={log}>Load older deliveries</ShowMore>
             </>
           )
         }}

@@ -3,11 +3,10 @@ import type { DeliveryState } from '../../server/wire/alerts.ts'
 
 const DELIVERY = {
   delivered: { icon: CircleCheck, text: 'delivered', tone: 'text-ok' },
-  waiting: { icon: Clock, text: 'waiting', tone: 'text-warn' },
-  gave_up: { icon: CircleX, text: 'given up', tone: 'text-bad' },
+  waiting: { icon: Clock, text: 'pending', tone: 'text-warn' },
+  gave_up: { icon: CircleX, text: 'failed', tone: 'text-bad' },
 } as const
 
-/** What became of a delivery, as icon and word. */
 export function DeliveryStateView({ state }: { state: DeliveryState }) {
   const { icon: Icon, text, tone } = DELIVERY[state]
   return (

@@ -16,7 +16,7 @@ import type { MonitorsUrl } from './monitors-url.ts'
 
 const PAGE = 50
 
-/** All incidents, the newest first, a page at a time. */
+/** All incidents, newest first, in pages. */
 export function IncidentHistory({
   url,
   onChange,
@@ -83,15 +83,15 @@ export function IncidentHistory({
         {({ pages }) => {
           const items = pages.flatMap((page) => page.items)
           return items.length === 0 ? (
-            <Empty icon={History} title="No incident is kept">
+            <Empty icon={History} title="No incidents">
               {url.run !== null || url.monitor !== null
-                ? 'None of this run and monitor.'
-                : 'What will be is kept here, with where it began, how bad it was and where it ended.'}
+                ? 'No incident matches this run and monitor.'
+                : 'Incidents appear here with their start, worst value and end.'}
             </Empty>
           ) : (
             <>
               <IncidentTable incidents={items} />
-              <ShowMore query={history}>Earlier ones</ShowMore>
+              <ShowMore query={history}>Load older incidents</ShowMore>
             </>
           )
         }}

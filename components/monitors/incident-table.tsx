@@ -12,7 +12,7 @@ import { Scroll } from '../ui/scroll.tsx'
 import { MonitorStateView } from './monitor-state.tsx'
 import { incidentHref, monitorLabel, readingText, thresholdText } from './monitor-words.ts'
 
-/** What was beyond its threshold, from when to when. */
+/** Incidents, with start and end. */
 export function IncidentTable({
   incidents,
   withRun = true,
@@ -28,10 +28,10 @@ export function IncidentTable({
             'Severity',
             'Monitor',
             ...(withRun ? ['Run or server'] : []),
-            'From',
-            'Until',
+            'Opened',
+            'Resolved',
             { end: 'Value' },
-            { end: 'Worst' },
+            { end: 'Worst value' },
             { end: 'Threshold' },
             'Detail',
           ]}
@@ -70,7 +70,7 @@ export function IncidentTable({
               </td>
               <td>
                 {incident.closedAt === null ? (
-                  <span className="font-medium">still open</span>
+                  <span className="font-medium">open</span>
                 ) : (
                   <When
                     step={incident.closedStep}

@@ -4,7 +4,7 @@ import { prepareMonitorSpark } from '../charts/monitor.prepare.ts'
 
 const [WIDTH, HEIGHT] = [140, 28]
 
-/** The last values of a monitor against its threshold, without axes; `label` says it for those who do not see it. */
+/** The last values of a monitor with its threshold, without axes; `label` is the accessible description. */
 export const MonitorSpark = memo(function MonitorSpark({
   points,
   setting,

@@ -15,10 +15,9 @@ const LOOK: Record<Shown, { icon: LucideIcon; text: string; tone: string }> = {
   warning: { icon: TriangleAlert, text: 'warning', tone: 'text-warn' },
   alerting: { icon: CircleX, text: 'alerting', tone: 'text-bad' },
   insufficient: { icon: CircleDashed, text: 'not enough data', tone: 'text-ink-3' },
-  off: { icon: BellOff, text: 'switched off', tone: 'text-ink-3' },
+  off: { icon: BellOff, text: 'disabled', tone: 'text-ink-3' },
 }
 
-/** A monitor's state as icon and word. */
 export function MonitorStateView({ state }: { state: Shown }) {
   const { icon: Icon, text, tone } = LOOK[state]
   return (
@@ -29,7 +28,7 @@ export function MonitorStateView({ state }: { state: Shown }) {
   )
 }
 
-/** The same where there is room for an icon alone; calm where all is well. */
+/** The state as an icon, where there is no room for text; muted when it is ok. */
 export function MonitorStateIcon({ state, about }: { state: Shown; about: string }) {
   const { icon: Icon, text, tone } = LOOK[state]
   const quiet = state === 'ok' ? 'text-ink-3' : tone

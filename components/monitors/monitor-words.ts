@@ -8,14 +8,13 @@ import {
 } from '../../server/wire/monitors.ts'
 import { formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 
-/** A monitor's name in words. */
 export function monitorLabel(monitor: MonitorName | FleetMonitorName): string {
   return monitor in MONITOR_DEFINITIONS
     ? MONITOR_DEFINITIONS[monitor as MonitorName].label
     : FLEET_DEFINITIONS[monitor as FleetMonitorName].label
 }
 
-/** A number of a monitor as it is written: a share in per cent, everything else with two decimals. */
+/** A monitor value: shares in percent, others with two decimals. */
 export function readingText(
   monitor: MonitorName | FleetMonitorName,
   value: number | null | undefined,
@@ -28,25 +27,25 @@ export function readingText(
   return value.toFixed(2).replace('-', '−')
 }
 
-/** A threshold with the side on which it is bad: `≥ 90 %`, `≤ 0.25`, `±0.7`. */
+/** A threshold with its direction: `≥ 90 %`, `≤ 0.25`, `±0.7`. */
 export function thresholdText(monitor: MonitorName, threshold: number): string {
   const { bad } = MONITOR_DEFINITIONS[monitor]
   const value = readingText(monitor, threshold)
   return bad === 'size' ? `±${value}` : `${bad === 'below' ? '≤' : '≥'} ${value}`
 }
 
-/** What is typed for a threshold: shares in per cent. */
+/** A threshold as input text: shares in percent. */
 export function typedThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, value: number): string {
   return String(Number((unit === 'share' ? value * 100 : value).toPrecision(6)))
 }
 
-/** The same back; NaN for what is no number. */
+/** Parses a threshold; NaN when it is not a number. */
 export function readThreshold({ unit }: Pick<MonitorDefinition, 'unit'>, typed: string): number {
   const value = typed.trim() === '' ? Number.NaN : Number(typed.replace(',', '.').replace('−', '-'))
   return unit === 'share' ? value / 100 : value
 }
 
-/** Where a monitor of a run is shown. */
+/** The link to a monitor of a run. */
 export function monitorHref(
   run: string,
   split: 'train' | 'val' | null,
@@ -55,7 +54,7 @@ export function monitorHref(
   return `/runs/${encodeURIComponent(run)}${split === 'val' ? '?split=val' : ''}#monitor-${monitor}`
 }
 
-/** Where an incident is looked into. */
+/** The link to the evidence of an incident. */
 export function incidentHref({ run, split, monitor }: IncidentDto): string {
   return run === null ? '/servers' : monitorHref(run, split, monitor)
 }

@@ -22,18 +22,18 @@ import { RunMatrix } from './run-matrix.tsx'
 import { RunReadings } from './run-readings.tsx'
 
 const TABS: { value: MonitorTab; label: string }[] = [
-  { value: 'now', label: 'Now' },
+  { value: 'now', label: 'Current' },
   { value: 'history', label: 'History' },
   { value: 'alerts', label: 'Alerts' },
 ]
 
 const ABOUT: Record<MonitorTab, string> = {
-  now: 'An audit of batches that have ended, not an early warning: each is looked at once, after its roll-up.',
-  history: 'What was beyond its threshold, from when to when.',
-  alerts: 'Where it is told besides here.',
+  now: 'Monitors check each batch once, after it has ended.',
+  history: 'Incidents with their start and end.',
+  alerts: 'Webhooks that receive alerts.',
 }
 
-/** Monitors of the runs: what is beyond its threshold now, what was, and who is told. */
+/** Monitors of runs: current incidents, history, and alerts. */
 export function MonitorsPage() {
   const trpc = useTRPC()
   const [url, setUrl] = useUrl(monitorsUrl)
@@ -71,7 +71,7 @@ function State({ data }: { data: MonitorsDto }) {
     return (
       <span className="flex min-w-0 items-center gap-1.5 text-ink-2">
         <CircleCheck size={14} className="shrink-0 text-ok" aria-hidden />
-        <span className="truncate">Nothing beyond its threshold</span>
+        <span className="truncate">No open incidents</span>
       </span>
     )
   }
@@ -98,15 +98,15 @@ function Now({
     return (
       <Empty
         icon={BellRing}
-        title={data.pending > 0 ? 'Looking at the batches that have ended' : 'No batch to watch'}
+        title={data.pending > 0 ? 'Checking ended batches' : 'No batches to monitor'}
         actions={
           <PageLink href="/" className={buttonClass('primary')}>
             Submit a first batch
           </PageLink>
         }
       >
-        Once a batch of at least 32 samples has ended, ten monitors look at it: length against
-        reward, collapse, saturation, dominance, copies, failures. Nothing has to be set up.
+        Ten monitors check every ended batch of at least 32 samples, for example for reward
+        collapse, saturation, duplicate responses and failures. No setup is needed.
       </Empty>
     )
   }
@@ -117,8 +117,8 @@ function Now({
     <>
       {data.open.length > 0 && (
         <Section
-          title="Open now"
-          note={`${data.moreOpen ? 'the newest ' : ''}${plural(data.open.length, 'incident')}`}
+          title="Open incidents"
+          note={`${data.moreOpen ? 'newest ' : ''}${plural(data.open.length, 'incident')}`}
           className="border-b"
         >
           <IncidentTable incidents={data.open} />

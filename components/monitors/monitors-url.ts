@@ -1,19 +1,19 @@
 import { FLEET_MONITORS, MONITORS } from '../../server/wire/monitors.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** The views of the Monitors page. */
+/** The tabs of the Monitors page. */
 export const MONITOR_TABS = ['now', 'history', 'alerts'] as const
 export type MonitorTab = (typeof MONITOR_TABS)[number]
 
 type AnyMonitor = (typeof MONITORS)[number] | (typeof FLEET_MONITORS)[number]
 
-/** What of the Monitors page can be linked to. */
+/** The URL state of the Monitors page. */
 export interface MonitorsUrl {
   tab: MonitorTab
-  /** The run whose monitors are listed, and by which the history is narrowed. */
+  /** The run whose monitors are listed; also filters the history. */
   run: string | null
   split: 'train' | 'val'
-  /** By which the history is narrowed. */
+  /** Filters the history. */
   monitor: AnyMonitor | null
 }
 

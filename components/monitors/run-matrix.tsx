@@ -10,7 +10,7 @@ import { Section } from '../ui/section.tsx'
 import { MonitorStateIcon } from './monitor-state.tsx'
 import { monitorHref, readingText } from './monitor-words.ts'
 
-/** Every run of late × every monitor: where each stands. */
+/** The states of recent runs by monitor. */
 export function RunMatrix({
   runs,
   pending,
@@ -27,12 +27,12 @@ export function RunMatrix({
       title="Runs"
       note={
         pending > 0
-          ? `${plural(pending, 'batch', 'batches')} not looked at yet`
-          : `${formatCount(runs.length)}, the newest batch first`
+          ? `${plural(pending, 'batch', 'batches')} not checked yet`
+          : `${formatCount(runs.length)}, newest batch first`
       }
       className="border-b"
     >
-      <Scroll label="Runs and monitors">
+      <Scroll label="Monitors by run">
         <table className="grid-table">
           <ColumnHeads
             columns={[

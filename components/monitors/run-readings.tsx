@@ -23,10 +23,10 @@ import { MonitorStateView } from './monitor-state.tsx'
 import { monitorHref, readingText, thresholdText } from './monitor-words.ts'
 import { ThresholdSheet } from './threshold-sheet.tsx'
 
-/** Batches in the small pictures, the newest. */
+/** Batches in a sparkline, the newest. */
 const SPARK_POINTS = 60
 
-/** A run's monitors, one a line: what it is, where it stands, and how it came there. */
+/** The monitors of a run, one per row: definition, state, and recent values. */
 export function RunReadings({ run, split }: { run: string; split: 'train' | 'val' }) {
   const trpc = useTRPC()
   const [edited, setEdited] = useState<MonitorName | null>(null)
@@ -44,13 +44,13 @@ export function RunReadings({ run, split }: { run: string; split: 'train' | 'val
           {split === 'val' && <span className="font-normal text-ink-3">validation</span>}
         </span>
       }
-      note={`the last ${SPARK_POINTS} batches against the warning’s threshold`}
+      note={`last ${SPARK_POINTS} batches, with the warning threshold`}
       corner={
         <PageLink
           href={monitorHref(run, split, 'length_correlation').replace(/#.*/, '#monitors')}
           className={buttonClass('plain', true)}
         >
-          Over the steps
+          Chart over steps
         </PageLink>
       }
     >
@@ -75,7 +75,7 @@ function Readings({ data, onEdit }: { data: RunMonitorsDto; onEdit(monitor: Moni
             { end: 'Warning' },
             { end: 'Alerting' },
             { end: 'n' },
-            'What it measures',
+            'Definition',
             { hidden: 'Thresholds' },
           ]}
         />

@@ -18,13 +18,13 @@ import { QueryView } from '../ui/query-view.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { readThreshold, typedThreshold } from './monitor-words.ts'
 
-/** Changes by what a monitor is judged, for one run or for all. */
+/** Edits the thresholds of a monitor, for one run or for all. */
 export function ThresholdSheet({
   run,
   monitor,
   onClose,
 }: {
-  /** null: for all runs alone. */
+  /** Null: all runs only. */
   run: string | null
   monitor: MonitorName | null
   onClose(): void
@@ -59,7 +59,7 @@ function Body({
         </p>
         {run !== null && (
           <Segmented
-            label="Holds for"
+            label="Applies to"
             value={scope}
             options={[
               { value: 'run', label: 'This run' },
@@ -80,7 +80,7 @@ function Body({
 }
 
 const SOURCE = {
-  default: 'the default',
+  default: 'default',
   all_runs: 'set for all runs',
   run: 'set for this run',
 } as const
@@ -121,20 +121,20 @@ function Form({
       openAfter: Number(openAfter),
     }
     if (!Number.isFinite(values.warning) || !Number.isFinite(values.alerting))
-      return setError('Give both thresholds as numbers.')
+      return setError('Enter both thresholds as numbers.')
     if (!Number.isInteger(values.openAfter) || values.openAfter < 1)
-      return setError('Give a whole number of batches, 1 or more.')
+      return setError('Enter a whole number of batches, 1 or more.')
     setError(null)
     configure.mutate({ run, monitor: setting.monitor, enabled, ...values })
   }
   const unit = definition.unit === 'share' ? ', %' : ''
-  const side = { above: 'at or above', below: 'at or below', size: 'at or beyond, either sign' }
+  const side = { above: 'at or above', below: 'at or below', size: 'at or beyond ±' }
   return (
     <form onSubmit={submit} noValidate className="flex flex-col gap-4 px-5 py-4">
-      <Checkbox label="Watch for it" checked={enabled} onChange={setEnabled} />
+      <Checkbox label="Enabled" checked={enabled} onChange={setEnabled} />
       <TextField
         label={`Warning${unit}`}
-        hint={`Bad is ${side[definition.bad]} this.`}
+        hint={`Triggers ${side[definition.bad]} this value.`}
         inputMode="decimal"
         value={warning}
         onChange={(event) => setWarning(event.target.value)}
@@ -146,21 +146,21 @@ function Form({
         onChange={(event) => setAlerting(event.target.value)}
       />
       <TextField
-        label="Batches in a row before it is told"
-        hint="It is over after three in a row that are clear of the warning by a tenth."
+        label="Batches before opening"
+        hint="Consecutive batches beyond the threshold before an incident opens. It resolves after three consecutive batches that clear the warning by 10 %."
         inputMode="numeric"
         value={openAfter}
         onChange={(event) => setOpenAfter(event.target.value)}
       />
       <p className="text-xs text-ink-3">
-        Now: {SOURCE[setting.source]}
+        Current setting: {SOURCE[setting.source]}
         {setting.changedBy !== null && (
           <>
             {' '}
             by {setting.changedBy}, <Ago at={setting.changedAt} />
           </>
         )}
-        . It holds from the next batch on.
+        . Changes apply from the next batch.
       </p>
       <FieldAbout error={error} />
       <div className="flex items-center justify-end gap-2">
@@ -177,7 +177,7 @@ function Form({
               })
             }
           >
-            {run === null ? 'Back to the default' : 'As for all runs'}
+            {run === null ? 'Reset to default' : 'Use all-runs setting'}
           </Button>
         )}
         <Button onClick={onClose}>Close</Button>

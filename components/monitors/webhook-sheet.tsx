@@ -11,7 +11,7 @@ import { Checkbox, FieldAbout, Segmented, TextField } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import { monitorLabel } from './monitor-words.ts'
 
-/** Adds a webhook, or changes one. */
+/** Adds or edits a webhook. */
 export function WebhookSheet({
   webhook,
   onClose,
@@ -24,7 +24,7 @@ export function WebhookSheet({
     <Sheet
       open={webhook !== null}
       onClose={onClose}
-      title={before === null ? 'Add a webhook' : `Edit ${before.name}`}
+      title={before === null ? 'Add webhook' : `Edit ${before.name}`}
     >
       {webhook !== null && (
         <WebhookForm key={before?.id ?? 'new'} before={before} onClose={onClose} />
@@ -57,8 +57,8 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
   const create = useMutation(trpc.alerts.create.mutationOptions(outcome))
   const update = useMutation(trpc.alerts.update.mutationOptions(outcome))
   const submit = () => {
-    if (name.trim() === '') return setError('Give it a name.')
-    if (before === null && url.trim() === '') return setError('Give the address to send to.')
+    if (name.trim() === '') return setError('Enter a name.')
+    if (before === null && url.trim() === '') return setError('Enter a URL.')
     setError(null)
     const severities: Severity[] = alertsOnly ? ['alerting'] : ['warning', 'alerting']
     const wanted = {
@@ -82,7 +82,7 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
     <SheetForm
       onSubmit={submit}
       onClose={onClose}
-      action={before === null ? 'Add it' : 'Save'}
+      action={before === null ? 'Add' : 'Save'}
       busy={create.isPending || update.isPending}
     >
       <TextField
@@ -94,13 +94,13 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
         onChange={(event) => setName(event.target.value)}
       />
       <TextField
-        label="Address"
+        label="URL"
         mono
         placeholder={before?.shownUrl ?? 'https://hooks.example.com/…'}
         hint={
           before === null
-            ? 'http or https. It is not shown again: some addresses hold a key.'
-            : 'Empty: it keeps the one it has.'
+            ? 'An http or https URL. It is not shown again, because it may contain a key.'
+            : 'Leave empty to keep the current URL.'
         }
         value={url}
         onChange={(event) => setUrl(event.target.value)}
@@ -112,23 +112,23 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
         disabled={unsigned}
         hint={
           before?.signed
-            ? 'Empty: it keeps the one it has. It is never shown.'
-            : 'At least 8 characters; signs every call (x-rewardops-signature). It is never shown again.'
+            ? 'Leave empty to keep the current secret. It is never shown.'
+            : 'At least 8 characters. Signs every request (x-rewardops-signature). It is not shown again.'
         }
         value={secret}
         onChange={(event) => setSecret(event.target.value)}
       />
       {before?.signed && (
-        <Checkbox label="Remove its secret" checked={unsigned} onChange={setUnsigned} />
+        <Checkbox label="Remove secret" checked={unsigned} onChange={setUnsigned} />
       )}
       <div>
-        <p className="mb-1 text-xs font-medium text-ink-2">Told of</p>
+        <p className="mb-1 text-xs font-medium text-ink-2">Notify on</p>
         <Segmented
           label="Severity"
           value={alertsOnly ? 'alerting' : 'all'}
           options={[
             { value: 'all', label: 'Warnings and alerts' },
-            { value: 'alerting', label: 'Alerts alone' },
+            { value: 'alerting', label: 'Alerts only' },
           ]}
           onChange={(value) => setAlertsOnly(value === 'alerting')}
         />
@@ -137,7 +137,7 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
         <legend className="mb-1 text-xs font-medium text-ink-2">
           Monitors{' '}
           <span className="font-normal text-ink-3">
-            {monitors.length === 0 ? 'all of them' : `${monitors.length} of ${ALL.length}`}
+            {monitors.length === 0 ? 'all' : `${monitors.length} of ${ALL.length}`}
           </span>
         </legend>
         <div className="grid grid-cols-2 gap-x-3">
@@ -155,12 +155,12 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
       </fieldset>
       <TextField
         label="Runs"
-        hint="Names, parted by commas. Empty: all runs."
+        hint="Run names, separated by commas. Leave empty for all runs."
         value={runs}
         onChange={(event) => setRuns(event.target.value)}
       />
       <Checkbox
-        label="Of servers, too: one that is out, a model without a healthy one"
+        label="Server alerts: unavailable servers, models without a healthy server"
         checked={fleet}
         onChange={setFleet}
       />

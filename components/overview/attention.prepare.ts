@@ -3,10 +3,7 @@ import type { ServerMonitorDto } from '../../server/wire/server-detail.ts'
 import type { ServerDto } from '../../server/wire/servers.ts'
 import { MONITOR_WORDS, serverHref } from '../servers/server-words.ts'
 
-/**
- * What needs attention: what the service itself says and what the monitors see; errors first. A server that is kept out
- * for its scores is one line, not two.
- */
+/** Merges the warnings of the service with open incidents, errors first. A quarantined server is listed once. */
 export function prepareAttention(
   said: readonly Attention[],
   servers: readonly ServerDto[],
@@ -14,7 +11,7 @@ export function prepareAttention(
 ): Attention[] {
   const list: Attention[] = said.map((each) => {
     if (each.href !== '/servers') return each
-    // The service leads to all servers; to the one it names is a step less.
+    // Warnings link to all servers; this links to the named one.
     const words = each.title.split(/\s+/)
     const server = servers.find(({ name }) => words.includes(name))
     return server ? { ...each, href: serverHref(server) } : each

@@ -15,12 +15,21 @@ import { Skeleton } from '../ui/skeleton.tsx'
 import { type Snippet, submitSnippets } from './snippets.ts'
 
 const STEPS = [
-  ['submit', 'A training job hands over a step’s rollouts: run, step, samples grouped by prompt.'],
-  ['score', 'Worker processes score them, by rule or by a reward-model server that you register.'],
-  ['next', 'Groups come back as they complete, while this page shows what happened and why.'],
+  [
+    'submit',
+    'A training job submits the rollouts of a step: run, step, samples grouped by prompt.',
+  ],
+  [
+    'score',
+    'Worker processes score them with a rule or with a reward-model server that you register.',
+  ],
+  [
+    'next',
+    'Groups are returned as they complete. This dashboard shows their scores, failures and timing.',
+  ],
 ] as const
 
-/** The first page of a service that has scored nothing yet: a batch by copy and paste, or the demo. */
+/** The overview of a service without batches: an example to copy, or the demo data. */
 export function Onboarding() {
   const trpc = useTRPC()
   const router = useRouter()
@@ -35,8 +44,8 @@ export function Onboarding() {
       <div>
         <h2 className="text-xl tracking-tight text-balance">No rollouts yet</h2>
         <p className="mt-2 text-md text-ink-2 text-pretty">
-          This service takes reward computation out of the trainer. Hand it a first batch; this page
-          turns into the dashboard by itself as soon as one arrives.
+          This service computes rewards outside the trainer. Submit a first batch, and this page
+          becomes the dashboard.
         </p>
         <ol className="mt-7 border-l">
           {STEPS.map(([name, text]) => (
@@ -51,10 +60,10 @@ export function Onboarding() {
           ))}
         </ol>
         <div className="mt-8 rounded-lg border bg-sunken p-4">
-          <p className="font-medium">Nothing at hand?</p>
+          <p className="font-medium">No rollouts at hand?</p>
           <p className="mt-0.5 text-ink-2">
-            512 bundled rollouts, made up by this project: 64 problems with 8 answers each, scored
-            by rule in a moment as the run “demo”.
+            The demo submits 512 synthetic rollouts as the run “demo”: 64 problems with 8 responses
+            each, scored by a rule.
           </p>
           <Button
             variant="primary"
@@ -63,7 +72,7 @@ export function Onboarding() {
             busy={demo.isPending || demo.isSuccess}
             onClick={() => demo.mutate({})}
           >
-            {demo.isPending || demo.isSuccess ? 'Loading the demo…' : 'Load the demo'}
+            {demo.isPending || demo.isSuccess ? 'Loading demo…' : 'Load demo'}
           </Button>
           {demo.error && <FailureView compact error={demo.error} onRetry={() => demo.mutate({})} />}
         </div>
@@ -89,7 +98,9 @@ function FirstBatch() {
             onChange={setLanguage}
             options={snippets.map((each) => ({ value: each.language, label: each.language }))}
           />
-          <span className="ml-auto hidden text-xs text-ink-3 sm:inline">needs {snippet.needs}</span>
+          <span className="ml-auto hidden text-xs text-ink-3 sm:inline">
+            requires {snippet.needs}
+          </span>
           <CopyButton text={snippet.code} label="Copy" />
         </header>
         <Scroll label={`${snippet.language} example`}>
@@ -99,12 +110,12 @@ function FirstBatch() {
         </Scroll>
       </div>
       <div className="mt-3 rounded-lg border px-4 py-3">
-        <p className="mb-1 text-xs text-ink-3">It prints</p>
+        <p className="mb-1 text-xs text-ink-3">Output</p>
         <code className="block font-mono text-xs break-words">{snippet.prints}</code>
       </div>
       <p className="mt-3 flex items-center gap-2 text-xs text-ink-3">
         <span className="pulse size-1.5 rounded-full bg-accent" aria-hidden />
-        Listening for the first batch on <span className="font-mono">{session.data.address}</span>
+        Waiting for the first batch on <span className="font-mono">{session.data.address}</span>
       </p>
     </div>
   )

@@ -34,12 +34,12 @@ import { useTrail } from './trail.ts'
 const RECENT_SHOWN = 10
 
 /**
- * What needs attention, and only that; then the figures, what runs, and on what. `first`: what came with the document,
- * null where the page asks for everything itself.
+ * Attention items, figures, active batches and the fleet. `first`: data that came with the document, null where the
+ * page fetches everything.
  */
 export function OverviewPage({ first }: { first: FirstAnswers | null }) {
   const trpc = useTRPC()
-  // By the service's clock, which may be ahead of this one.
+  // In the clock of the service, which may be ahead of the browser's.
   const readAtMs = Math.min(first?.atMs ?? 0, Date.now())
   const overview = useQuery(
     trpc.overview.get.queryOptions(undefined, {
@@ -77,7 +77,7 @@ function Calm({ attention }: { attention: Attention[] }) {
       <span className={`flex min-w-0 items-center gap-1.5 ${worst}`}>
         <TriangleAlert size={14} className="shrink-0" aria-hidden />
         <span className="truncate">
-          {attention.length === 1 ? 'One thing needs' : `${attention.length} things need`} attention
+          {attention.length === 1 ? '1 item needs' : `${attention.length} items need`} attention
         </span>
       </span>
     )
@@ -108,7 +108,7 @@ function Dashboard({ data, attention }: { data: OverviewDto; attention: Attentio
   )
 }
 
-// Questions of their own: a slow or failed one leaves the rest of the page as it is.
+// Separate queries, so that a slow or failed one does not affect the rest of the page.
 function Retries() {
   const trpc = useTRPC()
   const retries = useQuery(
@@ -192,7 +192,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
   const queued = useTrail(known ? figures.queued : null)
   const ended = figures.scoredLastHour + figures.failedLastHour
   return (
-    <FigureStrip label="The service now">
+    <FigureStrip label="Service figures">
       <Figure
         label="Throughput"
         value={formatRate(figures.samplesPerSecond)}
@@ -201,7 +201,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
       >
         <Sparkline
           readings={figures.samplesPerSecondHistory}
-          label="Samples a second over the last 60 s"
+          label="Samples per second, last 60 s"
         />
       </Figure>
       <Figure
@@ -212,7 +212,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
       >
         <Sparkline
           readings={inFlight}
-          label="Samples in flight since the page was opened"
+          label="Samples in flight since page load"
           color="var(--data-6)"
         />
       </Figure>
@@ -222,18 +222,14 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         unit="samples"
         detail={`in ${plural(figures.activeBatches, 'active batch', 'active batches')}`}
       >
-        <Sparkline
-          readings={queued}
-          label="Samples queued since the page was opened"
-          color="var(--data-8)"
-        />
+        <Sparkline readings={queued} label="Samples queued since page load" color="var(--data-8)" />
       </Figure>
       <Figure
         label="Scored, last hour"
         value={formatCompact(figures.scoredLastHour)}
         unit="samples"
         detail={
-          <span title="Of the batches sent in the last hour. Validation and rescored samples, scored or failed, are among them.">
+          <span title="Samples of batches submitted in the last hour, including validation and rescored samples.">
             {kindsText(figures)}
           </span>
         }
@@ -244,7 +240,7 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
         unit="samples"
         detail={
           ended === 0
-            ? 'nothing ended'
+            ? 'no samples ended'
             : `${quantityText(formatPercent(figures.failedLastHour / ended))} of ${formatCompact(ended)} ended`
         }
       />
@@ -258,13 +254,13 @@ function Figures({ figures }: { figures: OverviewDto['figures'] }) {
   )
 }
 
-/** What the hour's samples are counted over, and how many of them are no training rollouts. */
+/** What the hourly sample count covers, and how many samples are not training rollouts. */
 function kindsText({ validationLastHour, rescoredLastHour }: OverviewDto['figures']): string {
   const apart = [
     ...(validationLastHour > 0 ? [`${formatCompact(validationLastHour)} val`] : []),
     ...(rescoredLastHour > 0 ? [`${formatCompact(rescoredLastHour)} rescored`] : []),
   ]
-  return apart.length === 0 ? 'of batches sent in it' : apart.join(', ')
+  return apart.length === 0 ? 'of batches submitted' : apart.join(', ')
 }
 
 function OverviewSkeleton() {

@@ -11,21 +11,21 @@ import { clockTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { Section } from '../ui/section.tsx'
 
-/** Retries a minute by cause; a line of words where there were none. */
+/** Retries per minute by cause, or a line of text where there were none. */
 export function RetriesChart({ rows }: { rows: RetryMinuteDto[] }) {
   const minute = Math.floor(useNow() / 60_000) * 60_000
   const data = useMemo(() => prepareRetries(rows, minute), [rows, minute])
   if (data.total === 0) {
     return (
       <Section title="Retries" note="last hour">
-        <p className="px-5 pb-5 text-ink-2">No call had to be made again.</p>
+        <p className="px-5 pb-5 text-ink-2">No retries.</p>
       </Section>
     )
   }
   return (
     <ChartFrame
-      title="Retries a minute"
-      note={`n = ${plural(data.total, 'call')}, last hour`}
+      title="Retries per minute"
+      note={`n = ${plural(data.total, 'request')}, last hour`}
       chart={
         <div className="flex h-full flex-col gap-3">
           <ul aria-label="Causes" className="num flex flex-wrap gap-x-4 gap-y-1 text-xs text-ink-2">
@@ -46,7 +46,7 @@ export function RetriesChart({ rows }: { rows: RetryMinuteDto[] }) {
         </div>
       }
       table={{
-        head: ['Minute', ...data.reasons.map(({ reason }) => reason), 'All'],
+        head: ['Minute', ...data.reasons.map(({ reason }) => reason), 'Total'],
         rows: data.minutes
           .toReversed()
           .map((minute) => [

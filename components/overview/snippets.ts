@@ -1,10 +1,10 @@
-/** A first batch to copy and paste, in three languages, against the address the page itself came from. */
+/** A first batch to copy and paste, in three languages, with the address of the page. */
 export interface Snippet {
   language: 'curl' | 'Python' | 'TypeScript'
-  /** What it needs. */
+  /** The requirements. */
   needs: string
   code: string
-  /** What it prints. */
+  /** The output. */
   prints: string
 }
 
@@ -18,7 +18,7 @@ const SAMPLES = [
   ...rest,
 }))
 
-/** A sample as JSON over two lines, so that it fits beside the text. */
+/** A sample as JSON on two lines, to fit beside the text. */
 function sampleJson(sample: (typeof SAMPLES)[number], indent: string): string {
   const parts = Object.entries(sample).map(
     ([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value)}`,
@@ -26,7 +26,7 @@ function sampleJson(sample: (typeof SAMPLES)[number], indent: string): string {
   return `${indent}{${parts.slice(0, 3).join(', ')},\n${indent} ${parts.slice(3).join(', ')}}`
 }
 
-/** The snippets; `keyed` adds the header that carries a key. */
+/** The snippets; `keyed` adds the API key header. */
 export function submitSnippets(address: string, keyed: boolean): Snippet[] {
   return [
     {
@@ -79,7 +79,7 @@ ${samples}
 ]
 batch = call("batches.submit", {"run": "first-run", "step": 1, "samples": samples})["batchId"]
 cursor, done = None, False
-while not done:  # whole groups, in the order in which they complete
+while not done:  # complete groups, in completion order
     answer = call("batches.next", query={"batchId": batch, "after": cursor, "waitMs": 20000})
     for group in answer["groups"]:
         print(group["uid"], [sample["score"] for sample in group["samples"]])

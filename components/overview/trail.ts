@@ -3,10 +3,10 @@
 import { useRef } from 'react'
 import { useNow } from '../live/live-provider.tsx'
 
-/** Keeps the last minute of a figure that the service gives no history of, one reading a second. */
+/** Keeps the last minute of a figure without server-side history, one reading per second. */
 export const TRAIL_LENGTH = 60
 
-/** Adds a reading for each second that passed; seconds nobody looked at are gaps. */
+/** Adds a reading for each second that passed; unobserved seconds are gaps. */
 export function extendTrail(
   trail: readonly (number | null)[],
   secondsPassed: number,
@@ -17,7 +17,7 @@ export function extendTrail(
   return [...trail, ...Array<null>(gaps).fill(null), reading].slice(-TRAIL_LENGTH)
 }
 
-/** The trail of a figure since this page was opened. */
+/** The readings of a figure since page load. */
 export function useTrail(reading: number | null): readonly (number | null)[] {
   const second = Math.floor(useNow() / 1000)
   const kept = useRef<{ second: number; trail: (number | null)[] }>({

@@ -1,6 +1,6 @@
 import { type PlannerDraft, THEIR_EXPERIMENT } from './planner-url.ts'
 
-/** Settings to begin with. */
+/** Example settings. */
 export const PLANNER_EXAMPLES: readonly { name: string; draft: PlannerDraft }[] = [
   { name: 'Async reward agent', draft: THEIR_EXPERIMENT },
   {
@@ -21,7 +21,7 @@ export const PLANNER_EXAMPLES: readonly { name: string; draft: PlannerDraft }[] 
     },
   },
   {
-    name: 'Rules of milliseconds',
+    name: 'Fast rules',
     draft: {
       ...THEIR_EXPERIMENT,
       prompts: '512',

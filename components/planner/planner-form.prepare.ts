@@ -1,29 +1,29 @@
 import type { PlannerInput, TypedReward } from '../../server/wire/planner.ts'
 import type { PlannerDraft } from './planner-url.ts'
 
-/** What is wrong with a field. */
+/** Error messages by field. */
 export type PlannerErrors = Partial<Record<keyof PlannerDraft, string>>
 
-/** The form as a question to the service, or what is wrong with it. Null without errors: nothing is named yet. */
+/** The form as a request, or its errors. Null without errors: no batch or run is named yet. */
 export interface PlannerAsked {
   input: PlannerInput | null
   errors: PlannerErrors
 }
 
-/** Reads the form. The service has the last word on sizes: its refusal is shown where the answer would be. */
+/** Parses the form. The service enforces size limits; its error is shown in place of the plan. */
 export function askedBy(draft: PlannerDraft): PlannerAsked {
   const errors: PlannerErrors = {}
   const seconds = (key: keyof PlannerDraft): number => {
     const value = numberOf(draft[key])
-    if (value === null || value < 0) errors[key] = 'Seconds, as 40 or 0.02.'
-    else if (value > 86_400) errors[key] = 'At most a day.'
-    // To the µs: 0.1 + 0.2 s are 300 ms.
+    if (value === null || value < 0) errors[key] = 'Enter seconds, such as 40 or 0.02.'
+    else if (value > 86_400) errors[key] = 'Enter at most one day.'
+    // Rounded to 1 µs: 0.1 + 0.2 s are 300 ms.
     return Math.round((value ?? 0) * 1e6) / 1e3
   }
   const count = (key: keyof PlannerDraft, most: number): number => {
     const value = numberOf(draft[key])
     if (value === null || !Number.isInteger(value) || value < 1 || value > most) {
-      errors[key] = `A whole number, 1 to ${most.toLocaleString('en-US')}.`
+      errors[key] = `Enter a whole number from 1 to ${most.toLocaleString('en-US')}.`
     }
     return value ?? 1
   }
@@ -35,20 +35,22 @@ export function askedBy(draft: PlannerDraft): PlannerAsked {
   const steps = count('steps', 32)
   const miniBatches = count('mini', 256)
   const limits = listOf(draft.limits, true)
-  if (limits === null) errors.limits = 'Whole numbers or "none", at most six: 64, 256, none.'
+  if (limits === null)
+    errors.limits = 'Enter up to six whole numbers or "none", such as 64, 256, none.'
   const servers = listOf(draft.servers, false)
-  if (servers === null) errors.servers = 'Whole numbers, at most six: 1, 2, 4.'
+  if (servers === null) errors.servers = 'Enter up to six whole numbers, such as 1, 2, 4.'
 
   let source: PlannerInput['source'] | null = null
   if (draft.source === 'batch') {
     const id = draft.batch.trim().replace(/^(?=\d)/, 'b')
     if (/^b\d{1,18}$/.test(id)) source = { kind: 'batch', batchId: id }
-    else if (id !== '') errors.batch = 'A batch’s id, as b12.'
+    else if (id !== '') errors.batch = 'Enter a batch ID, such as b12.'
   } else if (draft.source === 'run') {
     if (draft.run !== '') source = { kind: 'run', run: draft.run }
   } else {
     const failed = numberOf(draft.failed)
-    if (failed === null || failed < 0 || failed > 95) errors.failed = 'Per cent, 0 to 95.'
+    if (failed === null || failed < 0 || failed > 95)
+      errors.failed = 'Enter a percentage from 0 to 95.'
     source = {
       kind: 'typed',
       prompts: count('prompts', 65_536),
@@ -76,21 +78,22 @@ function rewardOf(
   if (draft.spread === 'constant') return { kind: 'constant', ms: seconds('first') }
   if (draft.spread === 'lognormal') {
     const sigma = numberOf(draft.second)
-    if (sigma === null || sigma < 0 || sigma > 3) errors.second = 'A number, 0 to 3.'
+    if (sigma === null || sigma < 0 || sigma > 3) errors.second = 'Enter a number from 0 to 3.'
     return { kind: 'lognormal', medianMs: seconds('first'), sigma: sigma ?? 0 }
   }
   const fromMs = seconds('first')
   const toMs = seconds('second')
-  if (errors.second === undefined && toMs < fromMs) errors.second = 'Not below the first.'
+  if (errors.second === undefined && toMs < fromMs)
+    errors.second = 'Enter a value not below the first.'
   return { kind: 'uniform', fromMs, toMs }
 }
 
-/** The combination as the URL has it. */
+/** A combination as a URL value. */
 export function showKey(limit: number | null, servers: number): string {
   return `${limit ?? 'none'}x${servers}`
 }
 
-/** The drawn combination, where it is among those asked for; else null. */
+/** The selected combination, if it is part of the request; otherwise null. */
 function shownOf(
   text: string,
   { limits, servers }: { limits: (number | null)[]; servers: number[] },

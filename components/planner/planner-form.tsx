@@ -15,7 +15,7 @@ const SPREAD_LABELS: Record<Spread, { name: string; first: string; second: strin
   constant: { name: 'Constant', first: 'Each, s', second: null },
 }
 
-/** What is planned for: the rewards' times, the trainer's own work, the limits. */
+/** The inputs of a plan: reward latencies, trainer time, limits. */
 export function PlannerForm({
   draft,
   errors,
@@ -32,13 +32,13 @@ export function PlannerForm({
   })
   return (
     <form
-      aria-label="What is planned for"
+      aria-label="Plan settings"
       onSubmit={(event) => event.preventDefault()}
       noValidate
       className="space-y-4 px-5 py-4"
     >
       <div>
-        <p className="mb-1 text-xs font-medium text-ink-2">Begin with</p>
+        <p className="mb-1 text-xs font-medium text-ink-2">Example</p>
         <div className="flex flex-wrap gap-1.5">
           {PLANNER_EXAMPLES.map(({ name, draft: example }) => (
             <Button key={name} small onClick={() => onChange(example)}>
@@ -48,14 +48,14 @@ export function PlannerForm({
         </div>
       </div>
       <fieldset className="space-y-3">
-        <legend className="mb-1 text-xs font-medium text-ink-2">How long rewards take</legend>
+        <legend className="mb-1 text-xs font-medium text-ink-2">Reward latency</legend>
         <Segmented
-          label="Where the times come from"
+          label="Latency source"
           value={draft.source}
           options={[
-            { value: 'typed', label: 'Typed' },
-            { value: 'batch', label: 'A batch' },
-            { value: 'run', label: 'A run' },
+            { value: 'typed', label: 'Distribution' },
+            { value: 'batch', label: 'Batch' },
+            { value: 'run', label: 'Run' },
           ]}
           onChange={(source) => onChange({ source })}
         />
@@ -68,9 +68,7 @@ export function PlannerForm({
         )}
       </fieldset>
       <fieldset>
-        <legend className="mb-2 text-xs text-ink-3">
-          The trainer’s own work a step; the service cannot know it.
-        </legend>
+        <legend className="mb-2 text-xs text-ink-3">Trainer time per step</legend>
         <div className="grid grid-cols-3 gap-3">
           <TextField label="Rollout, s" inputMode="decimal" {...field('rollout')} />
           <TextField label="Log-probs, s" inputMode="decimal" {...field('logprob')} />
@@ -78,9 +76,9 @@ export function PlannerForm({
         </div>
       </fieldset>
       <div className="grid grid-cols-2 gap-3">
-        <TextField label="Mini-batches a step" inputMode="numeric" {...field('mini')} />
+        <TextField label="Mini-batches per step" inputMode="numeric" {...field('mini')} />
         <TextField label="Steps" inputMode="numeric" {...field('steps')} />
-        <TextField label="At once on a server" {...field('limits')} />
+        <TextField label="Concurrency per server" {...field('limits')} />
         <TextField label="Servers" {...field('servers')} />
       </div>
     </form>
@@ -107,7 +105,7 @@ function TypedFields({
     <>
       <div className="grid grid-cols-[112px_minmax(0,1fr)_minmax(0,1fr)] gap-3">
         <Select
-          label="Spread"
+          label="Distribution"
           value={draft.spread}
           onChange={(event) => onChange({ spread: event.target.value as Spread })}
         >
@@ -142,7 +140,7 @@ function BatchField(props: FieldProps) {
         list={list}
         mono
         placeholder="b12"
-        hint="Every step is as this batch was."
+        hint="Every step repeats this batch."
         {...props}
       />
       <datalist id={list}>
@@ -160,7 +158,7 @@ function RunField({ value, onChange }: { value: string; onChange(run: string): v
   const names = (runs.data ?? []).map(({ name }) => name)
   return (
     <Select label="Run" value={value} onChange={(event) => onChange(event.target.value)}>
-      <option value="">{runs.data?.length === 0 ? 'There is none yet' : 'Choose…'}</option>
+      <option value="">{runs.data?.length === 0 ? 'No runs yet' : 'Select a run'}</option>
       {(names.includes(value) || value === '' ? names : [value, ...names]).map((name) => (
         <option key={name}>{name}</option>
       ))}

@@ -21,10 +21,10 @@ import { StepTimeline } from './step-timeline.tsx'
 import { StrategyTable } from './strategy-table.tsx'
 import { stepText, verdictOf } from './strategy-words.ts'
 
-/** A plan is asked for when nothing was typed for so long. */
+/** The debounce delay of the form. */
 const SETTLED_MS = 250
 
-/** What overlapping rewards and training would save, from a record or typed numbers. */
+/** Estimates the time saved by overlapping rewards and training, from recorded or typed latencies. */
 export function PlannerPage() {
   const trpc = useTRPC()
   const [draft, change] = useDraft()
@@ -40,7 +40,11 @@ export function PlannerPage() {
     <>
       <PageHeader
         title="Planner"
-        state={<span className="truncate text-ink-3 max-sm:hidden">what overlap would save</span>}
+        state={
+          <span className="truncate text-ink-3 max-sm:hidden">
+            saving from overlapping rewards and training
+          </span>
+        }
       />
       <div className="lg:grid lg:grid-cols-[340px_minmax(0,1fr)]">
         <div className="border-b lg:min-h-[calc(100dvh-48px)] lg:border-r lg:border-b-0">
@@ -69,13 +73,13 @@ export function PlannerPage() {
   )
 }
 
-/** Stands for the question that is not asked. */
+/** A placeholder for a disabled query. */
 const NOTHING = {
   source: { kind: 'batch', batchId: 'b0' },
   phases: { rolloutMs: 0, logProbMs: 0, updateMs: 0 },
 } as const
 
-/** The form's state, which the URL follows; going back and forth sets it anew. */
+/** The form state, which the URL follows; browser navigation resets it. */
 function useDraft(): [PlannerDraft, (part: Partial<PlannerDraft>) => void] {
   const [url, setUrl] = useUrl(plannerUrl)
   const [draft, setDraft] = useState(url)
@@ -92,7 +96,7 @@ function useDraft(): [PlannerDraft, (part: Partial<PlannerDraft>) => void] {
   return [draft, change]
 }
 
-/** The value once it has stood for a while; the first at once. */
+/** Debounces a value; the first one applies at once. */
 function useSettled<T>(value: T): T {
   const [settled, setSettled] = useState(value)
   useEffect(() => {
@@ -108,7 +112,7 @@ function Planned({
   onShow,
 }: {
   plan: PlannerDto
-  /** Of another question than the form's. */
+  /** The result of an earlier form state. */
   isOld: boolean
   onShow(key: string): void
 }) {
@@ -128,34 +132,34 @@ function Planned({
         <p className="text-md font-semibold text-pretty">{verdict.title}</p>
         <p className="mt-0.5 text-ink-2 text-pretty">{verdict.detail}</p>
       </div>
-      <FigureStrip label="The rewards and the step">
+      <FigureStrip label="Plan figures">
         <Figure
-          label="Reward, mean"
+          label="Mean reward latency"
           value={durationText(plan.rewards.meanMs)}
-          detail={`half by ${durationText(plan.rewards.p50Ms)}`}
+          detail={`p50 ${durationText(plan.rewards.p50Ms)}`}
         />
         <Figure
-          label="Slowest"
+          label="Max reward latency"
           value={durationText(plan.rewards.maxMs)}
-          detail={`99 % by ${durationText(plan.rewards.p99Ms)}`}
+          detail={`p99 ${durationText(plan.rewards.p99Ms)}`}
         />
         <Figure
           label="Rewards"
           value={formatCount(plan.rewards.samples)}
-          detail={`a step, ${plural(plan.rewards.groups, 'group')}`}
+          detail={`per step, ${plural(plan.rewards.groups, 'group')}`}
         />
         <Figure
-          label="Own work"
+          label="Trainer time"
           value={stepText(plan.phases.rolloutMs + plan.phases.logProbMs + plan.phases.updateMs)}
-          detail={`a step, ${plural(plan.miniBatches, 'update')}`}
+          detail={`per step, ${plural(plan.miniBatches, 'update')}`}
         />
         <Figure
-          label="Barrier waits"
+          label="Reward wait, barrier"
           value={stepText(barrier?.waitMs ?? 0)}
           detail={`of ${stepText(barrier?.stepMs ?? 0)}`}
         />
         <Figure
-          label="Best waits"
+          label="Reward wait, best"
           value={stepText(best?.waitMs ?? 0)}
           detail={`of ${stepText(best?.stepMs ?? 0)}`}
         />
@@ -166,15 +170,16 @@ function Planned({
         <StepTimeline plan={plan} column={column} />
       </div>
       <p className="max-w-2xl px-5 pb-8 text-xs text-ink-3">
-        Replayed on a virtual clock: rewards are served in the order asked for, and a place is never
-        idle while one waits. Left out: the service’s own cost (some 0.1 s a step), servers that get
-        slower the more they have at once, and what training one step off-policy does to learning.
+        The plan is simulated on a virtual clock. Rewards are served first come, first served, and
+        no slot is idle while a reward is queued. The simulation excludes the overhead of the
+        service (about 0.1 s per step), servers that slow down under load, and the effect of
+        off-policy training on learning.
       </p>
     </div>
   )
 }
 
-/** What the record is, and what of it is not in the plan. */
+/** The recorded data of the plan, and what it excludes. */
 function Recorded({ plan }: { plan: PlannerDto }) {
   const { batches, pending, withoutCall, recordedStepMs, samples } = plan.rewards
   const [first] = batches
@@ -197,13 +202,11 @@ function Recorded({ plan }: { plan: PlannerDto }) {
             , {plural(batches.length, 'step')}
           </>
         )}
-        , {plural(samples, 'sample')} a step
+        , {plural(samples, 'sample')} per step
       </span>
-      {recordedStepMs !== null && (
-        <span>a step came every {stepText(recordedStepMs)} when it was recorded</span>
-      )}
-      {pending > 0 && <span>{plural(pending, 'sample')} not ended yet: left out</span>}
-      {withoutCall > 0 && <span>{plural(withoutCall, 'sample')} without a call: no time</span>}
+      {recordedStepMs !== null && <span>recorded step time {stepText(recordedStepMs)}</span>}
+      {pending > 0 && <span>{plural(pending, 'sample')} not ended, excluded</span>}
+      {withoutCall > 0 && <span>{plural(withoutCall, 'sample')} without a request, excluded</span>}
     </p>
   )
 }
@@ -211,23 +214,23 @@ function Recorded({ plan }: { plan: PlannerDto }) {
 function NothingNamed({ draft, isWrong }: { draft: PlannerDraft; isWrong: boolean }) {
   if (isWrong) {
     return (
-      <Empty icon={ChartGantt} title="Correct what is marked">
-        The plan appears here as soon as every field can be read.
+      <Empty icon={ChartGantt} title="Fix highlighted fields">
+        The plan appears here once every field is valid.
       </Empty>
     )
   }
   return (
     <Empty
       icon={ChartGantt}
-      title={draft.source === 'run' ? 'Which run?' : 'Which batch?'}
+      title={draft.source === 'run' ? 'Select a run' : 'Select a batch'}
       actions={
         <PageLink href="/batches" className={buttonClass()}>
-          See the batches
+          Open batches
         </PageLink>
       }
     >
-      Its recorded rewards, sample by sample, are replayed under every strategy. Without one, type
-      how long rewards take.
+      The plan replays its recorded reward latencies under every strategy. Without a record, enter a
+      latency distribution.
     </Empty>
   )
 }

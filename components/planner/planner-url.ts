@@ -1,14 +1,14 @@
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** Where the rewards' times come from. */
+/** The source of the reward latencies. */
 export const SOURCES = ['typed', 'batch', 'run'] as const
 export type SourceKind = (typeof SOURCES)[number]
 
-/** How typed rewards are spread. */
+/** The distribution of typed latencies. */
 export const SPREADS = ['uniform', 'lognormal', 'constant'] as const
 export type Spread = (typeof SPREADS)[number]
 
-/** The planner's form as it stands, every field as typed; times in seconds. The URL holds the same. */
+/** The planner form, with every field as typed; times in seconds. The URL uses the same names. */
 export interface PlannerDraft {
   source: SourceKind
   batch: string
@@ -16,25 +16,25 @@ export interface PlannerDraft {
   prompts: string
   group: string
   spread: Spread
-  /** From (uniform), median (lognormal), or the time itself. */
+  /** Minimum (uniform), median (lognormal), or the constant. */
   first: string
-  /** To (uniform) or sigma (lognormal). */
+  /** Maximum (uniform) or sigma (lognormal). */
   second: string
-  /** Of calls, per cent. */
+  /** Percent of requests. */
   failed: string
   rollout: string
   logprob: string
   update: string
   steps: string
   mini: string
-  /** Rewards at once on a server, with commas; `none`: no limit. */
+  /** Concurrent rewards per server, comma-separated; `none`: no limit. */
   limits: string
   servers: string
-  /** The drawn combination, as `256x1` or `nonex1`; empty: the first. */
+  /** The selected combination, such as `256x1` or `nonex1`; empty: the first. */
   show: string
 }
 
-/** The async reward agent's experiment: what a bare address shows. How its 203 s split into phases is ours. */
+/** The default: the experiment of the async reward agent. The split of its 203 s into phases is an assumption. */
 export const THEIR_EXPERIMENT: PlannerDraft = {
   source: 'typed',
   batch: '',
@@ -56,7 +56,7 @@ export const THEIR_EXPERIMENT: PlannerDraft = {
 }
 
 const KEYS = Object.keys(THEIR_EXPERIMENT) as (keyof PlannerDraft)[]
-/** What only one source has: it is left out of another's address. */
+/** Fields of one source are omitted from the URL of another. */
 const OF_SOURCE: Partial<Record<keyof PlannerDraft, SourceKind>> = {
   batch: 'batch',
   run: 'run',
@@ -81,7 +81,7 @@ export const plannerUrl: UrlCodec<PlannerDraft> = {
         draft.spread = SPREADS.find((one) => one === value) ?? draft.spread
       } else draft[key] = value
     }
-    // A link to a batch need not say that it is one.
+    // `batch` implies its source.
     if (!params.has('source')) {
       if (draft.batch !== '') draft.source = 'batch'
       else if (draft.run !== '') draft.source = 'run'
@@ -100,7 +100,7 @@ export const plannerUrl: UrlCodec<PlannerDraft> = {
   },
 }
 
-/** The planner with a batch's recorded latencies. */
+/** The planner with the recorded latencies of a batch. */
 export function planBatchHref(batchId: string): string {
   return `/planner?batch=${batchId}`
 }

@@ -9,7 +9,7 @@ const WHAT: Record<TimelineBar['what'], { label: string; background: string }> =
   log_prob: { label: 'log-probs', background: 'var(--data-4)' },
   update: { label: 'updates', background: 'var(--data-3)' },
   wait: {
-    label: 'waiting for rewards',
+    label: 'reward wait',
     background:
       'repeating-linear-gradient(-45deg, color-mix(in oklab, var(--ink-3) 70%, var(--sunken)) 0 1px, var(--sunken) 1px 6px)',
   },
@@ -17,14 +17,14 @@ const WHAT: Record<TimelineBar['what'], { label: string; background: string }> =
 const LANE_PX = 74
 const FOOT_PX = 52
 
-/** The first steps under each strategy: what the trainer does, and the rewards in flight beneath. */
+/** The first steps under each strategy: trainer phases, and the rewards in flight below. */
 export function StepTimeline({ plan, column }: { plan: PlannerDto; column: PlannedColumn }) {
   const data = prepareTimeline(plan.shown)
   const { lanes, most, untilMs } = data
   return (
     <ChartFrame
-      title="Steps under each strategy"
-      note={`${limitText(column)} · the first ${stepText(untilMs)} · up to ${formatCount(Math.round(most))} rewards in flight`}
+      title="Timeline by strategy"
+      note={`${limitText(column)} · first ${stepText(untilMs)} · up to ${formatCount(Math.round(most))} rewards in flight`}
       height={lanes.length * LANE_PX + FOOT_PX}
       chart={
         <>
@@ -59,12 +59,12 @@ export function StepTimeline({ plan, column }: { plan: PlannerDto; column: Plann
               />
               rewards in flight
             </span>
-            <span className="max-md:hidden">every other step paler</span>
+            <span className="max-md:hidden">alternate steps are paler</span>
           </p>
         </>
       }
       table={{
-        head: ['Strategy', 'Step', 'What', 'From', 'To', 'Takes'],
+        head: ['Strategy', 'Step', 'Phase', 'From', 'To', 'Duration'],
         rows: plan.shown.pictures.flatMap(({ strategy, spans }) =>
           spans.map(({ what, step, fromMs, toMs }) => [
             STRATEGY_WORDS[strategy].label,
@@ -80,7 +80,7 @@ export function StepTimeline({ plan, column }: { plan: PlannerDto; column: Plann
   )
 }
 
-/** Round numbers, in seconds where a person would say minutes: steps are compared in them. */
+/** Round numbers, in seconds even above a minute, for comparison. */
 function tickText(ms: number): string {
   if (ms === 0) return '0'
   return ms >= 1_000 && ms < 36_000_000 ? `${significant(ms / 1_000, 6)}\u00a0s` : durationText(ms)
@@ -92,7 +92,7 @@ function Lane({ lane, column }: { lane: TimelineLane; column: PlannedColumn }) {
   const figures =
     planned === undefined
       ? ''
-      : `${stepText(planned.stepMs)} a step${planned.waitMs >= 0.5 ? `, ${stepText(planned.waitMs)} of it waiting` : ''}`
+      : `step time ${stepText(planned.stepMs)}${planned.waitMs >= 0.5 ? `, reward wait ${stepText(planned.waitMs)}` : ''}`
   return (
     <li style={{ height: LANE_PX }}>
       <p className="flex justify-between gap-3 text-xs">

@@ -5,7 +5,7 @@ import { Section } from '../ui/section.tsx'
 import { showKey } from './planner-form.prepare.ts'
 import { limitText, STRATEGY_WORDS, savingText, stepText } from './strategy-words.ts'
 
-/** Every strategy under every limit; the head of a column draws it. */
+/** Step time by strategy and limit; a column header selects the drawn limit. */
 export function StrategyTable({
   plan,
   shown,
@@ -17,10 +17,10 @@ export function StrategyTable({
 }) {
   return (
     <Section
-      title="Time a step"
-      note={`mean of ${plan.steps} ${plan.steps === 1 ? 'step' : 'steps'}, the first and the last included · less than the barrier under the same limit`}
+      title="Step time"
+      note={`mean of ${plan.steps} ${plan.steps === 1 ? 'step' : 'steps'}, with warm-up and drain · saving relative to the barrier at the same limit`}
     >
-      <Scroll label="Time a step">
+      <Scroll label="Step time">
         <table className="grid-table">
           <thead>
             <tr>
@@ -32,7 +32,7 @@ export function StrategyTable({
                     <button
                       type="button"
                       aria-pressed={column === shown}
-                      title="Draw the steps under this limit"
+                      title="Show the timeline at this limit"
                       onClick={() => onShow(key)}
                       className="rounded-[4px] px-1.5 py-0.5 hover:bg-hover hover:text-ink aria-pressed:bg-selected aria-pressed:font-medium aria-pressed:text-ink quick transition-colors"
                     >
@@ -68,7 +68,7 @@ export function StrategyTable({
             ))}
             <tr>
               <th scope="row" className="h-13! text-left!">
-                <span className="block text-sm text-ink-2">No arrangement beats</span>
+                <span className="block text-sm text-ink-2">Lower bound</span>
               </th>
               {plan.columns.map((column) => (
                 <td
@@ -77,7 +77,7 @@ export function StrategyTable({
                 >
                   <span className="block">{stepText(column.boundMs)}</span>
                   <span className="block text-2xs text-ink-3">
-                    {column.boundBy === 'compute' ? 'the trainer’s own work' : 'the rewards'}
+                    {column.boundBy === 'compute' ? 'trainer time' : 'reward latency'}
                   </span>
                 </td>
               ))}
@@ -90,14 +90,12 @@ export function StrategyTable({
 }
 
 function Cell({ one, isBest }: { one: PlannedStrategy; isBest: boolean }) {
-  const waits = one.waitMs < 0.5 ? 'no wait' : `waits ${stepText(one.waitMs)}`
+  const waits = one.waitMs < 0.5 ? 'no reward wait' : `reward wait ${stepText(one.waitMs)}`
   return (
     <>
       <span className={`block ${isBest ? 'font-semibold' : ''}`}>
         {isBest && (
-          <span className="mr-2 text-2xs font-normal text-ok max-md:hidden">
-            simplest of the best
-          </span>
+          <span className="mr-2 text-2xs font-normal text-ok max-md:hidden">recommended</span>
         )}
         {stepText(one.stepMs)}
       </span>

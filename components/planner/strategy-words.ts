@@ -2,12 +2,12 @@ import type { PlannedColumn, PlannedStrategy } from '../../server/wire/planner.t
 import type { Strategy } from '../../server/wire/strategies.ts'
 import { durationText, formatCount, formatPercent, quantityText } from '../format/numbers.ts'
 
-/** What a strategy is called, alone and in a sentence after "with", and what it does. */
+/** The label of each strategy, its form in a sentence after "with", and its definition. */
 export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; about: string }> = {
   barrier: {
     label: 'Barrier',
     within: 'a barrier',
-    about: 'roll out, wait for every reward, train',
+    about: 'roll out, wait for all rewards, train',
   },
   streaming: {
     label: 'Streaming',
@@ -22,42 +22,42 @@ export const STRATEGY_WORDS: Record<Strategy, { label: string; within: string; a
   off_policy: {
     label: 'One step off-policy',
     within: 'one step off-policy',
-    about: 'the next rollout goes first; rewards are waited for a step later',
+    about: 'start the next rollout first, and use rewards one step later',
   },
   both: {
-    label: 'Both',
-    within: 'both strategies',
-    about: 'one step ahead, and mini-batch by mini-batch',
+    label: 'Off-policy + pipeline',
+    within: 'one step off-policy and the mini-batch pipeline',
+    about: 'one step off-policy, with the mini-batch pipeline',
   },
   all: {
-    label: 'Both, streamed',
-    within: 'both strategies and streaming',
-    about: 'and each sample is scored as its rollout ends',
+    label: 'All combined',
+    within: 'all strategies combined',
+    about: 'one step off-policy, mini-batch pipeline and streaming',
   },
 }
 
-/** A step's time: seconds up to two hours, since steps are compared in them. */
+/** A step time, in seconds up to two hours, for comparison. */
 export function stepText(ms: number): string {
   if (ms < 60_000 || ms >= 7_200_000) return durationText(ms)
   const seconds = ms / 1_000
   return `${seconds < 1_000 ? seconds.toFixed(1) : formatCount(Math.round(seconds))}\u00a0s`
 }
 
-/** A limit as the head of a column. */
+/** A limit as a column header. */
 export function limitText({ limit, servers }: { limit: number | null; servers: number }): string {
-  const at = limit === null ? 'no limit' : `${formatCount(limit)} at once`
+  const at = limit === null ? 'no limit' : `${formatCount(limit)} concurrent`
   return servers === 1 ? at : `${formatCount(servers)} servers, ${at}`
 }
 
-/** What is saved of the barrier's step; what is less than 1 % is none. */
+/** The saving relative to the barrier; below 1 % it is none. */
 export function savingText({ saving, strategy }: PlannedStrategy): string {
-  if (strategy === 'barrier') return 'the baseline'
+  if (strategy === 'barrier') return 'baseline'
   if (Math.abs(saving) < 0.01) return 'no gain'
   const share = quantityText(formatPercent(Math.abs(saving)))
   return saving > 0 ? `${share} less` : `${share} more`
 }
 
-/** The answer in words. */
+/** The result in one sentence, with details. */
 export function verdictOf(column: PlannedColumn): { title: string; detail: string } {
   const barrier = column.strategies.find(({ strategy }) => strategy === 'barrier')
   const best = column.strategies.find(({ strategy }) => strategy === column.best)
@@ -68,20 +68,20 @@ export function verdictOf(column: PlannedColumn): { title: string; detail: strin
       title: `${under}: no gain.`,
       detail:
         column.boundBy === 'rewards'
-          ? `Rewards alone need ${stepText(column.boundMs)} a step: no arrangement hides that. More places would.`
-          : `Rewards cost ${stepText(barrier.waitMs)} of a step of ${stepText(barrier.stepMs)}: no arrangement saves 1 % of it. A barrier is as good as any.`,
+          ? `Rewards need at least ${stepText(column.boundMs)} per step under every strategy. More concurrency shortens the step.`
+          : `The reward wait is ${stepText(barrier.waitMs)} of a step time of ${stepText(barrier.stepMs)}. No strategy saves 1 % or more, so a barrier is sufficient.`,
     }
   }
   const over = best.stepMs / column.boundMs - 1
   const bound =
     column.boundBy === 'rewards'
-      ? 'the rewards need that long at so many at once: only more places make a step shorter'
-      : 'it is the trainer’s own work'
+      ? 'the rewards need this time at this concurrency, and only more concurrency shortens the step'
+      : 'the trainer time per step'
   return {
-    title: `${under}, a step takes ${stepText(best.stepMs)} with ${STRATEGY_WORDS[column.best].within} instead of ${stepText(barrier.stepMs)}: ${savingText(best)}.`,
+    title: `${under}, the step time is ${stepText(best.stepMs)} with ${STRATEGY_WORDS[column.best].within} instead of ${stepText(barrier.stepMs)}: ${savingText(best)}.`,
     detail:
       over < 0.01
-        ? `No arrangement takes less than ${stepText(column.boundMs)}: ${bound}.`
-        : `${stepText(best.waitMs)} of it is still waiting. No arrangement takes less than ${stepText(column.boundMs)}: ${bound}.`,
+        ? `The lower bound is ${stepText(column.boundMs)}: ${bound}.`
+        : `Of this, ${stepText(best.waitMs)} is reward wait. The lower bound is ${stepText(column.boundMs)}: ${bound}.`,
   }
 }

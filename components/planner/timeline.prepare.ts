@@ -1,7 +1,7 @@
 import type { PlannerDto } from '../../server/wire/planner.ts'
 import type { Strategy } from '../../server/wire/strategies.ts'
 
-/** A bar of a lane, in per cent of its width. */
+/** A bar of a lane, in percent of its width. */
 export interface TimelineBar {
   what: PlannerDto['shown']['pictures'][number]['spans'][number]['what']
   step: number
@@ -10,7 +10,7 @@ export interface TimelineBar {
   ms: number
 }
 
-/** The trainer's time under one strategy, and the rewards in flight beneath. */
+/** The trainer phases under one strategy, with the rewards in flight below. */
 export interface TimelineLane {
   strategy: Strategy
   bars: TimelineBar[]
@@ -19,18 +19,18 @@ export interface TimelineLane {
   most: number
 }
 
-/** Lanes on one scale of time and one of rewards. */
+/** Lanes with shared time and reward scales. */
 export interface TimelineData {
   lanes: TimelineLane[]
   untilMs: number
-  /** Most rewards in flight in any lane. */
+  /** The maximum of rewards in flight in any lane. */
   most: number
   ticks: { percent: number; ms: number }[]
 }
 
 const TICKS = 6
 
-/** Prepares the picture of the first steps. */
+/** Prepares the timeline of the first steps. */
 export function prepareTimeline({ untilMs, pictures }: PlannerDto['shown']): TimelineData {
   const most = Math.max(0, ...pictures.flatMap(({ inFlight }) => inFlight))
   const percent = (ms: number) => (untilMs > 0 ? Math.min(100, (100 * ms) / untilMs) : 0)
@@ -54,7 +54,7 @@ export function prepareTimeline({ untilMs, pictures }: PlannerDto['shown']): Tim
   return { lanes, untilMs, most, ticks }
 }
 
-/** A step of each stretch: counts are means over it, not values at its middle. */
+/** A stair per interval: counts are means over the interval. */
 function areaOf(counts: readonly number[], most: number): string {
   if (most === 0) return ''
   const width = 100 / counts.length
@@ -66,7 +66,7 @@ function areaOf(counts: readonly number[], most: number): string {
   return `${path}L100 100Z`
 }
 
-/** 1, 2 or 5 times a power of ten seconds (or ms), at least as long. */
+/** 1, 2 or 5 times a power of ten seconds (or ms), rounded up. */
 function niceStep(ms: number): number {
   if (!(ms > 0)) return 0
   const power = 10 ** Math.floor(Math.log10(ms))

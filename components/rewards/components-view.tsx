@@ -13,10 +13,10 @@ import { Select } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { ChartSkeleton } from '../ui/skeleton.tsx'
 
-/** Batches that are not added up yet are asked for again after so long. */
+/** The polling interval while roll-ups are pending. */
 const AGAIN_MS = 500
 
-/** The parts of composite rewards over the steps of a run, each on a scale of its own. */
+/** The components of composite rewards over the steps of a run, each on its own scale. */
 export function ComponentsView({
   run,
   onRun,
@@ -56,10 +56,10 @@ export function ComponentsView({
               <p className="num text-xs text-ink-3">{notesOf(data).join(' · ')}</p>
             </div>
             {data.components.length === 0 ? (
-              <Empty icon={ChartSpline} title="No step of this run has components">
+              <Empty icon={ChartSpline} title="No components in this run">
                 {data.running > 0
-                  ? 'Its first batch is being scored.'
-                  : 'Its rewards are of one scorer each.'}
+                  ? 'The first batch of this run is being scored.'
+                  : 'The rewards of this run are not composite.'}
               </Empty>
             ) : (
               <div className="grid pb-6 md:grid-cols-2 xl:grid-cols-3">
@@ -77,16 +77,16 @@ export function ComponentsView({
 
 function notesOf(data: { running: number; pending: number; more: boolean }): string[] {
   return [
-    'mean and one standard deviation of the scored samples of a step',
-    ...(data.more ? ['the newest 200 batches'] : []),
-    ...(data.running > 0 ? [`${plural(data.running, 'batch', 'batches')} not ended yet`] : []),
+    'mean ± std of the scored samples per step',
+    ...(data.more ? ['newest 200 batches'] : []),
+    ...(data.running > 0 ? [`${plural(data.running, 'batch', 'batches')} not ended`] : []),
     ...(data.pending > 0
-      ? [`adding up ${plural(data.pending, 'more batch', 'more batches')}`]
+      ? [`aggregating ${plural(data.pending, 'more batch', 'more batches')}`]
       : []),
   ]
 }
 
-/** One component over the steps. */
+/** One component over steps. */
 export function Component({ data }: { data: ComponentData }) {
   const { name, weight, last, steps } = data
   const color = name === '' ? 'var(--accent)' : hueOf('component', name)
@@ -98,14 +98,14 @@ export function Component({ data }: { data: ComponentData }) {
         <>
           {weight !== null && `× ${formatScore(weight)}, `}
           {last === null
-            ? 'no mean in these steps'
+            ? 'no scored samples'
             : `${formatScore(last.mean)} at step ${formatCount(last.step)}, n = ${formatCount(last.n)}`}
         </>
       }
       height={190}
       chart={<ComponentPlot data={data} color={color} />}
       table={{
-        head: ['Step', 'Mean', 'Deviation', 'n'],
+        head: ['Step', 'Mean', 'Std', 'n'],
         rows: steps
           .filter(({ mean }) => mean !== null)
           .toReversed()
@@ -122,10 +122,10 @@ export function Component({ data }: { data: ComponentData }) {
 
 function NoComponents() {
   return (
-    <Empty icon={ChartSpline} title="No recent reward has several parts">
+    <Empty icon={ChartSpline} title="No composite rewards yet">
       <p>
-        A batch whose reward has <code className="font-mono text-xs">combine</code>, or dimensions
-        of the manager gdpo, shows here what each of them did over the steps.
+        Components over steps appear here for batches with{' '}
+        <code className="font-mono text-xs">reward.combine</code> or the manager gdpo.
       </p>
       <pre className="mt-3 overflow-x-auto rounded-md bg-sunken px-3 py-2 text-left font-mono text-xs">
         {`"reward": {"combine": [

@@ -1,18 +1,18 @@
-/** A text around the answer that was found in it. */
+/** An excerpt around a match. */
 export interface Excerpt {
   before: string
   found: string
   after: string
-  /** Characters left out at either end. */
+  /** Characters omitted at either end. */
   cutBefore: number
   cutAfter: number
 }
 
-/** Characters kept before and after what was found. */
+/** Characters of context before and after the match. */
 const BEFORE = 600
 const AFTER = 300
 
-/** The last place of a text where `found` stands; null where it does not stand in it as it is. */
+/** The last occurrence of `found` in a text; null without one. */
 export function excerptAround(text: string, found: string): Excerpt | null {
   const at = found === '' ? -1 : text.lastIndexOf(found)
   if (at < 0) return null
@@ -28,7 +28,7 @@ export function excerptAround(text: string, found: string): Excerpt | null {
   }
 }
 
-/** Not between the two halves of a character. */
+/** Never splits a surrogate pair. */
 function boundary(text: string, at: number): number {
   const code = text.charCodeAt(at)
   return code >= 0xdc00 && code <= 0xdfff ? at - 1 : at

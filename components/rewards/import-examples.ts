@@ -1,4 +1,4 @@
-/** A configuration to begin with; upstream's own keys, with values that people set. */
+/** Example configurations, with verl's own keys and common values. */
 export interface ImportExample {
   name: string
   text: string

@@ -11,27 +11,27 @@ import type { Imported } from './import-result.tsx'
 type Key = Imported['keys'][number]
 
 const LOOK: Record<Key['status'], { text: string; icon: LucideIcon; tone: string }> = {
-  honoured: { text: 'honoured', icon: CircleCheck, tone: 'text-ok' },
+  honoured: { text: 'supported', icon: CircleCheck, tone: 'text-ok' },
   not_applicable: { text: 'not applicable', icon: CircleDashed, tone: 'text-ink-3' },
   unknown: { text: 'unknown', icon: CircleHelp, tone: 'text-bad' },
   unresolved: { text: 'unresolved', icon: Unlink, tone: 'text-warn' },
 }
 const STATUSES = Object.keys(LOOK) as Key['status'][]
 
-/** Every key of the text in its order, and what became of it. */
+/** Every key of the configuration in order, with its result. */
 export function ImportKeys({ keys }: { keys: readonly Key[] }) {
   const [only, setOnly] = useState<Key['status'] | 'all'>('all')
   if (keys.length === 0) return null
   const counts = new Map(STATUSES.map((status) => [status, 0]))
   for (const { status } of keys) counts.set(status, (counts.get(status) ?? 0) + 1)
   const there = STATUSES.filter((status) => counts.get(status) !== 0)
-  // A text that was read anew may have none of what was chosen.
+  // A new configuration may lack the selected status.
   const chosen = only === 'all' || there.includes(only) ? only : 'all'
   const shown = chosen === 'all' ? keys : keys.filter(({ status }) => status === chosen)
   return (
     <Section title="Every key" note={`${shown.length} of ${keys.length}`}>
       <div className="px-5 pb-2">
-        <Scroll label="Which keys" className="overflow-x-auto">
+        <Scroll label="Filter keys" className="overflow-x-auto">
           <Segmented
             label="Keys"
             value={chosen}
@@ -56,7 +56,7 @@ export function ImportKeys({ keys }: { keys: readonly Key[] }) {
   )
 }
 
-/** What the key says, and under it what became of it. */
+/** The value of the key, and its result below. */
 function Row({ row }: { row: Key }) {
   const { key, line, status, note, nearest } = row
   const value = JSON.stringify(row.value ?? null)

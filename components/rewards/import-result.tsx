@@ -16,17 +16,17 @@ import { ImportKeys } from './import-keys.tsx'
 import { launchCurl, serveCommand, shellWords, submitCurl } from './import-snippets.ts'
 import { tryHref } from './rewards-url.ts'
 
-/** What `rewards.importConfig` answers, as it comes over JSON. */
+/** The response of `rewards.importConfig`, as JSON. */
 export type Imported = inferRouterOutputs<AppRouter>['rewards']['importConfig']
 
 const SHAPES: Record<Imported['shape'], string> = {
-  legacy: 'the old keys (reward_model.*)',
-  current: 'the new keys (reward.*)',
-  both: 'old keys and new ones',
-  none: 'no key about rewards',
+  legacy: 'legacy keys (reward_model.*)',
+  current: 'current keys (reward.*)',
+  both: 'legacy and current keys',
+  none: 'no reward keys',
 }
 
-/** What became of a configuration: what is wrong with it, the reward to copy, the servers, and every key. */
+/** The result of an import: problems, the converted reward, servers, and all keys. */
 export function ImportResult({ config }: { config: Imported }) {
   const session = useSession()
   const { reward, servers, functionServer, problems, keys } = config
@@ -37,11 +37,11 @@ export function ImportResult({ config }: { config: Imported }) {
     <div className="pb-8" data-imported={config.shape}>
       <p className="num border-b px-5 py-3 text-ink-2">
         {plural(keys.length, 'key')}, {SHAPES[config.shape]}.{' '}
-        {problems.length === 0 ? 'It can be used as it is.' : ''}
+        {problems.length === 0 ? 'No problems found.' : ''}
       </p>
       {problems.length > 0 && <Problems problems={problems} />}
       <Section
-        title="The reward"
+        title="Reward"
         note="reward of batches.submit"
         actions={
           <>
@@ -59,13 +59,11 @@ export function ImportResult({ config }: { config: Imported }) {
       <Elsewhere config={config} />
       {functionServer !== null && (
         <Section
-          title="A Python function"
-          note={`served beside the service, asked as model ${functionServer.model}`}
+          title="Python function"
+          note={`served as model ${functionServer.model}`}
           actions={<CopyButton text={serveCommand(functionServer.command, keyed)} label="Copy" />}
         >
-          <Code label="Command that serves the function">
-            {serveCommand(functionServer.command, keyed)}
-          </Code>
+          <Code label="Serve command">{serveCommand(functionServer.command, keyed)}</Code>
         </Section>
       )}
       {servers.length > 0 && (
@@ -101,7 +99,7 @@ export function ImportResult({ config }: { config: Imported }) {
 
 function Problems({ problems }: { problems: Imported['problems'] }) {
   return (
-    <section aria-label="What to look at" className="border-b px-5 py-3">
+    <section aria-label="Problems" className="border-b px-5 py-3">
       <ul className="space-y-2">
         {problems.map(({ key, line, message }, at) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: problems of a text do not move
@@ -119,17 +117,21 @@ function Problems({ problems }: { problems: Imported['problems'] }) {
   )
 }
 
-/** What of the configuration is said elsewhere than in a batch's reward. */
+/** Settings that are not part of the reward. */
 function Elsewhere({ config }: { config: Imported }) {
   const { groupSize, workers, normAdvByStd, dataSourceColumn, sandbox } = config
   const facts: [string, ReactNode][] = []
-  if (groupSize !== null) facts.push(['groupSize', `${formatCount(groupSize)}, of batches.submit`])
+  if (groupSize !== null)
+    facts.push(['groupSize', `${formatCount(groupSize)}, field of batches.submit`])
   if (workers !== null) facts.push(['REWARDOPS_WORKERS', formatCount(workers)])
   if (dataSourceColumn !== null) {
-    facts.push(['dataSource', `column ${dataSourceColumn} of the data set`])
+    facts.push(['dataSource', `column ${dataSourceColumn} of the dataset`])
   }
   if (normAdvByStd !== null) {
-    facts.push(['advantages', normAdvByStd ? 'divided by the deviation' : 'the mean subtracted'])
+    facts.push([
+      'advantages',
+      normAdvByStd ? 'divided by the standard deviation' : 'mean subtracted only',
+    ])
   }
   if (sandbox !== null) {
     facts.push([
@@ -140,13 +142,13 @@ function Elsewhere({ config }: { config: Imported }) {
           max_concurrent: sandbox.maxConcurrent,
           memory_limit_mb: sandbox.memoryLimitMb,
         })}
-        , of batches that the rule code scores
+        , for batches scored by the rule code
       </span>,
     ])
   }
   if (facts.length === 0) return null
   return (
-    <Section title="Said elsewhere" note="not part of the reward">
+    <Section title="Other settings" note="not part of the reward">
       <dl className="grid grid-cols-[minmax(110px,auto)_minmax(0,1fr)] gap-x-6 gap-y-1 px-5 pb-3">
         {facts.map(([name, value]) => (
           <div key={name} className="contents">

@@ -1,9 +1,9 @@
 import type { ImportedConfigDto } from '../../server/wire/rewards.ts'
 
-/** What the snippets are made of. */
+/** The inputs of the snippets. */
 type Imported = Pick<ImportedConfigDto, 'reward' | 'groupSize'>
 
-/** `batches.submit` with the imported reward, as a shell command; `keyed` adds the header that carries a key. */
+/** `batches.submit` with the imported reward, as a shell command; `keyed` adds the API key header. */
 export function submitCurl(
   { reward, groupSize }: Imported,
   address: string,
@@ -28,7 +28,7 @@ export function submitCurl(
   return curl('batches.submit', body, address, keyed)
 }
 
-/** `servers.launch` of one server, as a shell command. */
+/** `servers.launch` for one server, as a shell command. */
 export function launchCurl(server: object, address: string, keyed: boolean): string {
   return curl('servers.launch', server, address, keyed)
 }
@@ -43,12 +43,12 @@ function curl(procedure: string, body: object, address: string, keyed: boolean):
   ].join('\n')
 }
 
-/** The command that serves a Python function; `keyed` hands it the key by which it registers. */
+/** The command that serves a Python function; `keyed` adds the key that it registers with. */
 export function serveCommand(words: readonly string[], keyed: boolean): string {
   return `${keyed ? 'REWARDOPS_API_KEY="$REWARDOPS_KEY" ' : ''}${shellWords(words)}`
 }
 
-/** A command as a shell takes it. */
+/** Quotes a command for a shell. */
 export function shellWords(words: readonly string[]): string {
   return words
     .map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`))

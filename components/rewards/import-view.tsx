@@ -13,7 +13,7 @@ import { TableSkeleton } from '../ui/skeleton.tsx'
 import { IMPORT_EXAMPLES } from './import-examples.ts'
 import { ImportResult } from './import-result.tsx'
 
-/** A configuration of verl at the left, what this service makes of it at the right. */
+/** Converts a verl configuration: input on the left, result on the right. */
 export function ImportView() {
   const trpc = useTRPC()
   const modifier = useModifier()
@@ -37,10 +37,10 @@ export function ImportView() {
       <form
         onSubmit={submit}
         onKeyDown={onKeyDown}
-        aria-label="Import a configuration"
+        aria-label="Import configuration"
         className="px-5 py-4 lg:sticky lg:top-12 lg:self-start"
       >
-        <p className="mb-1 text-xs font-medium text-ink-2">Begin with</p>
+        <p className="mb-1 text-xs font-medium text-ink-2">Example</p>
         <div className="mb-4 flex flex-wrap gap-1.5">
           {IMPORT_EXAMPLES.map((example) => (
             <Button
@@ -57,8 +57,8 @@ export function ImportView() {
         </div>
         <TextArea
           label="Configuration"
-          note="YAML, old keys or new, or a training command"
-          hint="Nothing in it is run, and nothing is stored."
+          note="YAML or a training command"
+          hint="The configuration is not executed or stored."
           rows={20}
           mono
           wrap="off"
@@ -73,7 +73,7 @@ export function ImportView() {
           busy={importing.isPending}
           disabled={text.trim() === ''}
         >
-          Read it
+          Convert
           <kbd aria-hidden className="font-mono text-2xs">
             {modifier}↵
           </kbd>
@@ -90,9 +90,9 @@ export function ImportView() {
         ) : importing.isPending ? (
           <TableSkeleton columns={4} rows={8} />
         ) : (
-          <Empty icon={FileInput} title="Nothing read yet">
-            Paste what a verl run is started with. Every key comes back as honoured, as of no use
-            here and why, or as unknown with the key that was meant.
+          <Empty icon={FileInput} title="No configuration yet">
+            Paste the configuration or the command of a verl run. Each key is reported as supported,
+            not applicable with the reason, or unknown with a suggestion.
           </Empty>
         )}
       </div>

@@ -2,15 +2,15 @@ import type { OptionDto } from '../../server/wire/rewards.ts'
 
 const COLUMNS = 'md:grid-cols-[200px_170px_110px_minmax(0,1fr)]'
 
-/** The options of a rule or manager: name, what it may be, its default, and what it does. */
+/** The options of a rule or manager. */
 export function OptionTable({ of, options }: { of: string; options: readonly OptionDto[] }) {
   if (options.length === 0) {
-    return <p className="text-xs text-ink-3">It has no options of its own.</p>
+    return <p className="text-xs text-ink-3">No options.</p>
   }
   return (
     <div className="overflow-hidden rounded-md border text-xs">
       <div className={`hidden border-b text-ink-3 md:grid ${COLUMNS}`} aria-hidden>
-        {['Option', 'Is', 'Default', 'What it does'].map((head) => (
+        {['Option', 'Type', 'Default', 'Description'].map((head) => (
           <span key={head} className="px-3 py-1.5">
             {head}
           </span>
@@ -28,7 +28,7 @@ export function OptionTable({ of, options }: { of: string; options: readonly Opt
             </span>
             <span className="font-mono max-md:text-right md:px-3">
               {defaultJson === null ? (
-                <span className="font-sans text-ink-3">no default</span>
+                <span className="font-sans text-ink-3">required</span>
               ) : (
                 defaultJson
               )}

@@ -3,7 +3,7 @@
 import { ChevronRight } from 'lucide-react'
 import { type ReactNode, useId } from 'react'
 
-/** One entry of a registry: a line with what it is, and all of it when it is opened. */
+/** One registry entry, expandable. */
 export function RegisteredItem({
   name,
   title,
@@ -14,7 +14,7 @@ export function RegisteredItem({
   children,
 }: {
   name: string
-  /** What people read beside the name. */
+  /** A line beside the name. */
   title?: ReactNode
   facts: ReactNode
   end?: ReactNode
@@ -53,7 +53,6 @@ export function RegisteredItem({
   )
 }
 
-/** A list of entries under a hairline. */
 export function RegisteredList({ children }: { children: ReactNode }) {
   return <ul className="border-b">{children}</ul>
 }

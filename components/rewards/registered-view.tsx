@@ -30,7 +30,7 @@ interface Opening {
   onOpen(open: string | null): void
 }
 
-/** Everything that a batch's `reward` can name, a section a kind; each entry opens to its options. */
+/** Everything that the `reward` of a batch can reference, one section per kind; entries expand to their options. */
 export function RegisteredView({
   rewards,
   named,
@@ -39,7 +39,7 @@ export function RegisteredView({
   onOpen,
 }: {
   rewards: RewardsDto
-  /** By which the entries are narrowed: part of a name, an alias, a data source or an exported function. */
+  /** The filter: part of a name, alias, data source or exported function. */
   named: string
   onNamed(named: string): void
 } & Opening) {
@@ -74,14 +74,9 @@ export function RegisteredView({
         }
         onChange={onNamed}
       />
-      {named !== '' && shown === 0 && (
-        <p className="px-5 py-4 text-ink-2">Nothing that is registered fits the filter.</p>
-      )}
+      {named !== '' && shown === 0 && <p className="px-5 py-4 text-ink-2">No matching entries.</p>}
       {rules.length > 0 && (
-        <Section
-          title="Rules"
-          note={`${rules.length}, the first that a data source selects scores it`}
-        >
+        <Section title="Rules" note={`${rules.length}, selected by data source, first match wins`}>
           <RegisteredList>
             {rules.map((rule) => (
               <Rule key={rule.name} rule={rule} {...item('rule', rule.name)} />
@@ -90,7 +85,7 @@ export function RegisteredView({
         </Section>
       )}
       {managers.length > 0 && (
-        <Section title="Managers" note={`${managers.length}, around whatever scores`}>
+        <Section title="Managers" note={`${managers.length}, wrap the scorer`}>
           <RegisteredList>
             {managers.map((manager) => (
               <Manager key={manager.name} manager={manager} {...item('manager', manager.name)} />
@@ -111,11 +106,11 @@ export function RegisteredView({
         <Section title="Reward models" note={plural(models.length, 'model')}>
           {models.length === 0 ? (
             <Nothing>
-              No server is registered. A reward model is named by its servers:{' '}
+              No server is registered. To use a reward model,{' '}
               <PageLink href="/servers?register=1" className="text-accent hover:underline">
-                register one
+                register a server
               </PageLink>
-              , and batches name its model.
+              , and name its model in batches.
             </Nothing>
           ) : (
             <RegisteredList>
@@ -139,7 +134,7 @@ export function RegisteredView({
           )}
           {functions.more && (
             <p className="px-5 py-2 text-xs text-ink-3">
-              There are more files; the first {functions.files.length} by path are shown.
+              Only the first {functions.files.length} files by path are shown.
             </p>
           )}
         </Section>
@@ -161,12 +156,12 @@ function Rule({ rule, ...toggle }: { rule: RuleDto } & Toggle) {
       title={title}
       facts={
         dataSources.length === 0 ? (
-          <span className="text-ink-3">by its name alone</span>
+          <span className="text-ink-3">selected by name only</span>
         ) : (
           <span className="font-mono break-words">{dataSources.join(', ')}</span>
         )
       }
-      end={asksService ? 'asks a service' : plural(options.length, 'option')}
+      end={asksService ? 'calls a service' : plural(options.length, 'option')}
       {...toggle}
     >
       <OptionTable of={name} options={options} />
@@ -234,7 +229,11 @@ function Model({ model, ...toggle }: { model: RewardModelDto } & Toggle) {
   return (
     <RegisteredItem
       name={model.model}
-      title={kind === 'generative' ? 'generative: judges by a template' : 'gives scores by itself'}
+      title={
+        kind === 'generative'
+          ? 'generative: used with a judge template'
+          : 'discriminative: returns scores'
+      }
       facts={`${ready} of ${plural(servers.length, 'server')} ready`}
       end={[...new Set(servers.map(({ engine }) => engine))].join(', ')}
       {...toggle}
@@ -273,9 +272,9 @@ function FunctionFile({ file, ...toggle }: { file: FunctionFileDto } & Toggle) {
       }
       facts={
         exports === null ? (
-          'too large to look into'
+          'too large to inspect'
         ) : exports.length === 0 ? (
-          <span className="text-ink-3">exports nothing</span>
+          <span className="text-ink-3">no exports</span>
         ) : (
           <span className="font-mono break-words">{exports.join(', ')}</span>
         )
@@ -288,7 +287,7 @@ function FunctionFile({ file, ...toggle }: { file: FunctionFileDto } & Toggle) {
         <p className="text-xs text-ink-2">
           version <CopyText text={hash} className="text-xs" />
           <span className="text-ink-3">
-            : what it holds now, with what it imports. Samples remember theirs.
+            (current content with its imports). Each sample stores the version that scored it.
           </span>
         </p>
       )}
@@ -304,7 +303,7 @@ function FunctionFile({ file, ...toggle }: { file: FunctionFileDto } & Toggle) {
   )
 }
 
-/** What can be done with an entry: tried, or copied into a batch. */
+/** The actions of an entry. */
 function Actions({ reward }: { reward: object }) {
   return (
     <div className="mt-3 flex flex-wrap items-center gap-2">
@@ -324,10 +323,10 @@ function Nothing({ children }: { children: ReactNode }) {
 function NoFunctions({ folder, exists }: { folder: string; exists: boolean }) {
   return (
     <Nothing>
-      {exists ? 'There is no TypeScript or JavaScript file in ' : 'There is no folder '}
-      <CopyText text={folder} most={60} className="text-xs" /> (REWARDOPS_FUNCTIONS_DIR). Put a
-      module there, and <span className="font-mono text-xs">reward.function</span> names it by its
-      path. A Python function runs beside the service:{' '}
+      {exists ? 'No TypeScript or JavaScript files in ' : 'Folder not found: '}
+      <CopyText text={folder} most={60} className="text-xs" /> (REWARDOPS_FUNCTIONS_DIR). Add a
+      module there and name its path in <span className="font-mono text-xs">reward.function</span>.
+      To run a Python function, start{' '}
       <span className="font-mono text-xs">rewardops serve-reward my_reward.py:compute_score</span>.
     </Nothing>
   )

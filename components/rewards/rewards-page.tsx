@@ -17,19 +17,19 @@ import { TryView } from './try-view.tsx'
 
 const VIEWS: readonly { value: RewardView; label: string }[] = [
   { value: 'registered', label: 'Registered' },
-  { value: 'try', label: 'Try' },
+  { value: 'try', label: 'Playground' },
   { value: 'components', label: 'Components' },
   { value: 'import', label: 'Import' },
 ]
 
 const ABOUT: Record<RewardView, string> = {
-  registered: 'What a batch’s reward can name, with its options.',
-  try: 'One sample, scored as in a batch, with every step shown. Nothing is stored.',
-  components: 'What each part of a composite reward did over the steps of a run.',
-  import: 'verl’s configuration in this service’s words, every key accounted for.',
+  registered: 'Rewards that a batch can use, with their options.',
+  try: 'Scores one sample as in a batch and shows every step. Nothing is stored.',
+  components: 'The components of composite rewards over the steps of a run.',
+  import: 'Converts a verl configuration and reports every key.',
 }
 
-/** What scores: registered rules, managers, judges, models and functions; a playground; configuration to import. */
+/** Rewards: registered scorers, playground, components, and configuration import. */
 export function RewardsPage() {
   const trpc = useTRPC()
   const [view, setView] = useUrl(rewardsUrl)

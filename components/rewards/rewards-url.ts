@@ -1,21 +1,21 @@
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** The views of the Rewards page. */
+/** The tabs of the Rewards page. */
 export const REWARD_VIEWS = ['registered', 'try', 'components', 'import'] as const
 export type RewardView = (typeof REWARD_VIEWS)[number]
 
-/** What of the Rewards page can be linked to. */
+/** The URL state of the Rewards page. */
 export interface RewardsUrl {
   view: RewardView
-  /** An entry of the registry that is open, as `rule:gsm8k`. */
+  /** The expanded registry entry, such as `rule:gsm8k`. */
   open: string | null
-  /** Part of a name by which the registry is narrowed. */
+  /** The registry filter. */
   named: string
-  /** A stored sample the playground begins with. */
+  /** A stored sample for the playground. */
   sample: string | null
-  /** A reward the playground begins with, as JSON. */
+  /** A reward for the playground, as JSON. */
   reward: string | null
-  /** Whose components are shown. */
+  /** The run whose components are shown. */
   run: string | null
 }
 
@@ -43,7 +43,7 @@ export const rewardsUrl: UrlCodec<RewardsUrl> = {
   },
 }
 
-/** The playground with this reward, and with a stored sample where one is named. */
+/** The playground with this reward, and with a stored sample if given. */
 export function tryHref(reward: object, sample: string | null = null): string {
   const json = JSON.stringify(reward)
   const query = rewardsUrl.write({

@@ -4,14 +4,14 @@ import type { AppRouter } from '../../server/api/root.ts'
 import { formatScore, plural } from '../format/numbers.ts'
 import { JsonValue } from '../samples/rollout-text.tsx'
 
-/** What `rewards.try` answers, as it comes over JSON. */
+/** The response of `rewards.try`, as JSON. */
 export type Tried = inferRouterOutputs<AppRouter>['rewards']['try']
-/** A scorer's work in it. */
+/** A scorer step. */
 export type Step = Tried['steps'][number]
-/** A score, or the reason there is none. */
+/** A score or a failure reason. */
 export type End = Tried['end']
 
-/** One step of the trace: a mark on the line, what it is, and what came of it at the right. */
+/** One step of the trace: an icon on the line, a title, and its result on the right. */
 export function TraceItem({
   title,
   value,
@@ -20,7 +20,7 @@ export function TraceItem({
 }: {
   title: ReactNode
   value?: ReactNode
-  /** Not a step of the score itself. */
+  /** Not a scoring step. */
   quiet?: boolean
   children: ReactNode
 }) {
@@ -47,7 +47,6 @@ export function TraceItem({
   )
 }
 
-/** A score, or the reason in its place. */
 export function EndText({ end }: { end: End }) {
   return end.ok ? (
     formatScore(end.score)
@@ -59,12 +58,11 @@ export function EndText({ end }: { end: End }) {
   )
 }
 
-/** Why a step failed, where it did. */
 export function EndFailure({ end }: { end: End }) {
   return end.ok ? null : <p className="mt-1.5 text-xs break-words text-bad">{end.detail}</p>
 }
 
-/** Keys and values in mono. */
+/** Keys and values in monospace. */
 export function Pairs({ pairs }: { pairs: [string, unknown][] }) {
   return (
     <dl className="mt-1.5 grid grid-cols-[minmax(72px,auto)_minmax(0,1fr)] gap-x-5 gap-y-0.5">
@@ -80,7 +78,7 @@ export function Pairs({ pairs }: { pairs: [string, unknown][] }) {
   )
 }
 
-/** A short list or object stands on one line. */
+/** A short list or object fits on one line. */
 function Compact({ value }: { value: unknown }) {
   const json = typeof value === 'object' && value !== null ? JSON.stringify(value) : null
   return json !== null && json.length <= 100 ? (
@@ -90,7 +88,7 @@ function Compact({ value }: { value: unknown }) {
   )
 }
 
-/** Options as they were used, folded: most of them are defaults. */
+/** The options in use, collapsed, because most are defaults. */
 export function OptionsUsed({ options }: { options: Record<string, unknown> }) {
   const pairs = Object.entries(options)
   if (pairs.length === 0) return null

@@ -2,7 +2,7 @@ import { durationText } from '../format/numbers.ts'
 import { CopyText } from '../ui/copy-text.tsx'
 import { EndFailure, EndText, OptionsUsed, Pairs, type Step, TraceItem } from './trace-item.tsx'
 
-/** A reward function: which version ran, with what, for how long, and what it gave. */
+/** A reward function: its version, input, duration and result. */
 export function TriedFunctionStep({ step }: { step: Extract<Step, { kind: 'function' }> }) {
   const { role, path, name, hash, kwargs, tookMs, extra, end } = step
   return (
@@ -13,8 +13,8 @@ export function TriedFunctionStep({ step }: { step: Extract<Step, { kind: 'funct
       <p className="num flex flex-wrap items-center gap-x-3 text-ink-2">
         <span className="font-mono text-xs">{path}</span>
         <span className="text-xs text-ink-3">
-          version <CopyText text={hash} className="text-xs" />, {durationText(tookMs)} in a process
-          of its own
+          version <CopyText text={hash} className="text-xs" />, {durationText(tookMs)} in a separate
+          process
         </span>
       </p>
       <EndFailure end={end} />

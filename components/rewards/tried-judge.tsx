@@ -9,7 +9,7 @@ import { Calls } from './tried-model.tsx'
 type JudgeStep = Extract<Step, { kind: 'judge' }>
 type Vote = JudgeStep['votes'][number]
 
-/** A judge: what it was asked, replied, and was understood to say, a step a call. */
+/** A judge: its prompt, reply and parsed verdict, one step per request. */
 export function TriedJudgeStep({ step }: { step: JudgeStep }) {
   const { model, template, parser, votes, combine, end } = step
   return (
@@ -18,7 +18,7 @@ export function TriedJudgeStep({ step }: { step: JudgeStep }) {
         <TraceItem
           key={`${vote.vote}${vote.swapped}`}
           title={titleOf(vote, votes)}
-          value={vote.value === null ? 'unread' : formatScore(vote.value)}
+          value={vote.value === null ? 'not parsed' : formatScore(vote.value)}
         >
           <VoteView vote={vote} parser={parser} />
         </TraceItem>
@@ -27,7 +27,7 @@ export function TriedJudgeStep({ step }: { step: JudgeStep }) {
         <p className="num text-ink-2">
           Template {template}
           {votes.length > 1 && `, the ${combine} of ${plural(votesOf(votes), 'vote')}`}
-          {votes.some(({ swapped }) => swapped) && ', each asked in both orders'}.
+          {votes.some(({ swapped }) => swapped) && ', each in both orders'}.
         </p>
         <EndFailure end={end} />
       </TraceItem>
@@ -40,9 +40,9 @@ function votesOf(votes: readonly Vote[]): number {
 }
 
 function titleOf(vote: Vote, all: readonly Vote[]): string {
-  const which = votesOf(all) > 1 ? `Vote ${vote.vote + 1}` : 'Asked'
+  const which = votesOf(all) > 1 ? `Vote ${vote.vote + 1}` : 'Judge request'
   const isPair = all.some(({ swapped }) => swapped)
-  return isPair ? `${which}, the response ${vote.swapped ? 'second' : 'first'}` : which
+  return isPair ? `${which}, response ${vote.swapped ? 'second' : 'first'}` : which
 }
 
 function VoteView({ vote, parser }: { vote: Vote; parser: string }) {
@@ -59,7 +59,7 @@ function VoteView({ vote, parser }: { vote: Vote; parser: string }) {
       </p>
       <details className="mt-1.5">
         <summary className="text-xs text-ink-3 hover:text-ink">
-          {plural(messages.length, 'message')} as sent
+          {plural(messages.length, 'message')} sent
         </summary>
         <div className="mt-1.5">
           <PromptText prompt={messages} />
@@ -67,7 +67,7 @@ function VoteView({ vote, parser }: { vote: Vote; parser: string }) {
       </details>
       {reasoning !== null && (
         <details className="mt-1.5">
-          <summary className="text-xs text-ink-3 hover:text-ink">Its reasoning</summary>
+          <summary className="text-xs text-ink-3 hover:text-ink">Reasoning</summary>
           <div className="mt-1.5">
             <RolloutText text={reasoning} most={1_200} />
           </div>
@@ -75,7 +75,7 @@ function VoteView({ vote, parser }: { vote: Vote; parser: string }) {
       )}
       {reply !== null && (
         <div className="mt-2">
-          <p className="mb-0.5 text-2xs text-ink-3">reply, read by {parser}</p>
+          <p className="mb-0.5 text-2xs text-ink-3">reply, parsed by {parser}</p>
           <Reply reply={reply} read={read} />
         </div>
       )}
@@ -90,7 +90,7 @@ function VoteView({ vote, parser }: { vote: Vote; parser: string }) {
   )
 }
 
-/** The reply with the words marked that the score was read from. */
+/** The reply with the parsed words highlighted. */
 function Reply({ reply, read }: { reply: string; read: string | null }) {
   const excerpt = read === null ? null : excerptAround(reply, read)
   if (excerpt === null) return <RolloutText text={reply} most={1_600} />

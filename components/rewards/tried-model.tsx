@@ -6,17 +6,17 @@ import { ServerName } from '../servers/server-cells.tsx'
 import { EndFailure, EndText, type Step, TraceItem } from './trace-item.tsx'
 
 type ModelStep = Extract<Step, { kind: 'model' }>
-/** A call, as the trace has it. */
+/** A request, as in the trace. */
 export type TriedCall = ModelStep['attempts'][number]
 
-/** A reward model: what one of its servers was sent, what it answered, and how long that took. */
+/** A reward model: the request, the response and its latency. */
 export function TriedModelStep({ step }: { step: ModelStep }) {
   const { model, serverName, request, promptTokens, tokenScores, attempts, end } = step
   return (
     <>
       <TraceItem title="Request" value={request?.path}>
         {request === null ? (
-          <p className="text-ink-2">Nothing was sent.</p>
+          <p className="text-ink-2">No request was sent.</p>
         ) : (
           <>
             <p className="mb-1.5 flex flex-wrap items-center gap-x-2 text-ink-2">
@@ -24,16 +24,16 @@ export function TriedModelStep({ step }: { step: ModelStep }) {
               <span className="text-xs text-ink-3">{request.engine}</span>
             </p>
             <JsonValue value={asJson(request.body)} />
-            {request.cut && <p className="mt-1 text-xs text-ink-3">The beginning of it.</p>}
+            {request.cut && <p className="mt-1 text-xs text-ink-3">Truncated.</p>}
           </>
         )}
       </TraceItem>
       <TraceItem title={`Model ${model}`} value={<EndText end={end} />}>
         {end.ok && (
           <p className="num text-ink-2">
-            The score as the model gives it, raw
-            {promptTokens !== null && `, of ${plural(promptTokens, 'token')}`}
-            {tokenScores !== null && `; the last of ${plural(tokenScores.length, 'score')}`}.
+            Raw model score
+            {promptTokens !== null && `, ${plural(promptTokens, 'token')}`}
+            {tokenScores !== null && `, last of ${plural(tokenScores.length, 'token score')}`}.
           </p>
         )}
         <EndFailure end={end} />
@@ -51,7 +51,7 @@ function asJson(body: string): unknown {
   }
 }
 
-/** Calls on one scale of time. */
+/** Requests on one time scale. */
 export function Calls({ calls }: { calls: readonly TriedCall[] }) {
   if (calls.length === 0) return null
   const attemptLog = calls.map(

@@ -8,19 +8,19 @@ import { EndFailure, EndText, OptionsUsed, type Step, TraceItem } from './trace-
 
 type RuleStep = Extract<Step, { kind: 'rule' }>
 
-/** A rule: where it looked, what it found, and what it compared with what. */
+/** A rule: where it looked for the answer, the answer, and the comparison. */
 export function TriedRuleStep({ step, response }: { step: RuleStep; response: string }) {
   const { where, found, forms, comparison, verdict, end } = step
   return (
     <>
       {(where !== null || found !== null) && (
-        <TraceItem title="Answer" value={found === null ? 'none found' : undefined}>
+        <TraceItem title="Answer" value={found === null ? 'not found' : undefined}>
           {where !== null && <p className="text-ink-2">{sentence(where)}</p>}
           <Found found={found} response={response} />
         </TraceItem>
       )}
       {(forms.length > 0 || comparison !== null) && (
-        <TraceItem title="Compared">
+        <TraceItem title="Comparison">
           {forms.length > 0 && <Forms forms={forms} />}
           {comparison !== null && <p className="mt-2 text-xs text-ink-3">Compared {comparison}.</p>}
         </TraceItem>
@@ -49,7 +49,7 @@ function Verdict({ verdict }: { verdict: string }) {
   )
 }
 
-/** The end of the response with the answer marked in it; an answer put together from several places stands alone. */
+/** The end of the response with the answer highlighted; an answer joined from several places is shown separately. */
 function Found({ found, response }: { found: string | null; response: string }) {
   if (found === null) return null
   const excerpt = excerptAround(response, found)
@@ -78,7 +78,7 @@ function Cut({ n }: { n: number }) {
   return <span className="num font-sans text-ink-3">… {formatCount(n)} characters … </span>
 }
 
-/** From what stands there to what is compared, both sides beside each other. */
+/** The normalization steps of both sides. */
 function Forms({ forms }: { forms: RuleStep['forms'] }) {
   return (
     <div className="mt-1 overflow-hidden rounded-md border">
@@ -106,7 +106,7 @@ function Side({ strong, children }: { strong: boolean; children: string | null }
       className={`px-3 pb-1.5 font-mono text-xs leading-5 whitespace-pre-wrap [overflow-wrap:anywhere] ${strong ? 'font-medium' : 'text-ink-2'}`}
     >
       {children === null ? (
-        <span className="font-sans font-normal text-ink-3">nothing</span>
+        <span className="font-sans font-normal text-ink-3">none</span>
       ) : children === '' ? (
         <span className="font-sans font-normal text-ink-3">empty</span>
       ) : (

@@ -9,7 +9,7 @@ import { TriedJudgeStep } from './tried-judge.tsx'
 import { TriedModelStep } from './tried-model.tsx'
 import { TriedRuleStep } from './tried-rule.tsx'
 
-/** A sample's score, and the steps that led to it. */
+/** The score of a sample, and the trace of its computation. */
 export function TriedView({ tried, response }: { tried: Tried; response: string }) {
   const { resolved, steps, manager, rewardExtraInfo, end } = tried
   const kwargs = Object.entries(resolved.kwargs)
@@ -17,7 +17,7 @@ export function TriedView({ tried, response }: { tried: Tried; response: string 
     <div data-tried={end.ok ? 'scored' : 'failed'}>
       <Summary tried={tried} />
       <ol className="px-5 pb-6">
-        <TraceItem title="Which reward" value={tried.rewardName}>
+        <TraceItem title="Selected reward" value={tried.rewardName}>
           <p className="text-ink-2">{resolved.why}</p>
           {kwargs.length > 0 && <Pairs pairs={kwargs} />}
         </TraceItem>
@@ -40,16 +40,16 @@ export function TriedView({ tried, response }: { tried: Tried; response: string 
           </TraceItem>
         )}
         {tried.group && (
-          <TraceItem title="Group post-processed" value={<EndText end={tried.group.end} />}>
+          <TraceItem title="Group post-processing" value={<EndText end={tried.group.end} />}>
             <p className="text-ink-2">
               post_process_scores of <span className="font-mono text-xs">{tried.group.path}</span>,
-              called with a group of one: {formatScore(tried.group.before)} before.
+              called with a group of one; score before: {formatScore(tried.group.before)}.
             </p>
             <EndFailure end={tried.group.end} />
           </TraceItem>
         )}
         {rewardExtraInfo !== null && Object.keys(rewardExtraInfo).length > 0 && (
-          <TraceItem title="What a batch would store" value="rewardExtraInfo" quiet>
+          <TraceItem title="Stored with the sample" value="rewardExtraInfo" quiet>
             <Pairs pairs={Object.entries(rewardExtraInfo)} />
           </TraceItem>
         )}
@@ -108,7 +108,7 @@ function TriedStep({ step, response }: { step: Step; response: string }) {
       return <TriedFunctionStep step={step} />
     case 'sum':
       return (
-        <TraceItem title="Sum of its parts" value={<EndText end={step.end} />}>
+        <TraceItem title="Composite reward" value={<EndText end={step.end} />}>
           <Parts parts={step.parts} />
           {step.parts.map((part) => (
             <div key={part.name} className="mt-3 rounded-md border pt-1">
@@ -118,9 +118,7 @@ function TriedStep({ step, response }: { step: Step; response: string }) {
                   // biome-ignore lint/suspicious/noArrayIndexKey: steps of a trace do not move
                   <TriedStep key={at} step={one as Step} response={response} />
                 ))}
-                {part.steps.length === 0 && (
-                  <li className="py-1 text-xs text-ink-3">It was not asked.</li>
-                )}
+                {part.steps.length === 0 && <li className="py-1 text-xs text-ink-3">Not run.</li>}
               </ol>
             </div>
           ))}
@@ -129,13 +127,13 @@ function TriedStep({ step, response }: { step: Step; response: string }) {
   }
 }
 
-/** The parts as a sum, a line each. */
+/** The components of a composite reward, one per row. */
 function Parts({ parts }: { parts: Extract<Step, { kind: 'sum' }>['parts'] }) {
   return (
     <table className="num mt-1 text-xs">
       <thead className="text-ink-3">
         <tr>
-          {['Part', 'Weight', 'Score', 'Adds'].map((head, at) => (
+          {['Component', 'Weight', 'Score', 'Contribution'].map((head, at) => (
             <th
               key={head}
               scope="col"

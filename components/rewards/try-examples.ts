@@ -1,12 +1,12 @@
 import type { TryDraft } from './try-form.prepare.ts'
 
-/** A sample to begin with, and what it shows. */
+/** An example sample and reward. */
 export interface TryExample {
   name: string
   draft: Partial<TryDraft>
 }
 
-/** Each shows something else of how scores come about; the texts are made up. */
+/** Each example shows a different kind of scoring; the texts are synthetic. */
 export const TRY_EXAMPLES: readonly TryExample[] = [
   {
     name: 'GSM8K',

@@ -1,6 +1,6 @@
 import type { SampleDetailDto } from '../../server/wire/pages.ts'
 
-/** The playground's form, as it is typed. */
+/** The playground form, as typed. */
 export interface TryDraft {
   dataSource: string
   /** Text, or messages as JSON. */
@@ -8,17 +8,17 @@ export interface TryDraft {
   response: string
   /** Text, or JSON where it begins with a bracket. */
   groundTruth: string
-  /** Tokens; empty: not told. */
+  /** Tokens; empty: unknown. */
   responseLength: string
   /** A JSON object; empty: none. */
   extraInfo: string
-  /** `` by data source · `rule:gsm8k` · `model:my-rm`. */
+  /** Empty (by data source), `rule:gsm8k` or `model:my-rm`. */
   scorer: string
   judge: string
   manager: string
   /** A JSON object; empty: none. */
   kwargs: string
-  /** The whole reward as JSON, instead of the fields above; null: the fields count. */
+  /** The whole reward as JSON, in place of the fields above; null: the fields apply. */
   reward: string | null
 }
 
@@ -38,7 +38,7 @@ export const EMPTY_TRY: TryDraft = {
 
 export type TryErrors = Partial<Record<keyof TryDraft, string>>
 
-/** What `rewards.try` is sent. */
+/** The input of `rewards.try`. */
 export interface TryCall {
   sample: {
     dataSource: string
@@ -51,7 +51,7 @@ export interface TryCall {
   reward: Record<string, unknown>
 }
 
-/** The call of a form, or what is wrong in which of its fields. */
+/** The request of a form, or its errors by field. */
 export function prepareTry(draft: TryDraft): { call: TryCall } | { errors: TryErrors } {
   const errors: TryErrors = {}
   const groundTruth = looksLikeJson(draft.groundTruth)
@@ -61,7 +61,7 @@ export function prepareTry(draft: TryDraft): { call: TryCall } | { errors: TryEr
   const extraInfo = objectOf(draft.extraInfo, 'extraInfo', errors)
   const length = draft.responseLength.trim()
   if (length !== '' && !/^\d{1,9}$/.test(length)) {
-    errors.responseLength = 'a whole number of tokens, or nothing'
+    errors.responseLength = 'enter a whole number of tokens, or leave it empty'
   }
   const reward = rewardOf(draft, errors)
   if (Object.keys(errors).length > 0) return { errors }
@@ -80,7 +80,7 @@ export function prepareTry(draft: TryDraft): { call: TryCall } | { errors: TryEr
   }
 }
 
-/** The reward that the form's fields say; what has its default is left out. */
+/** The reward of the form fields; defaults are omitted. */
 export function rewardOf(draft: TryDraft, errors: TryErrors = {}): Record<string, unknown> {
   if (draft.reward !== null) return objectOf(draft.reward, 'reward', errors) ?? {}
   const [kind, name] = splitScorer(draft.scorer)
@@ -99,7 +99,7 @@ function splitScorer(scorer: string): [kind: string, name: string] {
   return at < 0 ? ['', ''] : [scorer.slice(0, at), scorer.slice(at + 1)]
 }
 
-/** The fields that say this reward; where they cannot say all of it, the reward as JSON. */
+/** The fields for a reward; a reward that the fields cannot express stays JSON. */
 export function draftOfReward(
   json: string,
   generative: (model: string) => boolean,
@@ -142,7 +142,7 @@ export function draftOfReward(
   }
 }
 
-/** A stored sample as the form has it; the reward stays what it is. */
+/** A stored sample as form fields; the reward does not change. */
 export function draftOfSample(
   sample: Pick<SampleDetailDto, 'dataSource' | 'prompt' | 'response' | 'responseLength'> & {
     groundTruth?: unknown
@@ -165,7 +165,7 @@ export function draftOfSample(
   }
 }
 
-/** Text that begins as an object, a list or a quoted text does; `[0, 1)` and `{1, 2}` are answers, and stay text. */
+/** Text that starts like an object, a list or a string is JSON; `[0, 1)` and `{1, 2}` are answers and stay text. */
 function looksLikeJson(text: string): boolean {
   return /^\s*(?:\{\s*"|\{\s*\}|\[\s*["[{]|")/.test(text)
 }
@@ -187,7 +187,7 @@ function parsed(text: string, field: keyof TryDraft, errors: TryErrors): unknown
   try {
     return JSON.parse(text)
   } catch (error) {
-    errors[field] = `not JSON: ${(error as Error).message}`
+    errors[field] = `invalid JSON: ${(error as Error).message}`
     return null
   }
 }
@@ -203,7 +203,7 @@ function objectOf(
   if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
     return value as Record<string, unknown>
   }
-  errors[field] = 'a JSON object, as {"score": 1}'
+  errors[field] = 'enter a JSON object, such as {"score": 1}'
   return null
 }
 

@@ -12,7 +12,7 @@ import { FieldAbout, Select, TextArea, TextField } from '../ui/field.tsx'
 import { TRY_EXAMPLES, type TryExample } from './try-examples.ts'
 import { rewardOf, type TryDraft, type TryErrors } from './try-form.prepare.ts'
 
-/** One sample and the reward it is scored by. */
+/** The sample and the reward to score it with. */
 export function TryForm({
   rewards,
   draft,
@@ -62,7 +62,7 @@ export function TryForm({
           label="Data source"
           list={sources}
           mono
-          hint={draft.reward === null && draft.scorer === '' ? 'It selects the rule.' : undefined}
+          hint={draft.reward === null && draft.scorer === '' ? 'Selects the rule.' : undefined}
           {...text('dataSource')}
         />
         <datalist id={sources}>
@@ -91,7 +91,7 @@ export function TryForm({
           <TextField
             label="Response tokens"
             inputMode="numeric"
-            placeholder="not told"
+            placeholder="unknown"
             {...text('responseLength')}
           />
         </div>
@@ -100,7 +100,7 @@ export function TryForm({
           <div className="mt-2">
             <TextArea
               label="Extra info"
-              note="a JSON object, as {extra.name} in a judge’s template"
+              note="a JSON object, available as {extra.name} in judge templates"
               rows={3}
               mono
               {...text('extraInfo')}
@@ -111,21 +111,21 @@ export function TryForm({
       <RewardFields rewards={rewards} draft={draft} errors={errors} onChange={onChange} />
       <footer className="sticky bottom-0 z-10 flex items-center gap-3 border-t bg-surface px-5 py-3">
         <Button type="submit" variant="primary" refused={refused} busy={busy}>
-          Score it
+          Score sample
           <kbd aria-hidden className="font-mono text-2xs">
             {modifier}↵
           </kbd>
         </Button>
         <span className="text-xs text-ink-3">Nothing is stored.</span>
         {Object.keys(errors).length > 0 && (
-          <span className="ml-auto text-xs text-bad">Correct what is marked.</span>
+          <span className="ml-auto text-xs text-bad">Fix highlighted fields.</span>
         )}
       </footer>
     </form>
   )
 }
 
-/** Made-up samples, and any that is stored. */
+/** Example samples, and loading of stored ones. */
 function Beginnings({
   sampleId,
   loading,
@@ -146,13 +146,13 @@ function Beginnings({
     if (isId) onLoad(wanted)
   }
   const error = wrong
-    ? 'A batch’s id, "-", an index: b12-3.'
+    ? 'Enter a sample ID, such as b12-3.'
     : loading.error
       ? describeFailure(loading.error).message
       : null
   return (
     <div>
-      <p className="mb-1 text-xs font-medium text-ink-2">Begin with</p>
+      <p className="mb-1 text-xs font-medium text-ink-2">Example</p>
       <div className="flex flex-wrap gap-1.5">
         {TRY_EXAMPLES.map((example) => (
           <Button key={example.name} small onClick={() => onExample(example)}>
@@ -161,9 +161,9 @@ function Beginnings({
         ))}
         <span className="flex items-center gap-1.5">
           <input
-            aria-label="Id of a stored sample"
+            aria-label="Stored sample ID"
             aria-invalid={error ? true : undefined}
-            placeholder="or a sample, b12-3"
+            placeholder="or a sample ID, b12-3"
             value={id}
             onChange={(event) => setId(event.target.value)}
             onKeyDown={(event) => {
@@ -183,7 +183,7 @@ function Beginnings({
   )
 }
 
-/** How it is scored: in fields, or as the JSON that a batch has. */
+/** The reward, as fields or as the JSON of a batch. */
 function RewardFields({
   rewards,
   draft,
@@ -205,7 +205,7 @@ function RewardFields({
         <span className="ml-auto flex items-center">
           <CopyButton text={spec} label="Copy" />
           <Button small variant="quiet" onClick={() => onChange({ reward: asJson ? null : spec })}>
-            {asJson ? 'Use the fields' : 'Write it as JSON'}
+            {asJson ? 'Use fields' : 'Edit as JSON'}
           </Button>
         </span>
       </div>
@@ -227,8 +227,8 @@ function RewardFields({
               value={draft.scorer}
               onChange={(event) => onChange({ scorer: event.target.value })}
             >
-              <option value="">the rule of the data source</option>
-              <optgroup label="Rule by name">
+              <option value="">Rule of the data source</option>
+              <optgroup label="Rules">
                 {rewards.rules.map(({ name }) => (
                   <option key={name} value={`rule:${name}`}>
                     {name}
@@ -287,7 +287,7 @@ function RewardFields({
   )
 }
 
-/** A scorer that came with the address and is not registered stays what it is: trying it tells. */
+/** A scorer from the URL that is not registered is kept; scoring reports the error. */
 function Unlisted({ scorer, rewards }: { scorer: string; rewards: RewardsDto }) {
   const name = scorer.slice(scorer.indexOf(':') + 1)
   const isListed =

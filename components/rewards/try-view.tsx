@@ -30,7 +30,7 @@ type Run =
   | { state: 'done'; tried: Tried; response: string }
   | { state: 'failed'; error: unknown }
 
-/** The playground: a sample and a reward at the left, how the score came about at the right. */
+/** The playground: input on the left, trace on the right. */
 export function TryView({
   rewards,
   sampleId,
@@ -78,7 +78,7 @@ export function TryView({
     } catch (error) {
       setRun(abort.signal.aborted ? { state: 'none' } : { state: 'failed', error })
     }
-    // Where there is no room beside it, the outcome lies below the form.
+    // Below this width the result is under the form.
     if (!matchMedia('(min-width: 1180px)').matches) outcome.current?.scrollIntoView()
   }
   return (
@@ -120,7 +120,7 @@ function begin(rewards: RewardsDto, reward: string | null): TryDraft {
   return { ...draft, ...draftOfReward(reward, generative) }
 }
 
-/** A stored sample's texts, once they are there; not again when the query is asked anew. */
+/** Applies the texts of a stored sample once; a refetch does not overwrite edits. */
 function useLoadedSample(
   id: string | null,
   onLoaded: (loaded: ReturnType<typeof draftOfSample>) => void,
@@ -149,9 +149,9 @@ function Outcome({ run, onRetry }: { run: Run; onRetry(): void }) {
   switch (run.state) {
     case 'none':
       return (
-        <Empty icon={FlaskConical} title="Nothing scored yet">
-          Score the sample to see which reward was chosen and why, the answer that was found, what
-          was compared with what, and every call to a server.
+        <Empty icon={FlaskConical} title="No result yet">
+          Score the sample to see the selected reward, the extracted answer, the comparison, and
+          every request to a server.
         </Empty>
       )
     case 'running':
@@ -163,7 +163,7 @@ function Outcome({ run, onRetry }: { run: Run; onRetry(): void }) {
   }
 }
 
-/** Says how long it has been, from the first second on: a judge takes many. */
+/** Shows the elapsed time after the first second, because a judge can take many. */
 function Running({ since, onStop }: { since: number; onStop(): void }) {
   const [seconds, setSeconds] = useState(0)
   useEffect(() => {

@@ -3,10 +3,10 @@ import { formatCount, plural } from '../format/numbers.ts'
 
 type Steps = Pick<RunDto, 'steps'>['steps']
 
-/** Why there is no spread of rewards to draw. */
+/** Why there is no reward distribution. */
 export function noSpreadText(steps: Steps): string {
   const ended = steps.filter(({ n }) => n !== null)
-  if (ended.length === 0) return 'no step has ended yet'
+  if (ended.length === 0) return 'no steps have ended yet'
   const samples = ended.reduce((sum, step) => sum + step.samples, 0)
   const failed = ended.reduce((sum, step) => sum + step.failed, 0)
   const of = `of ${plural(samples, 'sample')} in ${plural(ended.length, 'step that has', 'steps that have')} ended`
@@ -15,17 +15,17 @@ export function noSpreadText(steps: Steps): string {
     : `no score ${of}: ${formatCount(failed)} failed, the others were substituted or dropped`
 }
 
-/** Why there is no group without signal to draw. */
+/** Why there are no no-signal groups. */
 export function noSignalsText(steps: Steps): string {
   const groups = steps.reduce(
     (sum, { groupSignals }) => sum + Object.values(groupSignals ?? {}).reduce((a, b) => a + b, 0),
     0,
   )
-  return groups === 0 ? 'no group has been looked at yet' : `none of ${plural(groups, 'group')}`
+  return groups === 0 ? 'no groups have been analyzed yet' : `none of ${plural(groups, 'group')}`
 }
 
-/** Why there is no failure to draw. */
+/** Why there are no failures. */
 export function noFailuresText(steps: Steps): string {
   const ended = steps.reduce((sum, { scored, failed }) => sum + scored + failed, 0)
-  return ended === 0 ? 'no sample has ended yet' : `none of ${plural(ended, 'sample')} that ended`
+  return ended === 0 ? 'no samples have ended yet' : `none of ${plural(ended, 'ended sample')}`
 }

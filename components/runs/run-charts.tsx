@@ -27,12 +27,11 @@ import {
 import { noFailuresText, noSignalsText, noSpreadText } from './empty-words.ts'
 
 const FRAME = 'border-b md:odd:border-r'
-/** Of wide tables: the newest steps. */
+/** The number of newest steps in wide tables. */
 const TABLE_STEPS = 200
 
 const percent = (share: number | null | undefined) => quantityText(formatPercent(share))
 
-/** The charts below the leading one, two in a row. */
 export function RunCharts({ run }: { run: RunDto }) {
   const shares = useMemo(() => prepareShares(run.steps), [run.steps])
   return (
@@ -45,21 +44,21 @@ export function RunCharts({ run }: { run: RunDto }) {
   )
 }
 
-/** Step × reward: how the scores of each step are spread. */
+/** The score distribution of each step. */
 function SpreadChart({ run }: { run: RunDto }) {
   const { heat } = run
   const data = useMemo(() => (heat === null ? null : prepareHeat(heat)), [heat])
   if (heat === null || data === null)
-    return <Nothing title="Spread of rewards" said={noSpreadText(run.steps)} />
+    return <Nothing title="Reward distribution" said={noSpreadText(run.steps)} />
   const shown = data.steps.slice(-TABLE_STEPS)
   return (
     <ChartFrame
       className={FRAME}
-      title="Spread of rewards"
+      title="Reward distribution"
       note={
         heat.kind === 'values'
-          ? `share of a step’s samples at each of ${plural(heat.edges.length, 'score')}`
-          : `share of a step’s samples in each of ${data.rows.length} bins, from roll-ups of 128`
+          ? `share of samples per step and score, ${plural(heat.edges.length, 'score')}`
+          : `share of samples per step and bin, ${data.rows.length} bins`
       }
       chart={<HeatPlot data={data} color={hueOf('run', run.name)} />}
       table={{
@@ -75,14 +74,14 @@ function SpreadChart({ run }: { run: RunDto }) {
   )
 }
 
-/** Groups that teach nothing, by cause. */
+/** No-signal groups by class. */
 function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
   if (data.signals.length === 0)
-    return <Nothing title="Groups that teach nothing" said={noSignalsText(run.steps)} />
+    return <Nothing title="No-signal groups" said={noSignalsText(run.steps)} />
   return (
     <ChartFrame
       className={FRAME}
-      title="Groups that teach nothing"
+      title="No-signal groups"
       note={<Legend entries={data.signals.map((s) => [SIGNAL_LABEL[s], SIGNAL_COLOUR[s]])} />}
       chart={<SignalsPlot data={data} />}
       table={{
@@ -100,19 +99,18 @@ function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
   )
 }
 
-/** What share of the samples failed. */
 function FailuresChart({ run, data }: { run: RunDto; data: SharesData }) {
   const reasons = useMemo(() => reasonsOf(run), [run])
   const failed = run.steps.reduce((sum, step) => sum + step.failed, 0)
-  if (failed === 0) return <Nothing title="Samples that failed" said={noFailuresText(run.steps)} />
+  if (failed === 0) return <Nothing title="Failed samples" said={noFailuresText(run.steps)} />
   return (
     <ChartFrame
       className={FRAME}
-      title="Samples that failed"
+      title="Failed samples"
       note={reasons.map(([reason, n]) => `${reason} ${formatCount(n)}`).join(', ')}
       chart={<FailuresPlot data={data} />}
       table={{
-        head: ['Step', 'Failed', 'Share', 'Why'],
+        head: ['Step', 'Failed', 'Share', 'Reasons'],
         rows: run.steps.toReversed().map(({ step, failed, scored, reasons }) => [
           formatCount(step),
           formatCount(failed),
@@ -134,7 +132,7 @@ function reasonsOf(run: RunDto): [string, number][] {
   return [...sums].sort((a, b) => b[1] - a[1])
 }
 
-/** How long a step's rewards took, beside its own time. */
+/** The reward wait of each step beside its step time. */
 function WaitsChart({ run }: { run: RunDto }) {
   const data = useMemo(() => prepareWaits(run.steps), [run.steps])
   return (
@@ -144,14 +142,14 @@ function WaitsChart({ run }: { run: RunDto }) {
       note={
         <Legend
           entries={[
-            ['from hand-over to the last reward', 'var(--data-2)'],
-            ['to the next step', 'var(--ink-3)'],
+            ['submission to last reward', 'var(--data-2)'],
+            ['step time', 'var(--ink-3)'],
           ]}
         />
       }
       chart={<WaitsPlot data={data} />}
       table={{
-        head: ['Step', 'Wait', 'To the next step', 'Queue, p50', 'Score, p50', 'Score, p95'],
+        head: ['Step', 'Reward wait', 'Step time', 'Queue, p50', 'Score, p50', 'Score, p95'],
         rows: run.steps
           .toReversed()
           .map((step) => [
@@ -167,7 +165,7 @@ function WaitsChart({ run }: { run: RunDto }) {
   )
 }
 
-/** The data sources, each in a chart of its own on the scale of all. */
+/** The data sources, one chart each, on a shared scale. */
 export function SourceCharts({ run }: { run: RunDto }) {
   const data = useMemo(() => prepareSources(run.sources), [run.sources])
   if (run.sources.length < 2) return null
@@ -218,7 +216,7 @@ function Legend({ entries }: { entries: readonly (readonly [label: string, color
   )
 }
 
-/** Where there is nothing to draw: said, in the place of the chart. */
+/** An explanation in place of an empty chart. */
 function Nothing({ title, said }: { title: string; said: string }) {
   return (
     <section className={`${FRAME} px-5 py-3`}>

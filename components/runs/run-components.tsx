@@ -6,7 +6,7 @@ import { useTRPC } from '../api/trpc.ts'
 import { prepareComponents } from '../charts/components.prepare.ts'
 import { Component } from '../rewards/components-view.tsx'
 
-/** The parts of a run's reward over its steps, where it has several; the reward itself leads the page already. */
+/** The components of a composite reward over steps; the reward itself has its own chart above. */
 export function RunComponents({ run }: { run: string }) {
   const trpc = useTRPC()
   const components = useQuery(

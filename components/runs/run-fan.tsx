@@ -15,7 +15,7 @@ import { IconButton } from '../ui/button.tsx'
 import { Segmented, Select } from '../ui/field.tsx'
 import { MOST_OVERLAYS, type RunUrl } from './run-url.ts'
 
-/** The leading chart: the rewards of every step, with the means of other runs over them. */
+/** The main chart: the reward distribution per step, with the means of overlaid runs. */
 export function RunFan({
   run,
   overlays,
@@ -56,7 +56,7 @@ export function RunFan({
           />
         }
         table={{
-          head: ['Step', 'Mean', 'Deviation', '5 %', '25 %', 'Median', '75 %', '95 %', 'n'],
+          head: ['Step', 'Mean', 'Std', '5 %', '25 %', 'Median', '75 %', '95 %', 'n'],
           rows: run.steps
             .toReversed()
             .map((step) => [
@@ -102,7 +102,7 @@ function Overlays({
           />
           <span className="max-w-48 truncate">{name}</span>
           <IconButton
-            label={`Take ${name} away`}
+            label={`Remove ${name}`}
             onClick={() => onChange(over.filter((o) => o !== name))}
           >
             <X size={13} aria-hidden />
@@ -112,12 +112,12 @@ function Overlays({
       {others.length > 0 && over.length < MOST_OVERLAYS && (
         <div className="w-52">
           <Select
-            label="Lay another run over it"
+            label="Overlay run"
             hideLabel
             value=""
             onChange={(event) => onChange([...over, event.target.value])}
           >
-            <option value="">Lay another run over it…</option>
+            <option value="">Overlay run…</option>
             {others.map((name) => (
               <option key={name}>{name}</option>
             ))}

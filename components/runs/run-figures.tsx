@@ -13,10 +13,9 @@ import {
 import { Ago } from '../ui/ago.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 
-/** Steps that a figure looks back on. */
+/** The number of recent steps in figures. */
 const BACK = 20
 
-/** What a run has come to. */
 export function RunFigures({ run }: { run: RunDto }) {
   const ended = run.steps.filter(({ n }) => n !== null)
   const last = ended.at(-1)
@@ -32,14 +31,14 @@ export function RunFigures({ run }: { run: RunDto }) {
   const nothingShare = formatPercent(groups === 0 ? null : nothing / groups)
   const lastSteps = `last ${plural(recent.length, 'step')}`
   return (
-    <FigureStrip label="The run in figures">
+    <FigureStrip label="Run figures">
       <Figure
         label="Mean reward"
         value={formatScore(last?.mean)}
         detail={
           last?.mean != null && before?.mean != null
-            ? `${signed(last.mean - before.mean)} in ${BACK} steps`
-            : 'last step that ended'
+            ? `${signed(last.mean - before.mean)} over ${BACK} steps`
+            : 'last ended step'
         }
       />
       <Figure
@@ -47,7 +46,7 @@ export function RunFigures({ run }: { run: RunDto }) {
         value={formatCount(newest?.step)}
         detail={
           <>
-            handed over <Ago at={newest?.submittedAt ?? null} />
+            submitted <Ago at={newest?.submittedAt ?? null} />
           </>
         }
       />
@@ -57,13 +56,13 @@ export function RunFigures({ run }: { run: RunDto }) {
         detail={`${plural(run.batches, 'batch', 'batches')}, ${formatCompact(run.failed)} failed`}
       />
       <Figure
-        label="Teach nothing"
+        label="No-signal groups"
         value={nothingShare.value}
         unit={nothingShare.unit}
-        detail={`of groups, ${lastSteps}`}
+        detail={`${lastSteps}`}
       />
       <Figure
-        label="Samples that failed"
+        label="Failed samples"
         value={failedShare.value}
         unit={failedShare.unit}
         detail={lastSteps}
@@ -96,7 +95,7 @@ function waitShare(run: RunDto): string {
       waitMs === null || stepMs === null ? [] : Math.min(1, waitMs / stepMs),
     )
   const share = medianOf(shares)
-  return share === null ? lastSteps(run) : `${quantityText(formatPercent(share))} of a step`
+  return share === null ? lastSteps(run) : `${quantityText(formatPercent(share))} of step time`
 }
 
 function lastSteps(run: RunDto): string {

@@ -15,10 +15,10 @@ import { Confirm, Sheet } from '../ui/dialog.tsx'
 import { FieldAbout, TextArea, TextField } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 
-/** Chips that stand in one row before the rest is asked for. */
+/** The number of chips in the collapsed row. */
 const AT_FIRST = 8
 
-/** What changed in a run, and where: the marks that its charts draw, made and changed here. */
+/** The marks of a run, which its charts draw, with their form. */
 export function RunMarks({
   run,
   marks,
@@ -28,9 +28,9 @@ export function RunMarks({
 }: {
   run: string
   marks: readonly RunMarkDto[]
-  /** Where a new mark stands to begin with. */
+  /** The default step of a new mark. */
   lastStep: number
-  /** `new`, the id of a mark, or null: the form is closed. */
+  /** `new`, the ID of a mark, or null: the form is closed. */
   open: string | null
   onOpen(open: string | null): void
 }) {
@@ -66,7 +66,7 @@ export function RunMarks({
               <button
                 type="button"
                 onClick={() => onOpen(mark.id)}
-                title={mark.note || 'Change this mark'}
+                title={mark.note || 'Edit mark'}
                 className={`${buttonClass('plain', true)} max-w-full min-w-0`}
               >
                 <MarkWords mark={mark} />
@@ -87,7 +87,7 @@ export function RunMarks({
       <Sheet
         open={open === 'new' || edited !== null}
         onClose={() => onOpen(null)}
-        title={edited === null ? 'Mark a step' : 'Change the mark'}
+        title={edited === null ? 'Mark a step' : 'Edit mark'}
       >
         <MarkForm
           key={edited?.id ?? 'new'}
@@ -144,8 +144,8 @@ function MarkForm({
   const submit = () => {
     const at = Number(step)
     if (step.trim() === '' || !Number.isInteger(at) || at < 0)
-      return setError('Give the step as a whole number of 0 or more.')
-    if (label.trim() === '') return setError('Say in a few words what changed.')
+      return setError('Enter the step as a whole number, 0 or more.')
+    if (label.trim() === '') return setError('Describe the change in a few words.')
     setError(null)
     if (mark?.id) update.mutate({ id: mark.id, step: at, label, note })
     else create.mutate({ run, step: at, label, note })
@@ -153,7 +153,7 @@ function MarkForm({
   return (
     <>
       <SheetForm
-        action={mark === null ? 'Mark it' : 'Save'}
+        action={mark === null ? 'Add mark' : 'Save'}
         busy={busy}
         refused={refused}
         beside={
@@ -172,10 +172,10 @@ function MarkForm({
         onClose={onClose}
       >
         <p className="text-ink-2">
-          Drawn as a line on every chart over the steps of this run, for all who look at it.
+          The mark is a line on every step chart of this run, visible to all users.
         </p>
         <TextField
-          label="What changed"
+          label="Change"
           placeholder="RM changed here"
           autoFocus
           maxLength={60}
@@ -183,15 +183,15 @@ function MarkForm({
           onChange={(event) => setLabel(event.target.value)}
         />
         <TextField
-          label="At step"
+          label="Step"
           inputMode="numeric"
-          hint="The first step it holds for."
+          hint="The first affected step."
           value={step}
           onChange={(event) => setStep(event.target.value)}
         />
         <TextArea
           label="Note"
-          note="why, a link, a commit"
+          note="reason, link or commit"
           rows={4}
           maxLength={2_000}
           value={note}
@@ -199,7 +199,7 @@ function MarkForm({
         />
         {mark?.author && (
           <p className="text-xs text-ink-3">
-            Made by {mark.author}, <Ago at={mark.at} />
+            Created by {mark.author}, <Ago at={mark.at} />
           </p>
         )}
         <FieldAbout error={error} />
@@ -207,12 +207,12 @@ function MarkForm({
       <Confirm
         open={asked}
         title={`Remove “${mark?.label}”?`}
-        action="Remove it"
+        action="Remove mark"
         busy={remove.isPending}
         onConfirm={() => mark?.id && remove.mutate({ id: mark.id })}
         onClose={() => setAsked(false)}
       >
-        Its line goes from the charts of everybody.
+        The mark is removed from all charts, for all users.
       </Confirm>
     </>
   )

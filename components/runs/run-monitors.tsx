@@ -23,7 +23,7 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Section } from '../ui/section.tsx'
 import { ChartSkeleton } from '../ui/skeleton.tsx'
 
-/** What the monitors saw of a run: each over the steps with its thresholds, and what was open when. */
+/** The monitors of a run over steps, with thresholds and incidents. */
 export function RunMonitors({ run, split }: { run: string; split: 'train' | 'val' }) {
   const trpc = useTRPC()
   const monitors = useQuery(
@@ -31,7 +31,7 @@ export function RunMonitors({ run, split }: { run: string; split: 'train' | 'val
   )
   const loaded = monitors.data !== undefined
   useEffect(() => {
-    // What the address points at was not there when the page was opened.
+    // The anchor target does not exist when the page loads.
     if (loaded && location.hash.startsWith('#monitor'))
       document.getElementById(location.hash.slice(1))?.scrollIntoView()
   }, [loaded])
@@ -40,7 +40,7 @@ export function RunMonitors({ run, split }: { run: string; split: 'train' | 'val
       id="monitors"
       className="border-b"
       title="Monitors"
-      note="an audit of ended batches, not an early warning"
+      note="checked after each batch has ended"
       corner={
         <PageLink href="/monitors" className="text-xs text-ink-2 hover:text-ink hover:underline">
           All monitors
@@ -77,7 +77,7 @@ function Loaded({ data }: { data: RunMonitorsDto }) {
             .map(({ setting }) => MONITOR_DEFINITIONS[setting.monitor].label.toLowerCase())
             .join(', ')}.`}
         {data.earlier > 0 &&
-          ` ${plural(data.earlier, 'earlier batch', 'earlier batches')} left out.`}
+          ` ${plural(data.earlier, 'earlier batch', 'earlier batches')} omitted.`}
       </p>
       {data.incidents.length > 0 && <IncidentTable incidents={data.incidents} withRun={false} />}
       <ThresholdSheet run={data.run} monitor={edited} onClose={() => setEdited(null)} />

@@ -30,7 +30,7 @@ import { RunSteps } from './run-steps.tsx'
 import { type RunUrl, runUrl } from './run-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
 
-/** One run: what its reward did over the steps, and why it may have moved. */
+/** One run: its reward over steps, and possible causes of changes. */
 export function RunPage({ name }: { name: string }) {
   const trpc = useTRPC()
   const [url, setUrl] = useUrl(runUrl)
@@ -68,15 +68,15 @@ export function RunPage({ name }: { name: string }) {
       {gone ? (
         <Empty
           icon={ListTree}
-          title={`There is no run “${name}”`}
+          title={`Run “${name}” not found`}
           actions={
             <PageLink href="/runs" className={buttonClass('plain', true)}>
               All runs
             </PageLink>
           }
         >
-          A run comes into being with its first batch: the name a trainer sends as{' '}
-          <code className="font-mono text-xs">run</code>.
+          A run is created by its first batch. Its name is the field{' '}
+          <code className="font-mono text-xs">run</code> of that batch.
         </Empty>
       ) : (
         <QueryView query={run} skeleton={<RunSkeleton />}>
@@ -84,15 +84,14 @@ export function RunPage({ name }: { name: string }) {
             data.steps.length === 0 ? (
               <Empty
                 icon={ListTree}
-                title={url.split === 'val' ? 'No validation yet' : 'No training step yet'}
+                title={url.split === 'val' ? 'No validation steps yet' : 'No training steps yet'}
                 actions={
                   <PageLink href={batches} className={buttonClass('plain', true)}>
-                    Its batches
+                    Batches of run
                   </PageLink>
                 }
               >
-                Nothing was handed over with the split{' '}
-                <code className="font-mono text-xs">{url.split}</code>.
+                No batch has the split <code className="font-mono text-xs">{url.split}</code>.
               </Empty>
             ) : (
               <Loaded run={data} url={url} onChange={setUrl} />
@@ -151,23 +150,25 @@ function Loaded({
   )
 }
 
-/** What the charts and figures leave out, where they do. */
+/** What charts and figures exclude. */
 function Notes({ run }: { run: RunDto }) {
   const repeated = run.steps.reduce((n, { others }) => n + others, 0)
   const notes = [
     ...(run.earlier > 0
-      ? [`the newest ${formatCount(run.steps.length)} steps; ${formatCount(run.earlier)} before`]
+      ? [
+          `newest ${formatCount(run.steps.length)} steps; ${formatCount(run.earlier)} earlier steps omitted`,
+        ]
       : []),
     ...(repeated > 0
-      ? [`of steps with several batches the last; ${plural(repeated, 'batch', 'batches')} left out`]
+      ? [`last batch per step; ${plural(repeated, 'earlier batch', 'earlier batches')} omitted`]
       : []),
     ...(run.rescored.batches > 0
       ? [
-          `${plural(run.rescored.samples, 'rescored sample')} in ${plural(run.rescored.batches, 'batch', 'batches')} counted apart`,
+          `${plural(run.rescored.samples, 'rescored sample')} in ${plural(run.rescored.batches, 'batch', 'batches')} not included`,
         ]
       : []),
     ...(run.pending > 0
-      ? [`adding up ${plural(run.pending, 'batch that has', 'batches that have')} just ended`]
+      ? [`aggregating ${plural(run.pending, 'ended batch', 'ended batches')}`]
       : []),
   ]
   if (notes.length === 0) return null

@@ -13,7 +13,7 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { BatchStatusView } from '../ui/status.tsx'
 
-/** Batches that scored the run's rollouts again: no steps of training, so that no chart above has them. */
+/** Rescores of the run's rollouts, which are not part of the charts above. */
 export function RunRescores({ run }: { run: string }) {
   const trpc = useTRPC()
   const pairs = useQuery(
@@ -25,7 +25,7 @@ export function RunRescores({ run }: { run: string }) {
     <Section
       className="border-t"
       title="Rescored"
-      note={`the newest ${formatCount(recent.length)}; in no chart and no figure of the run`}
+      note={`newest ${formatCount(recent.length)}; not included in charts and figures`}
     >
       <Scroll label="Rescored">
         <table className="grid-table">
@@ -38,7 +38,7 @@ export function RunRescores({ run }: { run: string }) {
               { end: 'Step' },
               { end: 'Samples' },
               { end: 'Mean' },
-              { end: 'Mean before' },
+              { end: 'Original mean' },
               { end: 'Rescored' },
               { hidden: 'Compare' },
             ]}

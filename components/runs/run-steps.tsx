@@ -20,12 +20,12 @@ import { BatchStatusView } from '../ui/status.tsx'
 
 const AT_FIRST = 25
 
-/** Every step with the way to its batch, the newest first. */
+/** Every step with a link to its batch, newest first. */
 export function RunSteps({ run }: { run: RunDto }) {
   const [all, setAll] = useState(false)
   const steps = run.steps.toReversed().slice(0, all ? undefined : AT_FIRST)
   return (
-    <Section title="Steps" note={`${formatCount(run.steps.length)}, the newest first`}>
+    <Section title="Steps" note={`${formatCount(run.steps.length)}, newest first`}>
       <Scroll label="Steps">
         <table className="grid-table">
           <ColumnHeads
@@ -34,12 +34,12 @@ export function RunSteps({ run }: { run: RunDto }) {
               'Batch',
               'State',
               { end: 'Mean' },
-              { end: 'Deviation' },
+              { end: 'Std' },
               { end: 'Samples' },
               { end: 'Failed' },
-              { end: 'Teach nothing' },
-              { end: 'Wait' },
-              { end: 'Sent' },
+              { end: 'No-signal groups' },
+              { end: 'Reward wait' },
+              { end: 'Submitted' },
             ]}
           />
           <tbody>

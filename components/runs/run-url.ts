@@ -1,16 +1,16 @@
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** Other runs over the one that is looked at, at most: as many as there are hues. */
+/** The maximum number of overlaid runs, limited by the number of hues. */
 export const MOST_OVERLAYS = 7
 
-/** What is looked at of a run. */
+/** The URL state of a run page. */
 export interface RunUrl {
   split: 'train' | 'val'
-  /** Other runs whose means are drawn over it. */
+  /** Overlaid runs. */
   over: string[]
-  /** The fan from the least to the greatest score. */
+  /** Scale from the minimum to the maximum score. */
   range: boolean
-  /** The form of a mark: `new`, a mark's id, or null. */
+  /** The mark form: `new`, the ID of a mark, or null. */
   mark: string | null
 }
 

@@ -22,12 +22,12 @@ import { TableSkeleton } from '../ui/skeleton.tsx'
 import { type UrlCodec, useUrl } from '../url/use-url.ts'
 import { SeededMark } from './seeded-mark.tsx'
 
-/** Batches beside those of training; none is paler. */
+/** A count of non-training batches; zero is paler. */
 function BatchCount({ n }: { n: number }) {
   return <td className={`num end ${n === 0 ? 'text-ink-3' : ''}`}>{formatCount(n)}</td>
 }
 
-/** The lowest scores of a run's rollouts: of training where it has any, never of rescores. */
+/** A link to the lowest scores of a run: training samples where it has any, never rescores. */
 function worstHref({ name, batches }: RunRowDto): string {
   const split = batches > 0 ? '&split=train' : ''
   return `/samples?run=${encodeURIComponent(name)}${split}&rescored=false&sort=worst`
@@ -42,7 +42,6 @@ const runsUrl: UrlCodec<{ named: string }> = {
   },
 }
 
-/** Every training run that has handed over rollouts. */
 export function RunsPage() {
   const trpc = useTRPC()
   const runs = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))
@@ -65,11 +64,11 @@ export function RunsPage() {
             <PageLink
               href={compareRunsHref(chosen)}
               className={buttonClass('primary', true)}
-              title={isFull ? `${MOST_COMPARED_RUNS} runs at most` : undefined}
+              title={isFull ? `At most ${MOST_COMPARED_RUNS} runs` : undefined}
             >
               <GitCompareArrows size={14} aria-hidden />
               Compare {chosen.length}
-              {isFull && ', the most'}
+              {isFull && ' (maximum)'}
             </PageLink>
           )
         }
@@ -79,20 +78,20 @@ export function RunsPage() {
           data.length === 0 ? (
             <Empty
               icon={ListTree}
-              title="No run yet"
+              title="No runs yet"
               actions={
                 <PageLink href="/" className={buttonClass('primary')}>
                   Submit a first batch
                 </PageLink>
               }
             >
-              A run comes into being with its first batch: the name a trainer sends as{' '}
-              <code className="font-mono text-xs">run</code>.
+              A run is created by its first batch. Its name is the field{' '}
+              <code className="font-mono text-xs">run</code> of that batch.
             </Empty>
           ) : (
             <>
               <FilterLine
-                label="Name of the run"
+                label="Run name"
                 value={named}
                 shown={fitting.length}
                 total={data.length}
@@ -109,7 +108,7 @@ export function RunsPage() {
                       { end: 'Validation' },
                       { end: 'Rescored' },
                       { end: 'Last batch' },
-                      { hidden: 'Go on' },
+                      { hidden: 'Actions' },
                     ]}
                   />
                   <tbody>

@@ -1,11 +1,10 @@
-/** Says that a run is made up. */
 export function SeededMark() {
   return (
     <span
       className="whitespace-nowrap rounded-[4px] border border-line-strong px-1.5 text-2xs text-ink-2"
-      title="Made up by npm run seed: neither its texts nor its rewards are real."
+      title="Synthetic data created by npm run seed."
     >
-      seeded data
+      synthetic data
     </span>
   )
 }

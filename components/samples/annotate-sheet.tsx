@@ -12,7 +12,7 @@ import { SheetForm } from '../ui/sheet-form.tsx'
 import { asWritten, LabelInput, NoteInput } from './annotations-part.tsx'
 import type { Target } from './selection.ts'
 
-/** The same label and note on many samples. */
+/** Adds one label and note to many samples. */
 export function AnnotateSheet({
   target,
   open,
@@ -23,7 +23,7 @@ export function AnnotateSheet({
   onClose(): void
 }) {
   return (
-    <Sheet open={open} onClose={onClose} title="Annotate the samples">
+    <Sheet open={open} onClose={onClose} title="Annotate samples">
       {open && <AnnotateForm target={target} onClose={onClose} />}
     </Sheet>
   )
@@ -69,20 +69,20 @@ function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) 
     >
       <p className="num text-ink-2">
         {'ids' in target ? (
-          `${plural(target.ids.length, 'sample')} will have the label.`
+          `${plural(target.ids.length, 'sample')} will be annotated.`
         ) : (
           <FilterWords filter={target.filter} />
         )}{' '}
-        One that has it from you already, with the same note, gets no second.
+        Samples that already have this annotation from you are skipped.
       </p>
       <LabelInput value={label} onChange={setLabel} />
       <NoteInput value={note} onChange={setNote} rows={3} />
       {done !== undefined && (
         <p role="status" className="num text-ok" data-annotated={done.added}>
           {plural(done.added, 'sample')} annotated
-          {done.already > 0 && `, ${formatCount(done.already)} had it already`}
-          {done.missing > 0 && `, ${formatCount(done.missing)} are no longer there`}
-          {done.more && '. More fit: narrow the filter to go on with those'}.
+          {done.already > 0 && `, ${formatCount(done.already)} already annotated`}
+          {done.missing > 0 && `, ${formatCount(done.missing)} no longer exist`}
+          {done.more && '. More samples match: narrow the filter to annotate them'}.
         </p>
       )}
       {error !== undefined && (
@@ -97,9 +97,9 @@ function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) 
 function FilterWords({ filter }: { filter: SampleFilter }) {
   const trpc = useTRPC()
   const { data } = useQuery(trpc.samples.count.queryOptions(filter))
-  if (data === undefined) return 'Counting what fits…'
+  if (data === undefined) return 'Counting matches…'
   if (data.exact && data.samples <= MOST_ANNOTATED) {
-    return `All ${plural(data.samples, 'sample')} that fit the filters will have the label.`
+    return `All ${plural(data.samples, 'matching sample')} will be annotated.`
   }
-  return `${formatCount(data.samples)}${data.exact ? '' : ' and more'} samples fit: the newest ${formatCount(MOST_ANNOTATED)} will have the label.`
+  return `${formatCount(data.samples)}${data.exact ? '' : '+'} samples match. The newest ${formatCount(MOST_ANNOTATED)} will be annotated.`
 }

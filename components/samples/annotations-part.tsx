@@ -14,7 +14,7 @@ import { Button, IconButton } from '../ui/button.tsx'
 import { TextArea } from '../ui/field.tsx'
 import { LABEL_CHIP } from './sample-columns.tsx'
 
-/** What people wrote on a sample, and a line to write more. */
+/** The annotations of a sample, and a form for a new one. */
 export function AnnotationsPart({
   sample,
 }: {
@@ -24,12 +24,12 @@ export function AnnotationsPart({
   const queryClient = useQueryClient()
   const refused = useMay('trainer')
   const session = useSession()
-  // An annotation is its author's, and an admin's.
+  // Editable by its author and by admins.
   const refusedOn = (one: AnnotationDto) => {
     const me = session.data
     if (refused !== null || me === undefined || me.role === 'admin' || me.name === one.author)
       return refused
-    return `Written by ${one.author}: its author or an admin may change it.`
+    return `Only ${one.author} or an admin can edit this annotation.`
   }
   const [error, setError] = useState<string>()
   const [editing, setEditing] = useState<string | null>(null)
@@ -56,7 +56,7 @@ export function AnnotationsPart({
   useKeys([
     {
       key: 'a',
-      label: 'Annotate the open sample',
+      label: 'Annotate open sample',
       group: 'Samples',
       run: () => field.current?.focus(),
     },
@@ -99,12 +99,12 @@ export function AnnotationsPart({
                   {one.note}
                   <span className="num ml-2 text-xs whitespace-nowrap text-ink-3">
                     {one.author}, <Ago at={one.createdAt} />
-                    {one.updatedAt !== null && ', changed'}
+                    {one.updatedAt !== null && ', edited'}
                   </span>
                 </span>
                 <span className="-my-0.5 flex shrink-0">
                   <IconButton
-                    label={`Change “${one.label}”`}
+                    label={`Edit “${one.label}”`}
                     refused={refusedOn(one)}
                     onClick={() => setEditing(one.id)}
                   >
@@ -128,7 +128,7 @@ export function AnnotationsPart({
         <LabelInput value={label} onChange={setLabel} fieldRef={field} refused={refused} />
         {!noting && (
           <Button small variant="quiet" refused={refused} onClick={() => setNoting(true)}>
-            With a note
+            Add note
           </Button>
         )}
         <Button
@@ -156,7 +156,7 @@ export function AnnotationsPart({
   )
 }
 
-/** A label that is typed, with those in use to choose from. */
+/** A label input with suggestions from the labels in use. */
 export function LabelInput({
   value,
   onChange,
@@ -166,7 +166,7 @@ export function LabelInput({
   value: string
   onChange(value: string): void
   fieldRef?: React.RefObject<HTMLInputElement | null>
-  /** Why who looks may not type one. */
+  /** Why the user may not annotate; null: they may. */
   refused?: Refusal
 }) {
   const trpc = useTRPC()
@@ -204,7 +204,6 @@ export function LabelInput({
   )
 }
 
-/** What else there is to say beside a label. */
 export function NoteInput({
   value,
   onChange,
@@ -225,7 +224,7 @@ export function NoteInput({
   )
 }
 
-/** Label and note as they are stored; a note without a word is none. */
+/** Label and note in stored form; an empty note is null. */
 export function asWritten(label: string, note: string): { label: string; note: string | null } {
   return { label: label.trim(), note: note.trim() || null }
 }

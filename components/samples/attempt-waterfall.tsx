@@ -7,24 +7,25 @@ const LOOK: Record<
   { label: string; className?: string; style?: { background: string } }
 > = {
   queue: { label: 'queue', style: { background: 'var(--data-8)' } },
-  backoff: { label: 'back-off', className: 'border border-dashed border-ink-3' },
-  slot: { label: 'waited for a free slot', style: { background: 'var(--data-6)' } },
+  backoff: { label: 'backoff', className: 'border border-dashed border-ink-3' },
+  slot: { label: 'wait for slot', style: { background: 'var(--data-6)' } },
   service: { label: 'scoring', style: { background: 'var(--data-3)' } },
-  failed: { label: 'failed call', className: 'hatch' },
+  failed: { label: 'failed request', className: 'hatch' },
 }
 
-/** Why a sample has no attempt to show. */
+/** Why a sample has no attempts to show. */
 export function undispatchedText({
   status,
   attempts,
 }: Pick<SampleDetailDto, 'status' | 'attempts'>): string {
-  if (attempts > 0) return 'No attempt is kept.'
-  if (status === 'scored') return 'It came with its score: no attempt was made.'
-  if (status === 'failed') return 'It ended before it was dispatched: no attempt was made.'
-  return 'Not dispatched yet: it waits in the queue.'
+  if (attempts > 0) return 'No attempts are stored.'
+  if (status === 'scored')
+    return 'The sample was submitted with its score, so there are no attempts.'
+  if (status === 'failed') return 'The sample ended before dispatch, so there are no attempts.'
+  return 'Not dispatched yet. The sample is queued.'
 }
 
-/** The way of a sample from acceptance to its score, a line a step. */
+/** A waterfall of a sample from acceptance to its score, one line per attempt. */
 export function AttemptWaterfall({
   sample,
 }: {
@@ -57,7 +58,7 @@ export function AttemptWaterfall({
         ))}
       </ul>
       <p className="num mt-2.5 flex flex-wrap items-center gap-x-3 gap-y-1 text-xs text-ink-3">
-        <span>{durationText(totalMs)} in all</span>
+        <span>{durationText(totalMs)} total</span>
         {kinds.map((kind) => (
           <span key={kind} className="flex items-center gap-1.5">
             <span
@@ -90,7 +91,7 @@ function Bar({ segment }: { segment: Segment }) {
 
 function AttemptWords({ attempt }: { attempt: AttemptDto }) {
   const parts = [
-    attempt.serverName ?? 'by rule',
+    attempt.serverName ?? 'rule',
     attempt.reason ?? attempt.outcome,
     attempt.statusCode === null ? null : `HTTP ${attempt.statusCode}`,
     attempt.workerId === null ? null : `on ${attempt.workerId}`,

@@ -9,7 +9,7 @@ import { useMay } from '../session/use-may.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import type { Selected } from './selection.ts'
 
-/** What can be done with the samples that are chosen, and how many that are. */
+/** The selection count and its bulk actions. */
 export function BulkBar({
   selected,
   filter,
@@ -23,7 +23,7 @@ export function BulkBar({
   selected: Selected
   filter: SampleFilter
   loaded: number
-  /** More fit than are loaded. */
+  /** More samples match than are loaded. */
   hasMore: boolean
   onAll(): void
   onClear(): void
@@ -45,7 +45,7 @@ export function BulkBar({
       </span>
       {!selected.all && hasMore && selected.ids.size >= Math.min(loaded, 100) && (
         <Button small variant="quiet" onClick={onAll}>
-          Select all that fit
+          Select all matching
         </Button>
       )}
       <span className="ml-auto flex items-center gap-1">
@@ -57,7 +57,7 @@ export function BulkBar({
           <RefreshCcw size={13} aria-hidden />
           Rescore
         </Button>
-        <IconButton label="Clear the selection" onClick={onClear}>
+        <IconButton label="Clear selection" onClick={onClear}>
           <X size={14} aria-hidden />
         </IconButton>
       </span>
@@ -68,8 +68,8 @@ export function BulkBar({
 function AllWords({ filter }: { filter: SampleFilter }) {
   const trpc = useTRPC()
   const { data } = useQuery(trpc.samples.count.queryOptions(filter))
-  if (data === undefined) return 'All that fit selected'
+  if (data === undefined) return 'All matching samples selected'
   return data.exact
-    ? `All ${plural(data.samples, 'sample')} that fit selected`
-    : `All that fit selected, ${formatCount(data.samples)} and more`
+    ? `All ${plural(data.samples, 'matching sample')} selected`
+    : `All matching samples selected, ${formatCount(data.samples)}+`
 }

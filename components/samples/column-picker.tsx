@@ -9,7 +9,7 @@ import { Button, IconButton } from '../ui/button.tsx'
 import { chosenColumns, columnChoices, EXTRA_PREFIX, type SampleColumn } from './sample-columns.tsx'
 import type { ChosenColumn, SampleView } from './sample-filters.ts'
 
-/** Which columns, and in which order; keys of the extra info among them. */
+/** Selects and orders columns, including reward extra info keys. */
 export function ColumnPicker({
   view,
   extraKeys,
@@ -86,8 +86,8 @@ export function ColumnPicker({
             </ul>
             <div className="border-t px-2 py-2">
               <input
-                aria-label="Find a column"
-                placeholder="Find a column"
+                aria-label="Find column"
+                placeholder="Find column"
                 value={wanted}
                 onChange={(event) => setWanted(event.target.value)}
                 className="h-7 w-full rounded-md border border-line-strong bg-surface px-2 text-xs placeholder:text-ink-3"
@@ -115,7 +115,7 @@ export function ColumnPicker({
                 disabled={view.columns === null}
                 onClick={() => onChange({ columns: null })}
               >
-                The usual columns
+                Reset columns
               </Button>
             </div>
           </Popover.Popup>

@@ -1,7 +1,7 @@
 import { ANNOTATIONS_COLUMN } from '../../server/wire/export.ts'
 import { EXTRA_PREFIX } from './sample-columns.tsx'
 
-/** What the table's columns are called in an export. */
+/** The export names of table columns. */
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   sample: ['batchId', 'index'],
   run: ['run'],
@@ -19,14 +19,14 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
   labels: [ANNOTATIONS_COLUMN],
 }
 
-/** All that is no text. */
+/** All columns without texts. */
 export const USUAL_EXPORT: readonly string[] = [
   ...['batchId', 'index', 'run', 'step', 'split', 'uid', 'dataSource', 'status', 'reason'],
   ...['score', 'rawScore', 'substituted', 'responseLength', 'queueMs', 'scoreMs', 'attempts'],
   ...['serverName', 'rewardExtraInfo', ANNOTATIONS_COLUMN],
 ]
 
-/** The columns of an export that hold what the table shows; the sample always, what an export does not have never. */
+/** The export columns for the shown table columns: always the sample, never columns that exports lack. */
 export function exportColumns(columns: readonly { name: string }[]): string[] {
   return [
     ...new Set(

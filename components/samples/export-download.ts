@@ -1,11 +1,11 @@
-/** What the page holds of an export before it becomes a file; more goes straight to a file. */
+/** The largest export that the page buffers; larger ones are streamed to a file. */
 export const MOST_HELD_BYTES = 256 << 20
-/** Rows told of so often at most. */
+/** The minimum rows between progress updates. */
 const TELL_EVERY_MS = 120
 
 /**
- * Reads an export as it comes, counts its rows, and gives it to the browser as a file.
- * @throws Error with what the service said, or that it is too large for the page
+ * Streams an export, counts its rows, and saves it as a file. @throws Error with the message of the service, or when
+ * it is too large for the page
  */
 export async function downloadExport(
   address: string,
@@ -25,7 +25,7 @@ export async function downloadExport(
     counter.push(chunk)
     if (bytes > MOST_HELD_BYTES) {
       throw new Error(
-        `This is more than the page can hold (${MOST_HELD_BYTES >> 20} MiB, ${counter.rows} rows so far). Use the link to write it straight to a file.`,
+        `The export exceeds the page limit (${MOST_HELD_BYTES >> 20} MiB, ${counter.rows} rows so far). Use the direct download link instead.`,
       )
     }
     const now = performance.now()
@@ -42,12 +42,12 @@ export async function downloadExport(
   link.href = url
   link.download = file
   link.click()
-  // Once the browser has begun to read it.
+  // After the browser has started to read it.
   setTimeout(() => URL.revokeObjectURL(url), 10_000)
   return { rows: counter.rows, bytes, name: file }
 }
 
-/** Counts rows; a line end within quotes is none, and a header is no row. */
+/** Counts rows; newlines inside quotes and the header do not count. */
 export class RowCounter {
   readonly #csv: boolean
   #quoted = false
@@ -85,5 +85,5 @@ async function refusalOf(answer: Response): Promise<string> {
     error?: { message?: string; data?: { hint?: string }; hint?: string }
   } | null
   const hint = body?.error?.data?.hint ?? body?.error?.hint ?? ''
-  return `${body?.error?.message ?? `The service answered ${answer.status}.`} ${hint}`.trim()
+  return `${body?.error?.message ?? `The service responded with HTTP ${answer.status}.`} ${hint}`.trim()
 }

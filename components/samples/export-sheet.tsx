@@ -14,7 +14,7 @@ import { exportColumns, USUAL_EXPORT } from './export-columns.ts'
 import { downloadExport, MOST_HELD_BYTES } from './export-download.ts'
 import type { SampleColumn } from './sample-columns.tsx'
 
-/** Writes what is filtered, all of it and nothing else, to a file. */
+/** Exports all matching samples to a file. */
 export function ExportSheet({
   open,
   filter,
@@ -27,7 +27,7 @@ export function ExportSheet({
   onClose(): void
 }) {
   return (
-    <Sheet open={open} onClose={onClose} title="Export the samples">
+    <Sheet open={open} onClose={onClose} title="Export samples">
       {open && <ExportForm filter={filter} columns={columns} onClose={onClose} />}
     </Sheet>
   )
@@ -86,15 +86,13 @@ function ExportForm({
       <div className="flex-1 space-y-4 px-5 py-4">
         <p className="num text-ink-2" data-export-count>
           {count.data === undefined
-            ? 'Counting what fits…'
+            ? 'Counting matches…'
             : count.data.exact
-              ? `${plural(count.data.samples, 'sample')} fit the filters and are written, in order of batch and index.`
-              : `${formatCount(count.data.samples)} of the newest ${plural(count.data.lookedAt, 'sample')} that may fit do; all that fit are written, in order of batch and index.`}
+              ? `${plural(count.data.samples, 'matching sample')} will be exported, ordered by batch and index.`
+              : `${formatCount(count.data.samples)} of the newest ${plural(count.data.lookedAt, 'candidate')} match. All matching samples will be exported, ordered by batch and index.`}
         </p>
         {everything && (
-          <p className="text-warn">
-            Nothing narrows the samples: choose at least a run or a batch first.
-          </p>
+          <p className="text-warn">No filter is set. Select a run or a batch first.</p>
         )}
         <Segmented
           label="Format"
@@ -112,35 +110,34 @@ function ExportForm({
           options={[
             {
               value: 'shown',
-              label: 'Those of the table',
+              label: 'Table columns',
               about: chosenWords(exportColumns(columns)),
             },
             {
               value: 'all',
               label: 'All',
-              about: 'The whole reward extra info, waits, server and annotations among them.',
+              about: 'Includes all reward extra info, waits, server and annotations.',
             },
           ]}
           onChange={setWhich}
         />
         <Checkbox
-          label="With the texts"
-          about="Prompt, response, ground truth and extra info. Such a file can be imported again."
+          label="Include texts"
+          about="Prompt, response, ground truth and extra info. The file can be imported again."
           checked={texts}
           onChange={setTexts}
         />
         <p className="text-xs text-ink-3">
-          The page holds at most {Math.round(MOST_HELD_BYTES / 2 ** 20)} MiB; a larger export is
-          written{' '}
+          The page exports at most {Math.round(MOST_HELD_BYTES / 2 ** 20)} MiB. For larger exports,
+          use the{' '}
           <a
             href={everything ? undefined : address}
             download
             className="text-accent hover:underline"
           >
-            straight to a file by the browser
+            direct download
           </a>
-          , or by <span className="font-mono">rewardops export</span>, which can go on after a
-          break.
+          or <span className="font-mono">rewardops export</span>, which can resume.
         </p>
         <div role="status" aria-live="polite">
           {state.is === 'running' && (
@@ -153,7 +150,7 @@ function ExportForm({
           )}
           {state.is === 'stopped' && (
             <p className="num text-ink-2">
-              Stopped after {plural(state.rows, 'row')}. Nothing was written.
+              Stopped after {plural(state.rows, 'row')}. No file was saved.
             </p>
           )}
         </div>
@@ -195,7 +192,7 @@ function Progress({ rows, bytes, total }: { rows: number; bytes: number; total: 
     <>
       <span
         role="progressbar"
-        aria-label="rows written"
+        aria-label="rows exported"
         aria-valuemin={0}
         {...(percent === null
           ? {}

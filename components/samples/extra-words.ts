@@ -1,9 +1,9 @@
 import type { ExtraFilter } from '../../server/wire/sample-filter.ts'
 
-/** A condition on the extra info in few words. */
+/** A reward extra info filter as a short text. */
 export function extraWords(filter: ExtraFilter): string {
   const { key } = filter
-  if (filter.is === 'present') return `${key} is there`
+  if (filter.is === 'present') return `${key} is present`
   if (filter.is === 'number') {
     const { min, max } = filter
     if (min !== undefined && max !== undefined) return `${min} ≤ ${key} ≤ ${max}`

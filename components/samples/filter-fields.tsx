@@ -4,19 +4,19 @@ import { useState } from 'react'
 import { formatCompact } from '../format/numbers.ts'
 import { Select } from '../ui/field.tsx'
 
-/** A whole number that was typed; undefined for what is none. */
+/** Parses a whole number; undefined when invalid. */
 export function wholeOf(text: string | null): number | undefined {
   return text !== null && /^\d{1,10}$/.test(text) ? Number(text) : undefined
 }
 
-/** A number that was typed, also with a comma or a real minus. */
+/** Parses a number, also with a comma or a typographic minus. */
 export function finiteOf(text: string | null): number | undefined {
   if (text === null) return undefined
   const n = Number(text.replace('−', '-').replace(',', '.'))
   return Number.isFinite(n) ? n : undefined
 }
 
-/** One of what there is, with how many samples each has. */
+/** A select of existing values, with sample counts. */
 export function Choice({
   label,
   all,
@@ -30,7 +30,7 @@ export function Choice({
   all: string
   value: string | null
   options: readonly string[]
-  /** Samples of each, among those of the run, step and batch chosen; from roll-ups. */
+  /** Sample counts within the selected run, step and batch, from roll-ups. */
   counts?: ReadonlyMap<string, number> | undefined
   onChange(value: string | null): void
   width: string
@@ -56,7 +56,7 @@ export function Choice({
   )
 }
 
-/** A filter that is typed: taken on Enter and when the field is left, not on every key. */
+/** A text filter, applied on Enter and on blur rather than on every key. */
 export function TypedFilter({
   label,
   placeholder,

@@ -13,7 +13,7 @@ import { Button } from '../ui/button.tsx'
 import { Select, TextField } from '../ui/field.tsx'
 import { finiteOf, TypedFilter, wholeOf } from './filter-fields.tsx'
 
-/** The filters that are needed less often, and those on the reward extra info. */
+/** Less common filters, including those on reward extra info. */
 export function MoreFilters({
   filter,
   extraKeys,
@@ -63,7 +63,7 @@ export function MoreFilters({
               <div className="grid grid-cols-2 gap-3">
                 <Labelled name="Attempts">
                   <TypedFilter
-                    label="Attempts at least"
+                    label="Minimum attempts"
                     placeholder="≥"
                     value={attemptsMin === undefined ? null : String(attemptsMin)}
                     width="w-full"
@@ -98,8 +98,8 @@ export function MoreFilters({
                   value={substituted === undefined ? '' : String(substituted)}
                   options={[
                     ['', 'Any'],
-                    ['false', 'Scored by the reward'],
-                    ['true', 'Put there by a policy'],
+                    ['false', 'Scored by reward'],
+                    ['true', 'Substituted by policy'],
                   ]}
                   onChange={(value) =>
                     onChange({ substituted: value === '' ? undefined : value === 'true' })
@@ -192,7 +192,7 @@ function Tri({
   )
 }
 
-/** Annotated, not annotated, or with one of the labels in use. */
+/** Annotated, not annotated, or with a label in use. */
 function Labels({
   filter,
   onChange,
@@ -240,7 +240,7 @@ function Labels({
 
 type Kind = ExtraFilter['is']
 
-/** A condition on one key of what the scorer said. */
+/** A filter on one reward extra info key. */
 function ExtraForm({
   keys,
   full,
@@ -267,7 +267,7 @@ function ExtraForm({
     <fieldset className="border-t pt-3">
       <legend className="sr-only">Reward extra info</legend>
       {keys.length === 0 ? (
-        <p className="text-xs text-ink-3">No key of extra info is known for these batches.</p>
+        <p className="text-xs text-ink-3">No extra info keys in these batches.</p>
       ) : (
         <form
           className="space-y-2"
@@ -284,7 +284,7 @@ function ExtraForm({
               value={key}
               onChange={(event) => begin(event.target.value)}
             >
-              <option value="">Choose a key</option>
+              <option value="">Select a key</option>
               {keys.map((each) => (
                 <option key={each.key} value={each.key}>
                   {each.key} · {formatCompact(each.samples)}
@@ -292,7 +292,7 @@ function ExtraForm({
               ))}
             </Select>
             <Select
-              label="Which"
+              label="Condition"
               value={kind}
               disabled={key === ''}
               onChange={(event) => {
@@ -301,10 +301,10 @@ function ExtraForm({
                 setTo('')
               }}
             >
-              <option value="number">number in a range</option>
+              <option value="number">number in range</option>
               <option value="boolean">true or false</option>
-              <option value="text">text that equals</option>
-              <option value="present">is there</option>
+              <option value="text">text equals</option>
+              <option value="present">is present</option>
             </Select>
           </div>
           {key !== '' && kind === 'number' && (
@@ -354,9 +354,9 @@ function ExtraForm({
           )}
           <Button type="submit" small disabled={condition === null || full}>
             <Plus size={13} aria-hidden />
-            Add the condition
+            Add condition
           </Button>
-          {full && <p className="text-xs text-ink-3">Eight conditions are the most.</p>}
+          {full && <p className="text-xs text-ink-3">At most eight conditions.</p>}
         </form>
       )}
     </fieldset>

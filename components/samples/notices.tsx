@@ -2,7 +2,7 @@ import { Info, X } from 'lucide-react'
 import type { UnreadFilter } from '../../server/wire/sample-filter.ts'
 import { IconButton } from '../ui/button.tsx'
 
-/** What of a link could not be followed: filters that cannot be read, a view that was deleted. */
+/** Problems of a link: invalid filters, or a deleted view. */
 export function Notices({
   unread,
   viewGone,
@@ -13,10 +13,10 @@ export function Notices({
   onDismiss(): void
 }) {
   const lines = [
-    ...(viewGone ? ['The saved view of this link was deleted. This is the list without it.'] : []),
+    ...(viewGone ? ['The saved view of this link was deleted. The list is shown without it.'] : []),
     ...unread.map(
       ({ name, value, message }) =>
-        `The filter ${name}=${value.slice(0, 60)} was left out: it ${message}.`,
+        `The filter ${name}=${value.slice(0, 60)} was ignored: it ${message}.`,
     ),
   ]
   if (lines.length === 0) return null

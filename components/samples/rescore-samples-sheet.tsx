@@ -14,10 +14,10 @@ import { Choices, Select } from '../ui/field.tsx'
 import { SheetForm } from '../ui/sheet-form.tsx'
 import type { Target } from './selection.ts'
 
-/** Batches that one press rescores. */
+/** The maximum number of batches per rescore. */
 const MOST_BATCHES = 20
 
-/** Scores the chosen samples by another reward: a new batch for each that they are of. */
+/** Rescores the selected samples with another reward: one new batch per source batch. */
 export function RescoreSamplesSheet({
   target,
   open,
@@ -28,7 +28,7 @@ export function RescoreSamplesSheet({
   onClose(): void
 }) {
   return (
-    <Sheet open={open} onClose={onClose} title="Rescore the samples">
+    <Sheet open={open} onClose={onClose} title="Rescore samples">
       {open && <RescoreForm target={target} onClose={onClose} />}
     </Sheet>
   )
@@ -58,7 +58,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
   const [error, setError] = useState<string>()
   const [busy, setBusy] = useState(false)
   const [done, setDone] = useState<Outcome[]>([])
-  // One key a dialog: pressing twice, or again after a lost answer, makes each batch once.
+  // One idempotency key per dialog, so repeated submits create each batch once.
   const [key, setKey] = useState(() => crypto.randomUUID())
   const change = (next: string) => {
     setText(next)
@@ -109,8 +109,8 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
     >
       <p className="num text-ink-2">
         {placed === undefined
-          ? 'Counting what fits…'
-          : `${plural(samples, 'sample')} of ${plural(batches.length, 'batch', 'batches')}. Each batch gives a new one over these rollouts, linked to it; nothing that is there changes.`}
+          ? 'Counting matches…'
+          : `${plural(samples, 'sample')} of ${plural(batches.length, 'batch', 'batches')}. Creates a linked new batch for each of them; existing batches do not change.`}
       </p>
       {placed !== undefined && (
         <ul className="num max-h-40 space-y-0.5 overflow-y-auto text-xs" aria-label="By batch">
@@ -127,34 +127,34 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
       )}
       {placed !== undefined && (placed.more || placed.batches.length > MOST_BATCHES) && (
         <p className="text-warn">
-          More fit: these are the newest. Batches beyond {MOST_BATCHES}, and samples beyond 10,000,
-          are left out; rescore whole batches from their own page.
+          More samples match; these are the newest. Batches beyond {MOST_BATCHES}and samples beyond
+          10,000 are excluded. Rescore whole batches from the batch page.
         </p>
       )}
       <Select
-        label="Score by"
+        label="Reward"
         value={chosen?.text ?? ''}
         onChange={(event) => change(event.target.value)}
       >
-        <option value="">{text === '' ? 'Choose a reward' : 'as written below'}</option>
+        <option value="">{text === '' ? 'Select a reward' : 'Custom JSON'}</option>
         <RewardOptions choices={choices} />
       </Select>
       <RewardField rows={6} value={text} error={error} onChange={change} />
       <Choices
-        legend="Their groups"
+        legend="Groups"
         name="rescore-groups"
         value={groups}
         options={[
           {
             value: 'whole',
             label: 'Whole groups',
-            about: 'The other members come along, so that advantages are of the whole group.',
+            about: 'Adds the other samples of each group, so advantages cover whole groups.',
           },
           {
             value: 'chosen',
-            label: 'Only what is selected',
+            label: 'Selected samples only',
             about:
-              'Advantages are of what is left of each group. A reward that looks at whole groups takes them all the same.',
+              'Advantages cover only the selected samples of each group. A group reward still adds whole groups.',
           },
         ]}
         onChange={(next) => {
@@ -181,7 +181,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
                     </PageLink>{' '}
                     {plural(result.accepted, 'sample')} in {plural(result.groups, 'group')}
                     {result.takenAlong > 0 &&
-                      `, ${formatCount(result.takenAlong)} of them came along with their groups`}
+                      `, ${formatCount(result.takenAlong)} of them added with their groups`}
                   </>
                 )}
               </li>

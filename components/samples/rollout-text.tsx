@@ -12,13 +12,13 @@ import {
 import { formatCount } from '../format/numbers.ts'
 import { foldAt, textParts } from '../format/text.ts'
 
-/** What was searched for in the texts that are shown: it is marked; null: nothing. */
+/** The search term to highlight; null: none. */
 export const SearchedText = createContext<string | null>(null)
 
-/** A text of a rollout as it is: wrapped, folded when long, with what cannot be seen named. */
+/** A rollout text: wrapped, folded when long, with invisible characters named. */
 export function RolloutText({ text, most }: { text: string; most: number }) {
   const searched = useContext(SearchedText)
-  // What was found is never behind the fold.
+  // Search matches are never folded away.
   const [unfolded, setUnfolded] = useState(
     () => searched !== null && text.search(literalPattern(searched)) >= foldAt(text, most),
   )
@@ -49,7 +49,7 @@ const Shown = memo(function Shown({ text }: { text: string }) {
   )
 })
 
-/** A text with the characters that cannot be seen as small tags; nothing in it is taken as markup. */
+/** Text with tags for invisible characters; never parsed as markup. */
 export function Parts({ text }: { text: string }) {
   const searched = useContext(SearchedText)
   if (searched !== null) {
@@ -70,7 +70,7 @@ export function Parts({ text }: { text: string }) {
   return <Seen text={text} />
 }
 
-/** Marks drawn in one text; what stands in it more often is still there, unmarked. */
+/** The maximum number of highlights per text. */
 const MOST_MARKS = 500
 
 function marked(text: string, searched: string): { piece: string; found: boolean }[] {
@@ -103,7 +103,7 @@ function Seen({ text }: { text: string }) {
   )
 }
 
-/** A prompt: a text, or messages with their roles. */
+/** A prompt: a text, or messages with roles. */
 export function PromptText({ prompt }: { prompt: string | ChatTurn[] }) {
   if (typeof prompt === 'string') return <RolloutText text={prompt} most={1_600} />
   return (
@@ -118,7 +118,7 @@ export function PromptText({ prompt }: { prompt: string | ChatTurn[] }) {
   )
 }
 
-/** A message whole: its text, its tool calls, and every other field that it came with. */
+/** A whole message: its text, tool calls, and all other fields. */
 function Message({ message }: { message: ChatTurn }) {
   const { role, content, tool_calls: _, function_call: __, ...rest } = message
   const calls = toolCallsOf(message)
@@ -163,7 +163,7 @@ function OtherFields({ fields }: { fields: [string, unknown][] }) {
   ))
 }
 
-/** A response: its text, with the tool calls and results in it as blocks of their own. */
+/** A response: its text, with tool calls and results as separate blocks. */
 export function ResponseText({ text }: { text: string }) {
   const pieces = toolPieces(text)
   return (
@@ -218,15 +218,15 @@ function ToolHead({
     <p className="mb-0.5 flex items-center gap-1.5 text-2xs text-ink-3">
       <Icon size={11} aria-hidden />
       {word}
-      {name !== null && <span className="font-mono text-ink-2">{name || 'without a name'}</span>}
+      {name !== null && <span className="font-mono text-ink-2">{name || 'unnamed'}</span>}
       {id !== null && <span className="truncate font-mono">{id}</span>}
     </p>
   )
 }
 
-/** Arguments as JSON over several lines; what is no JSON stays as the model wrote it. */
+/** Arguments as indented JSON; invalid JSON stays as generated. */
 function indented(json: string): string {
-  // Parsing rounds long integers.
+  // JSON.parse rounds long integers.
   if (/\d{16,}/.test(json)) return json
   try {
     const value: unknown = JSON.parse(json)
@@ -236,7 +236,7 @@ function indented(json: string): string {
   }
 }
 
-/** Any JSON: plain where it is one value, indented where it is not. */
+/** Any JSON: plain for a single value, otherwise indented. */
 export function JsonValue({ value }: { value: unknown }) {
   if (typeof value === 'string' && value.length <= 80 && !value.includes('\n')) {
     return (

@@ -12,11 +12,10 @@ import { SampleStatusView } from '../ui/status.tsx'
 import { WorkerName } from '../workers/worker-name.tsx'
 import type { ChosenColumn, SampleView } from './sample-filters.ts'
 
-/** A column of the Samples table. */
 export interface SampleColumn {
   name: string
   label: string
-  /** Share of the width: a CSS grid track. */
+  /** The width as a CSS grid track. */
   track: string
   end?: boolean
   cell(row: SampleRowDto): ReactNode
@@ -160,10 +159,10 @@ const FIXED: readonly SampleColumn[] = [
   },
 ]
 
-/** A reward extra info key as the name of its column. */
+/** A reward extra info key as a column name. */
 export const EXTRA_PREFIX = 'rewardExtraInfo.'
 
-/** Columns that may be chosen: the fixed ones and a column a reward extra info key seen. */
+/** Selectable columns: the fixed ones, and one per known reward extra info key. */
 export function columnChoices(extraKeys: readonly string[]): SampleColumn[] {
   return [...FIXED, ...extraKeys.map(extraColumn)]
 }
@@ -189,8 +188,8 @@ function ExtraValue({ value }: { value: unknown }) {
 }
 
 /**
- * The usual columns: what a filter has fixed to one value is not repeated in every row, and where there is
- * little room, on a phone or beside an open sample, only what tells samples apart is left.
+ * The default columns: without those that a filter fixes to one value, and only the essential ones where space is
+ * limited.
  */
 export function usualColumns({ filter }: Pick<SampleView, 'filter'>, narrow: boolean): string[] {
   const labels = filter.label !== undefined || filter.annotated === true ? ['labels'] : []
@@ -219,10 +218,7 @@ export function usualColumns({ filter }: Pick<SampleView, 'filter'>, narrow: boo
   ]
 }
 
-/**
- * The columns to draw. The sample's own id always comes first, unless somebody chose its width it is as wide as usual; names nobody
- * knows are left out.
- */
+/** The columns to draw. The sample ID comes first, at its default width unless set; unknown names are ignored. */
 export function chosenColumns(
   view: Pick<SampleView, 'filter' | 'columns'>,
   extraKeys: readonly string[],
@@ -242,7 +238,7 @@ export function chosenColumns(
   })
 }
 
-/** The labels of a sample's annotations. */
+/** The annotation labels of a sample. */
 export function Labels({ labels }: { labels: readonly string[] }) {
   if (labels.length === 0) return <span className="text-ink-3">–</span>
   return (
@@ -257,7 +253,6 @@ export function Labels({ labels }: { labels: readonly string[] }) {
   )
 }
 
-/** The look of a label. */
 export const LABEL_CHIP =
   'inline-block max-w-32 truncate rounded-sm border border-line-strong bg-sunken px-1.5 text-2xs leading-[18px] text-ink-2'
 
@@ -275,10 +270,10 @@ function SampleState({ row }: { row: SampleRowDto }) {
   )
 }
 
-/** A score; one that a failure policy put there is marked, because it was not scored. */
+/** A score; substituted scores are marked. */
 export function ScoreCell({ row }: { row: Pick<SampleRowDto, 'score' | 'substituted'> }) {
   return row.substituted ? (
-    <span className="text-warn" title="Put there by the batch’s failure policy, not scored">
+    <span className="text-warn" title="Substituted by the failure policy of the batch, not scored">
       {formatScore(row.score)}*
     </span>
   ) : (

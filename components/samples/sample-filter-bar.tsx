@@ -27,7 +27,7 @@ import {
   type SampleView,
 } from './sample-filters.ts'
 
-/** Narrows the samples; everything chosen here is in the address. */
+/** The sample filters, stored in the URL. */
 export function SampleFilterBar({
   view,
   onChange,
@@ -40,7 +40,7 @@ export function SampleFilterBar({
   onChange(change: Partial<SampleView>): void
   rows: readonly SampleRowDto[]
   extraKeys: readonly ExtraKeyDto[]
-  /** The menu of saved views. */
+  /** The saved views menu. */
   views: ReactNode
   onExport(): void
 }) {
@@ -92,7 +92,7 @@ export function SampleFilterBar({
           {isNarrowed(view) && (
             <>
               <span className="size-1.5 rounded-full bg-accent" aria-hidden />
-              <span className="sr-only">narrowed</span>
+              <span className="sr-only">filtered</span>
             </>
           )}
         </Button>
@@ -233,14 +233,14 @@ export function SampleFilterBar({
         {(filter.extra ?? []).map((extra) => (
           <Chip
             key={extraText(extra)}
-            label={`Without ${extraWords(extra)}`}
+            label={`Remove filter ${extraWords(extra)}`}
             onDrop={() => narrow({ extra: filter.extra?.filter((each) => each !== extra) })}
           >
             <span className="max-w-52 truncate font-mono">{extraWords(extra)}</span>
           </Chip>
         ))}
         {isNarrowed(view) && (
-          <IconButton label="Clear the filters" onClick={() => onChange({ filter: {} })}>
+          <IconButton label="Clear filters" onClick={() => onChange({ filter: {} })}>
             <FilterX size={14} aria-hidden />
           </IconButton>
         )}
@@ -265,7 +265,7 @@ function Chip({ label, onDrop, children }: { label: string; onDrop(): void; chil
   )
 }
 
-/** What to look for in the texts; taken on Enter and when the field is left. */
+/** The text search, applied on Enter and on blur. */
 function SearchField({
   value,
   onCommit,
@@ -276,7 +276,7 @@ function SearchField({
   const [draft, setDraft] = useState<string | null>(null)
   const commit = (text: string | null) => {
     if (text === null) return
-    // Spaces at the ends may be meant: they are looked for like all else.
+    // Leading and trailing spaces are significant.
     onCommit(text.trim() === '' ? undefined : text)
     setDraft(null)
   }
@@ -288,7 +288,7 @@ function SearchField({
         className="pointer-events-none absolute top-1/2 left-2 -translate-y-1/2 text-ink-3"
       />
       <input
-        aria-label="Search the texts"
+        aria-label="Search texts"
         placeholder="Search prompt, response, ground truth"
         type="text"
         autoComplete="off"
@@ -309,7 +309,7 @@ function SearchField({
       {value !== null && (
         <button
           type="button"
-          aria-label="Clear the search"
+          aria-label="Clear search"
           onClick={() => {
             setDraft(null)
             onCommit(undefined)

@@ -9,28 +9,27 @@ import {
 import type { SampleStatus } from '../../server/wire/trainer.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** What the Samples page shows; the URL holds the same names. */
+/** The URL state of the Samples page. */
 export interface SampleView {
-  /** Which samples; the same filter as the export's and the command line's. */
+  /** The sample filter, shared with the export and the CLI. */
   filter: SampleFilter
   sort: SampleListInput['sort']
   /** The open sample. */
   sample: string | null
-  /** Chosen columns in order; null: the usual ones. */
+  /** The selected columns in order; null: the defaults. */
   columns: readonly ChosenColumn[] | null
-  /** The saved view that this came from. */
+  /** The saved view of the link. */
   view: number | null
-  /** What of the address could not be read: shown, and gone with the next change. */
+  /** Invalid URL parameters, shown until the next change. */
   unread: readonly UnreadFilter[]
 }
 
-/** A column that was chosen; `px`: as wide as somebody drew it. */
+/** A selected column; `px`: its custom width. */
 export interface ChosenColumn {
   name: string
   px: number | null
 }
 
-/** The states and orders to choose from. */
 export const SAMPLE_STATUSES: readonly SampleStatus[] = ['queued', 'running', 'scored', 'failed']
 export const SAMPLE_SORTS: readonly { value: SampleListInput['sort']; label: string }[] = [
   { value: 'newest', label: 'Newest first' },
@@ -39,10 +38,10 @@ export const SAMPLE_SORTS: readonly { value: SampleListInput['sort']; label: str
   { value: 'slowest', label: 'Slowest first' },
 ]
 
-/** The narrowest and widest that a column may be drawn, pixels. */
+/** The limits of a column width, pixels. */
 export const COLUMN_PX = { least: 48, most: 900 }
 
-/** What cannot be read is left out and told, so that an old or mistyped link still opens. */
+/** Invalid parameters are ignored with a notice, so that old links still open. */
 export const sampleView: UrlCodec<SampleView> = {
   parse(params) {
     const { filter, unread } = readSampleFilter(params)
@@ -66,7 +65,7 @@ export const sampleView: UrlCodec<SampleView> = {
   },
 }
 
-/** What a saved view keeps: filters, order and columns; not the sample that is open. */
+/** The part of the state that a saved view stores: filters, sort and columns. */
 export function stateOf(view: Pick<SampleView, 'filter' | 'sort' | 'columns'>): URLSearchParams {
   const params = writeSampleFilter(view.filter)
   if (view.sort !== 'newest') params.set('sort', view.sort)
@@ -98,12 +97,12 @@ function columnsOf(text: string): ChosenColumn[] {
     })
 }
 
-/** Whether anything narrows the view. */
+/** Whether any filter is set. */
 export function isNarrowed(view: Pick<SampleView, 'filter'>): boolean {
   return narrows(view.filter)
 }
 
-/** A filter with some of it changed; undefined takes a condition away. */
+/** Updates a filter; undefined removes a condition. */
 export function narrowed(filter: SampleFilter, change: Partial<SampleFilter>): SampleFilter {
   return Object.fromEntries(
     Object.entries({ ...filter, ...change }).filter(

@@ -24,7 +24,7 @@ import { JsonValue, PromptText, ResponseText, SearchedText } from './rollout-tex
 import { ScoreCell } from './sample-columns.tsx'
 import { GroundTruthPart, type ReadSample } from './sample-texts.tsx'
 
-/** One sample beside the table: what was asked, answered and expected, its score, and how it came about. */
+/** The details of one sample beside the table. */
 export function SamplePanel({
   id,
   nextId,
@@ -35,7 +35,7 @@ export function SamplePanel({
 }: {
   id: string
   nextId: string | null
-  /** What the list was searched for: marked in the texts. */
+  /** The search term to highlight. */
   searched: string | null
   onOpen(id: string): void
   onClose(): void
@@ -48,14 +48,14 @@ export function SamplePanel({
     trpc.samples.get.queryOptions(
       { id },
       {
-        // An ended sample stays as it is; one that is under way is followed.
+        // Ended samples are immutable; others are followed.
         staleTime: (query) => (hasEnded(query.state.data) ? Number.POSITIVE_INFINITY : 1_000),
         meta: { topics: [`batch:${batchId}`] },
       },
     ),
   )
   const arrived = sample.data !== undefined
-  // Whoever reads this one is likely to read the next one.
+  // Prefetches the neighbors, which are likely to be read next.
   useEffect(() => {
     if (!arrived || nextId === null) return
     void queryClient.prefetchQuery(
@@ -80,8 +80,8 @@ export function SamplePanel({
       actions={
         <PageLink
           href={tryHref({}, id)}
-          aria-label="Try it with another reward"
-          title="Try it with another reward"
+          aria-label="Open in playground"
+          title="Open in playground"
           className="quick inline-flex size-7 shrink-0 items-center justify-center rounded-md text-ink-2 transition-colors hover:bg-hover hover:text-ink"
         >
           <FlaskConical size={15} aria-hidden />
@@ -105,7 +105,6 @@ function hasEnded(sample: ReadSample | undefined): boolean {
   return sample?.status === 'scored' || sample?.status === 'failed'
 }
 
-/** What was asked, answered and expected. */
 function Texts({ sample }: { sample: ReadSample }) {
   return (
     <>
@@ -131,8 +130,8 @@ function TextsRemoved({ at }: { at: string }) {
   return (
     <PanelPart title="Texts">
       <p className="text-ink-2">
-        Prompt, response, ground truth and extra info were removed by retention on{' '}
-        {dateTime(Date.parse(at))}. The score and everything about how it came to be are kept.
+        Retention removed the prompt, response, ground truth and extra info on{' '}
+        {dateTime(Date.parse(at))}. The score and the attempts are kept.
       </p>
     </PanelPart>
   )
@@ -145,7 +144,7 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
     <div data-panel={sample.id}>
       <div className="border-b px-5 py-4">
         <p className="text-xs text-ink-3">
-          Score by {sample.rewardName}
+          Scored by {sample.rewardName}
           {sample.rewardVersion !== null && (
             <span className="ml-2 font-mono">{sample.rewardVersion}</span>
           )}
@@ -160,7 +159,7 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
           {sample.groupSignal !== null && (
             <span
               className="text-ink-2"
-              title={`Within its group, by GRPO. ${GROUP_SIGNAL_TEXT[sample.groupSignal]}`}
+              title={`GRPO advantage within the group. ${GROUP_SIGNAL_TEXT[sample.groupSignal]}`}
             >
               {sample.advantage === null
                 ? 'no advantage'
@@ -180,7 +179,8 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
         )}
         {sample.substituted && (
           <p className="mt-2 text-xs text-warn">
-            * Put there by the batch’s failure policy. It was not scored and counts in no statistic.
+            * Substituted by the failure policy of the batch. It is not a score and is excluded from
+            all statistics.
           </p>
         )}
         <Siblings sample={sample} onOpen={onOpen} />
@@ -192,22 +192,22 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
         <TextsRemoved at={sample.textsRemovedAt} />
       )}
       {extra.length > 0 && (
-        <PanelPart title="What the scorer said" note="rewardExtraInfo">
+        <PanelPart title="Reward extra info" note="rewardExtraInfo">
           <Pairs pairs={extra} />
         </PanelPart>
       )}
       <PanelPart
-        title="How it came about"
+        title="Attempts"
         note={sample.attemptLog.length > 1 ? `${sample.attemptLog.length} attempts` : undefined}
       >
         <AttemptWaterfall sample={sample} />
       </PanelPart>
       {extraInfo.length > 0 && (
-        <PanelPart title="Extra info" note="as the trainer sent it">
+        <PanelPart title="Extra info" note="from the trainer">
           <Pairs pairs={extraInfo} />
         </PanelPart>
       )}
-      <PanelPart title="Where it belongs">
+      <PanelPart title="Details">
         <dl className="grid grid-cols-[110px_minmax(0,1fr)] gap-y-0.5">
           <Line name="batch">
             <PageLink
@@ -236,11 +236,11 @@ function PanelBody({ sample, onOpen }: { sample: ReadSample; onOpen(id: string):
             <CopyText text={sample.uid} most={40} className="text-xs" />
           </Line>
           <Line name="data source">{sample.dataSource}</Line>
-          <Line name="reward at">
+          <Line name="reward position">
             {sample.position === null ? 'no token' : `token ${formatCount(sample.position)}`}
           </Line>
           <Line name="server">
-            {sample.serverName === null ? 'none, by rule' : <ServerName name={sample.serverName} />}
+            {sample.serverName === null ? 'none (rule)' : <ServerName name={sample.serverName} />}
           </Line>
           <Line name="worker">
             {sample.workerId === null ? '–' : <WorkerName id={sample.workerId} />}
@@ -279,16 +279,14 @@ function Pairs({ pairs }: { pairs: [string, unknown][] }) {
   )
 }
 
-/** Members of the same group; one click away. */
+/** The other members of the group. */
 function Siblings({ sample, onOpen }: { sample: ReadSample; onOpen(id: string): void }) {
   const shown = sample.siblings.slice(0, 64)
   const rest = sample.siblings.length - shown.length
   if (shown.length < 2) return null
   return (
     <div className="mt-4">
-      <p className="mb-1.5 text-xs text-ink-3">
-        Its group of {formatCount(sample.siblings.length)}
-      </p>
+      <p className="mb-1.5 text-xs text-ink-3">Group of {formatCount(sample.siblings.length)}</p>
       <ul className="flex flex-wrap gap-1">
         {shown.map((sibling) => (
           <li key={sibling.id}>

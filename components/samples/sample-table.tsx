@@ -1,5 +1,5 @@
-// biome-ignore-all lint/a11y/useSemanticElements: rows are placed by transform, which table elements do not take
-// biome-ignore-all lint/a11y/useFocusableInteractive: cells are read, the button of the row is focused
+// biome-ignore-all lint/a11y/useSemanticElements: rows are positioned by transform, which table elements do not support
+// biome-ignore-all lint/a11y/useFocusableInteractive: cells are read-only, and the button of the row takes the focus
 'use client'
 
 import { useVirtualizer } from '@tanstack/react-virtual'
@@ -12,7 +12,7 @@ import { COLUMN_PX } from './sample-filters.ts'
 
 const ROW_PX = 34
 
-/** The rows, only those in sight drawn. A click or Enter opens one. */
+/** A virtualized table. A click or Enter opens a row. */
 export function SampleTable({
   rows,
   columns,
@@ -30,9 +30,9 @@ export function SampleTable({
   onOpen(id: string): void
   hasMore: boolean
   onMore(): void
-  /** Below the last row, where no more come by themselves. */
+  /** Content below the last row, when scrolling loads no more. */
   end?: ReactNode
-  /** Rows that are chosen, and how that is changed; `all`: every sample that fits. */
+  /** The selected rows and their setters; `all`: every matching sample. */
   selection: {
     has(id: string): boolean
     all: boolean
@@ -40,7 +40,7 @@ export function SampleTable({
     toggle(id: string, range: boolean): void
     toggleShown(): void
   }
-  /** A column was drawn to another width, pixels. */
+  /** Called with the new width of a column, pixels. */
   onWidth(name: string, px: number): void
 }) {
   const scroller = useRef<HTMLElement>(null)
@@ -54,11 +54,11 @@ export function SampleTable({
   const lastSeen = items.at(-1)?.index ?? 0
   const more = useRef(onMore)
   more.current = onMore
-  // Scrolling is an event outside of React: the next page is asked for when its end comes into sight.
+  // Scrolling happens outside React: the next page is fetched when the end comes into view.
   useEffect(() => {
     if (hasMore && lastSeen >= rows.length - 20) more.current()
   }, [hasMore, lastSeen, rows.length])
-  // Walking with J and K moves the open row; the table follows it.
+  // J and K move the open row, and the table scrolls to it.
   const openAt = rows.findIndex((row) => row.id === openId)
   useEffect(() => {
     if (openAt >= 0) virtual.scrollToIndex(openAt, { align: 'auto' })
@@ -88,7 +88,7 @@ export function SampleTable({
             <span role="columnheader">
               <input
                 type="checkbox"
-                aria-label="Select the rows that are shown"
+                aria-label="Select loaded rows"
                 checked={
                   selection.all || (selection.some && rows.every((row) => selection.has(row.id)))
                 }
@@ -187,7 +187,7 @@ export function SampleTable({
   )
 }
 
-/** The edge of a column, drawn with the pointer or with the arrow keys. */
+/** A column edge, resized with the pointer or the arrow keys. */
 function WidthHandle({
   label,
   onDraw,
@@ -243,7 +243,7 @@ function WidthHandle({
 const SELECT_PX = 16
 const CHECKBOX = 'block size-3.5 accent-(--accent-fill)'
 
-/** The least width of a grid track in pixels: the first number in it. */
+/** The minimum width of a grid track in pixels: its first number. */
 function leastPx(track: string): number {
   return Number(/\d+/.exec(track)?.[0] ?? 80)
 }

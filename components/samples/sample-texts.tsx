@@ -4,15 +4,15 @@ import type { SampleDetailDto } from '../../server/wire/pages.ts'
 import { PanelPart } from '../ui/docked-panel.tsx'
 import { JsonValue } from './rollout-text.tsx'
 
-/** A sample as the browser reads it: over JSON, what is undefined is not there. */
+/** A sample as the browser receives it: JSON omits undefined fields. */
 export type ReadSample = Omit<SampleDetailDto, 'groundTruth'> & { groundTruth?: unknown }
 
-/** What was expected of a sample, as the trainer sent it. */
+/** The ground truth of a sample, as the trainer sent it. */
 export function GroundTruthPart({ sample }: { sample: Pick<ReadSample, 'groundTruth'> }) {
   return (
     <PanelPart title="Ground truth">
       {sample.groundTruth === null || sample.groundTruth === undefined ? (
-        <p className="text-ink-3">None was sent.</p>
+        <p className="text-ink-3">None.</p>
       ) : (
         <JsonValue value={sample.groundTruth} />
       )}

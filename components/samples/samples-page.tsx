@@ -42,10 +42,12 @@ import { ViewMenu } from './view-menu.tsx'
 
 const idOf = (row: SampleRowDto) => row.id
 
-/** Reading a thousand rows again three times a second helps nobody: longer lists stand still. */
+/**
+ * Above this length the list stops refreshing, because refetching a thousand rows three times a second is of no use.
+ */
 const LIVE_PAGES = 3
 
-/** Samples of all batches, narrowed by the address, and one of them beside the table. */
+/** Samples of all batches, filtered by the URL, with one open beside the table. */
 export function SamplesPage() {
   const trpc = useTRPC()
   const client = useTRPCClient()
@@ -59,7 +61,7 @@ export function SamplesPage() {
     pagesOptions({
       queryKey: trpc.samples.list.infiniteQueryKey(input),
       read: (cursor, signal) => client.samples.list.query({ ...input, cursor }, { signal }),
-      // What was searched for is not read again three times a second.
+      // Search results are not refreshed three times a second.
       topics:
         loadedPages.current > LIVE_PAGES || filter.text !== undefined
           ? []
@@ -83,7 +85,7 @@ export function SamplesPage() {
   )
   const extraKeys = known.data?.keys ?? NO_KEYS
   const searched = useMemo(() => sumOfSearched(list.data?.pages ?? []), [list.data])
-  // What found little among so many is asked for again by a person, not by scrolling.
+  // A search with few matches continues on request, not on scroll.
   const lastPage = list.data?.pages.at(-1)
   const stopped =
     list.hasNextPage &&
@@ -122,7 +124,7 @@ export function SamplesPage() {
     { key: 'k', label: 'Previous sample', group: 'Samples', run: () => walk(-1) },
     {
       key: 'Escape',
-      label: 'Close the sample',
+      label: 'Close sample',
       group: 'Samples',
       run: () => open(null, 'replace'),
     },
@@ -131,13 +133,11 @@ export function SamplesPage() {
       label: 'Filter',
       group: 'Samples',
       run: () =>
-        filterBar.current
-          ?.querySelector<HTMLElement>('input[aria-label="Search the texts"]')
-          ?.focus(),
+        filterBar.current?.querySelector<HTMLElement>('input[aria-label="Search texts"]')?.focus(),
     },
     {
       key: 'x',
-      label: 'Select the open sample',
+      label: 'Select open sample',
       group: 'Samples',
       run: () => {
         if (view.sample !== null) setChosen(toggled(selected, shown, view.sample, false))
@@ -154,10 +154,10 @@ export function SamplesPage() {
           shown.length > 0 && (
             <span className="num truncate text-ink-3">
               {formatCount(shown.length)}
-              {list.hasNextPage ? '+' : ''} shown
+              {list.hasNextPage ? '+' : ''} loaded
               {loadedPages.current > LIVE_PAGES && ` · as of ${clockTime(list.dataUpdatedAt)}`}
               {view.sort !== 'newest' && searched && !searched.all && (
-                <> · put in order: the newest {searchedText(searched)}</>
+                <> · sorted: newest {searchedText(searched)}</>
               )}
               {searched?.texts && (
                 <span className="max-md:hidden"> · {textsText(searched.texts)}</span>
@@ -235,14 +235,14 @@ export function SamplesPage() {
                     stopped &&
                     searched && (
                       <p className="num flex items-center justify-center gap-3 px-5 py-3 text-xs text-ink-3">
-                        {searched.texts ? textsText(searched.texts) : searchedText(searched)} looked
-                        at, down to {searched.oldest}
+                        {searched.texts ? textsText(searched.texts) : searchedText(searched)}{' '}
+                        searched, back to {searched.oldest}
                         <Button
                           small
                           busy={list.isFetchingNextPage}
                           onClick={() => void list.fetchNextPage()}
                         >
-                          Search on
+                          Continue search
                         </Button>
                       </p>
                     )
@@ -282,7 +282,7 @@ export function SamplesPage() {
 
 const NO_KEYS: readonly ExtraKeyDto[] = []
 
-/** The columns as they are, one of them as wide as it was drawn. */
+/** The columns with a new width for one of them. */
 function withWidth(
   view: SampleView,
   columns: readonly SampleColumn[],
@@ -298,7 +298,7 @@ function withWidth(
 
 type Searched = SamplePageDto['searched']
 
-/** What was looked at for all pages; in an order of keys every page looks at the same. */
+/** Sums the search extent over pages; with a keyset sort every page covers the same. */
 function sumOfSearched(pages: readonly SamplePageDto[]): Searched | null {
   const last = pages.at(-1)?.searched
   if (last === undefined) return null
@@ -319,10 +319,10 @@ function searchedText({ samples, batches }: Searched): string {
   return `${plural(samples, 'sample')} of ${plural(batches, 'batch', 'batches')}`
 }
 
-/** How many texts were looked at, and that some are gone. */
+/** The number of searched texts, and of removed ones. */
 function textsText({ samples, dropped }: { samples: number; dropped: number }): string {
   const looked = `${plural(samples, 'text')} searched`
-  return dropped === 0 ? looked : `${looked}, ${formatCount(dropped)} no longer kept`
+  return dropped === 0 ? looked : `${looked}, ${formatCount(dropped)} removed by retention`
 }
 
 function NoSamples({
@@ -334,7 +334,7 @@ function NoSamples({
   onClear,
 }: {
   narrowed: boolean
-  /** Null: all were looked at. */
+  /** Null: all samples were searched. */
   searched: Searched | null
   texts: Searched['texts']
   searching: boolean
@@ -345,44 +345,44 @@ function NoSamples({
     return (
       <Empty
         icon={FilterX}
-        title="None among the newest that may fit"
+        title="No matches so far"
         actions={
           <>
             {onSearchOn && (
               <Button variant="primary" busy={searching} onClick={onSearchOn}>
-                Search on
+                Continue search
               </Button>
             )}
-            <Button onClick={onClear}>Clear the filters</Button>
+            <Button onClick={onClear}>Clear filters</Button>
           </>
         }
       >
-        {texts ? textsText(texts) : `${searchedText(searched)} were looked at`}, down to{' '}
-        {searched.oldest}. A run, a step or a batch narrows it to what you mean.
+        {texts ? textsText(texts) : `${searchedText(searched)} searched`}, back to {searched.oldest}
+        . Filter by run, step or batch to narrow the search.
       </Empty>
     )
   }
   return narrowed ? (
     <Empty
       icon={FilterX}
-      title="No sample fits these filters"
-      actions={<Button onClick={onClear}>Clear the filters</Button>}
+      title="No matching samples"
+      actions={<Button onClick={onClear}>Clear filters</Button>}
     >
       {texts !== null
-        ? `${textsText(texts)}. A text is looked for as it is written, whatever the case.`
-        : 'A score range leaves out samples that have no score: failed ones and those still to be scored.'}
+        ? `${textsText(texts)}. The search is literal and ignores case.`
+        : 'A score filter excludes samples without a score, such as failed and pending ones.'}
     </Empty>
   ) : (
     <Empty
       icon={Boxes}
-      title="No sample is stored"
+      title="No samples yet"
       actions={
         <PageLink href="/" className={buttonClass('primary')}>
           Submit a first batch
         </PageLink>
       }
     >
-      Each rollout of a batch is a sample: its texts, its score, and every attempt to get it.
+      Each rollout of a batch is a sample with its texts, its score and its attempts.
     </Empty>
   )
 }

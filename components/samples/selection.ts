@@ -1,34 +1,33 @@
 import type { SampleFilter } from '../../server/wire/sample-filter.ts'
 
-/** What is done with: samples by their ids, or all that fit a filter. */
+/** The target of a bulk action: samples by ID, or all that match a filter. */
 export type Target = { ids: readonly string[] } | { filter: SampleFilter }
 
-/** Samples chosen in the table. `all`: every one that fits, also those that are not loaded. */
+/** The selected samples. `all`: every matching one, including those not loaded. */
 export interface Selected {
-  /** What the list showed when they were chosen: another list begins anew. */
+  /** The list that was selected from; another list resets the selection. */
   key: string
   ids: ReadonlySet<string>
   all: boolean
-  /** The one that was toggled last, from which a range goes. */
+  /** The last toggled sample, the start of a range. */
   last: string | null
 }
 
-/** Rows that can be chosen one by one; more are meant by "all that fit". */
+/** The maximum number of individually selected rows. */
 export const MOST_CHOSEN = 1_000
 
-/** Nothing chosen. */
 export function noneSelected(key: string): Selected {
   return { key, ids: new Set(), all: false, last: null }
 }
 
-/** One row more or less; with `range` all between it and the last one. */
+/** Toggles one row; with `range`, all rows since the last toggled one. */
 export function toggled(
   selected: Selected,
   rows: readonly { id: string }[],
   id: string,
   range: boolean,
 ): Selected {
-  // "All" is left by taking one away: the rows that are loaded stay chosen.
+  // Deselecting one row leaves "all" mode: the other loaded rows stay selected.
   const ids = new Set(selected.all ? rows.map((row) => row.id) : selected.ids)
   const on = !ids.has(id)
   const [a, b] = [selected.last, id].map((one) => rows.findIndex((row) => row.id === one))
@@ -43,7 +42,7 @@ export function toggled(
   return { ...selected, ids: new Set([...ids].slice(0, MOST_CHOSEN)), all: false, last: id }
 }
 
-/** All rows that are loaded, or none of them. */
+/** Selects all loaded rows, or none. */
 export function toggledShown(selected: Selected, rows: readonly { id: string }[]): Selected {
   const whole = selected.all || rows.every((row) => selected.ids.has(row.id))
   return {

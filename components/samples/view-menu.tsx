@@ -15,20 +15,20 @@ import { Confirm, Window } from '../ui/dialog.tsx'
 import { TextField } from '../ui/field.tsx'
 import { type SampleView, sampleView, stateOf } from './sample-filters.ts'
 
-/** Views that were saved under a name: opened, saved, changed, renamed, deleted, and shared by a short link. */
+/** Saved views: open, save, update, rename, delete, and share by link. */
 export function ViewMenu({
   view,
   saved,
   onOpen,
 }: {
   view: SampleView
-  /** The one that the address names, once it is known. */
+  /** The view in the URL, once loaded. */
   saved: SavedViewDto | undefined
   onOpen(view: SampleView): void
 }) {
   const trpc = useTRPC()
   const refused = useMay('trainer')
-  // As in every menu: what may not be done stays in sight, and says why.
+  // As in every menu, unavailable actions stay visible with their reason.
   const write = { disabled: refused !== null, title: refused ?? undefined }
   const queryClient = useQueryClient()
   const views = useQuery(trpc.views.list.queryOptions({ page: 'samples' }))
@@ -70,7 +70,7 @@ export function ViewMenu({
               {isChanged && (
                 <>
                   <span className="size-1.5 rounded-full bg-accent" aria-hidden />
-                  <span className="sr-only">changed</span>
+                  <span className="sr-only">modified</span>
                 </>
               )}
               <ChevronDown size={13} className="text-ink-3" aria-hidden />
@@ -91,7 +91,7 @@ export function ViewMenu({
               ))}
               {views.data?.length === 0 && (
                 <p className="max-w-56 px-2 py-1.5 text-xs text-ink-3">
-                  Nothing saved yet. A view keeps filters, order and columns under a name.
+                  No saved views yet. A view stores filters, sort and columns.
                 </p>
               )}
               <Menu.Separator className="my-1 h-px bg-line" />
@@ -103,16 +103,16 @@ export function ViewMenu({
                     update.mutate({ id: saved.id, state }, { onSuccess: () => void refresh() })
                   }
                 >
-                  Save the changes
+                  Save changes
                 </Menu.Item>
               )}
               {isChanged && (
                 <Menu.Item className={ITEM} onClick={() => open(saved)}>
-                  Undo the changes
+                  Discard changes
                 </Menu.Item>
               )}
               <Menu.Item {...write} className={ITEM} onClick={() => setAsking('save')}>
-                Save as a new view…
+                Save as new view…
               </Menu.Item>
               {saved !== undefined && (
                 <>
@@ -120,7 +120,7 @@ export function ViewMenu({
                     className={ITEM}
                     onClick={() => copy(`${location.origin}${location.pathname}?view=${saved.id}`)}
                   >
-                    Copy a link to the view
+                    Copy link to view
                   </Menu.Item>
                   <Menu.Item {...write} className={ITEM} onClick={() => setAsking('rename')}>
                     Rename…
@@ -137,7 +137,7 @@ export function ViewMenu({
                     className={ITEM}
                     onClick={() => onOpen(sampleView.parse(new URLSearchParams()))}
                   >
-                    Leave the view
+                    Close view
                   </Menu.Item>
                 </>
               )}
@@ -156,7 +156,7 @@ export function ViewMenu({
       <NameWindow
         key={asking ?? 'closed'}
         open={asking === 'save' || asking === 'rename'}
-        title={asking === 'rename' ? 'Rename the view' : 'Save as a new view'}
+        title={asking === 'rename' ? 'Rename view' : 'Save as new view'}
         name={asking === 'rename' ? (saved?.name ?? '') : ''}
         busy={save.isPending || update.isPending}
         error={error}
@@ -190,7 +190,7 @@ export function ViewMenu({
       <Confirm
         open={asking === 'delete'}
         title={`Delete “${saved?.name ?? ''}”?`}
-        action="Delete the view"
+        action="Delete view"
         busy={remove.isPending}
         error={
           error !== undefined && (
@@ -214,7 +214,7 @@ export function ViewMenu({
           )
         }}
       >
-        Links to it will open the page without it. No sample is touched.
+        Links to the view will open the page without it. No samples are affected.
       </Confirm>
     </>
   )
@@ -251,7 +251,7 @@ function NameWindow({
           autoFocus
           value={name}
           error={error}
-          hint="Everybody who may open this page sees it."
+          hint="Visible to all users of this page."
           onChange={(event) => setName(event.target.value)}
         />
         <div className="flex justify-end gap-2">

@@ -1,8 +1,8 @@
-/** Said while an address is asked who it is, which takes as long as it takes to answer. */
+/** Shown while a server is probed. */
 export function Asking({ address }: { address: string }) {
   return (
     <span className="mr-auto min-w-0 truncate text-xs text-ink-2" role="status">
-      Asking {address} who it is, and testing its scores…
+      Probing {address} and testing its scores…
     </span>
   )
 }

@@ -20,7 +20,7 @@ import {
 import { ENGINE_WORDS, KIND_WORDS } from './server-words.ts'
 import { TemplateField } from './template-field.tsx'
 
-/** Changes what may be changed of a server; a new address or key has it asked and tested again first. */
+/** Edits a server. A new address or key is probed and tested before it is saved. */
 export function EditSheet({ server, onClose }: { server: ServerDto | null; onClose(): void }) {
   return (
     <Sheet open={server !== null} onClose={onClose} title={server ? `Edit ${server.name}` : 'Edit'}>
@@ -32,7 +32,7 @@ export function EditSheet({ server, onClose }: { server: ServerDto | null; onClo
 function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
-  // What changes under the form while it is open does not change what is being typed.
+  // Updates of the server do not overwrite the open form.
   const [before] = useState(server)
   const [draft, setDraft] = useState<EditDraft>(() => editDraft(before))
   const [errors, setErrors] = useState<FieldErrors>({})
@@ -82,15 +82,15 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
       beside={update.isPending && asks && <Asking address={draft.url.trim()} />}
     >
       <p className="text-ink-2">
-        {ENGINE_WORDS[before.engine]}, gives {KIND_WORDS[before.kind]} of{' '}
-        <span className="font-mono text-xs">{before.model}</span>. To change these, register it
-        again.
+        {ENGINE_WORDS[before.engine]}, {KIND_WORDS[before.kind]} server of{' '}
+        <span className="font-mono text-xs">{before.model}</span>. Register the server again to
+        change these.
       </p>
       <TextField
         label="Address"
         mono
         autoFocus
-        hint="A new address is asked and tested before it is saved."
+        hint="A new address is probed and tested before it is saved."
         value={draft.url}
         error={errors.url ?? errors.model ?? errors.engine}
         onChange={(event) => change({ url: event.target.value })}
@@ -106,12 +106,12 @@ function EditForm({ server, onClose }: { server: ServerDto; onClose(): void }) {
       <LimitFields
         draft={draft}
         errors={errors}
-        keyHint="Empty: it keeps the one it has."
+        keyHint="Leave empty to keep the current key."
         keyDisabled={draft.removeKey}
         onChange={change}
       />
       <Checkbox
-        label="Remove its key"
+        label="Remove API key"
         checked={draft.removeKey}
         onChange={(on) => change({ removeKey: on, apiKey: '' })}
       />

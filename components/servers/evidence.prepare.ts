@@ -8,69 +8,69 @@ import {
 } from '../format/numbers.ts'
 import { ENGINE_WORDS } from './server-words.ts'
 
-/** One thing that was seen, in words. */
+/** One observation, as text. */
 export interface EvidenceRow {
   label: string
   value: string
-  /** Lines of a program's output, to be shown as they are. */
+  /** Lines of a program's output, shown verbatim. */
   lines?: string[]
 }
 
-/** What the service calls it, what a person would. */
+/** Display labels of evidence fields. */
 const LABELS: Record<string, string> = {
-  message: 'What came back',
-  why: 'Why',
-  failures: 'Failures in a row',
-  faultsInARow: 'Faults in a row',
-  faultPercent: 'Calls that failed, %',
-  calls: 'Calls looked at',
-  corruptIn60s: 'Corrupt answers within 60 s',
-  times: 'Times as slow as its peers',
+  message: 'Response',
+  why: 'Reason',
+  failures: 'Consecutive failures',
+  faultsInARow: 'Consecutive faults',
+  faultPercent: 'Failed requests, %',
+  calls: 'Requests checked',
+  corruptIn60s: 'Invalid responses within 60 s',
+  times: 'Latency relative to peers',
   silentMs: 'Silent for',
-  expectedMs: 'Expected to answer within',
-  inFlight: 'Calls in flight',
+  expectedMs: 'Expected response within',
+  inFlight: 'Requests in flight',
   omitted: 'Changes not listed',
   verdict: 'Verdict',
   override: 'Overridden',
-  raw: 'Asked raw it gave',
-  activated: 'Asked activated it gave',
+  raw: 'Raw score',
+  activated: 'Activated score',
   calibration: 'Calibration score',
   baseline: 'Calibration score at registration',
-  pool: 'The pool’s calibration scores',
+  pool: 'Pool calibration scores',
   engine: 'Engine',
   version: 'Version',
   level: 'Sleep level',
-  told: 'It told that it sleeps',
-  refused: 'It was refused',
-  probeMs: 'The probe took',
-  drainMs: 'Draining took',
-  sleepMs: 'Falling asleep took',
-  wakeMs: 'Waking took',
-  livedMs: 'It had run for',
+  told: 'Reported as sleeping',
+  refused: 'Refused',
+  probeMs: 'Probe time',
+  drainMs: 'Drain time',
+  sleepMs: 'Sleep time',
+  wakeMs: 'Wake time',
+  livedMs: 'Uptime',
   exitCode: 'Exit code',
   signal: 'Signal',
   program: 'Program',
   source: 'Launched by',
-  lastLines: 'Its last lines',
-  process: 'Seen by',
+  lastLines: 'Last log lines',
+  process: 'Observed by',
 }
 
 const WORDS: Record<string, string> = {
   not_applicable: 'not applicable',
   half_open: 'half open',
   slow_start: 'slow start',
-  server: 'the server process',
-  call: 'a call of servers.launch',
-  file: 'the servers file',
+  server: 'server process',
+  call: 'servers.launch',
+  file: 'servers file',
 }
 
-// Words for machines, said in words by what stands beside them.
+// Machine-readable fields, which other fields describe in words.
 const LEFT_OUT: ReadonlySet<string> = new Set(['reason', 'cause'])
 
 const ORDER = Object.keys(LABELS)
 const place = (key: string) => (ORDER.includes(key) ? ORDER.indexOf(key) : ORDER.length)
 
-/** Evidence of an event as rows of words, what belongs together side by side; empty things are left out. */
+/** Evidence of an event as label rows, related values together; empty values are omitted. */
 export function prepareEvidence(evidence: Record<string, unknown> | null): EvidenceRow[] {
   const entries = Object.entries(evidence ?? {}).sort(([a], [b]) => place(a) - place(b))
   return entries.flatMap(([key, value]) => {
@@ -84,7 +84,7 @@ export function prepareEvidence(evidence: Record<string, unknown> | null): Evide
   })
 }
 
-/** `errorRate` → `Error rate`, its unit taken off the end. */
+/** `errorRate` → `Error rate`, without its unit suffix. */
 function labelOf(key: string): string {
   const words = key
     .replace(/(Ms|Share|PerSecond)$/, '')
@@ -98,7 +98,7 @@ function valueText(key: string, value: unknown): string {
   if (typeof value === 'number') {
     if (/Ms$/.test(key)) return durationText(value)
     if (/Share$/.test(key)) return quantityText(formatPercent(value))
-    if (/PerSecond$/.test(key)) return `${formatScore(value)} a second`
+    if (/PerSecond$/.test(key)) return `${formatScore(value)} per second`
     return Number.isInteger(value) ? formatCount(value) : formatScore(value)
   }
   if (key === 'engine') return ENGINE_WORDS[value as ServerDto['engine']] ?? String(value)

@@ -11,7 +11,7 @@ import { ServerStateView } from '../ui/status.tsx'
 import { HealthCell, LoadBar, ServerName } from './server-cells.tsx'
 import { fleetWords, healthWords } from './server-words.ts'
 
-/** The reward-model servers on the overview: state, health, load, rate, latency, errors. */
+/** The reward-model servers on the overview. */
 export function FleetTable({ servers }: { servers: ServerDto[] }) {
   const fleet = fleetWords(servers.map((server) => server.state))
   return (
@@ -25,9 +25,9 @@ export function FleetTable({ servers }: { servers: ServerDto[] }) {
     >
       {servers.length === 0 ? (
         <p className="px-5 pb-5 text-ink-2">
-          No reward-model server is registered; rules need none.{' '}
+          No reward-model servers. Rules do not need one.{' '}
           <PageLink href="/servers?register=1" className="text-accent hover:underline">
-            Register one
+            Register server
           </PageLink>
         </p>
       ) : (

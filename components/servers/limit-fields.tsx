@@ -3,7 +3,7 @@
 import { TextField } from '../ui/field.tsx'
 import type { FieldErrors, LimitsDraft } from './register-form.prepare.ts'
 
-/** What may be given of a server's limits, and its key and tags; the same in both forms. */
+/** The limit, key and tag fields shared by both forms. */
 export function LimitFields({
   draft,
   errors,
@@ -26,34 +26,34 @@ export function LimitFields({
     <>
       <div className="grid grid-cols-2 gap-3">
         <TextField
-          label="Most calls in flight"
-          placeholder="found by measuring"
+          label="Concurrency limit"
+          placeholder="adaptive"
           inputMode="numeric"
-          hint="Over all workers. Empty: 8 to 96, as its goodput says."
+          hint="Maximum requests in flight over all workers. Leave empty for an adaptive limit of 8 to 96."
           {...text('maxInFlight')}
         />
         <TextField
           label="Weight"
           placeholder="1"
           inputMode="decimal"
-          hint="Its capacity beside the others’."
+          hint="Capacity relative to the other servers of the pool."
           {...text('weight')}
         />
         <TextField
-          label="Requests a minute"
+          label="Requests per minute"
           placeholder="no limit"
           inputMode="numeric"
           {...text('rpm')}
         />
         <TextField
-          label="Tokens a minute"
+          label="Tokens per minute"
           placeholder="no limit"
           inputMode="numeric"
           {...text('tpm')}
         />
       </div>
       <TextField
-        label="Its key"
+        label="API key"
         type="password"
         disabled={keyDisabled}
         hint={keyHint}
@@ -62,7 +62,7 @@ export function LimitFields({
       <TextField
         label="Tags"
         placeholder="a100, team-b"
-        hint="Parted by commas."
+        hint="Separate with commas."
         {...text('tags')}
       />
     </>

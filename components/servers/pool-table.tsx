@@ -19,7 +19,7 @@ import { imbalanceWords, POLICY_WORDS } from './server-words.ts'
 
 const POLICIES = Object.keys(POLICY_WORDS) as BalancingPolicyName[]
 
-/** The servers of a model, which share its calls. */
+/** A pool: the servers of one model, which share its requests. */
 export function Pool({
   model,
   servers,
@@ -30,9 +30,9 @@ export function Pool({
 }: {
   model: string
   servers: ServerDto[]
-  /** Which of them are listed; what is said of the pool is of all. */
+  /** The listed servers; pool figures cover all. */
   fits(server: ServerDto): boolean
-  /** Null while not known. */
+  /** Null while unknown. */
   settings: PoolDto | null
   monitors: readonly ServerMonitorDto[]
   marked: string | null
@@ -43,7 +43,7 @@ export function Pool({
   const narrow = useNarrow()
   const rows = servers.filter(fits).map((server) => ({
     server,
-    // Alone in its pool it has all of both, whatever happens.
+    // A single server has all of both.
     part: servers.length > 1 ? (pool?.shares.find((each) => each.id === server.id) ?? null) : null,
     monitors,
     marked: server.id === marked || server.name === marked,
@@ -69,7 +69,7 @@ export function Pool({
           {settings && settings.jobsWaiting > 0 && (
             <>
               <span aria-hidden>·</span>
-              <span>{plural(settings.jobsWaiting, 'chunk')} of samples waiting</span>
+              <span>{plural(settings.jobsWaiting, 'chunk')} waiting</span>
             </>
           )}
         </span>
@@ -104,8 +104,8 @@ export function Pool({
                 { end: 'p50' },
                 { end: 'p99' },
                 { end: 'Errors' },
-                'Calls / capacity',
-                { end: 'A minute' },
+                'Load / capacity',
+                { end: 'Rate limit' },
                 { hidden: 'Actions' },
               ]}
             />
@@ -121,7 +121,7 @@ export function Pool({
   )
 }
 
-/** How the pool's calls are shared; changed in place, because it is tried rather than set. */
+/** The balancing policy of the pool, applied on selection. */
 function Policy({ pool }: { pool: PoolDto }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
@@ -140,10 +140,12 @@ function Policy({ pool }: { pool: PoolDto }) {
         </span>
       )}
       <Select
-        label={`Calls of ${pool.model} go to`}
+        label={`Balancing policy of ${pool.model}`}
         hideLabel
         disabled={refused !== null}
-        title={refused ?? 'How this pool’s calls are shared among its servers'}
+        title={
+          refused ?? 'Balancing policy: how requests are distributed over the servers of this pool'
+        }
         value={wanted ?? ''}
         onChange={(event) =>
           update.mutate({
@@ -163,7 +165,7 @@ function Policy({ pool }: { pool: PoolDto }) {
   )
 }
 
-/** What the pool's servers get and can do, read with the page of its first. */
+/** The shares and abilities of the pool's servers, from the details of its first. */
 function usePool(
   servers: readonly ServerDto[],
 ): { shares: PoolShareDto[]; imbalance: number | null } | null {
@@ -173,7 +175,7 @@ function usePool(
     trpc.servers.get.queryOptions(
       { id: first?.id ?? '' },
       {
-        // Alone it has all of the calls and of the capacity: nothing to ask.
+        // A single server has all requests and all capacity, so there is nothing to fetch.
         enabled: servers.length > 1,
         meta: { topics: ['servers'] },
         placeholderData: keepPreviousData,
@@ -187,9 +189,9 @@ function Imbalance({ imbalance }: { imbalance: number | null }) {
   return (
     <span
       className={imbalance !== null && imbalance >= 2 ? 'text-warn' : ''}
-      title="The most that a server gets of the calls beside its part of the capacity, over the last 10 minutes"
+      title="Highest ratio of request share to capacity share of any server, last 10 minutes"
     >
-      {imbalance === null ? 'no calls in 10 min' : `balance ${imbalanceWords(imbalance)}`}
+      {imbalance === null ? 'no requests in 10 min' : `balance ${imbalanceWords(imbalance)}`}
     </span>
   )
 }

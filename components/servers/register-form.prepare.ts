@@ -7,7 +7,7 @@ import type {
 import type { Failure } from '../api/failure.ts'
 import { sentence } from '../format/text.ts'
 
-/** What both forms hold of a server: texts as typed. */
+/** The fields shared by both forms, as typed. */
 export interface LimitsDraft {
   maxInFlight: string
   weight: string
@@ -17,27 +17,27 @@ export interface LimitsDraft {
   tags: string
 }
 
-/** What the registration form holds. */
+/** The registration form. */
 export interface RegisterDraft extends LimitsDraft {
   name: string
   url: string
   engine: RegisterServerInput['engine']
   kind: RegisterServerInput['kind']
   model: string
-  /** Jinja, or the tokenizer_config.json that has it. */
+  /** Jinja, or a tokenizer_config.json that contains it. */
   chatTemplate: string
-  /** Empty: every route is asked. */
+  /** Empty: auto-detect. */
   route: NonNullable<RegisterServerInput['route']> | ''
   /** An index or a name; empty: the last label. */
   label: string
   ifUnreachable: 'refuse' | 'keep'
 }
 
-/** What the form that changes a server holds; an empty key leaves the one it has. */
+/** The edit form; an empty key keeps the current one. */
 export interface EditDraft extends LimitsDraft {
   url: string
   removeKey: boolean
-  /** As the service keeps it; null until that is known. */
+  /** The stored template; null until loaded. */
   chatTemplate: string | null
 }
 
@@ -66,22 +66,23 @@ export const EMPTY_DRAFT: RegisterDraft = {
 /** A field of the forms, or the form as a whole. */
 export type FormField = keyof RegisterDraft | 'form'
 
-/** A message at the field it is about. */
+/** Error messages by field. */
 export type FieldErrors = Partial<Record<FormField, string>>
 
 type RegisterInput = Partial<RegisterServerInput> & { name: string; url: string }
 
-/** The input of `servers.register`, or what is wrong before anything is sent. */
+/** The input of `servers.register`, or the errors of the form. */
 export function prepareRegister(
   draft: RegisterDraft,
 ): { input: RegisterInput } | { errors: FieldErrors } {
   const errors: FieldErrors = {}
   const name = draft.name.trim()
-  if (name === '') errors.name = 'Give it a name; it is shown on every page.'
-  else if (!/^[\w.:-]+$/.test(name)) errors.name = 'Letters, digits, “.”, “_”, “:” and “-” only.'
-  else if (name.length > 128) errors.name = 'At most 128 characters.'
+  if (name === '') errors.name = 'Enter a name.'
+  else if (!/^[\w.:-]+$/.test(name))
+    errors.name = 'Use only letters, digits, “.”, “_”, “:” and “-”.'
+  else if (name.length > 128) errors.name = 'Enter at most 128 characters.'
   const url = draft.url.trim()
-  if (url === '') errors.url = 'Give the address of its root, such as http://10.0.0.5:8000.'
+  if (url === '') errors.url = 'Enter the root URL, such as http://10.0.0.5:8000.'
   const limits = readLimits(draft, errors)
   if (Object.keys(errors).length > 0) return { errors }
   return {
@@ -109,7 +110,7 @@ export function prepareRegister(
   }
 }
 
-/** What the form that changes a server begins with: what it has, its key excepted. */
+/** The initial edit form: the current values, except the key. */
 export function editDraft(server: ServerDto): EditDraft {
   const text = (n: number | null) => (n === null ? '' : String(n))
   return {
@@ -126,8 +127,8 @@ export function editDraft(server: ServerDto): EditDraft {
 }
 
 /**
- * The input of `servers.update`: what differs from what the server has, because a new address or key has it asked and
- * tested again; null when nothing does.
+ * The input of `servers.update`: changed fields only, because a new address or key triggers a probe; null when
+ * nothing changed.
  */
 export function prepareUpdate(
   server: ServerDto,
@@ -136,7 +137,7 @@ export function prepareUpdate(
 ): { input: z.input<typeof UpdateServerInput> | null } | { errors: FieldErrors } {
   const errors: FieldErrors = {}
   const url = draft.url.trim()
-  if (url === '') errors.url = 'Give the address of its root, such as http://10.0.0.5:8000.'
+  if (url === '') errors.url = 'Enter the root URL, such as http://10.0.0.5:8000.'
   const { weight, tags, ...limits } = readLimits(draft, errors)
   if (Object.keys(errors).length > 0) return { errors }
   const before = { ...server, maxInFlight: server.limitGiven ? server.limit : null }
@@ -157,7 +158,7 @@ export function prepareUpdate(
   return { input: Object.keys(changes).length === 0 ? null : { id: server.id, ...changes } }
 }
 
-/** The numbers and tags as typed; empty ones are null. Adds to `errors`. */
+/** Parses numbers and tags; empty ones are null. Adds to `errors`. */
 function readLimits(draft: LimitsDraft, errors: FieldErrors) {
   const number = (
     field: 'maxInFlight' | 'weight' | 'rpm' | 'tpm',
@@ -175,11 +176,11 @@ function readLimits(draft: LimitsDraft, errors: FieldErrors) {
     maxInFlight: number(
       'maxInFlight',
       /^([1-9]\d{0,4}|100000)$/,
-      'A whole number from 1 to 100,000.',
+      'Enter a whole number from 1 to 100,000.',
     ),
-    weight: number('weight', 1000, 'A number above 0, up to 1,000.'),
-    rpm: number('rpm', Number.MAX_VALUE, 'A number above 0.'),
-    tpm: number('tpm', Number.MAX_VALUE, 'A number above 0.'),
+    weight: number('weight', 1000, 'Enter a number above 0, up to 1,000.'),
+    rpm: number('rpm', Number.MAX_VALUE, 'Enter a number above 0.'),
+    tpm: number('tpm', Number.MAX_VALUE, 'Enter a number above 0.'),
     tags: draft.tags
       .split(',')
       .map((tag) => tag.trim())
@@ -196,7 +197,7 @@ const FIELD_OF_REASON: Partial<Record<Failure['reason'], FormField>> = {
   key_refused: 'apiKey',
 }
 
-/** Puts the service's refusal at the field it is about: by its reason, else by the path its message names. */
+/** Assigns an error of the service to a field: by its reason, otherwise by the path in its message. */
 export function placeFailure(failure: Failure): FieldErrors {
   const named = /^(\w+)(?:\[\d+\])?:/.exec(failure.message)?.[1]
   const field =

@@ -24,7 +24,7 @@ import { SelfTestFacts } from './self-test-facts.tsx'
 import { ENGINE_WORDS, ROUTE_WORDS } from './server-words.ts'
 import { TemplateField } from './template-field.tsx'
 
-/** Registers a reward-model server: it is asked who it is, and its scores are looked at, before anything is saved. */
+/** Registers a reward-model server. The service probes it and tests its scores before it saves it. */
 export function RegisterSheet({
   open,
   onClose,
@@ -43,7 +43,7 @@ export function RegisterSheet({
     <Sheet
       open={open}
       onClose={() => (distrusted ? finish(distrusted) : onClose())}
-      title="Register a server"
+      title="Register server"
     >
       {distrusted ? (
         <Verdict server={distrusted} onDone={finish} />
@@ -59,7 +59,7 @@ export function RegisterSheet({
   )
 }
 
-/** It is registered, but its scores are not what they should be: only now may somebody take the blame. */
+/** The server is registered but failed its self-test; the user can trust it anyway. */
 function Verdict({ server, onDone }: { server: ServerDto; onDone(server: ServerDto): void }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
@@ -75,12 +75,13 @@ function Verdict({ server, onDone }: { server: ServerDto; onDone(server: ServerD
   return (
     <div className="flex min-h-full flex-col">
       <div className="flex-1 space-y-4 px-5 py-4">
-        <p className="text-md font-semibold">{server.name} is registered, and kept out</p>
+        <p className="text-md font-semibold">{server.name} is registered and quarantined</p>
         <SelfTestFacts test={server.selfTest} />
         <p className="text-ink-2">
-          Correct how it is started or registered and probe it again, and it takes calls by itself.
+          Fix its start-up options or its registration, then probe it again. It becomes ready when
+          the self-test passes.
           {consent &&
-            ' Using it all the same puts these scores into training; the verdict stays beside its name.'}
+            ' If you trust it anyway, these scores are used in training, and its verdict stays visible.'}
         </p>
         {trust.error && <FailureView compact error={trust.error} />}
       </div>
@@ -90,11 +91,11 @@ function Verdict({ server, onDone }: { server: ServerDto; onDone(server: ServerD
             busy={trust.isPending}
             onClick={() => trust.mutate({ id: server.id, selfTestOverride: true })}
           >
-            Use it all the same
+            Trust anyway
           </Button>
         )}
         <Button variant="primary" onClick={() => onDone(server)}>
-          Leave it out
+          Keep quarantined
         </Button>
       </SheetFoot>
     </div>
@@ -153,13 +154,13 @@ function RegisterForm({
         placeholder="http://10.0.0.5:8000"
         mono
         autoFocus
-        hint="Its root, without a path. Redirects are never followed."
+        hint="The root URL, without a path. Redirects are not followed."
         {...text('url')}
       />
       <TextField
         label="Name"
         placeholder="rm-1"
-        hint="The same name again updates it."
+        hint="An existing name updates that server."
         {...text('name')}
       />
       <div>
@@ -168,7 +169,7 @@ function RegisterForm({
           value={draft.engine}
           onChange={(event) => change({ engine: event.target.value as RegisterDraft['engine'] })}
         >
-          <option value="auto">Find out by asking it</option>
+          <option value="auto">Auto-detect</option>
           {(Object.keys(ENGINE_WORDS) as ServerDto['engine'][]).map((engine) => (
             <option key={engine} value={engine}>
               {ENGINE_WORDS[engine]}
@@ -179,20 +180,20 @@ function RegisterForm({
       </div>
       <div>
         <Choices
-          legend="It gives"
+          legend="Type"
           name="kind"
           value={draft.kind}
           onChange={(kind) => change({ kind })}
           options={[
             {
               value: 'discriminative',
-              label: 'Scores',
-              about: 'A reward model; its scores are tested for being raw.',
+              label: 'Discriminative',
+              about: 'A reward model that returns scores. The self-test checks that they are raw.',
             },
             {
               value: 'generative',
-              label: 'Replies',
-              about: 'A judge, asked by chat completions.',
+              label: 'Generative',
+              about: 'A judge, called through chat completions.',
             },
           ]}
         />
@@ -200,8 +201,8 @@ function RegisterForm({
       </div>
       <TextField
         label="Model"
-        placeholder="what the server says it serves"
-        hint="Batches name the model; servers of one model form a pool."
+        placeholder="auto-detect"
+        hint="The model name that batches use. Servers of one model form a pool."
         {...text('model')}
       />
       {draft.kind === 'discriminative' && (
@@ -228,8 +229,8 @@ function RegisterForm({
           </div>
           <TextField
             label="Label"
-            placeholder="the last one"
-            hint="Of a model with several labels: which one is the score, by index from 0 or by name."
+            placeholder="last label"
+            hint="The label used as the score, for models with several labels: a 0-based index or a name."
             {...text('label')}
           />
         </>
@@ -237,23 +238,23 @@ function RegisterForm({
       <LimitFields
         draft={draft}
         errors={errors}
-        keyHint="Sent to this server as a bearer token; never shown again."
+        keyHint="Sent to this server as a bearer token. It is not shown again."
         onChange={change}
       />
       <Choices
-        legend="If it does not answer now"
+        legend="If the server is unreachable"
         name="ifUnreachable"
         value={draft.ifUnreachable}
         onChange={(ifUnreachable) => change({ ifUnreachable })}
         options={[
           {
             value: 'refuse',
-            label: 'Do not save it',
-            about: 'A mistyped address is noticed at once.',
+            label: 'Refuse',
+            about: 'Reports a wrong address at once.',
           },
           {
             value: 'keep',
-            label: 'Save it and go on asking',
+            label: 'Save and keep probing',
             about: 'For a server that is still loading its model.',
           },
         ]}

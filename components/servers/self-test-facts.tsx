@@ -4,14 +4,14 @@ import { Ago } from '../ui/ago.tsx'
 import { VerdictView } from '../ui/status.tsx'
 import { VERDICT_MEANING } from './server-words.ts'
 
-/** A verdict in words, with what was seen. */
+/** A verdict with its evidence. */
 export function SelfTestFacts({ test }: { test: SelfTestDto | null }) {
-  if (test === null) return <p className="text-ink-2">No self-test has a result yet.</p>
+  if (test === null) return <p className="text-ink-2">No self-test result yet.</p>
   return (
     <div>
       <p className="flex flex-wrap items-center gap-x-3">
         <VerdictView verdict={test.verdict} />
-        {test.overridden && <span className="text-warn">used all the same</span>}
+        {test.overridden && <span className="text-warn">trusted anyway</span>}
         <span className="text-xs text-ink-3">
           <Ago at={test.at} />
         </span>
@@ -22,12 +22,12 @@ export function SelfTestFacts({ test }: { test: SelfTestDto | null }) {
       )}
       {(test.raw !== null || test.activated !== null) && (
         <dl className="num mt-3 grid max-w-sm grid-cols-[auto_1fr] gap-x-6 gap-y-1">
-          <dt className="text-ink-3">A right answer, asked raw</dt>
+          <dt className="text-ink-3">Correct answer, raw</dt>
           <dd className="text-right">{formatScore(test.raw)}</dd>
-          <dt className="text-ink-3">The same, asked activated</dt>
+          <dt className="text-ink-3">Correct answer, activated</dt>
           <dd className="text-right">
             {test.activated === null ? (
-              <span className="text-ink-3">not given</span>
+              <span className="text-ink-3">not returned</span>
             ) : (
               formatScore(test.activated)
             )}

@@ -14,7 +14,7 @@ import { SelfTestFacts } from './self-test-facts.tsx'
 import type { ServerActions } from './server-actions.tsx'
 import { ServerName } from './server-cells.tsx'
 
-/** Whether its scores are raw: what was sent, what came back, and what the others of its pool give for the same text. */
+/** The self-test: whether scores are raw, its evidence, and the calibration scores of the pool. */
 export function SelfTestSection({
   server,
   actions,
@@ -28,12 +28,16 @@ export function SelfTestSection({
   return (
     <Section
       title="Self-test"
-      note={server.kind === 'discriminative' ? 'are its scores raw, of whole texts?' : undefined}
+      note={
+        server.kind === 'discriminative'
+          ? 'checks that scores are raw and cover the whole text'
+          : undefined
+      }
       actions={
         untrusted &&
         !selfTest.overridden && (
           <Button small refused={actions.refused} onClick={() => actions.ask('trust')}>
-            Use it all the same…
+            Trust anyway…
           </Button>
         )
       }
@@ -42,11 +46,12 @@ export function SelfTestSection({
         <SelfTestFacts test={selfTest} />
         {server.kind === 'discriminative' && server.engine !== 'http' && (
           <p className="text-xs text-ink-3">
-            Sent: four unlike texts, two of them with digits and code, whose scores must differ; one
-            question’s right and wrong answers are also asked activated, where the engine can; then
-            long texts that differ in their last sentence alone. The right answer and the text with
-            code are the calibration texts: all servers of a model must agree on their scores to 5
-            %, and those of one engine on their prompt tokens.
+            The self-test sends four different texts, two of them with digits and code, whose scores
+            must differ. It also requests activated scores for a correct and an incorrect answer,
+            where the engine supports them, and scores long texts that differ only in their last
+            sentence. The correct answer and the text with code are the calibration texts: all
+            servers of a model must agree on their scores within 5 %, and those of one engine also
+            on their prompt tokens.
           </p>
         )}
       </div>
@@ -65,15 +70,10 @@ function PoolCalibration({ server, own }: { server: ServerDetailDto; own: number
   const pool = (servers.data ?? []).filter((other) => other.model === server.model)
   if (pool.length === 0) return null
   return (
-    <Scroll label="Calibration over the pool">
+    <Scroll label="Pool calibration">
       <table className="grid-table">
         <ColumnHeads
-          columns={[
-            'Calibration over the pool',
-            { end: 'Score' },
-            { end: 'From this one’s' },
-            'Verdict',
-          ]}
+          columns={['Pool calibration', { end: 'Score' }, { end: 'Difference' }, 'Verdict']}
         />
         <tbody>
           {pool.map((other) => {

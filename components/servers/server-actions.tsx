@@ -26,10 +26,10 @@ import { FailureView } from '../ui/failure-view.tsx'
 import { Choices, Select } from '../ui/field.tsx'
 import { VERDICT_MEANING } from './server-words.ts'
 
-/** What is asked about before it is done. */
+/** Actions that need a confirmation. */
 type Question = 'drain' | 'sleep' | 'wake' | 'trust' | 'remove'
 
-// What a question's answer is seen by: from then on the page shows how far it is, and the window only hides it.
+// States that show the progress of an action, so that its dialog closes.
 const BEGUN: Partial<Record<Question, readonly ServerState[]>> = {
   sleep: ['draining', 'sleeping'],
   wake: ['waking', 'probing'],
@@ -42,22 +42,22 @@ const AWAKE_FOR = [
   [28_800_000, '8 hours'],
 ] as const
 
-/** What can be done to a server: a menu, the windows that ask first, and the refusal of what was tried last. */
+/** The actions of a server: a menu, confirmation dialogs, and the error of the last action. */
 export interface ServerActions {
   menu: MenuAction[]
-  /** To be put on the page once. */
+  /** Must be rendered once per page. */
   windows: ReactNode
-  /** Why something was refused, and a way to put that away. */
+  /** The error of the last action, dismissible. */
   refusal: ReactNode
-  /** Asks the server who it is and looks at its scores. */
+  /** Probes the server and tests its scores. */
   probe(): void
   probing: boolean
-  /** Why who looks may do none of it; null: they may. */
+  /** Why the user may not act; null: they may. */
   refused: string | null
   ask(question: Question): void
 }
 
-/** `onEdit` opens its form, `onRemoved` is called when it is gone. */
+/** `onEdit` opens the form; `onRemoved` is called after the removal. */
 export function useServerActions(
   server: ServerDto,
   { onEdit, onRemoved }: { onEdit(): void; onRemoved?: () => void },
@@ -70,7 +70,7 @@ export function useServerActions(
   const [awakeForMs, setAwakeForMs] = useState<number>(AWAKE_FOR[0][0])
   const ref = { id: server.id }
   const read = () => void queryClient.invalidateQueries(trpc.servers.pathFilter())
-  // After a refusal nothing is read again: a row that is gone would take the reason along.
+  // No refetch after an error: a removed row would also remove its message.
   const done = {
     onSuccess: () => {
       ask(null)
@@ -116,7 +116,7 @@ export function useServerActions(
   const rests = state === 'sleeping' || state === 'waking'
   const menu: MenuAction[] = [
     {
-      label: probe.isPending ? 'Asking…' : 'Ask it now',
+      label: probe.isPending ? 'Probing…' : 'Probe now',
       icon: <RefreshCw size={14} aria-hidden />,
       disabled: probe.isPending || state === 'waking' || state === 'draining',
       onSelect: () => probe.mutate(ref),
@@ -126,12 +126,12 @@ export function useServerActions(
       ? [
           selfTest.overridden
             ? {
-                label: 'Trust its self-test again',
+                label: 'Revoke trust',
                 icon: <ShieldCheck size={14} aria-hidden />,
                 onSelect: () => trust.mutate({ ...ref, selfTestOverride: false }),
               }
             : {
-                label: 'Use it all the same…',
+                label: 'Trust anyway…',
                 icon: <ShieldOff size={14} aria-hidden />,
                 onSelect: () => open('trust'),
               },
@@ -198,38 +198,42 @@ export function useServerActions(
       <Confirm
         {...windowOf('drain')}
         title={`Drain ${name}?`}
-        action="Drain it"
-        keep="Not now"
+        action="Drain"
+        keep="Cancel"
         danger={false}
         onConfirm={() => drain.mutate(ref)}
       >
-        It finishes the {plural(server.inFlight, 'call')} it has and is given nothing new until it
-        is resumed. Its share goes to the other servers of {model}.
+        The server finishes the {plural(server.inFlight, 'request')} in flight and receives no new
+        ones until it is resumed. The other servers of {model} take over its share.
       </Confirm>
       <Confirm
         {...windowOf('sleep')}
         title={`Put ${name} to sleep?`}
-        action="Put it to sleep"
-        keep="Not now"
+        action="Put to sleep"
+        keep="Cancel"
         danger={false}
         onConfirm={() => sleep.mutate({ ...ref, level: level === '1' ? 1 : 2 })}
       >
         <p className="mb-3">
-          It finishes the {plural(server.inFlight, 'call')} it has, then gives its GPU memory back.
-          It is woken here, by a batch that asks for it, or by a call of its model when all of its
-          servers sleep. If it is not idle within a minute it stays awake.
+          The server finishes the {plural(server.inFlight, 'request')} in flight, then frees its GPU
+          memory. It wakes by the action here, by a batch that needs it, or by a request when all
+          servers of its model are asleep. If it is not idle within one minute, it stays awake.
         </p>
         <Choices
-          legend="How deep"
+          legend="Sleep level"
           name="level"
           value={level}
           onChange={setLevel}
           options={[
-            { value: '1', label: 'Keep the weights in memory', about: 'Awake again in seconds.' },
+            {
+              value: '1',
+              label: 'Level 1: keep weights',
+              about: 'Offloads the weights to CPU memory. Wakes in seconds.',
+            },
             {
               value: '2',
-              label: 'Drop the weights',
-              about: 'Frees the most; they are read again when it wakes.',
+              label: 'Level 2: discard weights',
+              about: 'Frees the most memory. The weights are reloaded on wake-up.',
             },
           ]}
         />
@@ -237,17 +241,17 @@ export function useServerActions(
       <Confirm
         {...windowOf('wake')}
         title={`Wake ${name}?`}
-        action="Wake it"
-        keep="Let it sleep"
+        action="Wake"
+        keep="Cancel"
         danger={false}
         onConfirm={() => wake.mutate({ ...ref, awakeForMs })}
       >
         <p className="mb-3">
-          It takes its GPU memory back, its scores are looked at, and then it takes calls. Batches
-          that need it keep it awake for longer.
+          The server allocates its GPU memory, runs the self-test, and then receives requests.
+          Batches that need it extend the time awake.
         </p>
         <Select
-          label="Awake for at least"
+          label="Minimum time awake"
           value={awakeForMs}
           onChange={(event) => setAwakeForMs(Number(event.target.value))}
         >
@@ -260,23 +264,23 @@ export function useServerActions(
       </Confirm>
       <Confirm
         {...windowOf('trust')}
-        title={`Use ${name} all the same?`}
-        action="Use it all the same"
+        title={`Trust ${name} anyway?`}
+        action="Trust anyway"
         onConfirm={() => trust.mutate({ ...ref, selfTestOverride: true })}
       >
         {selfTest && <p className="mb-2">{VERDICT_MEANING[selfTest.verdict]}</p>}
-        Its scores go into training as they are. The verdict stays beside its name, and this can be
-        taken back.
+        Its scores are used in training unchanged. The verdict stays visible, and you can revoke the
+        trust.
       </Confirm>
       <Confirm
         {...windowOf('remove')}
         title={`Remove ${name}?`}
-        action="Remove it"
+        action="Remove server"
         onConfirm={() => remove.mutate(ref)}
       >
-        What is in flight finishes, and no more calls go to {server.url}. What it scored stays,
-        under its name.{server.launched && ' This service started its process, and ends it.'} To use
-        it again, register it again.
+        Requests in flight finish, and no new ones are sent to {server.url}. Existing scores are
+        kept under its name.
+        {server.launched && ' The service also stops the process that it launched.'}
       </Confirm>
     </>
   )
@@ -286,7 +290,7 @@ export function useServerActions(
     refusal: failed && (
       <div className="flex items-start">
         <FailureView compact error={failed.error} />
-        <IconButton label="Put this away" className="mt-1 ml-auto" onClick={() => failed.reset()}>
+        <IconButton label="Dismiss" className="mt-1 ml-auto" onClick={() => failed.reset()}>
           <X size={14} aria-hidden />
         </IconButton>
       </div>

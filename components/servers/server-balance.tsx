@@ -10,7 +10,7 @@ import { ServerStateView, stateLook } from '../ui/status.tsx'
 import { ServerName } from './server-cells.tsx'
 import { imbalanceWords } from './server-words.ts'
 
-/** Share of the calls against share of the capacity, a pair of bars a server of the pool, and what they come to. */
+/** Request share and capacity share per server of the pool, with their meaning. */
 export function BalanceChart({ server }: { server: ServerDetailDto }) {
   const { rows, meaning } = prepareBalance(server.pool, server.imbalance)
   const { imbalance } = server
@@ -36,7 +36,7 @@ export function BalanceChart({ server }: { server: ServerDetailDto }) {
               style={{ background: hueOf('server', server.name) }}
               aria-hidden
             />
-            calls
+            requests
           </span>
           <span className="flex items-center gap-1.5">
             <span className="size-2 rounded-[2px] bg-ink-3 opacity-50" aria-hidden />
@@ -55,7 +55,7 @@ export function BalanceChart({ server }: { server: ServerDetailDto }) {
         </Scroll>
       }
       table={{
-        head: ['Server', 'State', 'Calls', 'Capacity', 'Calls ÷ capacity'],
+        head: ['Server', 'State', 'Requests', 'Capacity', 'Requests ÷ capacity'],
         rows: rows.map((row) => [
           row.name,
           stateLook(row.state).text,

@@ -12,8 +12,8 @@ import { ServerStateView, VerdictView } from '../ui/status.tsx'
 import { healthWords, serverHref } from './server-words.ts'
 
 /**
- * A server's name with its hue, as on every page; a link to it unless `link` is false. Without its id a name with signs
- * that no address takes cannot be one.
+ * A server's name with its hue; a link unless `link` is false. Without an ID, a name that cannot be a URL is not
+ * linked.
  */
 export function ServerName({
   name,
@@ -46,7 +46,7 @@ export function ServerName({
   )
 }
 
-/** Calls in flight against the limit. */
+/** Requests in flight against the limit. */
 export function LoadBar({ server }: { server: Pick<ServerDto, 'inFlight' | 'limit'> }) {
   const share = server.limit === 0 ? 0 : Math.min(1, server.inFlight / server.limit)
   return (
@@ -65,7 +65,7 @@ export function LoadBar({ server }: { server: Pick<ServerDto, 'inFlight' | 'limi
   )
 }
 
-/** Its state, and under it since when, or for how long it stays awake. */
+/** The state, with its age or the remaining time awake. */
 export function StateSince({ server }: { server: ServerDto }) {
   return (
     <span className="block leading-[17px]">
@@ -79,7 +79,6 @@ export function StateSince({ server }: { server: ServerDto }) {
   )
 }
 
-/** How long something has lasted. */
 export function For({ since }: { since: string }) {
   const now = useNow()
   return (
@@ -89,7 +88,7 @@ export function For({ since }: { since: string }) {
   )
 }
 
-/** For how much longer a woken server stays awake at least; else `children`. */
+/** The remaining minimum time awake of a woken server; otherwise `children`. */
 export function AwakeOr({
   server,
   children,
@@ -99,15 +98,15 @@ export function AwakeOr({
 }) {
   const now = useNow()
   const left = server.awakeUntil === null || now === 0 ? 0 : Date.parse(server.awakeUntil) - now
-  // Batches prolong it by seconds at a time: under 10 s it is theirs, and would only flicker.
+  // Batches extend it by seconds at a time; below 10 s the display would flicker.
   if (left < 10_000 || server.state === 'sleeping') return children ?? null
-  return <span className="num">awake {ageText(left)} more</span>
+  return <span className="num">awake for {ageText(left)} more</span>
 }
 
-/** How the processes see it. */
+/** The health as reported by the processes. */
 export function HealthCell({ server }: { server: Pick<ServerDto, 'health' | 'state'> }) {
   const { text, detail, tone } = healthWords(server.health)
-  // What gets no calls cannot fail any: "ok" beside "unreachable" would say the opposite of what is.
+  // Without traffic there are no failures; "ok" beside "unreachable" would be misleading.
   if (server.state !== 'ready' && tone === 'ok') return <span className="text-ink-3">–</span>
   const color = { ok: 'text-ink-2', idle: 'text-ink-3', warn: 'text-warn', bad: 'text-bad' }[tone]
   return (
@@ -118,18 +117,18 @@ export function HealthCell({ server }: { server: Pick<ServerDto, 'health' | 'sta
   )
 }
 
-/** The verdict on its scores, and whether somebody took the blame for it. */
+/** The self-test verdict, and whether a user trusts it anyway. */
 export function SelfTestCell({ test }: { test: ServerDto['selfTest'] }) {
   if (test === null) return <span className="text-ink-3">–</span>
   return (
     <span className="block leading-[17px]">
       <VerdictView verdict={test.verdict} detail={test.detail} />
-      {test.overridden && <span className="block pl-5 text-2xs text-warn">used all the same</span>}
+      {test.overridden && <span className="block pl-5 text-2xs text-warn">trusted anyway</span>}
     </span>
   )
 }
 
-/** Its share of the calls over its share of the capacity, as a pair of bars on a scale from 0 to 100 %. */
+/** Request share and capacity share, as a pair of bars from 0 to 100 %. */
 export function ShareCell({
   name,
   requestShare,
@@ -137,7 +136,7 @@ export function ShareCell({
 }: {
   name: string
   requestShare: number | null
-  /** Null while not known. */
+  /** Null while unknown. */
   capacityShare: number | null
 }) {
   const text = (share: number | null) => quantityText(formatPercent(share))
@@ -162,7 +161,6 @@ export function ShareCell({
   )
 }
 
-/** Its tags. */
 export function Tags({ tags }: { tags: readonly string[] }) {
   return tags.map((tag) => (
     <span key={tag} className="rounded border px-1 text-2xs font-normal text-ink-3">

@@ -16,7 +16,7 @@ import {
 import { useTrail } from '../overview/trail.ts'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
 
-/** Rate, latency, errors, load and share of a server, with their last hour. */
+/** Rate, latency, errors, load and share of a server, over the last hour. */
 export function ServerFigures({
   server,
   minutes: { minutes, totals },
@@ -39,18 +39,18 @@ export function ServerFigures({
   return (
     <FigureStrip label={`Figures of ${server.name}`}>
       <Figure
-        label="Calls"
+        label="Requests"
         value={formatRate(server.requestsPerSecond)}
         unit="req/s"
         detail={
           server.requests === 0
-            ? 'none since registered'
-            : `${formatCompact(server.requests)} since registered`
+            ? 'none since registration'
+            : `${formatCompact(server.requests)} since registration`
         }
       >
         <Sparkline
           readings={hour.map((minute) => minute.requests)}
-          label="Calls a minute, last hour"
+          label="Requests per minute, last hour"
           color={color}
         />
       </Figure>
@@ -62,7 +62,7 @@ export function ServerFigures({
       >
         <Sparkline
           readings={hour.map((minute) => minute.p50Ms)}
-          label="p50 a minute, last hour"
+          label="p50 per minute, last hour"
           color={color}
         />
       </Figure>
@@ -74,7 +74,7 @@ export function ServerFigures({
       >
         <Sparkline
           readings={hour.map((minute) => minute.p99Ms)}
-          label="p99 a minute, last hour"
+          label="p99 per minute, last hour"
           color={color}
         />
       </Figure>
@@ -84,13 +84,13 @@ export function ServerFigures({
         {...(errors.unit ? { unit: errors.unit } : {})}
         detail={
           totals.requests === 0
-            ? 'no calls in the last hour'
-            : `${formatCount(totals.errors)} of ${plural(totals.requests, 'call')}, last hour`
+            ? 'no requests in the last hour'
+            : `${formatCount(totals.errors)} of ${plural(totals.requests, 'request')}, last hour`
         }
       >
         <Sparkline
           readings={hour.map((minute) => minute.errors)}
-          label="Errors a minute, last hour"
+          label="Errors per minute, last hour"
           color={totals.errors > 0 ? 'var(--bad)' : 'var(--ink-3)'}
         />
       </Figure>
@@ -98,22 +98,22 @@ export function ServerFigures({
         label="In flight"
         value={formatCount(server.inFlight)}
         unit={`of ${formatCount(server.limit)}`}
-        detail={server.limitGiven ? 'limit given' : 'limit found by measuring'}
+        detail={server.limitGiven ? 'fixed limit' : 'adaptive limit'}
       >
         <Sparkline
           readings={inFlight}
-          label="Calls in flight since the page was opened"
+          label="Requests in flight since page load"
           color="var(--data-6)"
         />
       </Figure>
       <Figure
-        label="Share of the pool’s calls"
+        label="Share of pool requests"
         value={share.value}
         {...(share.unit ? { unit: share.unit } : {})}
         detail={
           own === undefined || own.capacityShare === 0
-            ? 'not ready: no capacity now'
-            : `with ${quantityText(formatPercent(own.capacityShare))} of the capacity`
+            ? 'not ready, no capacity'
+            : `${quantityText(formatPercent(own.capacityShare))} of capacity`
         }
       >
         <ShareBar share={server.share} capacity={own?.capacityShare ?? 0} color={color} />
@@ -122,7 +122,7 @@ export function ServerFigures({
   )
 }
 
-/** The share as a bar, the capacity as the mark it should reach. */
+/** The request share as a bar, with the capacity share as its target. */
 function ShareBar({
   share,
   capacity,

@@ -15,7 +15,7 @@ import { Section } from '../ui/section.tsx'
 import { stateLook, type Tone } from '../ui/status.tsx'
 import { type EvidenceRow, prepareEvidence } from './evidence.prepare.ts'
 
-/** Which events are listed. */
+/** The event filter. */
 export type EventKind = 'all' | ServerEventDto['kind']
 
 const SHOWN_FIRST = 12
@@ -35,7 +35,7 @@ const INK: Record<Tone, string> = {
   idle: 'text-ink-2',
 }
 
-/** What happened to it: the registry's states over time, and every change with its cause and what was seen. */
+/** The history of a server: states over time, and every change with its cause and evidence. */
 export function ServerHistory({
   server,
   nowMs,
@@ -49,7 +49,7 @@ export function ServerHistory({
 }) {
   const [all, setAll] = useState(false)
   const { events, state, stateSince } = server
-  // To 10 s: the band must not be laid out anew each second.
+  // Rounded to 10 s, so that the band is not laid out every second.
   const to10s = Math.ceil(nowMs / 10_000) * 10_000
   const band = useMemo(
     () => prepareStateBand(events, { state, sinceMs: Date.parse(stateSince) }, to10s),
@@ -57,7 +57,7 @@ export function ServerHistory({
   )
   const listed = events
     .filter((event) => kind === 'all' || event.kind === kind)
-    // Health is told a second late: in the order it happened, not in that it was stored.
+    // Health events are reported up to a second late, so events are sorted by time.
     .sort((a, b) => Date.parse(b.at) - Date.parse(a.at) || b.id - a.id)
   const shown = all ? listed : listed.slice(0, SHOWN_FIRST)
   return (
@@ -65,13 +65,13 @@ export function ServerHistory({
       title="History"
       note={
         events.length === 200
-          ? `the ${formatCount(events.length)} newest events`
+          ? `newest ${formatCount(events.length)} events`
           : plural(events.length, 'event')
       }
       className="border-t"
       actions={
         <Segmented
-          label="Events of"
+          label="Event type"
           value={kind}
           onChange={onKind}
           options={[
@@ -91,8 +91,8 @@ export function ServerHistory({
           <table className="grid-table">
             <ColumnHeads
               columns={[
-                'When',
-                { start: 'What', className: 'max-sm:hidden' },
+                'Time',
+                { start: 'Type', className: 'max-sm:hidden' },
                 { start: 'From', className: 'max-sm:hidden' },
                 'To',
                 { start: 'Cause', className: 'w-full' },
@@ -118,10 +118,10 @@ export function ServerHistory({
 }
 
 const NOTHING: Record<EventKind, string> = {
-  all: 'No event is kept.',
-  state: 'No change of its state is kept.',
-  health: 'No change of its health is kept.',
-  process: 'No event of a process that this service runs is kept.',
+  all: 'No events.',
+  state: 'No state changes.',
+  health: 'No health changes.',
+  process: 'No process events.',
 }
 
 const KINDS: Record<ServerEventDto['kind'], string> = {
@@ -130,14 +130,14 @@ const KINDS: Record<ServerEventDto['kind'], string> = {
   process: 'Process',
 }
 
-/** The clock, with the date where it is another day's. */
+/** The time, with the date on another day. */
 function momentText(atMs: number, nowMs: number): string {
   return nowMs - atMs < 43_200_000 ? clockTime(atMs) : dateTime(atMs).slice(5)
 }
 
 function EventRow({ event, nowMs }: { event: ServerEventDto; nowMs: number }) {
   const [open, setOpen] = useState(false)
-  // Which process saw it stands beside it already.
+  // The observing process has its own column.
   const { process, ...seen } = event.evidence ?? {}
   const evidence = prepareEvidence(event.kind === 'health' ? seen : event.evidence)
   return (
@@ -182,7 +182,7 @@ function EventRow({ event, nowMs }: { event: ServerEventDto; nowMs: number }) {
                 className={`mt-[3px] shrink-0 text-ink-3 quick transition-transform ${open ? 'rotate-90' : ''}`}
                 aria-hidden
               />
-              <span className="break-words">{event.cause || 'What was seen'}</span>
+              <span className="break-words">{event.cause || 'Evidence'}</span>
             </button>
           )}
         </td>
@@ -226,7 +226,7 @@ function Evidence({ rows }: { rows: readonly EvidenceRow[] }) {
   )
 }
 
-/** The registry's states as stretches of colour, changes of health as marks under them; the list below is its table. */
+/** The states as colored ranges with health changes as marks below; the list is their table view. */
 function StateBand({ band }: { band: StateBandData }) {
   const longest = band.segments.filter((segment) => segment.to - segment.from > 0.08)
   return (

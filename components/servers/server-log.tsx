@@ -11,10 +11,10 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 
-/** The file is not announced line by line: it is read this often while the page is live. */
+/** The log is not streamed, so it is polled while the page is live. */
 const READ_EVERY_MS = 3_000
 
-/** The end of what a server that was started here wrote; secrets are masked by the service. */
+/** The end of the log of a launched server; the service masks secrets. */
 export function ServerLog({ name, frozen }: { name: string; frozen: boolean }) {
   const trpc = useTRPC()
   const [lines, setLines] = useState<'200' | '2000'>('200')
@@ -60,7 +60,7 @@ export function ServerLog({ name, frozen }: { name: string; frozen: boolean }) {
       >
         {(data) =>
           data.lines.length === 0 ? (
-            <p className="px-5 pb-5 text-ink-2">It has written nothing yet.</p>
+            <p className="px-5 pb-5 text-ink-2">No log lines yet.</p>
           ) : (
             <Tail lines={data.lines} />
           )
@@ -70,11 +70,11 @@ export function ServerLog({ name, frozen }: { name: string; frozen: boolean }) {
   )
 }
 
-/** Stays at its end while it is read there, and where it is while somebody reads further up. */
+/** Follows the end of the log, unless the user has scrolled up. */
 function Tail({ lines }: { lines: readonly string[] }) {
   const box = useRef<HTMLElement>(null)
   const atEnd = useRef(true)
-  // biome-ignore lint/correctness/useExhaustiveDependencies: new lines are what moves the end
+  // biome-ignore lint/correctness/useExhaustiveDependencies: new lines trigger the scroll
   useLayoutEffect(() => {
     const at = box.current
     if (at && atEnd.current) at.scrollTop = at.scrollHeight

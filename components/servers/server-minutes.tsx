@@ -9,7 +9,7 @@ import { CALL_ENDS, type ServerMinutesData } from '../charts/server-minutes.prep
 import { durationText, formatCount, plural } from '../format/numbers.ts'
 import { clockTime, dateTime } from '../format/time.ts'
 
-/** p50 and p99 a minute over the last hour. */
+/** p50 and p99 per minute over the last hour. */
 export function LatencyChart({ name, data }: { name: string; data: ServerMinutesData }) {
   const color = hueOf('server', name)
   return (
@@ -17,8 +17,8 @@ export function LatencyChart({ name, data }: { name: string; data: ServerMinutes
       title="Latency"
       note={
         data.timed === 0
-          ? 'no score in the last hour'
-          : `n = ${plural(data.totals.answered, 'answered call')}, last hour`
+          ? 'no scores in the last hour'
+          : `n = ${plural(data.totals.answered, 'answered request')}, last hour`
       }
       chart={
         data.timed === 0 ? (
@@ -52,7 +52,7 @@ export function LatencyChart({ name, data }: { name: string; data: ServerMinutes
   )
 }
 
-/** Calls a minute by how they ended, and of them those made again and copies. */
+/** Requests per minute by outcome, with retried and hedged ones. */
 export function CallsChart({ data, className }: { data: ServerMinutesData; className: string }) {
   const { totals } = data
   const shown = CALL_ENDS.filter((end) => totals[end] > 0)
@@ -60,8 +60,12 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
   return (
     <ChartFrame
       className={className}
-      title="Calls a minute"
-      note={none ? 'no call in the last hour' : `n = ${plural(totals.requests, 'call')}, last hour`}
+      title="Requests per minute"
+      note={
+        none
+          ? 'no requests in the last hour'
+          : `n = ${plural(totals.requests, 'request')}, last hour`
+      }
       chart={
         none ? (
           <Nothing data={data} />
@@ -80,12 +84,12 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
                   </span>
                 ))}
                 {totals.retries > 0 && (
-                  <Stroke color="var(--ink)" word={`made again ${formatCount(totals.retries)}`} />
+                  <Stroke color="var(--ink)" word={`retried ${formatCount(totals.retries)}`} />
                 )}
                 {totals.copies > 0 && (
                   <Stroke
                     color="var(--ink-3)"
-                    word={`copies ${formatCount(totals.copies)}`}
+                    word={`hedged ${formatCount(totals.copies)}`}
                     dashed
                   />
                 )}
@@ -99,10 +103,10 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
       table={{
         head: [
           'Minute',
-          'Calls',
+          'Requests',
           ...CALL_ENDS.map((end) => CALL_END_LOOK[end].word),
-          'made again',
-          'copies',
+          'retried',
+          'hedged',
         ],
         rows: data.minutes
           .filter((minute) => minute.requests + minute.errors > 0)
@@ -119,7 +123,7 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
   )
 }
 
-/** The legend over its plot, so that the titles of two charts side by side stay in line. */
+/** The legend above its plot, so that the titles of adjacent charts align. */
 function WithLegend({ legend, children }: { legend: ReactNode; children: ReactNode }) {
   return (
     <div className="flex h-full flex-col">
@@ -153,8 +157,8 @@ function Nothing({ data }: { data: ServerMinutesData }) {
   return (
     <p className="flex h-full items-center justify-center rounded-lg border border-dashed text-center text-ink-3">
       {data.lastCallMs === null
-        ? 'A point a minute appears here as it is called.'
-        : `Its last call was in the minute of ${dateTime(data.lastCallMs).slice(0, 16)}.`}
+        ? 'One point per minute appears here once it receives requests.'
+        : `Last request at ${dateTime(data.lastCallMs).slice(0, 16)}.`}
     </p>
   )
 }

@@ -3,7 +3,7 @@ import type { MonitorKind, ServerDetailDto } from '../../server/wire/server-deta
 import { Section } from '../ui/section.tsx'
 import { MONITOR_WORDS } from './server-words.ts'
 
-/** What is watched for, and what each monitor sees at this moment; quiet where it sees nothing. */
+/** The server monitors with their current findings. */
 export function ServerMonitors({
   server,
   className,
@@ -18,8 +18,8 @@ export function ServerMonitors({
       title="Monitors"
       note={
         seen === 0
-          ? 'nothing seen, last 10 min'
-          : `${seen} of ${kinds.length} see something, last 10 min`
+          ? 'no findings, last 10 min'
+          : `${seen} of ${kinds.length} with findings, last 10 min`
       }
       className={className}
     >
@@ -35,7 +35,7 @@ export function ServerMonitors({
               <Icon
                 size={14}
                 className={`mt-[3px] shrink-0 ${color}`}
-                aria-label={found.length === 0 ? 'nothing seen' : worst ? 'error' : 'warning'}
+                aria-label={found.length === 0 ? 'no finding' : worst ? 'error' : 'warning'}
               />
               <span className="min-w-0">
                 <span className={found.length === 0 ? '' : 'font-medium'}>{name}</span>

@@ -8,20 +8,20 @@ const LOOK = {
   info: { icon: Info, color: 'text-ink-3', soft: 'bg-sunken' },
 } as const
 
-/** The notes as lines, each with its level as icon, word and colour. */
+/** Notices as lines with an icon, a title and a color. */
 export function ServerNotes({
   notes,
   inset,
   actions,
 }: {
   notes: readonly ServerNote[]
-  /** Inside of a table, where the row is the frame. */
+  /** Inside a table the row is the frame. */
   inset?: boolean
-  /** What can be done about a note, by its title. */
+  /** Actions by the title of a notice. */
   actions?: (note: ServerNote) => ReactNode
 }) {
   return (
-    <ul aria-label="To know about it" className={inset ? 'space-y-0.5 py-1' : 'border-b'}>
+    <ul aria-label="Notices" className={inset ? 'space-y-0.5 py-1' : 'border-b'}>
       {notes.map((note) => {
         const { icon: Icon, color, soft } = LOOK[note.level]
         return (

@@ -59,13 +59,13 @@ const serverView: UrlCodec<ServerView> = {
   },
 }
 
-/** One server: what state it is in and why, what it gets and gives, and what is wrong with it if anything is. */
+/** One server: its state and cause, its figures, and its problems. */
 export function ServerPage({ serverRef }: { serverRef: { id: string } | { name: string } }) {
   const trpc = useTRPC()
   const detail = useQuery(
     trpc.servers.get.queryOptions(serverRef, { meta: { topics: ['servers'] } }),
   )
-  // Removed while it is looked at: its last numbers would go on looking alive.
+  // A removed server would otherwise keep its last numbers.
   const gone = detail.error !== null && describeFailure(detail.error).reason === 'server_not_found'
   if (detail.data && !gone) return <Loaded server={detail.data} />
   const called = 'name' in serverRef ? serverRef.name : serverRef.id
@@ -75,20 +75,20 @@ export function ServerPage({ serverRef }: { serverRef: { id: string } | { name: 
       {gone ? (
         <Empty
           icon={ServerOff}
-          title={`There is no server “${called}”`}
+          title={`Server “${called}” not found`}
           actions={
             <>
               <PageLink href="/servers" className={buttonClass('plain', true)}>
                 All servers
               </PageLink>
               <PageLink href="/servers?register=1" className={buttonClass('plain', true)}>
-                Register one
+                Register server
               </PageLink>
             </>
           }
         >
-          It was never registered, or it was removed. What a removed server scored stays on its
-          samples, under its name.
+          The server was never registered, or it was removed. Samples keep the name of the server
+          that scored them.
         </Empty>
       ) : (
         <QueryView query={detail} skeleton={<ServerSkeleton />}>
@@ -165,7 +165,7 @@ function HeaderActions({ server, actions }: { server: ServerDetailDto; actions: 
           onClick={actions.probe}
         >
           <RefreshCw size={14} aria-hidden />
-          <span className="max-sm:sr-only">{actions.probing ? 'Asking…' : 'Ask it now'}</span>
+          <span className="max-sm:sr-only">{actions.probing ? 'Probing…' : 'Probe now'}</span>
         </Button>
       )}
       <ActionMenu label={`Actions for ${server.name}`} actions={actions.menu} />
@@ -173,7 +173,7 @@ function HeaderActions({ server, actions }: { server: ServerDetailDto; actions: 
   )
 }
 
-/** Who it is, in one line: address, engine, model, limits. */
+/** The identity of a server in one line: address, engine, model, limits. */
 function Identity({ server }: { server: ServerDetailDto }) {
   const rates = ratesWords(server)
   return (
@@ -184,34 +184,34 @@ function Identity({ server }: { server: ServerDetailDto }) {
       <Fact label="Engine">
         {ENGINE_WORDS[server.engine]}
         {server.version && <span className="unit"> {server.version}</span>}
-        {server.launched && <span className="unit"> started here</span>}
+        {server.launched && <span className="unit"> launched</span>}
       </Fact>
-      <Fact label="Gives">{KIND_WORDS[server.kind]}</Fact>
+      <Fact label="Type">{KIND_WORDS[server.kind]}</Fact>
       <Fact label="Model">
         <CopyText text={server.model} most={40} />
       </Fact>
       {server.route !== null && (
-        <Fact label="Scores">
+        <Fact label="Scoring">
           {ROUTE_WORDS[server.route]}
           {server.label !== null && <span className="unit"> label {server.label}</span>}
         </Fact>
       )}
       {server.maxModelLen !== null && (
-        <Fact label="Longest text">
+        <Fact label="Max context">
           <span className="num">
             {formatCount(server.maxModelLen)}
             <span className="unit"> tokens</span>
           </span>
         </Fact>
       )}
-      <Fact label="Asked">
+      <Fact label="Last probe">
         <Ago at={server.lastProbeAt} />
       </Fact>
       <Fact label="Weight">
         <span className="num">{server.weight}</span>
       </Fact>
       {rates.length > 0 && (
-        <Fact label="At most a minute">
+        <Fact label="Rate limit">
           <span className="num">{rates.join(', ')}</span>
         </Fact>
       )}

@@ -6,7 +6,7 @@ import { Section } from '../ui/section.tsx'
 import { HealthView } from '../ui/status.tsx'
 import { WorkerName } from '../workers/worker-name.tsx'
 
-/** How each process that calls the server sees it: every one has a breaker and a limit of its own. */
+/** The server as seen by each process; every process has its own ejection state and limit. */
 export function ServerProcesses({
   server,
   className,
@@ -20,35 +20,35 @@ export function ServerProcesses({
   const ejections = server.workers.reduce((sum, worker) => sum + (worker.ejections ?? 0), 0)
   return (
     <Section
-      title="Breaker"
+      title="Outlier detection"
       note={
         server.workers.length === 0
           ? undefined
-          : `${plural(server.workers.length, 'process', 'processes')}, ${ejections === 0 ? 'not put out since they started' : `put out ${plural(ejections, 'time')}`}`
+          : `${plural(server.workers.length, 'process', 'processes')}, ${ejections === 0 ? 'no ejections since start' : `${plural(ejections, 'ejection')}`}`
       }
       className={className}
     >
       {server.workers.length === 0 ? (
         <p className="px-5 pb-5 text-ink-2">
-          No process reports of it yet. Each one that calls it appears here within a few seconds.
+          No process has reported yet. A process appears here a few seconds after its first request.
         </p>
       ) : (
-        <Scroll label="Breaker, by process">
+        <Scroll label="Outlier detection by process">
           <table className="grid-table [&_:is(td,th):not(:first-child,:last-child)]:px-2">
             <ColumnHeads
               columns={[
                 'Process',
                 'Health',
-                { end: 'Faults', title: 'Faults in a row; five put it out' },
+                { end: 'Faults', title: 'Consecutive faults; five eject the server' },
                 {
                   end: 'In flight/slots',
-                  title: 'Calls in flight, and slots leased of the server’s limit',
+                  title: 'Requests in flight, and slots leased from the limit of the server',
                 },
-                { end: 'Limit', title: 'What this process lets itself have in flight' },
+                { end: 'Limit', title: 'Maximum requests in flight of this process' },
                 { end: 'Waiting' },
                 { end: 'Req/s' },
                 { end: 'Tokens/s' },
-                { end: 'Put out' },
+                { end: 'Ejections' },
               ]}
             />
             <tbody>
@@ -56,7 +56,7 @@ export function ServerProcesses({
                 <tr key={worker.workerId} data-process={worker.workerId}>
                   <td>
                     {worker.workerId === 'server' ? (
-                      <span title="For the router address and probes">server process</span>
+                      <span title="Serves the router address and probes">server process</span>
                     ) : (
                       <WorkerName id={worker.workerId} />
                     )}

@@ -30,7 +30,7 @@ import { type ServerNote, serverNotes } from './server-notes.prepare.ts'
 import { ServerNotes } from './server-notes.tsx'
 import { ENGINE_WORDS, ratesWords } from './server-words.ts'
 
-/** One ruler for all pools, so that the eye goes down the page; the name takes what is left. */
+/** The same column widths for all pools; the name takes the rest. */
 export const POOL_COLUMNS: readonly [name: string, width: number | undefined][] = [
   ['server', undefined],
   ['state', 108],
@@ -46,13 +46,12 @@ export const POOL_COLUMNS: readonly [name: string, width: number | undefined][] 
   ['actions', 52],
 ]
 
-/** What a server of a pool is shown with. */
 export interface ServerRowProps {
   server: ServerDto
-  /** Its part of the pool; null while not known, or where it is alone. */
+  /** Its share of the pool; null while unknown, or for a single server. */
   part: PoolShareDto | null
   monitors: readonly ServerMonitorDto[]
-  /** The address names it. */
+  /** The server is named in the URL. */
   marked: boolean
 }
 
@@ -98,7 +97,7 @@ export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
           <span className="block leading-[17px]">
             <LoadBar server={server} />
             <span className="block text-2xs text-ink-3">
-              {server.limitGiven ? 'limit given' : 'limit measured'}
+              {server.limitGiven ? 'fixed limit' : 'adaptive limit'}
             </span>
           </span>
         </td>
@@ -111,7 +110,7 @@ export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
         </td>
         <td
           className="num end"
-          title={`${formatCount(server.requests)} calls, ${formatCount(server.retries)} of them made again, since it is registered`}
+          title={`${formatCount(server.requests)} requests since registration, ${formatCount(server.retries)} of them retried`}
         >
           <ErrorCount server={server} />
         </td>
@@ -140,7 +139,7 @@ export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
       {more && (
         <tr className={marked ? '[&>td]:bg-selected' : ''} data-notes={server.name}>
           <td colSpan={POOL_COLUMNS.length} className="h-auto! pb-1 pl-9! whitespace-normal!">
-            {/* The table may be wider than the screen; what is to be read is not. */}
+            {/* The table may be wider than the screen; the text must not be. */}
             <div className="max-w-[calc(100vw-300px)]">
               {notes.length > 0 && <ServerNotes notes={notes} inset />}
               {actions.refusal}
@@ -152,7 +151,7 @@ export function ServerRow({ server, part, monitors, marked }: ServerRowProps) {
   )
 }
 
-/** The same on a phone: what it is, how it does, what can be done, one under the other. */
+/** The same as a block, for phones. */
 export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) {
   const [editing, setEditing] = useState(false)
   const actions = useServerActions(server, { onEdit: () => setEditing(true) })
@@ -223,13 +222,13 @@ export function ServerBlock({ server, part, monitors, marked }: ServerRowProps) 
   )
 }
 
-/** In a list a server that sleeps as it was told needs no line: its state says it. */
+/** In a list, a server that sleeps on request needs no notice. */
 function rowNotes(server: ServerDto, monitors: readonly ServerMonitorDto[]): ServerNote[] {
   const notes = serverNotes(server, monitors)
   return server.state === 'sleeping' ? notes.filter(({ level }) => level !== 'info') : notes
 }
 
-/** Calls that failed since it is registered, and their share. */
+/** Failed requests since registration, and their share. */
 function ErrorCount({ server }: { server: ServerDto }) {
   if (server.errors === 0) {
     return <span className="text-ink-3">{server.requests === 0 ? '–' : '0'}</span>

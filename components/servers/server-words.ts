@@ -4,91 +4,98 @@ import type { MonitorKind } from '../../server/wire/server-detail.ts'
 import type { ServerDto, ServerState } from '../../server/wire/servers.ts'
 import { formatCompact, plural } from '../format/numbers.ts'
 
-/** The words the pages use for what the service says in its own: nothing of a DTO is shown raw. */
+/** Display labels for enum values of the API. */
 
-/** How each engine writes itself. */
+/** The official spelling of each engine. */
 export const ENGINE_WORDS: Record<ServerDto['engine'], string> = {
   vllm: 'vLLM',
   sglang: 'SGLang',
   tei: 'TEI',
   llamacpp: 'llama.cpp',
-  openai: 'OpenAI-style',
+  openai: 'OpenAI-compatible',
   openrlhf: 'OpenRLHF',
-  http: 'own scorer',
+  http: 'HTTP scorer',
 }
 
-/** What a server gives. */
+/** The type of a reward model. */
 export const KIND_WORDS: Record<ServerDto['kind'], string> = {
-  discriminative: 'scores',
-  generative: 'judge’s replies',
+  discriminative: 'discriminative',
+  generative: 'generative',
 }
 
-/** What a verdict of the self-test means for training. */
+/** The meaning of each self-test verdict for training. */
 export const VERDICT_MEANING: Record<SelfTestVerdict, string> = {
-  raw: 'Its scores come as the model’s head gives them, of whole texts.',
-  constant: 'It gives unlike texts the same score: nothing can be learned from that.',
-  label_unknown: 'Its model has several labels, and the registration names none as the score.',
-  squashed: 'Its scores went through a sigmoid or softmax although raw ones were asked for.',
-  inverted: 'Asked for raw scores it gives squashed ones, and the other way round.',
-  truncated: 'The end of a long text does not count: what is scored is not the whole answer.',
-  differs: 'It scores a fixed text otherwise than before, or than the others of its pool.',
-  unverified: 'Its scores lie between 0 and 1, and nothing tells whether they are raw.',
-  not_applicable: 'There is no raw score to tell from a squashed one.',
-  failed: 'It gave no score to test.',
+  raw: 'Scores are the raw output of the model head and cover the whole text.',
+  constant: 'Different texts get the same score, so there is no learning signal.',
+  label_unknown:
+    'The model has several labels, and the registration does not select one as the score.',
+  squashed: 'Scores passed through a sigmoid or softmax although raw scores were requested.',
+  inverted:
+    'The server returns squashed scores for raw requests, and raw scores for activated requests.',
+  truncated: 'Long texts are truncated, so scores do not cover the whole response.',
+  differs:
+    'The score of a fixed text differs from its earlier score, or from the rest of the pool.',
+  unverified: 'Scores are between 0 and 1, and it is unknown whether they are raw.',
+  not_applicable: 'The server has no raw scores to check.',
+  failed: 'The server returned no score to test.',
 }
 
-/** How a server is asked for scores. */
+/** How a server is called for scores. */
 export const ROUTE_WORDS: Record<NonNullable<ServerDto['route']>, string> = {
-  classify: 'whole texts',
-  token: 'whole texts, token by token',
-  pair: 'prompt and response apart',
+  classify: 'whole text',
+  token: 'whole text, per token',
+  pair: 'prompt and response as a pair',
 }
 
-/** Each monitor's name, and what it watches for. */
+/** The name and definition of each server monitor. */
 export const MONITOR_WORDS: Record<MonitorKind, { name: string; watches: string }> = {
   degraded: {
     name: 'Degraded',
-    watches: 'Ejected, over 5 % of its calls failed, or its p50 is at least 3 times its peers’.',
+    watches:
+      'The server is ejected, over 5 % of its requests failed, or its p50 is at least 3 times that of its peers.',
   },
   black_hole: {
     name: 'Black hole',
-    watches: 'It gets twice its share of the calls, and half of them fail.',
+    watches: 'The server gets twice its share of requests, and half of them fail.',
   },
   tie_collapse: {
-    name: 'Ties fall one way',
+    name: 'Biased tie-breaking',
     watches:
-      'One of at least three servers gets over 60 % of the calls, though all have the same capacity, latency, errors and health.',
+      'One of at least three servers gets over 60 % of requests, although all have equal capacity, latency, errors and health.',
   },
   sticky_retries: {
     name: 'Sticky retries',
-    watches: 'Retries go back to the server that failed, while others are ready.',
+    watches: 'Retries go to the server that failed, although others are ready.',
   },
   masked_client_errors: {
     name: 'Masked refusals',
-    watches: 'Over 5 % of its calls are refused with a 4xx.',
+    watches: 'Over 5 % of requests are refused with a 4xx.',
   },
-  drift: { name: 'Drift', watches: 'Its scores differ from what they were, or from its pool’s.' },
+  drift: {
+    name: 'Drift',
+    watches: 'Scores differ from earlier ones, or from the rest of the pool.',
+  },
   squashed_scores: {
     name: 'Scores not raw',
-    watches: 'Its scores are not raw, or could not be shown to be.',
+    watches: 'Scores are not raw, or not verified as raw.',
   },
 }
 
-/** States in which a server is not what it should be; asleep and draining it does what it was told. */
+/** Error states. Asleep and draining are intended states. */
 export function isTrouble(state: ServerState): boolean {
   return state === 'unreachable' || state === 'dead' || state === 'distrusted'
 }
 
-/** A fleet in one line: what is ready, and of the rest what is wrong and what only rests. */
+/** A summary of the server states: ready ones, then errors, then intended states. */
 export function fleetWords(states: readonly ServerState[]): { text: string; calm: boolean } {
   const count = (...of: ServerState[]) => states.filter((state) => of.includes(state)).length
   const parts = [
     [count('unreachable'), 'unreachable'],
     [count('dead'), 'dead'],
-    [count('distrusted'), 'distrusted'],
+    [count('quarantined'), 'distrusted'],
     [count('draining'), 'draining'],
     [count('sleeping'), 'asleep'],
-    [count('waking', 'probing', 'registering'), 'on the way'],
+    [count('waking', 'probing', 'registering'), 'starting'],
   ] as const
   return {
     text: [
@@ -99,7 +106,7 @@ export function fleetWords(states: readonly ServerState[]): { text: string; calm
   }
 }
 
-/** How the processes see a server: the worst first, in words; quiet where all is well. */
+/** The worst health over all processes, and a breakdown. */
 export function healthWords(health: ServerDto['health']): {
   text: string
   detail: string
@@ -107,10 +114,10 @@ export function healthWords(health: ServerDto['health']): {
 } {
   const { ok, suspect, out, halfOpen, slowStart } = health
   const all = ok + suspect + out + halfOpen + slowStart
-  if (all === 0) return { text: '–', detail: 'no process reports yet', tone: 'idle' }
+  if (all === 0) return { text: '–', detail: 'no process has reported yet', tone: 'idle' }
   const parts = (
     [
-      [out, 'out'],
+      [out, 'ejected'],
       [suspect, 'suspect'],
       [halfOpen, 'half open'],
       [slowStart, 'slow start'],
@@ -130,31 +137,31 @@ export function healthWords(health: ServerDto['health']): {
   }
 }
 
-/** How far apart calls and capacity are over a pool. */
+/** The imbalance between requests and capacity of a pool. */
 export function imbalanceWords(imbalance: number | null): string {
-  if (imbalance === null) return 'no calls yet'
-  // Under a tenth it is the noise of whole calls: 10 minutes of a small pool.
+  if (imbalance === null) return 'no requests yet'
+  // Below 10 % it is noise from small request counts.
   if (imbalance <= 1.1) return 'even'
   return `${imbalance >= 10 ? Math.round(imbalance) : imbalance.toFixed(1)}×`
 }
 
-/** Its limits a minute, `600 calls` and `90k tokens`; empty where there are none. */
+/** The rate limits, `600 requests/min` and `90k tokens/min`; empty where there are none. */
 export function ratesWords({ rpm, tpm }: Pick<ServerDto, 'rpm' | 'tpm'>): string[] {
   return [
-    rpm === null ? null : `${formatCompact(rpm)} calls`,
-    tpm === null ? null : `${formatCompact(tpm)} tokens`,
+    rpm === null ? null : `${formatCompact(rpm)} requests/min`,
+    tpm === null ? null : `${formatCompact(tpm)} tokens/min`,
   ].filter((part) => part !== null)
 }
 
-// Names an address would not keep: dots alone are steps, and what ends so is asked of Next's own files.
+// Names that a URL cannot hold: only dots are path steps, and these endings collide with Next's own files.
 const NOT_IN_A_PATH = /^\.+$|\.(rsc|txt|json|html|xml|ico|png|svg|js|map)$/i
 
-/** The page of a server: by its name, which a removal and a new registration survive. */
+/** The page of a server, addressed by name, which survives re-registration. */
 export function serverHref({ id, name }: Pick<ServerDto, 'id' | 'name'>): string {
   return `/servers/${NOT_IN_A_PATH.test(name) ? `~${id}` : encodeURIComponent(name)}`
 }
 
-/** The server an address names: `rm-1`, `~s3`; null where no server can be called so. */
+/** The server of a URL: `rm-1`, `~s3`; null for an invalid name. */
 export function readServerRef(segment: string): { id: string } | { name: string } | null {
   let text: string
   try {
@@ -166,14 +173,14 @@ export function readServerRef(segment: string): { id: string } | { name: string 
   return /^[\w.:-]{1,128}$/.test(text) ? { name: text } : null
 }
 
-/** How a pool's calls are shared among its servers. */
+/** Display labels of the balancing policies. */
 export const POLICY_WORDS: Record<BalancingPolicyName, string> = {
   least_work: 'Least work',
-  least_in_flight: 'Fewest in flight',
-  power_of_two: 'Better of two',
-  peak_ewma: 'Lowest latency',
-  round_robin: 'In turn',
-  weighted_random: 'By lot, by weight',
-  group_affinity: 'A group on one server',
-  deterministic: 'Repeatable',
+  least_in_flight: 'Least connections',
+  power_of_two: 'Power of two choices',
+  peak_ewma: 'Peak EWMA',
+  round_robin: 'Round robin',
+  weighted_random: 'Weighted random',
+  group_affinity: 'Group affinity',
+  deterministic: 'Deterministic',
 }

@@ -17,10 +17,10 @@ import { RegisterSheet } from './register-sheet.tsx'
 import { fleetWords } from './server-words.ts'
 
 interface ServersView {
-  /** Id or name of a server to be marked. */
+  /** The ID or name of a highlighted server. */
   server: string | null
   register: boolean
-  /** Part of a name, address or model by which the list is narrowed. */
+  /** The filter: part of a name, address or model. */
   named: string
 }
 
@@ -39,7 +39,7 @@ const serversView: UrlCodec<ServersView> = {
   },
 }
 
-/** The registered reward-model servers, a pool a model. */
+/** The registered reward-model servers, grouped into pools by model. */
 export function ServersPage() {
   const trpc = useTRPC()
   const [view, setView] = useUrl(serversView)
@@ -72,16 +72,17 @@ export function ServersPage() {
           data.length === 0 ? (
             <Empty
               icon={Server}
-              title="No reward-model server is registered"
+              title="No reward-model servers"
               actions={
                 <Button variant="primary" refused={refused} onClick={register}>
-                  Register a server
+                  Register server
                 </Button>
               }
             >
-              Rules need none. For a reward model or a judge, start vLLM, SGLang, TEI, llama.cpp or
-              whatever speaks their words, and register its address: it is asked who it is and its
-              scores are tested. Batches then name the model, and the router picks the server.
+              Rules do not need a server. For a reward model or a judge, start vLLM, SGLang, TEI,
+              llama.cpp or a compatible server, and register its address. The service probes the
+              server and tests its scores. Batches then name the model, and the router selects a
+              server.
             </Empty>
           ) : (
             <>
@@ -107,9 +108,7 @@ export function ServersPage() {
                     marked={view.server}
                   />
                 ))}
-              {!data.some(fits) && (
-                <p className="px-5 py-4 text-ink-2">No server fits the filter.</p>
-              )}
+              {!data.some(fits) && <p className="px-5 py-4 text-ink-2">No matching servers.</p>}
             </>
           )
         }

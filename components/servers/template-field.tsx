@@ -1,6 +1,6 @@
 import { TextArea } from '../ui/field.tsx'
 
-/** The chat template of a reward model: how prompt and response are written out for it. */
+/** The chat template of a reward model, which formats prompt and response. */
 export function TemplateField({
   value,
   error,
@@ -18,7 +18,7 @@ export function TemplateField({
       mono
       rows={value === '' ? 2 : 6}
       placeholder="{% for message in messages %}…"
-      hint="Jinja, or the whole tokenizer_config.json of the model. Empty: prompt and response go as messages, or as text with a newline between."
+      hint="Jinja, or the tokenizer_config.json of the model. If empty, prompt and response are sent as messages, or as text joined by a newline."
       disabled={disabled}
       value={value}
       error={error}

@@ -11,7 +11,7 @@ import { TextField } from '../ui/field.tsx'
 import { nextPath } from './next-path.ts'
 import { useSession } from './use-session.ts'
 
-/** Asks for a key, where keys are configured; elsewhere it leads on at once. */
+/** The sign-in form; without configured keys it redirects at once. */
 export function LoginPage() {
   const trpc = useTRPC()
   const router = useRouter()
@@ -21,7 +21,7 @@ export function LoginPage() {
   const [missing, setMissing] = useState(false)
   const signIn = useMutation(
     trpc.session.signIn.mutationOptions({
-      // A full load: everything asked without a key is forgotten.
+      // A full page load, to drop all unauthenticated state.
       onSuccess: () => location.assign(next),
     }),
   )
@@ -48,7 +48,7 @@ export function LoginPage() {
           <h1 className="text-md">Sign in to rewardops</h1>
         </div>
         <TextField
-          label="Key"
+          label="API key"
           type="password"
           mono
           autoFocus
@@ -60,9 +60,9 @@ export function LoginPage() {
             signIn.reset()
           }}
           error={
-            missing ? 'Type a key.' : failure ? `${failure.message} ${failure.hint}` : undefined
+            missing ? 'Enter a key.' : failure ? `${failure.message} ${failure.hint}` : undefined
           }
-          hint="The same that trainers send. An admin makes one under Settings, Access."
+          hint="An API key, as used by trainers. An admin creates keys under Settings, Access."
         />
         <Button
           type="submit"

@@ -1,4 +1,4 @@
-/** Where to go after signing in: a path of this service, never another site's address. */
+/** The redirect target after signing in: a path of this service, never another site. */
 export function nextPath(asked: string | null): string {
   if (asked === null || !asked.startsWith('/')) return '/'
   try {

@@ -3,10 +3,10 @@
 import { useQuery } from '@tanstack/react-query'
 import { useTRPC } from '../api/trpc.ts'
 
-/** Nothing on a page is followed before it is known who looks: asked again after so long where no answer came, ms. */
+/** The retry interval of the session query, ms. */
 const AGAIN_MS = 5_000
 
-/** Who is looking; asked once a page load. */
+/** The current session, fetched once per page load. */
 export function useSession() {
   const trpc = useTRPC()
   return useQuery(

@@ -15,7 +15,7 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 
-/** The service itself: versions, sizes, and the settings in force. */
+/** Versions, sizes and settings in force. */
 export function AboutView() {
   const trpc = useTRPC()
   const about = useQuery(trpc.about.get.queryOptions(undefined, { refetchInterval: 60_000 }))
@@ -39,31 +39,29 @@ function About({ about }: { about: AboutDto }) {
         <Figure
           label="Postgres"
           value={about.postgresVersion.split(' ')[0]}
-          detail={about.embedded ? 'embedded' : 'by DATABASE_URL'}
+          detail={about.embedded ? 'embedded' : 'set by DATABASE_URL'}
         />
         <Figure
           label="Database"
           value={database.value}
           unit={database.unit}
-          detail="with its indexes"
+          detail="including indexes"
         />
         <Figure
           label="Data folder"
           value={folder.value}
           {...(about.dataDirBytes === null ? {} : { unit: folder.unit })}
-          detail={
-            about.dataDirBytes === null ? 'not all of it may be read' : 'everything on this disk'
-          }
+          detail={about.dataDirBytes === null ? 'partly unreadable' : 'all files'}
         />
         <Figure
-          label="Running for"
+          label="Uptime"
           value={running.value}
           unit={running.unit}
           detail={`since ${dateTime(Date.parse(about.startedAt))}`}
         />
       </FigureStrip>
       <div className="grid lg:grid-cols-2">
-        <Section title="Largest tables" note="with their indexes">
+        <Section title="Largest tables" note="including indexes">
           <Scroll label="Largest tables">
             <table className="grid-table">
               <ColumnHeads
@@ -94,11 +92,11 @@ function About({ about }: { about: AboutDto }) {
           </Scroll>
         </Section>
         <Section
-          title="Settings in force"
-          note="environment variables, read at the start"
+          title="Active settings"
+          note="environment variables, read at start-up"
           className="border-t lg:border-t-0 lg:border-l"
         >
-          <Scroll label="Settings in force">
+          <Scroll label="Active settings">
             <table className="grid-table">
               <ColumnHeads columns={['Setting', 'Value']} />
               <tbody>

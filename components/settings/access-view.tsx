@@ -26,7 +26,7 @@ import { AdminsOnly } from './admins-only.tsx'
 import { CreateKeySheet } from './create-key-sheet.tsx'
 import { ROLE_WORDS } from './role-words.ts'
 
-/** How access is decided, and the keys. */
+/** The access mode, and the API keys. */
 export function AccessView({
   create,
   onCreate,
@@ -39,7 +39,7 @@ export function AccessView({
   const keys = useQuery(
     trpc.keys.list.queryOptions(undefined, {
       enabled: refused === null,
-      // When keys were used is written once a minute.
+      // Last-used times are written once a minute.
       refetchInterval: 30_000,
     }),
   )
@@ -62,10 +62,10 @@ export function AccessView({
               className="border-t"
             >
               {data.keys.length === 0 && data.configured.length === 0 ? (
-                <Empty icon={KeyRound} title="No key yet">
-                  A key has a name, so that changes and use can be told apart, and a role: a viewer
-                  reads, a trainer also submits and annotates, an admin also changes servers, keys
-                  and limits.
+                <Empty icon={KeyRound} title="No keys yet">
+                  A key has a name, which the audit log records, and a role. A viewer reads, a
+                  trainer also submits and annotates, and an admin also changes servers, keys and
+                  limits.
                 </Empty>
               ) : (
                 <KeyTable keys={data} />
@@ -86,7 +86,7 @@ function keysInWords({ keys, configured }: KeysDto): string {
   return parts.join(', ')
 }
 
-/** Whether a key is needed, why, and the way to change it. */
+/** Whether API keys are required, why, and the action to change it. */
 function Decision({ keys }: { keys: KeysDto }) {
   const [asking, setAsking] = useState<'on' | 'off' | null>(null)
   const Icon = keys.needsKey ? ShieldCheck : LockOpen
@@ -100,19 +100,19 @@ function Decision({ keys }: { keys: KeysDto }) {
       />
       <div className="max-w-[640px] min-w-0 flex-1 basis-64">
         <p className="font-medium">
-          {keys.needsKey ? 'Every call needs a key' : 'No key is needed on this machine'}
+          {keys.needsKey ? 'API keys required' : 'API keys not required'}
         </p>
         <p className="mt-0.5 text-ink-2">
           {configured > 0
-            ? `REWARDOPS_API_KEYS has ${plural(configured, 'key')}: they are admins, and are changed where the service is started. Keys made here work beside them.`
+            ? `REWARDOPS_API_KEYS contains ${plural(configured, 'key')} with the role admin. Change them in the environment of the service. Keys created here also work.`
             : keys.needsKey
-              ? 'Set here. Should no admin’s key be left, start the service with REWARDOPS_API_KEYS to come back in.'
-              : 'The service listens on this machine only, and whoever is on it may do everything. A key made here counts with its name and role when it is shown; making one locks nobody out.'}
+              ? 'If no admin key is left, start the service with REWARDOPS_API_KEYS to regain access.'
+              : 'The service listens only on this machine, and every local user has full access. A request that sends a key gets the name and role of the key. Creating a key does not restrict access.'}
         </p>
       </div>
       {configured === 0 && keys.loopbackOnly && (
         <Button small className="ml-auto" onClick={() => setAsking(keys.needsKey ? 'off' : 'on')}>
-          {keys.needsKey ? 'No longer need keys…' : 'Need a key…'}
+          {keys.needsKey ? 'Stop requiring API keys…' : 'Require API keys…'}
         </Button>
       )}
       <RequireSheet open={asking === 'on'} onClose={() => setAsking(null)} />
@@ -139,19 +139,19 @@ function RequireSheet({ open, onClose }: { open: boolean; onClose(): void }) {
     require.mutate({ required: true, key: key.trim() === '' ? null : key.trim() })
   }
   return (
-    <Sheet open={open} onClose={onClose} title="Need a key">
+    <Sheet open={open} onClose={onClose} title="Require API keys">
       <SheetForm
-        action="Need a key from now on"
+        action="Require API keys"
         busy={require.isPending}
         onSubmit={submit}
         onClose={onClose}
       >
         <p className="text-ink-2">
-          From then on every call without a key is refused: trainers, scripts, scrapers and the
-          pages of everybody else on this machine, at once. This browser goes on with the key below.
+          The service then refuses every request without a key at once: from trainers, scripts,
+          scrapers, and other browsers on this machine. This browser continues with the key below.
         </p>
         <TextField
-          label="An admin’s key without an end"
+          label="Admin key without expiry"
           type="password"
           mono
           autoFocus
@@ -161,7 +161,7 @@ function RequireSheet({ open, onClose }: { open: boolean; onClose(): void }) {
             require.reset()
           }}
           error={failure}
-          hint="It proves that you have kept one: nobody is locked out."
+          hint="Confirms that you have a working admin key."
         />
       </SheetForm>
     </Sheet>
@@ -183,15 +183,14 @@ function NoLongerRequire({ open, onClose }: { open: boolean; onClose(): void }) 
     <Confirm
       open={open}
       onClose={onClose}
-      title="No longer need keys?"
-      action="Need none"
-      keep="Keep needing them"
+      title="Stop requiring API keys?"
+      action="Stop requiring API keys"
+      keep="Keep requiring keys"
       busy={require.isPending}
       error={require.error && <FailureView compact error={require.error} />}
       onConfirm={() => require.mutate({ required: false })}
     >
-      Whoever is on this machine may then do everything without a key. Keys stay, and count when
-      they are shown.
+      Every local user then has full access without a key. Existing keys are kept and still work.
     </Confirm>
   )
 }
@@ -210,8 +209,8 @@ function KeyTable({ keys }: { keys: KeysDto }) {
               'Key',
               'State',
               'Last used',
-              'Ends',
-              'Made',
+              'Expires',
+              'Created',
               { hidden: 'Actions' },
             ]}
           />
@@ -224,9 +223,9 @@ function KeyTable({ keys }: { keys: KeysDto }) {
                 <td>
                   <KeyState state="active" />
                 </td>
-                <td className="text-ink-3">not kept</td>
+                <td className="text-ink-3">not recorded</td>
                 <td className="text-ink-3">never</td>
-                <td className="text-ink-3">at the start</td>
+                <td className="text-ink-3">at start-up</td>
                 <td />
               </tr>
             ))}
@@ -252,7 +251,7 @@ function KeyTable({ keys }: { keys: KeysDto }) {
                 <td className="end">
                   {key.state !== 'revoked' && (
                     <ActionMenu
-                      label={`What to do with ${key.name}`}
+                      label={`Actions for ${key.name}`}
                       actions={[
                         {
                           label: 'Rename…',
@@ -276,7 +275,7 @@ function KeyTable({ keys }: { keys: KeysDto }) {
         </table>
       </Scroll>
       {keys.more && (
-        <p className="px-5 py-3 text-xs text-ink-3">The newest 500 keys. Older ones are revoked.</p>
+        <p className="px-5 py-3 text-xs text-ink-3">Newest 500 keys. All older keys are revoked.</p>
       )}
       {renaming && (
         <RenameSheet key={renaming.id} of={renaming} onClose={() => setRenaming(null)} />
@@ -326,7 +325,7 @@ function RenameSheet({ of, onClose }: { of: ApiKeyDto; onClose(): void }) {
             rename.reset()
           }}
           error={failure ? failure.message : undefined}
-          hint="What is on the audit list already keeps the old one."
+          hint="Existing audit entries keep the old name."
         />
       </SheetForm>
     </Sheet>
@@ -349,13 +348,13 @@ function Revoke({ of, onClose }: { of: ApiKeyDto; onClose(): void }) {
       open
       onClose={onClose}
       title={`Revoke ${of.name}?`}
-      action="Revoke it"
+      action="Revoke key"
       busy={revoke.isPending}
       error={revoke.error && <FailureView compact error={revoke.error} />}
       onConfirm={() => revoke.mutate({ id: of.id })}
     >
-      Whoever shows {of.prefix}… is refused from now on, and pages that were opened with it ask for
-      another. What was scored stays. This cannot be taken back.
+      Requests with {of.prefix}… are refused from now on, and its open pages ask for another key.
+      Existing scores are kept. This cannot be undone.
     </Confirm>
   )
 }

@@ -23,7 +23,7 @@ interface Filter {
   action: string | null
 }
 
-/** Who changed what, newest first. */
+/** The audit log, newest first. */
 export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: Filter): void }) {
   const trpc = useTRPC()
   const client = useTRPCClient()
@@ -41,7 +41,7 @@ export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: F
     enabled: refused === null,
     placeholderData: keepPreviousData,
   })
-  if (refused !== null) return <AdminsOnly what="The audit list" refused={refused} />
+  if (refused !== null) return <AdminsOnly what="The audit log" refused={refused} />
   const first = pages.data?.pages[0]
   const filtered = actor !== null || action !== null
   const all = { actor: null, action: null }
@@ -50,12 +50,12 @@ export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: F
       <div className="flex flex-wrap items-center gap-2 border-b px-5 py-2">
         <div className="w-44">
           <Select
-            label="Who"
+            label="Actor"
             hideLabel
             value={actor ?? ''}
             onChange={(event) => onFilter({ actor: event.target.value || null, action })}
           >
-            <option value="">Anybody</option>
+            <option value="">Any actor</option>
             {choices(first?.actors, actor).map((one) => (
               <option key={one}>{one}</option>
             ))}
@@ -63,12 +63,12 @@ export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: F
         </div>
         <div className="w-52">
           <Select
-            label="What"
+            label="Action"
             hideLabel
             value={action ?? ''}
             onChange={(event) => onFilter({ actor, action: event.target.value || null })}
           >
-            <option value="">Any change</option>
+            <option value="">Any action</option>
             {choices(first?.actions, action).map((one) => (
               <option key={one}>{one}</option>
             ))}
@@ -87,20 +87,20 @@ export function AuditView({ actor, action, onFilter }: Filter & { onFilter(to: F
             return filtered ? (
               <Empty
                 icon={FilterX}
-                title="No change fits this"
-                actions={<Button onClick={() => onFilter(all)}>Show all</Button>}
+                title="No matching entries"
+                actions={<Button onClick={() => onFilter(all)}>Clear filters</Button>}
               />
             ) : (
-              <Empty icon={ScrollText} title="No change is kept">
-                Servers, keys, limits, retention and cancelled batches: who changes them, and from
-                what to what, is noted here.
+              <Empty icon={ScrollText} title="No audit entries">
+                The audit log records changes of servers, keys, limits and retention, and cancelled
+                batches, with actor and values.
               </Empty>
             )
           }
           return (
             <>
               <AuditTable entries={entries} />
-              <ShowMore query={pages}>Earlier ones</ShowMore>
+              <ShowMore query={pages}>Load older entries</ShowMore>
             </>
           )
         }}
@@ -116,9 +116,9 @@ function choices(known: readonly string[] | undefined, chosen: string | null): s
 
 function AuditTable({ entries }: { entries: readonly AuditEntryDto[] }) {
   return (
-    <Scroll label="Changes">
+    <Scroll label="Audit log">
       <table className="grid-table">
-        <ColumnHeads columns={['When', 'Who', 'What', 'Of', 'From → to']} />
+        <ColumnHeads columns={['Time', 'Actor', 'Action', 'Object', 'Change']} />
         <tbody>
           {entries.map((entry) => (
             <tr key={entry.id} className="align-top [&>td]:py-2">
@@ -145,7 +145,7 @@ function AuditTable({ entries }: { entries: readonly AuditEntryDto[] }) {
 }
 
 function Changes({ changes }: { changes: readonly AuditChange[] }) {
-  if (changes.length === 0) return <span className="text-ink-3">no other value</span>
+  if (changes.length === 0) return <span className="text-ink-3">no value change</span>
   return (
     <ul className="space-y-0.5">
       {changes.map(({ field, from, to }) => (
@@ -155,7 +155,7 @@ function Changes({ changes }: { changes: readonly AuditChange[] }) {
             {from !== null && <span className="text-ink-3 line-through">{plain(from)}</span>}
             {from !== null && to !== null && ' → '}
             {to === null ? '' : plain(to)}
-            {to === null && from !== null && <span className="text-ink-3"> taken away</span>}
+            {to === null && from !== null && <span className="text-ink-3"> removed</span>}
           </span>
         </li>
       ))}
@@ -163,13 +163,13 @@ function Changes({ changes }: { changes: readonly AuditChange[] }) {
   )
 }
 
-/** A text without its quotes; everything else as it was noted. */
+/** A text without quotes; other values as stored. */
 function plain(json: string): string {
   try {
     const value: unknown = JSON.parse(json)
     return typeof value === 'string' ? value : json
   } catch {
-    // Cut where it was too long.
+    // Shortened where it was too long.
     return json
   }
 }

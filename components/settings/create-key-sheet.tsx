@@ -14,14 +14,14 @@ import { SheetFoot, SheetForm } from '../ui/sheet-form.tsx'
 import { ROLE_WORDS } from './role-words.ts'
 
 const ENDS: readonly [days: number | null, words: string][] = [
-  [null, 'It does not end by itself'],
+  [null, 'Never'],
   [7, 'In 7 days'],
   [30, 'In 30 days'],
   [90, 'In 90 days'],
   [365, 'In a year'],
 ]
 
-/** Makes a key and shows it, this once. */
+/** Creates a key and shows it once. */
 export function CreateKeySheet({ open, onClose }: { open: boolean; onClose(): void }) {
   const [made, setMade] = useState<CreatedKeyDto | null>(null)
   const close = () => {
@@ -29,7 +29,7 @@ export function CreateKeySheet({ open, onClose }: { open: boolean; onClose(): vo
     onClose()
   }
   return (
-    <Sheet open={open} onClose={close} title={made ? `The key ${made.name}` : 'New key'}>
+    <Sheet open={open} onClose={close} title={made ? `Key ${made.name}` : 'New key'}>
       {made ? <Made made={made} onDone={close} /> : <KeyForm onMade={setMade} onClose={close} />}
     </Sheet>
   )
@@ -43,7 +43,7 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
   const [days, setDays] = useState<number | null>(null)
   const create = useMutation(
     trpc.keys.create.mutationOptions({
-      // The answer holds the key: nothing of it stays in memory once the sheet is closed.
+      // The response contains the key: it is dropped from memory when the sheet closes.
       gcTime: 0,
       onSuccess: (key) => {
         void queryClient.invalidateQueries(trpc.keys.pathFilter())
@@ -56,7 +56,7 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
     create.mutate({ name, role, expiresInDays: days })
   }
   return (
-    <SheetForm onSubmit={submit} onClose={onClose} action="Make the key" busy={create.isPending}>
+    <SheetForm onSubmit={submit} onClose={onClose} action="Create key" busy={create.isPending}>
       <TextField
         label="Name"
         placeholder="wall display"
@@ -67,7 +67,7 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
           create.reset()
         }}
         error={failure ? failure.message : undefined}
-        hint="Who or what uses it; changes are noted under it."
+        hint="The user or client of this key, recorded in the audit log."
       />
       <Choices
         legend="Role"
@@ -77,7 +77,7 @@ function KeyForm({ onMade, onClose }: { onMade(key: CreatedKeyDto): void; onClos
         options={ROLES.map((one) => ({ value: one, label: one, about: ROLE_WORDS[one] }))}
       />
       <Select
-        label="Ends"
+        label="Expires"
         value={days ?? ''}
         onChange={(event) => setDays(event.target.value === '' ? null : Number(event.target.value))}
       >
@@ -95,15 +95,13 @@ function Made({ made, onDone }: { made: CreatedKeyDto; onDone(): void }) {
   return (
     <div className="flex min-h-full flex-col">
       <div className="flex-1 space-y-4 px-5 py-4">
-        <p className="text-ink-2">
-          Copy it now. It is kept nowhere, and this is the only time it is shown.
-        </p>
+        <p className="text-ink-2">Copy the key now. It is not stored and is shown only once.</p>
         <div className="rounded-md border border-line-strong bg-sunken p-3">
           <p className="font-mono text-xs leading-5 break-all select-all" data-new-key>
             {made.key}
           </p>
           <div className="mt-2 -ml-2">
-            <CopyButton text={made.key} label="Copy the key" />
+            <CopyButton text={made.key} label="Copy key" />
           </div>
         </div>
         <dl className="grid grid-cols-[80px_minmax(0,1fr)] gap-y-1">
@@ -112,13 +110,13 @@ function Made({ made, onDone }: { made: CreatedKeyDto; onDone(): void }) {
             {made.role}
             <span className="block text-xs text-ink-3">{ROLE_WORDS[made.role]}</span>
           </dd>
-          <dt className="text-ink-3">Sent as</dt>
+          <dt className="text-ink-3">Send as</dt>
           <dd className="font-mono text-xs leading-5">Authorization: Bearer {made.prefix}…</dd>
         </dl>
       </div>
       <SheetFoot>
         <Button variant="primary" onClick={onDone}>
-          I have copied it
+          Done
         </Button>
       </SheetFoot>
     </div>

@@ -23,7 +23,7 @@ import { SheetForm } from '../ui/sheet-form.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { LIMIT_FIELDS, type LimitDraft, limitDraft, readLimits } from './limits.prepare.ts'
 
-/** What a run may have at once: the default, and the runs that have limits of their own. */
+/** Run limits: the default, and overrides by run. */
 export function LimitsView() {
   const trpc = useTRPC()
   const limits = useQuery(
@@ -36,7 +36,7 @@ export function LimitsView() {
   )
 }
 
-/** Whose limits are being set; `run` null: every run's, '' one that is still to be named. */
+/** The edited limits; `run` null: the default, '' a run not named yet. */
 interface Editing {
   run: string | null
   values: RunLimitValues
@@ -55,8 +55,8 @@ function Limits({ limits }: { limits: LimitsDto }) {
   return (
     <>
       <Section
-        title="Every run"
-        note="that has no limits of its own"
+        title="Default limits"
+        note="for runs without an override"
         actions={
           <Button
             small
@@ -64,7 +64,7 @@ function Limits({ limits }: { limits: LimitsDto }) {
             onClick={() => setEditing({ run: null, values: limits.defaults })}
           >
             <Pencil size={14} aria-hidden />
-            Change
+            Edit
           </Button>
         }
       >
@@ -84,7 +84,7 @@ function Limits({ limits }: { limits: LimitsDto }) {
         </dl>
       </Section>
       <Section
-        title="Runs with limits of their own"
+        title="Limits by run"
         note={formatCount(limits.runs.length)}
         className="border-t"
         actions={
@@ -94,25 +94,23 @@ function Limits({ limits }: { limits: LimitsDto }) {
             onClick={() => setEditing({ run: '', values: limits.defaults })}
           >
             <Plus size={14} aria-hidden />
-            Add a run
+            Add run
           </Button>
         }
       >
         {clear.error && <FailureView compact error={clear.error} />}
         {limits.runs.length === 0 ? (
-          <p className="px-5 pb-5 text-ink-2">
-            None. Limits of its own replace those of every run as a whole.
-          </p>
+          <p className="px-5 pb-5 text-ink-2">None. Limits of a run replace all default limits.</p>
         ) : (
-          <Scroll label="Runs with limits of their own">
+          <Scroll label="Limits by run">
             <table className="grid-table">
               <ColumnHeads
                 columns={[
                   'Run',
-                  { end: 'Samples waiting' },
-                  { end: 'Batches not ended' },
-                  { end: 'Highest priority' },
-                  'Set',
+                  { end: 'Queued samples' },
+                  { end: 'Active batches' },
+                  { end: 'Max priority' },
+                  'Changed',
                   { hidden: 'Actions' },
                 ]}
               />
@@ -134,16 +132,16 @@ function Limits({ limits }: { limits: LimitsDto }) {
                     </td>
                     <td className="end">
                       <ActionMenu
-                        label={`What to do with the limits of ${row.run}`}
+                        label={`Actions for ${row.run}`}
                         actions={[
                           {
-                            label: 'Change…',
+                            label: 'Edit…',
                             icon: <Pencil size={14} aria-hidden />,
                             refused,
                             onSelect: () => setEditing({ run: row.run, values: row }),
                           },
                           {
-                            label: 'As every run',
+                            label: 'Use default limits',
                             icon: <Trash2 size={14} aria-hidden />,
                             apart: true,
                             refused,
@@ -190,7 +188,7 @@ function LimitSheet({ of, onClose }: { of: Editing; onClose(): void }) {
   )
   const submit = () => {
     const read = readLimits(draft)
-    const named = of.run !== '' || run?.trim() ? {} : { run: 'Name a run.' }
+    const named = of.run !== '' || run?.trim() ? {} : { run: 'Enter a run name.' }
     if ('errors' in read || 'run' in named) {
       setErrors({ ...('errors' in read ? read.errors : {}), ...named })
       return
@@ -202,9 +200,9 @@ function LimitSheet({ of, onClose }: { of: Editing; onClose(): void }) {
     <Sheet
       open
       onClose={onClose}
-      title={of.run === null ? 'Limits of every run' : of.run === '' ? 'Limits of a run' : of.run}
+      title={of.run === null ? 'Default limits' : of.run === '' ? 'Run limits' : of.run}
     >
-      <SheetForm onSubmit={submit} onClose={onClose} action="Set" busy={set.isPending}>
+      <SheetForm onSubmit={submit} onClose={onClose} action="Save" busy={set.isPending}>
         {of.run === '' && (
           <>
             <TextField
@@ -214,7 +212,7 @@ function LimitSheet({ of, onClose }: { of: Editing; onClose(): void }) {
               value={run ?? ''}
               error={errors.run}
               onChange={(event) => setRun(event.target.value)}
-              hint="One that has no batch yet may be named too."
+              hint="The run does not need to exist yet."
             />
             <datalist id="runs-to-limit">
               {runs.data?.map(({ name }) => (

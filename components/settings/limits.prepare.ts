@@ -1,25 +1,25 @@
 import type { RunLimitValues } from '../../server/wire/limits.ts'
 
-/** The limits in the order they are shown, with their words. */
+/** The limit fields in display order. */
 export const LIMIT_FIELDS = [
   {
     name: 'maxQueuedSamples',
-    label: 'Samples waiting',
-    hint: 'Accepted and not ended, over all its batches. A submit beyond it is asked to come back.',
+    label: 'Queued samples',
+    hint: 'Accepted samples that have not ended, over all batches of the run. Submits beyond the limit are told to retry later.',
   },
   {
     name: 'maxOpenBatches',
-    label: 'Batches not ended',
-    hint: 'Open or being scored.',
+    label: 'Active batches',
+    hint: 'Batches that are open or running.',
   },
   {
     name: 'maxPriority',
-    label: 'Highest priority',
-    hint: 'From −100 to 100; trainers ask for 0 unless they say otherwise.',
+    label: 'Max priority',
+    hint: 'From −100 to 100. The default of a batch is 0.',
   },
 ] as const satisfies readonly { name: keyof RunLimitValues; label: string; hint: string }[]
 
-/** What stands in the fields. */
+/** The field values. */
 export type LimitDraft = Record<keyof RunLimitValues, string>
 
 const BOUNDS: Record<keyof RunLimitValues, [least: number, most: number]> = {
@@ -28,7 +28,7 @@ const BOUNDS: Record<keyof RunLimitValues, [least: number, most: number]> = {
   maxPriority: [-100, 100],
 }
 
-/** Limits as they are written in fields; none is an empty field. */
+/** Limits as field texts; no limit is an empty field. */
 export function limitDraft(values: RunLimitValues): LimitDraft {
   const text = (value: number | null) => (value === null ? '' : String(value))
   return {
@@ -38,7 +38,7 @@ export function limitDraft(values: RunLimitValues): LimitDraft {
   }
 }
 
-/** What the fields say, or what is wrong with each. Spaces, points and commas between digits are left out. */
+/** Parses the fields, or returns their errors. Spaces, points and commas between digits are ignored. */
 export function readLimits(
   draft: LimitDraft,
 ): { limits: RunLimitValues } | { errors: Partial<Record<keyof LimitDraft, string>> } {
@@ -49,7 +49,8 @@ export function readLimits(
     const value = Number(text)
     const [least, most] = BOUNDS[name]
     if (!Number.isInteger(value) || value < least || value > most) {
-      errors[name] = `A whole number from ${least} to ${most.toLocaleString('en')}, or nothing.`
+      errors[name] =
+        `Enter a whole number from ${least} to ${most.toLocaleString('en')}, or leave it empty.`
     }
     return value
   }

@@ -14,7 +14,7 @@ import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { progressOf, removedInWords } from './retention.prepare.ts'
 
-/** What is being removed, and what was. */
+/** Running and past removals. */
 export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
@@ -25,21 +25,21 @@ export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
     }),
   )
   return (
-    <Section title="Removals" note="the newest 20" className="-mt-px border-t">
+    <Section title="Removals" note="newest 20" className="-mt-px border-t">
       {cancel.error && <FailureView compact error={cancel.error} />}
       {jobs.length === 0 ? (
-        <p className="px-5 pb-5 text-ink-2">Nothing was removed yet.</p>
+        <p className="px-5 pb-5 text-ink-2">No removals yet.</p>
       ) : (
         <Scroll label="Removals">
           <table className="grid-table">
             <ColumnHeads
               columns={[
-                'Begun',
-                'What',
+                'Started',
+                'Scope',
                 'State',
                 'Removed',
-                { end: 'Given back' },
-                { end: 'Written over' },
+                { end: 'Freed' },
+                { end: 'Reusable' },
                 { hidden: 'Actions' },
               ]}
             />
@@ -50,7 +50,7 @@ export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
                     <Ago at={job.createdAt} /> by {job.requestedBy}
                   </td>
                   <td className="font-medium">
-                    {job.kind === 'run' ? `run ${job.run}` : 'by the policy'}
+                    {job.kind === 'run' ? `run ${job.run}` : 'policy'}
                   </td>
                   <td>
                     <State job={job} />
@@ -59,7 +59,10 @@ export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
                   <td className="end">
                     <Quantity of={formatBytes(job.removed.freedBytes)} />
                   </td>
-                  <td className="end" title="An estimate: it stays in the database’s files.">
+                  <td
+                    className="end"
+                    title="Estimate. The space stays in the database files and is reused."
+                  >
                     <Quantity of={formatBytes(job.removed.reusableBytes)} />
                   </td>
                   <td className="end">
@@ -68,7 +71,7 @@ export function Removals({ jobs }: { jobs: readonly RetentionJobDto[] }) {
                         small
                         refused={refused}
                         busy={cancel.isPending}
-                        title="What was not begun stays as it is."
+                        title="Stops before the next portion."
                         onClick={() => cancel.mutate({ id: job.id })}
                       >
                         Stop
@@ -92,7 +95,7 @@ function State({ job }: { job: RetentionJobDto }) {
   if (job.problem !== null) {
     return (
       <span className="text-warn" title={job.problem}>
-        held up, tried again
+        failed, retrying
       </span>
     )
   }

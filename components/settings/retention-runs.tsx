@@ -20,7 +20,7 @@ import { Section } from '../ui/section.tsx'
 import { Skeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { removedInWords, spaceInWords } from './retention.prepare.ts'
 
-/** Runs: which of them the policy leaves alone, and the way to delete one. */
+/** Retention by run: exempt runs, and deletion. */
 export function RetentionRuns({ kept }: { kept: RetentionDto['kept'] }) {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
@@ -36,14 +36,16 @@ export function RetentionRuns({ kept }: { kept: RetentionDto['kept'] }) {
   return (
     <Section
       title="Runs"
-      note={kept.length === 0 ? 'the policy holds for all' : `${formatCount(kept.length)} kept`}
+      note={
+        kept.length === 0 ? 'policy applies to all' : `${formatCount(kept.length)} kept forever`
+      }
       className="border-t"
     >
       {keep.error && <FailureView compact error={keep.error} />}
       <QueryView query={runs} skeleton={<TableSkeleton columns={4} rows={4} />} compact>
         {(data) =>
           data.length === 0 ? (
-            <p className="px-5 pb-5 text-ink-2">There is no run yet.</p>
+            <p className="px-5 pb-5 text-ink-2">No runs yet.</p>
           ) : (
             <Scroll label="Runs" className="max-h-[420px] overflow-auto">
               <table className="grid-table">
@@ -70,11 +72,11 @@ export function RetentionRuns({ kept }: { kept: RetentionDto['kept'] }) {
                         </td>
                         <td>
                           {row === undefined ? (
-                            <span className="text-ink-3">by the policy</span>
+                            <span className="text-ink-3">policy</span>
                           ) : (
                             <span className="inline-flex items-center gap-1.5">
                               <Pin size={13} className="text-accent" aria-hidden />
-                              kept for good
+                              kept forever
                               <span className="text-ink-3">
                                 by {row.keptBy}, <Ago at={row.keptAt} />
                               </span>
@@ -83,10 +85,10 @@ export function RetentionRuns({ kept }: { kept: RetentionDto['kept'] }) {
                         </td>
                         <td className="end">
                           <ActionMenu
-                            label={`What to do with the data of ${run.name}`}
+                            label={`Actions for ${run.name}`}
                             actions={[
                               {
-                                label: row === undefined ? 'Keep for good' : 'By the policy again',
+                                label: row === undefined ? 'Keep forever' : 'Apply policy',
                                 icon:
                                   row === undefined ? (
                                     <Pin size={14} aria-hidden />
@@ -98,7 +100,7 @@ export function RetentionRuns({ kept }: { kept: RetentionDto['kept'] }) {
                                   keep.mutate({ run: run.name, keep: row === undefined }),
                               },
                               {
-                                label: 'Delete the run…',
+                                label: 'Delete run…',
                                 icon: <Trash2 size={14} aria-hidden />,
                                 danger: true,
                                 apart: true,
@@ -143,7 +145,7 @@ function DeleteRun({ run, onClose }: { run: string; onClose(): void }) {
       open
       onClose={onClose}
       title={`Delete ${run}?`}
-      action="Delete the run"
+      action="Delete run"
       busy={remove.isPending}
       error={remove.error && <FailureView compact error={remove.error} />}
       onConfirm={() => {
@@ -155,18 +157,18 @@ function DeleteRun({ run, onClose }: { run: string; onClose(): void }) {
         <Skeleton width={260} />
       ) : (
         <p>
-          {removedInWords(preview.data) || 'It has no batches'}: everything of it goes and cannot be
-          had again. {spaceInWords(preview.data) && `Space: ${spaceInWords(preview.data)}.`}
+          {removedInWords(preview.data) || 'No batches'}: all data of the run is deleted. This
+          cannot be undone. {spaceInWords(preview.data) && `Space: ${spaceInWords(preview.data)}.`}
         </p>
       )}
       <div className="mt-3">
         <TextField
-          label="The run’s name, to be sure"
+          label="Confirm run name"
           mono
           autoFocus
           value={typed}
           placeholder={run}
-          error={missing ? 'That is not its name.' : undefined}
+          error={missing ? 'The name does not match.' : undefined}
           onChange={(event) => {
             setTyped(event.target.value)
             setMissing(false)

@@ -26,7 +26,7 @@ import {
 import { Removals } from './retention-removals.tsx'
 import { RetentionRuns } from './retention-runs.tsx'
 
-/** What is kept how long, what removing gives back, and what was removed. */
+/** The retention policy, a preview, and past removals. */
 export function RetentionView() {
   const trpc = useTRPC()
   const retention = useQuery(
@@ -83,13 +83,13 @@ function Policy({ retention }: { retention: RetentionDto }) {
   }
   return (
     <Section
-      title="Kept for"
+      title="Retention policy"
       note={
         retention.changedAt === null ? (
-          'as it was installed'
+          'default'
         ) : (
           <>
-            set <Ago at={retention.changedAt} /> by {retention.changedBy}
+            changed <Ago at={retention.changedAt} /> by {retention.changedBy}
           </>
         )
       }
@@ -101,7 +101,7 @@ function Policy({ retention }: { retention: RetentionDto }) {
               key={name}
               label={`${label}, days`}
               inputMode="numeric"
-              placeholder="for good"
+              placeholder="forever"
               value={draft.ages[name]}
               disabled={refused !== null}
               title={refused ?? undefined}
@@ -116,8 +116,8 @@ function Policy({ retention }: { retention: RetentionDto }) {
         </div>
         <div className="mt-4">
           <Checkbox
-            label="Keep what run pages are made of"
-            about="Of batches that go, their figures stay: a run’s curves look as before."
+            label="Keep run statistics"
+            about="Keeps the statistics of removed batches, so run charts do not change."
             checked={draft.keepRollUps}
             disabled={refused !== null}
             onChange={(keepRollUps) => setDraft({ ...draft, keepRollUps })}
@@ -130,7 +130,7 @@ function Policy({ retention }: { retention: RetentionDto }) {
           <div className="flex items-center gap-2">
             {changed && (
               <Button small onClick={() => setDraft(retentionDraft(retention.policy))}>
-                Take back
+                Discard
               </Button>
             )}
             <Button
@@ -141,7 +141,7 @@ function Policy({ retention }: { retention: RetentionDto }) {
               disabled={!changed || 'errors' in read}
               busy={set.isPending}
             >
-              Set
+              Save
             </Button>
             <Button
               small
@@ -149,11 +149,11 @@ function Policy({ retention }: { retention: RetentionDto }) {
               disabled={changed || running || takes === ''}
               title={
                 changed
-                  ? 'Set it first: only what is set is applied.'
+                  ? 'Save the policy first.'
                   : running
-                    ? 'Something is being removed already.'
+                    ? 'A removal is already running.'
                     : takes === ''
-                      ? 'Nothing is old enough.'
+                      ? 'No data is old enough.'
                       : undefined
               }
               onClick={() => setAsking(true)}
@@ -167,20 +167,20 @@ function Policy({ retention }: { retention: RetentionDto }) {
       <Confirm
         open={asking}
         onClose={() => setAsking(false)}
-        title="Remove what is older?"
-        action="Remove it"
+        title="Remove old data?"
+        action="Remove data"
         busy={start.isPending}
         error={start.error && <FailureView compact error={start.error} />}
         onConfirm={() => start.mutate({})}
       >
-        <p>{takes}: it cannot be had again. By itself this happens once an hour.</p>
+        <p>{takes}. This cannot be undone. The service also applies the policy once an hour.</p>
         {preview.data && <p className="mt-2">Space: {spaceInWords(preview.data)}.</p>}
       </Confirm>
     </Section>
   )
 }
 
-/** What the fields as they stand would remove now. */
+/** A preview of what the current fields would remove now. */
 function Preview({
   preview,
   refused,
@@ -198,23 +198,23 @@ function Preview({
   const { kept, underWay } = data.spared
   const spared = [
     kept > 0 ? `${plural(kept, 'batch', 'batches')} of kept runs` : '',
-    underWay > 0 ? `${plural(underWay, 'batch', 'batches')} under way` : '',
+    underWay > 0 ? `${plural(underWay, 'batch', 'batches')} in progress` : '',
   ].filter(Boolean)
   return (
     <>
       <p className="num">
         {takes === '' ? (
-          <span className="text-ink-2">Nothing is old enough to go.</span>
+          <span className="text-ink-2">No data is old enough.</span>
         ) : (
           <>
-            <span className="text-ink-3">{changed ? 'Would remove now: ' : 'To be removed: '}</span>
+            <span className="text-ink-3">{changed ? 'Would be removed: ' : 'To be removed: '}</span>
             {takes}
           </>
         )}
       </p>
       {takes !== '' && <p className="num text-xs text-ink-3">{spaceInWords(data)}</p>}
       {spared.length > 0 && (
-        <p className="num text-xs text-ink-3">Spared although old: {spared.join(', ')}.</p>
+        <p className="num text-xs text-ink-3">Kept although old: {spared.join(', ')}.</p>
       )}
     </>
   )

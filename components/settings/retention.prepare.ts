@@ -1,12 +1,12 @@
 import type { RemovedDto, RetentionJobDto, RetentionPolicy } from '../../server/wire/retention.ts'
 import { formatBytes, formatCount, plural, quantityText } from '../format/numbers.ts'
 
-/** The ages of the policy in the order they are shown, with their words. */
+/** The retention ages in display order. */
 export const RETENTION_FIELDS = [
   {
     name: 'textsDays',
     label: 'Texts',
-    hint: 'Prompts, responses, ground truths and extra info. Scores and statistics stay.',
+    hint: 'Prompts, responses, ground truths and extra info. Scores and statistics are kept.',
   },
   {
     name: 'batchesDays',
@@ -16,21 +16,20 @@ export const RETENTION_FIELDS = [
   {
     name: 'eventsDays',
     label: 'Events',
-    hint: 'Of servers, with their minutes, and attempts that failed.',
+    hint: 'Server events, statistics per minute, and failed attempts.',
   },
-  { name: 'auditDays', label: 'Audit list', hint: 'Who changed what.' },
+  { name: 'auditDays', label: 'Audit log', hint: 'Changes with their actors.' },
 ] as const satisfies readonly { name: keyof RetentionPolicy; label: string; hint: string }[]
 
-/** The name of an age. */
 export type AgeName = (typeof RETENTION_FIELDS)[number]['name']
 
-/** What stands in the fields. */
+/** The field values. */
 export interface RetentionDraft {
   ages: Record<AgeName, string>
   keepRollUps: boolean
 }
 
-/** A policy as it is written in fields; for good is an empty field. */
+/** A policy as field texts; forever is an empty field. */
 export function retentionDraft(policy: RetentionPolicy): RetentionDraft {
   const text = (days: number | null) => (days === null ? '' : String(days))
   return {
@@ -44,7 +43,7 @@ export function retentionDraft(policy: RetentionPolicy): RetentionDraft {
   }
 }
 
-/** What the fields say, or what is wrong with each. */
+/** Parses the fields, or returns their errors. */
 export function readRetention(
   draft: RetentionDraft,
 ): { policy: RetentionPolicy } | { errors: Partial<Record<AgeName, string>> } {
@@ -54,7 +53,7 @@ export function readRetention(
     if (text === '') return null
     const days = Number(text)
     if (!Number.isInteger(days) || days < 1 || days > 36_500)
-      errors[name] = 'Whole days, 1 or more, or nothing.'
+      errors[name] = 'Enter whole days, 1 or more, or leave it empty.'
     return days
   }
   const policy: RetentionPolicy = {
@@ -67,14 +66,14 @@ export function readRetention(
   return Object.keys(errors).length > 0 ? { errors } : { policy }
 }
 
-/** What a removal takes, in words; empty where it takes nothing. */
+/** The scope of a removal as text; empty when it removes nothing. */
 export function removedInWords(removed: RemovedDto & { eventsCapped?: boolean }): string {
   const parts: string[] = []
   if (removed.batches > 0 || removed.samples > 0) {
     parts.push(`${plural(removed.batches, 'batch', 'batches')} with ${samples(removed.samples)}`)
   }
   if (removed.textBatches > 0) {
-    parts.push(`the texts of ${plural(removed.textBatches, 'batch', 'batches')}`)
+    parts.push(`texts of ${plural(removed.textBatches, 'batch', 'batches')}`)
   }
   if (removed.events > 0) {
     const more = removed.eventsCapped ? ' and more' : ''
@@ -87,23 +86,21 @@ function samples(n: number): string {
   return plural(n, 'sample')
 }
 
-/** What it gives back, told as it is: a dropped day is free at once, deleted rows are not. */
+/** The space that it frees: a dropped partition is freed at once, deleted rows are only reusable. */
 export function spaceInWords({ freedBytes, reusableBytes, partitions }: RemovedDto): string {
   const parts: string[] = []
   if (freedBytes > 0) {
     parts.push(
-      `${quantityText(formatBytes(freedBytes))} given back to the disk at once (${plural(partitions, 'day')} of texts)`,
+      `${quantityText(formatBytes(freedBytes))} freed on disk at once (${plural(partitions, 'day')} of texts)`,
     )
   }
   if (reusableBytes > 0) {
-    parts.push(
-      `about ${quantityText(formatBytes(reusableBytes))} that the database keeps and writes over`,
-    )
+    parts.push(`about ${quantityText(formatBytes(reusableBytes))} reusable by the database`)
   }
   return parts.join(', ')
 }
 
-/** How far a removal is, 0 to 1; null where it is not known. */
+/** The progress of a removal, 0 to 1; null where unknown. */
 export function progressOf({ removed, expected, state }: RetentionJobDto): number | null {
   if (state === 'done') return 1
   if (expected === null || expected.batches === 0) return null

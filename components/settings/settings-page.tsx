@@ -21,15 +21,15 @@ const TABS: readonly { value: SettingsTab; label: string }[] = [
 ]
 
 const ABOUT: Record<SettingsTab, string> = {
-  access: 'Who may ask, and what for.',
-  limits: 'What a run may have at once, so that one never stands before all others.',
-  retention: 'What is kept how long, and what removing it gives back.',
-  alerts: 'Who is told when a monitor opens.',
-  audit: 'Who changed what.',
-  about: 'This service, and the settings it runs by.',
+  access: 'API keys and roles.',
+  limits: 'Limits per run, so that one run cannot block the others.',
+  retention: 'How long data is kept.',
+  alerts: 'Webhooks that receive alerts.',
+  audit: 'Changes with actor and values.',
+  about: 'Versions, sizes and active settings.',
 }
 
-/** Keys, limits, retention, who changed what, and the service itself. */
+/** Settings: keys, limits, retention, alerts, audit log, and about. */
 export function SettingsPage() {
   const [view, setView] = useUrl(settingsUrl)
   return (
@@ -37,7 +37,7 @@ export function SettingsPage() {
       <PageHeader title="Settings" />
       <div className="flex min-h-11 flex-wrap items-center gap-x-4 gap-y-1 border-b px-5 py-2">
         <Segmented
-          label="Part"
+          label="Section"
           value={view.tab}
           options={TABS}
           onChange={(tab) => setView({ tab }, 'push')}

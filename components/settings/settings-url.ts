@@ -1,15 +1,15 @@
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** The parts of the Settings page. */
+/** The sections of the Settings page. */
 export const SETTINGS_TABS = ['access', 'limits', 'retention', 'alerts', 'audit', 'about'] as const
 export type SettingsTab = (typeof SETTINGS_TABS)[number]
 
-/** What of the Settings page can be linked to. */
+/** The URL state of the Settings page. */
 export interface SettingsUrl {
   tab: SettingsTab
   /** The form of a new key is open. */
   create: boolean
-  /** Of the audit list. */
+  /** Filters of the audit log. */
   actor: string | null
   action: string | null
 }

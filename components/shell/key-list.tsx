@@ -5,7 +5,7 @@ import { Window } from '../ui/dialog.tsx'
 import { type KeyBinding, useKeyList } from './keys.tsx'
 import { useModifier } from './use-modifier.ts'
 
-/** A key as it is printed on one. */
+/** Printed key names. */
 export function KeyCap({ name }: { name: string }) {
   return (
     <kbd className="inline-flex h-5 min-w-5 items-center justify-center rounded border border-line-strong bg-sunken px-1.5 font-mono text-2xs text-ink-2">
@@ -16,7 +16,7 @@ export function KeyCap({ name }: { name: string }) {
 
 const PRINTED: Record<string, string> = { Escape: 'Esc', ArrowDown: '↓', ArrowUp: '↑' }
 
-/** The keys of a binding; `then` between two that are pressed one after the other. */
+/** The keys of a binding; `then` between keys pressed in sequence. */
 export function KeyCaps({ keys }: { keys: string }) {
   const modifier = useModifier()
   return (
@@ -36,12 +36,12 @@ export function KeyCaps({ keys }: { keys: string }) {
   )
 }
 
-/** The keys that work on this page. */
+/** The keyboard shortcuts of this page. */
 export function KeyList({ open, onClose }: { open: boolean; onClose(): void }) {
   const keys = useKeyList().filter((each) => each.key !== null) as (KeyBinding & { key: string })[]
   const groups = [...new Set(keys.map((key) => key.group))].reverse()
   return (
-    <Window open={open} onClose={onClose} title="Keys">
+    <Window open={open} onClose={onClose} title="Keyboard shortcuts">
       <div className="overflow-y-auto px-5 py-3">
         {groups.map((group) => (
           <section key={group} className="mb-4">

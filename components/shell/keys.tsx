@@ -11,28 +11,28 @@ import {
 } from 'react'
 
 /**
- * A key of a page or of the shell. `key` is what `KeyboardEvent.key` says, `mod+` for Ctrl or ⌘; two keys one after the
- * other are written with a space (`g b`). Null: no key, the palette alone does it.
+ * A shortcut of a page or the shell. `key` is a `KeyboardEvent.key`, `mod+` stands for Ctrl or ⌘; a sequence of two
+ * keys has a space (`g b`). Null: no shortcut, palette only.
  */
 export interface KeyBinding {
   key: string | null
   label: string
   group: string
-  /** The palette offers it as well: as what this page does, or what can be done anywhere. */
+  /** Also listed in the palette, as an action of this page or a global one. */
   palette?: 'page' | 'anywhere'
   run(): void
 }
 
 interface KeyRegistry {
   add(bindings: { current: readonly KeyBinding[] }): () => void
-  /** As of the last page that came or went: stable between. */
+  /** Updated when a page mounts or unmounts; stable in between. */
   list(): readonly KeyBinding[]
-  /** As of now. */
+  /** The current bindings. */
   now(): readonly KeyBinding[]
   subscribe(listener: () => void): () => void
 }
 
-/** The second of two keys is waited for so long. */
+/** The timeout for the second key of a sequence. */
 const SECOND_KEY_MS = 1_500
 
 function createRegistry(): KeyRegistry {
@@ -69,10 +69,10 @@ function useRegistry(): KeyRegistry {
   return registry
 }
 
-/** Typing is not a command: fields keep their keys, and so do open dialogs and menus. */
+/** Shortcuts are disabled in fields, dialogs and menus. */
 function isTaken(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false
-  // One that fades out is closed already, though the focus is still in it.
+  // A closing dialog may still hold the focus.
   if (target.closest('[role="dialog"][data-closed], [role="menu"][data-closed]') !== null)
     return false
   return (
@@ -83,7 +83,7 @@ function isTaken(target: EventTarget | null): boolean {
   )
 }
 
-/** Listens for keys for the whole page. The binding added last wins. */
+/** Listens for shortcuts on the whole page. The most recently added binding wins. */
 export function KeysProvider({ children }: { children: ReactNode }) {
   const registry = useMemo(createRegistry, [])
   useEffect(() => {
@@ -114,7 +114,7 @@ export function KeysProvider({ children }: { children: ReactNode }) {
   return <Context.Provider value={registry}>{children}</Context.Provider>
 }
 
-/** Binds keys while the component is on the page; the newest functions are always the ones that run. */
+/** Binds shortcuts while the component is mounted; the latest functions run. */
 export function useKeys(bindings: readonly KeyBinding[]): void {
   const registry = useRegistry()
   const current = useRef(bindings)
@@ -132,13 +132,13 @@ export function useKeys(bindings: readonly KeyBinding[]): void {
   }, [registry])
 }
 
-/** What the palette can do on this page, as of now. */
+/** The current palette actions of the page. */
 export function usePaletteBindings(): readonly KeyBinding[] {
   const registry = useRegistry()
   return registry.now().filter((binding) => binding.palette !== undefined)
 }
 
-/** The keys that work now, for the list behind `?`. */
+/** The active shortcuts, for the list behind `?`. */
 export function useKeyList(): readonly KeyBinding[] {
   const registry = useRegistry()
   return useSyncExternalStore(registry.subscribe, registry.list, () => EMPTY)

@@ -1,4 +1,3 @@
-/** The mark: three rewards and the one to look at. */
 export function Mark({ size = 18 }: { size?: number }) {
   return (
     <svg width={size} height={size} viewBox="0 0 32 32" aria-hidden="true">

@@ -14,7 +14,7 @@ import { ThemeSwitch } from './theme-switch.tsx'
 
 const Drawer = dynamic(() => import('../ui/drawer.tsx').then((ui) => ui.Drawer), { ssr: false })
 
-/** The navigation at the left of wide screens. */
+/** The sidebar of wide screens. */
 export function SideNavigation({ onKeys }: { onKeys(): void }) {
   return (
     <aside className="sticky top-0 hidden h-dvh w-[204px] shrink-0 flex-col border-r bg-canvas md:flex print:hidden">
@@ -27,9 +27,9 @@ export function SideNavigation({ onKeys }: { onKeys(): void }) {
   )
 }
 
-/** The same behind a button on narrow ones. */
+/** The same in a drawer on narrow screens. */
 export function DrawerNavigation({ onKeys }: { onKeys(): void }) {
-  // Mounted with the first press: most screens are wide, and never fetch it.
+  // Mounted on first use, because wide screens never need it.
   const [wanted, setWanted] = useState(false)
   const [open, setOpen] = useState(false)
   return (
@@ -104,13 +104,13 @@ function NavigationFoot({ onKeys }: { onKeys(): void }) {
     <div className="border-t px-4 py-3">
       <div className="flex items-center">
         <ThemeSwitch />
-        <IconButton label="Keys (?)" className="ml-auto" onClick={onKeys}>
+        <IconButton label="Keyboard shortcuts (?)" className="ml-auto" onClick={onKeys}>
           <Keyboard size={15} aria-hidden />
         </IconButton>
         {session.data?.withKey && <SignOut />}
       </div>
       {session.data?.withKey && (
-        <p className="mt-2 flex min-w-0 items-center gap-1.5 text-xs" title="Who is signed in">
+        <p className="mt-2 flex min-w-0 items-center gap-1.5 text-xs" title="Signed in as">
           <User size={13} className="shrink-0 text-ink-3" aria-hidden />
           <span className="truncate">{session.data.name}</span>
           <span className="ml-auto shrink-0 text-2xs text-ink-3">{session.data.role}</span>

@@ -8,7 +8,7 @@ import { PageLink } from './page-link.tsx'
 import { useShell } from './shell.tsx'
 import { useModifier } from './use-modifier.ts'
 
-/** The header line of a page: where am I, in what state, live or not, and what can be done. */
+/** The page header: title, state, live toggle and actions. */
 export function PageHeader({
   title,
   parent,
@@ -44,7 +44,7 @@ export function PageHeader({
         <span className="truncate">{title}</span>
       </h1>
       {state && (
-        // Beside buttons a phone has room for the icon of a state, not for its word.
+        // Beside buttons, a phone has room only for the icon of a state.
         <div
           className={`flex min-w-0 shrink-[9999] items-center gap-3 truncate text-xs ${actions ? 'max-sm:[&_.status-word]:sr-only' : ''}`}
         >

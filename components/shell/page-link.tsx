@@ -3,10 +3,7 @@
 import Link from 'next/link'
 import { type ComponentProps, useState } from 'react'
 
-/**
- * A link that is fetched ahead only when the pointer is on it: a table of fifty batches must not ask
- * for fifty pages.
- */
+/** A link that prefetches on hover only, because a table of fifty batches must not fetch fifty pages. */
 export function PageLink(props: ComponentProps<typeof Link>) {
   const [near, setNear] = useState(false)
   return (

@@ -3,7 +3,7 @@
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { PageHeader } from './page-header.tsx'
 
-/** A page whose state is still to be read from its address. */
+/** A skeleton while the page state is read from the URL. */
 export function PageSkeleton({ title }: { title: string }) {
   return (
     <>

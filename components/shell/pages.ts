@@ -13,16 +13,15 @@ import {
   Settings,
 } from 'lucide-react'
 
-/** A page of the navigation. */
 export interface PageLink {
   href: string
   label: string
   icon: LucideIcon
-  /** Pressed after `g` it leads here. */
+  /** The key after `g` that opens it. */
   key?: string
 }
 
-/** The navigation, in its groups. */
+/** The navigation, in groups. */
 export const NAVIGATION: readonly { title: string | null; pages: readonly PageLink[] }[] = [
   { title: null, pages: [{ href: '/', label: 'Overview', icon: Gauge, key: 'o' }] },
   {
@@ -47,7 +46,7 @@ export const NAVIGATION: readonly { title: string | null; pages: readonly PageLi
   { title: 'Service', pages: [{ href: '/settings', label: 'Settings', icon: Settings, key: ',' }] },
 ]
 
-/** Whether a path lies on a page or under it. */
+/** Whether a path is a page or below it. */
 export function isOn(pathname: string, href: string): boolean {
   return href === '/' ? pathname === '/' : pathname === href || pathname.startsWith(`${href}/`)
 }

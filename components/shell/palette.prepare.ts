@@ -1,31 +1,31 @@
-/** One thing the palette goes to or does. */
+/** A palette entry: a page or an action. */
 export interface PaletteEntry {
   id: string
   kind: 'page' | 'batch' | 'run' | 'server' | 'sample' | 'action'
   label: string
-  /** Lighter text beside the label. */
+  /** Secondary text beside the label. */
   about: string
-  /** Where it leads; null: it does something here. */
+  /** Its link; null: an action. */
   href: string | null
-  /** Keys that do the same, as `KeyBinding.key` writes them. */
+  /** Its shortcut, as in `KeyBinding.key`. */
   keys?: string
-  /** Does it, where it leads nowhere. */
+  /** Runs the action. */
   run?: () => void
 }
 
-/** A titled part of the list; without a title where something was typed: then the order is by fit. */
+/** A titled section of the list; search results have no title and are sorted by match. */
 export interface PaletteSection {
   title: string | null
   entries: PaletteEntry[]
 }
 
-/** At most so many places visited last are offered before anything is typed. */
+/** The maximum number of recent places before a search. */
 const MOST_RECENT = 5
 const MOST_FOUND = 14
 
 /**
- * What the palette lists. Before anything is typed: the places visited last (`recent`, addresses, newest first), what this
- * page can do, where one can go, what can be done anywhere. After: what fits best, first.
+ * The palette contents. Before a search: recent places (`recent`, addresses, newest first), page actions, pages,
+ * global actions. During a search: the best matches first.
  */
 export function paletteSections(
   entries: readonly PaletteEntry[],
@@ -43,23 +43,22 @@ export function paletteSections(
   const kind = (wanted: PaletteEntry['kind'], about?: string) =>
     entries.filter((each) => each.kind === wanted && (about === undefined || each.about === about))
   return [
-    { title: 'Visited last', entries: visited.slice(0, MOST_RECENT) },
+    { title: 'Recent', entries: visited.slice(0, MOST_RECENT) },
     { title: 'On this page', entries: kind('action', THIS_PAGE) },
     { title: 'Go to', entries: kind('page') },
     {
-      title: 'Do',
+      title: 'Actions',
       entries: entries.filter(({ kind, about }) => kind === 'action' && about !== THIS_PAGE),
     },
   ].filter((section) => section.entries.length > 0)
 }
 
-/** What stands beside an action of the page that is open. */
+/** The secondary text of a page action. */
 export const THIS_PAGE = 'this page'
 
 /**
- * The entries that fit what was typed, best first: those that begin with it, then those with a word that does, then those
- * that hold it, then those that hold its letters in order; between equals the place visited last. Each word typed has to
- * fit somewhere. A batch or sample id that is not in the list is offered as typed.
+ * The matching entries, best first: by prefix of the label, prefix of a word, substring, then subsequence; ties go to
+ * recent places. Every search word must match. A batch or sample ID that is not in the list is offered as typed.
  */
 export function matchEntries(
   entries: readonly PaletteEntry[],
@@ -82,7 +81,7 @@ export function matchEntries(
   return found.slice(0, MOST_FOUND)
 }
 
-/** Decides between equals, never more: less than what parts two ways to fit. */
+/** Only breaks ties: smaller than the difference of two match classes. */
 function visitBonus(entry: PaletteEntry, recent: readonly string[]): number {
   const at = entry.href === null ? -1 : recent.indexOf(entry.href)
   return at === -1 ? 0 : 50 - at
@@ -113,7 +112,7 @@ function beginsWord(text: string, query: string): boolean {
   return false
 }
 
-/** One letter would fit everything. */
+/** A single letter would match everything. */
 function holdsInOrder(text: string, letters: string): boolean {
   if (letters.length < 2) return false
   let at = 0
@@ -124,7 +123,7 @@ function holdsInOrder(text: string, letters: string): boolean {
   return true
 }
 
-/** The id at the end of a place's address. */
+/** The ID at the end of an address. */
 function idOf(href: string): string {
   return decodeURIComponent(href.slice(href.lastIndexOf('/') + 1))
 }
@@ -135,7 +134,7 @@ function directEntry(query: string): PaletteEntry | null {
       id: query,
       kind: 'batch',
       label: query,
-      about: 'open this batch',
+      about: 'open batch',
       href: `/batches/${query}`,
     }
   }
@@ -145,7 +144,7 @@ function directEntry(query: string): PaletteEntry | null {
       id: query,
       kind: 'sample',
       label: query,
-      about: 'open this sample',
+      about: 'open sample',
       href: `/samples?batch=${batch}&sample=${query}`,
     }
   }

@@ -34,15 +34,15 @@ const ICONS: Record<PaletteEntry['kind'], LucideIcon> = {
   action: Zap,
 }
 
-/** A page has the icon that it has in the navigation. */
+/** The icons of the navigation. */
 const PAGE_ICONS = new Map(
   NAVIGATION.flatMap((group) => group.pages).map(({ href, icon }) => [href, icon]),
 )
 
-/** Goes anywhere and does anything by typing: pages, runs, batches, servers, samples by id, actions. */
+/** The command palette: pages, runs, batches, servers, samples by ID, actions. */
 export function Palette({ open, onClose }: { open: boolean; onClose(): void }) {
   return (
-    <Window open={open} onClose={onClose} title="Go to anything, do anything" hideTitle>
+    <Window open={open} onClose={onClose} title="Command palette" hideTitle>
       {open && <PaletteBody onClose={onClose} />}
     </Window>
   )
@@ -55,13 +55,13 @@ function PaletteBody({ onClose }: { onClose(): void }) {
   const [at, setAt] = useState(0)
   const entries = useEntries()
   const pathname = usePathname()
-  // Where one is already is no place to go to.
+  // The current page is not offered.
   const [recent] = useState(() => readPlaces().filter((place) => place !== pathname))
   const sections = useMemo(() => paletteSections(entries, typed, recent), [entries, typed, recent])
   const found = sections.flatMap((section) => section.entries)
   const chosen = Math.min(at, Math.max(0, found.length - 1))
   const list = useRef<HTMLDivElement>(null)
-  // biome-ignore lint/correctness/useExhaustiveDependencies: what was typed moves the chosen one too
+  // biome-ignore lint/correctness/useExhaustiveDependencies: typing also moves the selection
   useEffect(() => {
     list.current?.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: 'nearest' })
   }, [chosen, typed])
@@ -69,7 +69,7 @@ function PaletteBody({ onClose }: { onClose(): void }) {
     if (entry === undefined) return
     onClose()
     if (entry.href !== null) router.push(entry.href)
-    // Once the focus is back where it was: an action may want to set it.
+    // After the focus is restored, because an action may set it.
     else requestAnimationFrame(() => entry.run?.())
   }
   const onKey = (event: KeyboardEvent) => {
@@ -91,8 +91,8 @@ function PaletteBody({ onClose }: { onClose(): void }) {
           aria-expanded
           aria-controls={listId}
           aria-activedescendant={found[chosen] ? `${listId}-${found[chosen].id}` : undefined}
-          aria-label="Go to a page, run, batch, sample or server, or do something"
-          placeholder="A run, b12, b12-3, a server, an action"
+          aria-label="Search pages, runs, batches, samples, servers and actions"
+          placeholder="Run, b12, b12-3, server or action"
           value={typed}
           onChange={(event) => {
             setTyped(event.target.value)
@@ -106,12 +106,12 @@ function PaletteBody({ onClose }: { onClose(): void }) {
         ref={list}
         role="listbox"
         id={listId}
-        aria-label="Found"
+        aria-label="Results"
         className="min-h-0 overflow-y-auto overscroll-contain p-1.5"
       >
         {sections.map((section) => (
-          // biome-ignore lint/a11y/useSemanticElements: a group of a listbox, no field of a form
-          <div key={section.title ?? ''} role="group" aria-label={section.title ?? 'By fit'}>
+          // biome-ignore lint/a11y/useSemanticElements: a listbox group, not a form field
+          <div key={section.title ?? ''} role="group" aria-label={section.title ?? 'Best matches'}>
             {section.title && (
               <p className="px-2.5 pt-2 pb-1 text-2xs text-ink-3" aria-hidden>
                 {section.title}
@@ -132,7 +132,7 @@ function PaletteBody({ onClose }: { onClose(): void }) {
         ))}
         {found.length === 0 && (
           <p className="px-2.5 py-6 text-center text-ink-2">
-            Nothing fits “{typed}”. A batch is b12, a sample b12-3.
+            No results for “{typed}”. Example IDs: batch b12, sample b12-3.
           </p>
         )}
       </div>
@@ -142,7 +142,7 @@ function PaletteBody({ onClose }: { onClose(): void }) {
       >
         <span className="flex items-center gap-1.5">
           <KeyCap name="↑" />
-          <KeyCap name="↓" /> choose
+          <KeyCap name="↓" /> select
         </span>
         <span className="flex items-center gap-1.5">
           <KeyCap name="↵" /> open
@@ -166,7 +166,7 @@ function Option({
   id: string
   entry: PaletteEntry
   chosen: boolean
-  /** Under a title, which says what it is. */
+  /** The section title already names the kind. */
   titled: boolean
   onPoint(): void
   onTake(): void
@@ -174,7 +174,7 @@ function Option({
   const isName = entry.kind === 'page' || entry.kind === 'action'
   const Icon = PAGE_ICONS.get(entry.href ?? '') ?? ICONS[entry.kind]
   return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are the field's, which keeps the focus
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the input handles the keys and keeps the focus
     <div
       id={id}
       role="option"
@@ -207,7 +207,7 @@ function useEntries(): PaletteEntry[] {
   const runs = useQuery(trpc.runs.list.queryOptions())
   const servers = useQuery(trpc.servers.list.queryOptions())
   const bindings = usePaletteBindings()
-  // As it was when the palette was opened: a page does not change what it can do while one types.
+  // A snapshot from when the palette opened, so that actions do not change while typing.
   const [actions] = useState(() =>
     bindings.map(
       (binding): PaletteEntry => ({

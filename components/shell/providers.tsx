@@ -9,7 +9,7 @@ import { useSession } from '../session/use-session.ts'
 import { KeysProvider } from './keys.tsx'
 
 function createQueryClient(): QueryClient {
-  // A key was taken away, its role changed, or the cookie ended: ask who we are, the shell does the rest.
+  // A revoked key, a changed role or an expired cookie: refetch the session, and the shell reacts.
   const onError = (error: unknown, key: readonly unknown[] | undefined) => {
     const path = key?.[0]
     if (Array.isArray(path) && path[0] === 'session') return
@@ -26,7 +26,7 @@ function createQueryClient(): QueryClient {
     }),
     defaultOptions: {
       queries: {
-        // The live stream says what changed; data just read is not read again on every mount.
+        // The live stream reports changes, so fresh data is not refetched on every mount.
         staleTime: 4_000,
         gcTime: 5 * 60_000,
         refetchOnWindowFocus: false,
@@ -40,7 +40,7 @@ function createQueryClient(): QueryClient {
   return client
 }
 
-/** What every page stands on: the API, the live stream, the keys. */
+/** The providers of every page: API, live stream, shortcuts. */
 export function Providers({ children }: { children: ReactNode }) {
   const [queryClient] = useState(createQueryClient)
   const [trpcClient] = useState(createClient)

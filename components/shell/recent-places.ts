@@ -1,18 +1,18 @@
-/** The batches, runs and servers visited last in this browser, newest first: the palette offers them before anything else. */
+/** The most recently visited batches, runs and servers in this browser, newest first, for the palette. */
 
 const KEY = 'rewardops-recent'
 const MOST = 12
 
-/** Pages of one thing; lists are a key away anyway. */
+/** Detail pages only; list pages have shortcuts. */
 const PLACE = /^\/(batches|runs|servers)\/[^/]+$/
 
-/** Puts an address first, if it is the page of one thing. */
+/** Moves the address of a detail page to the front. */
 export function withPlace(recent: readonly string[], path: string): string[] {
   if (!PLACE.test(path)) return [...recent]
   return [path, ...recent.filter((each) => each !== path)].slice(0, MOST)
 }
 
-/** The addresses as kept; none where storage is forbidden or holds something else. */
+/** The stored addresses; none without storage or with invalid data. */
 export function readPlaces(): string[] {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(KEY) ?? '[]')
@@ -24,12 +24,11 @@ export function readPlaces(): string[] {
   }
 }
 
-/** Keeps a visit. */
 export function visitPlace(path: string): void {
   if (!PLACE.test(path)) return
   try {
     localStorage.setItem(KEY, JSON.stringify(withPlace(readPlaces(), path)))
   } catch {
-    // Storage may be forbidden: the palette then begins with its pages.
+    // Without storage, the palette starts with its pages.
   }
 }

@@ -10,7 +10,7 @@ import { type KeyBinding, useKeys } from './keys.tsx'
 import { NAVIGATION } from './pages.ts'
 import { setTheme } from './theme.ts'
 
-/** Signs out, forgets what was read, and asks for a key again. */
+/** Signs out, drops all data, and opens the sign-in page. */
 export function useSignOut(): () => void {
   const trpc = useTRPC()
   const queryClient = useQueryClient()
@@ -25,7 +25,7 @@ export function useSignOut(): () => void {
   return () => signOut.mutate({})
 }
 
-/** The keys and actions of every page: the palette, the list of keys, going to pages, the live stream, the theme. */
+/** The global shortcuts: palette, shortcut list, pages, live updates, theme. */
 export function useShellKeys({ onPalette, onKeys }: { onPalette(): void; onKeys(): void }): void {
   const router = useRouter()
   const { state, setFrozen } = useLive()
@@ -40,19 +40,15 @@ export function useShellKeys({ onPalette, onKeys }: { onPalette(): void; onKeys(
     run,
   })
   useKeys([
-    { key: 'mod+k', label: 'Go to anything', group: 'Everywhere', run: onPalette },
-    anywhere('Show the keys', onKeys, '?'),
-    anywhere(
-      frozen ? 'Follow the service again' : 'Freeze the page',
-      () => setFrozen(!frozen),
-      'l',
-    ),
-    anywhere('Register a server', () => router.push('/servers?register=1')),
-    anywhere('Score a sample by hand', () => router.push('/rewards?view=try')),
-    anywhere('Copy a link to this page', () => void copyText(location.href)),
+    { key: 'mod+k', label: 'Open command palette', group: 'Everywhere', run: onPalette },
+    anywhere('Show keyboard shortcuts', onKeys, '?'),
+    anywhere(frozen ? 'Resume live updates' : 'Pause live updates', () => setFrozen(!frozen), 'l'),
+    anywhere('Register server', () => router.push('/servers?register=1')),
+    anywhere('Open playground', () => router.push('/rewards?view=try')),
+    anywhere('Copy link to page', () => void copyText(location.href)),
     anywhere('Light theme', () => setTheme('light')),
     anywhere('Dark theme', () => setTheme('dark')),
-    anywhere('Theme of the system', () => setTheme('system')),
+    anywhere('System theme', () => setTheme('system')),
     ...(session.data?.auth === 'key' && session.data.signedIn
       ? [anywhere('Sign out', signOut)]
       : []),

@@ -8,7 +8,7 @@ import { SideNavigation } from './navigation.tsx'
 import { visitPlace } from './recent-places.ts'
 import { useShellKeys } from './shell-keys.ts'
 
-// Fetched when they are opened first: no page needs them to be seen.
+// Loaded on first use.
 const Palette = dynamic(() => import('./palette.tsx').then((each) => each.Palette), { ssr: false })
 const KeyList = dynamic(() => import('./key-list.tsx').then((each) => each.KeyList), { ssr: false })
 
@@ -18,15 +18,15 @@ interface ShellContext {
 }
 const Context = createContext<ShellContext>({ openPalette() {}, openKeys() {} })
 
-/** What the header line of a page opens. */
+/** The overlays that the page header opens. */
 export function useShell(): ShellContext {
   return useContext(Context)
 }
 
-/** Navigation, palette, keys and the place of the page. */
+/** Navigation, palette, shortcuts, and the page content. */
 export function Shell({ children }: { children: ReactNode }) {
   const [open, setOpen] = useState<'palette' | 'keys' | null>(null)
-  // Once opened they stay, to fade out and give the focus back.
+  // Stay mounted once opened, to animate out and restore the focus.
   const [wanted, setWanted] = useState({ palette: false, keys: false })
   const show = (which: 'palette' | 'keys') => {
     setWanted((was) => ({ ...was, [which]: true }))
@@ -53,7 +53,7 @@ export function Shell({ children }: { children: ReactNode }) {
         href="#page"
         className="fixed top-2 left-2 z-50 -translate-y-16 rounded-md bg-accent-fill px-3 py-1.5 text-accent-ink focus:translate-y-0"
       >
-        Skip to the page
+        Skip to content
       </a>
       <div className="flex min-h-dvh">
         <SideNavigation onKeys={() => show('keys')} />

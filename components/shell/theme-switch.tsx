@@ -7,10 +7,9 @@ import { onTheme, readTheme, setTheme, type Theme } from './theme.ts'
 const CHOICES: { theme: Theme; label: string; icon: typeof Sun }[] = [
   { theme: 'light', label: 'Light', icon: Sun },
   { theme: 'dark', label: 'Dark', icon: Moon },
-  { theme: 'system', label: 'As the system', icon: Monitor },
+  { theme: 'system', label: 'System', icon: Monitor },
 ]
 
-/** Light, dark, system. */
 export function ThemeSwitch() {
   const theme = useSyncExternalStore(onTheme, readTheme, () => 'system')
   return (

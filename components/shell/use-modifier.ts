@@ -4,7 +4,7 @@ import { useSyncExternalStore } from 'react'
 
 const never = () => () => {}
 
-/** The command key as it is printed on this keyboard, ready to be put before a letter. */
+/** The command key of this platform, as a prefix. */
 export function useModifier(): string {
   return useSyncExternalStore(
     never,

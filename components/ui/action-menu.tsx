@@ -5,27 +5,26 @@ import { Ellipsis } from 'lucide-react'
 import { Fragment, type ReactNode } from 'react'
 import { IconButton } from './button.tsx'
 
-/** One thing the menu does. */
 export interface MenuAction {
   label: string
   icon?: ReactNode
   danger?: boolean
   disabled?: boolean
-  /** Why who looks may not do it; null: they may. */
+  /** Why the user may not run it; null: they may. */
   refused?: string | null
-  /** A hairline above. */
+  /** Adds a separator above. */
   apart?: boolean
   onSelect(): void
 }
 
-/** The popup of every menu. */
+/** The popup style of every menu. */
 export const MENU_POPUP =
   'min-w-44 rounded-lg border border-line-strong bg-raised p-1 shadow-pop outline-none quick transition-opacity data-ending-style:opacity-0 data-starting-style:opacity-0'
-/** An entry of every menu. */
+/** The item style of every menu. */
 export const MENU_ITEM =
   'flex h-8 cursor-default items-center gap-2 rounded-md px-2 text-sm outline-none data-highlighted:bg-hover data-disabled:opacity-45'
 
-/** What can be done to a row; `icon` in place of the three dots. */
+/** A menu of row actions; `icon` replaces the three dots. */
 export function ActionMenu({
   label,
   actions,

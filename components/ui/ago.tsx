@@ -3,7 +3,7 @@
 import { dateTime, formatAgo } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 
-/** A moment as "3 min ago", the exact one on hover. */
+/** A relative time with the exact time as its tooltip. */
 export function Ago({ at }: { at: string | null }) {
   const now = useNow()
   if (at === null) return <span className="text-ink-3">–</span>

@@ -1,4 +1,4 @@
-/** New rows of a live list are announced, not injected under the cursor. */
+/** Announces new rows of a live list instead of inserting them under the cursor. */
 
 /**
  * Splits the rows of a list as it is now into those to show and those to announce. `before` are the rows

@@ -7,7 +7,7 @@ const VARIANTS = {
   danger: 'border-transparent bg-bad text-surface hover:brightness-110',
 }
 
-/** The look of a button, for links that act like one. */
+/** The button style, for links that act as buttons. */
 export function buttonClass(variant: keyof typeof VARIANTS = 'plain', small = false): string {
   return `inline-flex shrink-0 items-center justify-center gap-1.5 rounded-md border font-medium whitespace-nowrap quick transition-[background-color,filter,color] disabled:opacity-50 ${
     small ? 'h-7 px-2 text-xs' : 'h-8 px-3 text-sm'
@@ -15,8 +15,8 @@ export function buttonClass(variant: keyof typeof VARIANTS = 'plain', small = fa
 }
 
 /**
- * A button. `busy` says that its work is under way and takes no second press; `refused`, why who looks may not press it:
- * it can still be reached, so that the reason is found by pointer, key and reader.
+ * A button. `busy` disables it while its action runs. `refused` is the reason why the user may not press it: the
+ * button stays focusable so that its tooltip can be read.
  */
 export function Button({
   variant = 'plain',
@@ -61,7 +61,7 @@ export function Button({
   )
 }
 
-/** A button that is only an icon; its label is read and shown on hover. `refused` as of a button with words. */
+/** An icon button; its label is read out and shown as a tooltip. `refused` as in {@link Button}. */
 export function IconButton({
   label,
   refused = null,

@@ -1,8 +1,8 @@
 import type { ReactNode } from 'react'
 
 /**
- * A column of a table: its words, or an object that says where they stand. `end` is for numbers, which stand at the right;
- * `hidden` is read and not seen, for columns of buttons and bars.
+ * A table column: its label, or an object with its alignment. `end` right-aligns numbers; `hidden` is read out only,
+ * for columns of buttons and bars.
  */
 export type ColumnHead =
   | string
@@ -12,7 +12,6 @@ export type ColumnHead =
       | { hidden: string }
     ))
 
-/** The head of a table, a cell a column. */
 export function ColumnHeads({ columns }: { columns: readonly ColumnHead[] }) {
   return (
     <thead>

@@ -4,7 +4,7 @@ import { Check, Copy } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
 import { shortenMiddle } from '../format/text.ts'
 
-/** Copies a text; also on plain HTTP, where the clipboard API does not exist. */
+/** Copies a text, also on plain HTTP, where the clipboard API is unavailable. */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text)
@@ -22,7 +22,7 @@ export async function copyText(text: string): Promise<boolean> {
   }
 }
 
-/** `copied` turns true for a moment after a successful `copy`. */
+/** `copied` is true for a moment after a successful `copy`. */
 export function useCopy(): { copied: boolean; copy(text: string): void } {
   const [copied, setCopied] = useState(false)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
@@ -40,7 +40,7 @@ export function useCopy(): { copied: boolean; copy(text: string): void } {
   }
 }
 
-/** An identifier in mono, shortened in the middle, copied by a click. */
+/** An identifier in monospace, shortened in the middle, copied on click. */
 export function CopyText({
   text,
   most = 24,
@@ -79,7 +79,7 @@ export function CopyText({
   )
 }
 
-/** A button that copies and says so. */
+/** A copy button with a confirmation. */
 export function CopyButton({ text, label }: { text: string; label: string }) {
   const { copied, copy } = useCopy()
   const Icon = copied ? Check : Copy

@@ -6,11 +6,11 @@ import { X } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { Button, IconButton } from './button.tsx'
 
-/** What dims the page behind a dialog. */
+/** The backdrop of a dialog. */
 export const BACKDROP =
   'fixed inset-0 z-40 bg-[#00000059] quick transition-opacity data-ending-style:opacity-0 data-starting-style:opacity-0'
 
-/** A panel from the right edge, for a form. */
+/** A panel on the right edge, for a form. */
 export function Sheet({
   open,
   onClose,
@@ -44,7 +44,7 @@ export function Sheet({
   )
 }
 
-/** A window in the middle of the upper half, for the palette and the list of keys. */
+/** A centered window, for the palette and the shortcut list. */
 export function Window({
   open,
   onClose,
@@ -73,13 +73,13 @@ export function Window({
   )
 }
 
-/** Asks before something with consequences; `danger` where it cannot be taken back. */
+/** A confirmation dialog; `danger` where the action cannot be undone. */
 export function Confirm({
   open,
   title,
   children,
   action,
-  keep = 'Keep it',
+  keep = 'Cancel',
   danger = true,
   busy,
   error,
@@ -90,7 +90,7 @@ export function Confirm({
   title: string
   children: ReactNode
   action: string
-  /** What the button that does nothing says. */
+  /** The label of the button that cancels. */
   keep?: string
   danger?: boolean
   busy?: boolean

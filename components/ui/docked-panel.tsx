@@ -7,8 +7,8 @@ import { useCopy } from './copy-text.tsx'
 import { Scroll } from './scroll.tsx'
 
 /**
- * What a row of a list is about, docked beside the list: over the page below 1,024 px. Its head copies a link, walks to
- * the row before and after, and closes; J, K and Escape are the page's, which knows the rows.
+ * The details of a list row, docked beside the list, or over the page below 1,024 px. Its header copies a link, moves
+ * to the previous and next row, and closes; the page handles J, K and Escape.
  */
 export function DockedPanel({
   label,
@@ -21,17 +21,17 @@ export function DockedPanel({
   onWalk,
   children,
 }: {
-  /** Of the whole panel, for those who do not see it. */
+  /** The accessible name of the panel. */
   label: string
-  /** What is open, at the left of the head. */
+  /** The open item, on the left of the header. */
   heading: ReactNode
-  /** What a row is, in the words of the buttons. */
+  /** The noun for a row, for button labels. */
   noun: string
-  /** Label of the part that scrolls. */
+  /** The label of the scrolling part. */
   details: string
-  /** Links and buttons of its own, behind the link. */
+  /** Additional links and buttons. */
   actions?: ReactNode
-  /** Stays in sight where the page itself scrolls; else it is as high as its parent. */
+  /** Sticky where the page scrolls; otherwise as high as its parent. */
   sticky?: boolean
   onClose(): void
   onWalk(by: 1 | -1): void
@@ -54,7 +54,7 @@ export function DockedPanel({
             {copied ? 'Link copied' : ''}
           </span>
           <IconButton
-            label={copied ? 'Link copied' : `Copy a link to this ${noun}`}
+            label={copied ? 'Link copied' : `Copy link to ${noun}`}
             onClick={() => copy(location.href)}
             className={copied ? 'text-ok' : ''}
           >
@@ -79,14 +79,14 @@ export function DockedPanel({
   )
 }
 
-/** A titled part of what a panel tells. */
+/** A titled section of a panel. */
 export function PanelPart({
   title,
   note,
   children,
 }: {
   title: string
-  /** Count, unit or origin, in lighter type beside the title. */
+  /** Count, unit or origin, beside the title. */
   note?: ReactNode
   children: ReactNode
 }) {

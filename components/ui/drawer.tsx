@@ -6,7 +6,7 @@ import type { ReactNode } from 'react'
 import { IconButton } from './button.tsx'
 import { BACKDROP } from './dialog.tsx'
 
-/** A panel from the left edge, for navigation on narrow screens. */
+/** A panel on the left edge, for navigation on narrow screens. */
 export function Drawer({
   open,
   onClose,
@@ -16,7 +16,7 @@ export function Drawer({
 }: {
   open: boolean
   onClose(): void
-  /** Read, not seen. */
+  /** Read out, not visible. */
   title: string
   head: ReactNode
   children: ReactNode

@@ -1,7 +1,7 @@
 import type { LucideIcon } from 'lucide-react'
 import type { ReactNode } from 'react'
 
-/** Nothing here, why, and what to do next. */
+/** An empty state: title, explanation, and next actions. */
 export function Empty({
   icon: Icon,
   title,

@@ -5,7 +5,7 @@ import { describeFailure } from '../api/failure.ts'
 import { Button } from './button.tsx'
 import { CopyText } from './copy-text.tsx'
 
-/** Why something could not be shown, what to do about it, and the id the log knows it by. */
+/** An error with its hint and the request ID for the log. */
 export function FailureView({
   error,
   onRetry,
@@ -36,7 +36,7 @@ export function FailureView({
           <span className="font-mono">{failure.reason}</span>
           {failure.requestId && (
             <span className="inline-flex items-center gap-1.5">
-              request <CopyText text={failure.requestId} />
+              request ID <CopyText text={failure.requestId} />
             </span>
           )}
         </p>

@@ -10,7 +10,7 @@ import {
 const BOX =
   'w-full rounded-md border border-line-strong bg-surface text-ink placeholder:text-ink-3 quick transition-[border-color] hover:border-ink-3 aria-invalid:border-bad'
 
-/** A labelled input with its hint, and its error where it belongs. */
+/** A labelled input with a hint and an error. */
 export function TextField({
   label,
   hint,
@@ -43,7 +43,7 @@ export function TextField({
   )
 }
 
-/** A labelled text of several lines; grows by its handle. */
+/** A labelled, resizable text area. */
 export function TextArea({
   label,
   note,
@@ -53,7 +53,7 @@ export function TextArea({
   ...area
 }: TextareaHTMLAttributes<HTMLTextAreaElement> & {
   label: string
-  /** In lighter type beside the label. */
+  /** Beside the label, in lighter type. */
   note?: ReactNode
   hint?: ReactNode
   error?: ReactNode
@@ -82,7 +82,7 @@ export function TextArea({
   )
 }
 
-/** The line under a field: its error, else its hint. */
+/** The line below a field: its error, otherwise its hint. */
 export function FieldAbout({
   id,
   hint,
@@ -104,7 +104,7 @@ export function FieldAbout({
   )
 }
 
-/** One of a few choices; the browser's own list, so that it works with keys, touch and readers. */
+/** A native select, which works with keyboard, touch and screen readers. */
 export function Select({
   label,
   hideLabel,
@@ -138,7 +138,7 @@ export function Select({
   )
 }
 
-/** Two to four choices side by side. */
+/** A segmented control of two to four options. */
 export function Segmented<T extends string>({
   label,
   value,
@@ -170,7 +170,7 @@ export function Segmented<T extends string>({
   )
 }
 
-/** One of a few choices, each with a line about it. */
+/** Radio buttons, each with a description. */
 export function Choices<T extends string>({
   legend,
   name,
@@ -207,7 +207,7 @@ export function Choices<T extends string>({
   )
 }
 
-/** Something that holds or does not, with a line about it where its words are not enough. */
+/** A checkbox with an optional description. */
 export function Checkbox({
   label,
   about,

@@ -1,10 +1,10 @@
 import type { ReactNode } from 'react'
 import { Skeleton } from './skeleton.tsx'
 
-/** At most six figures in one line, parted by hairlines; two columns on a phone. */
+/** Up to six figures in a row; two columns on a phone. */
 export function FigureStrip({ label, children }: { label: string; children: ReactNode }) {
   return (
-    // By the room there is, not by the screen: a docked panel takes half of it.
+    // A container query, because a docked panel takes half of the screen.
     <div className="@container">
       <dl
         aria-label={label}
@@ -16,7 +16,7 @@ export function FigureStrip({ label, children }: { label: string; children: Reac
   )
 }
 
-/** One figure: what it is, the number with its unit, a line about it, and its last minute. */
+/** A figure: label, number with unit, detail line, and an optional sparkline. */
 export function Figure({
   label,
   value,
@@ -53,7 +53,6 @@ export function Figure({
   )
 }
 
-/** The strip before its figures are known. */
 export function FigureStripSkeleton({ sparks = false }: { sparks?: boolean }) {
   return (
     <div className="breathing">

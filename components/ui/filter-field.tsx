@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'react'
 import { formatCount } from '../format/numbers.ts'
 import { useKeys } from '../shell/keys.tsx'
 
-/** Narrows a list that is on the page in whole; `f` leads to it, Esc empties it. */
+/** A client-side filter of a list; `f` focuses it, Esc clears it. */
 export function FilterField({
   label,
   value,
@@ -16,8 +16,8 @@ export function FilterField({
   onChange(value: string): void
 }) {
   const field = useRef<HTMLInputElement>(null)
-  // What is typed stands here at once and comes back by the address a moment later: an echo that is already
-  // behind what was typed since does not take a letter away. Anything else is another view: it is shown.
+  // Typed text applies at once, and the URL follows a moment later. A late echo of the URL does not overwrite newer
+  // text; any other value is a navigation and applies.
   const [typed, setTyped] = useState(value)
   const echoes = useRef<string[]>([])
   useEffect(() => {
@@ -58,21 +58,21 @@ export function FilterField({
   )
 }
 
-/** From so many rows on a list has a filter: fewer are seen whole at a glance. */
+/** The minimum number of rows for a filter. */
 const LIST_WITH_FILTER = 6
 
-/** Whether a list of so many rows has a filter. One that is filtered keeps it, whatever becomes of its rows. */
+/** Whether a list has a filter. An active filter stays even if the list shrinks. */
 export function needsFilter(rows: number, filter: string): boolean {
   return rows >= LIST_WITH_FILTER || filter !== ''
 }
 
-/** Whether any of the texts holds what was typed, in any case. */
+/** Whether any of the texts contains the filter, ignoring case. */
 export function fitsFilter(filter: string, ...texts: readonly string[]): boolean {
   const wanted = filter.trim().toLowerCase()
   return texts.some((text) => text.toLowerCase().includes(wanted))
 }
 
-/** The line over a list with its filter, and how many rows of all fit. */
+/** The filter line above a list, with its match count. */
 export function FilterLine({
   label,
   value,
@@ -94,7 +94,7 @@ export function FilterLine({
   )
 }
 
-/** How many rows fit a filter; nothing while there is none. */
+/** The match count; empty without a filter. */
 export function FilterCount({
   value,
   shown,

@@ -1,6 +1,6 @@
 import { ArrowUp } from 'lucide-react'
 
-/** Announces rows that came since the list was opened; nothing moves until it is asked for. */
+/** Announces rows that arrived after the list was opened; they are inserted on request. */
 export function NewRows({
   count,
   more,

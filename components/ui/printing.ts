@@ -3,9 +3,9 @@
 import { useSyncExternalStore } from 'react'
 import { flushSync } from 'react-dom'
 
-/** Whether the page is being put on paper: parts that are drawn for paper alone are on it only so long. */
+/** Whether the page is being printed; print-only parts render only then. */
 let printing = false
-/** The theme chosen on the page, while paper has the light one. */
+/** The selected theme, while printing uses the light one. */
 let themeBefore: string | undefined
 const listeners = new Set<() => void>()
 
@@ -18,7 +18,7 @@ function turn(on: boolean): void {
     root.dataset.theme = 'light'
   } else if (themeBefore === undefined) delete root.dataset.theme
   else root.dataset.theme = themeBefore
-  // The browser takes its picture as soon as this returns.
+  // The browser captures the page as soon as this returns.
   flushSync(() => {
     for (const listener of listeners) listener()
   })
@@ -31,14 +31,14 @@ function subscribe(listener: () => void): () => void {
     watched = true
     addEventListener('beforeprint', () => turn(true))
     addEventListener('afterprint', () => turn(false))
-    // A print preview of developer tools changes the medium without an event of its own.
+    // The print preview of developer tools changes the medium without an event.
     matchMedia('print').addEventListener('change', ({ matches }) => turn(matches))
   }
   listeners.add(listener)
   return () => listeners.delete(listener)
 }
 
-/** True from just before the page is printed until it has been. */
+/** True from just before printing until it is done. */
 export function usePrinting(): boolean {
   return useSyncExternalStore(
     subscribe,

@@ -1,8 +1,8 @@
 import { formatCount } from '../format/numbers.ts'
 
 /**
- * How far a batch is: scored in the accent, failed hatched, the rest open. What exists is never drawn
- * thinner than a pixel, and a bar is full only when everything has ended.
+ * The progress of a batch: scored, failed (hatched), and pending. Any nonzero part is at least one pixel wide, and
+ * the bar is full only when all samples have ended.
  */
 export function ProgressBar({
   scored,

@@ -5,11 +5,8 @@ import { FailureView } from './failure-view.tsx'
 import { Section } from './section.tsx'
 
 /**
- * What a query gives, once it gives something: the skeleton before, the failure instead, and old data
- * rather than a failure, because the header already says that they are old.
- *
- * A failure stays on the screen while the query is asked again, else failure and skeleton would take turns
- * under the eyes of the reader; and it is shown from the second try on, not after the last.
+ * Renders the result of a query: a skeleton first, then data or an error. Stale data wins over an error, because the
+ * header already marks it as stale. * An error stays visible during retries, and appears from the second attempt on.
  */
 export function QueryView<T>({
   query,
@@ -28,7 +25,7 @@ export function QueryView<T>({
   skeleton: ReactNode
   children: (data: T) => ReactNode
   compact?: boolean
-  /** Names the part of the page that is missing, where the rest of it stands. */
+  /** Names the failed part of the page. */
   title?: string
 }) {
   const failure = useRef<unknown>(null)

@@ -1,6 +1,6 @@
 import type { ReactNode, Ref } from 'react'
 
-/** A part of the page that scrolls by itself: named, and reachable by key, because a wheel is not given to all. */
+/** A scrollable, named region that the keyboard can reach. */
 export function Scroll({
   label,
   className = 'overflow-x-auto scroll-x',
@@ -13,7 +13,7 @@ export function Scroll({
   children: ReactNode
 }) {
   return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by key (WCAG 2.1.1)
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable regions must be focusable (WCAG 2.1.1)
     <section ref={ref ?? null} aria-label={label} tabIndex={0} className={className}>
       {children}
     </section>

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react'
 
-/** A titled part of a page: hairline, title, what it counts, actions at the right. */
+/** A titled section with a note and actions. */
 export function Section({
   title,
   note,
@@ -11,10 +11,10 @@ export function Section({
   id,
 }: {
   title: ReactNode
-  /** n, unit or state, in lighter type beside the title. */
+  /** n, unit or state, beside the title. */
   note?: ReactNode
   actions?: ReactNode
-  /** A button or two that stay at the end of the first line, whatever breaks. */
+  /** Buttons that stay on the first line. */
   corner?: ReactNode
   children: ReactNode
   className?: string
@@ -27,7 +27,7 @@ export function Section({
           <h2 className="text-sm leading-7">{title}</h2>
           {note !== undefined && <span className="num text-xs text-ink-3">{note}</span>}
           {actions && (
-            // Beside a corner they have a line of their own on a phone, which begins where the title does.
+            // With a corner, the actions have their own line on a phone.
             <span
               className={`ml-auto flex items-center gap-1.5 print:hidden ${corner ? 'max-sm:mt-1 max-sm:w-full' : ''}`}
             >

@@ -4,7 +4,7 @@ import type { ReactNode } from 'react'
 import type { Refusal } from '../session/use-may.ts'
 import { Button } from './button.tsx'
 
-/** A form that fills a sheet: its fields scroll, its buttons stay in sight under them. */
+/** A form in a sheet: fields scroll, buttons stay visible. */
 export function SheetForm({
   action,
   busy = false,
@@ -15,16 +15,16 @@ export function SheetForm({
   onClose,
   children,
 }: {
-  /** What the button that sends it says. */
+  /** The label of the submit button. */
   action: string
   busy?: boolean
-  /** There is nothing to send yet. */
+  /** There is nothing to submit yet. */
   disabled?: boolean
-  /** Why who looks may not send it. */
+  /** Why the user may not submit. */
   refused?: Refusal
-  /** At the left of the buttons: a third one, or what is under way. */
+  /** On the left of the buttons: another button, or progress. */
   beside?: ReactNode
-  /** Its fields check themselves: nothing is left to the browser's own bubbles. */
+  /** Fields validate themselves; browser validation is off. */
   onSubmit(): void
   onClose(): void
   children: ReactNode
@@ -35,7 +35,7 @@ export function SheetForm({
       className="flex min-h-full flex-col"
       onSubmit={(event) => {
         event.preventDefault()
-        // Enter in a field sends a form of one field, whatever its buttons say.
+        // Enter submits a form with a single field regardless of its buttons.
         if (refused === null) onSubmit()
       }}
     >
@@ -51,7 +51,7 @@ export function SheetForm({
   )
 }
 
-/** The buttons of a sheet, always in sight at its foot. */
+/** The sticky buttons of a sheet. */
 export function SheetFoot({ children }: { children: ReactNode }) {
   return (
     <footer className="sticky bottom-0 flex items-center justify-end gap-2 border-t bg-raised px-5 py-3">

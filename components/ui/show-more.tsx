@@ -2,20 +2,20 @@
 
 import { Button } from './button.tsx'
 
-/** What a list that is read page by page says of itself: the part of an infinite query that is needed here. */
+/** The part of an infinite query that is needed here. */
 export interface PagedQuery {
   hasNextPage: boolean
   isFetchingNextPage: boolean
   fetchNextPage(): Promise<unknown>
 }
 
-/** The next page of a list on request, under its rows; nothing once all are there. */
+/** A button that loads the next page; hidden at the end. */
 export function ShowMore({
   query,
   children = 'Show more',
 }: {
   query: PagedQuery
-  /** What comes next, where it has a better name. */
+  /** The label, where there is a better one. */
   children?: string
 }) {
   if (!query.hasNextPage) return null

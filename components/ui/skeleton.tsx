@@ -1,4 +1,4 @@
-/** A place that will hold something of this size, in pixels. */
+/** A placeholder of a given size, in pixels. */
 export function Skeleton({
   width,
   height = 12,
@@ -13,10 +13,9 @@ export function Skeleton({
   )
 }
 
-// Widths that look like words rather than like bars; fixed, so that nothing shimmers between renders.
+// Fixed widths that resemble words, stable between renders.
 const WIDTHS = [88, 56, 104, 72, 48, 96, 64, 80, 120, 60, 92]
 
-/** Rows of a table before they are known. */
 export function TableSkeleton({ columns, rows = 8 }: { columns: number; rows?: number }) {
   return (
     <div role="status" aria-label="Loading" className="breathing overflow-hidden">
@@ -46,7 +45,6 @@ export function TableSkeleton({ columns, rows = 8 }: { columns: number; rows?: n
   )
 }
 
-/** A chart before its data are known. */
 export function ChartSkeleton({ height = 180 }: { height?: number }) {
   return (
     <div

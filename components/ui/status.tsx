@@ -25,7 +25,7 @@ import type { ServerState } from '../../server/wire/servers.ts'
 import type { BatchStatus, SampleStatus } from '../../server/wire/trainer.ts'
 import type { WorkerServerStats } from '../../server/wire/worker-stats.ts'
 
-/** What a colour says: fine, under way, worth a look, wrong, nothing. */
+/** The meaning of a color: fine, in progress, warning, error, neutral. */
 export type Tone = 'ok' | 'run' | 'warn' | 'bad' | 'idle'
 
 const TONES: Record<Tone, string> = {
@@ -59,25 +59,25 @@ const SAMPLE: Record<SampleStatus, Look> = {
 
 const SERVER: Record<ServerState, Look> = {
   registering: { icon: Plug, text: 'starting', tone: 'run' },
-  probing: { icon: ScanSearch, text: 'being tested', tone: 'run' },
+  probing: { icon: ScanSearch, text: 'testing', tone: 'run' },
   ready: { icon: CircleCheck, text: 'ready', tone: 'ok' },
   unreachable: { icon: Unplug, text: 'unreachable', tone: 'bad' },
-  distrusted: { icon: ShieldAlert, text: 'distrusted', tone: 'bad' },
+  distrusted: { icon: ShieldAlert, text: 'quarantined', tone: 'bad' },
   draining: { icon: Hourglass, text: 'draining', tone: 'warn' },
   sleeping: { icon: MoonStar, text: 'asleep', tone: 'idle' },
   waking: { icon: Sunrise, text: 'waking', tone: 'run' },
   dead: { icon: Skull, text: 'dead', tone: 'bad' },
 }
 
-/** How a process sees a server, from what its calls end in. */
+/** The health of a server as one process sees it. */
 export type PassiveHealth = NonNullable<WorkerServerStats['health']>
 
 const HEALTH: Record<PassiveHealth, Look> = {
   ok: { icon: CircleCheck, text: 'ok', tone: 'ok' },
-  suspect: { icon: CircleHelp, text: 'suspect, silent', tone: 'warn' },
-  out: { icon: CircleOff, text: 'out, no calls', tone: 'bad' },
-  half_open: { icon: CircleDot, text: 'half open, one call at a time', tone: 'warn' },
-  slow_start: { icon: CircleFadingArrowUp, text: 'slow start, more and more calls', tone: 'run' },
+  suspect: { icon: CircleHelp, text: 'suspect, no responses', tone: 'warn' },
+  out: { icon: CircleOff, text: 'ejected, no requests', tone: 'bad' },
+  half_open: { icon: CircleDot, text: 'half open, one request at a time', tone: 'warn' },
+  slow_start: { icon: CircleFadingArrowUp, text: 'slow start, increasing traffic', tone: 'run' },
 }
 
 const VERDICT: Record<SelfTestVerdict, Look> = {
@@ -99,7 +99,7 @@ const WORKER: Record<WorkerDto['state'], Look> = {
   dead: { icon: Skull, text: 'dead', tone: 'bad' },
 }
 
-/** A state as icon, word and colour: never colour alone. */
+/** A state as icon, label and color. */
 function Status({ look, title }: { look: Look | undefined; title?: string | undefined }) {
   if (look === undefined) return null
   const Icon = look.icon
@@ -123,22 +123,20 @@ export function SampleStatusView({ status }: { status: SampleStatus }) {
 export function ServerStateView({ state, cause }: { state: ServerState; cause?: string | null }) {
   return <Status look={SERVER[state]} title={cause ?? undefined} />
 }
-/** A server as one process sees it. */
 export function HealthView({ health }: { health: PassiveHealth }) {
   return <Status look={HEALTH[health]} />
 }
-/** What the raw-score self-test found. */
 export function VerdictView({ verdict, detail }: { verdict: SelfTestVerdict; detail?: string }) {
   return <Status look={VERDICT[verdict]} title={detail} />
 }
 
-/** The word and colour of a state or of a health, for where no icon has room: a band of time. */
+/** The label and color of a state or health, where there is no room for an icon. */
 export function stateLook(state: string): { text: string; tone: Tone } {
   const look = (SERVER as Record<string, Look>)[state] ?? (HEALTH as Record<string, Look>)[state]
   return look ? { text: look.text, tone: look.tone } : { text: state, tone: 'idle' }
 }
 
-/** A worker that is gone is a fault only where it held samples; one that was stopped held none. */
+/** A worker that exited is an error only if it held samples; a stopped one held none. */
 export function WorkerStateView({ state, requeued }: Pick<WorkerDto, 'state' | 'requeued'>) {
   const look = WORKER[state]
   return <Status look={state === 'dead' && requeued === 0 ? { ...look, tone: 'idle' } : look} />

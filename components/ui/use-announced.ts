@@ -4,8 +4,8 @@ import { useRef, useState } from 'react'
 import { announce } from './announced.ts'
 
 /**
- * Holds back rows that came since the list was opened. `listKey` names what the list shows (its filters):
- * another key begins anew. `more`: the list goes on behind `rows`.
+ * Holds back rows that arrived after the list was opened. `listKey` identifies the list (its filters); another key
+ * resets it. `more`: the list continues after `rows`.
  */
 export function useAnnounced<T>(
   rows: readonly T[] | undefined,

@@ -2,7 +2,7 @@
 
 import { useSyncExternalStore } from 'react'
 
-// The same width below which the navigation goes behind a button.
+// The breakpoint of the navigation drawer.
 const NARROW = '(max-width: 899px)'
 
 function subscribe(listener: () => void): () => void {
@@ -11,7 +11,7 @@ function subscribe(listener: () => void): () => void {
   return () => query.removeEventListener('change', listener)
 }
 
-/** Whether the screen is a phone's. */
+/** Whether the screen is narrow. */
 export function useNarrow(): boolean {
   return useSyncExternalStore(
     subscribe,

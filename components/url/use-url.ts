@@ -3,17 +3,14 @@
 import { usePathname, useSearchParams } from 'next/navigation'
 import { useCallback, useMemo } from 'react'
 
-/** Reads a page's state from the URL and writes it back. */
+/** Reads and writes the page state in the URL. */
 export interface UrlCodec<T> {
   parse(params: URLSearchParams): T
-  /** Only what differs from the default, so that a bare address is the default view. */
+  /** Omits defaults, so that a bare URL is the default view. */
   write(state: T): URLSearchParams
 }
 
-/**
- * The URL is the state: what is not in it is not shared. `push` makes a step for the back button, `replace`
- * does not. Neither asks the server for anything.
- */
+/** The URL state of a page. `push` adds a history entry, `replace` does not. Neither triggers a server navigation. */
 export function useUrl<T>(
   codec: UrlCodec<T>,
 ): [state: T, set: (change: Partial<T>, how?: 'push' | 'replace') => void] {
@@ -22,7 +19,7 @@ export function useUrl<T>(
   const state = useMemo(() => codec.parse(new URLSearchParams(params)), [codec, params])
   const set = useCallback(
     (change: Partial<T>, how: 'push' | 'replace' = 'replace') => {
-      // From the address bar, not from the render: two changes in one tick must not undo each other.
+      // Reads the address bar instead of the render, so that two changes in one tick both apply.
       const now = codec.parse(new URLSearchParams(location.search))
       const query = codec.write({ ...now, ...change }).toString()
       const url = query === '' ? pathname : `${pathname}?${query}`

@@ -3,11 +3,11 @@
 import { PageLink } from '../shell/page-link.tsx'
 import type { UrlCodec } from '../url/use-url.ts'
 
-/** What of the Workers page can be linked to. */
+/** The URL state of the Workers page. */
 export interface WorkersUrl {
-  /** A worker to be marked among the others. */
+  /** A highlighted worker. */
   worker: string | null
-  /** Part of an id or a host by which the list is narrowed. */
+  /** The filter: part of an ID or host. */
   named: string
 }
 
@@ -21,7 +21,7 @@ export const workersView: UrlCodec<WorkersUrl> = {
   },
 }
 
-/** A worker's id, leading to it among the workers. */
+/** A worker ID, linked to the Workers page. */
 export function WorkerName({ id }: { id: string }) {
   return (
     <PageLink

@@ -9,7 +9,7 @@ import { Section } from '../ui/section.tsx'
 import { WorkerStateView } from '../ui/status.tsx'
 import { WorkerName } from './worker-name.tsx'
 
-/** The workers on the overview: throughput, in flight, loop delay. */
+/** The workers on the overview. */
 export function WorkersGlance({
   workers,
   className,
@@ -22,12 +22,12 @@ export function WorkersGlance({
   return (
     <Section
       title={<PageLink href="/workers">Workers</PageLink>}
-      note={`${formatCount(here.length)} alive${dead > 0 ? `, ${formatCount(dead)} gone` : ''}`}
+      note={`${formatCount(here.length)} alive${dead > 0 ? `, ${formatCount(dead)} dead` : ''}`}
       className={className ?? ''}
     >
       {here.length === 0 ? (
         <p className="px-5 pb-5 text-ink-2">
-          No worker is alive: batches are taken in and wait. Start one with{' '}
+          No worker is alive, so accepted batches are queued. Start one with{' '}
           <code className="font-mono text-xs">npm run worker</code>.
         </p>
       ) : (
@@ -39,7 +39,7 @@ export function WorkersGlance({
                 'State',
                 'Samples/s, last 60 s',
                 { end: 'In flight' },
-                { end: 'Loop p99' },
+                { end: 'Loop delay p99' },
               ]}
             />
             <tbody>
@@ -59,7 +59,7 @@ export function WorkersGlance({
                       <span className="h-5 w-28">
                         <Sparkline
                           readings={worker.samplesPerSecondHistory}
-                          label={`Samples a second of ${worker.id}`}
+                          label={`Samples per second of ${worker.id}`}
                           height={20}
                         />
                       </span>

@@ -25,7 +25,7 @@ import { WorkerStateView } from '../ui/status.tsx'
 import { useUrl } from '../url/use-url.ts'
 import { workersView } from './worker-name.tsx'
 
-/** The processes that score, and those that are gone. */
+/** Live worker processes, and exited ones. */
 export function WorkersPage() {
   const trpc = useTRPC()
   const [{ worker, named }, setUrl] = useUrl(workersView)
@@ -65,7 +65,7 @@ function WorkersBody({
 }: {
   workers: WorkerDto[]
   marked: string | null
-  /** By which the lists are narrowed; the figures above are of all. */
+  /** The lists are filtered; the figures cover all workers. */
   named: string
   onNamed(named: string): void
 }) {
@@ -76,10 +76,10 @@ function WorkersBody({
   const [hereShown, goneShown] = [fitting(here), fitting(gone)]
   if (workers.length === 0) {
     return (
-      <Empty icon={Cpu} title="No worker ran in the last 10 minutes">
+      <Empty icon={Cpu} title="No workers in the last 10 minutes">
         Workers start with the service unless{' '}
-        <code className="font-mono text-xs">REWARDOPS_WORKERS=0</code>. Start one on any machine
-        that reaches the same database:
+        <code className="font-mono text-xs">REWARDOPS_WORKERS=0</code>is set. Start one on any
+        machine that can reach the database:
         <AddWorker />
       </Empty>
     )
@@ -111,16 +111,16 @@ function WorkersBody({
           detail="being scored now"
         />
         <Figure
-          label="Held"
+          label="In use"
           value={formatCount(sum((worker) => worker.held))}
           unit={`of ${formatCount(sum((worker) => worker.room))}`}
-          detail="taken, and room for"
+          detail="samples in use / capacity"
         />
         <Figure
-          label="Slowest loop, p99"
+          label="Event-loop delay p99"
           value={loop.value}
           unit={loop.unit}
-          detail="event-loop delay"
+          detail="slowest worker"
         />
         <Figure
           label="Memory"
@@ -131,7 +131,7 @@ function WorkersBody({
       </FigureStrip>
       {needsFilter(workers.length, named) && (
         <FilterLine
-          label="Id or host"
+          label="ID or host"
           value={named}
           shown={hereShown.length + goneShown.length}
           total={workers.length}
@@ -141,22 +141,22 @@ function WorkersBody({
       <Section title="Alive" note={formatCount(here.length)}>
         {here.length === 0 ? (
           <p className="px-5 pb-5 text-ink-2">
-            No worker is alive: batches are taken in and wait. The service starts its own again by
-            itself.
+            No worker is alive, so accepted batches are queued. The service restarts its own workers
+            automatically.
           </p>
         ) : hereShown.length === 0 ? (
-          <p className="px-5 pb-5 text-ink-2">None of them fits the filter.</p>
+          <p className="px-5 pb-5 text-ink-2">No matching workers.</p>
         ) : (
           <AliveTable workers={hereShown} marked={marked} />
         )}
       </Section>
       {goneShown.length > 0 && (
-        <Section title="Gone" note={formatCount(gone.length)} className="border-t">
+        <Section title="Exited" note={formatCount(gone.length)} className="border-t">
           <GoneTable workers={goneShown} marked={marked} />
         </Section>
       )}
       <div className="flex flex-wrap items-center gap-x-4 gap-y-1 border-t px-5 py-4 text-ink-2">
-        More workers, here or on any machine that reaches the same database:
+        Start more workers on this or any machine that can reach the database:
         <AddWorker />
       </div>
     </>
@@ -178,7 +178,7 @@ function hosts(workers: readonly WorkerDto[]): string {
   return names.size === 1 ? `on ${[...names][0]}` : `on ${plural(names.size, 'host')}`
 }
 
-/** A worker that the address names is marked, and brought into view once. */
+/** The worker in the URL is highlighted, and scrolled into view once. */
 function Row({
   id,
   marked,
@@ -209,7 +209,7 @@ function Row({
 function AliveTable({ workers, marked }: { workers: WorkerDto[]; marked: string | null }) {
   const now = useNow()
   return (
-    <Scroll label="Workers alive">
+    <Scroll label="Live workers">
       <table className="grid-table">
         <ColumnHeads
           columns={[
@@ -217,14 +217,14 @@ function AliveTable({ workers, marked }: { workers: WorkerDto[]; marked: string 
             'State',
             'Samples/s, last 60 s',
             { end: 'In flight' },
-            { end: 'Held/room' },
+            { end: 'In use/capacity' },
             { end: 'Scored' },
             { end: 'Failed' },
-            { end: 'Loop p99' },
-            { end: 'Loop max' },
+            { end: 'Loop delay p99' },
+            { end: 'Loop delay max' },
             { end: 'Memory' },
             'Host',
-            { end: 'Up' },
+            { end: 'Uptime' },
             { end: 'Last seen' },
           ]}
         />
@@ -243,7 +243,7 @@ function AliveTable({ workers, marked }: { workers: WorkerDto[]; marked: string 
                   <span className="h-5 w-36">
                     <Sparkline
                       readings={worker.samplesPerSecondHistory}
-                      label={`Samples a second of ${worker.id} over the last 60 s`}
+                      label={`Samples per second of ${worker.id}, last 60 s`}
                       height={20}
                     />
                   </span>
@@ -287,13 +287,13 @@ function AliveTable({ workers, marked }: { workers: WorkerDto[]; marked: string 
 
 function GoneTable({ workers, marked }: { workers: WorkerDto[]; marked: string | null }) {
   return (
-    <Scroll label="Workers gone">
+    <Scroll label="Exited workers">
       <table className="grid-table">
         <ColumnHeads
           columns={[
             'Worker',
             'State',
-            'Given back',
+            'Requeued',
             { end: 'Scored' },
             { end: 'Failed' },
             'Host',
@@ -310,9 +310,7 @@ function GoneTable({ workers, marked }: { workers: WorkerDto[]; marked: string |
                 <WorkerStateView state={worker.state} requeued={worker.requeued} />
               </td>
               <td className="num">
-                {worker.requeued === 0
-                  ? 'held nothing'
-                  : `${plural(worker.requeued, 'sample')}, scored elsewhere`}
+                {worker.requeued === 0 ? 'none' : `${plural(worker.requeued, 'sample')}`}
               </td>
               <td className="num end">{formatCount(worker.scoredTotal)}</td>
               <td className="num end">{formatCount(worker.failedTotal)}</td>

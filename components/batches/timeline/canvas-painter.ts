@@ -1,12 +1,14 @@
 import { INK_TOKENS, type Ink, type Inks, type Painter } from './painter.ts'
 
-/** The fonts of the page, as a canvas wants them. */
+/** The page fonts, in canvas syntax. */
 export interface Fonts {
   sans: string
   mono: string
 }
 
-/** The colours and fonts that an element has now: tokens are pairs of themes, only the browser knows which holds. */
+/**
+ * Reads the colors and fonts of an element. Tokens differ per theme, and only the browser knows which theme applies.
+ */
 export function readLook(element: HTMLElement): { inks: Inks; fonts: Fonts } {
   const probe = document.createElement('span')
   probe.style.display = 'none'
@@ -23,7 +25,7 @@ export function readLook(element: HTMLElement): { inks: Inks; fonts: Fonts } {
   return { inks, fonts: { sans, mono } }
 }
 
-/** Sizes a canvas for the screen it is on and clears it; units are CSS pixels, `scale` device pixels of each. */
+/** Sizes a canvas for its screen and clears it. Units are CSS pixels; `scale` is device pixels per CSS pixel. */
 export function openCanvas(
   canvas: HTMLCanvasElement,
   width: number,
@@ -39,7 +41,6 @@ export function openCanvas(
   return context
 }
 
-/** A painter on a canvas. */
 export function canvasPainter(
   context: CanvasRenderingContext2D,
   inks: Inks,
@@ -121,7 +122,7 @@ export function canvasPainter(
   }
 }
 
-/** Failed is hatched as well as red, as everywhere. */
+/** Failed samples are hatched as well as red, as in all charts. */
 function hatchPattern(context: CanvasRenderingContext2D, inks: Inks): CanvasPattern | null {
   const tile = document.createElement('canvas')
   tile.width = 4

@@ -4,7 +4,7 @@ import { useEffect, useState } from 'react'
 import { formatCount } from '../../format/numbers.ts'
 import { MOST_MINI_BATCHES } from './draw-timeline.ts'
 
-/** Groups of a mini-batch: typed, kept when it is a number; 0 draws none. */
+/** An input for the groups per mini-batch; 0 draws none. */
 export function ChunkField({
   chunk,
   groups,
@@ -19,10 +19,10 @@ export function ChunkField({
   const count = chunk > 0 ? Math.ceil(groups / chunk) : 0
   return (
     <label className="num flex items-center gap-2 text-xs text-ink-2">
-      Mini-batch of
+      Mini-batch
       <input
         inputMode="numeric"
-        aria-label="Groups of a mini-batch, 0 for none"
+        aria-label="Groups per mini-batch, 0 for none"
         value={text}
         onChange={(event) => {
           setText(event.target.value)
@@ -33,7 +33,7 @@ export function ChunkField({
       />
       groups
       <span className="text-ink-3">
-        {count > 0 ? `· ${formatCount(count)} in all` : '· none drawn'}
+        {count > 0 ? `· ${formatCount(count)} total` : '· none drawn'}
         {count > MOST_MINI_BATCHES && ', too many to draw'}
       </span>
     </label>

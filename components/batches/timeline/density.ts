@@ -1,24 +1,21 @@
 import type { TimelineRow } from './timeline.prepare.ts'
 
-/**
- * Rows thinner than a pixel, added up: how many groups are under way at each pixel, how many samples end there. Exact
- * counts, nothing is left out.
- */
+/** Aggregates rows thinner than a pixel: groups in progress and samples ended per pixel. Counts are exact. */
 export interface Density {
   width: number
   height: number
-  /** Groups under way, row by row of pixels, each with one cell more than it is wide. */
+  /** Groups in progress per pixel, row-major; each row has one cell more than the width. */
   groups: Int16Array
-  /** Samples that ended, and those of them that failed, row by row of pixels. */
+  /** Ended samples, and failed ones among them, per pixel, row-major. */
   ends: Uint16Array
   failed: Uint16Array
-  /** Groups in each row of pixels. */
+  /** Groups per row of pixels. */
   perRow: Uint16Array
 }
 
 /**
- * Adds rows up on `width` × `height` pixels; `x` places a moment, in pixels; running groups last until `nowMs`. `used`
- * is one that is not needed any more: three times a second, new ones of 2 MB keep the garbage collector busy.
+ * Aggregates rows onto `width` × `height` pixels. `x` maps a time to a pixel, and running groups last until `nowMs`.
+ * `used` is a buffer to reuse: allocating 2 MB three times a second keeps the garbage collector busy.
  */
 export function prepareDensity(
   rows: readonly TimelineRow[],

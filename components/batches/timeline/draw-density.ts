@@ -1,20 +1,20 @@
 import type { Density } from './density.ts'
 import type { Box, Inks } from './painter.ts'
 
-/** Red, green and blue of a colour that the browser resolved, as a pixel without its alpha. */
+/** Parses a color that the browser resolved into red, green and blue, packed as a pixel without alpha. */
 function pixelOf(colour: string): number {
   const [r, g, b] = (colour.match(/[\d.]+/g) ?? []).map(Number)
-  // Little-endian, as every browser's machine is.
+  // Little-endian, as on every platform with a browser.
   return ((b ?? 0) << 16) | ((g ?? 0) << 8) | (r ?? 0)
 }
 
-/** Where pixels are put before they are drawn over the lines behind them; made once a size. */
+/** An off-screen canvas for pixels, reused per size. */
 export interface Sheet {
   canvas: OffscreenCanvas
   image: ImageData
 }
 
-/** The sheet for a size, the one that is there if it has it. */
+/** Returns the off-screen canvas of a size, reusing the current one if it fits. */
 export function sheetFor(density: Density, used: Sheet | null): Sheet {
   const { width, height } = density
   if (used?.image.width === width && used.image.height === height) return used
@@ -22,8 +22,8 @@ export function sheetFor(density: Density, used: Sheet | null): Sheet {
 }
 
 /**
- * Draws rows that were added up: the more of a pixel's groups are under way, the fuller its bar colour; the more samples
- * end there, the fuller the mark's; any failure is red.
+ * Draws aggregated rows. Opacity grows with the share of groups in progress and with the number of ended samples; any
+ * failure is red.
  */
 export function drawDensity(
   context: CanvasRenderingContext2D,
@@ -42,7 +42,7 @@ export function drawDensity(
     for (let x = 0; x < width; x++) {
       const cell = y * width + x
       const ended = ends[cell] as number
-      // One sample alone is seen; from four a row on a pixel is full.
+      // A single sample is visible, and four samples reach full opacity.
       if (ended === 0) {
         const under = groups[cell + y] as number
         pixels[cell] = under === 0 ? 0 : bar | ((under * full) << 24)

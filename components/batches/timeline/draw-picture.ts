@@ -12,10 +12,10 @@ import type { Painter } from './painter.ts'
 import { stragglerCauses, WAIT_CAUSES } from './timeline.prepare.ts'
 import { CAUSE_WORDS } from './timeline-words.ts'
 
-/** What a picture says beside its rows. */
+/** The texts of an exported image. */
 export interface PictureWords {
   title: string
-  /** n, units, what was lost. */
+  /** n, units and the straggler delay. */
   lines: readonly string[]
 }
 
@@ -24,13 +24,13 @@ const EDGE = 24
 const TITLE_PX = 26
 const LINE_PX = 18
 const LEGEND_PX = 30
-/** All rows together, unless they would be thinner than a pixel. */
+/** The height of all rows, unless rows would be thinner than a pixel. */
 const ROWS_PX = 480
 const MOST_ROW_PX = 18
 
 /**
- * A picture to keep: every row of the view, however many, under its title and over its legend. Nothing is added up: of
- * 2,000 groups it is 2,000 pixels high. `width` in pixels; on paper a narrower one keeps its words readable.
+ * Builds the exported image: every row of the view, with title and legend. Rows are not aggregated, so 2,000 groups
+ * make 2,000 pixels of height. `width` in pixels; a narrower image keeps its text readable in print.
  */
 export function pictureScene(
   scene: Omit<TimelineScene, 'plot' | 'rowPx' | 'scrollPx'>,
@@ -50,7 +50,6 @@ export function pictureScene(
   }
 }
 
-/** Draws it. */
 export function drawPicture(
   p: Painter,
   { scene, width, height }: ReturnType<typeof pictureScene>,
@@ -68,7 +67,7 @@ export function drawPicture(
   drawLegend(p, scene, EDGE, height - EDGE / 2 - 10)
 }
 
-/** One line: what the marks that are there mean. */
+/** The legend in one line, for the marks present. */
 function drawLegend(p: Painter, { data, nowMs }: TimelineScene, fromX: number, y: number): void {
   let x = fromX
   const entry = (text: string, wide: number, draw: (x: number) => void) => {
@@ -83,7 +82,7 @@ function drawLegend(p: Painter, { data, nowMs }: TimelineScene, fromX: number, y
   const causes = stragglerCauses(data)
   for (const cause of WAIT_CAUSES)
     if (causes.has(cause))
-      entry(`straggler, waited on ${CAUSE_WORDS[cause].word}`, 14, (at) =>
+      entry(`straggler, delay: ${CAUSE_WORDS[cause].word}`, 14, (at) =>
         p.boxes([at, y - 2, 14, 4], cause),
       )
 }

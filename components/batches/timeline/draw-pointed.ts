@@ -3,7 +3,7 @@ import { placer, rowLook, type TimelineScene } from './draw-timeline.ts'
 import type { Painter } from './painter.ts'
 import type { SampleMark } from './timeline-model.ts'
 
-/** The row that is pointed at, and the moment of the sample in it; `strong` for what the keys have reached. */
+/** Draws the hovered row and the marker of the hovered sample; `strong` for the keyboard selection. */
 export function drawPointed(
   p: Painter,
   scene: TimelineScene,
@@ -34,7 +34,7 @@ export function drawPointed(
   p.text(middle, plot.y + plot.height + 12, text, { ink: 'surface', align: 'middle' })
 }
 
-/** The stretch of time that is being chosen. */
+/** Draws the time range being selected. */
 export function drawSelection(
   p: Painter,
   { plot }: TimelineScene,

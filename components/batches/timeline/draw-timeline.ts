@@ -12,33 +12,33 @@ import {
 } from './timeline.prepare.ts'
 import { CAUSE_WORDS } from './timeline-words.ts'
 
-/** What is drawn, and how large. Pixels. */
+/** What to draw, with sizes in pixels. */
 export interface TimelineScene {
   data: TimelineData
   scale: TimeScale
   window: TimeWindow | null
-  /** Where running groups end; null: nothing runs. */
+  /** The end of running groups; null when nothing runs. */
   nowMs: number | null
-  /** Where the rows are. */
+  /** The box of the rows. */
   plot: Box
   rowPx: number
-  /** How far the rows are scrolled. */
+  /** The scroll offset of the rows. */
   scrollPx: number
-  /** Rows follow completion numbers, so that a mini-batch is a step. */
+  /** Rows are in completion order, so mini-batch boundaries can be drawn. */
   inOrder: boolean
 }
 
-/** Above the rows, for the names of mini-batches; below them, for the axis. */
+/** Heights above the rows (mini-batch labels) and below them (axis). */
 export const HEAD_PX = 18
 export const AXIS_PX = 22
-/** Thinner rows are added up instead of drawn. */
+/** Thinner rows are aggregated. */
 export const THINNEST_ROW_PX = 1
-/** Rows of at least this height have names. */
+/** Rows of at least this height have labels. */
 export const NAMED_ROW_PX = 13
-/** More lines than this say nothing: none is drawn. */
+/** The maximum number of mini-batch lines; with more, none are drawn. */
 export const MOST_MINI_BATCHES = 200
 
-/** Where moments lie. */
+/** The x position of a time. */
 export function placer(scene: Pick<TimelineScene, 'scale' | 'window' | 'plot'>) {
   const { scale, window, plot } = scene
   const from = scale.at(window?.fromMs ?? 0)
@@ -50,7 +50,7 @@ export function placer(scene: Pick<TimelineScene, 'scale' | 'window' | 'plot'>) 
   }
 }
 
-/** Round moments inside of the window, at most about one every 84 px, none inside of a collapsed stretch. */
+/** Round times inside the window, at most about one every 84 px, none inside a collapsed range. */
 export function sceneTicks(scene: TimelineScene): { x: number; label: string }[] {
   const { scale, window, plot } = scene
   const { x } = placer(scene)
@@ -76,7 +76,7 @@ export function sceneTicks(scene: TimelineScene): { x: number; label: string }[]
   return ticks
 }
 
-/** Digits that tell two ticks apart. */
+/** Decimal places that distinguish two ticks. */
 function tickText(ms: number, stepMs: number): string {
   if (ms >= 1_000 && ms < 60_000) {
     const digits = stepMs >= 1_000 ? 0 : stepMs >= 100 ? 1 : stepMs >= 10 ? 2 : 3
@@ -90,7 +90,7 @@ function tickText(ms: number, stepMs: number): string {
   return durationText(ms).replace(/\.0+(?=\D)/, '')
 }
 
-/** Behind the rows: lines of time, mini-batches, what was collapsed. */
+/** Draws the background: time grid, mini-batches, collapsed ranges. */
 export function drawBackdrop(p: Painter, scene: TimelineScene): void {
   const { plot } = scene
   const bottom = plot.y + plot.height
@@ -106,7 +106,7 @@ export function drawBackdrop(p: Painter, scene: TimelineScene): void {
   p.clipped(plot, () => p.boxes(stripes, 'line', 0.55))
 }
 
-/** In front of the rows: mini-batches, collapsed time, the axis. */
+/** Draws the foreground: mini-batch labels, collapsed ranges, the axis. */
 export function drawFrame(p: Painter, scene: TimelineScene): void {
   const { plot, data, rowPx } = scene
   const { x } = placer(scene)
@@ -144,7 +144,7 @@ export function drawFrame(p: Painter, scene: TimelineScene): void {
     })
 }
 
-/** How many rows, in completion order, have a completion number up to `seq`. */
+/** The number of rows, in completion order, with a completion number up to `seq`. */
 function rowsUpTo(rows: readonly TimelineRow[], seq: number): number {
   let from = 0
   let to = rows.length
@@ -157,7 +157,7 @@ function rowsUpTo(rows: readonly TimelineRow[], seq: number): number {
   return from
 }
 
-/** Two slanted strokes through the axis where time was left out, and how much. */
+/** Draws two slanted strokes through the axis where idle time was collapsed, with its length. */
 function drawBreaks(p: Painter, scene: TimelineScene): void {
   const { plot } = scene
   const { x } = placer(scene)
@@ -188,7 +188,7 @@ function drawBreaks(p: Painter, scene: TimelineScene): void {
   }
 }
 
-/** Thickness of what is drawn in a row. */
+/** The thickness of the bars in a row. */
 export function rowLook(rowPx: number) {
   return {
     barPx: rowPx >= 10 ? Math.min(6, rowPx * 0.34) : Math.max(0.75, rowPx * 0.6),
@@ -197,7 +197,7 @@ export function rowLook(rowPx: number) {
   }
 }
 
-/** The rows themselves, as many as are in sight. */
+/** Draws the visible rows. */
 export function drawRows(p: Painter, scene: TimelineScene): void {
   const { data, plot, rowPx, scrollPx } = scene
   const { x } = placer(scene)
@@ -254,7 +254,7 @@ export function drawRows(p: Painter, scene: TimelineScene): void {
   })
 }
 
-/** What was lost, beside the end of the row: right of it, else left of it where there is room. */
+/** Draws the straggler delay at the end of the row: right of it, or left where there is no room. */
 function tellLost(
   p: Painter,
   row: TimelineRow,
@@ -278,7 +278,7 @@ function squares(centres: readonly number[], size: number): number[] {
   return flat
 }
 
-/** Stragglers over rows that were added up: each one is seen, whatever its row's height. */
+/** Draws stragglers over aggregated rows, each at a visible size. */
 export function drawThinStragglers(p: Painter, scene: TimelineScene): void {
   const { data, plot, rowPx } = scene
   const { x } = placer(scene)
@@ -296,7 +296,7 @@ export function drawThinStragglers(p: Painter, scene: TimelineScene): void {
   })
 }
 
-/** Left of the rows: who they are where there is room, else how many. */
+/** Draws row labels on the left: group names where there is room, otherwise counts. */
 export function drawGutter(p: Painter, scene: TimelineScene, wide: boolean): void {
   const { data, plot, rowPx, scrollPx } = scene
   if (rowPx < NAMED_ROW_PX) {

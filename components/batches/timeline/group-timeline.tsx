@@ -30,7 +30,7 @@ import { useElapsed, useTimeline } from './use-timeline.ts'
 
 const TITLE = 'Group completion'
 
-/** When each group of a batch came, sample by sample, and what the last one of it was waited for. */
+/** When each group of a batch completed, sample by sample, and what delayed its last sample. */
 export function GroupTimeline({ batch }: { batch: BatchViewDto }) {
   const [view] = useUrl(timelineView)
   const query = useTimeline(batch.batchId, view.part)
@@ -83,7 +83,9 @@ function Timeline({
   const inOrder = view.sort === 'completion'
   const save = (kind: 'png' | 'svg') => {
     const causes = causesText(data.lostBy)
-    const lines = [counts, lostText(data), causes && `Waited on: ${causes}`].filter(Boolean)
+    const lines = [counts, lostText(data), causes && `Straggler delay by cause: ${causes}`].filter(
+      Boolean,
+    )
     void savePicture(
       kind,
       `group-completion-${batchId}`,
@@ -101,7 +103,7 @@ function Timeline({
       actions={
         !none && (
           <Segmented
-            label="Order of the groups"
+            label="Sort groups by"
             value={view.sort}
             options={TIMELINE_SORTS}
             onChange={(sort) => setView({ sort })}
@@ -112,16 +114,16 @@ function Timeline({
         !none && (
           <>
             <ActionMenu
-              label="Save as a picture"
+              label="Save as image"
               icon={<Download size={15} aria-hidden />}
               actions={[
                 {
-                  label: 'PNG, for slides',
+                  label: 'PNG (for slides)',
                   icon: <Image size={14} aria-hidden />,
                   onSelect: () => save('png'),
                 },
                 {
-                  label: 'SVG, for papers',
+                  label: 'SVG (for papers)',
                   icon: <FileImage size={14} aria-hidden />,
                   onSelect: () => save('svg'),
                 },
@@ -146,14 +148,14 @@ function Timeline({
         <div className="px-5 pb-4">
           <p className="flex h-60 items-center justify-center rounded-lg border border-dashed px-5 text-center text-ink-3">
             {groups > 0
-              ? 'The batch has no groups in this part.'
+              ? 'This page has no groups.'
               : isActive(batch)
-                ? 'A row for each group appears here as the batch is given samples.'
-                : 'The batch ended without a group.'}
+                ? 'Each group appears as a row once the batch has samples.'
+                : 'The batch ended without groups.'}
           </p>
           {model.part > 0 && (
             <Button small className="mt-2" onClick={() => setView({ part: 0, zoom: null })}>
-              Show the first groups
+              Show first groups
             </Button>
           )}
         </div>

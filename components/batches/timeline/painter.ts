@@ -1,6 +1,6 @@
 import type { WaitCause } from './timeline.prepare.ts'
 
-/** What is drawn with, by what it means; each theme has its own colours for them. */
+/** Semantic colors; each theme maps them to its own values. */
 export type Ink =
   | WaitCause
   | 'surface'
@@ -15,10 +15,10 @@ export type Ink =
   | 'mark'
   | 'bad'
 
-/** Colours as CSS knows them, resolved for one theme. */
+/** CSS colors, resolved for one theme. */
 export type Inks = Readonly<Record<Ink, string>>
 
-/** The token of each ink. */
+/** The CSS token of each ink. */
 export const INK_TOKENS: Readonly<Record<Ink, string>> = {
   queue: '--data-8',
   router: '--data-6',
@@ -37,7 +37,7 @@ export const INK_TOKENS: Readonly<Record<Ink, string>> = {
   bad: '--bad',
 }
 
-/** How a text stands: `end` ends at its place. */
+/** Text alignment relative to its position. */
 export interface TextLook {
   ink: Ink
   sizePx?: number
@@ -46,7 +46,7 @@ export interface TextLook {
   bold?: boolean
 }
 
-/** Pixels from the left and the top. */
+/** Pixels from the left and from the top. */
 export interface Box {
   x: number
   y: number
@@ -55,19 +55,18 @@ export interface Box {
 }
 
 /**
- * Draws on a canvas or writes an SVG. Lists are flat (x, y, width, height, x, …), one call a look: 16,000 marks are
- * then a handful of paths.
+ * Draws on a canvas or writes an SVG. Lists are flat (x, y, width, height, x, …), one call per style, so 16,000 marks
+ * need only a few paths.
  */
 export interface Painter {
   boxes(flat: readonly number[], ink: Ink, alpha?: number): void
   dots(flat: readonly number[], radius: number, ink: Ink): void
   rings(flat: readonly number[], radius: number, ink: Ink): void
-  /** Failed samples: hatched squares of `size` around their centres. */
+  /** Failed samples: hatched squares of `size`, centered on each point. */
   failures(flat: readonly number[], size: number): void
-  /** From x, y to x, y. */
   lines(flat: readonly number[], ink: Ink, look?: { width?: number; dash?: boolean }): void
   /** `y` is the middle of the line. */
   text(x: number, y: number, text: string, look: TextLook): void
-  /** What `draw` draws is seen inside of the box alone. */
+  /** Clips the output of `draw` to the box. */
   clipped(box: Box, draw: () => void): void
 }

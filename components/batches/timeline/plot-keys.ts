@@ -1,19 +1,19 @@
 import type { TimelineRow } from './timeline.prepare.ts'
 import type { SampleMark } from './timeline-model.ts'
 
-/** What a key does on the plot. */
+/** The action of a key on the plot. */
 export type PlotStep =
   | { do: 'reach'; at: number; mark: SampleMark | null }
   | { do: 'zoom'; factor: number }
   | { do: 'pan'; share: number }
   | { do: 'whole' | 'open' | 'leave' }
 
-/** Rows that a page is. */
+/** Rows per page. */
 const PAGE = 10
 
 /**
- * What a key does where `at` (a row's place, -1 for none) and one of its samples (or none) have been reached: up and
- * down go between groups, left and right between the samples of one in the order of their ends. Null: not a key of ours.
+ * Returns the action of a key for the current row `at` (-1 for none) and sample. Up and down move between groups,
+ * left and right between the samples of a group in order of their ends. Returns null for other keys.
  */
 export function plotStep(
   key: string,

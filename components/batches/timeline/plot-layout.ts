@@ -1,31 +1,31 @@
 import { NAMED_ROW_PX } from './draw-timeline.ts'
 
-/** Height of the rows when all are shown at once, of a row that can be read, and of as many as are in sight. */
+/** The height of the rows when all are shown at once, of a readable row, and of the visible part. */
 const FIT_PX = 360
 const READ_ROW_PX = 18
 const MOST_READ_PX = 450
-/** Few groups are a few rows, not a few bars. */
+/** A few groups stay rows, not thick bars. */
 const LEAST_PX = 72
-/** Narrower plots have no room for the names of groups. */
+/** Narrower plots have no room for group names. */
 const NAMED_WIDTH_PX = 640
-/** Right of the rows: half a mark, and the last tick. */
+/** The right margin: half a mark, and the last tick. */
 export const RIGHT_PX = 14
-/** Left of the rows: without names, with names. */
+/** The left margin without and with names. */
 const GUTTER_PX = 46
 const NAMED_GUTTER_PX = 152
 
-/** Sizes of a plot, in pixels. */
+/** The sizes of a plot, in pixels. */
 export interface PlotLayout {
   rowPx: number
   plotPx: number
   gutterPx: number
-  /** Names of groups are beside their rows, not only numbers. */
+  /** Rows are labeled with group names as well as numbers. */
   named: boolean
-  /** All rows are in sight: nothing scrolls. */
+  /** All rows are visible, so nothing scrolls. */
   fits: boolean
 }
 
-/** As many groups as have room in rows that can be read are shown so, whatever was asked for. */
+/** Lays out the plot. When all groups fit as readable rows, they are shown as such in either mode. */
 export function layoutPlot(rows: number, readable: boolean, width: number): PlotLayout {
   const read = readable || rows * READ_ROW_PX <= FIT_PX
   const rowPx = read ? READ_ROW_PX : FIT_PX / Math.max(1, rows)

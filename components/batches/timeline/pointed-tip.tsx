@@ -7,7 +7,7 @@ import { CAUSE_WORDS } from './timeline-words.ts'
 
 const WIDTH = 264
 
-/** What lies under the pointer: the group, and the sample that is near. */
+/** The tooltip of the hovered group and the nearest sample. */
 export function PointedTip({
   pointed: { row, mark },
   x,
@@ -30,7 +30,7 @@ export function PointedTip({
       style={{
         width: Math.min(WIDTH, width - 8),
         left: Math.max(4, x + 16 + WIDTH > width ? x - WIDTH - 12 : x + 16),
-        // Above the pointer in the lower half, so that what comes after is not hidden.
+        // Above the pointer in the lower half, so that later rows stay visible.
         ...(y > height / 2 ? { bottom: height - y + 12 } : { top: y + 14 }),
       }}
     >
@@ -42,7 +42,7 @@ export function PointedTip({
       </p>
       {row.startMs !== null && (
         <Line
-          label={track.samples.length > 0 ? 'first dispatch' : 'taken by a worker'}
+          label={track.samples.length > 0 ? 'first dispatch' : 'claimed by worker'}
           value={durationText(row.startMs)}
         />
       )}
@@ -54,13 +54,13 @@ export function PointedTip({
       ) : (
         <>
           <Line label="complete" value={durationText(row.endMs)} />
-          <Line label="median sample took" value={durationText(row.medianMs)} />
+          <Line label="median sample time" value={durationText(row.medianMs)} />
         </>
       )}
       {row.failed > 0 && <Line label="failed" value={formatCount(row.failed)} />}
       {lost && row.last && (
         <>
-          <Line label={`lost to #${row.last.index}`} value={durationText(row.lostMs)} />
+          <Line label={`straggler delay, #${row.last.index}`} value={durationText(row.lostMs)} />
           {WAIT_CAUSES.filter((cause) => row.waits[cause] >= 0.5).map((cause) => (
             <Line
               key={cause}
@@ -85,7 +85,7 @@ export function PointedTip({
           />
           <Line label="ended" value={durationText(mark.endedMs)} />
           {mark.server && <Line label="server" value={mark.server} />}
-          {mark.attempts > 1 && <Line label="calls" value={formatCount(mark.attempts)} />}
+          {mark.attempts > 1 && <Line label="requests" value={formatCount(mark.attempts)} />}
         </div>
       )}
     </div>

@@ -3,10 +3,10 @@ import { drawPicture, type PictureWords, pictureScene } from './draw-picture.ts'
 import type { TimelineScene } from './draw-timeline.ts'
 import { svgPainter } from './svg-painter.ts'
 
-/** Browsers refuse canvases of more than 16,384 pixels a side. */
+/** The maximum canvas side in browsers, pixels. */
 const MOST_PIXELS = 16_000
 
-/** Saves the view as a file of the reader's, in the colours of the theme that holds. Throws where the browser gives no picture. */
+/** Saves the view as a file, in the colors of the current theme. Throws where the browser cannot create the image. */
 export async function savePicture(
   kind: 'png' | 'svg',
   name: string,
@@ -28,10 +28,10 @@ export async function savePicture(
   const canvas = document.createElement('canvas')
   const scale = Math.min(2, MOST_PIXELS / height)
   const context = openCanvas(canvas, width, height, scale)
-  if (context === null) throw new Error('This browser gives no canvas to draw on.')
+  if (context === null) throw new Error('This browser has no canvas support.')
   drawPicture(canvasPainter(context, inks, fonts), picture, words)
   const blob = await new Promise<Blob | null>((resolve) => canvas.toBlob(resolve, 'image/png'))
-  if (blob === null) throw new Error('This browser could not write the picture.')
+  if (blob === null) throw new Error('The browser could not create the image.')
   save(blob, `${name}.png`)
 }
 
@@ -40,6 +40,6 @@ function save(blob: Blob, name: string): void {
   link.href = URL.createObjectURL(blob)
   link.download = name
   link.click()
-  // After the browser has begun to read it.
+  // After the browser has started to read it.
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
 }

@@ -7,14 +7,14 @@ const FONTS = {
 const n = (value: number) => String(Math.round(value * 100) / 100)
 const escaped = (text: string) =>
   text
-    // What XML 1.0 cannot hold: uids are the trainer's own and may hold anything.
+    // Characters that XML 1.0 cannot hold; uids come from the trainer and may contain any.
     .replace(/[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu, '\ufffd')
     .replaceAll('&', '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('>', '&gt;')
     .replaceAll('"', '&quot;')
 
-/** A painter that writes an SVG; `finish` gives its text. It stands alone: colours are those of one theme. */
+/** A painter that writes an SVG; `finish` returns its text. The SVG is self-contained, with the colors of one theme. */
 export function svgPainter(
   width: number,
   height: number,

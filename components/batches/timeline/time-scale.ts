@@ -1,22 +1,25 @@
 import type { TimelineRow } from './timeline.prepare.ts'
 
-/** A stretch of time, in milliseconds since the batch was accepted. */
+/** A time range, in milliseconds since acceptance. */
 export interface Stretch {
   fromMs: number
   toMs: number
 }
 
-/** Idle time shorter than this, or than a tenth of the whole, is left as it is: it hides nothing. */
+/** Shorter idle ranges, or those below a tenth of the whole, are not collapsed. */
 const LEAST_IDLE_MS = 2_000
 const LEAST_IDLE_SHARE = 0.1
-/** A collapsed stretch has this share of what is left. */
+/** The share of the remaining length that a collapsed range takes. */
 const BREAK_SHARE = 0.025
-/** As many as a screen has columns: what is idle for a tenth of the time is some 200 of them. */
+/**
+ * The number of columns used to find idle ranges, about the width of a screen; a range of a tenth covers some 200
+ * columns.
+ */
 const BUCKETS = 2_048
 
 /**
- * Stretches in which nothing of any group was under way: no sample between its dispatch and its end, none held by a
- * worker. What lies between the last end and now is not among them: it is not over.
+ * The ranges in which no group was in progress: no sample between dispatch and end, none claimed by a worker. The
+ * range between the last end and now is not included, because it is still open.
  */
 export function idleStretches(
   rows: readonly TimelineRow[],
@@ -52,24 +55,24 @@ export function idleStretches(
   return found
 }
 
-/** Time laid out on a line of length `length`, collapsed stretches shortened. */
+/** Maps time to a line of length `length`, with collapsed ranges shortened. */
 export interface TimeScale {
   length: number
   spanMs: number
   breaks: readonly Stretch[]
-  /** Where a moment lies, 0 to `length`. */
+  /** The position of a time, 0 to `length`. */
   at(ms: number): number
-  /** The moment at a place. */
+  /** The time at a position. */
   ms(at: number): number
 }
 
-/** A scale from 0 to `spanMs` with `breaks` collapsed; they are in order and do not touch. */
+/** Creates a scale from 0 to `spanMs` with `breaks` collapsed. Breaks are sorted and disjoint. */
 export function timeScale(spanMs: number, breaks: readonly Stretch[]): TimeScale {
   const span = Math.max(spanMs, 1)
   const collapsed = breaks.reduce((sum, each) => sum + each.toMs - each.fromMs, 0)
   const kept = span - collapsed
   const width = Math.max(kept * BREAK_SHARE, 0.001)
-  // Pieces: from these moments on, at these places, so much of the line a millisecond.
+  // Segments: start time, start position, and length per millisecond.
   const from: number[] = [0]
   const places: number[] = [0]
   const slopes: number[] = [1]
@@ -100,16 +103,16 @@ export function timeScale(spanMs: number, breaks: readonly Stretch[]): TimeScale
   }
 }
 
-/** What is looked at; milliseconds since the batch was accepted. */
+/** The visible window, in milliseconds since acceptance. */
 export interface TimeWindow {
   fromMs: number
   toMs: number
 }
 
-/** No closer than this. */
+/** The maximum zoom. */
 const CLOSEST_MS = 5
 
-/** A window within the span, not narrower than 5 ms; null when it is the whole. */
+/** Clamps a window to the span, at least 5 ms wide; null when it is the whole span. */
 export function clampWindow(window: TimeWindow | null, scale: TimeScale): TimeWindow | null {
   if (window === null) return null
   const widest = scale.length
@@ -121,7 +124,7 @@ export function clampWindow(window: TimeWindow | null, scale: TimeScale): TimeWi
   return { fromMs: scale.ms(start), toMs: scale.ms(start + size) }
 }
 
-/** Zooms by `factor` (less than 1: closer) around a moment that stays where it is. */
+/** Zooms by `factor` (below 1: in) around a fixed time. */
 export function zoomWindow(
   window: TimeWindow | null,
   scale: TimeScale,
@@ -136,7 +139,7 @@ export function zoomWindow(
   return clampWindow({ fromMs: scale.ms(start), toMs: scale.ms(start + size) }, scale)
 }
 
-/** Moves the window by a share of its width. */
+/** Pans the window by a share of its width. */
 export function panWindow(
   window: TimeWindow | null,
   scale: TimeScale,

@@ -7,10 +7,10 @@ import { Segmented } from '../../ui/field.tsx'
 import { type TimeScale, type TimeWindow, zoomWindow } from './time-scale.ts'
 import { type TimelineView, wholeWindow } from './timeline-url.ts'
 
-/** More groups than this are first shown all at once. */
+/** With more groups than this, all are first shown at once. */
 const MANY = 20
 
-/** How the chart is looked at: rows, idle time, zoom. */
+/** The view controls of the chart: rows, idle time, zoom. */
 export function TimelineControls({
   view,
   onView,
@@ -68,11 +68,7 @@ export function TimelineControls({
         >
           <ZoomOut size={15} aria-hidden />
         </IconButton>
-        <IconButton
-          label="Show the whole batch"
-          disabled={shown === null}
-          onClick={() => onZoom(null)}
-        >
+        <IconButton label="Show whole batch" disabled={shown === null} onClick={() => onZoom(null)}>
           <RotateCcw size={14} aria-hidden />
         </IconButton>
       </span>
@@ -80,7 +76,7 @@ export function TimelineControls({
   )
 }
 
-/** As the address has it: a shared link tells the same. */
+/** Rounded as in the URL, so that a shared link shows the same numbers. */
 function windowText(window: TimeWindow): string {
   const { fromMs, toMs } = wholeWindow(window)
   return `${durationText(fromMs)} to ${durationText(toMs)}`

@@ -9,7 +9,7 @@ import {
 } from './timeline.prepare.ts'
 import { CAUSE_WORDS } from './timeline-words.ts'
 
-/** What is drawn, in words; a cause only where some straggler waited on it. */
+/** The legend, with a cause only where a straggler has it. */
 export function TimelineLegend({ data, running }: { data: TimelineData; running: boolean }) {
   const causes = stragglerCauses(data)
   return (
@@ -40,8 +40,8 @@ export function TimelineLegend({ data, running }: { data: TimelineData; running:
       {WAIT_CAUSES.filter((cause) => causes.has(cause)).map((cause) => (
         <Entry
           key={cause}
-          text={`straggler, waited on ${CAUSE_WORDS[cause].word}`}
-          title={`${CAUSE_WORDS[cause].about} A straggler took more than ${STRAGGLER_FACTOR} times its group’s median sample, or lost most of all.`}
+          text={`straggler, delay: ${CAUSE_WORDS[cause].word}`}
+          title={`${CAUSE_WORDS[cause].about} A straggler took more than ${STRAGGLER_FACTOR} times the median sample of its group, or has one of the longest straggler delays.`}
           mark={
             <span className="inline-flex items-center">
               <Bar ink={`var(${INK_TOKENS[cause]})`} />

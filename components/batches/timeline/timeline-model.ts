@@ -1,7 +1,7 @@
 import type { SampleFailureReason } from '../../../server/wire/sample-reason.ts'
 import type { TimelineDto } from '../../../server/wire/timeline.ts'
 
-/** The end of a sample. Times in milliseconds since the batch was accepted. */
+/** The end of a sample. Times in milliseconds since acceptance. */
 export interface SampleMark {
   index: number
   /** Null: it ended without a dispatch. */
@@ -13,7 +13,7 @@ export interface SampleMark {
   attempts: number
 }
 
-/** One call of a sample. */
+/** A request of a sample. */
 export interface SampleCall {
   startedMs: number
   queueMs: number
@@ -21,7 +21,7 @@ export interface SampleCall {
   serviceMs: number
 }
 
-/** What is known of a group. Never changed: a group of which more is known is a new object. */
+/** The known state of a group. Immutable: an update creates a new object. */
 export interface GroupTrack {
   no: number
   uid: string
@@ -29,16 +29,16 @@ export interface GroupTrack {
   /** Completion number; 0: not complete. */
   seq: number
   completedMs: number | null
-  /** Samples that ended, the last one last. */
+  /** Ended samples, in order of their ends. */
   samples: readonly SampleMark[]
-  /** Samples that workers hold now, and since when. */
+  /** The samples claimed by workers, and since when. */
   held: number
   heldSinceMs: number | null
-  /** The calls of the sample that ended last, where there was more than one. */
+  /** The requests of the sample that ended last, where there were several. */
   lastCalls: readonly SampleCall[]
 }
 
-/** A part of a batch's timeline as far as it was told. */
+/** The known part of a batch's timeline. */
 export interface TimelineModel
   extends Pick<
     TimelineDto,
@@ -56,7 +56,7 @@ export interface TimelineModel
   groups: ReadonlyMap<number, GroupTrack>
 }
 
-/** Merges an answer into what is known; a full one replaces it. */
+/** Merges a response into the model; a full response replaces it. */
 export function mergeTimeline(known: TimelineModel | null, answer: TimelineDto): TimelineModel {
   const groups = new Map(answer.full || known === null ? [] : known.groups)
   const { no, uid, size, seq, completedMs } = answer.groups
@@ -141,7 +141,7 @@ function setHeld(groups: Map<number, GroupTrack>, answer: TimelineDto): void {
   }
 }
 
-/** A group from beyond the part that completes takes the place of the last one that waits. */
+/** A group from beyond this page that completed replaces the last pending one. */
 function dropPushedOut(groups: Map<number, GroupTrack>, most: number): void {
   if (groups.size <= most) return
   const waiting = [...groups.values()].filter((track) => track.seq === 0)
@@ -150,8 +150,8 @@ function dropPushedOut(groups: Map<number, GroupTrack>, most: number): void {
 }
 
 /**
- * Whether something was not told: a result whose writing took longer than answers overlap. Then everything is to be
- * asked for again.
+ * Whether an update was missed because a result took longer to commit than responses overlap. A full read is then
+ * needed.
  */
 export function hasHoles(model: TimelineModel): boolean {
   if (model.groups.size !== model.groupsInPart) return true

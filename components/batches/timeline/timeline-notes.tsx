@@ -9,12 +9,11 @@ import type { TimelineModel } from './timeline-model.ts'
 import type { Pointed } from './timeline-plot.tsx'
 import { causesText, groupText, lostText, sampleText } from './timeline-words.ts'
 
-/** Where a sample is read. */
 export function sampleHref(batchId: string, index: number): string {
   return `/samples?batch=${batchId}&sample=${batchId}-${index}`
 }
 
-/** What the batch lost to last samples, and on what they waited. */
+/** The total straggler delay of the batch, by cause. */
 export function LostNote({ data }: { data: TimelineData }) {
   const text = lostText(data)
   if (text === null) return null
@@ -22,12 +21,12 @@ export function LostNote({ data }: { data: TimelineData }) {
   return (
     <p className="num mb-2 text-xs text-ink-2">
       {text}
-      {causes !== '' && <span className="text-ink-3"> · waited on {causes}</span>}
+      {causes !== '' && <span className="text-ink-3"> · by cause: {causes}</span>}
     </p>
   )
 }
 
-/** What the keys or a click have reached, in words and with its link; before that, the keys. */
+/** The keyboard or click selection as text with its link; before a selection, the keys. */
 export function ReachedNote({ pointed, batchId }: { pointed: Pointed | null; batchId: string }) {
   const of = pointed?.mark ?? pointed?.row.last ?? null
   return (
@@ -51,7 +50,7 @@ export function ReachedNote({ pointed, batchId }: { pointed: Pointed | null; bat
   )
 }
 
-/** Which groups of many are shown, and what was left out. */
+/** The range of groups shown, and the samples omitted. */
 export function PartsNote({ model, onPart }: { model: TimelineModel; onPart(part: number): void }) {
   const { part, parts, partGroups, groupsInPart, totals, samplesLeftOut } = model
   if (parts <= 1 && samplesLeftOut === 0) return null
@@ -60,15 +59,19 @@ export function PartsNote({ model, onPart }: { model: TimelineModel; onPart(part
     <div className="mt-2 flex flex-wrap items-center gap-x-2 gap-y-1 text-xs text-ink-2">
       {parts > 1 && (
         <>
-          <IconButton label="Groups before" disabled={part === 0} onClick={() => onPart(part - 1)}>
+          <IconButton
+            label="Previous groups"
+            disabled={part === 0}
+            onClick={() => onPart(part - 1)}
+          >
             <ChevronLeft size={15} aria-hidden />
           </IconButton>
           <span className="num">
             Groups {formatCount(from + 1)} to {formatCount(from + groupsInPart)} of{' '}
-            {formatCount(totals.groups)} in completion order; the sums above are of these
+            {formatCount(totals.groups)} in completion order. Totals above cover these groups.
           </span>
           <IconButton
-            label="Groups after"
+            label="Next groups"
             disabled={part >= parts - 1}
             onClick={() => onPart(part + 1)}
           >
@@ -78,8 +81,7 @@ export function PartsNote({ model, onPart }: { model: TimelineModel; onPart(part
       )}
       {samplesLeftOut > 0 && (
         <span className="text-warn">
-          {plural(samplesLeftOut, 'sample')} of this part {samplesLeftOut === 1 ? 'is' : 'are'} not
-          drawn: it has more than can be.
+          {plural(samplesLeftOut, 'sample')} not drawn: these groups exceed the chart’s limit.
         </span>
       )}
     </div>

@@ -42,26 +42,26 @@ import { useDrawing } from './use-drawing.ts'
 import { useLook } from './use-look.ts'
 import { useWidth } from './use-width.ts'
 
-/** A mark this far from the pointer is meant. */
+/** The hit radius of a mark. */
 const NEAR_PX = 9
-/** A pointer that moved less was a click. */
+/** Shorter pointer movements count as a click. */
 const CLICK_PX = 6
 
-/** A group, or a sample of it, that is pointed at. */
+/** The hovered or selected group, or a sample of it. */
 export interface Pointed {
   row: TimelineRow
   mark: SampleMark | null
 }
 
-/** By number and index: what is prepared anew is another object. */
+/** Compares by number and index, because prepared rows are new objects. */
 interface PointedId {
   no: number
   index: number | null
 }
 
 /**
- * Rows of groups over time, on canvas: one for what changes with the data, one above it for what follows the pointer
- * and the keys. The scroller holds something as high as all rows, the canvas is as high as what is in sight.
+ * Rows of groups over time, on two canvases: one for the data, and one above it for pointer and keys. The scroll
+ * container holds an element as high as all rows; the canvas is as high as the visible part.
  */
 export function TimelinePlot({
   data,
@@ -79,12 +79,12 @@ export function TimelinePlot({
   scale: TimeScale
   window: TimeWindow | null
   nowMs: number | null
-  /** Rows high enough to be read, scrolled; else all at once. */
+  /** Readable rows that scroll; otherwise all rows at once. */
   readable: boolean
   inOrder: boolean
   label: string
   onZoom(window: TimeWindow | null): void
-  /** What the keys or a click have reached; null: nothing. */
+  /** The keyboard or click selection; null: none. */
   onPoint(pointed: Pointed | null): void
   onOpen(pointed: Pointed): void
 }) {
@@ -166,7 +166,7 @@ export function TimelinePlot({
     if (selection !== null) drawSelection(painter, scene, selection)
   })
 
-  // What is reached is told as it is now: its group may complete while it is looked at.
+  // The selection is looked up in the current data, because its group may complete meanwhile.
   const told = useRef<Pointed | null>(null)
   useEffect(() => {
     if (focus?.row === told.current?.row && focus?.mark === told.current?.mark) return
@@ -174,7 +174,7 @@ export function TimelinePlot({
     onPoint(focus)
   })
 
-  // React listens to wheels passively, and then a pinch zooms the page as well.
+  // React attaches wheel listeners as passive, so a pinch would also zoom the page.
   const wheel = useRef<(event: WheelEvent) => void>(() => {})
   wheel.current = (event) => {
     const { x, ms } = placer(scene)
@@ -283,7 +283,7 @@ export function TimelinePlot({
       <div
         ref={scroller}
         role="application"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: it has keys of its own, told under it
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: it handles keys, described below it
         tabIndex={0}
         aria-label={label}
         aria-describedby="timeline-keys"
@@ -314,7 +314,7 @@ export function TimelinePlot({
   )
 }
 
-/** The stretch that is being chosen, above it. */
+/** The label of the time range being selected. */
 function SelectionWords({
   scene,
   selection: { fromX, toX },

@@ -11,12 +11,12 @@ import { useLook } from './use-look.ts'
 import { useWidth } from './use-width.ts'
 
 const HEIGHT = 30
-/** So near to an edge of the window, the edge is meant. */
+/** The hit distance of a window edge. */
 const EDGE_PX = 7
 
 /**
- * The whole batch in a strip: how many samples ended when, and the window that is looked at, to be drawn anew, moved or
- * widened by the pointer. Keys do the same on the plot.
+ * An overview strip of the whole batch: samples ended over time, and the visible window, which the pointer can draw,
+ * move or resize. The keys of the plot do the same.
  */
 export function TimelineStrip({
   data,
@@ -29,7 +29,7 @@ export function TimelineStrip({
   data: TimelineData
   scale: TimeScale
   window: TimeWindow | null
-  /** As many as the plot below has, and how: its left edge is this one's. */
+  /** Matches the layout of the plot below, so that the left edges align. */
   rows: number
   readable: boolean
   onZoom(window: TimeWindow | null): void
@@ -119,7 +119,7 @@ export function TimelineStrip({
   )
 }
 
-/** How many samples ended when, what was left out, and the window. */
+/** Draws samples ended over time, collapsed ranges, and the window. */
 function drawStrip(
   context: CanvasRenderingContext2D,
   width: number,
@@ -134,7 +134,7 @@ function drawStrip(
   const step = width / Math.max(1, bins.ends.length)
   const bar = (count: number, i: number, ink: string) => {
     if (count === 0) return
-    // The square root: a few samples at the end are seen beside thousands at once.
+    // Square root, so that a few samples stay visible beside thousands.
     const tall = Math.max(1.5, Math.sqrt(count / most) * (HEIGHT - 4))
     context.fillStyle = ink
     context.fillRect(i * step, HEIGHT - tall, Math.max(1, step - 0.75), tall)
@@ -161,7 +161,7 @@ function drawStrip(
   context.fillRect(0, HEIGHT - 1, width, 1)
 }
 
-/** Samples that ended in each of `count` equal parts of the line, and those of them that failed. */
+/** The samples that ended in each of `count` equal parts of the line, and the failed ones among them. */
 function endsPerBin(data: TimelineData, scale: TimeScale, count: number) {
   const ends = new Array<number>(Math.max(0, count)).fill(0)
   const failed = new Array<number>(Math.max(0, count)).fill(0)

@@ -1,5 +1,5 @@
-// biome-ignore-all lint/a11y/useSemanticElements: rows are placed by transform, which table elements do not take
-// biome-ignore-all lint/a11y/useFocusableInteractive: cells are read, their links are focused
+// biome-ignore-all lint/a11y/useSemanticElements: rows are positioned by transform, which table elements do not support
+// biome-ignore-all lint/a11y/useFocusableInteractive: cells are read-only, and their links take the focus
 'use client'
 
 import { useVirtualizer } from '@tanstack/react-virtual'
@@ -25,15 +25,15 @@ const HEADS = [
   '#',
   'Group',
   'First dispatch',
-  'Complete',
+  'Completed',
   'Samples ended',
-  'Median took',
-  'Time lost',
+  'Median sample time',
+  'Straggler delay',
   'Last sample',
-  'It waited on',
+  'Delay cause',
 ]
 
-/** The same groups as rows of numbers, in the same order. */
+/** The same groups as a table, in the same order. */
 export function TimelineTable({ data, batchId }: { data: TimelineData; batchId: string }) {
   const scroller = useRef<HTMLElement>(null)
   const rows = useVirtualizer({
@@ -155,19 +155,14 @@ function Cells({ row, batchId, late }: { row: TimelineRow; batchId: string; late
   )
 }
 
-/** When each mini-batch was there. */
+/** When each mini-batch was ready. */
 export function MiniBatchTable({ miniBatches }: { miniBatches: readonly MiniBatch[] }) {
   if (miniBatches.length === 0) return null
   return (
     <Scroll label="Mini-batches" className="max-h-52 overflow-auto border-t">
       <table className="grid-table">
         <ColumnHeads
-          columns={[
-            'Mini-batch',
-            { end: 'Groups' },
-            { end: 'Ready' },
-            { end: 'After the one before' },
-          ]}
+          columns={['Mini-batch', { end: 'Groups' }, { end: 'Ready' }, { end: 'After previous' }]}
         />
         <tbody>
           {miniBatches.map((each) => (

@@ -2,42 +2,41 @@ import type { UrlCodec } from '../../url/use-url.ts'
 import type { TimeWindow } from './time-scale.ts'
 import type { TimelineSort } from './timeline.prepare.ts'
 
-/** How the timeline is looked at; the URL holds the same names, and nothing for what is as usual. */
+/** The view state of the timeline. The URL uses the same names and omits defaults. */
 export interface TimelineView {
   sort: TimelineSort
   /** Null: the whole batch. */
   zoom: TimeWindow | null
-  /** Groups of a mini-batch; 0: none are drawn; null: a quarter of the groups. */
+  /** Groups per mini-batch; 0: none are drawn; null: a quarter of the groups. */
   chunk: number | null
-  /** All groups at once, or rows that can be read and scrolled. */
+  /** All groups at once, or readable rows that scroll. */
   rows: 'fit' | 'read'
   /** Idle time is collapsed. */
   collapse: boolean
-  /** Which part of a batch with more groups than are shown at once, from 0. */
+  /** The page of a batch with more groups than are shown at once, from 0. */
   part: number
   table: boolean
 }
 
-/** Orders to choose from. */
 export const TIMELINE_SORTS: readonly { value: TimelineSort; label: string }[] = [
   { value: 'completion', label: 'Completion' },
   { value: 'dispatch', label: 'First dispatch' },
-  { value: 'lost', label: 'Time lost' },
+  { value: 'lost', label: 'Straggler delay' },
 ]
 
 const whole = (text: string | null): number | null =>
   text !== null && /^\d{1,9}$/.test(text) ? Number(text) : null
 
 /**
- * A window in whole milliseconds, as the address has it, at least one long. What is dragged keeps its fractions until it
- * rests: rounded at every move, the window would grow by up to 2 ms each, some 120 in a second.
+ * A window in whole milliseconds, at least 1 ms long, as in the URL. Dragging keeps fractions until it settles:
+ * rounding every move, some 120 a second, would grow the window by up to 2 ms each.
  */
 export function wholeWindow({ fromMs, toMs }: TimeWindow): TimeWindow {
   const from = Math.floor(fromMs)
   return { fromMs: from, toMs: Math.max(Math.ceil(toMs), from + 1) }
 }
 
-/** What cannot be read is as usual, so that an old or mistyped link still opens. */
+/** Invalid values fall back to the defaults, so that old or mistyped links still open. */
 export const timelineView: UrlCodec<TimelineView> = {
   parse(params) {
     const from = whole(params.get('from'))
@@ -48,7 +47,7 @@ export const timelineView: UrlCodec<TimelineView> = {
       chunk: whole(params.get('chunk')),
       rows: params.get('rows') === 'read' ? 'read' : 'fit',
       collapse: params.get('idle') !== 'keep',
-      // Counted from 1 where people see it.
+      // 1-based in the URL.
       part: Math.max(0, (whole(params.get('part')) ?? 1) - 1),
       table: params.get('timeline') === 'table',
     }

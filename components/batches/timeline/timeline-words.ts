@@ -9,19 +9,22 @@ import {
 } from './timeline.prepare.ts'
 import type { SampleMark } from './timeline-model.ts'
 
-/** What a sample waited on, in a word and in a sentence. */
+/** The causes of a straggler delay: label and definition. */
 export const CAUSE_WORDS: Readonly<Record<WaitCause, { word: string; about: string }>> = {
   queue: {
     word: 'queue',
     about:
-      'Not dispatched yet: in the queue, or at a worker until a server was free (recorded apart only for samples with more than one call).',
+      'The sample was not dispatched: it waited in the queue, or at a worker for a free server. The two are recorded separately only for samples with more than one request.',
   },
-  router: { word: 'router', about: 'At a worker until a server was free.' },
-  service: { word: 'service', about: 'For the answer of the server, or of the rule.' },
-  retry: { word: 'retry', about: 'A call that failed and was made again, and the pause before.' },
+  router: { word: 'router', about: 'The sample waited at a worker for a free server.' },
+  service: {
+    word: 'service',
+    about: 'The sample waited for the response of the server, or for the rule.',
+  },
+  retry: { word: 'retry', about: 'A request failed and was retried after a backoff.' },
 }
 
-/** Time lost by cause, the longest first: `service 3.20 s, retry 1.05 s`. Empty where nothing was. */
+/** Delay by cause, the longest first: `service 3.20 s, retry 1.05 s`. Empty where there was none. */
 export function causesText(waits: Readonly<Record<WaitCause, number>>): string {
   return WAIT_CAUSES.filter((cause) => waits[cause] >= 0.05)
     .sort((a, b) => waits[b] - waits[a])
@@ -29,14 +32,14 @@ export function causesText(waits: Readonly<Record<WaitCause, number>>): string {
     .join(', ')
 }
 
-/** What a group's last sample waited on, in a cell: the longest; `–` where it lost nothing worth telling. */
+/** The main delay cause of a group's last sample, for a table cell; `–` where the delay is negligible. */
 export function waitedOn(row: TimelineRow): string {
   if (row.cause === null || row.lostMs < LEAST_LOST_MS) return '–'
   const by = row.cause === 'service' && row.last?.server ? ` at ${row.last.server}` : ''
   return CAUSE_WORDS[row.cause].word + by
 }
 
-/** A group in a line: what is read out when it is reached by key. */
+/** A group as one line, read out on keyboard selection. */
 export function groupText(row: TimelineRow): string {
   const { track } = row
   const name = track.seq > 0 ? `Group ${formatCount(track.seq)}` : 'Running group'
@@ -44,21 +47,21 @@ export function groupText(row: TimelineRow): string {
   if (row.failed > 0) parts.push(`${formatCount(row.failed)} failed`)
   if (row.startMs !== null)
     parts.push(
-      `${track.samples.length > 0 ? 'first dispatched' : 'taken by a worker'} at ${durationText(row.startMs)}`,
+      `${track.samples.length > 0 ? 'first dispatched' : 'claimed by a worker'} at ${durationText(row.startMs)}`,
     )
-  if (row.endMs !== null) parts.push(`complete at ${durationText(row.endMs)}`)
+  if (row.endMs !== null) parts.push(`completed at ${durationText(row.endMs)}`)
   else
     parts.push(
       `${formatCount(track.samples.length)} ended${track.held > 0 ? `, ${formatCount(track.held)} at workers` : ''}`,
     )
   if (row.lostMs >= LEAST_LOST_MS && row.last)
     parts.push(
-      `${durationText(row.lostMs)} lost to its last sample #${row.last.index}: ${causesText(row.waits)}`,
+      `straggler delay ${durationText(row.lostMs)} by sample #${row.last.index}: ${causesText(row.waits)}`,
     )
   return `${parts.join(' · ')}`
 }
 
-/** A sample in a line. */
+/** A sample as one line. */
 export function sampleText(mark: SampleMark): string {
   const parts = [`Sample #${mark.index}`]
   if (mark.dispatchedMs === null) parts.push('never dispatched')
@@ -68,19 +71,19 @@ export function sampleText(mark: SampleMark): string {
     )
   parts.push(mark.reason === null ? 'scored' : `failed: ${mark.reason}`)
   if (mark.server !== null) parts.push(mark.server)
-  if (mark.attempts > 1) parts.push(plural(mark.attempts, 'call'))
+  if (mark.attempts > 1) parts.push(plural(mark.attempts, 'request'))
   return parts.join(' · ')
 }
 
-/** n and units, beside the title. */
+/** n and units, shown beside the title. */
 export function countsText(data: TimelineData, groups: number): string {
   return `n = ${formatCount(data.complete)} of ${plural(groups, 'group')}, ${plural(data.samples, 'sample')} ended · time since acceptance`
 }
 
-/** What the batch lost, in a sentence; null while nothing is worth telling. */
+/** The total straggler delay as one line; null while it is negligible. */
 export function lostText(data: TimelineData): string | null {
   if (data.complete === 0) return null
   const n = data.stragglers.size
-  if (n === 0) return 'No stragglers: no group waited long for its last sample.'
-  return `${plural(n, 'straggler')} · ${durationText(data.lostMs)} lost to last samples, summed over the groups`
+  if (n === 0) return 'No stragglers'
+  return `${plural(n, 'straggler')} · straggler delay ${durationText(data.lostMs)}, summed over groups`
 }

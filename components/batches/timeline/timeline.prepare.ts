@@ -1,43 +1,43 @@
 import type { GroupTrack, SampleCall, SampleMark, TimelineModel } from './timeline-model.ts'
 
 /**
- * What a sample waits on. `queue`: not dispatched; of a sample scored by its first call this includes the wait for a
- * free server, which is recorded apart only where there were more calls. `router`: for a free server. `service`: for
- * the answer. `retry`: a call that was made again, and the pause before.
+ * The causes of a delay. `queue`: not dispatched; for a sample scored by its first request this includes the wait for
+ * a free server, which is recorded separately only with several requests. `router`: waiting for a free server.
+ * `service`: waiting for the response. `retry`: a failed request that was retried, and the backoff.
  */
 export type WaitCause = 'queue' | 'router' | 'service' | 'retry'
 export const WAIT_CAUSES: readonly WaitCause[] = ['queue', 'router', 'service', 'retry']
 
-/** A group, ready to draw. Milliseconds since the batch was accepted, or between two moments. */
+/** A group, prepared for drawing. Milliseconds since acceptance, or durations. */
 export interface TimelineRow {
   track: GroupTrack
-  /** First dispatch; of a group of which nothing ended, when a worker took its first sample. Null: neither. */
+  /** First dispatch; without an ended sample, when a worker claimed the first sample. Null: neither. */
   startMs: number | null
   /** Completion; null while it runs. */
   endMs: number | null
-  /** From the first dispatch to the end of the median sample; null before one ended. */
+  /** From first dispatch to the end of the median sample; null before one ended. */
   medianMs: number | null
-  /** The sample that ended last, of a complete group. */
+  /** The sample of a complete group that ended last. */
   last: SampleMark | null
-  /** What the others waited for the last one; 0 for a group of one, and while it runs. */
+  /** How long the other samples waited for the last one; 0 for a single-sample group and while it runs. */
   lostMs: number
-  /** That time by what the last sample did in it. */
+  /** The straggler delay by cause. */
   waits: Readonly<Record<WaitCause, number>>
-  /** The longest of them; null where nothing was lost. */
+  /** The main cause; null without a delay. */
   cause: WaitCause | null
   failed: number
 }
 
-/** A group is late when its last sample took more than this many times its median sample. */
+/** A group has a straggler when its last sample took more than this many times its median sample. */
 export const STRAGGLER_FACTOR = 2
-/** Results are written every 50 ms: less lost than that says nothing. */
+/** Shorter delays are not significant, because results are written every 50 ms. */
 export const LEAST_LOST_MS = 50
-/** Beside the late ones those that lost most are marked: so many, and at most a tenth of all. */
+/** The groups with the longest delays are also marked: this many, and at most a tenth of all. */
 const MOST_LOST = 10
 
 const prepared = new WeakMap<GroupTrack, TimelineRow>()
 
-/** A group's row; the same group gives the same object. */
+/** The row of a group; the same group returns the same object. */
 export function prepareRow(track: GroupTrack): TimelineRow {
   const known = prepared.get(track)
   if (known) return known
@@ -53,7 +53,7 @@ function newRow(track: GroupTrack): TimelineRow {
   for (const mark of samples) {
     if (mark.reason !== null) failed++
     if (mark.dispatchedMs === null) continue
-    // Clocks differ by a little: nothing begins after its end.
+    // Clock skew: no range begins after its end.
     const at = Math.max(0, Math.min(mark.dispatchedMs, mark.endedMs))
     if (startMs === null || at < startMs) startMs = at
   }
@@ -85,8 +85,8 @@ function newRow(track: GroupTrack): TimelineRow {
 }
 
 /**
- * What a sample did from `fromMs` to its end, in milliseconds of each kind. A worker's times are put in the order of
- * its calls, because its clock may be off by some milliseconds.
+ * What a sample did from `fromMs` to its end, in milliseconds by cause. The request times of a worker are sorted,
+ * because its clock may be off by a few milliseconds.
  */
 export function waitsOf(
   sample: SampleMark,
@@ -110,7 +110,7 @@ export function waitsOf(
       at += call.backoffMs + call.queueMs
     }
     const isLast = i === calls.length - 1
-    // What is left after the last call is its result being written.
+    // The rest after the last request is the write of its result.
     add(isLast ? 'service' : 'retry', at, isLast ? sample.endedMs : at + call.serviceMs)
     at += call.serviceMs
   })
@@ -118,10 +118,10 @@ export function waitsOf(
   return waits
 }
 
-/** The order of the rows. */
+/** The sort order of the rows. */
 export type TimelineSort = 'completion' | 'dispatch' | 'lost'
 
-/** When so many more groups were complete that a trainer that takes mini-batches could go on. */
+/** When the groups of a mini-batch were complete, so that a trainer could proceed. */
 export interface MiniBatch {
   /** From 1. */
   no: number
@@ -129,27 +129,27 @@ export interface MiniBatch {
   fromSeq: number
   toSeq: number
   readyMs: number
-  /** After the one before, or after the batch was accepted; null where the one before is of another part. */
+  /** Since the previous mini-batch, or since acceptance; null where the previous one is on another page. */
   afterMs: number | null
 }
 
-/** A part of a batch's timeline, ready to draw. */
+/** A page of a batch's timeline, prepared for drawing. */
 export interface TimelineData {
   rows: readonly TimelineRow[]
-  /** Rows of complete groups among them. */
+  /** The complete groups among the rows. */
   complete: number
   samples: number
   failed: number
-  /** Groups by number whose last sample made them late. */
+  /** The numbers of the groups with a straggler. */
   stragglers: ReadonlySet<number>
   lostMs: number
   lostBy: Readonly<Record<WaitCause, number>>
   miniBatches: readonly MiniBatch[]
-  /** The latest moment told of. */
+  /** The latest known time. */
   spanMs: number
 }
 
-/** Prepares the groups of a part: order, stragglers, time lost, mini-batches of `chunk` groups (0: none). */
+/** Prepares the groups of a page: order, stragglers, delays, mini-batches of `chunk` groups (0: none). */
 export function prepareTimeline(
   model: TimelineModel,
   options: { sort: TimelineSort; chunk: number },
@@ -177,7 +177,7 @@ export function prepareTimeline(
   }
 }
 
-// Infinity less infinity is no number, and `||` goes on to what decides between two unknowns.
+// Infinity minus Infinity is NaN, and `||` then falls through to the tie-breaker.
 const byCompletion = (a: TimelineRow, b: TimelineRow) =>
   (a.track.seq || Number.POSITIVE_INFINITY) - (b.track.seq || Number.POSITIVE_INFINITY) ||
   (a.startMs ?? Number.POSITIVE_INFINITY) - (b.startMs ?? Number.POSITIVE_INFINITY) ||
@@ -203,7 +203,7 @@ function stragglersAmong(rows: readonly TimelineRow[]): Set<number> {
   return new Set([...late, ...most].map((row) => row.track.no))
 }
 
-/** What the stragglers in sight waited on. */
+/** The delay causes of the visible stragglers. */
 export function stragglerCauses(data: TimelineData): Set<WaitCause> {
   const causes = new Set<WaitCause>()
   for (const { track, cause } of data.rows)
@@ -211,7 +211,7 @@ export function stragglerCauses(data: TimelineData): Set<WaitCause> {
   return causes
 }
 
-/** When each mini-batch of `chunk` groups was there; the last one may have fewer groups, once all are complete. */
+/** When each mini-batch of `chunk` groups was ready; the last one may have fewer groups once all are complete. */
 function miniBatches(
   rows: readonly TimelineRow[],
   chunk: number,
@@ -227,9 +227,9 @@ function miniBatches(
   for (let no = Math.floor(first / chunk) + 1; ; no++) {
     const toSeq = Math.min(no * chunk, groups)
     const end = endOf.get(toSeq)
-    // More groups may come as long as the batch runs.
+    // More groups may follow while the batch runs.
     if (end === undefined || (toSeq < no * chunk && !model.ended)) return found
-    // Completion numbers are given under a lock, their times a little before it.
+    // Completion numbers are assigned under a lock, their times slightly earlier.
     const readyMs = Math.max(before ?? 0, end)
     const afterMs = before === null ? null : readyMs - before
     found.push({ no, fromSeq: (no - 1) * chunk + 1, toSeq, readyMs, afterMs })
@@ -238,10 +238,7 @@ function miniBatches(
   }
 }
 
-/**
- * The rows that something happens in between two moments: zoomed in, the others would be empty. The sums stay those of
- * all.
- */
+/** The rows with activity between two times: zoomed in, the others would be empty. Totals still cover all rows. */
 export function rowsBetween(
   data: TimelineData,
   between: { fromMs: number; toMs: number } | null,
@@ -255,7 +252,7 @@ export function rowsBetween(
   return { ...data, rows }
 }
 
-/** A quarter of the groups, as trainers usually take them; 0 for batches too small to be parted. */
+/** A quarter of the groups, a common mini-batch size; 0 for batches too small to split. */
 export function usualChunk(groups: number): number {
   return groups < 8 ? 0 : Math.ceil(groups / 4)
 }

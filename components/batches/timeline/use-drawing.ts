@@ -3,8 +3,8 @@
 import { useEffect, useRef } from 'react'
 
 /**
- * Draws before the next frame whenever `draw` is another function: not within React's own task, which is the longest
- * there is while a page is live.
+ * Draws before the next frame whenever `draw` changes, outside React's render task, which is the longest on a live
+ * page.
  */
 export function useDrawing(draw: () => void): void {
   const frame = useRef(0)

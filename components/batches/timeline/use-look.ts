@@ -5,7 +5,7 @@ import { readLook } from './canvas-painter.ts'
 
 type Look = ReturnType<typeof readLook>
 
-/** Colours and fonts of the theme that holds; null before the page is in the browser. */
+/** Colors and fonts of the current theme; null before hydration. */
 export function useLook(element: RefObject<HTMLElement | null>): Look | null {
   const [look, setLook] = useState<Look | null>(null)
   useEffect(() => {
@@ -15,7 +15,7 @@ export function useLook(element: RefObject<HTMLElement | null>): Look | null {
     system.addEventListener('change', read)
     const chosen = new MutationObserver(read)
     chosen.observe(document.documentElement, { attributeFilter: ['data-theme'] })
-    // Canvas draws with what is there: once more when the fonts have come.
+    // Canvas uses whatever fonts are loaded, so redraw when they arrive.
     void document.fonts?.ready.then(read)
     return () => {
       system.removeEventListener('change', read)

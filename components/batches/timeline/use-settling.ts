@@ -2,10 +2,10 @@
 
 import { useCallback, useEffect, useRef, useState } from 'react'
 
-/** The address follows once something rests: browsers refuse more than about a hundred changes in half a minute. */
+/** The URL updates after this delay: browsers reject more than about a hundred changes in 30 s. */
 const SETTLE_MS = 250
 
-/** A value that changes at once here and is kept elsewhere once it rests; a change from there (the back button) wins. */
+/** A value that changes locally at once and is stored once it settles; an external change (the back button) wins. */
 export function useSettling<T>(kept: T, keep: (value: T) => void): [T, (value: T) => void] {
   const [moving, setMoving] = useState<{ value: T } | null>(null)
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
@@ -13,8 +13,8 @@ export function useSettling<T>(kept: T, keep: (value: T) => void): [T, (value: T
   last.current = keep
   useEffect(() => () => clearTimeout(timer.current), [])
   const known = JSON.stringify(kept)
-  // Held until what is kept has changed: it does so some frames after it was told to.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: it is the change that counts
+  // Held until the stored value has changed, which happens a few frames after the update.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the effect depends on the change itself
   useEffect(() => {
     if (timer.current === undefined) setMoving(null)
   }, [known])

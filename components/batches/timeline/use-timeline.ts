@@ -7,12 +7,12 @@ import { useTRPCClient } from '../../api/trpc.ts'
 import { useLive, useNow } from '../../live/live-provider.tsx'
 import { hasHoles, mergeTimeline, type TimelineModel } from './timeline-model.ts'
 
-/** What workers take is not told of by the stream; asked for at this pace while a batch runs. */
+/** The polling interval of a running batch: the stream does not report what workers claim. */
 const HELD_EVERY_MS = 2_000
-/** What was missed is asked for in whole, at most this often. */
+/** The minimum interval between full reads after a missed update. */
 const WHOLE_EVERY_MS = 3_000
 
-/** A part of a batch's timeline: read in whole once, then what changed, and in whole again when the batch has ended. */
+/** A page of a batch's timeline: one full read, then changes, and a full read at the end of the batch. */
 export function useTimeline(batchId: string, part: number) {
   const client = useTRPCClient()
   const queryClient = useQueryClient()
@@ -30,11 +30,11 @@ export function useTimeline(batchId: string, part: number) {
       const torn =
         known !== null && hasHoles(known) && Date.now() - wholeAt.current >= WHOLE_EVERY_MS
       const answer = await read(torn ? null : (known?.cursor ?? null))
-      // What ended last may have been written before the answer before and committed after it.
+      // Overlaps the previous response, because an end may be written before it and committed after it.
       const last = answer.ended && !answer.full ? await read(null) : answer
       return mergeTimeline(known, last)
     },
-    // The model shares what did not change by itself.
+    // The model shares unchanged parts itself.
     structuralSharing: false,
     refetchInterval: ({ state: { data } }) =>
       data?.ended || state.frozenAt !== null ? false : HELD_EVERY_MS,
@@ -44,7 +44,7 @@ export function useTimeline(batchId: string, part: number) {
   return query
 }
 
-/** How far a running batch is, in milliseconds since its acceptance; null once it has ended. */
+/** The age of a running batch, in milliseconds since acceptance; null once it has ended. */
 export function useElapsed(
   model: Pick<TimelineModel, 'ended' | 'atMs'>,
   dataUpdatedAt: number,

@@ -2,7 +2,7 @@ import type { Metadata } from 'next'
 import { notFound } from 'next/navigation'
 import { BatchPage } from '../../../../components/batches/batch-page.tsx'
 
-// A shell, rendered once a batch and kept: what it shows comes over tRPC.
+// A static shell, cached per batch: its content arrives over tRPC.
 export const dynamic = 'force-static'
 export const dynamicParams = true
 

@@ -2,10 +2,10 @@ import type { TimelineDto } from '../../../../server/wire/timeline.ts'
 import { prepareTimeline } from '../timeline.prepare.ts'
 import { mergeTimeline, type TimelineModel } from '../timeline-model.ts'
 
-/** A group's samples as [first dispatch, end], milliseconds. */
+/** The samples of a group as [first dispatch, end], milliseconds. */
 export type Times = [dispatchedMs: number | null, endedMs: number][]
 
-/** An answer with the groups' samples; complete ones in order of completion where `complete` says so. */
+/** A response with the samples of the groups; complete ones in completion order where `complete` is set. */
 export function answer(
   groups: Times[],
   over: Partial<TimelineDto> = {},
@@ -52,14 +52,14 @@ export function answer(
   }
 }
 
-/** What is known after one answer. */
+/** The model after one response. */
 export const model = (...args: Parameters<typeof answer>): TimelineModel =>
   mergeTimeline(null, answer(...args))
-/** It, prepared. */
+/** The prepared timeline. */
 export const prepare = (
   of: TimelineModel,
   sort: 'completion' | 'dispatch' | 'lost' = 'completion',
   chunk = 0,
 ) => prepareTimeline(of, { sort, chunk })
-/** Its rows. */
+/** The rows of the prepared timeline. */
 export const rowsOf = (...args: Parameters<typeof answer>) => prepare(model(...args)).rows
