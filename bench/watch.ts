@@ -151,7 +151,7 @@ async function openPage(page: Page, url: string): Promise<void> {
     })
   })
   await page.goto(url)
-  await page.getByLabel('The batch').waitFor()
+  await page.getByLabel('Batch figures').waitFor()
 }
 
 async function whatWasSeen(page: Page): Promise<Seen> {

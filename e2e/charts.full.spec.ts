@@ -82,7 +82,7 @@ const VIEWS: Pictured[] = [
     charts: {
       'Group completion': 'batch-timeline',
       Rewards: 'batch-histogram',
-      'Groups done over time': 'batch-completion',
+      'Completed groups over time': 'batch-completion',
     },
   },
   {
@@ -90,7 +90,7 @@ const VIEWS: Pictured[] = [
     path: '/runs/seeded-rule-and-model?over=seeded-math-rule',
     charts: {
       Reward: 'run-fan',
-      'Spread of rewards': 'run-spread-bins',
+      'Reward distribution': 'run-spread-bins',
       'Reward wait': 'run-waits',
       style: 'run-component',
     },
@@ -98,20 +98,20 @@ const VIEWS: Pictured[] = [
   {
     name: 'batch of verdicts',
     path: `/batches/${lastBatch(1)}`,
-    charts: { Rewards: 'batch-bars-log', 'What the groups teach': 'batch-signals' },
+    charts: { Rewards: 'batch-bars-log', 'Group signal': 'batch-signals' },
     prepare: (page) => page.getByRole('button', { name: 'Log', exact: true }).click(),
   },
   {
     name: 'run of verdicts',
     path: '/runs/seeded-math-rule',
-    charts: { 'Groups that teach nothing': 'run-signals' },
+    charts: { 'No-signal groups': 'run-signals' },
   },
   {
     name: 'run of a judge',
     path: '/runs/seeded-judge',
     charts: {
-      'Spread of rewards': 'run-spread-values',
-      'Samples that failed': 'run-failures',
+      'Reward distribution': 'run-spread-values',
+      'Failed samples': 'run-failures',
       mt_bench: 'run-source',
     },
   },
@@ -119,14 +119,14 @@ const VIEWS: Pictured[] = [
     name: 'two batches of the same prompts',
     path: `/compare?a=${lastBatch(1)}&b=${lastBatch(3)}`,
     charts: {
-      'Share of samples up to a score': 'compare-shares',
+      'Cumulative score distribution': 'compare-shares',
       'Difference, second − first': 'compare-difference',
     },
   },
   {
     name: 'server',
     path: '/servers/chart-rm',
-    charts: { Latency: 'server-latency', 'Calls a minute': 'server-calls' },
+    charts: { Latency: 'server-latency', 'Requests per minute': 'server-calls' },
   },
   {
     name: 'runs over one another',

@@ -57,7 +57,7 @@ test.afterAll(async () => {
   await Promise.all([service?.stop(), rm?.stop()])
 })
 
-const disagreements = (page: Page) => page.getByRole('region', { name: 'Worst disagreements' })
+const disagreements = (page: Page) => page.getByRole('region', { name: 'Largest disagreements' })
 
 test('from a batch to another reward, the comparison, the worst disagreement, and a link to it', async ({
   page,
@@ -67,7 +67,7 @@ test('from a batch to another reward, the comparison, the worst disagreement, an
   await page.goto(`${service.url}/compare?a=${batch}`)
   await page.getByRole('button', { name: `Rescore ${batch}` }).click()
   const sheet = page.getByRole('dialog', { name: `Rescore ${batch}` })
-  await sheet.getByLabel('Score by').selectOption('reference-rm')
+  await sheet.getByLabel('Reward', { exact: true }).selectOption('reference-rm')
   await sheet.getByRole('button', { name: 'Rescore' }).click()
 
   // It appears while the other one still scores, and is whole without a reload.
@@ -77,10 +77,10 @@ test('from a batch to another reward, the comparison, the worst disagreement, an
   const second = new URL(page.url()).searchParams.get('b') as string
   const pair = await service.api.compare.pair.query({ first: batch, second })
   expect(pair.n).toBe(64)
-  const figures = page.getByLabel('The comparison in figures')
+  const figures = page.getByLabel('Comparison figures')
   await expect(figures.locator('dd').first()).toContainText('64')
   await expect(figures).toContainText((pair.groups.tau as number).toFixed(3).replace('-', '−'))
-  await page.getByRole('button', { name: 'Show Share of samples up to a score as a table' }).click()
+  await page.getByRole('button', { name: 'Show Cumulative score distribution as a table' }).click()
 
   const worst = await service.api.compare.samples.query({ first: batch, second, limit: 2 })
   const [first, next] = worst.items.map(({ firstId }) => firstId)
@@ -108,7 +108,7 @@ test('other signs alone, one group alone, by score, swapped: the address is all 
 }, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/compare?a=${batch}&b=${rescored}`)
-  await page.getByRole('button', { name: 'Other sign' }).click()
+  await page.getByRole('button', { name: 'Sign flipped' }).click()
   const flipped = await service.api.compare.samples.query({
     ...{ first: batch, second: rescored, flipped: true },
   })
@@ -143,7 +143,7 @@ test('what is not there says so, and a failing service too', async ({ page }) =>
   await expect(page.getByText('There is no run “nobody”.')).toBeVisible()
   await page.route('**/api/trpc/**compare.pair**', (route) => route.abort())
   await page.goto(`${service.url}/compare?a=${batch}&b=${rescored}`)
-  await expect(page.getByText('The service does not answer')).toBeVisible()
+  await expect(page.getByText('The service is unreachable')).toBeVisible()
   await page.unroute('**/api/trpc/**compare.pair**')
   await page.getByRole('button', { name: 'Try again' }).click()
   await expect(page.locator('[data-compared="final"]')).toBeVisible()
@@ -170,7 +170,7 @@ test('runs are chosen from their list, drawn over one another, put away, and tol
   await expect(rows).toHaveCount(told.deltas[0]?.steps.length ?? -1)
   await expectAccessible(page)
   await page.getByRole('region', { name: 'Shared steps' }).getByRole('link').first().click()
-  await expect(page.getByText('The same prompts')).toBeVisible()
+  await expect(page.getByText('Same prompts')).toBeVisible()
   errors.expectNone()
 })
 

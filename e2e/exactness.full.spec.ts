@@ -310,7 +310,7 @@ for (const name of ['strict', 'drop_group', 'constant', 'model']) {
   test(`the page of the batch "${name}" says so`, async ({ page }) => {
     const of = numbersOf(name)
     await page.goto(`${service.url}/batches/${batches[name]}?timeline=table`)
-    await expect(section(page, 'Times of a sample')).toBeVisible()
+    await expect(section(page, 'Latency per sample')).toBeVisible()
     await readFigures(page, of)
     await readCharts(page, of)
     await readSide(page, of)
@@ -320,7 +320,7 @@ for (const name of ['strict', 'drop_group', 'constant', 'model']) {
 }
 
 async function readFigures(page: Page, of: BatchNumbers): Promise<void> {
-  const figures = await figuresOf(page.getByLabel('The batch'))
+  const figures = await figuresOf(page.getByLabel('Batch figures'))
   expect(figures).toMatchObject({
     'Samples ended': {
       value: bare(`${formatCount(of.scored + of.failed)}of${formatCount(of.samples)}`),
@@ -329,14 +329,20 @@ async function readFigures(page: Page, of: BatchNumbers): Promise<void> {
           ? 'nonefailed'
           : bare(`${formatCount(of.failed)}failed,${percent(of.failed / of.samples)}`),
     },
-    'Groups done': { value: bare(`${formatCount(of.groupsCompleted)}of${formatCount(of.groups)}`) },
+    'Groups completed': {
+      value: bare(`${formatCount(of.groupsCompleted)}of${formatCount(of.groups)}`),
+    },
     'Mean reward': {
       value: meanStd(of.mean, of.std),
       detail: bare(`${score(of.min)}to${score(of.max)}`),
     },
-    Rate: { value: bare(`${formatRate((of.scored + of.failed) / (of.tookMs / 1000))}samples/s`) },
-    Retries: { value: bare(`${formatCount(of.retries)}${of.retries === 1 ? 'call' : 'calls'}`) },
-    Took: { value: duration(of.tookMs) },
+    Throughput: {
+      value: bare(`${formatRate((of.scored + of.failed) / (of.tookMs / 1000))}samples/s`),
+    },
+    Retries: {
+      value: bare(`${formatCount(of.retries)}${of.retries === 1 ? 'request' : 'requests'}`),
+    },
+    Duration: { value: duration(of.tookMs) },
   })
 }
 
@@ -352,10 +358,10 @@ async function readCharts(page: Page, of: BatchNumbers): Promise<void> {
     })),
   )
   expect(await noteOf(page, 'Rewards')).toContain(`n=${formatCount(n)}scored`)
-  expect(await chartRows(page, 'Groups done over time')).toEqual(
+  expect(await chartRows(page, 'Completed groups over time')).toEqual(
     of.completion.map(({ ms, groups }) => ({
-      After: duration(ms),
-      'Groups done': bare(formatCount(groups)),
+      Time: duration(ms),
+      'Groups completed': bare(formatCount(groups)),
     })),
   )
 }
@@ -390,11 +396,11 @@ async function readSide(page: Page, of: BatchNumbers): Promise<void> {
       ),
     )
   }
-  expect(await rowsOf(section(page, 'Times of a sample').locator('table'))).toEqual([
-    { Waited: 'Inthequeue', p50: duration(of.queueMsP50), p95: duration(of.queueMsP95) },
-    { Waited: 'Fromfirstcalltoend', p50: duration(of.scoreMsP50), p95: duration(of.scoreMsP95) },
+  expect(await rowsOf(section(page, 'Latency per sample').locator('table'))).toEqual([
+    { Stage: 'Queue', p50: duration(of.queueMsP50), p95: duration(of.queueMsP95) },
+    { Stage: 'Scoring', p50: duration(of.scoreMsP50), p95: duration(of.scoreMsP95) },
   ])
-  expect(await noteOf(page, 'What the groups teach')).toBe(bare(teachNothingText(of.groupSignals)))
+  expect(await noteOf(page, 'Group signal')).toBe(bare(teachNothingText(of.groupSignals)))
 }
 
 async function readGroups(page: Page, of: BatchNumbers): Promise<void> {
@@ -407,10 +413,10 @@ async function readGroups(page: Page, of: BatchNumbers): Promise<void> {
     return {
       'No.': formatCount(group.seq),
       Group: `${shortenMiddle(group.uid, 20)}×${formatCount(group.size)}`,
-      'Out after': duration(group.completedMs),
+      'Completed after': duration(group.completedMs),
       'Mean ± std': meanStd(group.mean, group.std),
-      Teaches: bare(SIGNAL_LABEL[group.signal]),
-      'Waited for': `#${group.slowestIndex}${waited}`,
+      Signal: bare(SIGNAL_LABEL[group.signal]),
+      'Slowest sample': `#${group.slowestIndex}${waited}`,
     }
   })
   for (const end of ['first', 'last'] as const) {
@@ -438,7 +444,7 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
   await expect(section(page, 'Group completion')).toContainText(
     stragglers === 0
       ? 'No stragglers'
-      : `${plural(stragglers, 'straggler')} · ${durationText(lostMs)} lost to last samples`,
+      : `${plural(stragglers, 'straggler')} · straggler delay ${durationText(lostMs)}, summed over groups`,
   )
   const shown = await rowsOf(page.getByRole('table', { name: 'Group completion', exact: true }))
   expect(shown.length).toBeGreaterThan(10)
@@ -448,12 +454,12 @@ async function readTimeline(page: Page, of: BatchNumbers): Promise<void> {
       '#': formatCount(group.seq),
       Group: shortenMiddle(group.uid, 22),
       'First dispatch': duration(group.startMs),
-      Complete: duration(group.endMs),
+      Completed: duration(group.endMs),
       'Samples ended': bare(
         `${formatCount(group.size)}of${formatCount(group.size)}${group.failed > 0 ? `·${formatCount(group.failed)}failed` : ''}`,
       ),
-      'Median took': duration(group.medianMs),
-      'Time lost': duration(group.lostMs),
+      'Median sample time': duration(group.medianMs),
+      'Straggler delay': duration(group.lostMs),
     })
   }
 }
@@ -472,7 +478,7 @@ for (const name of ['exact', 'exact-models', 'exact-parts']) {
 }
 
 async function readRunFigures(page: Page, of: RunNumbers): Promise<void> {
-  const figures = await figuresOf(page.getByLabel('The run in figures'))
+  const figures = await figuresOf(page.getByLabel('Run figures'))
   const nothing = of.steps.map(({ groupSignals }) => countsOf(groupSignals))
   const sum = (values: number[]) => values.reduce((all, value) => all + value, 0)
   const waits = of.steps.map(({ waitMs }) => waitMs).sort((a, b) => a - b)
@@ -483,10 +489,10 @@ async function readRunFigures(page: Page, of: RunNumbers): Promise<void> {
       value: bare(formatCompact(of.samples)),
       detail: bare(`${plural(of.batches, 'batch', 'batches')},${formatCompact(of.failed)}failed`),
     },
-    'Teach nothing': {
+    'No-signal groups': {
       value: percent(sum(nothing.map((n) => n.nothing)) / sum(nothing.map((n) => n.groups))),
     },
-    'Samples that failed': {
+    'Failed samples': {
       value: percent(of.failed / (of.failed + of.scored)),
     },
     'Reward wait': { value: duration(waits[(waits.length - 1) >> 1] ?? null) },
@@ -499,7 +505,7 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
     newest.map((step) => ({
       Step: formatCount(step.step),
       Mean: score(step.mean),
-      Deviation: score(step.std),
+      Std: score(step.std),
       ...Object.fromEntries(
         ['5 %', '25 %', 'Median', '75 %', '95 %'].map((head, at) => [
           head,
@@ -512,8 +518,8 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
   expect(await chartRows(page, 'Reward wait')).toEqual(
     newest.map((step) => ({
       Step: formatCount(step.step),
-      Wait: duration(step.waitMs),
-      'To the next step': duration(step.stepMs),
+      'Reward wait': duration(step.waitMs),
+      'Step time': duration(step.stepMs),
       'Queue, p50': duration(step.queueMsP50),
       'Score, p50': duration(step.scoreMsP50),
       'Score, p95': duration(step.scoreMsP95),
@@ -522,7 +528,7 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
   const { heat } = of
   if (heat !== null) {
     const rounded = (share: number) => Math.round(share * 1e4) / 1e4
-    const rows = await chartRows(page, 'Spread of rewards')
+    const rows = await chartRows(page, 'Reward distribution')
     const label = (row: number) =>
       heat.kind === 'values'
         ? formatScore(heat.edges[row])
@@ -541,8 +547,8 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
   }
   const failed = newest.some((step) => step.failed > 0)
   if (failed) {
-    const rows = await chartRows(page, 'Samples that failed')
-    expect(rows.map(({ Why, ...row }) => row)).toEqual(
+    const rows = await chartRows(page, 'Failed samples')
+    expect(rows.map(({ Reasons, ...row }) => row)).toEqual(
       newest.map((step) => ({
         Step: formatCount(step.step),
         Failed: formatCount(step.failed),
@@ -551,14 +557,14 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
     )
     for (const [at, { reasons }] of newest.entries()) {
       for (const [reason, count] of Object.entries(reasons))
-        expect(rows[at]?.Why).toContain(`${reason}${formatCount(count)}`)
+        expect(rows[at]?.Reasons).toContain(`${reason}${formatCount(count)}`)
     }
   }
   const silent = (['all_right', 'all_wrong', 'all_equal', 'single', 'all_failed'] as const).filter(
     (signal) => of.steps.some(({ groupSignals }) => groupSignals[signal] > 0),
   )
   if (silent.length > 0) {
-    expect(await chartRows(page, 'Groups that teach nothing')).toEqual(
+    expect(await chartRows(page, 'No-signal groups')).toEqual(
       newest.map(({ step, groupSignals }) => {
         const { groups } = countsOf(groupSignals)
         return {
@@ -578,11 +584,11 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
       Step: formatCount(step.step),
       Batch: step.batchId,
       Mean: score(step.mean),
-      Deviation: score(step.std),
+      Std: score(step.std),
       Samples: formatCount(step.samples),
       Failed: formatCount(step.failed),
-      'Teach nothing': percent(nothing / groups),
-      Wait: duration(step.waitMs),
+      'No-signal groups': percent(nothing / groups),
+      'Reward wait': duration(step.waitMs),
     })
   }
 }

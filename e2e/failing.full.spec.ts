@@ -35,12 +35,12 @@ const PAGES: { path: () => string; shows: string | RegExp }[] = [
   { path: () => '/', shows: 'Recent batches' },
   { path: () => '/runs', shows: 'failing' },
   { path: () => '/runs/failing', shows: 'Reward wait' },
-  { path: () => '/batches', shows: /All \d+ shown/ },
-  { path: () => `/batches/${batch}`, shows: 'Times of a sample' },
+  { path: () => '/batches', shows: /All \d+ loaded/ },
+  { path: () => `/batches/${batch}`, shows: 'Latency per sample' },
   { path: () => `/samples?batch=${batch}`, shows: /^b\d+-\d+$/ },
-  { path: () => '/compare', shows: 'Nothing was rescored yet' },
+  { path: () => '/compare', shows: 'No rescored batches yet' },
   { path: () => '/monitors', shows: /^Runs$/ },
-  { path: () => '/workers', shows: 'Loop p99' },
+  { path: () => '/workers', shows: 'Loop delay p99' },
   { path: () => '/rewards', shows: 'gsm8k' },
 ]
 
@@ -64,11 +64,11 @@ test('killed under its pages: each keeps what it shows, says how old that is, an
   for (const tab of tabs) await expectLive(tab)
   await service.kill()
   for (const [at, tab] of tabs.entries()) {
-    const live = tab.locator('[data-live="reconnecting"], [data-live="cut"]')
+    const live = tab.locator('[data-live="reconnecting"], [data-live="disconnected"]')
     await expect(live, PAGES[at]?.path()).toContainText(/data \d+\ss old/)
     const { shows } = PAGES[at] as (typeof PAGES)[number]
     await expect(tab.locator('#page').getByText(shows).first()).toBeVisible()
-    await expect(tab.getByRole('alert').filter({ hasText: 'does not answer' })).toHaveCount(0)
+    await expect(tab.getByRole('alert').filter({ hasText: 'is unreachable' })).toHaveCount(0)
   }
   await service.restart()
   for (const [at, tab] of tabs.entries()) {
@@ -107,7 +107,7 @@ test('queries that run out of time say so on each page, and what to do; then it 
     )
     for (const [at, tab] of tabs.entries()) {
       const alert = tab.getByRole('alert').first()
-      await expect(alert, asking[at]?.path()).toContainText('The query took too long', {
+      await expect(alert, asking[at]?.path()).toContainText('Query timed out', {
         timeout: 60_000,
       })
       await expect(alert.getByRole('button', { name: 'Try again' })).toBeVisible()

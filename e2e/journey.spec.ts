@@ -27,11 +27,11 @@ test('a person opens the empty service and comes to a first batch, its worst sam
   await expectAccessible(page)
 
   // To a first batch, which completes under the eyes of the reader.
-  await page.getByRole('button', { name: 'Load the demo' }).click()
+  await page.getByRole('button', { name: 'Load demo' }).click()
   await page.waitForURL(/\/batches\/b\d+$/)
   const header = pageHeader(page)
   await expect(header.getByText('completed')).toBeVisible()
-  const figures = page.getByLabel('The batch')
+  const figures = page.getByLabel('Batch figures')
   await expect(figures).toContainText('512 of 512')
   await expect(figures).toContainText('64 of 64')
   await expect(page.getByRole('table', { name: 'Groups in completion order' })).toContainText(
@@ -106,7 +106,7 @@ test('the examples of the first page do what they say when they are pasted', {
     const { stdout } = await run('sh', ['-c', curl])
     expect(JSON.parse(stdout).result.data).toMatchObject({ accepted: 2, groups: 1 })
     // The page becomes the dashboard by itself.
-    await expect(page.getByLabel('The service now')).toBeVisible()
+    await expect(page.getByLabel('Service figures')).toBeVisible()
     await expect(page.getByText('No rollouts yet')).toHaveCount(0)
     const printed = await run('python3', ['-c', python]).catch((error) => {
       if (error.code === 'ENOENT') return null

@@ -18,14 +18,14 @@ test('with keys configured every page asks for one, then leads where one was goi
   await expectAccessible(page)
   errors.expectNone()
 
-  await page.getByLabel('Key').fill('wrong')
+  await page.getByLabel('API key').fill('wrong')
   await page.getByRole('button', { name: 'Sign in' }).click()
   await expect(page.getByRole('alert').filter({ hasText: /key/i })).toBeVisible()
 
-  await page.getByLabel('Key').fill(KEY)
+  await page.getByLabel('API key').fill(KEY)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.waitForURL(/\/batches\?status=running$/)
-  await expect(page.getByText('No batch fits these filters')).toBeVisible()
+  await expect(page.getByText('No matching batches')).toBeVisible()
   await expectLive(page)
 
   // The examples of the first page carry the key now.
@@ -55,7 +55,7 @@ test('a login that ends leads to the key and back to where one was, filters and 
   context,
 }) => {
   await page.goto(`${service.url}/login`)
-  await page.getByLabel('Key').fill(KEY)
+  await page.getByLabel('API key').fill(KEY)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.waitForURL(`${service.url}/`)
   await page.goto(`${service.url}/batches?status=completed`)
@@ -64,9 +64,9 @@ test('a login that ends leads to the key and back to where one was, filters and 
   // The next thing that the page reads is refused.
   await page.getByLabel('Status').selectOption('failed')
   await page.waitForURL(/\/login\?next=%2Fbatches%3Fstatus%3Dfailed$/)
-  await page.getByLabel('Key').fill(KEY)
+  await page.getByLabel('API key').fill(KEY)
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.waitForURL(/\/batches\?status=failed$/)
-  await expect(page.getByText('No batch fits these filters')).toBeVisible()
+  await expect(page.getByText('No matching batches')).toBeVisible()
   await expectLive(page)
 })

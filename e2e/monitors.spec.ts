@@ -64,12 +64,13 @@ const VIEWS: { name: string; path: string; make: (page: Page) => Promise<void> }
   {
     name: 'alerts',
     path: '/monitors?tab=alerts',
-    make: (page) => expect(page.getByText('Nobody is told yet')).toBeVisible(),
+    make: (page) => expect(page.getByText('No webhooks yet')).toBeVisible(),
   },
   {
     name: 'history',
     path: '/monitors?tab=history&run=watched',
-    make: (page) => expect(page.getByText('still open').first()).toBeVisible(),
+    make: (page) =>
+      expect(page.getByRole('cell', { name: 'open', exact: true }).first()).toBeVisible(),
   },
 ]
 
@@ -108,7 +109,7 @@ test('from the overview to the chart, its threshold changed there, and the table
   const form = sheet(page, 'Failures')
   await form.getByLabel('Alerting, %').fill('1')
   await form.getByRole('button', { name: 'Save' }).click()
-  await expect(form.getByRole('alert')).toContainText('would come before the warning')
+  await expect(form.getByRole('alert')).toContainText('is reached before the warning')
   await form.getByLabel('Alerting, %').fill('30')
   await form.getByRole('button', { name: 'Save' }).click()
   await expect(form).toBeHidden()
@@ -120,19 +121,19 @@ test('a webhook is added, tried and removed; its secret is seen nowhere', { tag:
   page,
 }) => {
   await page.goto(`${service.url}/monitors?tab=alerts`)
-  await page.getByRole('button', { name: 'Add a webhook' }).click()
-  const form = sheet(page, 'Add a webhook')
+  await page.getByRole('button', { name: 'Add webhook' }).click()
+  const form = sheet(page, 'Add webhook')
   await form.getByLabel('Name').fill('team')
-  await form.getByLabel('Address').fill('ftp://example.com/hook')
+  await form.getByLabel('URL').fill('ftp://example.com/hook')
   await form.getByLabel('Secret').fill('nobody-sees-this')
-  await form.getByRole('button', { name: 'Add it' }).click()
+  await form.getByRole('button', { name: 'Add', exact: true }).click()
   await expect(form.getByRole('alert')).toContainText('http://')
-  await form.getByLabel('Address').fill(`${receiver.url}/ok?key=hidden-key`)
-  await form.getByRole('button', { name: 'Add it' }).click()
+  await form.getByLabel('URL').fill(`${receiver.url}/ok?key=hidden-key`)
+  await form.getByRole('button', { name: 'Add', exact: true }).click()
   const hook = page.locator('[data-webhook="team"]')
   await expect(hook).toContainText('signed')
-  await hook.getByRole('button', { name: 'Send a test' }).click()
-  await expect(hook.getByRole('status')).toContainText('Answered 200')
+  await hook.getByRole('button', { name: 'Send test' }).click()
+  await expect(hook.getByRole('status')).toContainText('Delivered: HTTP 200')
   await expect(hook.getByRole('status')).toContainText('thank you')
   await expect(page.getByRole('region', { name: 'Deliveries' })).toContainText('[test]')
   const html = await page.content()
@@ -147,9 +148,9 @@ test('a webhook is added, tried and removed; its secret is seen nowhere', { tag:
     'opened',
   ])
   await expectAccessible(page)
-  await hook.getByRole('button', { name: 'Actions on team' }).click()
+  await hook.getByRole('button', { name: 'Actions for team' }).click()
   await page.getByRole('menuitem', { name: 'Remove' }).click()
-  await page.getByRole('button', { name: 'Remove it' }).click()
+  await page.getByRole('button', { name: 'Remove webhook' }).click()
   await expect(hook).toBeHidden()
 })
 
@@ -163,7 +164,7 @@ test('a mark is made, changed and removed by keys alone, and every chart draws i
   await expect(page.locator('svg g[data-mark="5"]').first()).toBeVisible()
   await page.keyboard.press('m')
   await expect(page).toHaveURL(/mark=new/)
-  await expect(sheet(page, 'Mark a step').getByLabel('What changed')).toBeFocused()
+  await expect(sheet(page, 'Mark a step').getByLabel('Change', { exact: true })).toBeFocused()
   await page.keyboard.type('RM changed here')
   await page.keyboard.press('Tab')
   await page.keyboard.press('ControlOrMeta+a')
@@ -178,15 +179,15 @@ test('a mark is made, changed and removed by keys alone, and every chart draws i
   await expect(page.getByRole('region', { name: 'Reward, table' })).toContainText('RM changed here')
   await marks.getByRole('button', { name: /RM changed here/ }).focus()
   await page.keyboard.press('Enter')
-  const form = sheet(page, 'Change the mark')
-  await expect(form).toContainText('Made by local')
+  const form = sheet(page, 'Edit mark')
+  await expect(form).toContainText('Created by local')
   await form.getByLabel('Note').fill('a larger one')
   await form.getByRole('button', { name: 'Save' }).press('Enter')
   await expect(form).toBeHidden()
   await marks.getByRole('button', { name: /RM changed here/ }).press('Enter')
   await expect(form.getByLabel('Note')).toHaveValue('a larger one')
   await form.getByRole('button', { name: 'Remove' }).press('Enter')
-  await page.getByRole('button', { name: 'Remove it' }).press('Enter')
+  await page.getByRole('button', { name: 'Remove mark' }).press('Enter')
   await expect(marks).not.toContainText('RM changed here')
   await expect(drawn).toHaveCount(0)
   errors.expectNone()

@@ -66,29 +66,29 @@ const showsCharts = (loaded: string) => async (page: Page) => {
 const PAGES: View[] = [
   { name: 'overview', path: () => '/', make: shows('Recent batches') },
   { name: 'runs', path: () => '/runs', make: shows('gsm8k-grpo') },
-  { name: 'batches', path: () => '/batches', make: shows(/All \d+ shown/) },
+  { name: 'batches', path: () => '/batches', make: shows(/All \d+ loaded/) },
   { name: 'batch', path: () => `/batches/${batch}`, make: showsCharts('Scored by') },
   { name: 'samples', path: () => `/samples?batch=${batch}&sort=worst`, make: shows(/^b\d+-\d+$/) },
   {
     name: 'sample',
     path: () => `/samples?batch=${batch}&sample=${batch}-1`,
-    make: shows('How it came about'),
+    make: shows('Attempts'),
   },
   { name: 'servers', path: () => '/servers', make: shows('rm-2') },
   { name: 'server', path: () => '/servers/rm-1', make: showsCharts('Router balance') },
-  { name: 'workers', path: () => '/workers', make: shows('Loop p99') },
+  { name: 'workers', path: () => '/workers', make: shows('Loop delay p99') },
   {
     name: 'not found',
     path: () => '/nothing/here',
-    make: shows('There is no page at this address'),
+    make: shows('Page not found'),
     logs: true,
   },
   {
     name: 'no such server',
     path: () => '/servers/nobody',
-    make: shows('There is no server “nobody”'),
+    make: shows('Server “nobody” not found'),
   },
-  { name: 'no such batch', path: () => '/batches/b999999', make: shows('There is no such batch') },
+  { name: 'no such batch', path: () => '/batches/b999999', make: shows('Batch not found') },
 ]
 
 lookAtEach(PAGES, { url: () => service.url })
@@ -112,7 +112,7 @@ test('a failed sample says why, in words, and leads to its attempts', async ({ p
   await page.getByRole('link', { name: /non_finite/ }).click()
   await page.locator('[data-sample]').first().getByRole('button').click()
   const panel = page.locator('[data-panel]')
-  await expect(panel).toContainText('The reward model gave NaN or an infinity.')
+  await expect(panel).toContainText('The reward model returned NaN or infinity.')
   await expect(panel).toContainText('attempt 1')
 })
 
@@ -141,7 +141,7 @@ test('columns are chosen, kept in the address, and found again', async ({ page }
 
 test('every chart has the same numbers as a table', async ({ page }) => {
   await page.goto(`${service.url}/batches/${batch}`)
-  for (const title of ['Rewards', 'Groups done over time']) {
+  for (const title of ['Rewards', 'Completed groups over time']) {
     await page.getByRole('button', { name: `Show ${title} as a table` }).click()
     await expect(
       page
@@ -159,16 +159,16 @@ test('the palette goes anywhere, ? lists the keys, f focuses the filter', async 
   await page.getByRole('combobox').fill(batch)
   await page.keyboard.press('Enter')
   await page.waitForURL(`**/batches/${batch}`)
-  const keys = page.getByRole('dialog', { name: 'Keys' })
+  const keys = page.getByRole('dialog', { name: 'Keyboard shortcuts' })
   await page.keyboard.press('?')
-  await expect(keys).toContainText('Go to anything')
+  await expect(keys).toContainText('Open command palette')
   await expectAccessible(page)
   await page.keyboard.press('Escape')
   await expect(keys).toHaveCount(0)
   await page.goto(`${service.url}/samples`)
   await expect(page.locator('[data-sample]').first()).toBeVisible()
   await page.keyboard.press('f')
-  await expect(page.getByLabel('Search the texts')).toBeFocused()
+  await expect(page.getByLabel('Search texts')).toBeFocused()
   await page.goto(`${service.url}/rewards`)
   await expectLive(page)
   // The key is there with its filter, which comes with the data.

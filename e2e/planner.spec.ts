@@ -44,32 +44,32 @@ const VIEWS: View[] = [
     name: 'the experiment',
     path: () => '/planner',
     async make(page) {
-      await expect(planned(page)).toContainText('With 256 at once, a step takes')
+      await expect(planned(page)).toContainText('With 256 concurrent, the step time is')
       await expect(row(page, 'both')).toContainText('34 % less')
     },
   },
   {
     name: 'a recorded batch',
     path: () => `/planner?batch=${batchId}&rollout=1&logprob=1&update=2&limits=8,none`,
-    make: (page) => expect(planned(page)).toContainText('64 samples a step'),
+    make: (page) => expect(planned(page)).toContainText('64 samples per step'),
   },
   {
     name: 'the picture as a table',
     path: () => '/planner?steps=3',
     async make(page) {
       await page.getByRole('button', { name: 'as a table' }).click()
-      await expect(page.getByRole('cell', { name: 'waiting for rewards' }).first()).toBeVisible()
+      await expect(page.getByRole('cell', { name: 'reward wait' }).first()).toBeVisible()
     },
   },
   {
     name: 'no batch named',
     path: () => '/planner?source=batch',
-    make: (page) => expect(page.getByText('Which batch?')).toBeVisible(),
+    make: (page) => expect(page.getByText('Select a batch')).toBeVisible(),
   },
   {
     name: 'a field that cannot be read',
     path: () => '/planner?prompts=many',
-    make: (page) => expect(page.getByText('A whole number, 1 to 65,536.')).toBeVisible(),
+    make: (page) => expect(page.getByText('Enter a whole number from 1 to 65,536.')).toBeVisible(),
   },
 ]
 
@@ -79,7 +79,7 @@ test('from a batch to what overlap would save of it, and back', async ({ page })
   await page.goto(`${service.url}/batches/${batchId}`)
   await page.getByRole('link', { name: 'Plan', exact: true }).click()
   await expect(page.getByRole('combobox', { name: 'Batch' })).toHaveValue(batchId)
-  await expect(planned(page)).toContainText('64 samples a step')
+  await expect(planned(page)).toContainText('64 samples per step')
   await page.getByRole('link', { name: batchId }).click()
   await expect(page).toHaveURL(new RegExp(`/batches/${batchId}$`))
 })
@@ -89,7 +89,7 @@ test('what is typed is planned, and in the address', { tag: '@full' }, async ({ 
   await expect(planned(page)).toBeVisible()
   await page.getByLabel('From, s').fill('0.002')
   await page.getByLabel('To, s').fill('0.02')
-  await expect(planned(page)).toContainText('With 256 at once: no gain.')
+  await expect(planned(page)).toContainText('With 256 concurrent: no gain.')
   await expect(page).toHaveURL(/first=0\.002&second=0\.02/)
   // The same question from the address alone.
   await page.reload()
@@ -106,8 +106,10 @@ test('the head of a column draws its steps, by key too', { tag: '@full' }, async
   await column.focus()
   await page.keyboard.press('Enter')
   await expect(column).toHaveAttribute('aria-pressed', 'true')
-  await expect(planned(page)).toContainText('Without a limit, a step takes 203.0 s')
-  await expect(page.getByRole('img', { name: 'Both: 203.0 s a step' })).toBeVisible()
+  await expect(planned(page)).toContainText('Without a limit, the step time is 203.0 s')
+  await expect(
+    page.getByRole('img', { name: 'Off-policy + pipeline: step time 203.0 s' }),
+  ).toBeVisible()
   await expect(page).toHaveURL(/show=nonex1/)
 })
 
@@ -115,12 +117,12 @@ test('a run is planned step by step; what cannot be is said', { tag: '@full' }, 
   page,
 }) => {
   await page.goto(`${service.url}/planner?rollout=1&logprob=1&update=1`)
-  await page.getByRole('button', { name: 'A run' }).click()
-  await expect(page.getByText('Which run?')).toBeVisible()
+  await page.getByRole('button', { name: 'Run', exact: true }).click()
+  await expect(page.getByText('Select a run')).toBeVisible()
   await page.getByLabel('Run', { exact: true }).selectOption('recorded')
-  await expect(planned(page)).toContainText('2 steps, 64 samples a step')
+  await expect(planned(page)).toContainText('2 steps, 64 samples per step')
   await page.goto(`${service.url}/planner?batch=b999`)
-  await expect(page.getByText('There is no such batch')).toBeVisible()
+  await expect(page.getByText('Batch not found')).toBeVisible()
   await page.goto(`${service.url}/planner?prompts=65000&group=64`)
   await expect(page.getByText('at most 131,072 are replayed')).toBeVisible()
 })

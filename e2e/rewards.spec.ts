@@ -77,7 +77,7 @@ test.afterAll(async () => {
 
 const tried = (page: Page, end: 'scored' | 'failed' = 'scored') =>
   page.locator(`[data-tried="${end}"]`)
-const score = (page: Page) => page.getByRole('button', { name: 'Score it' }).click()
+const score = (page: Page) => page.getByRole('button', { name: 'Score sample' }).click()
 
 /** Each view, and how it comes to show something. */
 const VIEWS: View[] = [
@@ -100,7 +100,7 @@ const VIEWS: View[] = [
     path: `/rewards?view=try&reward=${encodeURIComponent('{"model":"judge","judge":"rating-1-10"}')}`,
     async make(page) {
       await score(page)
-      await expect(tried(page)).toContainText('reply, read by bracketed')
+      await expect(tried(page)).toContainText('reply, parsed by bracketed')
     },
   },
   {
@@ -125,7 +125,7 @@ const VIEWS: View[] = [
     path: '/rewards?view=import',
     async make(page) {
       await page.getByRole('button', { name: 'YAML, old keys' }).click()
-      await expect(page.locator('[data-imported]')).toContainText('It can be used as it is.')
+      await expect(page.locator('[data-imported]')).toContainText('No problems found.')
     },
   },
 ]
@@ -145,7 +145,7 @@ test('what is registered opens to its options, and goes on to be tried', async (
   await entry.getByRole('link', { name: 'Try it' }).click()
   await expect(page.getByLabel('Scored by')).toHaveValue('rule:math_verify')
   await score(page)
-  await expect(tried(page)).toContainText('reward.function.name chose rule math_verify')
+  await expect(tried(page)).toContainText('reward.function.name selects rule math_verify')
 
   await page.goto(`${service.url}/rewards`)
   const file = page.locator('[data-entry="style/length.ts"]')
@@ -167,7 +167,7 @@ test('each step of a rule’s score is there: why this one, the answer, both for
   await expect(trace.locator('mark')).toHaveText('\\boxed{\\dfrac{1}{2}}')
   await expect(trace).toContainText('\\frac{1}{2}')
   await expect(trace.locator('[data-verdict="equal"]')).toBeVisible()
-  await expect(trace).toContainText('What a batch would store')
+  await expect(trace).toContainText('Stored with the sample')
 })
 
 test('a model’s request, a judge’s reply and the parts of a sum are shown', {
@@ -183,9 +183,9 @@ test('a model’s request, a judge’s reply and the parts of a sum are shown', 
   await page.getByLabel('Scored by').selectOption('judge:judge')
   await page.getByLabel('Judge template').selectOption('pair-against-reference')
   await score(page)
-  await expect(page.locator('[data-tried]')).toContainText('the response second')
+  await expect(page.locator('[data-tried]')).toContainText('response second')
 
-  await page.getByRole('button', { name: 'Write it as JSON' }).click()
+  await page.getByRole('button', { name: 'Edit as JSON' }).click()
   await page
     .getByLabel('Reward as JSON')
     .fill(
@@ -204,7 +204,7 @@ test('what is wrong is told where it is, and what is refused in the service’s 
   await page.goto(`${service.url}/rewards?view=try`)
   await page.getByLabel('Options').fill('{"method": ')
   await score(page)
-  await expect(page.getByRole('alert').filter({ hasText: 'not JSON' })).toBeVisible()
+  await expect(page.getByRole('alert').filter({ hasText: 'invalid JSON' })).toBeVisible()
   await page.getByLabel('Options').fill('{"methd": "strict"}')
   await score(page)
   await expect(page.getByRole('alert').filter({ hasText: 'did you mean "method"?' })).toBeVisible()
@@ -216,10 +216,10 @@ test('what is wrong is told where it is, and what is refused in the service’s 
 
 test('a stored sample is loaded by its id, and scored by another reward', async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=try`)
-  const id = page.getByLabel('Id of a stored sample')
+  const id = page.getByLabel('Stored sample ID')
   await id.fill('nonsense')
   await page.getByRole('button', { name: 'Load', exact: true }).click()
-  await expect(page.getByText('A batch’s id, "-", an index')).toBeVisible()
+  await expect(page.getByText('Enter a sample ID, such as b12-3.')).toBeVisible()
   await id.fill('b999999-0')
   await id.press('Enter')
   await expect(page.getByText('There is no sample b999999-0.')).toBeVisible()
@@ -247,7 +247,7 @@ test('components of a sum over steps, each as numbers too', { tag: '@full' }, as
   await expect(table.getByRole('row').nth(1)).toContainText('5')
   await expect(table.getByRole('row').last()).toContainText('16')
   await page.goto(`${service.url}/rewards?view=components&run=stored`)
-  await expect(page.getByText('No step of this run has components')).toBeVisible()
+  await expect(page.getByText('No components in this run')).toBeVisible()
 })
 
 test('all of it goes by keys', { tag: '@full' }, async ({ page }) => {
@@ -264,7 +264,7 @@ test('all of it goes by keys', { tag: '@full' }, async ({ page }) => {
   await page.keyboard.press('Space')
   await expect(entry).toHaveAttribute('aria-expanded', 'false')
   await page.goBack()
-  await expect(page.getByRole('button', { name: 'Score it' })).toBeVisible()
+  await expect(page.getByRole('button', { name: 'Score sample' })).toBeVisible()
 })
 
 test('verl’s own configuration, old keys and new, with every key accounted for', async ({
@@ -272,7 +272,7 @@ test('verl’s own configuration, old keys and new, with every key accounted for
 }) => {
   await page.goto(`${service.url}/rewards?view=import`)
   const text = page.getByLabel('Configuration', { exact: true })
-  const read = page.getByRole('button', { name: 'Read it' })
+  const read = page.getByRole('button', { name: 'Convert' })
   await expect(read).toBeDisabled()
   for (const [yaml, shape] of [
     [legacy, 'legacy'],
@@ -281,7 +281,7 @@ test('verl’s own configuration, old keys and new, with every key accounted for
     await text.fill(yaml)
     await read.click()
     const result = page.locator(`[data-imported="${shape}"]`)
-    await expect(result).toContainText('It can be used as it is.')
+    await expect(result).toContainText('No problems found.')
     const settings = yaml.split('\n').filter((line) => /^\s*\w+: \S/.test(line))
     await expect(result.locator('[data-key]')).toHaveCount(settings.length)
     await expect(result.locator('[data-status="unknown"]')).toHaveCount(0)
@@ -302,7 +302,7 @@ test('a typo names the key that was meant; the reward is copied, and tried', {
   const typo = page.locator('[data-key="reward_model.reward_manger"]')
   await expect(typo).toContainText('unknown')
   await expect(typo).toContainText('did you mean reward_model.reward_manager?')
-  await expect(page.getByRole('region', { name: 'What to look at' })).toContainText(
+  await expect(page.getByRole('region', { name: 'Problems' })).toContainText(
     'reward_model.reward_manager?',
   )
   await page.getByRole('button', { name: 'unknown 1' }).click()
@@ -324,7 +324,7 @@ test('a typo names the key that was meant; the reward is copied, and tried', {
 test('a text that is no configuration says so', { tag: '@full' }, async ({ page }) => {
   await page.goto(`${service.url}/rewards?view=import`)
   await page.getByLabel('Configuration', { exact: true }).fill('reward: [1, 2')
-  await page.getByRole('button', { name: 'Read it' }).click()
-  await expect(page.getByRole('region', { name: 'What to look at' })).toBeVisible()
+  await page.getByRole('button', { name: 'Convert' }).click()
+  await expect(page.getByRole('region', { name: 'Problems' })).toBeVisible()
   await expectAccessible(page)
 })

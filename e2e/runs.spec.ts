@@ -79,22 +79,22 @@ test('another run lies over it, the spread is a table too, and the address is al
 }, async ({ page }) => {
   const errors = watchErrors(page)
   await page.goto(`${service.url}/runs/learner`)
-  await page.getByLabel('Lay another run over it').selectOption('other')
+  await page.getByLabel('Overlay run').selectOption('other')
   await page.getByRole('button', { name: 'All scores' }).click()
   await expect(page).toHaveURL(/over=other&range=1/)
   await page.reload()
-  await expect(page.getByRole('button', { name: 'Take other away' })).toBeVisible()
+  await expect(page.getByRole('button', { name: 'Remove other' })).toBeVisible()
   await expect(page.getByRole('button', { name: 'All scores' })).toHaveAttribute(
     'aria-pressed',
     'true',
   )
-  await page.getByRole('button', { name: 'Show Spread of rewards as a table' }).click()
-  const spread = page.getByRole('region', { name: 'Spread of rewards, table' })
+  await page.getByRole('button', { name: 'Show Reward distribution as a table' }).click()
+  const spread = page.getByRole('region', { name: 'Reward distribution, table' })
   await expect(spread.locator('tbody tr').first()).toContainText('6')
   // From step 4 on another reward scores, which is marked by itself.
-  await expect(spread.locator('th')).toHaveText(['Step', '1', '0', 'Marked'])
+  await expect(spread.locator('th')).toHaveText(['Step', '1', '0', 'Marks'])
   await expect(spread.locator('tr', { hasText: 'reward changed' })).toContainText('4')
-  await page.getByRole('button', { name: 'Take other away' }).click()
+  await page.getByRole('button', { name: 'Remove other' }).click()
   await expect(page).not.toHaveURL(/over=/)
   // From a step to its batch.
   await page.getByRole('region', { name: 'Steps' }).getByRole('link').first().press('Enter')
@@ -123,9 +123,9 @@ test('validation is apart; a run that is not there says so', { tag: '@full' }, a
   await expect(page).toHaveURL(/split=val/)
   await expect(page.getByText('n = 32 in 1 step;')).toBeVisible()
   await page.goto(`${service.url}/runs/other?split=val`)
-  await expect(page.getByText('No validation yet')).toBeVisible()
+  await expect(page.getByText('No validation steps yet')).toBeVisible()
   await page.goto(`${service.url}/runs/${encodeURIComponent('not/there')}`)
-  await expect(page.getByText('There is no run “not/there”')).toBeVisible()
+  await expect(page.getByText('Run “not/there” not found')).toBeVisible()
 })
 
 for (const look of ['light', 'dark'] as const) {

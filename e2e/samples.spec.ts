@@ -81,12 +81,12 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
 
   // What the scorer was told to like, whatever its case.
   await page.keyboard.press('f')
-  const search = page.getByLabel('Search the texts')
+  const search = page.getByLabel('Search texts')
   await expect(search).toBeFocused()
   await search.fill('the GRADER wants')
   await search.press('Enter')
   await expect(page).toHaveURL(/text=the\+GRADER\+wants/)
-  await expect(page.getByText('48 shown')).toBeVisible()
+  await expect(page.getByText('48 loaded')).toBeVisible()
   await expect(page.getByText('240 texts searched')).toBeVisible()
 
   // Of one step, long, and by what the scorer said.
@@ -96,14 +96,14 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
   const more = page.getByRole('dialog', { name: 'More filters' })
   await more.getByLabel('Response length from').fill('60')
   await more.getByLabel('Response length from').press('Enter')
-  await expect(page.getByText('16 shown')).toBeVisible()
+  await expect(page.getByText('16 loaded')).toBeVisible()
   await expectAccessible(page)
   await page.keyboard.press('Escape')
   await expect(more).toHaveCount(0)
 
   await page.getByRole('button', { name: 'Saved views' }).click()
-  await page.getByRole('menuitem', { name: 'Save as a new view…' }).click()
-  const naming = page.getByRole('dialog', { name: 'Save as a new view' })
+  await page.getByRole('menuitem', { name: 'Save as new view…' }).click()
+  const naming = page.getByRole('dialog', { name: 'Save as new view' })
   await naming.getByLabel('Name').fill('Grader talk')
   await naming.getByRole('button', { name: 'Save' }).click()
   await expect(page).toHaveURL(/view=\d+/)
@@ -127,7 +127,7 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
   await theirs.keyboard.press('a')
   await expect(theirs.getByRole('combobox', { name: 'Label' })).toBeFocused()
   await theirs.keyboard.type('reward hack')
-  await panel.getByRole('button', { name: 'With a note' }).click()
+  await panel.getByRole('button', { name: 'Add note' }).click()
   await panel.getByLabel('Note').fill('names its grader')
   await panel.getByRole('button', { name: 'Annotate', exact: true }).click()
   await expect(panel.locator('[data-annotation]')).toContainText('names its grader')
@@ -139,7 +139,7 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
   const bulk = theirs.getByRole('region', { name: 'Selected samples' })
   await expect(bulk).toContainText('4 samples selected')
   await bulk.getByRole('button', { name: 'Annotate' }).click()
-  const annotate = theirs.getByRole('dialog', { name: 'Annotate the samples' })
+  const annotate = theirs.getByRole('dialog', { name: 'Annotate samples' })
   await annotate.getByRole('combobox', { name: 'Label' }).fill('reward hack')
   await annotate.getByRole('button', { name: 'Annotate' }).click()
   await expect(annotate.locator('[data-annotated]')).toContainText('4 samples annotated')
@@ -152,8 +152,8 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
   await expect(rows).toHaveCount(5)
   const shown = await rows.evaluateAll((all) => all.map((row) => row.getAttribute('data-sample')))
   await theirs.getByRole('button', { name: 'Export' }).click()
-  const sheet = theirs.getByRole('dialog', { name: 'Export the samples' })
-  await expect(sheet.locator('[data-export-count]')).toContainText('5 samples fit')
+  const sheet = theirs.getByRole('dialog', { name: 'Export samples' })
+  await expect(sheet.locator('[data-export-count]')).toContainText('5 matching samples')
   const downloading = theirs.waitForEvent('download')
   await sheet.getByRole('button', { name: 'Export' }).click()
   const download = await downloading
@@ -167,15 +167,15 @@ test('a person searches, refines, saves the view, and a stranger opens it, annot
   await sheet.getByRole('button', { name: 'Close' }).first().click()
 
   // The same by another rule; the other members of their groups come along.
-  await theirs.getByRole('checkbox', { name: 'Select the rows that are shown' }).click()
+  await theirs.getByRole('checkbox', { name: 'Select loaded rows' }).click()
   await bulk.getByRole('button', { name: 'Rescore' }).click()
-  const rescore = theirs.getByRole('dialog', { name: 'Rescore the samples' })
+  const rescore = theirs.getByRole('dialog', { name: 'Rescore samples' })
   await expect(rescore).toContainText('5 samples of 1 batch')
-  await rescore.getByLabel('Score by').selectOption('gsm8k')
+  await rescore.getByLabel('Reward', { exact: true }).selectOption('gsm8k')
   await expectAccessible(theirs)
   await rescore.getByRole('button', { name: 'Rescore' }).click()
   const outcome = rescore.getByRole('list', { name: 'Rescored' })
-  await expect(outcome).toContainText('came along with their groups')
+  await expect(outcome).toContainText('of them added with their groups')
   const made = (await outcome.getByRole('link').innerText()).trim()
   const summary = await service.api.batches.wait.query({ batchId: made, waitMs: 60_000 })
   expect(summary).toMatchObject({ rescoredFrom: batch, status: 'completed' })
@@ -189,8 +189,8 @@ test('a link that cannot be followed wholly says what was left out; a query that
   await page.goto(
     `${service.url}/samples?run=samples-run&scoreMin=abc&columns=score,nonsense&view=999`,
   )
-  const notices = page.getByRole('status').filter({ hasText: 'left out' })
-  await expect(notices).toContainText('The filter scoreMin=abc was left out')
+  const notices = page.getByRole('status').filter({ hasText: 'was ignored' })
+  await expect(notices).toContainText('The filter scoreMin=abc was ignored')
   await expect(notices).toContainText('was deleted')
   await expect(rowsOf(page).first()).toBeVisible()
 
@@ -213,11 +213,11 @@ test('a link that cannot be followed wholly says what was left out; a query that
       : route.continue(),
   )
   await page.goto(`${service.url}/samples?run=samples-run&text=nothing+has+this`)
-  await expect(page.getByText('The query took too long')).toBeVisible()
+  await expect(page.getByText('Query timed out')).toBeVisible()
   await expectAccessible(page)
   refuse = false
   // It asks again by itself.
-  await expect(page.getByText('No sample fits these filters')).toBeVisible()
+  await expect(page.getByText('No matching samples')).toBeVisible()
 })
 
 for (const width of [1280, 390]) {
@@ -237,7 +237,7 @@ for (const width of [1280, 390]) {
         await page.goto(`${service.url}/samples?run=samples-run${query.replace('BATCH', batch)}`)
         await expect(page.getByRole('button', { name: 'Saved views' }).first()).toBeAttached()
         await expect(
-          name === 'panel' ? page.locator('[data-panel]') : page.getByLabel('Search the texts'),
+          name === 'panel' ? page.locator('[data-panel]') : page.getByLabel('Search texts'),
         ).toBeVisible()
         await expectAccessible(page)
         await expectFits(page)

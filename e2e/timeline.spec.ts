@@ -99,7 +99,7 @@ test('keys walk groups and samples, and the table has the same numbers', async (
     const cells = (await row.getByRole('cell').allInnerTexts()).map(plain)
     expect(text).toContain(`Group ${cells[0]}, ${cells[1]} `)
     expect(text).toContain(`first dispatched at ${cells[2]} `)
-    expect(text).toContain(`complete at ${cells[3]}`)
+    expect(text).toContain(`completed at ${cells[3]}`)
     expect(cells[4]).toContain('4 of 4')
   }
   await expectAccessible(page)
@@ -112,13 +112,13 @@ test('the group that lost most is named with its last sample and what that waite
   const worst = groupsTold().reduce((a, b) => (b.lostMs > a.lostMs ? b : a))
   expect(worst.lostMs).toBeGreaterThan(300)
   const plot = await open(page)
-  await page.getByRole('button', { name: 'Time lost' }).click()
+  await page.getByRole('button', { name: 'Straggler delay' }).click()
   await expect(page).toHaveURL(/sort=lost/)
   await plot.focus()
   await page.keyboard.press('ArrowDown')
   await expect(reached(page)).toContainText(`Group ${worst.seq}, ${worst.uid} `)
   await expect(reached(page)).toContainText(
-    new RegExp(`lost to its last sample #${worst.last?.index}: service`),
+    new RegExp(`straggler delay .+ by sample #${worst.last?.index}: service`),
   )
   await page.keyboard.press('Enter')
   await page.waitForURL(`**/samples?batch=${batch}&sample=${batch}-${worst.last?.index}`)
@@ -138,12 +138,12 @@ test('order, zoom, rows and mini-batches are in the address', { tag: '@full' }, 
   const window = page.locator('[data-timeline-window]')
   await expect(window).toContainText(/to .* · \d+ of 40 groups/)
   await page.getByRole('button', { name: 'Rows', exact: true }).click()
-  await page.getByLabel('Groups of a mini-batch, 0 for none').fill('16')
+  await page.getByLabel('Groups per mini-batch, 0 for none').fill('16')
   await expect(page).toHaveURL(/from=\d+&to=\d+&chunk=16&rows=read/)
   const before = await window.innerText()
   await page.reload()
   await expect(window).toHaveText(before)
-  await expect(page.getByText('· 3 in all')).toBeVisible()
+  await expect(page.getByText('· 3 total')).toBeVisible()
   await plotOf(page).focus()
   await page.keyboard.press('0')
   await expect(window).toHaveCount(0)
@@ -160,7 +160,7 @@ test('order, zoom, rows and mini-batches are in the address', { tag: '@full' }, 
 test('the view is saved as a PNG and as an SVG', { tag: '@full' }, async ({ page }) => {
   await open(page)
   const save = async (kind: string) => {
-    await page.getByRole('button', { name: 'Save as a picture' }).click()
+    await page.getByRole('button', { name: 'Save as image' }).click()
     const download = page.waitForEvent('download')
     await page.getByRole('menuitem', { name: kind }).click()
     const file = await download

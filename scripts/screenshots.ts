@@ -117,8 +117,8 @@ async function pages(): Promise<Pictured[]> {
       path: '/rewards?view=try',
       prepare: async (page) => {
         await page.getByRole('button', { name: 'DAPO, overlong' }).click()
-        await page.getByRole('button', { name: 'Score it' }).click()
-        await page.getByText('What a batch would store').waitFor()
+        await page.getByRole('button', { name: 'Score sample' }).click()
+        await page.getByText('Stored with the sample').waitFor()
       },
     },
     { name: 'planner', path: '/planner' },

@@ -10,7 +10,7 @@ describe('failures', () => {
       'No batch b9.',
     )
     expect(describeFailure(error)).toMatchObject({
-      title: 'There is no such batch',
+      title: 'Batch not found',
       message: 'No batch b9.',
       hint: 'Check the batchId.',
       requestId: 'r1',

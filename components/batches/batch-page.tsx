@@ -302,12 +302,14 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
         />
         <Figure
           label="Throughput"
+          hint="Ended samples per second."
           value={active ? formatRate(batch.samplesPerSecond) : formatRate(overall)}
           unit="samples/s"
           detail={active ? 'last 5 s' : 'acceptance to end'}
         />
         <Figure
           label="Retries"
+          hint="Requests that were retried."
           value={formatCount(batch.retries)}
           unit={batch.retries === 1 ? 'request' : 'requests'}
           detail={batch.retries === 0 ? 'no retried requests' : 'retried'}

@@ -41,7 +41,7 @@ describe('marks on a chart', () => {
       rows: [['1,200', 3] as (string | number)[], ['1,199', 2]],
     }
     expect(withMarks(table, [mark(1200, 'RM changed')])).toEqual({
-      head: ['Step', 'Mean', 'Marked'],
+      head: ['Step', 'Mean', 'Marks'],
       rows: [
         ['1,200', 3, 'RM changed'],
         ['1,199', 2, ''],

@@ -95,16 +95,16 @@ describe('the balance of a pool', () => {
     expect(rows.map((row) => row.name)).toEqual(['rm-1', 'rm-2', 'rm-10'])
     expect(rows.map((row) => row.requestWidth)).toEqual([0.6, 1, 0.4])
     expect(rows.map((row) => row.ratio)).toEqual([0.6, 2, 0.8])
-    expect(meaning).toContain('rm-2 gets 2.0 times its part')
+    expect(meaning).toContain('rm-2 gets 2.0 times its share of requests')
   })
 
   test('says in words what the number means', () => {
     expect(prepareBalance([server('a', 0.5, 0.5), server('b', 0.5, 0.5)], 1).meaning).toMatch(
       /follow capacity/,
     )
-    expect(prepareBalance([server('a', null, 1)], null).meaning).toMatch(/No calls/)
+    expect(prepareBalance([server('a', null, 1)], null).meaning).toMatch(/No requests/)
     expect(prepareBalance([server('a', 1, 0)], null).meaning).toMatch(/No server .* is ready/)
-    expect(prepareBalance([server('a', 1, 1)], 1).meaning).toMatch(/alone/)
+    expect(prepareBalance([server('a', 1, 1)], 1).meaning).toMatch(/only server/)
   })
 })
 

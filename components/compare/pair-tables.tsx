@@ -12,8 +12,8 @@ import { shareText, signed } from './pair-words.ts'
 export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
   const { groups, classes } = pair
   const rows: [what: string, value: string, note: string][] = [
-    ['Pearson', formatScore(pair.pearson), correlationWord(pair.pearson) ?? 'undefined'],
-    ['Spearman', formatScore(pair.spearman), correlationWord(pair.spearman) ?? 'undefined'],
+    ['Pearson', formatScore(pair.pearson), correlationWord(pair.pearson) ?? 'not defined'],
+    ['Spearman', formatScore(pair.spearman), correlationWord(pair.spearman) ?? 'not defined'],
     ...(classes === null
       ? []
       : ([
@@ -22,7 +22,7 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
             quantityText(formatPercent(classes.equal)),
             `of ${formatCount(pair.n)} samples`,
           ],
-          ['Cohen’s κ', formatScore(classes.kappa), kappaWord(classes.kappa) ?? 'undefined'],
+          ['Cohen’s κ', formatScore(classes.kappa), kappaWord(classes.kappa) ?? 'not defined'],
         ] as [string, string, string][])),
     [
       'Kendall τ-b within groups',

@@ -98,16 +98,19 @@ function PairFigures({ pair }: { pair: ComparePairDto }) {
       />
       <Figure
         label="Kendall τ within groups"
+        hint="Mean Kendall τ-b of the two rewards within groups."
         value={formatScore(groups.tau)}
         detail={`mean of ${formatCount(groups.tauGroups)}/${formatCount(groups.n)} groups`}
       />
       <Figure
         label="Discordant pairs"
+        hint="Pairs of samples in a group that the two rewards rank in opposite order, as a share of pairs without ties."
         value={shareText(groups.reversed, groups.comparable)}
         detail={`${formatCount(groups.reversed)} of ${formatCount(groups.comparable)} pairs`}
       />
       <Figure
         label="Advantage sign flipped"
+        hint="Samples whose GRPO advantage is positive under one reward and negative under the other."
         value={shareText(groups.flipped, groups.samples)}
         detail={`${formatCount(groups.flipped)} of ${formatCount(groups.samples)} samples`}
       />

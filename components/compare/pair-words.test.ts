@@ -25,9 +25,9 @@ test('numbers of agreement have the words of their table', () => {
 
 test('a comparison is said in a sentence, and what moves the policy after it', () => {
   expect(pairVerdict(pair({ spearman: 0.72 })).title).toBe(
-    'Strong agreement in order over 100 samples (Spearman 0.720)',
+    'Strong rank agreement over 100 samples (Spearman 0.720)',
   )
-  expect(pairVerdict(pair({})).title).toContain('no order to compare')
+  expect(pairVerdict(pair({})).title).toContain('ranks cannot be compared')
   const groups = { ...NO_GROUPS, n: 4, samples: 16, comparable: 50, reversed: 5, flipped: 3 }
   const told = pairVerdict(
     pair({
@@ -36,12 +36,12 @@ test('a comparison is said in a sentence, and what moves the policy after it', (
     }),
   )
   expect(told.title).toBe(
-    'The same score for 90\u00a0% of 100 samples, substantial agreement beyond chance (κ 0.700)',
+    'Equal scores for 90\u00a0% of 100 samples, substantial agreement beyond chance (κ 0.700)',
   )
-  expect(told.detail).toContain('10\u00a0% are the other way round')
-  expect(told.detail).toContain('3 advantages of 16 have the opposite sign')
-  expect(told.detail).toContain('1 group teaches by the second alone')
-  expect(told.detail).not.toContain('by the first alone')
+  expect(told.detail).toContain('10\u00a0% of 50 within-group pairs are discordant')
+  expect(told.detail).toContain('The advantage sign flipped for 3 of 16 samples')
+  expect(told.detail).toContain('1 group has signal only in the second')
+  expect(told.detail).not.toContain('only in the first')
 })
 
 test('a share of nothing is none, a difference has its sign', () => {

@@ -16,7 +16,11 @@ describe('the state of the live stream', () => {
     const still = liveReducer(lost, { type: 'tick', at: 1_000 + CUT_AFTER_MS - 1 })
     expect(still).toBe(lost)
     const cut = liveReducer(still, { type: 'tick', at: 1_000 + CUT_AFTER_MS })
-    expect(liveWords(cut, 800, 61_000)).toEqual({ word: 'Cut', tone: 'bad', ageMs: 60_200 })
+    expect(liveWords(cut, 800, 61_000)).toEqual({
+      word: 'Disconnected',
+      tone: 'bad',
+      ageMs: 60_200,
+    })
     const back = liveReducer(cut, { type: 'link', open: true, at: 70_000 })
     expect(back).toEqual(open)
   })
@@ -34,7 +38,7 @@ describe('the state of the live stream', () => {
     const first = reached({ type: 'link', open: false, at: 0 })
     expect(liveWords(first, null, 1_000).word).toBe('Connecting')
     expect(liveWords(liveReducer(first, { type: 'tick', at: 11_000 }), null, 11_000).word).toBe(
-      'Cut',
+      'Disconnected',
     )
   })
 
@@ -47,7 +51,7 @@ describe('the state of the live stream', () => {
       { type: 'freeze', at: 9_000 },
     )
     expect(frozen).toMatchObject({ frozenAt: 2_000, missed: 2 })
-    expect(liveWords(frozen, 1_000, 5_000)).toEqual({ word: 'Frozen', tone: 'idle', ageMs: 3_000 })
+    expect(liveWords(frozen, 1_000, 5_000)).toEqual({ word: 'Paused', tone: 'idle', ageMs: 3_000 })
     expect(liveReducer(frozen, { type: 'resume' })).toMatchObject({ frozenAt: null, missed: 0 })
   })
 

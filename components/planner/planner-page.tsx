@@ -150,16 +150,19 @@ function Planned({
         />
         <Figure
           label="Trainer time"
+          hint="Rollout, log-probs and updates of a step."
           value={stepText(plan.phases.rolloutMs + plan.phases.logProbMs + plan.phases.updateMs)}
           detail={`per step, ${plural(plan.miniBatches, 'update')}`}
         />
         <Figure
           label="Reward wait, barrier"
+          hint="Time per step that the trainer waits for rewards with a barrier."
           value={stepText(barrier?.waitMs ?? 0)}
           detail={`of ${stepText(barrier?.stepMs ?? 0)}`}
         />
         <Figure
           label="Reward wait, best"
+          hint="Time per step that the trainer waits for rewards with the best strategy."
           value={stepText(best?.waitMs ?? 0)}
           detail={`of ${stepText(best?.stepMs ?? 0)}`}
         />

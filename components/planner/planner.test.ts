@@ -115,10 +115,10 @@ describe('the answer in words', () => {
   test('says what is saved, and what bounds it', () => {
     const { title, detail } = verdictOf(column())
     expect(title).toBe(
-      'With 256 at once, a step takes 423.0\u00a0s with both strategies instead of 637.0\u00a0s: 34\u00a0% less.',
+      'With 256 concurrent, the step time is 423.0\u00a0s with one step off-policy and the mini-batch pipeline instead of 637.0\u00a0s: 34\u00a0% less.',
     )
-    expect(detail).toContain('220.0\u00a0s of it is still waiting')
-    expect(detail).toContain('only more places')
+    expect(detail).toContain('Of this, 220.0\u00a0s is reward wait')
+    expect(detail).toContain('only more concurrency')
   })
 
   test('says that there is nothing to gain', () => {
@@ -126,7 +126,7 @@ describe('the answer in words', () => {
       column({ limit: null, best: 'barrier', noGain: true, boundBy: 'compute' }),
     )
     expect(title).toBe('Without a limit: no gain.')
-    expect(detail).toContain('A barrier is as good as any')
+    expect(detail).toContain('a barrier is sufficient')
   })
 
   test('has steps in seconds, so that they can be compared', () => {

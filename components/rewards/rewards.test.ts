@@ -47,11 +47,11 @@ describe('the playground’s form', () => {
   })
 
   test('says at its field what is wrong', () => {
-    expect(errors({ kwargs: '{"a": 1' }).kwargs).toMatch(/not JSON/)
+    expect(errors({ kwargs: '{"a": 1' }).kwargs).toMatch(/Invalid JSON/)
     expect(errors({ kwargs: '[1]' }).kwargs).toMatch(/a JSON object/)
     expect(errors({ responseLength: '1.5' }).responseLength).toMatch(/whole number/)
-    expect(errors({ groundTruth: '{"a": }' }).groundTruth).toMatch(/not JSON/)
-    expect(errors({ reward: 'dapo' }).reward).toMatch(/not JSON/)
+    expect(errors({ groundTruth: '{"a": }' }).groundTruth).toMatch(/Invalid JSON/i)
+    expect(errors({ reward: 'dapo' }).reward).toMatch(/Invalid JSON/i)
   })
 
   test.each([

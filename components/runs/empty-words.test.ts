@@ -17,10 +17,10 @@ const signals = {
 describe('charts of a run that have nothing to draw say why', () => {
   test('no step has ended', () => {
     const running = [step({ scored: 0 })]
-    expect(noSpreadText(running)).toBe('no step has ended yet')
-    expect(noSignalsText(running)).toBe('no group has been looked at yet')
-    expect(noFailuresText(running)).toBe('no sample has ended yet')
-    expect(noFailuresText([])).toBe('no sample has ended yet')
+    expect(noSpreadText(running)).toBe('no steps have ended yet')
+    expect(noSignalsText(running)).toBe('no groups have been analyzed yet')
+    expect(noFailuresText(running)).toBe('no samples have ended yet')
+    expect(noFailuresText([])).toBe('no samples have ended yet')
   })
 
   test('every sample of the steps that ended failed', () => {
@@ -35,6 +35,6 @@ describe('charts of a run that have nothing to draw say why', () => {
   test('none among those that ended', () => {
     const fine = [step({ scored: 32, n: 32, groupSignals: signals })]
     expect(noSignalsText(fine)).toBe('none of 4 groups')
-    expect(noFailuresText(fine)).toBe('none of 32 samples that ended')
+    expect(noFailuresText(fine)).toBe('none of 32 ended samples')
   })
 })

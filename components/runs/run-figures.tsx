@@ -57,18 +57,21 @@ export function RunFigures({ run }: { run: RunDto }) {
       />
       <Figure
         label="No-signal groups"
+        hint="Share of groups whose advantages are all zero."
         value={nothingShare.value}
         unit={nothingShare.unit}
         detail={`${lastSteps}`}
       />
       <Figure
         label="Failed samples"
+        hint="Failed samples as a share of ended samples."
         value={failedShare.value}
         unit={failedShare.unit}
         detail={lastSteps}
       />
       <Figure
         label="Reward wait"
+        hint="Time from submission of a step to its last reward."
         value={wait.value}
         unit={wait.unit}
         detail={`median, ${waitShare(run)}`}

@@ -108,6 +108,7 @@ export function ServerFigures({
       </Figure>
       <Figure
         label="Share of pool requests"
+        hint="Share of the pool’s requests in the last 10 minutes, and of its capacity."
         value={share.value}
         {...(share.unit ? { unit: share.unit } : {})}
         detail={

@@ -42,13 +42,13 @@ describe('what there is to know about a server', () => {
   test('a server kept out for its scores is told once, not again by the monitor', () => {
     const server: ServerDto = { ...READY, state: 'distrusted', stateCause: 'self-test squashed' }
     const notes = serverNotes(server, [monitor({ kind: 'squashed_scores' })])
-    expect(notes.map((note) => note.title)).toEqual(['Kept out'])
+    expect(notes.map((note) => note.title)).toEqual(['Quarantined'])
   })
 
   test('draining says how much is left', () => {
     const notes = (inFlight: number) =>
-      serverNotes({ ...READY, state: 'draining', stateCause: 'asked to drain', inFlight }, [])
-    expect(notes(3)[0]?.text).toBe('3 calls in flight to finish. Asked to drain.')
-    expect(notes(0)[0]?.text).toBe('Nothing in flight any more. Asked to drain.')
+      serverNotes({ ...READY, state: 'draining', stateCause: 'drain requested', inFlight }, [])
+    expect(notes(3)[0]?.text).toBe('3 requests in flight. Drain requested.')
+    expect(notes(0)[0]?.text).toBe('No requests in flight. Drain requested.')
   })
 })

@@ -23,8 +23,8 @@ describe('words for servers', () => {
     expect(healthWords(none)).toMatchObject({ text: '–', tone: 'idle' })
     expect(healthWords({ ...none, ok: 3 })).toMatchObject({ text: 'ok', tone: 'ok' })
     expect(healthWords({ ...none, ok: 2, out: 1, slowStart: 1 })).toEqual({
-      text: 'out 1/4',
-      detail: 'out in 1 process, slow start in 1 process, ok in 2 processes',
+      text: 'ejected 1/4',
+      detail: 'ejected in 1 process, slow start in 1 process, ok in 2 processes',
       tone: 'bad',
     })
     expect(healthWords({ ...none, halfOpen: 1 })).toMatchObject({ text: 'half open', tone: 'warn' })
@@ -32,13 +32,13 @@ describe('words for servers', () => {
 
   test('imbalance and limits', () => {
     expect([null, 1, 1.1, 1.43, 12.4].map(imbalanceWords)).toEqual([
-      'no calls yet',
+      'no requests yet',
       'even',
       'even',
       '1.4×',
       '12×',
     ])
-    expect(ratesWords({ rpm: 600, tpm: 90_000 })).toEqual(['600 calls', '90k tokens'])
+    expect(ratesWords({ rpm: 600, tpm: 90_000 })).toEqual(['600 requests/min', '90k tokens/min'])
     expect(ratesWords({ rpm: null, tpm: null })).toEqual([])
   })
 
@@ -70,15 +70,15 @@ describe('evidence', () => {
       }).map(({ label, value }) => `${label}: ${value.replace('\u00a0', ' ')}`),
     ).toEqual([
       'Verdict: not applicable',
-      'The pool’s calibration scores: rm-2 2.500',
-      'It told that it sleeps: yes',
-      'The probe took: 1.24 s',
-      'Seen by: the server process',
+      'Pool calibration scores: rm-2 2.500',
+      'Reported as sleeping: yes',
+      'Probe time: 1.24 s',
+      'Observed by: server process',
       'Some new thing: 3',
     ])
     expect(prepareEvidence(null)).toEqual([])
     expect(prepareEvidence({ lastLines: ['a', 'b'], pool: [] })).toEqual([
-      { label: 'Its last lines', value: '', lines: ['a', 'b'] },
+      { label: 'Last log lines', value: '', lines: ['a', 'b'] },
     ])
   })
 })

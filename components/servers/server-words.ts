@@ -92,7 +92,7 @@ export function fleetWords(states: readonly ServerState[]): { text: string; calm
   const parts = [
     [count('unreachable'), 'unreachable'],
     [count('dead'), 'dead'],
-    [count('quarantined'), 'distrusted'],
+    [count('distrusted'), 'quarantined'],
     [count('draining'), 'draining'],
     [count('sleeping'), 'asleep'],
     [count('waking', 'probing', 'registering'), 'starting'],

@@ -48,10 +48,10 @@ describe('the palette before anything is typed', () => {
     expect(
       sections.map(({ title, entries }) => [title, entries.map(({ label }) => label)]),
     ).toEqual([
-      ['Visited last', ['b7', 'b900']],
+      ['Recent', ['b7', 'b900']],
       ['On this page', ['Rescore b12']],
       ['Go to', ['Batches', 'Samples']],
-      ['Do', ['Dark theme']],
+      ['Actions', ['Dark theme']],
     ])
   })
 

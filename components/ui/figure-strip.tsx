@@ -19,12 +19,15 @@ export function FigureStrip({ label, children }: { label: string; children: Reac
 /** A figure: label, number with unit, detail line, and an optional sparkline. */
 export function Figure({
   label,
+  hint,
   value,
   unit,
   detail,
   children,
 }: {
   label: string
+  /** The definition, shown as a tooltip of the label. */
+  hint?: string
   value: ReactNode
   unit?: string
   detail?: ReactNode
@@ -33,7 +36,9 @@ export function Figure({
 }) {
   return (
     <div className="min-w-0 px-5 pt-3 pb-3">
-      <dt className="truncate text-xs text-ink-3">{label}</dt>
+      <dt className="truncate text-xs text-ink-3" title={hint}>
+        {label}
+      </dt>
       <dd className="mt-0.5">
         <span className="num text-xl font-medium tracking-tight">
           {value}

@@ -112,12 +112,14 @@ function WorkersBody({
         />
         <Figure
           label="In use"
+          hint="Samples that workers hold, of their total capacity."
           value={formatCount(sum((worker) => worker.held))}
           unit={`of ${formatCount(sum((worker) => worker.room))}`}
           detail="samples in use / capacity"
         />
         <Figure
           label="Event-loop delay p99"
+          hint="99th percentile of the event-loop delay of the slowest worker."
           value={loop.value}
           unit={loop.unit}
           detail="slowest worker"

@@ -21,11 +21,11 @@ export async function chatSelfTest(
     const reply = await fetch(path, { method: 'POST', body: String(body) })
     const answer = parseChatResponse(reply.status, reply.headers, reply.bodyText)
     // A refusal, or nothing but reasoning, is an answer of a model that chats.
-    if (answer.ok || hasChoice(reply.bodyText)) return untested('It answered a chat completion.')
-    const detail = `It answered no chat completion: ${answer.detail}`
+    if (answer.ok || hasChoice(reply.bodyText)) return untested('A chat completion succeeded.')
+    const detail = `The chat completion failed: ${answer.detail}`
     return { ...failed(detail, null), ...(isMissing(reply) ? { routeMissing: true } : {}) }
   } catch (error) {
-    return failed(`It answered no chat completion: ${(error as Error).message}`, null)
+    return failed(`The chat completion failed: ${(error as Error).message}`, null)
   }
 }
 

@@ -40,8 +40,8 @@ export interface Judgement {
 /** Of engines where 0 and 1 are normal scores. */
 export function judgeUntested(constant: boolean, score: number): Judgement {
   const detail = constant
-    ? `Four unlike texts all score ${show(score)}. That is normal for a verifier that answers 0 or 1; of a reward model it would be a fault.`
-    : 'The engine has one way to ask for a score.'
+    ? `Four different texts all score ${show(score)}. This is normal for a verifier that returns 0 or 1, but not for a reward model.`
+    : 'The engine has only one scoring method.'
   return { verdict: 'not_applicable', detail }
 }
 
@@ -50,11 +50,11 @@ export function judgeConstant(engine: Engine, score: number): Judgement {
     Math.abs(score) === 1
       ? engine.name === 'llamacpp'
         ? 'llama.cpp applies a softmax to this head (Qwen3), and a softmax over one label is 1 for every text. Serve the model with vLLM, SGLang or TEI.'
-        : 'An activation over one label (a softmax of one number, or a normalised embedding) makes all rewards equal.'
-      : 'Its score does not depend on the text: the head may not be loaded, or another model is served.'
+        : 'An activation over one label (a softmax of one number, or a normalized embedding) makes all rewards equal.'
+      : 'The score does not depend on the text: the head may not be loaded, or another model is served.'
   return {
     verdict: 'constant',
-    detail: `Four unlike texts all score exactly ${show(score)}. ${why}`,
+    detail: `Four different texts all score exactly ${show(score)}. ${why}`,
   }
 }
 
@@ -70,39 +70,40 @@ export function judge(
   if (engine.name === 'llamacpp' && bounded) return judgeSoftmax(told, label ?? null)
   if (activated === null) return judgeAlone(raw, bounded, told)
   if (!bounded) return { verdict: 'raw', detail: `${told}: not all within 0 to 1, so raw.` }
-  const both = `${told} asked raw, ${show(activated.good)} and ${show(activated.bad)} asked activated`
+  const both = `${told} raw, ${show(activated.good)} and ${show(activated.bad)} activated`
   const equal = alike(raw, activated)
   const honest = alike(sigmoids(raw), activated)
   // 0.659 is its own sigmoid.
-  if (equal && honest) return { verdict: 'unverified', detail: `${both}: no telling them apart.` }
+  if (equal && honest) return { verdict: 'unverified', detail: `${both}: indistinguishable.` }
   if (equal) {
     return {
       verdict: 'squashed',
-      detail: `${both}: the same, within 0 to 1. Either the server activates whatever is asked, or the model was made to score so.`,
+      detail: `${both}: equal, within 0 to 1. Either the server always applies an activation, or the model outputs such scores.`,
     }
   }
-  if (honest) return { verdict: 'raw', detail: `${both}: the second are sigmoids of the first.` }
+  if (honest)
+    return { verdict: 'raw', detail: `${both}: the activated scores are sigmoids of the raw ones.` }
   if (alike(sigmoids(activated), raw) || !withinUnit(activated)) {
     return {
       verdict: 'inverted',
-      detail: `${both}: the server does the opposite of what is asked.`,
+      detail: `${both}: raw and activated scores are swapped.`,
     }
   }
-  return { verdict: 'raw', detail: `${both}: they differ as they should.` }
+  return { verdict: 'raw', detail: `${both}: different, as expected.` }
 }
 
 /** llama.cpp gives bounded scores only where it applied a softmax to several labels; their logits cannot be had. */
 function judgeSoftmax(told: string, label: string | null): Judgement {
-  const softmax = `${told}, all within 0 to 1: llama.cpp applies a softmax to this head (Qwen3), and gives label 0 alone.`
+  const softmax = `${told}, all within 0 to 1: llama.cpp applies a softmax to this head (Qwen3), and returns only label 0.`
   if (label === null) {
     return {
       verdict: 'label_unknown',
-      detail: `${softmax} Register it with "label": 0 for that label's probability, or 1 for the second of two labels; then its use needs selfTestOverride, because raw logits cannot be had.`,
+      detail: `${softmax} Register it with "label": 0 for that label's probability, or 1 for the second of two labels; it then needs selfTestOverride, because raw logits are unavailable.`,
     }
   }
   return {
     verdict: 'squashed',
-    detail: `${softmax} This is the probability of label ${label}; the raw logits, which other engines give, cannot be had.`,
+    detail: `${softmax} This is the probability of label ${label}; raw logits, which other engines return, are unavailable.`,
   }
 }
 
@@ -113,13 +114,13 @@ function judgeAlone(raw: Pair, bounded: boolean, told: string): Judgement {
   if (!bounded) return { verdict: 'raw', detail: `${told}: not all within 0 to 1, so raw.` }
   return {
     verdict: 'unverified',
-    detail: `${told}, all within 0 to 1, and the server gave no activated scores to compare.`,
+    detail: `${told}, all within 0 to 1, and the server returned no activated scores to compare.`,
   }
 }
 
 const ALWAYS_ONE: Judgement = {
   verdict: 'squashed',
-  detail: 'Every text scores 1 or −1: a normalised embedding keeps only the sign of a score.',
+  detail: 'Every text scores 1 or −1: a normalized embedding keeps only the sign of a score.',
 }
 
 function withinUnit({ good, bad }: Pair): boolean {

@@ -249,7 +249,7 @@ describe('truncation', () => {
     expect(await selfTest('vllm', cutAt(2_000))).toMatchObject({
       verdict: 'truncated',
       raw: 1.25,
-      detail: expect.stringContaining('cuts'),
+      detail: expect.stringContaining('truncates'),
     })
     // Known to take 4,096 tokens, it is held to them.
     expect(await selfTest('vllm', cutAt(10_000), { maxModelLen: 4096 })).toMatchObject({

@@ -59,9 +59,9 @@ export async function rawScoreSelfTest(
   fetch: EngineFetch,
   target: SelfTestTarget,
 ): Promise<SelfTestResult> {
-  if (!engine.scores) return untested('The engine gives no scores.')
+  if (!engine.scores) return untested('The engine returns no scores.')
   // One's own scorer may look at the data source and the ground truth; a made-up text would tell nothing.
-  if (engine.name === 'http') return untested('A scorer of one’s own is taken as it is.')
+  if (engine.name === 'http') return untested('Custom HTTP scorers are not tested.')
   const ask = (input: ScoreInput, activated: boolean) =>
     askScore(engine, fetch, { ...target, activated }, input)
   const asked: EngineScore[] = []
@@ -135,7 +135,7 @@ async function lookForTruncation(
   }
   return {
     verdict: 'truncated',
-    detail: `Long answers that differ in their ends alone all score ${show(scores[0] as number)}: the server cuts texts off at the end.`,
+    detail: `Long responses that differ only at the end all score ${show(scores[0] as number)}: the server truncates texts.`,
   }
 }
 

@@ -103,8 +103,8 @@ export function createExport({ db, access, translate }: ExportSources) {
       throw new RewardOpsError(
         'removed_by_retention',
         size.batches === 1
-          ? `The texts of ${query.batch ?? 'the batch'} are no longer kept.`
-          : `The texts of ${size.removed} of these ${size.batches} batches are no longer kept.`,
+          ? `The texts of ${query.batch ?? 'the batch'} were removed by retention.`
+          : `The texts of ${size.removed} of these ${size.batches} batches were removed by retention.`,
         { hint: 'Add texts=kept to have what is left, with null where a text was.' },
       )
     }

@@ -161,7 +161,12 @@ describe('alerts', () => {
     const sent = JSON.parse((await receiver.received()).at(-1)!.body) as AlertPayload
     expect(sent).toMatchObject({ kind: 'test', test: true })
     expect(await test('/error')).toMatchObject({
-      ...{ delivered: false, status: 500, answer: 'the receiver broke', error: 'answered 500' },
+      ...{
+        delivered: false,
+        status: 500,
+        answer: 'the receiver broke',
+        error: 'responded with 500',
+      },
     })
     const before = (await receiver.received()).length
     expect(await test('/redirect')).toMatchObject({ delivered: false, status: 302 })

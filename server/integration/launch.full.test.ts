@@ -97,7 +97,7 @@ describe('a server of REWARDOPS_SERVERS_FILE', () => {
     expect(ended).toMatchObject({
       from: 'ready',
       to: 'registering',
-      cause: expect.stringMatching(/started again in 1 s/),
+      cause: expect.stringMatching(/restarts in 1 s/),
       evidence: { signal: 'SIGKILL', exitCode: null, livedMs: expect.any(Number) },
     })
     const lastLines = ended.evidence!.lastLines as string[]
@@ -227,7 +227,7 @@ describe('servers.launch', () => {
         const server = await allowed.query<ServerDetailDto>('servers.get', { name: 'missing' })
         return server.events.some((e) => e.kind === 'process') && server
       })
-      expect(events[0]!.cause).toMatch(/could not be started \(ENOENT\); started again in \d+ s/)
+      expect(events[0]!.cause).toMatch(/could not be started \(ENOENT\); restarts in \d+ s/)
       const refused = await allowed.post('servers.launch', JSON.stringify(input('none', 0)))
       expectRefusal(refused, { status: 400, reason: 'invalid_input', message: /^port: / })
     } finally {

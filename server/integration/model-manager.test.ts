@@ -153,7 +153,7 @@ describe('a server that goes away', () => {
     await inState('rm', 'ready')
     const gate = (await history('rm')).find((e) => e.to === 'probing')
     expect(gate).toMatchObject({
-      cause: expect.stringMatching(/answers again|0\.14\.0 instead of 0\.13\.0/),
+      cause: expect.stringMatching(/responds again|0\.14\.0 instead of 0\.13\.0/),
       evidence: { version: '0.14.0' },
     })
     expect(other.stats().rowsTotal).toBeGreaterThan(2)
@@ -168,7 +168,7 @@ describe('calibration', () => {
     rm.control({ weights: 7 })
     const drifted = await inState('rm', 'distrusted')
     expect(drifted.self_test).toMatchObject({ verdict: 'differs' })
-    expect(drifted.state_cause).toMatch(/was -?[\d.]+ and is -?[\d.]+/)
+    expect(drifted.state_cause).toMatch(/changed from -?[\d.]+ to -?[\d.]+/)
     // It stays so: the same weights are no news.
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'distrusted' })
     expect(await register(m, 'rm', rm)).toMatchObject({ state: 'ready' })
@@ -221,7 +221,7 @@ describe('sleep', () => {
     await lease(60_000)
     await expect(m.sleep({ name: 'rm' }, 1)).rejects.toMatchObject({
       reason: 'server_busy',
-      message: expect.stringMatching(/2 calls in flight/),
+      message: expect.stringMatching(/2 requests in flight/),
     })
     expect(await row('rm')).toMatchObject({
       state: 'ready',
@@ -380,14 +380,14 @@ describe('a time awake', () => {
     await inState('rm', 'sleeping')
     expect(rm.stats().state).toBe('asleep')
     // Taken to be woken, and the call was not sent.
-    await point('waking', 'is being woken: asked to wake', 60_000)
+    await point('waking', 'is being woken: wake requested', 60_000)
     await inState('rm', 'sleeping')
     // Woken, and not told to anybody: it is tested, and its time runs.
     rm.control({ asleep: false })
-    await point('waking', 'is being woken: asked to wake', 60_000)
+    await point('waking', 'is being woken: wake requested', 60_000)
     expect((await inState('rm', 'ready')).awake_until).not.toBeNull()
     // On its way to sleep, before the call.
-    await point('draining', 'finishes what is in flight, to be put to sleep', null)
+    await point('draining', 'finishes its requests in flight before sleep', null)
     await inState('rm', 'ready')
     // And after it.
     rm.control({ asleep: true })
@@ -400,7 +400,7 @@ describe('a time awake', () => {
     await waitFor('some more looks', () => {
       return (rm.stats().calls['GET /v1/models']?.['200'] ?? 0) > 0
     })
-    expect(await row('rm')).toMatchObject({ state: 'draining', state_cause: 'asked to drain' })
+    expect(await row('rm')).toMatchObject({ state: 'draining', state_cause: 'drain requested' })
   })
 })
 

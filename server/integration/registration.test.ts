@@ -101,7 +101,7 @@ describe('a server whose scores cannot be trained with', () => {
   const wrong: [string, ServerOptionsInput, string][] = [
     ['always the sigmoid', { activation: 'ignored' }, 'squashed'],
     ['a vLLM before there was a word for it', { version: '0.9.2' }, 'squashed'],
-    ['the opposite of what is asked', { activation: 'inverted' }, 'inverted'],
+    ['raw and activated scores are swapped', { activation: 'inverted' }, 'inverted'],
   ]
   it.each(wrong)('is registered, kept out and says why: %s', async (_, options, verdict) => {
     const rm = await simulated(options)
@@ -142,7 +142,7 @@ describe('a server whose scores cannot be trained with', () => {
     servers.push(shortSighted)
     expect(await register('short', shortSighted.url)).toMatchObject({
       state: 'distrusted',
-      selfTest: { verdict: 'truncated', detail: expect.stringMatching(/cuts texts off/) },
+      selfTest: { verdict: 'truncated', detail: expect.stringMatching(/truncates texts/) },
     })
     const frank = await simulated({ dialect: 'sglang', autoTruncate: true })
     const { warnings } = await register('frank', frank.url)

@@ -254,7 +254,7 @@ describe('saved views', () => {
     const view = await service.mutate<SavedViewDto>('views.save', save('Slow', 'sort=slowest'))
     expect(view).toMatchObject({ name: 'Slow', state: 'sort=slowest', version: 1, author: 'local' })
     expectRefusal(await service.post('views.save', JSON.stringify(save('Slow', ''))), {
-      ...{ status: 409, reason: 'view_exists', message: 'There is a view "Slow" already' },
+      ...{ status: 409, reason: 'view_exists', message: 'A view named "Slow" already exists' },
     })
     const other = await service.mutate<SavedViewDto>('views.save', save('Worst', 'sort=worst'))
     expectRefusal(

@@ -197,10 +197,10 @@ describe('keys', () => {
     const ask = (key: string | null) =>
       service.post('keys.require', JSON.stringify({ required: true, key }))
     for (const [key, message] of [
-      [null, 'No key was shown'],
-      ['rwo_nobody', 'not one of the stored keys'],
-      [trainer.key, 'a trainer’s key'],
-      [(await create('soon', 'admin', { expiresInDays: 1 })).key, 'ends by itself'],
+      [null, 'No key was given'],
+      ['rwo_nobody', 'The key is unknown'],
+      [trainer.key, 'The key has the role trainer'],
+      [(await create('soon', 'admin', { expiresInDays: 1 })).key, 'The key expires'],
     ] as const) {
       expectRefusal(await ask(key), { status: 422, reason: 'admin_key_needed', message })
     }
@@ -460,7 +460,7 @@ describe('limits of a run', () => {
       ...{
         status: 429,
         reason: 'run_queue_full',
-        message: 'has 8 samples waiting and may have 10',
+        message: 'has 8 of at most 10 queued samples',
       },
     })
     expect(retryAfterMs).toBeGreaterThan(0)
@@ -554,7 +554,7 @@ describe('retention', () => {
       expect(gone).toMatchObject({ prompt: '', response: '', score: 0, status: 'scored' })
       expect(gone).toHaveProperty('textsRemovedAt', expect.stringMatching(/^\d{4}-/))
       expectRefusal(await service.raw(`/api/export/samples?batch=${batchId}`), {
-        ...{ status: 409, reason: 'removed_by_retention', message: 'no longer kept' },
+        ...{ status: 409, reason: 'removed_by_retention', message: 'removed by retention' },
         hint: /texts=kept/,
       })
       const again = { batchId, reward: { function: { name: 'gsm8k' } } }

@@ -39,7 +39,7 @@ export class Playground {
   /** Throws RewardOpsError as `batches.submit` does for a reward that cannot be; what fails after that is told. */
   async try(input: TryInput, signal?: AbortSignal): Promise<TriedDto> {
     if (this.#under >= AT_ONCE) {
-      throw new RewardOpsError('busy', `${AT_ONCE} samples are being tried already.`, {
+      throw new RewardOpsError('busy', `${AT_ONCE} samples are already in the playground.`, {
         retryAfterMs: 1_000,
       })
     }
@@ -88,7 +88,7 @@ function refuseLongRules(reward: ResolvedReward): void {
       'unsupported_setting',
       `reward.kwargs.deadline_ms: ${deadlineMs} is more than the ${LONGEST_RULE_MS} that a rule may take while it is tried.`,
       {
-        hint: 'Rules are tried in the server’s own process; batches are scored in workers, and take more.',
+        hint: 'The playground runs rules in the server process. Workers, which score batches, allow more time.',
       },
     )
   }

@@ -193,7 +193,7 @@ export class Rescores {
   /** Runs `work` on a connection of its own, which holds the copy. Throws `busy`. */
   async #holding<T>(work: (client: Client) => Promise<T>): Promise<T> {
     if (this.#copies >= MOST_COPIES) {
-      throw new RewardOpsError('busy', `${MOST_COPIES} batches are being copied already.`, {
+      throw new RewardOpsError('busy', `${MOST_COPIES} batches are already being rescored.`, {
         retryAfterMs: 1_000,
       })
     }
@@ -207,9 +207,13 @@ export class Rescores {
 }
 
 function textsRemoved(what: string): RewardOpsError {
-  return new RewardOpsError('removed_by_retention', `The texts of ${what} are no longer kept.`, {
-    hint: 'Submit the rollouts again: what is scored anew is read from their texts.',
-  })
+  return new RewardOpsError(
+    'removed_by_retention',
+    `The texts of ${what} were removed by retention.`,
+    {
+      hint: 'Submit the rollouts again. Rescoring needs their texts.',
+    },
+  )
 }
 
 /** Copies the samples of a part, numbered anew, their texts and groups; gives what jobs are cut by. */

@@ -21,8 +21,8 @@ export class RunMarks {
   async create({ run, ...mark }: MarkInput, author: string): Promise<RunMarkDto> {
     const row = await addMark(this.#db, await this.#runId(run), { ...mark, author }, MOST_MARKS)
     if (row === undefined) {
-      throw new RewardOpsError('invalid_input', `The run has ${MOST_MARKS} marks already.`, {
-        hint: 'Remove marks that explain nothing any more.',
+      throw new RewardOpsError('invalid_input', `The run already has ${MOST_MARKS} marks.`, {
+        hint: 'Remove outdated marks.',
       })
     }
     return markOf(row)

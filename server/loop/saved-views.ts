@@ -81,7 +81,7 @@ function notFound(id: number): RewardOpsError {
 }
 
 function taken(name: string): RewardOpsError {
-  return new RewardOpsError('view_exists', `There is a view "${name}" already.`)
+  return new RewardOpsError('view_exists', `A view named "${name}" already exists.`)
 }
 
 function toDto(row: SavedViewRow): SavedViewDto {

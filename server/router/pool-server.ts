@@ -335,18 +335,28 @@ export class PoolServer implements PolicyServer {
     const { share, calls } = this.rating.faultShare(nowMs)
     if (calls >= FAULTS_OF && share >= FAULT_SHARE && this.health.state(nowMs) === 'ok') {
       const percent = Math.round(share * 100)
-      this.health.eject(nowMs, `${percent} % of its calls failed in 30 s; last: ${cause}`, false, {
-        faultPercent: percent,
-        calls,
-      })
+      this.health.eject(
+        nowMs,
+        `${percent} % of its requests failed in 30 s; last: ${cause}`,
+        false,
+        {
+          faultPercent: percent,
+          calls,
+        },
+      )
     }
   }
 
   /** It gave something that is not a score where another server gave one. */
   wasCorrupt(period: number, nowMs: number): void {
-    this.health.faulted(period, 1, nowMs, 'a corrupt answer where another server gave a score')
+    this.health.faulted(
+      period,
+      1,
+      nowMs,
+      'an invalid response where another server returned a score',
+    )
     if (this.rating.corrupt(nowMs) >= CORRUPT_TO_EJECT) {
-      this.health.eject(nowMs, 'answers that are no scores, where others gave scores', false, {
+      this.health.eject(nowMs, 'invalid responses where other servers returned scores', false, {
         corruptIn60s: CORRUPT_TO_EJECT,
       })
     }
@@ -388,11 +398,11 @@ export class PoolServer implements PolicyServer {
   describe(nowMs: number): string {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`
-    if (!this.isHealthy(nowMs)) return `${name} is out: ${this.#outCause}`
-    if (this.canary.blocking) return `${name} is asked whether it works`
+    if (!this.isHealthy(nowMs)) return `${name} is ejected: ${this.#outCause}`
+    if (this.canary.blocking) return `${name} is being probed`
     if (nowMs < this.pause.untilMs) return `${name} is busy`
-    if (!this.permits.allow(nowMs)) return `${name} is at its limit a minute`
-    return this.#slots === 0 ? `${name} has no slots here` : `${name} is full`
+    if (!this.permits.allow(nowMs)) return `${name} is at its rate limit`
+    return this.#slots === 0 ? `${name} has no slots in this process` : `${name} is full`
   }
 
   /** A failure's text without the key, should the server have echoed it. */

@@ -65,7 +65,7 @@ export class PoolWatch {
       if (server.inFlight === 0) {
         // All it had was given up or answered elsewhere: its silence was no slow call.
         if (server.health.state(nowMs) === 'suspect') {
-          server.health.eject(nowMs, 'answered nothing it was sent', false, {})
+          server.health.eject(nowMs, 'did not respond to any request', false, {})
         }
         continue
       }
@@ -115,7 +115,7 @@ export class PoolWatch {
     if (suspects >= Math.max(1, Math.floor(SUSPECT_SHARE * this.#pool.servers.length))) return
     server.health.wentSilent(
       nowMs,
-      `no answer for ${Math.round(silentMs)} ms while others answer`,
+      `no response for ${Math.round(silentMs)} ms while others respond`,
       {
         silentMs: Math.round(silentMs),
         expectedMs: Math.round(expected),
@@ -246,7 +246,7 @@ export class PoolWatch {
       if ((softOut + 1) * 2 > servers.length) return
       softOut++
       const times = Math.round((own / peers) * 10) / 10
-      server.health.eject(nowMs, `${times} times as slow as its peers`, true, { times })
+      server.health.eject(nowMs, `${times} times the latency of its peers`, true, { times })
     }
   }
 }

@@ -83,7 +83,7 @@ export class Refusals {
     for (const { server, period, class: kind } of row.refusals ?? []) {
       if (server === by) continue
       if (kind === 'corrupt') server.wasCorrupt(period, nowMs)
-      else server.health.faulted(period, 1, nowMs, 'it refused a text that another server scored')
+      else server.health.faulted(period, 1, nowMs, 'refused a text that another server scored')
     }
   }
 
@@ -140,7 +140,7 @@ export class Refusals {
       const refused = canary.streak
       const cause =
         refused > 1
-          ? `${refused} samples refused in a row, and then a canary: ${problem}`
+          ? `${refused} consecutive samples refused, then a canary: ${problem}`
           : `no score for a canary: ${problem}`
       // One that never scored may only not take the canary: it is out for a while, and then tried with a sample.
       const block = !isOfText || canary.hasScored || server.kind === 'generative'

@@ -28,7 +28,7 @@ test('five faults in a row put it out for 5 s; a success between begins the coun
   expect(health.admits(5_000)).toBe(true)
   expect(turns).toEqual([
     'ok>out: answered 500',
-    'out>half_open: the time out is over; one call at a time',
+    'out>half_open: the ejection time has passed; one request at a time',
   ])
 })
 
@@ -139,7 +139,10 @@ test('silent: it gets nothing new, and any answer of it ends that', () => {
   expect(health.admits(0)).toBe(false)
   health.succeeded(early, 10)
   expect(health.state(10)).toBe('ok')
-  expect(turns).toEqual(['ok>suspect: no answer for 1,200 ms', 'suspect>ok: it answers again'])
+  expect(turns).toEqual([
+    'ok>suspect: no answer for 1,200 ms',
+    'suspect>ok: the server responds again',
+  ])
 })
 
 test('silent, and all it had was answered elsewhere: out', () => {

@@ -63,9 +63,9 @@ export class ServerHealth {
     if (this.#state === 'out' && nowMs >= this.#outUntilMs) {
       this.#probing = false
       this.#passed = 0
-      this.#turn('half_open', 'the time out is over; one call at a time')
+      this.#turn('half_open', 'the ejection time has passed; one request at a time')
     } else if (this.#state === 'slow_start' && nowMs >= this.#slowSinceMs + SLOW_START_MS) {
-      this.#turn('ok', 'back for 20 s')
+      this.#turn('ok', 'healthy for 20 s')
     }
     return this.#state
   }
@@ -116,7 +116,7 @@ export class ServerHealth {
   succeeded(period: number, nowMs: number): void {
     if (this.#state === 'suspect') {
       this.#faults = 0
-      this.#turn('ok', 'it answers again')
+      this.#turn('ok', 'the server responds again')
       return
     }
     if (period !== this.#period) return
@@ -125,7 +125,7 @@ export class ServerHealth {
       this.#probing = false
       if (++this.#passed < PROBES_TO_PASS) return
       this.#slowSinceMs = nowMs
-      this.#turn('slow_start', `${PROBES_TO_PASS} calls in a row succeeded`)
+      this.#turn('slow_start', `${PROBES_TO_PASS} consecutive requests succeeded`)
     }
   }
 

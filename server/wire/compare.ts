@@ -97,11 +97,12 @@ export const UNMATCHED_TEXT: Record<UnmatchedReason, string> = {
   failed_first: 'Failed in the first, scored in the second.',
   failed_second: 'Scored in the first, failed in the second.',
   failed_both: 'Failed in both.',
-  substituted: 'A failure policy put a score there, or took it away.',
+  substituted: 'A failure policy substituted or dropped the score.',
   pending: 'Not scored yet.',
-  other_response: 'The group is in both batches; no sample of the other has the same response.',
-  only_first: 'The group is in the first batch alone.',
-  only_second: 'The group is in the second batch alone.',
+  other_response:
+    'The group is in both batches, but no sample of the other batch has the same response.',
+  only_first: 'The group is only in the first batch.',
+  only_second: 'The group is only in the second batch.',
 }
 
 /** A batch's scores over the samples that are compared. */

@@ -40,7 +40,7 @@ export const ERROR_REASONS = {
   },
   invalid_function: {
     httpStatus: 422,
-    hint: 'Correct the file as the message says; docs/functions.md tells what a reward function is.',
+    hint: 'Correct the file as the message says; docs/functions.md describes reward functions.',
   },
   unsupported_setting: {
     httpStatus: 422,
@@ -48,19 +48,19 @@ export const ERROR_REASONS = {
   },
   batch_not_found: {
     httpStatus: 404,
-    hint: 'Check the batchId; batches.list shows those that exist.',
+    hint: 'Check the batchId; batches.list shows existing batches.',
   },
   run_not_found: {
     httpStatus: 404,
-    hint: 'Check its name; a run comes into being with its first batch. runs.list shows those that exist.',
+    hint: 'Check its name. A run is created by its first batch; runs.list shows existing runs.',
   },
   sample_not_found: {
     httpStatus: 404,
-    hint: 'Check the sample id: it is the batch id, "-", the index.',
+    hint: 'Check the sample id: batch id, "-", index.',
   },
   webhook_not_found: {
     httpStatus: 404,
-    hint: 'Check its id; alerts.list shows those that exist.',
+    hint: 'Check its id; alerts.list shows existing webhooks.',
   },
   mark_not_found: {
     httpStatus: 404,
@@ -68,37 +68,37 @@ export const ERROR_REASONS = {
   },
   annotation_not_found: {
     httpStatus: 404,
-    hint: 'It was deleted, perhaps by its author: annotations.of shows those that a sample has.',
+    hint: 'The annotation was deleted; annotations.of shows the annotations of a sample.',
   },
   view_not_found: {
     httpStatus: 404,
-    hint: 'It was deleted: views.list shows those that exist.',
+    hint: 'The view was deleted; views.list shows existing views.',
   },
-  view_exists: { httpStatus: 409, hint: 'Choose another name, or change the view that has it.' },
-  too_many_views: { httpStatus: 409, hint: 'Delete views that nobody uses, then save again.' },
+  view_exists: { httpStatus: 409, hint: 'Choose another name, or change the view with this name.' },
+  too_many_views: { httpStatus: 409, hint: 'Delete unused views, then save again.' },
   not_the_author: {
     httpStatus: 403,
-    hint: 'Ask its author, or use a key with the role admin.',
+    hint: 'Contact its author, or use a key with the role admin.',
   },
   server_not_found: {
     httpStatus: 404,
-    hint: 'Check the id or name; servers.list shows those that exist.',
+    hint: 'Check the id or name; servers.list shows existing servers.',
   },
   batch_closed: {
     httpStatus: 409,
-    hint: 'The batch takes no more samples. Submit a new one with "open": true to stream into it.',
+    hint: 'The batch accepts no more samples. Submit a new one with "open": true to stream samples into it.',
   },
   batch_open: {
     httpStatus: 409,
-    hint: 'Close it with batches.close first: while samples may follow, there is no whole to score again.',
+    hint: 'Close it with batches.close first. An open batch cannot be rescored, because more samples may follow.',
   },
   append_gap: {
     httpStatus: 409,
-    hint: 'Append from the index named in the message: nothing between may be missing.',
+    hint: 'Append from the index named in the message: indexes must be contiguous.',
   },
   append_conflict: {
     httpStatus: 409,
-    hint: 'Samples at these indexes were stored with other content. Repeat an append unchanged, or go on after the last index.',
+    hint: 'Samples at these indexes were stored with other content. Repeat an append unchanged, or continue after the last index.',
   },
   idempotency_conflict: {
     httpStatus: 409,
@@ -106,7 +106,7 @@ export const ERROR_REASONS = {
   },
   cursor_mismatch: {
     httpStatus: 400,
-    hint: 'Use the cursor that batches.next gave for this very batch, or null to start from the beginning.',
+    hint: 'Use a cursor that batches.next returned for this batch, or null to start from the beginning.',
   },
   server_unreachable: {
     httpStatus: 422,
@@ -114,7 +114,7 @@ export const ERROR_REASONS = {
   },
   server_redirects: {
     httpStatus: 422,
-    hint: 'Register the address it redirects to: redirects are never followed.',
+    hint: 'Register the target of the redirect: redirects are not followed.',
   },
   server_not_recognised: {
     httpStatus: 422,
@@ -126,19 +126,19 @@ export const ERROR_REASONS = {
   },
   key_refused: {
     httpStatus: 422,
-    hint: 'Give the key the server was started with as apiKey.',
+    hint: 'Set apiKey to the key that the server was started with.',
   },
   server_busy: {
     httpStatus: 409,
-    hint: 'Something is being done with the server, or it has calls in flight. servers.get shows what; try again when that is over.',
+    hint: 'Another action is in progress on the server, or it has requests in flight. servers.get shows its state; retry later.',
   },
   server_cannot_sleep: {
     httpStatus: 422,
-    hint: 'Only vLLM and SGLang can be put to sleep, and only when they were started for it: docs/servers.md says how.',
+    hint: 'Only vLLM and SGLang support sleep, and only with the start-up options in docs/servers.md.',
   },
   server_not_launched: {
     httpStatus: 422,
-    hint: 'Only servers of REWARDOPS_SERVERS_FILE and servers.launch have a log here; look where the server was started.',
+    hint: 'Only servers of REWARDOPS_SERVERS_FILE and servers.launch have a log here. For other servers, see the log where they were started.',
   },
   launch_disabled: {
     httpStatus: 403,
@@ -150,26 +150,26 @@ export const ERROR_REASONS = {
   },
   unauthorized: {
     httpStatus: 401,
-    hint: 'Send "Authorization: Bearer <key>" with a key of REWARDOPS_API_KEYS, or one made under Settings, Access.',
+    hint: 'Send "Authorization: Bearer <key>" with a key of REWARDOPS_API_KEYS, or one created under Settings, Access.',
   },
   forbidden_role: {
     httpStatus: 403,
-    hint: 'Use a key with that role: an admin makes one under Settings, Access, or with keys.create.',
+    hint: 'Use a key with that role. An admin creates keys under Settings, Access, or with keys.create.',
   },
-  name_taken: { httpStatus: 409, hint: 'Choose another name, or revoke the key that has it.' },
-  too_many_keys: { httpStatus: 409, hint: 'Revoke keys that are not used any more.' },
-  key_not_found: { httpStatus: 404, hint: 'keys.list shows those that exist.' },
+  name_taken: { httpStatus: 409, hint: 'Choose another name, or revoke the key with this name.' },
+  too_many_keys: { httpStatus: 409, hint: 'Revoke unused keys.' },
+  key_not_found: { httpStatus: 404, hint: 'keys.list shows existing keys.' },
   last_admin_key: {
     httpStatus: 409,
-    hint: 'Make another admin’s key without an end first, or no longer need keys: nobody could change anything else.',
+    hint: 'Create another admin key without expiry first, or stop requiring API keys. Otherwise no admin access would remain.',
   },
   admin_key_needed: {
     httpStatus: 422,
-    hint: 'Make an admin’s key without an end with keys.create, keep it, and show it here.',
+    hint: 'Create an admin key without expiry with keys.create, store it, and enter it here.',
   },
   keys_configured: {
     httpStatus: 409,
-    hint: 'Start the service without REWARDOPS_API_KEYS to decide here.',
+    hint: 'Start the service without REWARDOPS_API_KEYS to change this setting.',
   },
   run_queue_full: {
     httpStatus: 429,
@@ -177,53 +177,53 @@ export const ERROR_REASONS = {
   },
   run_limit: {
     httpStatus: 422,
-    hint: 'Ask for less, as the message says; an admin sets the limits of a run under Settings, Limits.',
+    hint: 'Stay below the limit in the message. An admin sets the limits of a run under Settings, Limits.',
   },
   run_busy: {
     httpStatus: 409,
-    hint: 'Wait until its batches have ended, or cancel them with batches.cancel, and ask again.',
+    hint: 'Wait until its batches have ended, or cancel them with batches.cancel, then retry.',
   },
   removed_by_retention: {
     httpStatus: 409,
-    hint: 'Old data is removed as set under Settings, Retention, and cannot be had again; statistics of runs may still be there. An export of what is left takes texts=kept.',
+    hint: 'Old data is removed by the policy under Settings, Retention, and cannot be restored. Run statistics may still exist. Set texts=kept to export the remaining data.',
   },
-  not_confirmed: { httpStatus: 400, hint: 'Give the run’s name once more, as it is written.' },
+  not_confirmed: { httpStatus: 400, hint: 'Repeat the exact name of the run.' },
   removal_under_way: {
     httpStatus: 409,
-    hint: 'One removal at a time: wait for it, or cancel it with retention.cancel.',
+    hint: 'Only one removal can run at a time. Wait for it, or cancel it with retention.cancel.',
   },
   forbidden_host: {
     httpStatus: 403,
-    hint: 'Without keys the service answers on loopback names only. Set REWARDOPS_API_KEYS to be reached by another name.',
+    hint: 'Without API keys the service accepts loopback host names only. Set REWARDOPS_API_KEYS to use another host name.',
   },
   forbidden_proxy: {
     httpStatus: 403,
-    hint: 'Set REWARDOPS_API_KEYS, or make keys necessary under Settings, Access: behind a proxy everybody looks like this machine.',
+    hint: 'Set REWARDOPS_API_KEYS, or require API keys under Settings, Access. Behind a proxy every request appears to be local.',
   },
   forbidden_user: {
     httpStatus: 403,
-    hint: 'Set REWARDOPS_API_KEYS, or make keys necessary under Settings, Access: without keys only processes of the service’s own user and root are served.',
+    hint: 'Set REWARDOPS_API_KEYS, or require API keys under Settings, Access. Without API keys the service accepts only processes of its own user and root.',
   },
   forbidden_origin: {
     httpStatus: 403,
     hint: 'Requests from pages of another origin are refused.',
   },
-  not_found: { httpStatus: 404, hint: 'See docs/api.md for the procedures that exist.' },
+  not_found: { httpStatus: 404, hint: 'See docs/api.md for the procedures.' },
   method_not_allowed: {
     httpStatus: 405,
     hint: 'Queries are GET (or POST), mutations and anything that changes state are POST.',
   },
   unsupported_encoding: {
     httpStatus: 415,
-    hint: 'Send the body plain, gzip or zstd; and JSON as application/json.',
+    hint: 'Send the body plain or with gzip or zstd, and JSON as application/json.',
   },
   bad_encoding: {
     httpStatus: 400,
-    hint: 'The body does not unpack as its Content-Encoding says. Send it plain, or compress it again.',
+    hint: 'The body does not match its Content-Encoding. Send it plain, or compress it again.',
   },
   body_too_large: {
     httpStatus: 413,
-    hint: 'Send at most 256 MiB unpacked: split the step over several batches, or append to an open one.',
+    hint: 'Send at most 256 MiB uncompressed: split the step over several batches, or append to an open one.',
   },
   model_not_found: {
     httpStatus: 404,
@@ -239,15 +239,15 @@ export const ERROR_REASONS = {
   },
   queue_full: {
     httpStatus: 429,
-    hint: 'Too many requests wait for a server of this model. Send the same request again after Retry-After.',
+    hint: 'Too many requests are queued for this model. Send the same request again after Retry-After.',
   },
   not_scored: {
     httpStatus: 503,
-    hint: 'This protocol cannot carry a sample without a score. Add ?onFailure=<number> to the address to have that number instead, marked as substituted.',
+    hint: 'This protocol cannot carry a sample without a score. Add ?onFailure=<number> to the address to return that number instead, marked as substituted.',
   },
   no_server: {
     httpStatus: 503,
-    hint: 'No server of this model can be used now; servers.list says why. Send the same request again after Retry-After.',
+    hint: 'No server of this model is available; servers.list shows the reason. Send the same request again after Retry-After.',
   },
   model_asleep: {
     httpStatus: 503,
@@ -255,15 +255,15 @@ export const ERROR_REASONS = {
   },
   upstream_failed: {
     httpStatus: 503,
-    hint: 'Every server that was tried failed; x-upstream-status has the last status. Send the same request again after Retry-After.',
+    hint: 'All attempted servers failed; x-upstream-status has the last status. Send the same request again after Retry-After.',
   },
   upstream_redirects: {
     httpStatus: 502,
-    hint: 'Register the address the server redirects to: redirects are never followed.',
+    hint: 'Register the target of the redirect: redirects are not followed.',
   },
   deadline: {
     httpStatus: 504,
-    hint: 'No answer had begun when x-deadline-ms, or ten minutes, had passed. Allow more time, or add servers.',
+    hint: 'No response started within x-deadline-ms, or ten minutes. Allow more time, or add servers.',
   },
   busy: { httpStatus: 503, hint: 'Send the same request again after retryAfterMs.' },
   shutting_down: {
@@ -272,27 +272,27 @@ export const ERROR_REASONS = {
   },
   database_unavailable: {
     httpStatus: 503,
-    hint: 'The database is not answering. Send the same request again after retryAfterMs; with an idempotencyKey nothing is stored twice.',
+    hint: 'The database is not responding. Send the same request again after retryAfterMs; with an idempotencyKey nothing is stored twice.',
   },
   plan_too_large: {
     httpStatus: 422,
-    hint: 'Plan fewer steps, samples, limits or servers: what a step costs on average hardly depends on how many there are.',
+    hint: 'Plan fewer steps, samples, limits or servers. The mean step time hardly depends on the number of steps.',
   },
   nothing_recorded: {
     httpStatus: 422,
-    hint: 'Wait until samples have ended, name another batch or run, or type the numbers.',
+    hint: 'Wait until samples have ended, select another batch or run, or enter a distribution.',
   },
   comparison_too_large: {
     httpStatus: 422,
-    hint: 'Compare batches of at most 131,072 samples; runs of any size are compared by their steps, from roll-ups.',
+    hint: 'Compare batches of at most 131,072 samples. Runs of any size can be compared by step.',
   },
   query_timeout: {
     httpStatus: 503,
-    hint: 'The query took too long and was stopped. Narrow the filter.',
+    hint: 'The query timed out. Narrow the filter.',
   },
   internal: {
     httpStatus: 500,
-    hint: 'This is our fault. The log has the details under the requestId.',
+    hint: 'This is an internal error. The log has details under the requestId.',
   },
 } as const satisfies Record<string, ErrorReasonRow>
 

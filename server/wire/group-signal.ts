@@ -18,13 +18,13 @@ export type GroupSignalCounts = Record<GroupSignal, number>
 
 /** What each word means; printed in docs/api.md. */
 export const GROUP_SIGNAL_TEXT: Record<GroupSignal, string> = {
-  varied: 'Scores differ: the group moves the policy.',
+  varied: 'Scores differ, so the group has nonzero advantages.',
   all_right: 'All scored members have the same score, 1 or more.',
   all_wrong: 'All scored members have the same score, 0 or less.',
   all_equal:
-    'All scored members have the same score, between 0 and 1; or the whole batch has one score, given by reward models alone.',
+    'All scored members have the same score between 0 and 1, or a reward model gave the whole batch one score.',
   single: 'Only one member was scored.',
-  all_failed: 'No member has a score of its own: all failed, or the group was dropped.',
+  all_failed: 'No member has a score: all failed, or the group was dropped.',
   empty: 'The group has no members.',
 }
 

@@ -21,17 +21,17 @@ export type SampleFailureReason = (typeof SAMPLE_FAILURE_REASONS)[number]
 
 /** What each sample failure means, in a sentence a person can act on. Shown in the dashboard and the docs. */
 export const SAMPLE_FAILURE_TEXT: Readonly<Record<SampleFailureReason, string>> = {
-  timeout: 'Not scored within timeoutMs of its first dispatch, retries included.',
+  timeout: 'The sample was not scored within timeoutMs of its first dispatch, retries included.',
   transport:
-    'Every attempt failed by the fault of a reward-model server: it could not be reached, the connection broke, or it answered an error, a page or a redirect.',
+    'Every attempt failed because of a reward-model server: it was unreachable, the connection broke, or the response was an error, an HTML page or a redirect.',
   rejected:
-    'The reward model refused this sample (4xx) while it scored others, or its chat template does not take the conversation.',
-  context_exceeded: 'The text is longer than the reward model’s context.',
-  unparseable: 'The reward-model server answered something that is not a score.',
-  non_finite: 'The reward model gave NaN or an infinity.',
+    'The reward model refused this sample (4xx) but scored others, or its chat template does not support the conversation.',
+  context_exceeded: 'The text exceeds the context length of the reward model.',
+  unparseable: 'Invalid response: the reward-model server returned no score.',
+  non_finite: 'The reward model returned NaN or infinity.',
   function_error: 'The rule or reward function raised an error on this sample.',
   worker_lost: 'Three workers died while they held this sample.',
-  no_server: 'No healthy server of the model was free before the time was up.',
+  no_server: 'No healthy server of the model was free before the timeout.',
   deadline: 'The batch’s deadlineMs passed before it was scored.',
   cancelled: 'The batch was cancelled before it was scored.',
 }

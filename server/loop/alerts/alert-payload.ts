@@ -43,7 +43,7 @@ export function testPayload(webhook: string): AlertPayload {
     detail: `sent by the test button of “${webhook}”`,
     at: new Date(),
   })
-  return { ...payload, text: `[test] rewardops reaches “${webhook}”. Nothing has happened.` }
+  return { ...payload, text: `[test] rewardops reaches “${webhook}”. No action is needed.` }
 }
 
 /** A number in its monitor's unit. */
@@ -68,7 +68,7 @@ export function labelOf(monitor: MonitorName | FleetMonitorName): string {
 const WORDS: Record<AlertKind, (severity: Severity) => string> = {
   opened: (severity) => severity,
   escalated: (severity) => `now ${severity}`,
-  resolved: () => 'over',
+  resolved: () => 'resolved',
   test: () => 'test',
 }
 

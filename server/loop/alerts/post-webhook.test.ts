@@ -39,7 +39,12 @@ describe('a call to a webhook', () => {
 
   it('is not delivered by an error, a redirect, silence or nobody', async () => {
     expect(await post('/error')).toMatchObject({
-      ...{ delivered: false, status: 500, answer: 'the receiver broke', error: 'answered 500' },
+      ...{
+        delivered: false,
+        status: 500,
+        answer: 'the receiver broke',
+        error: 'responded with 500',
+      },
     })
     const before = (await receiver.received()).length
     expect(await post('/redirect')).toMatchObject({ delivered: false, status: 302 })

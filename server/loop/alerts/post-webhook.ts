@@ -28,9 +28,9 @@ export function webhookUrlProblem(text: string): string | null {
   try {
     url = new URL(text)
   } catch {
-    return 'The address is not a URL; begin it with http:// or https://.'
+    return 'The address is not a URL. It must start with http:// or https://.'
   }
-  if (url.hash !== '') return 'The address has a fragment; leave it out.'
+  if (url.hash !== '') return 'The address must not have a fragment.'
   url.search = ''
   const checked = checkServerUrl(url.href)
   return checked.ok ? null : `The address is refused: ${checked.message}.`
@@ -88,8 +88,8 @@ export async function postWebhook(
 
 function refusalOf(status: number): string {
   if (status >= 300 && status < 400)
-    return `answered ${status}: redirects are not followed, give the address it leads to`
-  return `answered ${status}`
+    return `responded with ${status}: redirects are not followed; use the target address`
+  return `responded with ${status}`
 }
 
 /** Reads no more than is shown. */
@@ -119,14 +119,14 @@ function wordsOf(error: unknown, answerMs: number): string {
   const cause = ((error as Error).cause ?? error) as NodeJS.ErrnoException
   switch (cause.code) {
     case 'ECONNREFUSED':
-      return 'nobody listens at that address (connection refused)'
+      return 'connection refused'
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return 'the name of the host is not known'
+      return 'unknown host'
     case 'UND_ERR_CONNECT_TIMEOUT':
       return 'no connection within 2 s'
     case 'ERR_FORBIDDEN_ADDRESS':
-      return 'the host resolves to a link-local or metadata address, which is refused'
+      return 'the host resolves to a link-local or metadata address, which is not allowed'
     default:
       return cause.code === undefined
         ? 'the connection broke'

@@ -48,14 +48,14 @@ export function readTemplate(
   if (kind === 'generative') {
     throw new RewardOpsError(
       'unsupported_setting',
-      'chatTemplate: a judge is sent messages, which its server writes by its own template.',
+      'chatTemplate: a judge receives messages, which its server formats with its own template.',
       { hint: 'Leave it out; a generative server takes its own with --chat-template.' },
     )
   }
   if (engine !== 'auto' && !takesChatTemplate(engine, route)) {
     throw new RewardOpsError(
       'unsupported_setting',
-      `chatTemplate: ${engine}${route === 'pair' ? ' by its route for pairs' : ''} is sent prompt and response apart.`,
+      `chatTemplate: ${engine}${route === 'pair' ? ' by its route for pairs' : ''} receives prompt and response separately.`,
       { hint: 'Leave it out.' },
     )
   }
@@ -81,7 +81,7 @@ export function checkScoreSettings(
     if (given == null || kind !== 'generative') continue
     throw new RewardOpsError(
       'unsupported_setting',
-      `${field}: a judge gives replies, not scores.`,
+      `${field}: a judge returns replies, not scores.`,
       {
         hint: 'Leave it out.',
       },
@@ -93,7 +93,7 @@ export function checkScoreSettings(
     const has = routes.map((one) => `"${one}"`).join(', ')
     throw new RewardOpsError(
       'unsupported_setting',
-      `route: ${engine} is not asked by "${route}".`,
+      `route: ${engine} does not support "${route}".`,
       { hint: has === '' ? 'Leave it out.' : `Leave it out, or give ${has}.` },
     )
   }
@@ -103,8 +103,8 @@ export function checkScoreSettings(
     labels === null
       ? 'Leave it out.'
       : labels === 'two'
-        ? 'llama.cpp gives label 0 alone: give 0, or 1 for the second of two labels.'
-        : `${engine} does not tell the names of its labels: give the index, from 0.`
+        ? 'llama.cpp returns only label 0: use 0, or 1 for the second of two labels.'
+        : `${engine} does not report label names: use a 0-based index.`
   const fits =
     labels === 'name' ||
     (labels === 'index' && index !== undefined) ||
@@ -112,7 +112,7 @@ export function checkScoreSettings(
   if (!fits || (route === 'pair' && labels !== 'two')) {
     const what =
       route === 'pair' && fits
-        ? 'by its route for pairs the server gives one score'
+        ? 'the pair route of the server returns one score'
         : `${engine} cannot score the label "${label}"`
     throw new RewardOpsError('unsupported_setting', `label: ${what}.`, {
       hint: fits ? 'Leave it out.' : hint,
@@ -126,14 +126,18 @@ export function checkKind(engine: EngineName, kind: RegisterServerInput['kind'])
   if (kind === 'generative' && !chats) {
     throw new RewardOpsError(
       'unsupported_setting',
-      `kind: ${engine} speaks no chat completions, so it cannot serve a judge.`,
+      `kind: ${engine} does not support chat completions, so it cannot serve a judge.`,
       { hint: 'Register it with "kind": "discriminative".' },
     )
   }
   if (kind === 'discriminative' && !scores) {
-    throw new RewardOpsError('unsupported_setting', `kind: ${engine} gives replies, not scores.`, {
-      hint: 'Register it with "kind": "generative".',
-    })
+    throw new RewardOpsError(
+      'unsupported_setting',
+      `kind: ${engine} returns replies, not scores.`,
+      {
+        hint: 'Register it with "kind": "generative".',
+      },
+    )
   }
 }
 
@@ -188,7 +192,7 @@ export function wishesOf(input: RegisterServerInput, probe: ProbedServer): Serve
   if (model === null) {
     throw new RewardOpsError(
       'invalid_input',
-      `model: ${input.name} does not tell which model it serves.`,
+      `model: ${input.name} does not report the model it serves.`,
       { hint: 'Give the model’s name.' },
     )
   }

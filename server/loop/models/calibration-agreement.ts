@@ -60,7 +60,7 @@ export function whatDiffers(own: Calibration[], others: readonly Named[]): strin
     .filter((o) => o !== odd)
     .map((o) => `${figures(o.calibrations[at])[0]} (${o.name})`)
   const pooled = [`${other} (${odd?.name})`, ...rest].join(', ')
-  return `Its ${TEXTS[at]} is ${one}, its pool’s ${pooled}.${tokenizerHint(at)}`
+  return `The ${TEXTS[at]} is ${one}; in the pool: ${pooled}.${tokenizerHint(at)}`
 }
 
 /** The first text whose score has drifted, in a sentence. */
@@ -68,7 +68,7 @@ export function whatDrifted(test: StoredSelfTest): string {
   const [before, now] = [baselinesOf(test), calibrationsOf(test)]
   const at = differingText(before, now) ?? 0
   const [was, is] = figures(before[at], now[at])
-  return `Its ${TEXTS[at]} was ${was} and is ${is}: other weights, or another way of scoring. Registering it again accepts that.${tokenizerHint(at)}`
+  return `The ${TEXTS[at]} changed from ${was} to ${is}: the weights or the scoring method changed. Register the server again to accept this.${tokenizerHint(at)}`
 }
 
 const TEXTS = [
@@ -78,9 +78,7 @@ const TEXTS = [
 
 /** Agreement on plain English with disagreement on digits is what another tokenizer version looks like. */
 function tokenizerHint(at: number): string {
-  return at === 0
-    ? ''
-    : ' The plain English text agrees, so the tokenizers are of different versions.'
+  return at === 0 ? '' : ' The plain English text agrees, so the tokenizer versions differ.'
 }
 
 /** Scores as they are shown, with the prompt tokens where those differ. */

@@ -5,7 +5,7 @@ import { maskSecrets } from './secrets.ts'
 import type { SleepCycle } from './sleep-cycle.ts'
 
 /** The cause of a draining that ends in sleep; what a person drains has another, and nobody else ends that. */
-export const BEFORE_SLEEP = 'finishes what is in flight, to be put to sleep'
+export const BEFORE_SLEEP = 'finishes its requests in flight before sleep'
 /** Set before the call to sleep goes out: from here on it may be asleep, whatever became of us. */
 export const GOING_TO_SLEEP = 'is being put to sleep'
 
@@ -48,7 +48,7 @@ async function mendWaking(
     await context.registry.transition(row.id, {
       to: 'sleeping',
       from: ['waking'],
-      cause: 'its waking was cut off before it was told',
+      cause: 'waking was interrupted before the request was sent',
       // It may have been told and be on its way: found awake, it is to be put to sleep again when that time is over.
       awakeForMs: Math.max(1, row.awake_left_ms ?? 1),
     })
@@ -75,9 +75,7 @@ async function mendDraining(context: ModelsContext, row: ServerRow): Promise<voi
     // What it was before is not known any more; the next look finds out.
     to: sleeps ? 'sleeping' : 'probing',
     from: ['draining'],
-    cause: sleeps
-      ? 'was put to sleep'
-      : 'stays awake: its draining was cut off; it is looked at anew',
+    cause: sleeps ? 'was put to sleep' : 'stays awake: draining was interrupted; probing again',
     evidence: { told: asleep },
     ...(sleeps ? { awakeForMs: null } : {}),
   })

@@ -123,7 +123,7 @@ export class ServerLauncher {
     if (!this.#options.allowCalls) {
       throw new RewardOpsError(
         'launch_disabled',
-        'Launching servers by a call is not allowed here.',
+        'Launching servers through the API is not allowed.',
       )
     }
     checkKind(input.engine, input.kind)
@@ -164,7 +164,7 @@ export class ServerLauncher {
         // Workers on other machines may live on.
         const gone = this.#o.registry.transition(supervised.id, {
           to: 'unreachable',
-          cause: 'its process ends with the service',
+          cause: 'the process ends with the service',
         })
         await gone.catch(() => {})
         await supervised.process?.stop(Math.min(withinMs, this.#o.timings.stopWithinMs))
@@ -177,7 +177,7 @@ export class ServerLauncher {
     if (row.launch === null) {
       throw new RewardOpsError(
         'server_not_launched',
-        `${row.name} was not started by this service, so there is no log of it.`,
+        `${row.name} was not launched by this service, so it has no log here.`,
       )
     }
     return { name: row.name, lines: tailOf(launchLogFile(this.#folder, row.name), lines) }
@@ -189,7 +189,7 @@ export class ServerLauncher {
     const launch = row.launch as StoredLaunch
     if (this.#options.servers.some((entry) => entry.name === row.name)) return
     if (launch.source === 'file') {
-      await registry.remove(row.id, 'REWARDOPS_SERVERS_FILE does not name it any more')
+      await registry.remove(row.id, 'no longer in REWARDOPS_SERVERS_FILE')
       return
     }
     const left = this.#options.allowCalls && LaunchedProcess.adopt(this.#folder, row.name) !== null
@@ -200,8 +200,8 @@ export class ServerLauncher {
     await registry.transition(row.id, {
       to: 'unreachable',
       cause: launch.complete
-        ? 'its process ended with the service, and REWARDOPS_ALLOW_LAUNCH is not set'
-        : 'its process ended with the service, and its secrets are not kept: launch it again',
+        ? 'the process ended with the service, and REWARDOPS_ALLOW_LAUNCH is not set'
+        : 'the process ended with the service, and its secrets are not stored: launch it again',
     })
   }
 
@@ -250,7 +250,7 @@ export class ServerLauncher {
       launch,
       selfTest: null,
       state: 'registering',
-      cause: 'its process is being started',
+      cause: 'the process is starting',
       evidence: { program: argv[0] as string, source },
       pool,
     })
@@ -292,7 +292,7 @@ export class ServerLauncher {
       kind: 'process',
       from: row.state,
       to: row.state,
-      cause: 'its process was taken over from a service that ended',
+      cause: 'the process was taken over from a stopped service',
       evidence: { pid: process.pid ?? null },
     })
     log.info({ server: row.name, pid: process.pid }, 'took over a launched server')
@@ -334,7 +334,7 @@ export class ServerLauncher {
     const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
     await this.#o.registry.transition(id, {
       to: 'unreachable',
-      cause: `its process ${how}, and its secrets are not kept: launch it again`,
+      cause: `the process ${how}, and its secrets are not stored: launch it again`,
       evidence: { exitCode: end.code, signal: end.signal, lastLines: end.lastLines },
     })
   }
@@ -350,7 +350,7 @@ export class ServerLauncher {
     )
     supervised.timer = setTimeout(() => this.#spawn(supervised), waitMs)
     const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
-    const cause = `its process ${how}; started again in ${waitMs / 1_000} s`
+    const cause = `the process ${how}; restarts in ${waitMs / 1_000} s`
     const evidence = {
       exitCode: end.code,
       signal: end.signal,

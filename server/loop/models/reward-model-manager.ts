@@ -131,7 +131,7 @@ export class RewardModelManager {
     if (this.#launcher.runs(input.name)) {
       throw new RewardOpsError(
         'server_busy',
-        `${input.name} is launched by this service; its registration is its launch.`,
+        `${input.name} is launched by this service; its launch is its registration.`,
         { hint: 'Change it with servers.update, or remove it first.' },
       )
     }
@@ -235,7 +235,7 @@ export class RewardModelManager {
       if (this.#launcher.runs(row.name)) {
         throw new RewardOpsError(
           'server_busy',
-          `${row.name} is launched by this service; its address, key, chat template, route and label are those of its launch.`,
+          `${row.name} is launched by this service; its address, key, chat template, route and label are set by its launch.`,
         )
       }
       return this.register({
@@ -272,7 +272,7 @@ export class RewardModelManager {
     if (override && !isOverridable(test.verdict)) {
       throw new RewardOpsError(
         'unsupported_setting',
-        `selfTestOverride: a server with the verdict "${test.verdict}" stays out: ${test.detail}`,
+        `selfTestOverride: a server with the verdict "${test.verdict}" stays quarantined: ${test.detail}`,
         { hint: 'Correct how it is served or registered, then probe it.' },
       )
     }
@@ -280,7 +280,7 @@ export class RewardModelManager {
       to: override ? 'ready' : 'distrusted',
       from: override ? ['distrusted'] : ['ready'],
       cause: override
-        ? `used all the same: somebody overrode its self-test (${test.verdict})`
+        ? `trusted anyway: its self-test (${test.verdict}) was overridden`
         : `self-test ${test.verdict}: ${test.detail}`,
       evidence: { verdict: test.verdict, override },
     })
@@ -295,7 +295,7 @@ export class RewardModelManager {
     await this.#o.registry.transition(row.id, {
       to: 'draining',
       from: ['ready', 'unreachable', 'distrusted', 'probing', 'dead', 'registering'],
-      cause: 'asked to drain',
+      cause: 'drain requested',
     })
     return this.#row(ref)
   }
@@ -303,7 +303,7 @@ export class RewardModelManager {
   /** A drained server is asked and tested, and takes work again; one on its way to sleep stays awake. */
   async resume(ref: ServerRef): Promise<ServerRow> {
     const row = await this.#row(ref)
-    await this.#cycle.cancelSleep(row.id, 'asked to resume')
+    await this.#cycle.cancelSleep(row.id, 'resume requested')
     const now = await this.#row(ref)
     if (now.state === 'draining' && !isDrainingToSleep(now)) {
       await this.#watch.probe(now, 'resumed')
@@ -315,7 +315,7 @@ export class RewardModelManager {
   async probe(ref: ServerRef): Promise<ServerRow> {
     const row = await this.#row(ref)
     if (row.state === 'waking' || row.state === 'draining') return row
-    await this.#watch.probe(row, 'asked to probe')
+    await this.#watch.probe(row, 'probe requested')
     return this.#row(ref)
   }
 
@@ -324,13 +324,13 @@ export class RewardModelManager {
    * takes work again), `server_unreachable`.
    */
   async sleep(ref: ServerRef, level: SleepLevel): Promise<ServerRow> {
-    return this.#cycle.sleep(await this.#row(ref), level, 'asked to sleep')
+    return this.#cycle.sleep(await this.#row(ref), level, 'sleep requested')
   }
 
   /** Wakes a server; it stays awake for `forMs` at least. Throws `server_busy`, `server_unreachable`. */
   async wake(ref: ServerRef, forMs: number): Promise<ServerRow> {
     const row = await this.#row(ref)
-    return this.#cycle.wake(row, forMs, 'asked to wake')
+    return this.#cycle.wake(row, forMs, 'wake requested')
   }
 
   /** Somebody asks for a model all of whose servers sleep: they are woken, once, in the background. */
@@ -340,7 +340,7 @@ export class RewardModelManager {
       const asleep = rows.filter((row) => row.model === model && row.state === 'sleeping')
       await Promise.all(
         asleep.map((row) =>
-          this.#cycle.wake(row, AWAKE_FOR_CALLERS_MS, 'somebody calls its model'),
+          this.#cycle.wake(row, AWAKE_FOR_CALLERS_MS, 'a request needs its model'),
         ),
       )
     }

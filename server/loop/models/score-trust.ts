@@ -133,12 +133,12 @@ export class ScoreTrust {
         await registry.selfTested(row.id, {
           ...row.self_test,
           verdict: 'raw',
-          detail: 'Scores as its pool does.',
+          detail: 'Scores agree with the pool.',
         })
         await registry.transition(row.id, {
           to: 'ready',
           from: ['distrusted'],
-          cause: `its scores agree with most of its pool’s (${own.name})`,
+          cause: `its scores agree with most of the pool (${own.name})`,
           evidence: { calibration: row.self_test.calibration, pool: this.#others(rows, row) },
         })
       }
@@ -201,7 +201,7 @@ export class ScoreTrust {
         ? verdict === 'raw'
           ? `scores raw, calibration ${show(calibration)}`
           : selfTest.detail
-        : `${overridden ? 'used all the same: ' : ''}self-test ${verdict}: ${selfTest.detail}`,
+        : `${overridden ? 'trusted anyway: ' : ''}self-test ${verdict}: ${selfTest.detail}`,
       evidence: {
         verdict,
         raw,

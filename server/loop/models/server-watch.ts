@@ -165,7 +165,7 @@ export class ServerWatch {
       await registry.transition(row.id, {
         to: 'probing',
         from: ['ready'],
-        cause: `${versionChange(row, probe)}; its scores are being looked at`,
+        cause: `${versionChange(row, probe)}; running the self-test`,
         evidence: { probeMs: probe.durationMs, before: row.version, version: probe.version },
       })
     }
@@ -190,14 +190,14 @@ export class ServerWatch {
     if (row.state === 'ready' && !asked && !otherVersion) return this.#calibrate(row)
     if (row.state === 'distrusted' && !asked && !otherVersion && !this.#isTestDue(row)) return
     const why = asked
-      ? `${asked}, and it answered`
+      ? `${asked}, and it responded`
       : otherVersion
         ? versionChange(row, probe)
         : row.state === 'distrusted'
-          ? 'looked at again'
+          ? 'self-test repeated'
           : row.state === 'registering'
-            ? 'its process answers'
-            : 'answers again'
+            ? 'the process responds'
+            : 'responds again'
     await this.#test(row, why, probe)
   }
 
@@ -211,7 +211,7 @@ export class ServerWatch {
       const to = {
         to: 'probing',
         from: ['sleeping'],
-        cause: 'found awake: somebody else woke it',
+        cause: 'found awake: woken outside the service',
       } as const
       if ((await this.#o.registry.transition(row.id, to)) !== null) {
         await this.#examine(row.id, 'found awake')
@@ -226,7 +226,7 @@ export class ServerWatch {
         to: 'probing',
         // Drained since it was looked at: then it stays so.
         from: ['unreachable', 'dead', 'registering', ...(state === 'draining' ? [state] : [])],
-        cause: `${why}; its scores are being looked at`,
+        cause: `${why}; running the self-test`,
         evidence: { probeMs: probe.durationMs, version: probe.version },
       })
       await this.#examine(id, why)
@@ -306,10 +306,10 @@ export class ServerWatch {
     // A process that is coming up is not gone, and who cannot say that it sleeps must be remembered as asleep.
     if (row.state === 'registering') {
       // How it ended says more than that it does not answer.
-      if (row.state_cause?.includes('; started again in ')) return
-      const what = failure.reason === 'server_unreachable' ? 'does not answer yet' : 'is refused'
+      if (row.state_cause?.includes('; restarts in ')) return
+      const what = failure.reason === 'server_unreachable' ? 'does not respond yet' : 'is refused'
       const said = maskSecrets(failure.message, [row.api_key])
-      return registry.explain(row.id, 'registering', `its process runs and ${what}: ${said}`)
+      return registry.explain(row.id, 'registering', `the process runs and ${what}: ${said}`)
     }
     if (row.state === 'dead') return
     if (row.state === 'sleeping' && !this.#tells.has(row.id)) return
@@ -331,7 +331,7 @@ export class ServerWatch {
 }
 
 function versionChange(row: ServerRow, probe: ProbedServer): string {
-  return `its version is ${probe.version ?? 'not told any more'} instead of ${row.version}`
+  return `its version is ${probe.version ?? 'no longer reported'} instead of ${row.version}`
 }
 
 /** Whether the server's model is still to be taken from it. */

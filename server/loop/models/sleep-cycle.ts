@@ -96,7 +96,7 @@ export class SleepCycle {
 
   /** Ends what waits; what was sent is found by the next start. */
   stop(): void {
-    for (const run of this.#sleeps.values()) run.cancelled ??= 'the service stops'
+    for (const run of this.#sleeps.values()) run.cancelled ??= 'the service is stopping'
   }
 
   /**
@@ -171,12 +171,12 @@ export class SleepCycle {
     for (;;) {
       if (run.cancelled !== null) return run.cancelled
       const slots = await leasedSlots(db, row.id)
-      let held = `${slots} ${slots === 1 ? 'call' : 'calls'} in flight`
+      let held = `${slots} ${slots === 1 ? 'request' : 'requests'} in flight`
       if (slots === 0) {
         const load = await readLoad(scoringServer(row), timings.probeTimeoutMs)
         // Told nothing, the leases decide; told of work that is not ours, it waits for that too.
         if (load === null || load.running + load.waiting === 0) return null
-        held = `the server says that ${load.running} run and ${load.waiting} wait`
+        held = `the server reports ${load.running} running and ${load.waiting} waiting`
       }
       if (performance.now() > until) {
         return `${held} after ${Math.round(timings.drainWithinMs / 1_000)} s`
@@ -324,7 +324,7 @@ export class SleepCycle {
     await registry.transition(row.id, {
       to: 'probing',
       from: ['waking'],
-      cause: 'awake, its scores are being looked at',
+      cause: 'awake, running the self-test',
       evidence: { wakeMs, ...(refused === null ? {} : { refused }) },
     })
     const examination = await this.#trust.examine(await this.#row(row.id))
@@ -349,7 +349,7 @@ export class SleepCycle {
       ...(to === 'sleeping' ? { awakeForMs: null } : {}),
     })
     throw new RewardOpsError('server_unreachable', `${row.name} was not woken: ${why}.`, {
-      hint: 'Look at the server’s own log; servers.probe asks it again.',
+      hint: 'See the log of the server; servers.probe probes it again.',
     })
   }
 

@@ -115,7 +115,7 @@ export class SleepSweep {
     if (performance.now() < (this.#noSleepBefore.get(row.id) ?? 0)) return
     this.#own.add(row.id)
     void this.#cycle
-      .sleep(row, 1, 'its time awake is over and no batch needs it')
+      .sleep(row, 1, 'its minimum time awake has passed and no batch needs it')
       .catch((error: Error) => {
         this.#noSleepBefore.set(row.id, performance.now() + this.#o.timings.trySleepAgainMs)
         this.#o.log.info({ err: error.message, server: row.name }, 'not put to sleep')

@@ -34,7 +34,10 @@ export function fleetConditions(servers: readonly FleetServerRow[]): FleetCondit
   })
   const models = [...Map.groupBy(servers, ({ model }) => model)].filter(([, of]) => of.every(isOut))
   const bare = models.map(([model, of]): FleetCondition => {
-    const n = of.length === 1 ? 'its only server is out' : `all ${of.length} servers are out`
+    const n =
+      of.length === 1
+        ? 'its only server is unavailable'
+        : `all ${of.length} servers are unavailable`
     return { monitor: 'no_healthy_server', subject: model, detail: n }
   })
   return [...bare, ...out]

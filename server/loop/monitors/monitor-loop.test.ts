@@ -352,10 +352,10 @@ describe('the monitors', () => {
     // Useless thresholds are refused, and nothing changes.
     await expect(
       view.configure({ run: 'set', monitor: 'ceiling', ...blank, alerting: 0.1 }, 'c'),
-    ).rejects.toThrow('would come before the warning at 0.3')
+    ).rejects.toThrow('is reached before the warning at 0.3')
     await expect(
       view.configure({ run: null, monitor: 'ceiling', ...blank, warning: 7 }, 'c'),
-    ).rejects.toThrow('no threshold')
+    ).rejects.toThrow('not a valid threshold')
     expect((await view.settings({ run: 'set' })).find((s) => s.monitor === 'ceiling')).toEqual(own)
     await view.configure({ run: 'set', monitor: 'ceiling', ...blank }, 'd')
     await view.configure({ run: null, monitor: 'ceiling', ...blank }, 'd')

@@ -150,7 +150,7 @@ export class MonitorsView {
       if (!Number.isFinite(would[name]) || would[name] < 0 || would[name] > within) {
         throw new RewardOpsError(
           'invalid_input',
-          `${name}: ${would[name]} is no threshold of ${monitor}; give a number of 0 to ${within}.`,
+          `${name}: ${would[name]} is not a valid threshold of ${monitor}; use a number from 0 to ${within}.`,
         )
       }
     }
@@ -158,7 +158,7 @@ export class MonitorsView {
       const side = definition.bad === 'below' ? 'at most' : 'at least'
       throw new RewardOpsError(
         'invalid_input',
-        `alerting: ${would.alerting} would come before the warning at ${would.warning}; give ${side} that.`,
+        `alerting: ${would.alerting} is reached before the warning at ${would.warning}; use ${side} ${would.warning}.`,
       )
     }
     await setMonitorSetting(this.#db, { runId, monitor, ...values, by })
@@ -187,7 +187,7 @@ export function idOf(text: string, of: string): number {
   const match = /^[a-z](\d{1,9})$/.exec(text)
   if (!match)
     throw new RewardOpsError('cursor_mismatch', `"${text}" is not a cursor of ${of}.`, {
-      hint: `Use the nextCursor of ${of}, or null to begin anew.`,
+      hint: `Use the nextCursor of ${of}, or null to start from the beginning.`,
     })
   return Number(match[1])
 }

@@ -1,6 +1,6 @@
 import { RewardOpsError } from '../../errors.ts'
 
-const ANOTHER = 'Ask an admin of the service for another key.'
+const ANOTHER = 'Request a new key from an admin.'
 
 /**
  * What waits for the end of a key, by its signal: one listener a key. Adding one to a signal looks at all that are there,

@@ -207,7 +207,7 @@ export class KeyRing {
     if (!(await revokeKey(this.#db, number, by, keepAdmin))) {
       throw new RewardOpsError(
         'last_admin_key',
-        `"${before.name}" is the last admin’s key that does not end by itself, and keys are needed.`,
+        `"${before.name}" is the last admin key without expiry, and API keys are required.`,
       )
     }
     await this.#tell()
@@ -229,7 +229,7 @@ export class KeyRing {
     if (this.#configured) {
       throw new RewardOpsError(
         'keys_configured',
-        'REWARDOPS_API_KEYS has keys: one is needed in any case.',
+        'REWARDOPS_API_KEYS is set, so API keys are always required.',
       )
     }
     if (required) {
@@ -239,12 +239,12 @@ export class KeyRing {
         throw new RewardOpsError(
           'admin_key_needed',
           key === null
-            ? 'No key was shown.'
+            ? 'No key was given.'
             : known === undefined
-              ? 'That is not one of the stored keys.'
+              ? 'The key is unknown.'
               : known.holder.role === 'admin'
-                ? 'That key ends by itself, and nobody could sign in after it.'
-                : `That is a ${known.holder.role}’s key.`,
+                ? 'The key expires, and no admin could sign in after that.'
+                : `The key has the role ${known.holder.role}.`,
         )
       }
     }
@@ -278,7 +278,7 @@ export class KeyRing {
     for (const row of rows) {
       const known = this.#byId.get(row.id)
       const sameRole = known?.holder.role === row.role
-      if (!sameRole && known !== undefined) endKey(known.end, 'The key has another role now.')
+      if (!sameRole && known !== undefined) endKey(known.end, 'The role of the key has changed.')
       // Under another name, or for another time, it is the same key: what waits goes on waiting.
       const goesOn = sameRole && known?.end.signal.aborted === false
       const kept = toRingKey(row, goesOn ? known.end : undefined)
@@ -335,5 +335,5 @@ function numberOf(id: string): number {
 }
 
 function noKey(id: string): RewardOpsError {
-  return new RewardOpsError('key_not_found', `There is no key ${id} that works.`)
+  return new RewardOpsError('key_not_found', `There is no active key ${id}.`)
 }

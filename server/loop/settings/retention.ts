@@ -167,7 +167,7 @@ export class Retention {
     if (found.busy > 0) {
       throw new RewardOpsError(
         'run_busy',
-        `${found.busy} batches of "${run}" have not ended, or are being scored again.`,
+        `${found.busy} batches of "${run}" have not ended, or are being rescored.`,
       )
     }
     return this.#begin({
@@ -206,7 +206,7 @@ export class Retention {
   async #begin(job: Parameters<typeof beginJob>[1]): Promise<RetentionJobDto> {
     const row = await beginJob(this.#db, job)
     if (row === undefined) {
-      throw new RewardOpsError('removal_under_way', 'Something is being removed already.')
+      throw new RewardOpsError('removal_under_way', 'A removal is already running.')
     }
     void this.#task.run()
     return toDto(row)
@@ -263,7 +263,7 @@ export class Retention {
       actor: 'policy',
       role: 'admin',
       action: 'retention.removed',
-      target: job.run ?? 'what is older than the policy keeps',
+      target: job.run ?? 'data older than the retention policy',
       changes: Object.entries(removed).map(([field, value]) => ({
         field,
         from: null,

@@ -76,7 +76,7 @@ export function checkPriority(limits: RunLimitValues | null, run: string, priori
   if (most === null || priority <= most) return
   throw new RewardOpsError(
     'run_limit',
-    `priority is ${priority}, and run "${run}" may ask for at most ${most}.`,
+    `priority is ${priority}, and the maximum of run "${run}" is ${most}.`,
   )
 }
 
@@ -122,24 +122,22 @@ export function checkAddition(
     if (adds.samples > maxQueuedSamples) {
       throw new RewardOpsError(
         'run_limit',
-        `${adds.samples} samples at once, and run "${run}" may have ${maxQueuedSamples} waiting.`,
+        `The request has ${adds.samples} samples, and run "${run}" may queue at most ${maxQueuedSamples}.`,
         { hint: 'Send fewer samples at once; an admin sets the limit under Settings, Limits.' },
       )
     }
     if (has.queued + adds.samples > maxQueuedSamples) {
       throw full(
-        `Run "${run}" has ${has.queued} samples waiting and may have ${maxQueuedSamples}: ${adds.samples} more do not fit now.`,
+        `Run "${run}" has ${has.queued} of at most ${maxQueuedSamples} queued samples: ${adds.samples} more exceed the limit.`,
       )
     }
   }
   if (maxOpenBatches !== null && adds.batches > 0) {
     if (maxOpenBatches === 0) {
-      throw new RewardOpsError('run_limit', `Run "${run}" may have no batches at present.`)
+      throw new RewardOpsError('run_limit', `Run "${run}" may not have any batches.`)
     }
     if (has.batches + adds.batches > maxOpenBatches) {
-      throw full(
-        `Run "${run}" has ${has.batches} batches that have not ended, and may have ${maxOpenBatches}.`,
-      )
+      throw full(`Run "${run}" has ${has.batches} of at most ${maxOpenBatches} active batches.`)
     }
   }
 }
@@ -177,7 +175,7 @@ export class LimitSettings {
     if (rows.length > MOST_LIMITED_RUNS && !rows.some((row) => row.run === (run ?? DEFAULT))) {
       throw new RewardOpsError(
         'invalid_input',
-        `run: ${MOST_LIMITED_RUNS} runs have limits of their own already`,
+        `run: ${MOST_LIMITED_RUNS} runs already have their own limits`,
       )
     }
     await setLimits(this.#db, run ?? DEFAULT, limits, by)

@@ -245,7 +245,7 @@ export class CompareView {
 
   #inLine(first: BatchRow, second: BatchRow): Promise<Made> {
     if (this.#waiting >= MOST_WAITING) {
-      throw new RewardOpsError('busy', `${MOST_WAITING} comparisons wait to be made already.`, {
+      throw new RewardOpsError('busy', `${MOST_WAITING} comparisons are already queued.`, {
         retryAfterMs: 1_000,
       })
     }
@@ -363,7 +363,7 @@ function pageOf(
   let from = 0
   const match = /^(-?[\d.]+(?:e[+-]?\d+)?) (\d{1,9})$/.exec(cursor ?? '')
   if (cursor && match === null) {
-    throw new RewardOpsError('invalid_input', 'cursor: it is not one that this list gave.')
+    throw new RewardOpsError('invalid_input', 'cursor: not a cursor of this list.')
   }
   if (match !== null) from = placeAfter(keys, order, Number(match[1]), Number(match[2]))
   const items: number[] = []

@@ -96,7 +96,7 @@ function attentionOf(
     out.push({
       level: 'error',
       title: 'No worker is alive',
-      detail: `${figures.queued} samples wait. Start one with npm run worker, or set REWARDOPS_WORKERS.`,
+      detail: `${figures.queued} samples are queued. Start a worker with npm run worker, or set REWARDOPS_WORKERS.`,
       href: '/workers',
     })
   }
@@ -104,15 +104,15 @@ function attentionOf(
     out.push({
       level: 'error',
       title: `${server.name} is ${server.state}`,
-      detail: server.stateCause ?? 'It does not answer its probes.',
+      detail: server.stateCause ?? 'The server does not respond to probes.',
       href: '/servers',
     })
   }
   for (const server of servers.filter((s) => s.state === 'distrusted')) {
     out.push({
       level: 'error',
-      title: `The scores of ${server.name} are not to be trusted`,
-      detail: server.stateCause ?? server.selfTest?.detail ?? 'Its self-test failed.',
+      title: `${server.name} is quarantined`,
+      detail: server.stateCause ?? server.selfTest?.detail ?? 'The self-test failed.',
       href: '/servers',
     })
   }
@@ -121,7 +121,7 @@ function attentionOf(
     out.push({
       level: 'warning',
       title: `${requeued.length === 1 ? 'A worker' : `${requeued.length} workers`} died while scoring`,
-      detail: `${sum(requeued.map((w) => w.requeued))} samples went to other workers; none was lost.`,
+      detail: `${sum(requeued.map((w) => w.requeued))} samples were requeued to other workers; none were lost.`,
       href: '/workers',
     })
   }
@@ -129,8 +129,8 @@ function attentionOf(
   if (figures.failed_hour > 0 && figures.failed_hour / ended > 0.01) {
     out.push({
       level: 'warning',
-      title: `${((figures.failed_hour / ended) * 100).toFixed(1)} % of the last hour’s samples failed`,
-      detail: `${figures.failed_hour} of ${ended}. They have no score; the reasons are on the samples.`,
+      title: `${((figures.failed_hour / ended) * 100).toFixed(1)} % of samples failed in the last hour`,
+      detail: `${figures.failed_hour} of ${ended} samples have no score. Each sample shows its failure reason.`,
       href: '/samples?status=failed',
     })
   }

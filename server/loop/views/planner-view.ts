@@ -44,7 +44,7 @@ export class PlannerView {
    */
   async plan(input: PlannerInput, signal?: AbortSignal): Promise<PlannerDto> {
     if (this.#waiting >= MOST_WAITING) {
-      throw new RewardOpsError('busy', `${MOST_WAITING} plans wait to be made already.`, {
+      throw new RewardOpsError('busy', `${MOST_WAITING} plans are already queued.`, {
         retryAfterMs: 1_000,
       })
     }

@@ -146,8 +146,8 @@ function marksOf(rows: readonly RunStepRow[]): RunMarkDto[] {
       },
       label: same ? 'reward changed' : `reward: ${row.reward_name}`.slice(0, 60),
       note: same
-        ? `The reward “${row.reward_name}” has other settings or another version.`
-        : `The reward is “${row.reward_name}”, before “${before.reward_name}”.`,
+        ? `The settings or the version of the reward “${row.reward_name}” changed.`
+        : `The reward changed from “${before.reward_name}” to “${row.reward_name}”.`,
     })
   }
   return marks

@@ -157,7 +157,10 @@ export class SampleViews {
     if (!row) {
       const of = await batchById(this.#db, batchNumber(batch))
       throw of?.samples_removed_at
-        ? new RewardOpsError('removed_by_retention', `The samples of ${batch} are no longer kept.`)
+        ? new RewardOpsError(
+            'removed_by_retention',
+            `The samples of ${batch} were removed by retention.`,
+          )
         : new RewardOpsError('sample_not_found', `There is no sample ${id}.`)
     }
     const [attempts, siblings, annotations] = await Promise.all([

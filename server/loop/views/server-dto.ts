@@ -65,7 +65,7 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
     warnings:
       twin === null
         ? row.warnings
-        : [...row.warnings, `has the same address as ${twin}: each has its own limits`],
+        : [...row.warnings, `has the same address as ${twin}, with separate limits`],
     canSleep: row.can_sleep,
     awakeUntil: row.awake_until?.toISOString() ?? null,
     launched: row.launch !== null,

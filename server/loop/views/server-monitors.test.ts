@@ -54,7 +54,9 @@ describe('the monitors', () => {
 
   it('see that ties always go one way, among equal servers only', () => {
     expect(seen(four({ requests: 6_000 }))).toEqual(['a tie_collapse warning'])
-    expect(monitorPool(four({ requests: 6_000 }))[0]!.text).toMatch(/67 % of 9,000 calls.*100 ms/)
+    expect(monitorPool(four({ requests: 6_000 }))[0]!.text).toMatch(
+      /67 % of 9,000 requests.*100 ms/,
+    )
     const big = four({ requests: 6_000, capacityShare: 0.7 }, { capacityShare: 0.1 })
     expect(seen(big)).toEqual([])
     // The others were not ready for all of the time that the shares are of.
@@ -72,7 +74,7 @@ describe('the monitors', () => {
     pool[2]!.health = { ok: 1, suspect: 0, out: 2, halfOpen: 0, slowStart: 0 }
     expect(seen(pool)).toEqual(['b degraded warning', 'c degraded error'])
     const [slow, failing] = monitorPool(pool).map(({ text }) => text)
-    expect(slow).toMatch(/12 % of 400 calls failed.*510 ms.*5\.1 ×.*100 ms/)
+    expect(slow).toMatch(/12 % of 400 requests failed.*510 ms.*5\.1 ×.*100 ms/)
     expect(failing).toMatch(/ejected in 2 of 3 processes.*40 % of 600.*30 % busy.*10 % invalid/)
     // Too slow for equal servers, too little for a finding of its own: nothing is said.
     expect(seen([pool[0]!, server('b', { p50Ms: 200 }), server('c')])).toEqual([])
@@ -100,7 +102,7 @@ describe('the monitors', () => {
     expect(seen(four({ client: 60 }))).toEqual(['a masked_client_errors warning'])
     expect(seen(four({ client: 40 }))).toEqual([])
     const [first] = monitorPool(four({ client: 60, errors: 60 }))
-    expect(first!.text).toMatch(/6 % of 1,000 calls.*0 % of its peers/)
+    expect(first!.text).toMatch(/6 % of 1,000 requests.*0 % of its peers/)
   })
 
   it('see scores that are not what they should be', () => {

@@ -66,7 +66,7 @@ export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] 
       tell(
         'black_hole',
         'error',
-        `${server.name} gets ${percent(share)} of the calls with ${percent(server.capacityShare)} of the capacity, and ${percent(failed)} of its calls failed${classesText(server)}.`,
+        `${server.name} gets ${percent(share)} of requests with ${percent(server.capacityShare)} of capacity, and ${percent(failed)} of its requests failed${classesText(server)}.`,
       )
     } else if (server.state === 'ready') {
       const degraded = degradedBy(server, ready)
@@ -79,7 +79,7 @@ export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] 
       tell(
         'tie_collapse',
         'warning',
-        `${server.name} gets ${percent(share)} of ${count(total)} calls. The ${ready.length} ready servers have the same capacity and are healthy, ${latenciesText(ready)}.`,
+        `${server.name} gets ${percent(share)} of ${count(total)} requests. The ${ready.length} ready servers have the same capacity and are healthy, ${latenciesText(ready)}.`,
       )
     }
     const others = ready.filter((s) => s !== server && s.health.out === 0)
@@ -91,7 +91,7 @@ export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] 
       tell(
         'sticky_retries',
         'warning',
-        `${server.retriesBack} of ${server.retries} samples that failed on ${server.name} were sent to it again, though ${others.length === 1 ? 'another server is' : `${others.length} other servers are`} ready and not ejected.`,
+        `${server.retriesBack} of ${server.retries} samples that failed on ${server.name} were retried on it, although ${others.length === 1 ? 'another server is' : `${others.length} other servers are`} ready and not ejected.`,
       )
     }
     const refused = shareOf(server.client, server)
@@ -99,7 +99,7 @@ export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] 
       tell(
         'masked_client_errors',
         'warning',
-        `${server.name} refused ${percent(refused)} of ${count(server.requests)} calls with a 4xx${peersRefusedText(server, ready)}.`,
+        `${server.name} refused ${percent(refused)} of ${count(server.requests)} requests with a 4xx${peersRefusedText(server, ready)}.`,
       )
     }
     const test = server.selfTest
@@ -134,7 +134,7 @@ function degradedBy(server: WatchedServer, ready: readonly WatchedServer[]): str
   const enough = requests >= MIN_CALLS
   if (enough && ownFailures(server) >= DEGRADED_FAILED_SHARE) {
     parts.push(
-      `${percent(ownFailures(server))} of ${count(requests)} calls failed${classesText(server)}`,
+      `${percent(ownFailures(server))} of ${count(requests)} requests failed${classesText(server)}`,
     )
   }
   const peers = ready.filter((s) => s !== server && s.requests >= MIN_CALLS)
@@ -158,7 +158,7 @@ function ownFailures(server: WatchedServer): number {
 function classesText(server: WatchedServer): string {
   const { busy, corrupt, client, errors } = server
   const classes = [
-    [errors - client - busy - corrupt, 'errors or time-outs'],
+    [errors - client - busy - corrupt, 'errors or timeouts'],
     [busy, 'busy'],
     [corrupt, 'invalid responses'],
     [client, 'refused'],
@@ -200,7 +200,7 @@ function latenciesText(servers: readonly WatchedServer[]): string {
   const latencies = servers.flatMap(({ p50Ms }) => p50Ms ?? [])
   if (latencies.length === 0) return 'none has a latency yet'
   const [least, most] = [Math.min(...latencies), Math.max(...latencies)].map(duration)
-  return `p50 ${least === most ? least : `${least} to ${most}`}${latencies.length < servers.length ? ` (of ${latencies.length} that were called)` : ''}`
+  return `p50 ${least === most ? least : `${least} to ${most}`}${latencies.length < servers.length ? ` (of ${latencies.length} with requests)` : ''}`
 }
 
 function shareOf(n: number, { requests }: WatchedServer): number {

@@ -10,11 +10,11 @@ export const gdpoOptions = z.strictObject({
     .min(1)
     .max(64)
     .refine((keys) => new Set(keys).size === keys.length, 'names a dimension twice')
-    .describe('The dimensions: keys of the extra info that every sample has'),
+    .describe('Dimensions: reward extra info keys that every sample has'),
   gdpo_reward_weights: z
     .array(z.number())
     .nullish()
-    .describe('A weight for each dimension; none given: 1 each'),
+    .describe('Weight per dimension; default: 1 each'),
 })
 
 /** The dimensions that a batch's kwargs ask for. @throws z.ZodError; an issue of path `gdpo_reward_weights` for too few */

@@ -4,22 +4,24 @@ import { overlongPenalty } from '../rules/overlong-penalty.ts'
 
 /** `overlong_buffer_cfg` as upstream's `dapo` manager reads it, and `clamp`, which is ours. Lengths are in tokens. */
 const bufferOptions = z.strictObject({
-  enable: z.boolean().describe('Whether the penalty is added'),
-  len: z.int().min(0).optional().describe('Tokens before max_resp_len over which it grows'),
-  penalty_factor: z.number().min(0).default(1).describe('The penalty at max_resp_len'),
-  log: z.boolean().default(false).describe('Also give overlong_reward and overlong'),
+  enable: z.boolean().describe('Apply the penalty'),
+  len: z
+    .int()
+    .min(0)
+    .optional()
+    .describe('Number of tokens before max_resp_len over which the penalty grows'),
+  penalty_factor: z.number().min(0).default(1).describe('Penalty at max_resp_len'),
+  log: z.boolean().default(false).describe('Also return overlong_reward and overlong'),
   clamp: z
     .boolean()
     .default(false)
-    .describe(
-      'true: never below -penalty_factor, as the paper has it; false: as upstream, which goes on',
-    ),
+    .describe('true: clamp at -penalty_factor, as in the paper; false: no clamp, as upstream'),
 })
 
 /** The kwargs that the `dapo` manager knows itself; the others are the rule's. */
 export const dapoOptions = z.strictObject({
-  max_resp_len: z.int().min(1).nullish().describe('The longest response allowed, in tokens'),
-  overlong_buffer_cfg: bufferOptions.nullish().describe('The penalty for overlong responses'),
+  max_resp_len: z.int().min(1).nullish().describe('Maximum response length, in tokens'),
+  overlong_buffer_cfg: bufferOptions.nullish().describe('Penalty for overlong responses'),
 })
 
 /** The names of the kwargs that the `dapo` manager takes. */

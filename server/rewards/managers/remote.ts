@@ -11,7 +11,7 @@ export const remoteOptions = z.strictObject({
     .min(1)
     .max(64)
     .default(1)
-    .describe('processes on each worker, with one call at a time'),
+    .describe('Processes per worker, each with one call at a time'),
 })
 
 /**

@@ -147,33 +147,33 @@ export const codeRule = defineAsyncRule({
       .url({ protocol: /^https?$/ })
       .nullable()
       .default(null)
-      .describe('Where the sandbox runs code: http://host:8080/run_code'),
+      .describe('Sandbox URL, such as http://host:8080/run_code'),
     max_concurrent: z
       .int()
       .min(1)
       .max(4_096)
       .default(64)
-      .describe('Calls to the sandbox at once, a process'),
+      .describe('Maximum concurrent sandbox requests per process'),
     memory_limit_mb: z
       .int()
       .min(1)
       .max(1_048_576)
       .default(1_024)
-      .describe('Memory of a program, in MB'),
+      .describe('Memory limit of a program, in MB'),
     timeout: z
       .number()
       .min(0.1)
       .max(600)
       .default(10)
-      .describe('Seconds a program may compile, and again run'),
+      .describe('Time limit for compilation and for execution, each in seconds'),
     continuous: z
       .boolean()
       .default(true)
-      .describe('Whether the first ten test cases count, or else all of them'),
+      .describe('Use only the first ten test cases; otherwise all'),
     language: z
       .string()
       .default('python')
-      .describe('Language of the programs, as the sandbox calls it'),
+      .describe('Language of the programs, as named by the sandbox'),
     version: versionOption,
   }),
   async score({ solutionStr, groundTruth }, options, context) {

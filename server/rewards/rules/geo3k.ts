@@ -29,13 +29,13 @@ export const geo3kRule = defineRule({
     use_boxed: z
       .boolean()
       .default(true)
-      .describe('Whether the answer is in the last \\boxed{}, or else the whole response'),
+      .describe('Extract the answer from the last \\boxed{}; otherwise use the whole response'),
     format_score: z
       .number()
       .min(0)
       .max(1)
       .default(0.1)
-      .describe('Share of the score that is for <think>…</think> and a box after it'),
+      .describe('Share of the score for the format: <think>…</think> followed by a box'),
     version: versionOption,
   }),
   score({ solutionStr, groundTruth }, options) {

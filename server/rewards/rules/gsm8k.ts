@@ -41,11 +41,8 @@ export const gsm8kRule = defineRule({
       .enum(['strict', 'flexible'])
       .default('strict')
       .describe('strict: the number after the last "#### "; flexible: the last number'),
-    format_score: z
-      .number()
-      .default(0)
-      .describe('Score of a response that gives an answer, but a wrong one'),
-    score: z.number().default(1).describe('Score of the right answer'),
+    format_score: z.number().default(0).describe('Score of a wrong answer'),
+    score: z.number().default(1).describe('Score of a correct answer'),
     version: versionOption,
   }),
   score({ solutionStr, groundTruth }, options) {

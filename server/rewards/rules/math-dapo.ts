@@ -81,7 +81,7 @@ export const mathDapoRule = defineRule({
     strict_box_verify: z
       .boolean()
       .default(false)
-      .describe('Whether only a \\boxed{} in the last 100 characters counts, compared exactly'),
+      .describe('Accept only a \\boxed{} in the last 100 characters, compared exactly'),
     pause_tokens_index: z
       .array(z.int())
       .length(4)

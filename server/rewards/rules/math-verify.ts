@@ -77,16 +77,16 @@ export const mathVerifyRule = defineRule({
       .min(1)
       .max(5_000)
       .default(usualDeadlineMs)
-      .describe('CPU milliseconds one comparison may take'),
+      .describe('CPU time limit of a comparison, in milliseconds'),
     timeout_score: z
       .number()
       .nullable()
       .default(null)
-      .describe('Score of a comparison that was given up; null: the sample fails with timeout'),
+      .describe('Score after a comparison timeout; null: the sample fails with timeout'),
     allow_set_relation_comp: z
       .boolean()
       .default(false)
-      .describe('Whether -2 \\le x \\le 7 is right where x \\in [-2, 7] is asked for'),
+      .describe('Accept -2 \\le x \\le 7 as equal to x \\in [-2, 7]'),
     version: versionOption,
   }),
   score({ solutionStr, groundTruth }, options) {

@@ -94,14 +94,13 @@ export const searchR1Rule = defineRule({
         'em: the answer equals an accepted one; subem: it contains one; strict: as em, the value ' +
           'that upstream has for this',
       ),
-    format_score: z
-      .number()
-      .default(0)
-      .describe('Score of a response that gives an answer, but a wrong one'),
+    format_score: z.number().default(0).describe('Score of a wrong answer'),
     score: z
       .number()
       .default(1)
-      .describe('Score of the right answer; by em a quarter of it with more than 10 answer tags'),
+      .describe(
+        'Score of a correct answer; with em, a quarter of it with more than 10 answer tags',
+      ),
     version: versionOption,
   }),
   score({ solutionStr, groundTruth }, options) {

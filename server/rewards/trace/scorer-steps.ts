@@ -130,7 +130,7 @@ async function sumStep(
     const end: TriedEnd = steps[0]?.end ?? {
       ok: false,
       reason: outcome.ok ? 'cancelled' : outcome.reason,
-      detail: 'not asked: another part had failed',
+      detail: 'not run: another component failed',
     }
     parts.push({ name: part.name, weight: part.weight, steps, end })
   }

@@ -8,15 +8,15 @@ export function whyReward(reward: ResolvedReward, sample: RewardSample): string 
   switch (reward.kind) {
     case 'model':
       return reward.judge === undefined
-        ? `reward.model names ${reward.model}: one of its servers is asked for the score.`
-        : `reward.model names ${reward.model}, which is generative: the template ${String(reward.judge.name)} asks it, and its reply is read.`
+        ? `reward.model names ${reward.model}: one of its servers returns the score.`
+        : `reward.model names ${reward.model}, which is generative: the judge template ${String(reward.judge.name)} builds the prompt, and the reply is parsed.`
     case 'function':
       if (reward.wraps !== undefined) {
-        return `reward.manager.path names ${reward.function?.path ?? 'a module'}: its class scores by what it wraps. ${whyReward(reward.wraps, sample)}`
+        return `reward.manager.path names ${reward.function?.path ?? 'a module'}: its class scores with the wrapped reward. ${whyReward(reward.wraps, sample)}`
       }
       return `reward.function.path names ${reward.function?.path ?? 'a module'}: its function scores every sample.`
     case 'combine':
-      return 'reward.combine names the parts: the score is the sum of weight × score over them.'
+      return 'reward.combine defines a composite reward: the score is the sum of weight × score over its components.'
     default:
       return whyRule(reward, sample.dataSource)
   }
@@ -24,7 +24,7 @@ export function whyReward(reward: ResolvedReward, sample: RewardSample): string 
 
 function whyRule({ rule: named }: ResolvedReward, dataSource: string): string {
   if (named !== undefined) {
-    return `reward.function.name chose rule ${named}, whatever the data source.`
+    return `reward.function.name selects rule ${named} for every data source.`
   }
   const rule = ruleForDataSource(dataSource) ?? asyncRuleForDataSource(dataSource)
   if (rule === undefined) return `No rule scores data source "${dataSource}".`
@@ -33,7 +33,7 @@ function whyRule({ rule: named }: ResolvedReward, dataSource: string): string {
     : rule.dataSources.find((one) => one.endsWith('*') && dataSource.startsWith(one.slice(0, -1)))
   return prefix === undefined
     ? `Data source "${dataSource}" selects rule ${rule.name}.`
-    : `Data source "${dataSource}" begins as ${prefix} does, which selects rule ${rule.name}.`
+    : `Data source "${dataSource}" starts with ${prefix}, which selects rule ${rule.name}.`
 }
 
 /** What the manager does with the scorer's score, in a sentence. */
@@ -42,17 +42,17 @@ export function whyManager(reward: ResolvedReward, sample: RewardSample): string
     case 'dapo':
       return whyOverlong(reward, sample)
     case 'gdpo':
-      return `The score is the scorer’s; the advantages of a group are computed from ${(reward.gdpo?.keys ?? []).join(', ')}.`
+      return `The score of the scorer is unchanged; group advantages are computed from ${(reward.gdpo?.keys ?? []).join(', ')}.`
     case 'rate_limited':
-      return `The score is the scorer’s, given within the limits of ${reward.limiter?.name ?? 'its limiter'}.`
+      return `The score of the scorer is unchanged, rate-limited by ${reward.limiter?.name ?? 'its limiter'}.`
     case 'batch':
-      return 'The score is the scorer’s, called once with the whole group: here, a group of one.'
+      return 'The score of the scorer is unchanged. It is called once per group: here, a group of one.'
     case 'remote':
-      return 'The score is the scorer’s, computed in a process of its own where it is a function or a rule.'
+      return 'The score of the scorer is unchanged. Functions and rules run in a separate process.'
     case 'module':
-      return 'The score is what the class made of the scorer’s.'
+      return 'The class computed the score from the score of the scorer.'
     default:
-      return 'The score is the scorer’s.'
+      return 'The score of the scorer is unchanged.'
   }
 }
 
@@ -60,7 +60,7 @@ function whyOverlong(reward: ResolvedReward, sample: RewardSample): string {
   const read = readOverlongBuffer(reward.kwargs)
   if (!read.ok) return read.message
   if (read.buffer === null) {
-    return 'overlong_buffer_cfg is not enabled: nothing is added for the length.'
+    return 'overlong_buffer_cfg is not enabled, so there is no length penalty.'
   }
   const { maxResponseLength, bufferLength, penaltyFactor, clamp } = read.buffer
   const n = (count: number) => count.toLocaleString('en-US')
@@ -70,5 +70,5 @@ function whyOverlong(reward: ResolvedReward, sample: RewardSample): string {
     return `${n(length)} tokens are no more than ${n(from)} (max_resp_len ${n(maxResponseLength)} − len ${n(bufferLength)}): no penalty.`
   }
   const sum = `${n(length - from)} tokens over ${n(from)}: −(${n(length - from)} ÷ ${n(bufferLength)}) × ${penaltyFactor}`
-  return clamp && length > maxResponseLength ? `${sum}, held at −${penaltyFactor}.` : `${sum}.`
+  return clamp && length > maxResponseLength ? `${sum}, clamped at −${penaltyFactor}.` : `${sum}.`
 }
