@@ -158,7 +158,7 @@ function RunField({ value, onChange }: { value: string; onChange(run: string): v
   const names = (runs.data ?? []).map(({ name }) => name)
   return (
     <Select label="Run" value={value} onChange={(event) => onChange(event.target.value)}>
-      <option value="">{runs.data?.length === 0 ? 'No runs yet' : 'Select a run'}</option>
+      <option value="">{runs.data?.length === 0 ? 'No runs yet' : 'Select…'}</option>
       {(names.includes(value) || value === '' ? names : [value, ...names]).map((name) => (
         <option key={name}>{name}</option>
       ))}

@@ -116,7 +116,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     ...{ counts: 'samples', least: 32 },
   },
   group_collapse: {
-    label: 'No-signal groups',
+    label: 'No-signal share',
     short: 'No signal',
     measures: 'share of groups whose advantages are all zero',
     why: 'No-signal groups cost rollouts and do not change the policy.',
