@@ -159,7 +159,7 @@ export function loadHistory(folder: string, seed: number): History {
     .flatMap((name) =>
       readFileSync(join(folder, name), 'utf8')
         .split('\n')
-        .filter((line) => /unhandled|uncaught/i.test(line))
+        .filter((line) => /unhandled|uncaught|orphaned samples returned/i.test(line))
         .map((line) => `${name}: ${line.slice(0, 500)}`),
     )
   return { seed, events, unhandled }

@@ -108,7 +108,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
           "    if (Math.random() < 0.1) throw new Error('planted')\n    const attempts = attemptsStatement(this.#workerId, samples)\n",
       },
     ],
-    laws: ['ended'],
+    laws: ['log', 'ended'],
     kinds: ['none'],
   },
   {
@@ -274,7 +274,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         replace: 'heartbeatSeconds: 3_600,',
       },
     ],
-    laws: ['ended', 'idle'],
+    laws: ['log', 'ended', 'idle'],
     kinds: ['worker-kill'],
   },
   {

@@ -29,7 +29,7 @@ export function checkProcesses({ events, history }: Evidence): Violation[] {
     violations.push({ law: 'exit', message: `${event.who} ended ${how}`, evidence: [event] })
   }
   if (history.unhandled.length > 0) {
-    const message = `the log tells of unhandled errors: ${history.unhandled.slice(0, 3).join(' | ')}`
+    const message = `the log has errors that nothing handled: ${history.unhandled.slice(0, 3).join(' | ')}`
     violations.push({ law: 'log', message, evidence: [] })
   }
   return violations
