@@ -35,7 +35,7 @@ export const VERDICT_MEANING: Record<SelfTestVerdict, string> = {
   truncated: 'Long texts are truncated, so scores do not cover the whole response.',
   differs:
     'The score of a fixed text differs from its earlier score, or from the rest of the pool.',
-  unverified: 'Scores are between 0 and 1, and it is unknown whether they are raw.',
+  unverified: 'It could not be verified that scores are raw.',
   not_applicable: 'The server has no raw scores to check.',
   failed: 'The server returned no score to test.',
 }

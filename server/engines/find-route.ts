@@ -74,7 +74,7 @@ export async function findRoute(
   for (const route of candidates) {
     const answer = await ask(route)
     if (answer.is === 'score') return scoring(fetch, question, route, ask)
-    if (answer.is === 'no_template') return withoutTemplate(fetch, question, route, ask)
+    if (answer.is === 'no_template') return withoutTemplate(fetch, question, route, ask, false)
     answers.push([route, answer])
     // The self-test, which is more patient than a probe, says what is wrong with it.
     if (answer.is === 'fault') return before ?? found(route)
@@ -121,7 +121,7 @@ async function scoring(
   // A server that takes no messages for scores cannot refuse them for want of a template: its tokenizer can.
   if (versionBefore(version, [0, 12, 0])) {
     if (templated || (await hasTemplate(fetch, question))) return found(route)
-    return withoutTemplate(fetch, question, route, ask)
+    return withoutTemplate(fetch, question, route, ask, true)
   }
   if (versionBefore(version, [0, 16, 0]) && (await givesTokenRows(fetch, question))) {
     return found(route, false, MAY_BE_STEPWISE)
@@ -135,10 +135,14 @@ async function withoutTemplate(
   question: RouteQuestion,
   route: ScoreRoute,
   ask: AskRoute,
+  isClassifier: boolean,
 ): Promise<Found> {
   const answers: [ScoreRoute, RouteAnswer][] = []
   if (question.route == null) {
-    if (await isEmbedding(fetch, question)) return { refused: embeddingModel() }
+    // vLLM 0.11 answers /pooling of a classifier with hidden states, which look like an embedding.
+    if (!isClassifier && (await isEmbedding(fetch, question))) {
+      return { refused: embeddingModel() }
+    }
     const pair = await ask('pair')
     if (pair.is === 'score') return found('pair', false, SCORED_AS_PAIR)
     answers.push(['pair', pair])

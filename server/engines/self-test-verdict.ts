@@ -69,10 +69,16 @@ export function judge(
   const told = `Scored ${show(raw.good)} and ${show(raw.bad)}`
   if (engine.name === 'llamacpp' && bounded) return judgeSoftmax(told, label ?? null)
   if (activated === null) return judgeAlone(raw, bounded, told)
-  if (!bounded) return { verdict: 'raw', detail: `${told}: not all within 0 to 1, so raw.` }
   const both = `${told} raw, ${show(activated.good)} and ${show(activated.bad)} activated`
   const equal = alike(raw, activated)
   const honest = alike(sigmoids(raw), activated)
+  // The activation of one label is a sigmoid; of several it depends on the others, which are not known here.
+  const unrelated = label == null && !equal && !honest && withinUnit(activated)
+  if (!bounded) {
+    return unrelated
+      ? judgeUnrelated(engine, both)
+      : { verdict: 'raw', detail: `${told}: not all within 0 to 1, so raw.` }
+  }
   // 0.659 is its own sigmoid.
   if (equal && honest) return { verdict: 'unverified', detail: `${both}: indistinguishable.` }
   if (equal) {
@@ -89,7 +95,21 @@ export function judge(
       detail: `${both}: raw and activated scores are swapped.`,
     }
   }
-  return { verdict: 'raw', detail: `${both}: different, as expected.` }
+  return unrelated
+    ? judgeUnrelated(engine, both)
+    : { verdict: 'raw', detail: `${both}: different, as expected.` }
+}
+
+/** Seen with vLLM 0.14.0 and a BERT cross-encoder: raw scores lack the tanh of the model's pooler, activated ones do not. */
+function judgeUnrelated(engine: Engine, both: string): Judgement {
+  const cause =
+    engine.name === 'vllm'
+      ? ' vLLM 0.14 computes raw scores of BERT models without the activation of their pooler: serve the model with another release.'
+      : ''
+  return {
+    verdict: 'unverified',
+    detail: `${both}: the activated scores are not the sigmoids of the raw ones, so the raw ones are not the model's logits.${cause}`,
+  }
 }
 
 /** llama.cpp gives bounded scores only where it applied a softmax to several labels; their logits cannot be had. */

@@ -8,7 +8,7 @@
  * - `inverted`: asking for raw gives activated ones and the other way round (vLLM of late 2025, by its old word)
  * - `truncated`: the end of a long text does not count, so what is scored is not the whole answer
  * - `differs`: it scores the calibration texts otherwise than the other replicas of its model
- * - `unverified`: the scores lie between 0 and 1 and there is no telling whether they are raw
+ * - `unverified`: raw and activated scores are indistinguishable, or do not belong together
  * - `not_applicable`: the engine has no activation, and the scores are as they are
  * - `failed`: the server gave no score to test
  */

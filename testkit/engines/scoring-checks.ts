@@ -349,8 +349,9 @@ async function callsOf(url: string): Promise<number> {
 /** Registered with the model's chat template, its texts are written by us, and score as the server's own would. */
 export const chatTemplate: Check = {
   name: 'chat template',
-  async run({ service, model, pool, engine, release, server }) {
-    await service.mutate('servers.drain', { name: server })
+  async run({ service, model, pool, engine, release, server, register }) {
+    // Servers that make the text in different ways are no replicas: the other one would have this one quarantined.
+    await service.mutate('servers.remove', { name: server })
     const name = `${server}-template`
     const fields = { name, url: engine.url, chatTemplate: { chat_template: TEMPLATE } }
     try {
@@ -373,7 +374,7 @@ export const chatTemplate: Check = {
       return '40 equal'
     } finally {
       await service.mutate('servers.remove', { name }).catch(() => {})
-      await service.mutate('servers.resume', { name: server }).catch(() => {})
+      await register()
     }
   },
 }

@@ -36,6 +36,8 @@ function vllmStages(release: Release): Stage[] {
   // Without messages on /classify the text is the prompt, a newline and the response.
   const as = isOld ? 'text' : 'messages'
   const canSleep = !isOld
+  // 0.14.0 leaves the activation of BERT's pooler out of raw scores.
+  const isHeadless = release.version === '0.14.0'
   const judgeChecks = [detection(null), probability, jsonSchema, maxTokens]
   return [
     {
@@ -52,8 +54,15 @@ function vllmStages(release: Release): Stage[] {
     {
       ...{ model: 'cross', maxModelLen: 512 },
       checks: of('cross-encoder', [
-        ...[detection('pair'), selfTest('pair', 'raw'), scores('pair'), tokenCounts('pair')],
-        tooLong,
+        ...(isHeadless
+          ? [unrelatedScores, tokenCounts('pair')]
+          : [
+              detection('pair'),
+              selfTest('pair', 'raw'),
+              scores('pair'),
+              tokenCounts('pair'),
+              tooLong,
+            ]),
       ]),
     },
     {
@@ -82,6 +91,17 @@ const constantHead: Check = {
     must(state !== 'ready', `ready, self-test ${found?.verdict}: ${found?.detail}`)
     must(/same|equal|alike|every text|constant/i.test(told), `${state}, but told: ${told}`)
     return `${state}: ${told.trim()}`
+  },
+}
+
+/** Raw scores that do not belong to the activated ones are not the model's logits. */
+const unrelatedScores: Check = {
+  name: 'quarantined with the reason',
+  async run({ get }) {
+    const { state, selfTest: found } = await get()
+    must(state !== 'ready', `ready, self-test ${found?.verdict}: ${found?.detail}`)
+    must(/not the sigmoids/.test(found?.detail ?? ''), `${state}, with ${found?.detail}`)
+    return `${state}: ${found?.detail}`
   },
 }
 

@@ -124,6 +124,8 @@ export const recorded = {
   cross11: server('0.11.0', {
     ...everyRoute,
     'POST /classify': classified('0.3', 8),
+    // Hidden states, of which a real one has as many as the model is wide.
+    'POST /pooling': pooled(JSON.stringify([Array.from({ length: 64 }, (_, i) => i / 64)])),
     'POST /score': scoredPair,
     'POST /tokenize': noTemplate,
   }),
