@@ -127,7 +127,7 @@ describe('a batch of 2,000', () => {
       // It writes what it had in its hands, and is counted among the living again.
       await waitFor('the worker that stood still', async () => {
         const [row] = await service.sql<{ state: string; held: number }>(
-          `select state, (stats ->> 'held')::int as held from worker where pid = $1
+          `select state, (stats ->> 'held')::int as held from process where pid = $1
          and last_seen_at > now() - interval '1 second'`,
           [still],
         )

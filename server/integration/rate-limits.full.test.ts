@@ -52,7 +52,9 @@ async function startWorker(): Promise<void> {
   workers.push(worker)
   log.read(worker.stderr)
   await waitFor('a worker', async () => {
-    const alive = await service.sql<{ pid: number }>("select pid from worker where state = 'alive'")
+    const alive = await service.sql<{ pid: number }>(
+      "select pid from process where role = 'worker' and state = 'alive'",
+    )
     return alive.some(({ pid }) => pid === worker.pid)
   })
 }
@@ -138,7 +140,7 @@ it('a limit of one call in flight holds over four workers, and outlives the one 
   await waitFor('the first hundred', async () => (await scored()) > 100)
   const owner = await waitFor('an owner', async () => {
     const [row] = await service.sql<{ pid: number }>(
-      `select pid from lease join worker on worker.id = worker_id
+      `select pid from lease join process on process.id = worker_id and role = 'worker'
        where resource like 'server:%' and slots = 1 and expires_at > clock_timestamp()`,
     )
     return row

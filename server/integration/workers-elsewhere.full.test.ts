@@ -52,9 +52,11 @@ async function startWorker(): Promise<ChildProcess> {
 }
 
 const alive = async () =>
-  (await service.sql<{ pid: number }>("select pid from worker where state = 'alive'")).map(
-    (row) => row.pid,
-  )
+  (
+    await service.sql<{ pid: number }>(
+      "select pid from process where role = 'worker' and state = 'alive'",
+    )
+  ).map((row) => row.pid)
 
 async function follow(label: string) {
   const samples = rollouts(SAMPLES, 8, label)
@@ -87,7 +89,7 @@ it('score together, and give back what they have not finished when they are told
   await batch.followed.done
   expect((await batch.allScored()).size).toBe(3)
   const [row] = await service.sql<{ requeued: number }>(
-    'select coalesce(sum(requeued), 0)::int as requeued from worker',
+    'select coalesce(sum(requeued), 0)::int as requeued from process',
   )
   expect(row?.requeued).toBe(0)
 })

@@ -107,6 +107,19 @@ test('a migration that was changed after it was applied is refused', async () =>
   )
 })
 
+test('a database of before the first release is refused, and nothing in it changes', async () => {
+  write('20260101_spine', 'create table a (n int)')
+  await migrate(database.url, { dir })
+  const failure = migrate(database.url, { startEmpty: 'Remove the folder.' })
+  await expect(failure).rejects.toBeInstanceOf(MigrationError)
+  await expect(failure).rejects.toThrow(
+    'the database was made before the first release (it has migration 20260101_spine), ' +
+      'and its tables cannot be upgraded. Remove the folder.',
+  )
+  expect(await tables()).toEqual(['_prisma_migrations', 'a'])
+  expect(await query('select migration_name from _prisma_migrations')).toHaveLength(1)
+})
+
 test('a database of a newer version is refused', async () => {
   write('20260101_a', 'create table a (n int)')
   write('20260102_b', 'create table b (n int)')

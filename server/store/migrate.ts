@@ -6,10 +6,12 @@ import type { Logger } from '../log.ts'
 import { inTransaction } from './database.ts'
 import { installFunctions } from './functions.ts'
 import {
-  processesInTheWay,
+  outdatedProcesses,
   SCHEMA_VERSION,
   storedVersion,
   storeVersion,
+  unreleasedMigration,
+  unreleasedProblem,
   versionProblem,
 } from './schema-version.ts'
 import { connectSession, START_SLOT_WAIT_MS } from './session.ts'
@@ -53,18 +55,26 @@ export function readMigrations(dir: string = MIGRATIONS_DIR): Migration[] {
     })
 }
 
+/** How to migrate. */
+export interface MigrateOptions {
+  /** Where the migrations are; for tests. Without it the schema version and the functions are installed too. */
+  dir?: string
+  log?: Logger
+  /** How long to wait for processes of an earlier version to end. */
+  waitMs?: number
+  /** How to start with an empty database, as a sentence, for a database that cannot be upgraded. */
+  startEmpty?: string
+}
+
 /**
  * Applies what is missing, each migration in a transaction of its own. Same table, checksum and lock as
  * `prisma migrate deploy`, which stays usable, but without the engine binary it downloads. Several
  * starters at once are safe: one applies, the others wait and find nothing left to do.
  * @returns the names applied now
  * @throws MigrationError where one fails, was changed since it was applied, failed in Prisma's hands,
- *   or where the database is of a newer version than this program
+ *   or where the database is of a newer version than this program, or of before the first release
  */
-export async function migrate(
-  url: string,
-  options: { dir?: string; log?: Logger; waitMs?: number } = {},
-): Promise<string[]> {
+export async function migrate(url: string, options: MigrateOptions = {}): Promise<string[]> {
   const migrations = readMigrations(options.dir)
   const client = await connectSession(url, {
     name: 'rewardops migrate',
@@ -72,6 +82,11 @@ export async function migrate(
   })
   try {
     await lock(client, options.log)
+    const unreleased = await unreleasedMigration(client, migrations[0]?.name)
+    if (unreleased !== null) {
+      const remedy = options.startEmpty ?? 'Start with an empty database.'
+      throw new MigrationError(unreleasedProblem(unreleased, remedy))
+    }
     const stored = await storedVersion(client)
     const problem = versionProblem(stored, true)
     if (problem !== null) throw new MigrationError(problem)
@@ -83,8 +98,8 @@ export async function migrate(
     await client.query(LEDGER)
     const ledger = (await client.query<LedgerRow>(READ_LEDGER)).rows
     const pending = pendingOf(migrations, ledger)
-    if (pending.length > 0 && ledger.length > 0) {
-      await waitForOthers(client, stored, options.waitMs ?? OTHERS_MS)
+    if (pending.length > 0 && stored !== null) {
+      await waitForOutdated(client, options.waitMs ?? OTHERS_MS)
     }
     for (const migration of pending) {
       const startedAt = performance.now()
@@ -106,19 +121,15 @@ export async function migrate(
  * Waits for processes that do not work on the new schema; those of a service that has just been stopped end by themselves.
  * @throws MigrationError where they stay
  */
-async function waitForOthers(
-  client: pg.Client,
-  stored: Awaited<ReturnType<typeof storedVersion>>,
-  waitMs: number,
-): Promise<void> {
+async function waitForOutdated(client: pg.Client, waitMs: number): Promise<void> {
   const until = performance.now() + waitMs
   for (;;) {
-    const others = await processesInTheWay(client, stored)
-    if (others === null) return
+    const outdated = await outdatedProcesses(client)
+    if (outdated === 0) return
     if (performance.now() >= until) {
       throw new MigrationError(
-        `this version changes the database in a way that ${others} cannot work with, and they are connected. ` +
-          'Stop all servers and workers of the earlier version, then start this one.',
+        `this version changes the database, and running processes of an earlier version (${outdated}) cannot work ` +
+          'with the change. Stop all servers and workers of that version, then start this one.',
       )
     }
     await new Promise((resolve) => setTimeout(resolve, 250))

@@ -1,8 +1,17 @@
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
-import { type MigrationError, migrate } from './migrate.ts'
+import { type MigrationError, migrate, readMigrations } from './migrate.ts'
 import { testDatabaseForFile } from './postgres/test-database.ts'
-import { SCHEMA_VERSION, storedVersion, versionProblem } from './schema-version.ts'
+import {
+  FIRST_MIGRATION,
+  SCHEMA_VERSION,
+  storedVersion,
+  versionProblem,
+  workerProblem,
+} from './schema-version.ts'
 
 const database = testDatabaseForFile()
 let client: pg.Client
@@ -50,27 +59,38 @@ it('a worker refuses a database that no server of its version has upgraded', () 
   )
 })
 
-it('a server waits for connected processes of before there were versions, then refuses', async () => {
-  // As that state has it: applied migrations, no version.
-  await client.query(`alter table schema_version rename to schema_version_hidden;
-    delete from _prisma_migrations where migration_name like '%processes'`)
-  const old = new pg.Client({
-    connectionString: database.url,
-    application_name: 'rewardops worker',
-  })
-  await old.connect()
+it('a worker refuses a database of before the first release', async () => {
+  expect(await workerProblem(client)).toBeNull()
+  await client.query("update _prisma_migrations set migration_name = '20261120000000_spine'")
   try {
-    expect(await refusal()).toMatch(/workers of an earlier version .* Stop all servers and workers/)
+    expect(await workerProblem(client)).toMatch(
+      /20261120000000_spine.*Start a server on an empty database/,
+    )
   } finally {
-    await old.end()
-    await client.query(`alter table schema_version_hidden rename to schema_version`)
+    await client.query('update _prisma_migrations set migration_name = $1', [FIRST_MIGRATION])
   }
 })
 
-it('a worker of before there were versions is told why it cannot register', async () => {
-  await expect(
-    client.query(
-      "insert into worker (host, pid, local, state) values ('h', 1, false, 'alive') returning id",
-    ),
-  ).rejects.toThrow(/newer version of rewardops.*Upgrade this worker/)
+it('the first migration is the one that the database must have', () => {
+  expect(readMigrations()[0]?.name).toBe(FIRST_MIGRATION)
+})
+
+it('a server waits for running processes that do not work on the new schema, then refuses', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'migrations-'))
+  cpSync(join(import.meta.dirname, '../../prisma/migrations'), dir, { recursive: true })
+  mkdirSync(join(dir, '20991231_next'))
+  writeFileSync(join(dir, '20991231_next/migration.sql'), 'create table added (n int)')
+  await client.query(
+    "insert into process (role, host, pid, local, state, version) values ('worker', 'h', 1, false, 'alive', 0)",
+  )
+  try {
+    await expect(migrate(database.url, { dir, waitMs: 0 })).rejects.toThrow(
+      /processes of an earlier version \(1\) .* Stop all servers and workers/,
+    )
+    const waiting = migrate(database.url, { dir, waitMs: 30_000 })
+    await client.query("update process set state = 'dead'")
+    expect(await waiting).toEqual(['20991231_next'])
+  } finally {
+    rmSync(dir, { recursive: true })
+  }
 })

@@ -7,8 +7,14 @@ import type pg from 'pg'
  */
 export const SCHEMA_VERSION = 1
 
-/** The oldest version of the program that works on this schema; the first version works beside no earlier one. */
+/** The oldest version of the program that works on this schema. */
 const COMPATIBLE_FROM = Math.max(1, SCHEMA_VERSION - 1)
+
+/**
+ * The first migration. It replaced the migrations of before the first release, so a database that has those and not this
+ * one is refused.
+ */
+export const FIRST_MIGRATION = '20261122120000_init'
 
 /** A process that has not reported for this long is gone. */
 const GONE_AFTER_MS = 5_000
@@ -21,7 +27,7 @@ export interface StoredVersion {
 
 type Queries = Pick<pg.ClientBase, 'query'>
 
-/** The schema's version; null where the database has none: it is empty, or of before there were versions. */
+/** The schema's version; null where the database is empty. */
 export async function storedVersion(client: Queries): Promise<StoredVersion | null> {
   const table = await client.query<{ there: boolean }>(
     `select to_regclass('schema_version') is not null as there`,
@@ -60,30 +66,49 @@ export function versionProblem(stored: StoredVersion | null, brings: boolean): s
   )
 }
 
-/**
- * Processes that would not survive the upgrade to this program's schema, as a phrase; null: none. To be asked before
- * migrations are applied.
- */
-export async function processesInTheWay(
+/** The earliest migration of a database made before the first release; null for every other database. */
+export async function unreleasedMigration(
   client: Queries,
-  stored: StoredVersion | null,
+  first = FIRST_MIGRATION,
 ): Promise<string | null> {
-  if (stored !== null) {
-    const { rows } = await client.query<{ n: number }>(
-      `select count(*)::int as n from process where state <> 'dead' and version < $1
-         and last_seen_at > clock_timestamp() - $2 * interval '1 millisecond'`,
-      [COMPATIBLE_FROM, GONE_AFTER_MS],
-    )
-    return rows[0]!.n > 0 ? `${rows[0]!.n} processes of versions before ${COMPATIBLE_FROM}` : null
-  }
-  // Servers of before there were versions have no row of their own, but connections that are named.
-  const { rows } = await client.query<{ servers: number; workers: number }>(
-    `select count(distinct application_name) filter (where application_name = 'rewardops server')::int as servers,
-            count(*) filter (where application_name = 'rewardops worker')::int as workers
-     from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()
-       and application_name like 'rewardops %'`,
+  const ledger = await client.query<{ there: boolean }>(
+    `select to_regclass('_prisma_migrations') is not null as there`,
   )
-  const { servers, workers } = rows[0]!
-  if (servers > 0) return 'a server of an earlier version'
-  return workers > 0 ? 'workers of an earlier version' : null
+  if (!ledger.rows[0]!.there) return null
+  const { rows } = await client.query<{ name: string | null }>(
+    `select min(migration_name) as name from _prisma_migrations where rolled_back_at is null
+     having count(*) filter (where migration_name = $1) = 0`,
+    [first],
+  )
+  return rows[0]?.name ?? null
+}
+
+/** Why no program can work on such a database, as a sentence, followed by what to do. */
+export function unreleasedProblem(migration: string, remedy: string): string {
+  return (
+    `the database was made before the first release (it has migration ${migration}), ` +
+    `and its tables cannot be upgraded. ${remedy}`
+  )
+}
+
+/** Why a worker cannot use the database, as a sentence; null when it can. */
+export async function workerProblem(client: Queries): Promise<string | null> {
+  const migration = await unreleasedMigration(client)
+  if (migration !== null) {
+    return unreleasedProblem(
+      migration,
+      'Start a server on an empty database, then this worker with the DATABASE_URL of that database.',
+    )
+  }
+  return versionProblem(await storedVersion(client), false)
+}
+
+/** How many running processes do not work on this program's schema. For a database that has a schema version. */
+export async function outdatedProcesses(client: Queries): Promise<number> {
+  const { rows } = await client.query<{ n: number }>(
+    `select count(*)::int as n from process where state <> 'dead' and version < $1
+       and last_seen_at > clock_timestamp() - $2 * interval '1 millisecond'`,
+    [COMPATIBLE_FROM, GONE_AFTER_MS],
+  )
+  return rows[0]!.n
 }

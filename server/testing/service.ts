@@ -131,7 +131,7 @@ export class Service {
   /** A worker is there when its row is: the process alone may still be loading. */
   async #liveWorkers(pids: number[]): Promise<number> {
     const [row] = await this.sql<{ n: number }>(
-      `select count(*)::int as n from worker where state = 'alive' and pid = any($1::int[])`,
+      `select count(*)::int as n from process where role = 'worker' and state = 'alive' and pid = any($1::int[])`,
       [pids],
     )
     return row!.n

@@ -12,7 +12,7 @@ import { Database, throughOutage } from '../store/database.ts'
 import { installFunctions } from '../store/functions.ts'
 import { FUNCTIONS_POOL, JobQueue } from '../store/job-queue.ts'
 import { Listener } from '../store/listener.ts'
-import { storedVersion, versionProblem } from '../store/schema-version.ts'
+import { workerProblem } from '../store/schema-version.ts'
 import { durationAsStored } from '../store/sql/flush.ts'
 import { functionSource } from '../store/sql/function-sources.ts'
 import type { DirectScoreMessage, ForgetScoreMessage } from '../wire/direct-score.ts'
@@ -44,10 +44,7 @@ async function main(): Promise<void> {
     throw new Error('A worker needs DATABASE_URL: the address of the database its server uses.')
   }
   const db = new Database(config.databaseUrl, log, WORKER_POOL)
-  const problem = versionProblem(
-    await throughOutage(() => storedVersion(db.pool), { forMs: START_MS }),
-    false,
-  )
+  const problem = await throughOutage(() => workerProblem(db.pool), { forMs: START_MS })
   if (problem !== null) throw new Error(problem)
   const row = await ProcessRow.register(db, 'worker', local)
   await installFunctions(db.pool)

@@ -30,6 +30,6 @@ select json_build_object(
   'waitingJobs', (select count(*) from pgboss.job where state in ('created', 'retry')),
   'inFlight', (select coalesce(sum((stats ->> 'inFlight')::int + (stats ->> 'held')::int
       + (select coalesce(sum((s.value ->> 'inFlight')::int), 0) from json_each((stats -> 'servers')::json) s)), 0)
-    from worker where state = 'alive' and last_seen_at > now() - interval '3 seconds' and stats ? 'inFlight'),
+    from process where role = 'worker' and state = 'alive' and last_seen_at > now() - interval '3 seconds' and stats ? 'inFlight'),
   'hedges', (select coalesce(sum(copies), 0) from server_minute)
 ) as state`

@@ -67,6 +67,17 @@ test('a migration that fails stops the embedded Postgres again', async () => {
   await (await open(null)).close()
 })
 
+test('a database of before the first release is refused, with the folder or database to replace', async () => {
+  for (const url of [null, database.url]) await (await open(url)).close()
+  const released = { migrationsDir: undefined }
+  await expect(open(null, released)).rejects.toThrow(
+    `20260101_a), and its tables cannot be upgraded. Remove the folder ${join(dir, 'data/postgres')}`,
+  )
+  await expect(open(database.url, released)).rejects.toThrow(
+    /Set DATABASE_URL to an empty database, or drop and recreate \/.+\/test_/,
+  )
+})
+
 test('with DATABASE_URL: that one, and nothing is started or written to disk', async () => {
   const opened = await open(database.url)
   expect(opened).toMatchObject({ url: database.url, embedded: null, applied: ['20260101_a'] })

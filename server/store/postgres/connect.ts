@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import type { Logger } from '../../log.ts'
@@ -50,7 +51,14 @@ export async function openDatabase(options: OpenDatabaseOptions): Promise<OpenDa
     if (embedded) await createDatabase(embedded.url('postgres'), DATABASE)
     else await checkDatabase(url, options)
     options.signal?.throwIfAborted()
-    const applied = await migrate(url, { dir: options.migrationsDir, log: options.log })
+    const applied = await migrate(url, {
+      dir: options.migrationsDir,
+      log: options.log,
+      startEmpty: embedded
+        ? `Remove the folder ${join(options.dataDir, 'postgres')} with its runs and settings, ` +
+          'or set REWARDOPS_DATA_DIR to a new folder.'
+        : `Set DATABASE_URL to an empty database, or drop and recreate ${placeOf(url)}.`,
+    })
     return { url, embedded, applied, close: async () => embedded?.stop() }
   } catch (error) {
     await embedded?.stop()
@@ -73,7 +81,7 @@ async function checkDatabase(
   url: string,
   options: Pick<OpenDatabaseOptions, 'log' | 'waitMs' | 'slotWaitMs'>,
 ): Promise<void> {
-  const place = describeUrl(url)
+  const place = `DATABASE_URL (${placeOf(url)})`
   const facts = await whenThere(place, options, () =>
     withClient(url, async (client) => (await client.query<Facts>(FACTS)).rows[0]!),
   )
@@ -169,7 +177,7 @@ async function withClient<T>(url: string, use: (client: pg.Client) => Promise<T>
 }
 
 /** Host and database of a connection string, without its password. */
-function describeUrl(url: string): string {
+function placeOf(url: string): string {
   const parsed = new URL(readConnectionUrl(url).url)
-  return `DATABASE_URL (${parsed.searchParams.get('host') ?? parsed.host}${parsed.pathname})`
+  return `${parsed.searchParams.get('host') ?? parsed.host}${parsed.pathname}`
 }

@@ -1,2 +1,0 @@
--- AlterTable
-ALTER TABLE "server" ADD COLUMN     "chat_template" TEXT;

@@ -1,2 +1,0 @@
--- AlterTable
-ALTER TABLE "batch_roll_up" ADD COLUMN     "components" JSONB;
