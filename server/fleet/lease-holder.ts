@@ -1,5 +1,6 @@
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
+import { dropLeases, type OtherHolder, renewLease } from '../store/sql/leases.ts'
 import { RecentPeak } from './recent-peak.ts'
 
 /** A share of a limit lasts this long; it is renewed three times in that time. */
@@ -45,12 +46,6 @@ export interface LeasedResource {
   setSlots(slots: number, untilMs: number, others?: number): void
   /** The share and its grace are over: whatever is in flight is given up, for others may hold the slots now. */
   recall?(): void
-}
-
-/** What another holder has of a limit, and what it could use. */
-interface OtherHolder {
-  slots: number
-  demand: number
 }
 
 interface Held {
@@ -189,7 +184,7 @@ export class LeaseHolder {
     this.#closed = true
     clearInterval(this.#timer)
     this.#held.forEach(clearTimers)
-    await this.#db.adhoc('delete from lease where worker_id = $1', [this.#holderId]).catch(() => {})
+    await dropLeases(this.#db, [this.#holderId]).catch(() => {})
   }
 
   /** Its slots; while paused no more than are in use. */
@@ -227,24 +222,16 @@ export class LeaseHolder {
       const newlyShort = demand > held.slots && !held.short
       const before = held.slots
       if (held.slots > inFlight) resource.setSlots(inFlight, held.untilMs)
-      const [row] = await this.#db.rows<{ slots: number; others: OtherHolder[] }>(
-        'renew-lease',
-        `select renew_lease($1, $2, $3, $4, $5, $6, $7) as slots,
-                (select coalesce(json_agg(json_build_object('slots', slots,
-                          'demand', case when expires_at > clock_timestamp() then demand else 0 end)), '[]') from lease
-                 where resource = $1 and worker_id <> $2
-                   and expires_at + grace_ms * interval '1 millisecond' > clock_timestamp()) as others`,
-        [
-          resource.name,
-          this.#holderId,
-          demand,
-          inFlight,
-          resource.limit,
-          TTL_MS,
-          resource.graceMs ?? 0,
-        ],
-      )
-      const { slots, others } = row!
+      const granted = await renewLease(this.#db, {
+        resource: resource.name,
+        holderId: this.#holderId,
+        demand,
+        inFlight,
+        limit: resource.limit,
+        ttlMs: TTL_MS,
+        graceMs: resource.graceMs ?? 0,
+      })
+      const { slots, others } = granted
       held.short = slots < demand
       const part = partOf(resource.limit, others)
       const kept = held.keeps
@@ -257,7 +244,7 @@ export class LeaseHolder {
       // Who got what it asked for asks for more when it needs that: demand goes up and down all the time.
       const isNew = held.short && (newlyShort || slots > before)
       held.againMs = isNew ? AGAIN_MS : Math.min(mostMs, 2 * held.againMs)
-      if (this.#held.get(resource.name) === held) this.#grant(held, row!, sentAt)
+      if (this.#held.get(resource.name) === held) this.#grant(held, granted, sentAt)
     } catch (error) {
       this.#log.debug({ err: (error as Error).message, lease: resource.name }, 'lease not renewed')
     } finally {

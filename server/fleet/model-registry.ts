@@ -2,6 +2,7 @@ import type { Logger } from '../log.ts'
 import type { EngineName, RewardRouter, RouterServer } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
 import { workersAlive } from '../store/sql/fleet.ts'
+import { allPools } from '../store/sql/pools.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
 import { mostInFlight } from '../wire/servers.ts'
 import { CALLS_GRACE_MS, type LeaseHolder } from './lease-holder.ts'
@@ -129,10 +130,7 @@ export class ModelRegistry {
   async #read(): Promise<void> {
     const servers = await activeServers(this.#db)
     const alive = await workersAlive(this.#db)
-    const pools = await this.#db.rows<{ name: string; model: string | null; policy: Policy }>(
-      'pools',
-      'select name, model, policy from pool',
-    )
+    const pools = await allPools(this.#db)
     if (this.#closed) return
     const workers = Math.max(1, alive)
     if (workers !== this.#workers) this.#router.setProcesses(workers)

@@ -35,3 +35,10 @@ export async function setPoolPolicy(
   if (rows.length > 0) await db.adhoc("select pg_notify('rewardops', 's')")
   return rows.length > 0
 }
+
+/** The name of every pool, with its model and policy where it has them. */
+export async function allPools(
+  db: Database,
+): Promise<{ name: string; model: string | null; policy: BalancingPolicyName | null }[]> {
+  return db.rows('pools', 'select name, model, policy from pool')
+}

@@ -1,0 +1,41 @@
+import type { Database } from '../database.ts'
+
+/** What another holder has of a limit, and what it could use. */
+export interface OtherHolder {
+  slots: number
+  demand: number
+}
+
+/** What a holder asks for of a limit. */
+export interface LeaseRequest {
+  resource: string
+  /** The process that asks. */
+  holderId: number
+  demand: number
+  inFlight: number
+  limit: number
+  ttlMs: number
+  graceMs: number
+}
+
+/** Renews a process's share of a limit, or takes one. Gives its slots, and what the other holders have. */
+export async function renewLease(
+  db: Database,
+  { resource, holderId, demand, inFlight, limit, ttlMs, graceMs }: LeaseRequest,
+): Promise<{ slots: number; others: OtherHolder[] }> {
+  const [row] = await db.rows<{ slots: number; others: OtherHolder[] }>(
+    'renew-lease',
+    `select renew_lease($1, $2, $3, $4, $5, $6, $7) as slots,
+            (select coalesce(json_agg(json_build_object('slots', slots,
+                      'demand', case when expires_at > clock_timestamp() then demand else 0 end)), '[]') from lease
+             where resource = $1 and worker_id <> $2
+               and expires_at + grace_ms * interval '1 millisecond' > clock_timestamp()) as others`,
+    [resource, holderId, demand, inFlight, limit, ttlMs, graceMs],
+  )
+  return row!
+}
+
+/** Gives up all shares of processes that hold nothing any more. */
+export async function dropLeases(db: Database, holderIds: readonly number[]): Promise<void> {
+  await db.adhoc('delete from lease where worker_id = any($1::int[])', [holderIds])
+}
