@@ -1,6 +1,7 @@
 import type { Logger } from '../log.ts'
 import { type Database, throughOutage } from '../store/database.ts'
 import { type ChunkJob, indexesOf, type JobQueue, toRanges } from '../store/job-queue.ts'
+import { claimJob, unclaimJob, unclaimJobs } from '../store/sql/claims.ts'
 import { batchSpec } from '../store/sql/worker-reads.ts'
 import type { JobInHand } from './held-job.ts'
 
@@ -25,23 +26,15 @@ export class JobKeeper {
 
   /** Best effort: without its claim a dead worker's job still comes back, by missed heartbeats. */
   claim(job: JobInHand, indexes: number[]): void {
-    job.claim = this.#db
-      .rows(
-        'claim',
-        `insert into claim (job_id, queue, worker_id, batch_id, first_idx, last_idx, samples)
-         values ($1, $2, $3, $4, $5, $6, $7)
-         on conflict (job_id) do update set worker_id = excluded.worker_id, claimed_at = now()`,
-        [
-          job.job.id,
-          job.pool,
-          this.#workerId,
-          job.job.data.b,
-          indexes[0] ?? 0,
-          indexes[indexes.length - 1] ?? 0,
-          indexes.length,
-        ],
-      )
-      .catch(() => {})
+    job.claim = claimJob(this.#db, {
+      jobId: job.job.id,
+      queue: job.pool,
+      workerId: this.#workerId,
+      batchId: job.job.data.b,
+      firstIndex: indexes[0] ?? 0,
+      lastIndex: indexes[indexes.length - 1] ?? 0,
+      samples: indexes.length,
+    }).catch(() => {})
   }
 
   /** All its samples are committed. */
@@ -98,11 +91,8 @@ export class JobKeeper {
     if (claimed.length === 0) return
     // Not before they are written: a claim that comes late would stay.
     await Promise.all(claimed.map((job) => job.claim))
-    await this.#db.rows(
-      'unclaim',
-      'delete from claim where job_id = any($1::uuid[]) and worker_id = $2',
-      [claimed.map((job) => job.job.id), this.#workerId],
-    )
+    const jobIds = claimed.map((job) => job.job.id)
+    await unclaimJobs(this.#db, jobIds, this.#workerId)
   }
 
   /** Replaces a job by others, in one transaction. */
@@ -117,7 +107,7 @@ export class JobKeeper {
         client,
       })
       await this.#queue.complete(job.pool, [job.attempt], client)
-      await client.query('delete from claim where job_id = $1', [job.job.id])
+      await unclaimJob(client, job.job.id)
     })
   }
 }

@@ -281,12 +281,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'jobs-are-not-claimed',
     patches: [
       {
-        file: 'server/worker/job-keeper.ts',
+        file: 'server/store/sql/claims.ts',
         find: 'on conflict (job_id) do update set worker_id = excluded.worker_id, claimed_at = now()`',
         replace: 'on conflict (job_id) do update set worker_id = claim.worker_id`',
       },
       {
-        file: 'server/worker/job-keeper.ts',
+        file: 'server/store/sql/claims.ts',
         find: 'values ($1, $2, $3, $4, $5, $6, $7)',
         replace:
           'select $1::uuid, $2::text, $3::int, $4::int, $5::int, $6::int, $7::int where false',
