@@ -1,4 +1,5 @@
 import type { Database } from '../store/database.ts'
+import { dropTurns, takeTurn } from '../store/sql/processes.ts'
 
 /** A turn lasts this long without renewal: another server takes over when its holder stops. */
 const TURN_MS = 3_000
@@ -24,25 +25,15 @@ export class BackgroundTurns {
   async has(kind: string): Promise<boolean> {
     const nowMs = performance.now()
     if ((this.#heldUntilMs.get(kind) ?? 0) > nowMs + TURN_MS / 2) return true
-    const rows = await this.#db.rows(
-      'take-turn',
-      `insert into background_turn as t (kind, process_id, until)
-         values ($1, $2, clock_timestamp() + $3 * interval '1 millisecond')
-       on conflict (kind) do update set process_id = excluded.process_id, until = excluded.until
-         where t.process_id = excluded.process_id or t.until < clock_timestamp()
-       returning kind`,
-      [kind, this.#processId, TURN_MS],
-    )
-    if (rows.length === 0) this.#heldUntilMs.delete(kind)
-    else this.#heldUntilMs.set(kind, nowMs + TURN_MS - MARGIN_MS)
-    return rows.length > 0
+    const isTaken = await takeTurn(this.#db, kind, this.#processId, TURN_MS)
+    if (isTaken) this.#heldUntilMs.set(kind, nowMs + TURN_MS - MARGIN_MS)
+    else this.#heldUntilMs.delete(kind)
+    return isTaken
   }
 
   /** Leaves every turn to the other servers. */
   async release(): Promise<void> {
     this.#heldUntilMs.clear()
-    await this.#db
-      .adhoc('delete from background_turn where process_id = $1', [this.#processId])
-      .catch(() => {})
+    await dropTurns(this.#db, this.#processId).catch(() => {})
   }
 }

@@ -69,7 +69,6 @@ export class Orphans {
     const pool = poolOf(reward)
     await this.#queue.ensure(pool)
     const samples = await this.#db.transaction(async (client) => {
-      await client.query('set local lock_timeout = 10000; set local statement_timeout = 10000')
       if (!(await lockOrphans(client, id))) return 0
       const rows = await orphanedSamples(client, id)
       const staged = await unmarkOrphanedGroups(client, id)

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { inTime } from '../in-time.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
+import { insertProbe } from '../store/sql/processes.ts'
 
 /** How often this process writes its row, and so finds out whether it can. */
 const CHECK_EVERY_MS = 1_000
@@ -105,10 +106,7 @@ export class Readiness {
     const undo = new Error('rolled back')
     await this.#db
       .transaction(async (client) => {
-        await client.query(
-          `insert into process (host, pid, local, state, role, stats) values ('', 0, false, 'dead', 'probe', $1)`,
-          [JSON.stringify(randomBytes(PROBE_BYTES).toString('base64'))],
-        )
+        await insertProbe(client, randomBytes(PROBE_BYTES).toString('base64'))
         throw undo
       })
       .catch((error: Error) => {

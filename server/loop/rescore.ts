@@ -4,6 +4,7 @@ import { resolveReward } from '../rewards/resolve.ts'
 import { type Client, inTransaction } from '../store/database.ts'
 import type { BatchRow } from '../store/sql/batches.ts'
 import { storeFunctions } from '../store/sql/function-sources.ts'
+import { notify } from '../store/sql/notify.ts'
 import {
   beginCopy,
   copyGroups,
@@ -165,7 +166,7 @@ export class Rescores {
           })
           for (const window of jobs)
             await queue.insert(pool, window, { run: batch.run, priority: 0, client })
-          await client.query("select pg_notify('rewardops', $1)", [`b${copy.toId}`])
+          await notify(client, `b${copy.toId}`)
         })
       } catch (error) {
         const e = error as { code?: string; constraint?: string }

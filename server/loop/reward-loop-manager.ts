@@ -1,11 +1,17 @@
 import { RewardOpsError } from '../errors.ts'
 import { type Client, type Database, throughOutage } from '../store/database.ts'
-import { endWhatIsOpen } from '../store/sql/end-batch.ts'
-import { queuePostProcessing } from '../store/sql/post-process.ts'
+import { lockBatch } from '../store/sql/append.ts'
+import {
+  type ClosedBatch,
+  cancelBatch,
+  closeBatch,
+  endWhatIsOpen,
+  settleClosed,
+} from '../store/sql/end-batch.ts'
+import { isPostProcessed, queuePostProcessing } from '../store/sql/post-process.ts'
 import type { DirectEndMessage } from '../wire/direct-score.ts'
 import type { EndedMessage } from '../wire/ended-message.ts'
 import type { RescoreResult, RescoreSomeInput } from '../wire/rescore.ts'
-import type { ResolvedReward } from '../wire/resolved-reward.ts'
 import type {
   AppendInput,
   AppendResult,
@@ -15,7 +21,7 @@ import type {
   SubmitInput,
   SubmitResult,
 } from '../wire/trainer.ts'
-import { type AcceptContext, BATCH_LOCK, poolOf } from './accept/accept-batch.ts'
+import { type AcceptContext, poolOf } from './accept/accept-batch.ts'
 import { appendParsed, submitParsed } from './accept/ingest.ts'
 import { queueUnfilledGroups, scoresWholeGroups } from './accept/whole-groups.ts'
 import { BatchReader } from './batch-reader.ts'
@@ -23,14 +29,6 @@ import type { WorkerChannel } from './direct-scores.ts'
 import { Rescores } from './rescore.ts'
 import type { BatchSignals } from './signals.ts'
 import { SingleScores } from './single-scores.ts'
-
-interface ClosedBatch {
-  run: string
-  priority: number
-  group_size: number | null
-  reward: ResolvedReward
-  now: Date
-}
 
 /**
  * Accepts batches, forms groups, serves cursors. Everything it must remember is in Postgres.
@@ -114,27 +112,14 @@ export class RewardLoopManager {
    */
   async closeById(id: number): Promise<void> {
     await this.#db.transaction(async (client) => {
-      await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, id])
-      const { rows } = await client.query<ClosedBatch>(
-        `update batch set closed = true, status = case when status = 'open' then 'running' else status end
-         from run where batch.id = $1 and not closed and run.id = batch.run_id
-         returning run.name as run, priority, group_size, reward, clock_timestamp() as now`,
-        [id],
-      )
-      const [batch] = rows
+      await lockBatch(client, id)
+      const batch = await closeBatch(client, id)
       if (batch !== undefined) await this.#queueWhatWaited(client, id, batch)
     })
-    await throughOutage(() => this.#db.rows('settle-batch', 'select settle_batch($1)', [id]), {
-      forMs: 5_000,
-    })
+    await throughOutage(() => settleClosed(this.#db, id), { forMs: 5_000 })
     // Groups may have waited for nothing but this. Should it fail, the sweep does it.
     const { queue } = this.#accept
-    const [post] = await this.#db.rows<{ id: number }>(
-      'is-post-processed',
-      `select id from batch where id = $1 and reward ->> 'postProcess' is not null`,
-      [id],
-    )
-    if (post) await queuePostProcessing(this.#db, queue, id)
+    if (await isPostProcessed(this.#db, id)) await queuePostProcessing(this.#db, queue, id)
   }
 
   /** What scores whole groups has waited for those that no append filled. */
@@ -154,12 +139,8 @@ export class RewardLoopManager {
   async cancel(batchId: string): Promise<BatchSummary> {
     const row = await this.reader.row(batchId)
     await this.#db.transaction(async (client) => {
-      await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, row.id])
-      await client.query(
-        `update batch set closed = true, status = 'cancelled'
-         where id = $1 and status in ('open', 'running')`,
-        [row.id],
-      )
+      await lockBatch(client, row.id)
+      await cancelBatch(client, row.id)
     })
     await throughOutage(() => endWhatIsOpen(this.#db, row.id), { forMs: 5_000 })
     return this.reader.summary(batchId)

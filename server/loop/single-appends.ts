@@ -1,7 +1,13 @@
 import { RewardOpsError } from '../errors.ts'
-import { plainArray, textArray } from '../store/array-literal.ts'
 import type { Statement } from '../store/database.ts'
 import { type ChunkJob, INTERACTIVE_POOL, type InlineSample, toRanges } from '../store/job-queue.ts'
+import {
+  appendStatement,
+  givenExtraStatement,
+  nextIndex,
+  type SingleSample,
+  scoreKeyStatement,
+} from '../store/sql/append.ts'
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
 import type { BatchSpec } from '../store/sql/worker-reads.ts'
 import { type EncodedTexts, encodeTexts } from '../store/stored-texts.ts'
@@ -54,13 +60,18 @@ export class SingleAppends {
     await foreseeLimits(this.#accept.db, limits, batch.run, { samples: toQueue, batches: 0 })
     const texts = samples.map(encodeTexts)
     for (let tries = 0; ; tries++) {
-      const start = this.#nextIndex.get(batch.id) ?? (await this.#readNext(batch.id))
+      const start = this.#nextIndex.get(batch.id) ?? (await nextIndex(this.#accept.db, batch.id))
       try {
         const jobs = await this.#jobStatements(batch, start, samples, texts, scored)
-        const notify =
+        const notice =
           jobs.length === 0 ? `b${batch.id}` : `q${INTERACTIVE_POOL}:${this.#turn++ % 1_000}`
         await this.#accept.db.atOnce([
-          appendStatement(batch.id, start, samples, texts, notify),
+          appendStatement(
+            batch.id,
+            start,
+            samples.map((s, i) => singleSample(s, texts[i]!)),
+            notice,
+          ),
           ...rewardExtraStatements(batch.id, start, samples),
           ...keyStatements(batch.id, start, keys),
           ...jobs,
@@ -77,15 +88,6 @@ export class SingleAppends {
         if (code !== 'RW002' || tries >= 10) throw error
       }
     }
-  }
-
-  async #readNext(batchId: number): Promise<number> {
-    const [row] = await this.#accept.db.rows<{ samples: number }>(
-      'next-index',
-      'select samples from batch where id = $1',
-      [batchId],
-    )
-    return row!.samples
   }
 
   async #jobStatements(
@@ -119,31 +121,9 @@ export class SingleAppends {
   }
 }
 
-function appendStatement(
-  batchId: number,
-  start: number,
-  samples: SampleInput[],
-  texts: EncodedTexts[],
-  notify: string,
-): Statement {
-  return {
-    name: 'append-singles',
-    text: 'select append_singles($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)',
-    values: [
-      batchId,
-      start,
-      textArray(samples.map((s) => s.uid)),
-      textArray(samples.map((s) => s.dataSource)),
-      plainArray(samples.map((s) => s.responseLength ?? null)),
-      plainArray(samples.map((s) => s.score ?? null)),
-      textArray(texts.map((t) => t.prompt)),
-      textArray(texts.map((t) => t.response)),
-      textArray(texts.map((t) => t.groundTruth)),
-      textArray(texts.map((t) => t.extraInfo)),
-      plainArray(texts.map((t) => t.encoding)),
-      notify,
-    ],
-  }
+function singleSample(sample: SampleInput, texts: EncodedTexts): SingleSample {
+  const { uid, dataSource, responseLength, score } = sample
+  return { uid, dataSource, responseLength: responseLength ?? null, score: score ?? null, texts }
 }
 
 /** Reward extra info that came with a score. */
@@ -157,32 +137,13 @@ function rewardExtraStatements(
     return extra === null ? [] : [{ extra, index: start + i }]
   })
   if (given.length === 0) return []
-  return [
-    {
-      name: 'given-reward-extra',
-      text: `update sample set reward_extra = t.extra::json
-             from unnest($2::int[], $3::text[]) as t(idx, extra) where batch_id = $1 and sample.idx = t.idx`,
-      values: [batchId, given.map(({ index }) => index), given.map(({ extra }) => extra)],
-    },
-  ]
+  return [givenExtraStatement(batchId, given)]
 }
 
 function keyStatements(batchId: number, start: number, keys: (ScoreKey | null)[]): Statement[] {
   const keyed = keys.flatMap((key, i) => (key ? [{ ...key, index: start + i }] : []))
   if (keyed.length === 0) return []
-  return [
-    {
-      name: 'score-keys',
-      text: `insert into score_key (key, batch_id, idx, content_hash)
-             select t.key, $2, t.idx, t.hash from unnest($1::text[], $3::int[], $4::bytea[]) as t(key, idx, hash)`,
-      values: [
-        keyed.map((k) => k.key),
-        batchId,
-        keyed.map((k) => k.index),
-        keyed.map((k) => k.hash),
-      ],
-    },
-  ]
+  return [scoreKeyStatement(batchId, keyed)]
 }
 
 /** Results count when they are on disk: the flush makes the whole transaction wait for that. */

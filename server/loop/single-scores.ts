@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto'
 import { RewardOpsError } from '../errors.ts'
 import { checkRulesForMore } from '../rewards/resolve-rules.ts'
 import type { Database } from '../store/database.ts'
+import { openImplicitBatch } from '../store/sql/accept.ts'
+import { sampleOfKey } from '../store/sql/append.ts'
 import { lastDetail } from '../store/sql/results.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
 import type { DirectEndMessage } from '../wire/direct-score.ts'
@@ -133,11 +135,7 @@ export class SingleScores {
   }
 
   async #known(key: string, hash: Buffer): Promise<{ batchId: number; index: number } | null> {
-    const [row] = await this.#db.rows<{ batch_id: number; idx: number; content_hash: Buffer }>(
-      'score-key',
-      'select batch_id, idx, content_hash from score_key where key = $1',
-      [key],
-    )
+    const row = await sampleOfKey(this.#db, key)
     if (!row) return null
     if (!hash.equals(row.content_hash)) {
       throw new RewardOpsError(
@@ -252,15 +250,7 @@ export class SingleScores {
   }
 
   async #openImplicit(key: string, input: ScoreInput): Promise<number> {
-    const find = async () => {
-      const [row] = await this.#db.rows<{ id: number }>(
-        'implicit-open',
-        'select id from batch where implicit_key = $1 and not closed',
-        [key],
-      )
-      return row?.id
-    }
-    const found = await find()
+    const found = await openImplicitBatch(this.#db, key)
     if (found !== undefined) return found
     const { dataSource, score } = input.sample
     try {
@@ -283,7 +273,7 @@ export class SingleScores {
       return batchNumber(batchId)
     } catch (error) {
       if ((error as { constraint?: string }).constraint === 'batch_implicit_open') {
-        const other = await find()
+        const other = await openImplicitBatch(this.#db, key)
         if (other !== undefined) return other
       }
       throw error

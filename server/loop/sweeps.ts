@@ -3,7 +3,15 @@ import type { Database } from '../store/database.ts'
 import { dropUnusedFunctions } from '../store/functions.ts'
 import type { JobQueue } from '../store/job-queue.ts'
 import { rollUpEnded } from '../store/sql/batches.ts'
-import { batchesToEnd, endWhatIsOpen } from '../store/sql/end-batch.ts'
+import {
+  batchesPastDeadline,
+  batchesToEnd,
+  endAtDeadline,
+  endWhatIsOpen,
+  halfClosedBatches,
+  settleClosed,
+  silentBatches,
+} from '../store/sql/end-batch.ts'
 import { postProcessedBatches, queuePostProcessing } from '../store/sql/post-process.ts'
 import { takeBackCopies } from '../store/sql/rescore.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
@@ -95,13 +103,7 @@ export class Sweeps {
   }
 
   async #endPastDeadlines(): Promise<void> {
-    const due = await this.#db.rows<{ id: number }>(
-      'batches-past-deadline',
-      `select id from batch where status in ('open', 'running') and deadline_at < clock_timestamp()
-         and scored + failed < samples`,
-    )
-    for (const { id } of due)
-      await this.#db.rows('end-pending', 'select end_pending($1, $2)', [id, 'deadline'])
+    for (const id of await batchesPastDeadline(this.#db)) await endAtDeadline(this.#db, id)
   }
 
   /** What is left of copies that died, piece by piece: deadlines do not wait for a million rows to be deleted. */
@@ -111,25 +113,12 @@ export class Sweeps {
   }
 
   async #closeSilent(): Promise<void> {
-    const silent = await this.#db.rows<{ id: number }>(
-      'batches-silent',
-      `select id from batch where status = 'open' and implicit_key is not null and not closed
-         and last_append_at < clock_timestamp() - $1 * interval '1 millisecond' and scored + failed = samples`,
-      [IMPLICIT_SILENCE_MS],
-    )
-    for (const { id } of silent) await this.#closeBatch(id)
+    for (const id of await silentBatches(this.#db, IMPLICIT_SILENCE_MS)) await this.#closeBatch(id)
   }
 
   /** Closings, cancellations and failures that a crash cut in two: the batch is marked, its groups are not settled. */
   async settleHalfDone(): Promise<void> {
     for (const id of await batchesToEnd(this.#db)) await endWhatIsOpen(this.#db, id)
-    const closed = await this.#db.rows<{ id: number }>(
-      'batches-half-closed',
-      `select id from batch where status = 'running' and closed and
-         (scored + failed = samples or exists (select 1 from sample_group g
-            where g.batch_id = batch.id and g.seq is null and g.ended = g.received))`,
-    )
-    for (const { id } of closed)
-      await this.#db.rows('settle-batch', 'select settle_batch($1)', [id])
+    for (const id of await halfClosedBatches(this.#db)) await settleClosed(this.#db, id)
   }
 }

@@ -4,6 +4,16 @@ import { fileURLToPath } from 'node:url'
 import type { Logger } from '../log.ts'
 import { type Database, throughOutage } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
+import { takeClaims, unclaimedJobs } from '../store/sql/claims.ts'
+import { dropLeases } from '../store/sql/leases.ts'
+import { notify } from '../store/sql/notify.ts'
+import {
+  countRequeued,
+  markDead,
+  type ProcessToCheck,
+  processesToCheck,
+  silentProcesses,
+} from '../store/sql/processes.ts'
 import type {
   DirectEndMessage,
   DirectScoreMessage,
@@ -125,11 +135,7 @@ export class WorkerSupervisor implements WorkerChannel {
     const { db, queue, log } = this.#options
     await throughOutage(
       async () => {
-        const rows = await db.adhoc<{ id: number }>(`${TO_CHECK} and host = $1 and pid = $2`, [
-          hostname(),
-          pid,
-        ])
-        await giveBackOf(db, queue, rows, true)
+        await giveBackOf(db, queue, await processesToCheck(db, hostname(), pid), true)
       },
       { forMs: 60_000 },
     ).catch((error: Error) =>
@@ -172,35 +178,20 @@ async function giveBackOf(
 ): Promise<number> {
   if (processes.length === 0) return 0
   const processIds = processes.map(({ id }) => id)
-  const dead = await db.adhoc<{ id: number }>(
-    `update process set state = 'dead', ended_at = coalesce(ended_at, now())
-     where id = any($1::int[]) and (state <> 'dead' or exists (select 1 from claim where worker_id = process.id))
-     returning id`,
-    [processIds],
-  )
-  if (isGone) await db.adhoc('delete from lease where worker_id = any($1::int[])', [processIds])
-  if (dead.length === 0) return 0
-  const ids = dead.map((row) => row.id)
-  const claims = await db.adhoc<{
-    job_id: string
-    queue: string
-    worker_id: number
-    samples: number
-  }>(
-    'delete from claim where worker_id = any($1::int[]) returning job_id, queue, worker_id, samples',
-    [ids],
-  )
+  const ids = await markDead(db, processIds)
+  if (isGone) await dropLeases(db, processIds)
+  if (ids.length === 0) return 0
+  const claims = await takeClaims(db, ids)
   for (const pool of new Set(claims.map((c) => c.queue))) {
     const jobs = claims.filter((c) => c.queue === pool).map((c) => c.job_id)
     await queue.giveBack(pool, jobs)
-    await db.adhoc("select pg_notify('rewardops', $1)", [`q${pool}`])
+    await notify(db.pool, `q${pool}`)
   }
   for (const id of ids) {
     const samples = claims.filter((c) => c.worker_id === id).reduce((n, c) => n + c.samples, 0)
-    if (samples > 0)
-      await db.adhoc('update process set requeued = requeued + $2 where id = $1', [id, samples])
+    if (samples > 0) await countRequeued(db, id, samples)
   }
-  await db.adhoc("select pg_notify('rewardops', 'w')")
+  await notify(db.pool, 'w')
   // Should it fail, missed heartbeats bring them back, after 10 s.
   giveBackUnclaimed(db, queue).catch(() => {})
   return claims.reduce((n, c) => n + c.samples, 0)
@@ -212,30 +203,15 @@ async function giveBackOf(
  */
 async function giveBackUnclaimed(db: Database, queue: JobQueue): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, CLAIMED_BY_MS).unref())
-  const jobs = await db.adhoc<{ id: string; name: string }>(
-    `select id, name from pgboss.job where state = 'active'
-       and started_on < clock_timestamp() - $1 * interval '1 millisecond'
-       and not exists (select from claim where job_id = job.id)`,
-    [CLAIMED_BY_MS],
-  )
+  const jobs = await unclaimedJobs(db, CLAIMED_BY_MS)
   for (const pool of new Set(jobs.map((job) => job.name))) {
     await queue.giveBack(
       pool,
       jobs.filter((job) => job.name === pool).map((job) => job.id),
     )
-    await db.adhoc("select pg_notify('rewardops', $1)", [`q${pool}`])
+    await notify(db.pool, `q${pool}`)
   }
 }
-
-/** A process that is not known to be dead, or whose jobs have not all been returned. */
-interface ProcessToCheck {
-  id: number
-  host: string
-  pid: number
-}
-
-const TO_CHECK = `select id, host, pid from process
-  where (state <> 'dead' or exists (select 1 from claim where worker_id = process.id))`
 
 /**
  * Processes that have not reported for a while, wherever they ran, lose their jobs to the others. `knownAlone`: only those
@@ -246,18 +222,13 @@ export async function sweepDeadWorkers(
   queue: JobQueue,
   knownAlone = false,
 ): Promise<number> {
-  const silent = await db.rows<ProcessToCheck>(
-    'silent-processes',
-    `${TO_CHECK} and last_seen_at < clock_timestamp() - $1 * interval '1 millisecond'`,
-    [DEAD_AFTER_MS],
-  )
+  const silent = await silentProcesses(db, DEAD_AFTER_MS)
   return giveBackSilent(db, queue, silent, knownAlone)
 }
 
 /** At start: processes of this host that have ended are dead, whatever their row says. */
 export async function takeOverDeadLocals(db: Database, queue: JobQueue): Promise<number> {
-  const local = await db.adhoc<ProcessToCheck>(`${TO_CHECK} and host = $1`, [hostname()])
-  return giveBackSilent(db, queue, local, true)
+  return giveBackSilent(db, queue, await processesToCheck(db, hostname()), true)
 }
 
 /** `knownAlone`: processes that may still live keep their jobs. */

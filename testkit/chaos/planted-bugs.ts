@@ -348,8 +348,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: 'server/loop/accept/accept-batch.ts',
-        find: '          idempotencyKey ?? null,\n',
-        replace: '          null,\n',
+        find: 'idempotencyKey: idempotencyKey ?? null,',
+        replace: 'idempotencyKey: null,',
       },
     ],
     laws: ['duplicates'],
@@ -359,7 +359,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'score-key-forgotten',
     patches: [
       {
-        file: 'server/loop/single-scores.ts',
+        file: 'server/store/sql/append.ts',
         find: "'select batch_id, idx, content_hash from score_key where key = $1'",
         replace: "'select batch_id, idx, content_hash from score_key where key = $1 and false'",
       },

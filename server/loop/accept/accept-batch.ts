@@ -13,7 +13,29 @@ import {
   RULES_POOL,
   SERVICES_POOL,
 } from '../../store/job-queue.ts'
+import {
+  batchOfKey,
+  insertBatch,
+  insertGroups,
+  lockRun,
+  recreateRun,
+  runNamed,
+} from '../../store/sql/accept.ts'
+import {
+  type AppendedBatch,
+  addGroups,
+  batchToAppendTo,
+  countAppended,
+  groupsToGrow,
+  growGroups,
+  lockBatch,
+  storedSamples,
+} from '../../store/sql/append.ts'
+import { settleBatch } from '../../store/sql/end-batch.ts'
 import { storeFunctions } from '../../store/sql/function-sources.ts'
+import { notify } from '../../store/sql/notify.ts'
+import { addPool } from '../../store/sql/pools.ts'
+import { servedModels } from '../../store/sql/servers.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
 import { modelsOf, type ResolvedReward } from '../../wire/resolved-reward.ts'
 import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../wire/trainer.ts'
@@ -37,9 +59,6 @@ export interface EarlyTexts {
   finish(draft: BatchDraft): Promise<void>
 }
 
-/** The advisory lock that orders append, close and cancel of one batch; flushes never take it. */
-export const BATCH_LOCK = 72_707_371
-
 /** What accepting needs; the same on the server's loop and in the ingest thread. */
 export interface AcceptContext {
   db: Database
@@ -52,31 +71,17 @@ const runIds = new Map<string, number>()
 async function runId(db: Database, name: string): Promise<number> {
   const known = runIds.get(name)
   if (known !== undefined) return known
-  await db.rows('run-insert', 'insert into run (name) values ($1) on conflict (name) do nothing', [
-    name,
-  ])
-  const [row] = await db.rows<{ id: number }>('run-by-name', 'select id from run where name = $1', [
-    name,
-  ])
+  const id = await runNamed(db, name)
   if (runIds.size > 10_000) runIds.clear()
-  runIds.set(name, row!.id)
-  return row!.id
+  runIds.set(name, id)
+  return id
 }
 
 /** Keeps a run from being deleted until the transaction ends; one that was meanwhile is there again. */
 async function holdRun(client: Client, id: number, name: string): Promise<number> {
-  const held = await client.query({
-    name: 'run-hold',
-    text: 'select 1 from run where id = $1 for key share',
-    values: [id],
-  })
-  if (held.rowCount === 1) return id
+  if (await lockRun(client, id)) return id
   runIds.delete(name)
-  const { rows } = await client.query<{ id: number }>(
-    'insert into run (name) values ($1) on conflict (name) do update set name = excluded.name returning id',
-    [name],
-  )
-  return rows[0]!.id
+  return recreateRun(client, name)
 }
 
 /** The pool whose queue takes a reward's jobs. */
@@ -105,12 +110,7 @@ export function asksModels({ model, combine }: SubmitEnvelope['reward']): boolea
 export async function registeredModels(
   db: Database,
 ): Promise<{ models: string[]; judges: string[]; sleepless: string[] }> {
-  const rows = await db.rows<{ model: string; kind: string; may_sleep: boolean }>(
-    'models',
-    // Of a server that does not answer it is not known.
-    `select model, kind, bool_or(can_sleep or state in ('unreachable', 'dead', 'registering')) as may_sleep
-     from server where removed_at is null group by model, kind order by 1`,
-  )
+  const rows = await servedModels(db)
   const of = (kind: string) => rows.filter((row) => row.kind === kind).map((row) => row.model)
   return {
     models: of('discriminative'),
@@ -190,42 +190,30 @@ export async function acceptBatch(
         { id: run, name: envelope.run },
         { samples: draft.count - draft.prescored, batches: 1 },
       )
-      const { rows } = await client.query<{ id: number; now: Date }>({
-        name: 'batch-insert',
-        text: `insert into batch (id, run_id, step, split, status, closed, group_size, reward, reward_name, priority,
-                 samples, scored, groups, deadline_at, implicit_key, idempotency_key, content_hash, text_bucket)
-               values (coalesce($18, nextval('batch_id_seq')), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-                 clock_timestamp() + $13 * interval '1 millisecond', $14, $15, $16, $17)
-               returning id, submitted_at as now`,
-        values: [
-          run,
-          envelope.step,
-          envelope.split,
-          envelope.open ? 'open' : 'running',
-          !envelope.open,
-          envelope.groupSize,
-          JSON.stringify(reward),
-          rewardName,
-          envelope.priority,
-          draft.count,
-          draft.prescored,
-          draft.uids.length,
-          envelope.deadlineMs,
-          implicitKey,
-          idempotencyKey ?? null,
-          hash,
-          bucket,
-          early?.batchId ?? null,
-        ],
+      const { id: batchId, now } = await insertBatch(client, {
+        id: early?.batchId ?? null,
+        runId: run,
+        step: envelope.step,
+        split: envelope.split,
+        isOpen: envelope.open,
+        groupSize: envelope.groupSize,
+        reward,
+        rewardName,
+        priority: envelope.priority,
+        samples: draft.count,
+        scored: draft.prescored,
+        groups: draft.uids.length,
+        deadlineMs: envelope.deadlineMs,
+        implicitKey,
+        idempotencyKey: idempotencyKey ?? null,
+        contentHash: hash,
+        bucket,
       })
-      const batchId = rows[0]!.id
-      const nowMs = rows[0]!.now.getTime()
-      await client.query({
-        name: 'groups-insert',
-        text: `insert into sample_group (batch_id, no, uid, received, ended)
-               select $1, t.ord - 1, t.uid, t.received, t.ended
-               from unnest($2::text[], $3::int[], $4::int[]) with ordinality as t(uid, received, ended, ord)`,
-        values: [batchId, draft.uids, draft.sizes, draft.prescoredOf],
+      const nowMs = now.getTime()
+      await insertGroups(client, batchId, {
+        uids: draft.uids,
+        received: draft.sizes,
+        ended: draft.prescoredOf,
       })
       const groupNo = draft.uids.map((_, local) => local)
       await storeSamples(
@@ -248,8 +236,8 @@ export async function acceptBatch(
             asksModels(envelope.reward) ? (i) => draft.charsOf[i] as number : undefined,
           )
       await queue.insert(pool, jobs, { run: envelope.run, priority: envelope.priority, client })
-      if (draft.prescored > 0) await client.query('select settle_batch($1)', [batchId])
-      await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
+      if (draft.prescored > 0) await settleBatch(client, batchId)
+      await notify(client, `b${batchId}`)
       return {
         batchId: `b${batchId}`,
         accepted: draft.count,
@@ -294,7 +282,7 @@ export async function ensurePool(
 ): Promise<void> {
   await queue.ensure(pool)
   if (reward.limiter === undefined || pool === INTERACTIVE_POOL) return
-  await db.rows('pool-insert', 'insert into pool (name) values ($1) on conflict do nothing', [pool])
+  await addPool(db, pool)
 }
 
 /** The batch that was accepted under this key; null: none was. Throws `idempotency_conflict` for other content. */
@@ -303,16 +291,7 @@ export async function duplicateOf(
   key: string,
   hash: Buffer,
 ): Promise<SubmitResult | null> {
-  const [row] = await db.rows<{
-    id: number
-    content_hash: Buffer
-    samples: number
-    groups: number
-  }>(
-    'batch-by-key',
-    'select id, content_hash, samples, groups from batch where idempotency_key = $1',
-    [key],
-  )
+  const row = await batchOfKey(db, key)
   if (!row) return null
   if (!hash.equals(row.content_hash)) {
     throw new RewardOpsError(
@@ -350,22 +329,6 @@ async function storeSamples(
   )
 }
 
-interface OpenBatch {
-  id: number
-  run_id: number
-  run: string
-  status: string
-  closed: boolean
-  samples: number
-  groups: number
-  group_size: number | null
-  reward: ResolvedReward
-  priority: number
-  bucket: string
-  implicit: boolean
-  now: Date
-}
-
 /** Where samples are appended. */
 export interface AppendAt {
   batchId: string
@@ -385,8 +348,11 @@ export async function appendToBatch(
   const batchId = batchNumber(envelope.batchId)
   const readLimits = await limitsReader(db)
   return db.transaction(async (client) => {
-    await client.query('select pg_advisory_xact_lock($1, $2)', [BATCH_LOCK, batchId])
-    const batch = await openBatch(client, batchId, envelope.batchId)
+    await lockBatch(client, batchId)
+    const batch = await batchToAppendTo(client, batchId)
+    if (!batch) {
+      throw new RewardOpsError('batch_not_found', `There is no batch ${envelope.batchId}.`)
+    }
     const { startIndex } = envelope
     if (startIndex > batch.samples) {
       throw new RewardOpsError(
@@ -420,16 +386,11 @@ export async function appendToBatch(
       groupNo,
       nowMs: batch.now.getTime(),
     })
-    await client.query(
-      `update batch set samples = samples + $2, scored = scored + $3, groups = $4, last_append_at = clock_timestamp()
-       where id = $1`,
-      [
-        batchId,
-        draft.count,
-        draft.prescored,
-        Math.max(batch.groups, ...groupNo.map((no) => no + 1)),
-      ],
-    )
+    await countAppended(client, batchId, {
+      samples: draft.count,
+      scored: draft.prescored,
+      groups: Math.max(batch.groups, ...groupNo.map((no) => no + 1)),
+    })
     const pool = batch.implicit ? INTERACTIVE_POOL : poolOf(batch.reward)
     if (scoresWholeGroups(batch.reward)) {
       const { run, priority, now, group_size } = batch
@@ -447,9 +408,9 @@ export async function appendToBatch(
     }
     // Without a size no group completes before the batch is closed: all that ended would be looked at with every append.
     if (draft.prescored > 0 && batch.group_size !== null) {
-      await client.query('select settle_batch($1)', [batchId])
+      await settleBatch(client, batchId)
     }
-    await client.query("select pg_notify('rewardops', $1)", [`b${batchId}`])
+    await notify(client, `b${batchId}`)
     return {
       batchId: envelope.batchId,
       accepted: draft.count,
@@ -458,66 +419,38 @@ export async function appendToBatch(
   })
 }
 
-async function openBatch(client: Client, id: number, name: string): Promise<OpenBatch> {
-  const { rows } = await client.query<OpenBatch>({
-    name: 'open-batch',
-    text: `select batch.id, run_id, run.name as run, status, closed, samples, groups, group_size, reward, priority,
-             text_bucket::text as bucket, implicit_key is not null as implicit, clock_timestamp() as now
-           from batch join run on run.id = batch.run_id where batch.id = $1`,
-    values: [id],
-  })
-  const batch = rows[0]
-  if (!batch) throw new RewardOpsError('batch_not_found', `There is no batch ${name}.`)
-  return batch
-}
-
 /** New uids get the next numbers; known ones are counted up, in order of their number as everywhere. */
 async function appendGroups(
   client: Client,
-  batch: OpenBatch,
+  batch: AppendedBatch,
   draft: BatchDraft,
 ): Promise<number[]> {
-  const { rows } = await client.query<{ uid: string; no: number; received: number }>(
-    `select uid, no, received from sample_group where batch_id = $1 and uid = any($2::text[])
-     order by no for update`,
-    [batch.id, draft.uids],
-  )
+  const rows = await groupsToGrow(client, batch.id, draft.uids)
   const known = new Map(rows.map((row) => [row.uid, row]))
   checkGroupSizes(draft, batch.group_size, (uid) => known.get(uid)?.received ?? 0)
   let next = batch.groups
   const groupNo = draft.uids.map((uid) => known.get(uid)?.no ?? next++)
   const grown = rows.map((row) => draft.uids.indexOf(row.uid))
-  await client.query(
-    `update sample_group g set received = g.received + t.received, ended = g.ended + t.ended
-     from unnest($2::int[], $3::int[], $4::int[]) as t(no, received, ended)
-     where g.batch_id = $1 and g.no = t.no`,
-    [
-      batch.id,
-      rows.map((row) => row.no),
-      grown.map((g) => draft.sizes[g]),
-      grown.map((g) => draft.prescoredOf[g]),
-    ],
-  )
+  const of = <T>(list: readonly T[], groups: readonly number[]) => groups.map((g) => list[g] as T)
+  await growGroups(client, batch.id, {
+    nos: rows.map((row) => row.no),
+    received: of(draft.sizes, grown),
+    ended: of(draft.prescoredOf, grown),
+  })
   const fresh = draft.uids.map((_, g) => g).filter((g) => !known.has(draft.uids[g] as string))
-  await client.query(
-    `insert into sample_group (batch_id, no, uid, received, ended)
-     select $1, t.no, t.uid, t.received, t.ended
-     from unnest($2::int[], $3::text[], $4::int[], $5::int[]) as t(no, uid, received, ended)`,
-    [
-      batch.id,
-      fresh.map((g) => groupNo[g]),
-      fresh.map((g) => draft.uids[g]),
-      fresh.map((g) => draft.sizes[g]),
-      fresh.map((g) => draft.prescoredOf[g]),
-    ],
-  )
+  await addGroups(client, batch.id, {
+    nos: of(groupNo, fresh),
+    uids: of(draft.uids, fresh),
+    received: of(draft.sizes, fresh),
+    ended: of(draft.prescoredOf, fresh),
+  })
   return groupNo
 }
 
 /** A repeated append must be what was stored; anything else at stored indexes is a conflict. */
 async function checkRepetition(
   client: Client,
-  batch: OpenBatch,
+  batch: AppendedBatch,
   startIndex: number,
   draft: BatchDraft,
   name: string,
@@ -530,43 +463,16 @@ async function checkRepetition(
       `samples ${startIndex} to ${batch.samples - 1} are stored already; the next index is ${batch.samples}.`,
     )
   }
-  // Three walks along a key, put together here: joined without statistics, each of 5,000 samples looked through all groups of
-  // its batch, and an import of a million rows that went on after a crash took six minutes instead of one.
-  const range = [batch.id, startIndex, startIndex + draft.count]
-  const { rows: samples } = await client.query<{ idx: number; group_no: number }>(
-    `select idx, group_no from sample where batch_id = $1 and idx >= $2 and idx < $3 order by batch_id, idx`,
-    range,
-  )
-  const { rows: texts } = await client.query<{ idx: number; prompt: string; response: string }>(
-    `select idx, prompt, response from sample_text
-     where bucket = $4 and batch_id = $1 and idx >= $2 and idx < $3 order by bucket, batch_id, idx`,
-    [...range, batch.bucket],
-  )
-  const nos = samples.map((sample) => sample.group_no)
-  const { rows: groups } = await client.query<{ no: number; uid: string }>(
-    'select no, uid from sample_group where batch_id = $1 and no between $2 and $3 order by batch_id, no',
-    [batch.id, least(nos), greatest(nos)],
-  )
-  const uids = new Map(groups.map(({ no, uid }) => [no, uid]))
-  const textOf = new Map(texts.map((text) => [text.idx, text]))
+  const samples = await storedSamples(client, batch, startIndex, startIndex + draft.count)
   for (let i = 0; i < draft.count; i++) {
-    const sample = samples[i]
-    const row = sample && textOf.get(sample.idx)
-    const uid = sample && uids.get(sample.group_no)
-    const stored = row && Buffer.concat([lengthPrefixed(row.prompt), lengthPrefixed(row.response)])
+    const { uid, text } = samples[i] ?? {}
+    const stored =
+      text && Buffer.concat([lengthPrefixed(text.prompt), lengthPrefixed(text.response)])
     const sent = draft.textOf(i)
     if (!stored || uid !== draft.uidOf(i) || !sent.subarray(0, stored.length).equals(stored)) {
       conflict(`sample ${startIndex + i} is stored with other content.`)
     }
   }
-}
-
-function least(values: readonly number[]): number {
-  return values.reduce((a, b) => Math.min(a, b), 2_147_483_647)
-}
-
-function greatest(values: readonly number[]): number {
-  return values.reduce((a, b) => Math.max(a, b), 0)
 }
 
 function lengthPrefixed(text: string): Buffer {

@@ -1,5 +1,6 @@
 import { CopyIn } from '../../store/copy-in.ts'
 import type { Client, Database } from '../../store/database.ts'
+import { nextBatchId } from '../../store/sql/accept.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
 import type { AcceptContext, EarlyTexts } from './accept-batch.ts'
 import { type BatchDraft, TEXT_COPY_COLUMNS } from './batch-draft.ts'
@@ -44,10 +45,7 @@ export class EarlyTextCopy implements EarlyTexts {
       const client = await db.pool.connect()
       try {
         await client.query('begin')
-        const { rows } = await client.query<{ id: number }>(
-          "select nextval('batch_id_seq')::int as id",
-        )
-        return new EarlyTextCopy(db, client, rows[0]!.id, bucket)
+        return new EarlyTextCopy(db, client, await nextBatchId(client), bucket)
       } catch (error) {
         client.release(error as Error)
         throw error

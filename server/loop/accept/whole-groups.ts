@@ -1,6 +1,7 @@
 import { RewardOpsError } from '../../errors.ts'
 import type { Client } from '../../store/database.ts'
 import { type ChunkJob, type JobQueue, toRanges } from '../../store/job-queue.ts'
+import { samplesOfFilledGroups, samplesOfUnfilledGroups } from '../../store/sql/append.ts'
 import type { ResolvedReward } from '../../wire/resolved-reward.ts'
 
 /** Samples of a job, unless a group alone has more. */
@@ -69,10 +70,8 @@ export async function queueFilledGroups(
   groupSize: number | null,
 ): Promise<void> {
   if (groupSize === null) return
-  await queueGroups(client, queue, to, 'g.no = any($2::int[]) and g.received = $3', [
-    groups,
-    groupSize,
-  ])
+  const pending = await samplesOfFilledGroups(client, to.batchId, groups, groupSize)
+  await queueGroups(client, queue, to, pending)
 }
 
 /** Queues the groups that no append filled, when the batch is closed. To be called once, in the transaction that closes it. */
@@ -82,22 +81,17 @@ export async function queueUnfilledGroups(
   to: GroupsOf,
   groupSize: number | null,
 ): Promise<void> {
-  await queueGroups(client, queue, to, '($2::int is null or g.received < $2)', [groupSize])
+  const pending = await samplesOfUnfilledGroups(client, to.batchId, groupSize)
+  await queueGroups(client, queue, to, pending)
 }
 
 async function queueGroups(
   client: Client,
   queue: JobQueue,
   to: GroupsOf,
-  condition: string,
-  values: unknown[],
+  pending: readonly { group_no: number; idx: number }[],
 ): Promise<void> {
-  const { rows } = await client.query<{ group_no: number; idx: number }>(
-    `select s.group_no, s.idx from sample s join sample_group g on g.batch_id = s.batch_id and g.no = s.group_no
-     where s.batch_id = $1 and s.status = 0 and ${condition} order by s.batch_id, s.idx`,
-    [to.batchId, ...values],
-  )
-  const groups = Map.groupBy(rows, (row) => row.group_no)
+  const groups = Map.groupBy(pending, (sample) => sample.group_no)
   const jobs = wholeGroupJobs(
     [...groups.values()].map((members) => members.map(({ idx }) => idx)),
     to.batchId,

@@ -7,6 +7,7 @@ import {
   noteAttempt,
   takeDueDeliveries,
 } from '../../store/sql/alert-outbox.ts'
+import { notify } from '../../store/sql/notify.ts'
 import { MOST_ATTEMPTS } from '../../wire/alerts.ts'
 import { PeriodicTask } from '../periodic-task.ts'
 import { ANSWER_MS, postWebhook } from './post-webhook.ts'
@@ -110,7 +111,7 @@ export class AlertSender {
       // Its address may hold a key: the name says which it is.
       this.#log.warn({ webhook, error: answer.error, attempts }, 'an alert was not delivered')
     }
-    await this.#db.adhoc("select pg_notify('rewardops', 'm')")
+    await notify(this.#db.pool, 'm')
   }
 
   async #forget(): Promise<void> {

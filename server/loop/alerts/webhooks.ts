@@ -1,6 +1,7 @@
 import { RewardOpsError } from '../../errors.ts'
 import type { Database } from '../../store/database.ts'
 import { noteAttempt, queueTest } from '../../store/sql/alert-outbox.ts'
+import { notify } from '../../store/sql/notify.ts'
 import {
   addWebhook,
   changeWebhook,
@@ -116,7 +117,7 @@ export class Webhooks {
   }
 
   async #changed(): Promise<void> {
-    await this.#db.adhoc("select pg_notify('rewardops', 'm')")
+    await notify(this.#db.pool, 'm')
   }
 }
 

@@ -12,7 +12,7 @@ import {
   tellToWake,
 } from '../../router/server-admission.ts'
 import { lastSleepLevel } from '../../store/sql/server-detail.ts'
-import { leasedSlots, type ServerRow } from '../../store/sql/servers.ts'
+import { leasedSlots, noteDrainingCause, type ServerRow } from '../../store/sql/servers.ts'
 import type { ServerState } from '../../wire/servers.ts'
 import { knownRoute, probeOfRow } from './admission.ts'
 import { type ModelsContext, scoringServer } from './context.ts'
@@ -187,12 +187,7 @@ export class SleepCycle {
 
   /** False when somebody changed the server's state meanwhile. */
   async #announce(id: number): Promise<boolean> {
-    const rows = await this.#o.db.rows(
-      'server-going-to-sleep',
-      `update server set state_cause = $2 where id = $1 and state = 'draining' and removed_at is null returning id`,
-      [id, GOING_TO_SLEEP],
-    )
-    return rows.length > 0
+    return noteDrainingCause(this.#o.db, id, GOING_TO_SLEEP)
   }
 
   async #callToSleep(

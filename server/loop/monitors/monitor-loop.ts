@@ -2,6 +2,7 @@ import type { Logger } from '../../log.ts'
 import { type Client, type Database, isOutage } from '../../store/database.ts'
 import { batchesToMonitor } from '../../store/sql/monitor-batches.ts'
 import { forgetGoneRuns, lockMonitors } from '../../store/sql/monitor-state.ts'
+import { notify } from '../../store/sql/notify.ts'
 import { PeriodicTask } from '../periodic-task.ts'
 import { lookAtFleet } from './fleet-conditions.ts'
 import { lookAtBatch } from './look-at-batch.ts'
@@ -99,12 +100,10 @@ export class MonitorLoop {
     tells: (result: T) => boolean,
   ): Promise<T | null> {
     return this.#db.transaction(async (client) => {
-      // A server that is stopped in here lets go of the lock.
-      await client.query('set local idle_in_transaction_session_timeout = 10000')
       if (!(await lockMonitors(client))) return null
       const result = await work(client)
       // Delivered with the commit; many at once are one.
-      if (tells(result)) await client.query("select pg_notify('rewardops', 'm')")
+      if (tells(result)) await notify(client, 'm')
       return result
     })
   }

@@ -10,6 +10,7 @@ import {
   runIdOf,
   type StandingRow,
   setMonitorSetting,
+  standingOf,
   standingSplits,
   waitingForMonitors,
 } from '../../store/sql/monitor-views.ts'
@@ -166,12 +167,7 @@ export class MonitorsView {
   }
 
   async #standing(runId: number, split: string): Promise<StandingRow['monitors']> {
-    const [row] = await this.#db.rows<Pick<StandingRow, 'monitors'>>(
-      'standing-of-run',
-      'select monitors from monitor_standing where run_id = $1 and split = $2',
-      [runId, split],
-    )
-    return row?.monitors ?? {}
+    return (await standingOf(this.#db, runId, split)) ?? {}
   }
 
   async #runId(name: string): Promise<number> {

@@ -12,6 +12,7 @@ import {
   revokeKey,
   touchKey,
 } from '../../store/sql/api-keys.ts'
+import { notify } from '../../store/sql/notify.ts'
 import { readSetting, writeSetting } from '../../store/sql/settings.ts'
 import type {
   ApiKeyDto,
@@ -262,7 +263,7 @@ export class KeyRing {
   }
 
   async #tell(): Promise<void> {
-    await this.#db.adhoc("select pg_notify('rewardops', 'a')")
+    await notify(this.#db.pool, 'a')
     await this.reload()
   }
 

@@ -46,3 +46,27 @@ export async function unclaimJobs(
 export async function unclaimJob(client: Client, jobId: string): Promise<void> {
   await client.query('delete from claim where job_id = $1', [jobId])
 }
+
+/** Deletes the claims of workers; gives the jobs that they held. */
+export async function takeClaims(
+  db: Database,
+  workerIds: readonly number[],
+): Promise<{ job_id: string; queue: string; worker_id: number; samples: number }[]> {
+  return db.adhoc(
+    'delete from claim where worker_id = any($1::int[]) returning job_id, queue, worker_id, samples',
+    [workerIds],
+  )
+}
+
+/** Jobs that have been active for so long and that no worker claims. */
+export async function unclaimedJobs(
+  db: Database,
+  forMs: number,
+): Promise<{ id: string; name: string }[]> {
+  return db.adhoc(
+    `select id, name from pgboss.job where state = 'active'
+       and started_on < clock_timestamp() - $1 * interval '1 millisecond'
+       and not exists (select from claim where job_id = job.id)`,
+    [forMs],
+  )
+}

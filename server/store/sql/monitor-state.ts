@@ -5,6 +5,8 @@ const MONITOR_LOCK = 72_707_371
 
 /** Takes the lock until the transaction ends; false where another process has it. */
 export async function lockMonitors(client: Client): Promise<boolean> {
+  // A server that is stopped in the transaction lets go of the lock.
+  await client.query('set local idle_in_transaction_session_timeout = 10000')
   const { rows } = await client.query<{ taken: boolean }>(
     'select pg_try_advisory_xact_lock($1) as taken',
     [MONITOR_LOCK],

@@ -99,6 +99,20 @@ export async function latestStandings(db: Database, limit: number): Promise<Stan
   )
 }
 
+/** Where a run's monitors stand in a split; undefined before its first batch. */
+export async function standingOf(
+  db: Database,
+  runId: number,
+  split: string,
+): Promise<StandingRow['monitors'] | undefined> {
+  const [row] = await db.rows<Pick<StandingRow, 'monitors'>>(
+    'standing-of-run',
+    'select monitors from monitor_standing where run_id = $1 and split = $2',
+    [runId, split],
+  )
+  return row?.monitors
+}
+
 /** Splits of a run that the monitors have seen. */
 export async function standingSplits(db: Database, runId: number): Promise<('train' | 'val')[]> {
   const rows = await db.rows<{ split: 'train' | 'val' }>(

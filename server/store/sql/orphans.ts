@@ -28,8 +28,12 @@ export function unfinishedBatches(db: Database): Promise<UnfinishedBatch[]> {
   )
 }
 
-/** Takes the right to return a batch's orphans until the transaction ends; false while another server does so. */
+/**
+ * Takes the right to return a batch's orphans until the transaction ends, in which no statement takes longer than 10 s;
+ * false while another server does so.
+ */
 export async function lockOrphans(client: Client, batchId: number): Promise<boolean> {
+  await client.query('set local lock_timeout = 10000; set local statement_timeout = 10000')
   const { rows } = await client.query<{ locked: boolean }>(
     'select pg_try_advisory_xact_lock($1, $2) as locked',
     [ORPHAN_LOCK, batchId],

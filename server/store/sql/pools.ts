@@ -42,3 +42,8 @@ export async function allPools(
 ): Promise<{ name: string; model: string | null; policy: BalancingPolicyName | null }[]> {
   return db.rows('pools', 'select name, model, policy from pool')
 }
+
+/** Adds a pool, unless there is one of that name. */
+export async function addPool(db: Database, name: string): Promise<void> {
+  await db.rows('pool-insert', 'insert into pool (name) values ($1) on conflict do nothing', [name])
+}

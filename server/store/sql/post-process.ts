@@ -61,6 +61,16 @@ export async function postProcessedBatches(db: Database): Promise<number[]> {
   return rows.map(({ id }) => id)
 }
 
+/** Whether a batch's groups are post-processed. */
+export async function isPostProcessed(db: Database, batchId: number): Promise<boolean> {
+  const rows = await db.rows(
+    'is-post-processed',
+    `select id from batch where id = $1 and reward ->> 'postProcess' is not null`,
+    [batchId],
+  )
+  return rows.length > 0
+}
+
 /** A scored sample that waits for the post-processing of its group. */
 export interface StagedSample {
   idx: number

@@ -1,4 +1,4 @@
-import type { Database } from '../database.ts'
+import type { Client, Database } from '../database.ts'
 
 /** A process as it registers. */
 export interface NewProcess {
@@ -51,4 +51,81 @@ export async function noteEnded(db: Database, id: number): Promise<void> {
     "update process set state = 'dead', ended_at = clock_timestamp(), last_seen_at = clock_timestamp() where id = $1",
     [id],
   )
+}
+
+/** Inserts a row that is no process, to see whether the disk has room for it. To be rolled back. */
+export async function insertProbe(client: Client, filler: string): Promise<void> {
+  await client.query(
+    `insert into process (host, pid, local, state, role, stats) values ('', 0, false, 'dead', 'probe', $1)`,
+    [JSON.stringify(filler)],
+  )
+}
+
+/** A process that is not known to be dead, or whose jobs have not all been returned. */
+export interface ProcessToCheck {
+  id: number
+  host: string
+  pid: number
+}
+
+const TO_CHECK = `select id, host, pid from process
+  where (state <> 'dead' or exists (select 1 from claim where worker_id = process.id))`
+
+/** Processes of a host to check; with a pid only that one. */
+export async function processesToCheck(
+  db: Database,
+  host: string,
+  pid?: number,
+): Promise<ProcessToCheck[]> {
+  if (pid === undefined) return db.adhoc(`${TO_CHECK} and host = $1`, [host])
+  return db.adhoc(`${TO_CHECK} and host = $1 and pid = $2`, [host, pid])
+}
+
+/** Processes to check that have not reported for so long. */
+export async function silentProcesses(db: Database, forMs: number): Promise<ProcessToCheck[]> {
+  return db.rows(
+    'silent-processes',
+    `${TO_CHECK} and last_seen_at < clock_timestamp() - $1 * interval '1 millisecond'`,
+    [forMs],
+  )
+}
+
+/** Marks processes as dead; gives the ids of those that were not, or that still hold jobs. */
+export async function markDead(db: Database, ids: readonly number[]): Promise<number[]> {
+  const dead = await db.adhoc<{ id: number }>(
+    `update process set state = 'dead', ended_at = coalesce(ended_at, now())
+     where id = any($1::int[]) and (state <> 'dead' or exists (select 1 from claim where worker_id = process.id))
+     returning id`,
+    [ids],
+  )
+  return dead.map(({ id }) => id)
+}
+
+/** Adds to the samples of a worker that went back to the queue. */
+export async function countRequeued(db: Database, id: number, samples: number): Promise<void> {
+  await db.adhoc('update process set requeued = requeued + $2 where id = $1', [id, samples])
+}
+
+/** Takes or renews a server's turn at a kind of background work; false while another has it. */
+export async function takeTurn(
+  db: Database,
+  kind: string,
+  processId: number,
+  forMs: number,
+): Promise<boolean> {
+  const rows = await db.rows(
+    'take-turn',
+    `insert into background_turn as t (kind, process_id, until)
+       values ($1, $2, clock_timestamp() + $3 * interval '1 millisecond')
+     on conflict (kind) do update set process_id = excluded.process_id, until = excluded.until
+       where t.process_id = excluded.process_id or t.until < clock_timestamp()
+     returning kind`,
+    [kind, processId, forMs],
+  )
+  return rows.length > 0
+}
+
+/** Leaves a server's turns to the others. */
+export async function dropTurns(db: Database, processId: number): Promise<void> {
+  await db.adhoc('delete from background_turn where process_id = $1', [processId])
 }

@@ -205,3 +205,24 @@ export async function newestBatch(db: Database): Promise<number> {
   )
   return row!.id
 }
+
+/** The models that have a registered server, and whether one of these can sleep, or does not answer and so may. */
+export async function servedModels(
+  db: Database,
+): Promise<{ model: string; kind: string; may_sleep: boolean }[]> {
+  return db.rows(
+    'models',
+    `select model, kind, bool_or(can_sleep or state in ('unreachable', 'dead', 'registering')) as may_sleep
+     from server where removed_at is null group by model, kind order by 1`,
+  )
+}
+
+/** Sets the cause of a server that is draining; false where its state was changed meanwhile. */
+export async function noteDrainingCause(db: Database, id: number, cause: string): Promise<boolean> {
+  const rows = await db.rows(
+    'server-going-to-sleep',
+    `update server set state_cause = $2 where id = $1 and state = 'draining' and removed_at is null returning id`,
+    [id, cause],
+  )
+  return rows.length > 0
+}

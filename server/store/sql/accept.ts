@@ -1,0 +1,149 @@
+import type { Client, Database } from '../database.ts'
+
+/** The id of a run, which is created where it does not exist. */
+export async function runNamed(db: Database, name: string): Promise<number> {
+  await db.rows('run-insert', 'insert into run (name) values ($1) on conflict (name) do nothing', [
+    name,
+  ])
+  const [row] = await db.rows<{ id: number }>('run-by-name', 'select id from run where name = $1', [
+    name,
+  ])
+  return row!.id
+}
+
+/** Keeps a run from being deleted until the transaction ends; false where it does not exist any more. */
+export async function lockRun(client: Client, id: number): Promise<boolean> {
+  const held = await client.query({
+    name: 'run-hold',
+    text: 'select 1 from run where id = $1 for key share',
+    values: [id],
+  })
+  return held.rowCount === 1
+}
+
+/** Creates a run that was deleted, and keeps it until the transaction ends; gives its id. */
+export async function recreateRun(client: Client, name: string): Promise<number> {
+  const { rows } = await client.query<{ id: number }>(
+    'insert into run (name) values ($1) on conflict (name) do update set name = excluded.name returning id',
+    [name],
+  )
+  return rows[0]!.id
+}
+
+/** The id of a batch that is still to be inserted. */
+export async function nextBatchId(client: Client): Promise<number> {
+  const { rows } = await client.query<{ id: number }>("select nextval('batch_id_seq')::int as id")
+  return rows[0]!.id
+}
+
+/** A batch as it is accepted. */
+export interface NewBatch {
+  /** Null: the next one. */
+  id: number | null
+  runId: number
+  step: number
+  split: string
+  isOpen: boolean
+  groupSize: number | null
+  reward: object
+  rewardName: string
+  priority: number
+  samples: number
+  /** Samples that came with a score. */
+  scored: number
+  groups: number
+  deadlineMs: number | null
+  implicitKey: string | null
+  idempotencyKey: string | null
+  contentHash: Buffer | null
+  /** The partition of its texts. */
+  bucket: string
+}
+
+/** Inserts a batch; gives its id and the database's time. */
+export async function insertBatch(
+  client: Client,
+  batch: NewBatch,
+): Promise<{ id: number; now: Date }> {
+  const { rows } = await client.query<{ id: number; now: Date }>({
+    name: 'batch-insert',
+    text: `insert into batch (id, run_id, step, split, status, closed, group_size, reward, reward_name, priority,
+             samples, scored, groups, deadline_at, implicit_key, idempotency_key, content_hash, text_bucket)
+           values (coalesce($18, nextval('batch_id_seq')), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+             clock_timestamp() + $13 * interval '1 millisecond', $14, $15, $16, $17)
+           returning id, submitted_at as now`,
+    values: [
+      batch.runId,
+      batch.step,
+      batch.split,
+      batch.isOpen ? 'open' : 'running',
+      !batch.isOpen,
+      batch.groupSize,
+      JSON.stringify(batch.reward),
+      batch.rewardName,
+      batch.priority,
+      batch.samples,
+      batch.scored,
+      batch.groups,
+      batch.deadlineMs,
+      batch.implicitKey,
+      batch.idempotencyKey,
+      batch.contentHash,
+      batch.bucket,
+      batch.id,
+    ],
+  })
+  return rows[0]!
+}
+
+/** Groups as parallel lists. */
+export interface GroupLists {
+  uids: readonly string[]
+  /** Samples of each. */
+  received: readonly number[]
+  /** Those of them that came with a score. */
+  ended: readonly number[]
+}
+
+/** Inserts the groups of a new batch, numbered in the order given. */
+export async function insertGroups(
+  client: Client,
+  batchId: number,
+  { uids, received, ended }: GroupLists,
+): Promise<void> {
+  await client.query({
+    name: 'groups-insert',
+    text: `insert into sample_group (batch_id, no, uid, received, ended)
+           select $1, t.ord - 1, t.uid, t.received, t.ended
+           from unnest($2::text[], $3::int[], $4::int[]) with ordinality as t(uid, received, ended, ord)`,
+    values: [batchId, uids, received, ended],
+  })
+}
+
+/** The batch that was accepted under an idempotency key; undefined: none was. */
+export async function batchOfKey(
+  db: Database,
+  key: string,
+): Promise<{ id: number; content_hash: Buffer; samples: number; groups: number } | undefined> {
+  const [row] = await db.rows<{
+    id: number
+    content_hash: Buffer
+    samples: number
+    groups: number
+  }>(
+    'batch-by-key',
+    'select id, content_hash, samples, groups from batch where idempotency_key = $1',
+    [key],
+  )
+  return row
+}
+
+/** The open implicit batch of a key; undefined: there is none. */
+export async function openImplicitBatch(db: Database, key: string): Promise<number | undefined> {
+  const [row] = await db.rows<{ id: number }>(
+    'implicit-open',
+    'select id from batch where implicit_key = $1 and not closed',
+    [key],
+  )
+  return row?.id
+}
