@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { fileURLToPath } from 'node:url'
+import type { Modules } from './api/context.ts'
 import { type Config, isLoopback, loadConfig } from './config.ts'
 import { FleetMember } from './fleet/fleet-member.ts'
 import { ProcessRow } from './fleet/process-row.ts'
@@ -23,6 +24,7 @@ import { createLogger, type Logger } from './log.ts'
 import { IngestClient } from './loop/accept/ingest-client.ts'
 import { AlertSender } from './loop/alerts/alert-sender.ts'
 import { Webhooks } from './loop/alerts/webhooks.ts'
+import { Annotations } from './loop/annotations.ts'
 import { BackgroundTurns } from './loop/background-turns.ts'
 import { FunctionsFolder } from './loop/functions-folder.ts'
 import { GroupRollUps } from './loop/group-roll-ups.ts'
@@ -36,6 +38,7 @@ import { Playground } from './loop/playground.ts'
 import { Readiness } from './loop/readiness.ts'
 import { RewardLoopManager } from './loop/reward-loop-manager.ts'
 import { RunMarks } from './loop/run-marks.ts'
+import { SavedViews } from './loop/saved-views.ts'
 import { AboutService } from './loop/settings/about.ts'
 import { AuditLog } from './loop/settings/audit-log.ts'
 import { KeyRing } from './loop/settings/key-ring.ts'
@@ -44,9 +47,12 @@ import { LimitSettings } from './loop/settings/run-limits.ts'
 import { BatchSignals } from './loop/signals.ts'
 import { Sweeps } from './loop/sweeps.ts'
 import { BatchViews } from './loop/views/batch-view.ts'
+import { CompareRunsView } from './loop/views/compare-runs.ts'
+import { CompareView } from './loop/views/compare-view.ts'
 import { ComponentsView } from './loop/views/components-view.ts'
 import { FleetView } from './loop/views/fleet-view.ts'
 import { OverviewView } from './loop/views/overview-view.ts'
+import { PlannerView } from './loop/views/planner-view.ts'
 import { RateMeter } from './loop/views/rate-meter.ts'
 import { RewardsView } from './loop/views/rewards-view.ts'
 import { RunView } from './loop/views/run-view.ts'
@@ -56,10 +62,8 @@ import { TimelineView } from './loop/views/timeline-view.ts'
 import { takeOverDeadLocals, WorkerSupervisor } from './loop/worker-supervisor.ts'
 import { AcceptedFunctions } from './rewards/functions/accepted-functions.ts'
 import { FunctionPool } from './rewards/functions/function-pool.ts'
-import { createServices, createSettingsServices, translateError } from './services.ts'
 import { stopRequests } from './stop-request.ts'
 import { openServerDatabases } from './store/connection-budget.ts'
-import { isOutage } from './store/database.ts'
 import {
   FUNCTIONS_POOL,
   INTERACTIVE_POOL,
@@ -167,27 +171,12 @@ async function main(): Promise<void> {
   const keys = new KeyRing({
     db,
     log,
-    configured: config.apiKeys.length > 0,
+    configured: access.configuredNames,
     loopbackOnly: isLoopback(config.host),
   })
   await keys.start()
   access.use(keys)
   const retention = new Retention(databases.background, log, () => turns.has('retention'))
-  const settings = createSettingsServices({
-    access,
-    loopbackOnly: isLoopback(config.host),
-    keys,
-    limits: new LimitSettings(db),
-    retention,
-    audit: new AuditLog(db, pagesDb, log),
-    about: new AboutService(pagesDb, {
-      version,
-      embedded: database.embedded !== null,
-      dataDir: config.dataDir,
-      startedAt: new Date(),
-      settings: config.settings,
-    }),
-  })
 
   const signals = new BatchSignals()
   const live = new LiveHub()
@@ -242,26 +231,6 @@ async function main(): Promise<void> {
     },
     onAsleep: (model) => models.wakeModel(model),
   })
-  const services = createServices({
-    db: pagesDb,
-    manager,
-    models,
-    batches,
-    timelines: new TimelineView(pagesDb, manager.readerOn(pagesDb)),
-    samples: new SampleViews(pagesDb),
-    runs: new RunView(pagesDb),
-    fleet,
-    servers: new ServerView(pagesDb, fleet),
-    overview: new OverviewView(pagesDb, fleet, batches, config.workers),
-    components: new ComponentsView(pagesDb),
-    rewards: new RewardsView(fleet, new FunctionsFolder(config.functionsDir)),
-    playground,
-    monitors: new MonitorsView(pagesDb),
-    webhooks: new Webhooks(pagesDb),
-    marks: new RunMarks(pagesDb),
-    live,
-    settings,
-  })
   const ingest = new IngestClient(
     { databaseUrl: database.url, functions: config.functions, logLevel: config.logLevel },
     log,
@@ -271,27 +240,49 @@ async function main(): Promise<void> {
     write: () => row.report({ servers: member.servers() }),
     log,
   })
-  const translate = (error: unknown) => {
-    // The error of a service is translated already, and has the outage as its cause.
-    const outage = [error, (error as Error).cause].find(isOutage)
-    if (outage !== undefined) readiness.suspect(outage)
-    return translateError(error)
+  const modules: Modules = {
+    manager,
+    reader: manager.reader,
+    batches,
+    timelines: new TimelineView(pagesDb, manager.readerOn(pagesDb)),
+    samples: new SampleViews(pagesDb),
+    annotations: new Annotations(pagesDb),
+    savedViews: new SavedViews(pagesDb),
+    runs: new RunView(pagesDb),
+    marks: new RunMarks(pagesDb),
+    comparedBatches: new CompareView(pagesDb),
+    comparedRuns: new CompareRunsView(pagesDb),
+    planner: new PlannerView(pagesDb),
+    overview: new OverviewView(pagesDb, fleet, batches, config.workers),
+    fleet,
+    servers: new ServerView(pagesDb, fleet),
+    models,
+    rewards: new RewardsView(fleet, new FunctionsFolder(config.functionsDir)),
+    components: new ComponentsView(pagesDb),
+    playground,
+    monitors: new MonitorsView(pagesDb),
+    webhooks: new Webhooks(pagesDb),
+    keys,
+    limits: new LimitSettings(db),
+    retention,
+    audit: new AuditLog(db, pagesDb, log),
+    about: new AboutService(pagesDb, {
+      version,
+      embedded: database.embedded !== null,
+      dataDir: config.dataDir,
+      startedAt: new Date(),
+      settings: config.settings,
+    }),
+    live,
+    readiness,
   }
-  routes.trpc = createTrpcPlane({
-    services,
-    ingest,
-    access,
-    version,
-    log,
-    translate,
-  })
-
-  routes.exports = createExport({ db: databases.background, access, translate })
+  routes.trpc = createTrpcPlane({ modules, ingest, access, version, log })
+  routes.exports = createExport({ db: databases.background, access, readiness })
   routes.compat = createCompat({
     access,
-    score: (input, signal) => services.score(input, signal),
+    manager,
     lastStep: (run) => lastStep(db, run),
-    translate,
+    readiness,
   })
 
   await member.start()
@@ -396,7 +387,12 @@ async function main(): Promise<void> {
   starting = null
 
   routes.pages = openPages(config, port, server, log, (render) =>
-    withFirstOverview(render, { services, access, log }),
+    withFirstOverview(render, {
+      overview: modules.overview,
+      servers: modules.servers,
+      access,
+      log,
+    }),
   )
   await routes.pages
   process.stdout.write(

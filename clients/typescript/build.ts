@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process'
-import { rmSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import { rolldown } from 'rolldown'
 
 const here = import.meta.dirname
@@ -34,7 +34,7 @@ export async function buildClient(outDir: string = join(here, 'dist')): Promise<
         allowImportingTsExtensions: false,
         rewriteRelativeImportExtensions: true,
         rootDir: root,
-        outDir: join(outDir, 'types'),
+        outDir: join(outDir, 'all-types'),
         typeRoots: [join(root, 'node_modules/@types')],
         plugins: [],
       },
@@ -47,6 +47,29 @@ export async function buildClient(outDir: string = join(here, 'dist')): Promise<
     stdio: 'inherit',
   })
   rmSync(config)
+  keepReachable(join(outDir, 'all-types'), join(outDir, 'types'))
+  rmSync(join(outDir, 'all-types'), { recursive: true })
+}
+
+/**
+ * Copies the declarations that the package's own reach. The context of the service's procedures is left out: callers never see
+ * it, and it names every module of the service, down to the database driver.
+ */
+function keepReachable(from: string, to: string): void {
+  writeFileSync(
+    join(from, 'server/api/context.d.ts'),
+    '/** Known to the service alone. */\nexport type RequestContext = object\n',
+  )
+  const reached = new Set<string>()
+  const reach = (file: string): void => {
+    if (reached.has(file)) return
+    reached.add(file)
+    cpSync(join(from, file), join(to, file))
+    const text = readFileSync(join(from, file), 'utf8')
+    for (const [, specifier] of text.matchAll(/(?:from |import\()["'](\..*?)["']/g))
+      reach(join(dirname(file), (specifier as string).replace(/\.[jt]s$/, '.d.ts')))
+  }
+  reach('clients/typescript/src/index.d.ts')
 }
 
 if (import.meta.main) await buildClient(process.argv[2] && resolve(process.argv[2]))

@@ -1,11 +1,11 @@
 import { changesOf } from '../wire/audit-changes.ts'
 import type { Actor } from '../wire/roles.ts'
+import type { Modules } from './context.ts'
 import { type Fields, MUTATIONS } from './roles.ts'
-import type { Services } from './services.ts'
 
 /** A mutation as the audit list sees it. */
 interface Call {
-  services: Services
+  modules: Modules
   actor: Actor
   path: string
   input(): Promise<unknown>
@@ -16,7 +16,7 @@ interface Call {
  * a call that was refused is not noted.
  */
 export async function audit<R extends { ok: boolean; data?: unknown }>(
-  { services, actor, path, input }: Call,
+  { modules, actor, path, input }: Call,
   next: () => Promise<R>,
 ): Promise<R> {
   const row = MUTATIONS[path]
@@ -24,12 +24,12 @@ export async function audit<R extends { ok: boolean; data?: unknown }>(
   const audited = row?.audit ?? { target: () => '' }
   const given = fieldsOf(await input().catch(() => null))
   // What is not there yet looks like nothing.
-  const look = async () => (await audited.look?.(services, given).catch(() => null)) ?? null
+  const look = async () => (await audited.look?.(modules, given).catch(() => null)) ?? null
   const before = await look()
   const result = await next()
   if (!result.ok) return result
   const after = audited.look === undefined ? null : await look()
-  await services.noteChange({
+  await modules.audit.note({
     actor: actor.name,
     role: actor.role,
     action: path,

@@ -1,10 +1,4 @@
 import { z } from 'zod'
-import type {
-  IncidentPageDto,
-  MonitorSettingDto,
-  MonitorsDto,
-  RunMonitorsDto,
-} from '../wire/monitors.ts'
 import {
   MonitorConfigureInput,
   MonitorHistoryInput,
@@ -13,28 +7,17 @@ import {
 } from '../wire/monitors.ts'
 import { procedure, router } from './trpc.ts'
 
-/** What the procedures of monitors call. */
-export interface MonitorServices {
-  listMonitors(): Promise<MonitorsDto>
-  runMonitors(input: MonitorRunInput): Promise<RunMonitorsDto>
-  monitorHistory(input: MonitorHistoryInput): Promise<IncidentPageDto>
-  monitorSettings(input: MonitorSettingsInput): Promise<MonitorSettingDto[]>
-  configureMonitor(input: MonitorConfigureInput, by: string): Promise<MonitorSettingDto>
-}
-
 /** Monitors of runs: an audit of what has been stored. */
 export const monitorsRouter = router({
-  list: procedure
-    .input(z.strictObject({}).optional())
-    .query(({ ctx }) => ctx.services.listMonitors()),
-  run: procedure.input(MonitorRunInput).query(({ ctx, input }) => ctx.services.runMonitors(input)),
+  list: procedure.input(z.strictObject({}).optional()).query(({ ctx }) => ctx.monitors.list()),
+  run: procedure.input(MonitorRunInput).query(({ ctx, input }) => ctx.monitors.run(input)),
   history: procedure
     .input(MonitorHistoryInput.prefault({}))
-    .query(({ ctx, input }) => ctx.services.monitorHistory(input)),
+    .query(({ ctx, input }) => ctx.monitors.history(input)),
   settings: procedure
     .input(MonitorSettingsInput.prefault({}))
-    .query(({ ctx, input }) => ctx.services.monitorSettings(input)),
+    .query(({ ctx, input }) => ctx.monitors.settings(input)),
   configure: procedure
     .input(MonitorConfigureInput)
-    .mutation(({ ctx, input }) => ctx.services.configureMonitor(input, ctx.actor.name)),
+    .mutation(({ ctx, input }) => ctx.monitors.configure(input, ctx.actor.name)),
 })

@@ -5,5 +5,5 @@ import { lastingProcedure, router } from './trpc.ts'
 export const plannerRouter = router({
   plan: lastingProcedure
     .input(PlannerInput)
-    .query(({ ctx, input }) => ctx.services.plan(input, ctx.until)),
+    .query(({ ctx, input }) => ctx.planner.plan(input, ctx.until)),
 })

@@ -1,14 +1,14 @@
 import { RewardOpsError } from '../errors.ts'
 import type { Actor, Role } from '../wire/roles.ts'
 import { mayDo } from '../wire/roles.ts'
-import type { Services } from './services.ts'
+import type { Modules } from './context.ts'
 
 /** What is noted of a change, beside who made it and when. */
 export interface Audited {
   /** What was changed, in a word or two, of the call's input and its answer. */
   target(input: Fields, output: Fields): string
   /** What it looks like; asked before and after, the difference is noted. Without it the input is. */
-  look?(services: Services, input: Fields): Promise<unknown>
+  look?(modules: Modules, input: Fields): Promise<unknown>
 }
 
 /** A procedure's input or answer before anything is known of it. */
@@ -37,9 +37,9 @@ const named =
 const server: Audited = {
   // The name, where the call went by number.
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
-  async look(services, { id, name }) {
+  async look({ servers }, { id, name }) {
     const { state, url, engine, kind, model, weight, limit, limitGiven, rpm, tpm, tags } =
-      await services.getServer({ id, name } as { id?: string; name?: string })
+      await servers.get({ id, name } as { id?: string; name?: string })
     // A limit found by measuring moves by itself.
     const maxInFlight = limitGiven ? limit : null
     return { state, url, engine, kind, model, weight, maxInFlight, rpm, tpm, tags }
@@ -49,8 +49,8 @@ const onServer = noted('admin', server)
 const webhook: Audited = {
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
   // Of its address what its list shows: the rest is a secret.
-  look: async (services, { id, name }) => {
-    const found = (await services.listWebhooks()).find((one) => one.id === id || one.name === name)
+  look: async ({ webhooks }, { id, name }) => {
+    const found = (await webhooks.list()).find((one) => one.id === id || one.name === name)
     if (found === undefined) return null
     const { shownUrl, severities, monitors, runs, fleet, enabled } = found
     return { name: found.name, shownUrl, severities, monitors, runs, fleet, enabled }
@@ -59,9 +59,9 @@ const webhook: Audited = {
 const batch: Audited = { target: named('batchId') }
 const key: Audited = {
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
-  look: async (services, { id }) => {
+  look: async ({ keys }, { id }) => {
     if (typeof id !== 'string') return null
-    const { name, role, expiresAt, state } = await services.getKey(id)
+    const { name, role, expiresAt, state } = await keys.get(id)
     return { name, role, expiresAt, state }
   },
 }
@@ -101,8 +101,8 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'servers.remove': onServer,
   'pools.update': noted('admin', {
     target: named('model'),
-    look: async (services, { model }) => {
-      const pool = (await services.listPools()).find((one) => one.model === model)
+    look: async ({ fleet }, { model }) => {
+      const pool = (await fleet.pools()).find((one) => one.model === model)
       return pool && { policy: pool.policyGiven ? pool.policy : 'default' }
     },
   }),
@@ -113,8 +113,8 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'monitors.configure': noted('admin', {
     target: (input) =>
       `${named('monitor')(input, {})} of ${typeof input.run === 'string' ? input.run : 'every run'}`,
-    look: async (services, { run, monitor }) => {
-      const settings = await services.monitorSettings({ run: typeof run === 'string' ? run : null })
+    look: async ({ monitors }, { run, monitor }) => {
+      const settings = await monitors.settings({ run: typeof run === 'string' ? run : null })
       const found = settings.find((one) => one.monitor === monitor)
       if (found === undefined) return null
       const { enabled, warning, alerting, openAfter } = found
@@ -126,12 +126,12 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'keys.revoke': noted('admin', key),
   'keys.require': noted('admin', {
     target: () => 'keys needed',
-    look: async (services) => ({ needed: (await services.listKeys()).needsKey }),
+    look: async ({ keys }) => ({ needed: keys.needsKey }),
   }),
   'limits.set': noted('admin', {
     target: (input) => (typeof input.run === 'string' ? input.run : 'every run'),
-    look: async (services, { run }) => {
-      const { defaults, runs } = await services.getLimits()
+    look: async ({ limits }, { run }) => {
+      const { defaults, runs } = await limits.get()
       const found = runs.find((one) => one.run === run)
       const { maxQueuedSamples, maxOpenBatches, maxPriority } = found ?? defaults
       return { maxQueuedSamples, maxOpenBatches, maxPriority }
@@ -140,7 +140,7 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'limits.clear': noted('admin', { target: named('run') }),
   'retention.set': noted('admin', {
     target: () => 'retention',
-    look: async (services) => (await services.getRetention()).policy,
+    look: async ({ retention }) => (await retention.get()).policy,
   }),
   'retention.start': noted('admin', { target: named('id') }),
   'retention.keepRun': noted('admin', { target: named('run') }),

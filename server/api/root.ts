@@ -1,5 +1,7 @@
 import { z } from 'zod'
 import { RewardOpsError } from '../errors.ts'
+import { demoBatch } from '../loop/demo-batch.ts'
+import { importOffLoop } from '../rewards/config/import-off-loop.ts'
 import {
   BatchGroupsInput,
   BatchViewInput,
@@ -46,23 +48,23 @@ const nothing = z.strictObject({}).optional()
 /** The trainers' plane and the pages' queries: input, one call, its answer. */
 export const appRouter = router({
   batches: router({
-    submit: procedure.input(SubmitInput).mutation(({ ctx, input }) => ctx.services.submit(input)),
-    append: procedure.input(AppendInput).mutation(({ ctx, input }) => ctx.services.append(input)),
+    submit: procedure.input(SubmitInput).mutation(({ ctx, input }) => ctx.manager.submit(input)),
+    append: procedure.input(AppendInput).mutation(({ ctx, input }) => ctx.manager.append(input)),
     rescore: procedure
       .input(RescoreSomeInput)
-      .mutation(({ ctx, input }) => ctx.services.rescore(input)),
+      .mutation(({ ctx, input }) => ctx.manager.rescore(input)),
     close: procedure
       .input(byBatchId)
-      .mutation(({ ctx, input }) => ctx.services.close(input.batchId)),
+      .mutation(({ ctx, input }) => ctx.manager.close(input.batchId)),
     cancel: procedure
       .input(byBatchId)
-      .mutation(({ ctx, input }) => ctx.services.cancel(input.batchId)),
+      .mutation(({ ctx, input }) => ctx.manager.cancel(input.batchId)),
     next: lastingProcedure
       .input(NextInput)
-      .query(({ ctx, input }) => ctx.services.next(input, ctx.until)),
+      .query(({ ctx, input }) => ctx.reader.next(input, ctx.until)),
     wait: lastingProcedure
       .input(WaitInput)
-      .query(({ ctx, input }) => ctx.services.wait(input.batchId, input.waitMs, ctx.until)),
+      .query(({ ctx, input }) => ctx.reader.wait(input.batchId, input.waitMs, ctx.until)),
     results: procedure.input(ResultsInput).query(({ ctx, input }) => {
       if (input.tokenScores) {
         throw new RewardOpsError(
@@ -70,86 +72,88 @@ export const appRouter = router({
           'tokenScores: no engine of this version gives them',
         )
       }
-      return ctx.services.results(input)
+      return ctx.reader.results(input)
     }),
-    get: procedure.input(byBatchId).query(({ ctx, input }) => ctx.services.getBatch(input.batchId)),
+    get: procedure.input(byBatchId).query(({ ctx, input }) => ctx.reader.summary(input.batchId)),
     list: procedure
       .input(BatchListInput.prefault({}))
-      .query(({ ctx, input }) => ctx.services.listBatches(input)),
+      .query(({ ctx, input }) => ctx.batches.list(input)),
     view: procedure
       .input(BatchViewInput)
-      .query(({ ctx, input }) => ctx.services.viewBatch(input.batchId)),
-    groups: procedure
-      .input(BatchGroupsInput)
-      .query(({ ctx, input }) => ctx.services.listGroups(input)),
-    timeline: procedure
-      .input(TimelineInput)
-      .query(({ ctx, input }) => ctx.services.timeline(input)),
+      .query(({ ctx, input }) => ctx.batches.view(input.batchId)),
+    groups: procedure.input(BatchGroupsInput).query(({ ctx, input }) => ctx.batches.groups(input)),
+    timeline: procedure.input(TimelineInput).query(({ ctx, input }) => ctx.timelines.part(input)),
   }),
   samples: router({
     ...samplesPageProcedures,
     score: lastingProcedure
       .input(ScoreInput)
-      .mutation(({ ctx, input }) => ctx.services.score(input, ctx.until)),
-    facets: procedure
-      .input(SampleFacetsInput)
-      .query(({ ctx, input }) => ctx.services.sampleFacets(input)),
+      .mutation(({ ctx, input }) => ctx.manager.score(input, ctx.until)),
+    facets: procedure.input(SampleFacetsInput).query(({ ctx, input }) => ctx.samples.facets(input)),
     list: procedure
       .input(SampleListInput.prefault({}))
-      .query(({ ctx, input }) => ctx.services.listSamples(input)),
+      .query(({ ctx, input }) => ctx.samples.list(input)),
     get: procedure
       .input(z.strictObject({ id: SampleId }))
-      .query(({ ctx, input }) => ctx.services.getSample(input.id)),
+      .query(({ ctx, input }) => ctx.samples.detail(input.id)),
   }),
   servers: router({
-    list: procedure.input(nothing).query(({ ctx }) => ctx.services.listServers()),
-    get: procedure.input(ServerRef).query(({ ctx, input }) => ctx.services.getServer(input)),
-    monitors: procedure.input(nothing).query(({ ctx }) => ctx.services.serverMonitors()),
+    list: procedure.input(nothing).query(({ ctx }) => ctx.fleet.servers()),
+    get: procedure.input(ServerRef).query(({ ctx, input }) => ctx.servers.get(input)),
+    monitors: procedure.input(nothing).query(({ ctx }) => ctx.servers.monitors()),
     log: procedure
       .input(ServerLogInput)
-      .query(({ ctx, input }) => ctx.services.serverLog(input, input.lines)),
+      .query(({ ctx, input }) => ctx.models.log(input, input.lines)),
     launch: procedure
       .input(LaunchServerInput)
-      .mutation(({ ctx, input }) => ctx.services.launchServer(input)),
+      .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.launch(input))),
     register: procedure
       .input(RegisterServerInput)
-      .mutation(({ ctx, input }) => ctx.services.registerServer(input)),
-    update: procedure.input(UpdateServerInput).mutation(({ ctx, input }) => {
+      .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.register(input))),
+    update: procedure.input(UpdateServerInput).mutation(async ({ ctx, input }) => {
       const { id, name, ...changes } = input
-      return ctx.services.updateServer({ id, name }, changes)
+      return ctx.fleet.describe(await ctx.models.update({ id, name }, changes))
     }),
-    drain: procedure.input(ServerRef).mutation(({ ctx, input }) => ctx.services.drainServer(input)),
+    drain: procedure
+      .input(ServerRef)
+      .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.drain(input))),
     resume: procedure
       .input(ServerRef)
-      .mutation(({ ctx, input }) => ctx.services.resumeServer(input)),
+      .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.resume(input))),
     sleep: procedure
       .input(SleepServerInput)
-      .mutation(({ ctx, input }) => ctx.services.sleepServer(input, input.level)),
+      .mutation(async ({ ctx, input }) =>
+        ctx.fleet.describe(await ctx.models.sleep(input, input.level)),
+      ),
     wake: procedure
       .input(WakeServerInput)
-      .mutation(({ ctx, input }) => ctx.services.wakeServer(input, input.awakeForMs)),
-    probe: procedure.input(ServerRef).mutation(({ ctx, input }) => ctx.services.probeServer(input)),
+      .mutation(async ({ ctx, input }) =>
+        ctx.fleet.describe(await ctx.models.wake(input, input.awakeForMs)),
+      ),
+    probe: procedure
+      .input(ServerRef)
+      .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.probe(input))),
     remove: procedure
       .input(ServerRef)
-      .mutation(({ ctx, input }) => ctx.services.removeServer(input)),
+      .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.remove(input))),
   }),
   pools: router({
-    list: procedure.input(nothing).query(({ ctx }) => ctx.services.listPools()),
+    list: procedure.input(nothing).query(({ ctx }) => ctx.fleet.pools()),
     update: procedure
       .input(UpdatePoolInput)
-      .mutation(({ ctx, input }) => ctx.services.updatePool(input)),
+      .mutation(({ ctx, input }) => ctx.fleet.setPolicy(input)),
   }),
   rewards: router({
-    list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRewards()),
+    list: procedure.input(nothing).query(({ ctx }) => ctx.rewards.get()),
     try: lastingProcedure
       .input(TryInput)
-      .mutation(({ ctx, input }) => ctx.services.tryReward(input, ctx.until)),
+      .mutation(({ ctx, input }) => ctx.playground.try(input, ctx.until)),
     components: procedure
       .input(ComponentsInput.prefault({}))
-      .query(({ ctx, input }) => ctx.services.rewardComponents(input.run)),
+      .query(({ ctx, input }) => ctx.components.get(input.run)),
     importConfig: procedure
       .input(ImportConfigInput)
-      .mutation(({ ctx, input }) => ctx.services.importConfig(input.text, ctx.session.address)),
+      .mutation(({ ctx, input }) => importOffLoop(input.text, ctx.session.address)),
   }),
   annotations: annotationsRouter,
   views: viewsRouter,
@@ -159,15 +163,15 @@ export const appRouter = router({
   marks: marksRouter,
   compare: compareRouter,
   runs: router({
-    list: procedure.input(nothing).query(({ ctx }) => ctx.services.listRuns()),
-    get: procedure.input(RunInput).query(({ ctx, input }) => ctx.services.getRun(input)),
+    list: procedure.input(nothing).query(({ ctx }) => ctx.runs.list()),
+    get: procedure.input(RunInput).query(({ ctx, input }) => ctx.runs.get(input)),
   }),
   workers: router({
-    list: procedure.input(nothing).query(({ ctx }) => ctx.services.listWorkers()),
+    list: procedure.input(nothing).query(({ ctx }) => ctx.fleet.workers()),
   }),
   overview: router({
-    get: procedure.input(nothing).query(({ ctx }) => ctx.services.overview()),
-    retries: procedure.input(nothing).query(({ ctx }) => ctx.services.retriesPerMinute()),
+    get: procedure.input(nothing).query(({ ctx }) => ctx.overview.get()),
+    retries: procedure.input(nothing).query(({ ctx }) => ctx.overview.retries()),
   }),
   keys: keysRouter,
   limits: limitsRouter,
@@ -175,12 +179,14 @@ export const appRouter = router({
   audit: auditRouter,
   about: aboutRouter,
   demo: router({
-    load: procedure.input(nothing).mutation(({ ctx }) => ctx.services.loadDemo()),
+    load: procedure
+      .input(nothing)
+      .mutation(async ({ ctx }) => ctx.manager.submit(await demoBatch())),
   }),
   live: router({
     events: procedure.input(nothing).subscription(async function* ({ ctx, signal }) {
       const { keyEnded } = ctx
-      yield* ctx.services.live(signal ? AbortSignal.any([signal, keyEnded]) : keyEnded)
+      yield* ctx.live.subscribe(signal ? AbortSignal.any([signal, keyEnded]) : keyEnded)
     }),
   }),
   session: router({

@@ -2,11 +2,12 @@ import { initTRPC, TRPCError } from '@trpc/server'
 import { z } from 'zod'
 import { isRewardOpsError, RewardOpsError } from '../errors.ts'
 import { whileKeyHolds } from '../loop/settings/key-end.ts'
+import { isOutage, isTooManyConnections } from '../store/database.ts'
 import { describeIssues } from '../wire/describe-issues.ts'
 import { ERROR_REASONS, type ErrorData, type ErrorReason } from '../wire/error-reasons.ts'
 import { audit } from './audit.ts'
+import type { Modules, RequestContext } from './context.ts'
 import { checkRole, roleNeeded } from './roles.ts'
-import type { RequestContext } from './services.ts'
 
 const CODE_OF_STATUS = {
   400: 'BAD_REQUEST',
@@ -34,6 +35,37 @@ const REASON_OF_CODE: Partial<Record<string, ErrorReason>> = {
   UNSUPPORTED_MEDIA_TYPE: 'unsupported_encoding',
   PAYLOAD_TOO_LARGE: 'body_too_large',
   UNAUTHORIZED: 'unauthorized',
+}
+
+/**
+ * Translates an error of the database, for every procedure and route: an outage becomes `database_unavailable`, and is
+ * reported to the readiness check as it was thrown, because the check reads its code; a query over its time limit becomes
+ * `query_timeout`. Any other error is returned as it is.
+ */
+export function translateError(error: unknown, readiness: Modules['readiness']): unknown {
+  if (isRewardOpsError(error)) return error
+  if (isOutage(error)) {
+    readiness.suspect(error)
+    return new RewardOpsError('database_unavailable', outageMessage(error), {
+      retryAfterMs: 1_000,
+      cause: error,
+    })
+  }
+  if ((error as { code?: string } | null)?.code === '57014') {
+    return new RewardOpsError('query_timeout', 'The query was stopped after its time.', {
+      cause: error,
+    })
+  }
+  return error
+}
+
+/** Describes an outage to the caller. The database may answer and still take no writes. */
+function outageMessage(error: unknown): string {
+  const { code } = error as { code?: string }
+  if (code === '25006') return 'The database is read-only at present.'
+  if (code === '53100') return 'The disk of the database is full.'
+  if (isTooManyConnections(error)) return 'The database has no free connection.'
+  return 'The database is not answering.'
 }
 
 /** Any thrown value as what the caller is told. Internal messages never leave. */
@@ -101,10 +133,16 @@ const t = initTRPC.context<RequestContext>().create({
   },
 })
 
-/** Refusals keep their HTTP status: a RewardOpsError thrown below becomes the TRPCError of its row. */
-const refusals = t.middleware(async ({ next }) => {
+/**
+ * Refusals keep their HTTP status: a RewardOpsError thrown below becomes the TRPCError of its row. Errors of the database
+ * are translated first; errors that tRPC itself throws, such as for a wrong input, have another code and are not looked at.
+ */
+const refusals = t.middleware(async ({ ctx, next }) => {
   const result = await next()
-  if (!result.ok && isRewardOpsError(result.error.cause)) throw toTrpcError(result.error.cause)
+  if (result.ok) return result
+  const { code, cause } = result.error
+  const translated = code === 'INTERNAL_SERVER_ERROR' ? translateError(cause, ctx.readiness) : cause
+  if (isRewardOpsError(translated)) throw toTrpcError(translated)
   return result
 })
 
@@ -121,14 +159,13 @@ const signedIn = t.middleware(({ ctx, next, path, type }) => {
   } catch (error) {
     throw toTrpcError(error)
   }
-  return next({ ctx: { ...ctx, actor } })
+  return next({ ctx: { actor } })
 })
 
 /** Whatever changes something is noted here, so that no procedure can forget it. */
 const noted = t.middleware(async ({ ctx, next, path, type, getRawInput }) => {
   if (type !== 'mutation' || ctx.actor === null) return next()
-  const { actor, services } = ctx
-  return audit({ services, actor, path, input: getRawInput }, next)
+  return audit({ modules: ctx, actor: ctx.actor, path, input: getRawInput }, next)
 })
 
 /** Ends with the key that the call came with: `until` tells the work, the caller is refused. */

@@ -1,5 +1,7 @@
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Modules } from '../api/context.ts'
+import { translateError } from '../api/trpc.ts'
 import { RewardOpsError } from '../errors.ts'
 import { batchNumber } from '../loop/batch-reader.ts'
 import { whileKeyHolds } from '../loop/settings/key-end.ts'
@@ -39,8 +41,7 @@ export interface ExportSources {
   /** Apart from what trainers and pages use: readers of millions of rows stand in nobody's way. */
   db: Database
   access: Access
-  /** Answers refusals that are not RewardOpsErrors, such as a lost database. */
-  translate(error: unknown): unknown
+  readiness: Modules['readiness']
 }
 
 /** Where an export begins: after this sample. */
@@ -53,7 +54,7 @@ interface Place {
  * `GET /api/export/samples`: samples as JSON Lines, CSV or upstream's dump, as fast as the reader takes them and no faster.
  * What has been read is kept nowhere: an export that broke off goes on with `after=` the last sample that arrived whole.
  */
-export function createExport({ db, access, translate }: ExportSources) {
+export function createExport({ db, access, readiness }: ExportSources) {
   let underWay = 0
 
   return async function onExport(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -80,7 +81,7 @@ export function createExport({ db, access, translate }: ExportSources) {
       await whileKeyHolds(ended, gone.signal, (until) => send(query, req, res, until))
     } catch (error) {
       if (res.destroyed) return
-      throw translate(error)
+      throw translateError(error, readiness)
     } finally {
       underWay--
     }

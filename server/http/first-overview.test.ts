@@ -26,13 +26,13 @@ async function atHand(
     rendered++
   }
   const first = withFirstOverview(render, {
-    services: {
-      overview: () => {
+    overview: {
+      get: () => {
         asked++
         return options.overview?.() ?? Promise.resolve(OVERVIEW)
       },
-      serverMonitors: async () => [],
     },
+    servers: { monitors: async () => [] },
     access: {
       actorOf: () =>
         (options.signedIn ?? true)

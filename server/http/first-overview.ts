@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Services } from '../api/services.ts'
 import { inTime } from '../in-time.ts'
 import type { Logger } from '../log.ts'
+import type { OverviewView } from '../loop/views/overview-view.ts'
+import type { ServerView } from '../loop/views/server-view.ts'
 import { type FirstAnswers, firstAnswers } from '../wire/first-answers.ts'
 import type { Access } from './access.ts'
 
@@ -13,7 +14,8 @@ export type RenderPage = (req: IncomingMessage, res: ServerResponse) => Promise<
 
 /** What answers the overview's first questions. */
 export interface FirstOverviewSources {
-  services: Pick<Services, 'overview' | 'serverMonitors'>
+  overview: Pick<OverviewView, 'get'>
+  servers: Pick<ServerView, 'monitors'>
   access: Pick<Access, 'actorOf'>
   log: Logger
 }
@@ -25,7 +27,7 @@ export interface FirstOverviewSources {
  */
 export function withFirstOverview(
   render: RenderPage,
-  { services, access, log }: FirstOverviewSources,
+  { overview, servers, access, log }: FirstOverviewSources,
 ): RenderPage {
   return async (req, res) => {
     const isDocument = /^\/(\?|$)/.test(req.url ?? '/') && req.headers.rsc === undefined
@@ -34,13 +36,12 @@ export function withFirstOverview(
   }
 
   async function read(): Promise<FirstAnswers | null> {
-    const both = Promise.all([services.overview(), services.serverMonitors()])
+    const both = Promise.all([overview.get(), servers.monitors()])
     const read = await inTime(both, PATIENCE_MS).catch((error: Error) => {
       log.debug({ err: error.message }, 'the overview is rendered without its data')
       return null
     })
     if (read === null) return null
-    const [overview, monitors] = read
-    return { atMs: Date.now(), overview, monitors }
+    return { atMs: Date.now(), overview: read[0], monitors: read[1] }
   }
 }

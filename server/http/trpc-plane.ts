@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createHTTPHandler } from '@trpc/server/adapters/standalone'
+import type { Modules, RequestContext } from '../api/context.ts'
 import { appRouter } from '../api/root.ts'
-import type { RequestContext, Services } from '../api/services.ts'
+import { translateError } from '../api/trpc.ts'
 import { isRewardOpsError, RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { parseJsonText, utf8 } from '../loop/accept/body-splitter.ts'
@@ -30,13 +31,11 @@ const SINGLE = 'samples.score'
 
 /** What the trainers' plane needs. */
 export interface TrpcPlaneOptions {
-  services: Services
+  modules: Modules
   ingest: IngestClient
   access: Access
   version: string
   log: Logger
-  /** Answers refusals of the loop that are not RewardOpsErrors, such as a lost database. */
-  translate: (error: unknown) => unknown
 }
 
 /** Who has no key has none that could end. */
@@ -46,7 +45,7 @@ type Annotated = IncomingMessage & { requestId: string; body?: string }
 
 /** tRPC on `/api/trpc`, with our own hand on bodies: unpacking, limits, integers, and large ones off the loop. */
 export function createTrpcPlane(options: TrpcPlaneOptions) {
-  const { services, ingest, access, log, version } = options
+  const { modules, ingest, access, log, version } = options
 
   const sessionOf = (req: IncomingMessage, holder: KeyHolder | null): SessionDto => ({
     auth: access.needsKey ? 'key' : 'open',
@@ -66,7 +65,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
     createContext({ req, res }): RequestContext {
       const holder = access.actorOf(req)
       return {
-        services,
+        ...modules,
         requestId: (req as Annotated).requestId,
         session: sessionOf(req, holder),
         actor: holder,
@@ -143,7 +142,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       const input = text === '' ? undefined : parseJsonText(text, 'the body')
       if (procedure === SINGLE && !url.searchParams.has('batch')) {
         const { ended } = access.admit(req, SINGLE)
-        const score = (until: AbortSignal) => services.score(scoreInput(input), until)
+        const score = (until: AbortSignal) => modules.manager.score(scoreInput(input), until)
         answer(res, await whileKeyHolds(ended, closed(res), score))
         return
       }
@@ -151,7 +150,7 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
       annotated.body = text === '' ? '{}' : text
       handler(req, res)
     } catch (error) {
-      const told = options.translate(error)
+      const told = translateError(error, modules.readiness)
       if (!isRewardOpsError(told)) {
         if (req.errored || req.destroyed) {
           res.destroy()

@@ -451,7 +451,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'outage-answered-as-internal-error',
     patches: [
       {
-        file: 'server/services.ts',
+        file: 'server/api/trpc.ts',
         find: 'if (isOutage(error)) {',
         replace: 'if (error === undefined) {',
       },

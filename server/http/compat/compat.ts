@@ -1,4 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Modules } from '../../api/context.ts'
+import { translateError } from '../../api/trpc.ts'
 import { RewardOpsError } from '../../errors.ts'
 import { parseJsonText, utf8 } from '../../loop/accept/body-splitter.ts'
 import { whileKeyHolds } from '../../loop/settings/key-end.ts'
@@ -29,12 +31,11 @@ const NO_REWARD = 0
 /** What the dialects need. */
 export interface CompatSources {
   access: Access
-  /** `samples.score`. */
-  score(input: ScoreInput, signal: AbortSignal): Promise<ScoreResult>
+  /** Scores each sample, as `samples.score` does. */
+  manager: Modules['manager']
   /** The highest step a run has; null: it has none. */
   lastStep(run: string): Promise<number | null>
-  /** Answers refusals of the loop that are not RewardOpsErrors, such as a lost database. */
-  translate(error: unknown): unknown
+  readiness: Modules['readiness']
 }
 
 /** Where a request of a dialect goes. */
@@ -51,7 +52,7 @@ interface Target {
  * keys are set and the trainer can send no header: `/compat/<dialect>/<run>/k/<key>`. What scores is said behind the `?`.
  * Each sample is one of `samples.score`, of the run's present step, its prompt's group.
  */
-export function createCompat({ access, score, lastStep, translate }: CompatSources) {
+export function createCompat({ access, manager, lastStep, readiness }: CompatSources) {
   const clock = new StepClock(lastStep)
 
   return async function onCompat(req: IncomingMessage, res: ServerResponse): Promise<void> {
@@ -85,11 +86,11 @@ export function createCompat({ access, score, lastStep, translate }: CompatSourc
     try {
       const inputs = samples.map((sample) => scoreInput(dialect, sample, run, step, options))
       const results = await whileKeyHolds(ended, gone.signal, (until) =>
-        Promise.all(inputs.map((input) => score(input, until))),
+        Promise.all(inputs.map((input) => manager.score(input, until))),
       )
       send(res, dialect.answer(body, endsOf(dialect, results, options), options))
     } catch (error) {
-      throw translate(error)
+      throw translateError(error, readiness)
     } finally {
       leave()
     }

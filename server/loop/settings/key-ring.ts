@@ -18,6 +18,7 @@ import type {
   ApiKeyDto,
   CreatedKeyDto,
   CreateKeyInput,
+  KeysDto,
   RequireKeysInput,
 } from '../../wire/access.ts'
 import type { Actor, Role } from '../../wire/roles.ts'
@@ -68,7 +69,7 @@ export function lookUpOf(secret: string): string {
 export class KeyRing {
   readonly #db: Database
   readonly #log: Logger
-  readonly #configured: boolean
+  readonly #configured: readonly string[]
   readonly #loopbackOnly: boolean
   #byKey = new Map<string, RingKey>()
   #bySession = new Map<string, RingKey>()
@@ -79,11 +80,11 @@ export class KeyRing {
   #readAgain = false
   #onRequired = () => {}
 
-  /** `configured`: REWARDOPS_API_KEYS has keys, so that one is needed whatever is stored. */
+  /** `configured`: names of the keys of REWARDOPS_API_KEYS. With any of them, every call needs a key. */
   constructor(options: {
     db: Database
     log: Logger
-    configured: boolean
+    configured: readonly string[]
     loopbackOnly: boolean
   }) {
     this.#db = options.db
@@ -134,6 +135,11 @@ export class KeyRing {
     return this.#required
   }
 
+  /** Whether a call without a key is refused. */
+  get needsKey(): boolean {
+    return this.#configured.length > 0 || this.#required
+  }
+
   /** Called whenever `required` turns true. */
   set onRequired(call: () => void) {
     this.#onRequired = call
@@ -163,10 +169,16 @@ export class KeyRing {
     return known.holder
   }
 
-  /** Every key, those that work first, without what they are. */
-  async list(): Promise<{ keys: ApiKeyDto[]; more: boolean }> {
+  /** How access is decided, and every key without its secret, those that work first. */
+  async list(): Promise<KeysDto> {
     const rows = await listedKeys(this.#db, LISTED + 1)
-    return { keys: rows.slice(0, LISTED).map(toDto), more: rows.length > LISTED }
+    return {
+      needsKey: this.needsKey,
+      configured: this.#configured.map((name) => ({ name })),
+      loopbackOnly: this.#loopbackOnly,
+      keys: rows.slice(0, LISTED).map(toDto),
+      more: rows.length > LISTED,
+    }
   }
 
   /** Makes a key. Throws `name_taken`, `too_many_keys`. */
@@ -204,7 +216,10 @@ export class KeyRing {
     const before = await keyById(this.#db, number)
     if (before === undefined) throw noKey(id)
     const keepAdmin =
-      this.#required && !this.#configured && before.role === 'admin' && before.revoked_at === null
+      this.#required &&
+      this.#configured.length === 0 &&
+      before.role === 'admin' &&
+      before.revoked_at === null
     if (!(await revokeKey(this.#db, number, by, keepAdmin))) {
       throw new RewardOpsError(
         'last_admin_key',
@@ -226,8 +241,8 @@ export class KeyRing {
    * From now on calls need a key, or need none. To need one, an admin's key must be shown that does not end by itself:
    * whoever turns it on has kept it. Throws `admin_key_needed`, `keys_configured`.
    */
-  async require({ required, key }: RequireKeysInput, by: string): Promise<void> {
-    if (this.#configured) {
+  async require({ required, key }: RequireKeysInput, by: string): Promise<KeysDto> {
+    if (this.#configured.length > 0) {
       throw new RewardOpsError(
         'keys_configured',
         'REWARDOPS_API_KEYS is set, so API keys are always required.',
@@ -251,6 +266,7 @@ export class KeyRing {
     }
     await writeSetting(this.#db, REQUIRED, required && this.#loopbackOnly, by)
     await this.#tell()
+    return this.list()
   }
 
   async #named<T>(name: string, store: () => Promise<T>): Promise<T> {

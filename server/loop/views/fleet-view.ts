@@ -1,3 +1,5 @@
+import { RewardOpsError } from '../../errors.ts'
+import { DEFAULT_POLICY } from '../../router/policies/registry.ts'
 import type { Database } from '../../store/database.ts'
 import {
   otherServerProcesses,
@@ -7,8 +9,10 @@ import {
   type WorkerRow,
   workerRows,
 } from '../../store/sql/fleet.ts'
+import { type PoolRow, poolRows, setPoolPolicy } from '../../store/sql/pools.ts'
 import { activeServers, type ServerRow } from '../../store/sql/servers.ts'
 import type { WorkerDto } from '../../wire/pages.ts'
+import type { BalancingPolicyName, PoolDto } from '../../wire/pools.ts'
 import type { ServerDto } from '../../wire/servers.ts'
 import type { WorkerServerStats, WorkerStats } from '../../wire/worker-stats.ts'
 import { Memo } from '../memo.ts'
@@ -24,7 +28,7 @@ export interface SeenFleet {
   recent: Map<number, RecentCalls>
 }
 
-/** The workers and servers as the pages and `servers.*` show them. */
+/** Workers, servers and their pools as the pages, `servers.*` and `pools.*` show them. */
 export class FleetView {
   readonly #db: Database
   readonly #processId: number
@@ -57,9 +61,31 @@ export class FleetView {
     return this.#describe(await activeServers(this.#db))
   }
 
-  /** Rows with what the workers report of them. */
-  async describe(rows: ServerRow[]): Promise<ServerDto[]> {
-    return (await this.#describe(rows)).servers
+  /** One server with what the workers report of it; also one that was removed. */
+  async describe(row: ServerRow): Promise<ServerDto> {
+    // Shares are parts of the whole pool, so all servers are described first.
+    const server = (await this.servers()).find(({ id }) => id === `s${row.id}`)
+    return server ?? ((await this.#describe([row])).servers[0] as ServerDto)
+  }
+
+  /** The pools of models that have a server. */
+  async pools(): Promise<PoolDto[]> {
+    return (await poolRows(this.#db)).map(toPool)
+  }
+
+  /** Sets the balancing policy of a model's pool; null: the default. Throws `unknown_model`. */
+  async setPolicy({
+    model,
+    policy,
+  }: {
+    model: string
+    policy: BalancingPolicyName | null
+  }): Promise<PoolDto> {
+    if (!(await setPoolPolicy(this.#db, model, policy))) {
+      throw new RewardOpsError('unknown_model', `No server of "${model}" was ever registered.`)
+    }
+    const pool = (await poolRows(this.#db)).find((row) => row.model === model)
+    return toPool(pool ?? { model, policy, servers: 0, ready: 0, jobs_waiting: 0 })
   }
 
   async #describe(rows: ServerRow[]): Promise<SeenFleet> {
@@ -98,6 +124,17 @@ export class FleetView {
 
   #rows(): Promise<WorkerRow[]> {
     return this.#workers.get('', () => workerRows(this.#db))
+  }
+}
+
+function toPool(row: PoolRow): PoolDto {
+  return {
+    model: row.model,
+    policy: row.policy ?? DEFAULT_POLICY,
+    policyGiven: row.policy !== null,
+    servers: row.servers,
+    ready: row.ready,
+    jobsWaiting: row.jobs_waiting,
   }
 }
 

@@ -1,5 +1,6 @@
 import { RewardOpsError } from '../../errors.ts'
 import type { Database } from '../../store/database.ts'
+import { runRows } from '../../store/sql/fleet.ts'
 import {
   type RunStepRow,
   runByName,
@@ -12,6 +13,7 @@ import {
   MOST_STEPS,
   type RunDto,
   type RunInput,
+  type RunRowDto,
   type RunSourceDto,
   type RunStepDto,
 } from '../../wire/runs.ts'
@@ -21,13 +23,26 @@ import { runHeat } from './run-heat.ts'
 /** However many look at a run, it is put together so often at most. */
 const TTL_MS = 700
 
-/** The page of a run: its steps, made of the roll-ups of their batches. */
+/** The list of runs, and the page of a run: its steps, made of the roll-ups of their batches. */
 export class RunView {
   readonly #db: Database
   readonly #memo = new Memo<RunDto>(TTL_MS)
 
   constructor(db: Database) {
     this.#db = db
+  }
+
+  /** Runs with their batches, the newest first. */
+  async list(): Promise<RunRowDto[]> {
+    return (await runRows(this.#db)).map((row) => ({
+      name: row.name,
+      batches: row.batches,
+      validationBatches: row.validation_batches,
+      rescoredBatches: row.rescored_batches,
+      lastStep: row.last_step,
+      lastSubmittedAt: row.last_at.toISOString(),
+      seeded: row.seeded,
+    }))
   }
 
   /** Throws `run_not_found`. */
