@@ -82,17 +82,19 @@ export function createCompat({ access, manager, lastStep, readiness }: CompatSou
     }
     const gone = new AbortController()
     res.once('close', () => gone.abort())
-    const { step, leave } = await clock.enter(run, options.stepGapMs)
     try {
-      const inputs = samples.map((sample) => scoreInput(dialect, sample, run, step, options))
-      const results = await whileKeyHolds(ended, gone.signal, (until) =>
-        Promise.all(inputs.map((input) => manager.score(input, until))),
-      )
-      send(res, dialect.answer(body, endsOf(dialect, results, options), options))
+      const { step, leave } = await clock.enter(run, options.stepGapMs)
+      try {
+        const inputs = samples.map((sample) => scoreInput(dialect, sample, run, step, options))
+        const results = await whileKeyHolds(ended, gone.signal, (until) =>
+          Promise.all(inputs.map((input) => manager.score(input, until))),
+        )
+        send(res, dialect.answer(body, endsOf(dialect, results, options), options))
+      } finally {
+        leave()
+      }
     } catch (error) {
       throw translateError(error, readiness)
-    } finally {
-      leave()
     }
   }
 }
