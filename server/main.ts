@@ -316,22 +316,24 @@ async function main(): Promise<void> {
   const listener = new Listener(
     database.url,
     log,
-    (payload) => {
-      const kind = payload[0]
-      if (kind === 'b') {
-        signals.notify(Number(payload.slice(1)))
-        live.touch('overview', 'batches', 'samples', `batch:${payload}`)
-      } else if (kind === 'f') {
+    {
+      batchChanged(id) {
+        signals.notify(Number(id))
+        live.touch('overview', 'batches', 'samples', `batch:b${id}`)
+      },
+      batchFailed(id) {
         manager
-          .endFailed(Number(payload.slice(1)))
+          .endFailed(Number(id))
           .catch((error: Error) => log.warn({ err: error.message }, 'a failed batch was not ended'))
-      } else if (kind === 'w') live.touch('workers', 'overview')
-      else if (kind === 'a') keys.changed()
-      else if (kind === 's') {
+      },
+      workersChanged: () => live.touch('workers', 'overview'),
+      keysChanged: () => keys.changed(),
+      serversChanged() {
         void member.reload()
         live.touch('servers', 'overview')
-      } else if (kind === 'm') live.touch('monitors', 'overview')
-      else if (kind === 'k') live.touch('marks')
+      },
+      monitorsChanged: () => live.touch('monitors', 'overview'),
+      marksChanged: () => live.touch('marks'),
     },
     () => {
       void member.reload()

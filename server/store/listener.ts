@@ -1,9 +1,8 @@
 import type pg from 'pg'
 import type { Logger } from '../log.ts'
+import { CHANNEL, handleNotification, type NotificationHandlers } from './channels.ts'
 import { connectSession } from './session.ts'
 
-/** The one channel; payloads are ids only: `b<batch>`, `q<pool>`, `s` (servers), `w` (workers), `a` (keys). */
-const CHANNEL = 'rewardops'
 const RETRY_MS = 200
 
 /**
@@ -13,21 +12,16 @@ const RETRY_MS = 200
 export class Listener {
   readonly #url: string
   readonly #log: Logger
-  readonly #onPayload: (payload: string) => void
+  readonly #handlers: NotificationHandlers
   readonly #onReconnect: () => void
   #client: pg.Client | null = null
   #closed = false
   #retry: NodeJS.Timeout | undefined
 
-  constructor(
-    url: string,
-    log: Logger,
-    onPayload: (payload: string) => void,
-    onReconnect: () => void,
-  ) {
+  constructor(url: string, log: Logger, handlers: NotificationHandlers, onReconnect: () => void) {
     this.#url = url
     this.#log = log
-    this.#onPayload = onPayload
+    this.#handlers = handlers
     this.#onReconnect = onReconnect
   }
 
@@ -54,7 +48,7 @@ export class Listener {
       }
       client.on('error', again)
       client.on('end', () => again())
-      client.on('notification', (n) => this.#onPayload(n.payload ?? ''))
+      client.on('notification', (n) => handleNotification(n.payload ?? '', this.#handlers))
       try {
         await client.query(`listen ${CHANNEL}`)
         listening = true

@@ -92,14 +92,15 @@ async function main(): Promise<void> {
   const listener = new Listener(
     config.databaseUrl,
     log,
-    (payload) => {
-      const [rest, turn] = payload.slice(1).split(':') as [string, string | undefined]
-      if (payload[0] === 'q') {
-        if (!worker.intake.has(rest)) void models.reload()
-        else if (turn === undefined || models.isTurnOf(id, Number(turn))) worker.intake.pump(rest)
-        else setTimeout(() => worker.intake.pump(rest), NOT_ITS_TURN_MS)
-      } else if (payload[0] === 'x') worker.batchEnded(Number(rest))
-      else if (payload[0] === 's') void models.reload()
+    {
+      jobsQueued(of) {
+        const [pool, turn] = of.split(':') as [string, string | undefined]
+        if (!worker.intake.has(pool)) void models.reload()
+        else if (turn === undefined || models.isTurnOf(id, Number(turn))) worker.intake.pump(pool)
+        else setTimeout(() => worker.intake.pump(pool), NOT_ITS_TURN_MS)
+      },
+      batchEnded: (batchId) => worker.batchEnded(Number(batchId)),
+      serversChanged: () => void models.reload(),
     },
     () => {
       void models.reload()
