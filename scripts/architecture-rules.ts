@@ -61,7 +61,7 @@ export const LAYERS: Layer[] = [
   { name: 'app', files: /^app\//, imports: ['components', 'wire'], types: ['api'] },
   { name: 'components', files: /^components\//, imports: ['wire'], types: ['api'] },
   // The composition roots: they wire everything together, and hold no logic.
-  { name: 'roots', files: /^server\/(worker\/)?(main|start)\.ts$/, imports: SERVER },
+  { name: 'roots', files: /^server\/(service\/|(worker\/)?(main|start)\.ts$)/, imports: SERVER },
   {
     name: 'http',
     files: /^server\/http\//,

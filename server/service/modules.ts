@@ -1,0 +1,107 @@
+import type { Modules } from '../api/context.ts'
+import { type Config, isLoopback } from '../config.ts'
+import type { Access } from '../http/access.ts'
+import type { Logger } from '../log.ts'
+import { Webhooks } from '../loop/alerts/webhooks.ts'
+import { Annotations } from '../loop/annotations.ts'
+import { FunctionsFolder } from '../loop/functions-folder.ts'
+import { LiveHub } from '../loop/live-hub.ts'
+import { MonitorsView } from '../loop/monitors/monitors-view.ts'
+import { Readiness } from '../loop/readiness.ts'
+import { RunMarks } from '../loop/run-marks.ts'
+import { SavedViews } from '../loop/saved-views.ts'
+import { AboutService } from '../loop/settings/about.ts'
+import { AuditLog } from '../loop/settings/audit-log.ts'
+import { KeyRing } from '../loop/settings/key-ring.ts'
+import { Retention } from '../loop/settings/retention.ts'
+import { LimitSettings } from '../loop/settings/run-limits.ts'
+import { BatchViews } from '../loop/views/batch-view.ts'
+import { CompareRunsView } from '../loop/views/compare-runs.ts'
+import { CompareView } from '../loop/views/compare-view.ts'
+import { ComponentsView } from '../loop/views/components-view.ts'
+import { FleetView } from '../loop/views/fleet-view.ts'
+import { OverviewView } from '../loop/views/overview-view.ts'
+import { PlannerView } from '../loop/views/planner-view.ts'
+import { RateMeter } from '../loop/views/rate-meter.ts'
+import { RewardsView } from '../loop/views/rewards-view.ts'
+import { RunView } from '../loop/views/run-view.ts'
+import { SampleViews } from '../loop/views/sample-view.ts'
+import { ServerView } from '../loop/views/server-view.ts'
+import { TimelineView } from '../loop/views/timeline-view.ts'
+import type { Scoring } from './scoring.ts'
+import type { Stores } from './stores.ts'
+
+/** Opens the ring of stored keys; from then on they count. Throws when the database does not answer. */
+export async function openKeys(
+  config: Config,
+  access: Access,
+  { databases }: Stores,
+  log: Logger,
+): Promise<KeyRing> {
+  const keys = new KeyRing({
+    db: databases.api,
+    log,
+    configured: access.configuredNames,
+    loopbackOnly: isLoopback(config.host),
+  })
+  await keys.start()
+  access.use(keys)
+  return keys
+}
+
+/** Makes the modules that procedures call. Those that pages read use the pool of the pages. */
+export function createModules(
+  config: Config,
+  version: string,
+  keys: KeyRing,
+  { manager, models, member, playground }: Scoring,
+  { database, databases, row, turns }: Stores,
+  log: Logger,
+) {
+  const { api: db, pages: pagesDb } = databases
+  const batches = new BatchViews(pagesDb, manager.readerOn(pagesDb), new RateMeter())
+  const fleet = new FleetView(pagesDb, row.id, () => member.servers())
+  return {
+    manager,
+    reader: manager.reader,
+    batches,
+    timelines: new TimelineView(pagesDb, manager.readerOn(pagesDb)),
+    samples: new SampleViews(pagesDb),
+    annotations: new Annotations(pagesDb),
+    savedViews: new SavedViews(pagesDb),
+    runs: new RunView(pagesDb),
+    marks: new RunMarks(pagesDb),
+    comparedBatches: new CompareView(pagesDb),
+    comparedRuns: new CompareRunsView(pagesDb),
+    planner: new PlannerView(pagesDb),
+    overview: new OverviewView(pagesDb, fleet, batches, config.workers),
+    fleet,
+    servers: new ServerView(pagesDb, fleet),
+    models,
+    rewards: new RewardsView(fleet, new FunctionsFolder(config.functionsDir)),
+    components: new ComponentsView(pagesDb),
+    playground,
+    monitors: new MonitorsView(pagesDb),
+    webhooks: new Webhooks(pagesDb),
+    keys,
+    limits: new LimitSettings(db),
+    retention: new Retention(databases.background, log, () => turns.has('retention')),
+    audit: new AuditLog(db, pagesDb, log),
+    about: new AboutService(pagesDb, {
+      version,
+      embedded: database.embedded !== null,
+      dataDir: config.dataDir,
+      startedAt: new Date(),
+      settings: config.settings,
+    }),
+    live: new LiveHub(),
+    readiness: new Readiness({
+      db: databases.control,
+      write: () => row.report({ servers: member.servers() }),
+      log,
+    }),
+  } satisfies Modules
+}
+
+/** The modules with all that this process needs of them: more than procedures do. */
+export type ServerModules = ReturnType<typeof createModules>

@@ -1,0 +1,41 @@
+import type { Logger } from '../log.ts'
+import { Listener } from '../store/listener.ts'
+import type { ServerModules } from './modules.ts'
+import type { Scoring } from './scoring.ts'
+
+/** Makes the connection on which this server hears of changes that other processes made: see `store/channels.ts`. */
+export function createNotifications(
+  url: string,
+  { signals, manager, member }: Scoring,
+  { live, keys }: ServerModules,
+  log: Logger,
+): Listener {
+  return new Listener(
+    url,
+    log,
+    {
+      batchChanged(id) {
+        signals.notify(Number(id))
+        live.touch('overview', 'batches', 'samples', `batch:b${id}`)
+      },
+      batchFailed(id) {
+        manager
+          .endFailed(Number(id))
+          .catch((error: Error) => log.warn({ err: error.message }, 'a failed batch was not ended'))
+      },
+      workersChanged: () => live.touch('workers', 'overview'),
+      keysChanged: () => keys.changed(),
+      serversChanged() {
+        void member.reload()
+        live.touch('servers', 'overview')
+      },
+      monitorsChanged: () => live.touch('monitors', 'overview'),
+      marksChanged: () => live.touch('marks'),
+    },
+    () => {
+      void member.reload()
+      keys.changed()
+      signals.notifyAll()
+    },
+  )
+}

@@ -1,0 +1,71 @@
+import { createCompat } from '../http/compat/compat.ts'
+import { createExport } from '../http/export.ts'
+import { createMetrics } from '../http/metrics.ts'
+import { createRouterProxy } from '../http/proxy/router-proxy.ts'
+import { createTrpcPlane } from '../http/trpc-plane.ts'
+import type { Logger } from '../log.ts'
+import type { Sweeps } from '../loop/sweeps.ts'
+import { lastStep } from '../store/sql/last-step.ts'
+import type { Front } from './front.ts'
+import type { ServerModules } from './modules.ts'
+import type { Scoring } from './scoring.ts'
+import type { Stores } from './stores.ts'
+
+/** Opens tRPC, exports and the dialects. */
+export function openApi(
+  version: string,
+  { access, routes }: Front,
+  { ingest }: Scoring,
+  modules: ServerModules,
+  { databases }: Stores,
+  log: Logger,
+): void {
+  const { manager, readiness } = modules
+  routes.trpc = createTrpcPlane({ modules, ingest, access, version, log })
+  routes.exports = createExport({ db: databases.background, access, readiness })
+  routes.compat = createCompat({
+    access,
+    manager,
+    lastStep: (run) => lastStep(databases.api, run),
+    readiness,
+  })
+}
+
+/** Opens the router address, once the own router has its servers. */
+export function openRouterAddress(
+  { access, routes }: Front,
+  { member, models }: Scoring,
+  log: Logger,
+): ReturnType<typeof createRouterProxy> {
+  const proxy = createRouterProxy({
+    router: member.router,
+    servers: () => member.models.servers,
+    access,
+    log,
+    refresh: () => member.reload(),
+    onAsleep: (model) => models.wakeModel(model),
+  })
+  routes.proxy = proxy.handle
+  return proxy
+}
+
+/** Opens `/metrics`. */
+export function openMetrics(
+  version: string,
+  { access, routes }: Front,
+  { member }: Scoring,
+  { live }: ServerModules,
+  sweeps: Sweeps,
+  { databases }: Stores,
+  log: Logger,
+): void {
+  routes.metrics = createMetrics({
+    db: databases.pages,
+    access,
+    version,
+    own: () => member.servers(),
+    liveStreams: () => live.subscribers,
+    orphanedSamples: () => sweeps.orphanedSamples,
+    log,
+  })
+}

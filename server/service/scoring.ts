@@ -1,0 +1,102 @@
+import type { Config } from '../config.ts'
+import { FleetMember } from '../fleet/fleet-member.ts'
+import type { Logger } from '../log.ts'
+import { IngestClient } from '../loop/accept/ingest-client.ts'
+import type { readServersFile } from '../loop/models/launch-file.ts'
+import { RewardModelManager } from '../loop/models/reward-model-manager.ts'
+import { Playground } from '../loop/playground.ts'
+import { RewardLoopManager } from '../loop/reward-loop-manager.ts'
+import { BatchSignals } from '../loop/signals.ts'
+import { WorkerSupervisor } from '../loop/worker-supervisor.ts'
+import { AcceptedFunctions } from '../rewards/functions/accepted-functions.ts'
+import { FunctionPool } from '../rewards/functions/function-pool.ts'
+import { functionSource } from '../store/sql/function-sources.ts'
+import { SharedLimits } from '../worker/shared-limits.ts'
+import type { Front } from './front.ts'
+import type { Stores } from './stores.ts'
+
+/** The parts that accept batches and have them scored. None of them works before it is started. */
+export interface Scoring {
+  /** Wakes long polls. */
+  signals: BatchSignals
+  manager: RewardLoopManager
+  /** Parses large bodies in a thread of its own. */
+  ingest: IngestClient
+  /** The local workers. */
+  supervisor: WorkerSupervisor
+  models: RewardModelManager
+  /** This process's own router and its leases, for the router address and the playground. */
+  member: FleetMember
+  playground: Playground
+  /** Processes of reward functions that the playground calls. */
+  playedFunctions: FunctionPool
+}
+
+/** Makes the parts that accept and score. `toLaunch`: the servers of the file that REWARDOPS_SERVERS_FILE names. */
+export function createScoring(
+  config: Config,
+  toLaunch: ReturnType<typeof readServersFile>,
+  { routerAddress }: Pick<Front, 'routerAddress'>,
+  { database, databases, queue, row, turns }: Stores,
+  log: Logger,
+): Scoring {
+  const db = databases.api
+  const signals = new BatchSignals()
+  const functions = new AcceptedFunctions(config.functions)
+  const supervisor = new WorkerSupervisor({
+    count: config.workers,
+    databaseUrl: database.url,
+    env: config.inherited,
+    routerAddress,
+    onMessage: (message) => manager.ended(message),
+    db,
+    queue,
+    log,
+  })
+  const manager = new RewardLoopManager(db, { db, queue, functions }, signals, supervisor, () =>
+    row.clock.nowMs(),
+  )
+  const models = new RewardModelManager({
+    db,
+    control: databases.control,
+    queue,
+    log,
+    launch: {
+      dataDir: config.dataDir,
+      env: config.inherited,
+      servers: toLaunch,
+      allowCalls: config.allowLaunch,
+    },
+    isTurn: (kind) => turns.has(kind),
+  })
+  const member = new FleetMember({
+    holderId: row.id,
+    process: row.name,
+    db,
+    log,
+    router: { joins: { rowsPerCall: config.samplesPerCall } },
+  })
+  const playedFunctions = new FunctionPool({
+    ...config.functions,
+    // A function that is tried need not be stored.
+    sources: async (hash) => functions.source(hash) ?? functionSource(db, hash),
+    router: member.router,
+    rewardRouterAddress: routerAddress,
+    log,
+  })
+  const playground = new Playground({
+    servers: () => member.models.servers,
+    functions,
+    tools: {
+      router: member.router,
+      functions: playedFunctions,
+      limits: new SharedLimits(db, member.leases, log),
+    },
+    onAsleep: (model) => models.wakeModel(model),
+  })
+  const ingest = new IngestClient(
+    { databaseUrl: database.url, functions: config.functions, logLevel: config.logLevel },
+    log,
+  )
+  return { signals, manager, ingest, supervisor, models, member, playground, playedFunctions }
+}

@@ -1,0 +1,62 @@
+import type { Config } from '../config.ts'
+import { ProcessRow } from '../fleet/process-row.ts'
+import type { Logger } from '../log.ts'
+import { BackgroundTurns } from '../loop/background-turns.ts'
+import { stopRequests } from '../stop-request.ts'
+import { openServerDatabases, type ServerDatabases } from '../store/connection-budget.ts'
+import type { Database } from '../store/database.ts'
+import {
+  FUNCTIONS_POOL,
+  INTERACTIVE_POOL,
+  JobQueue,
+  RULES_POOL,
+  SERVICES_POOL,
+} from '../store/job-queue.ts'
+import { openDatabase } from '../store/postgres/connect.ts'
+import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
+
+/** The advisory lock under which a server prepares queues and partitions as it starts. */
+const START_LOCK = 72_707_382
+
+/** Postgres, and what is kept in it of this process. */
+export interface Stores {
+  database: Awaited<ReturnType<typeof openDatabase>>
+  /** Pools of connections by their use. */
+  databases: ServerDatabases
+  queue: JobQueue
+  /** The row by which other processes know this one. */
+  row: ProcessRow
+  /** Which server does which background work. */
+  turns: BackgroundTurns
+}
+
+/** Starts or reaches Postgres, prepares queues and partitions, and registers this process. */
+export async function openStores(config: Config, log: Logger): Promise<Stores> {
+  const opening = openDatabase({
+    databaseUrl: config.databaseUrl,
+    dataDir: config.dataDir,
+    signal: stopRequests.signal,
+    log,
+  })
+  stopRequests.whileStarting(async () => (await opening).close())
+  const database = await opening
+  const databases = openServerDatabases(database.url, log)
+  const queue = new JobQueue(databases.api, log, { supervise: true })
+  await prepare(databases.api, queue)
+  const row = await ProcessRow.register(databases.control, 'server', false)
+  return { database, databases, queue, row, turns: new BackgroundTurns(databases.api, row.id) }
+}
+
+/** Of servers that start together on a new database, one makes the tables. */
+async function prepare(db: Database, queue: JobQueue): Promise<void> {
+  await db.holding(async (client) => {
+    await client.query('select pg_advisory_lock($1)', [START_LOCK])
+    await queue.start()
+    for (const pool of [RULES_POOL, FUNCTIONS_POOL, SERVICES_POOL, INTERACTIVE_POOL]) {
+      await queue.ensure(pool)
+      await db.adhoc('insert into pool (name) values ($1) on conflict do nothing', [pool])
+    }
+    await ensureTextPartition(db, textBucket())
+    await client.query('select pg_advisory_unlock($1)', [START_LOCK])
+  })
+}
