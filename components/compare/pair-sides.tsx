@@ -60,7 +60,7 @@ function Change({
     <button
       type="button"
       className="text-xs text-accent hover:underline"
-      aria-label={`Replace ${pair[side].batchId}`}
+      aria-label={`Change ${pair[side].batchId}`}
       onClick={() =>
         onChange({ first: other.batchId, second: null, open: null, uid: null }, 'push')
       }

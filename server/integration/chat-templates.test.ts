@@ -56,11 +56,14 @@ async function submit(samples: Partial<Sample>[]): Promise<string> {
 /** Workers hear of a change a moment after it was made. */
 const writes = (text: string) =>
   expect
-    .poll(async () => {
-      texts.length = 0
-      await submit([{ prompt: '6 × 12?', response: '72' }])
-      return texts
-    })
+    .poll(
+      async () => {
+        texts.length = 0
+        await submit([{ prompt: '6 × 12?', response: '72' }])
+        return texts
+      },
+      { timeout: 20_000 },
+    )
     .toEqual([text])
 
 const detailOf = (batchId: string, index: number) =>

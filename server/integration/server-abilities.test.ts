@@ -151,8 +151,8 @@ describe('a model of two labels', () => {
     ['vllm', { label: 'positive' }, /vllm cannot score the label "positive"/],
     ['llamacpp', { label: 2 }, /llamacpp cannot score the label "2"/],
     ['openrlhf', { label: 0 }, /openrlhf cannot score the label/],
-    ['sglang', { route: 'pair' }, /sglang is not asked by "pair"/],
-    ['vllm', { route: 'pair', label: 0 }, /the server gives one score/],
+    ['sglang', { route: 'pair' }, /sglang does not support "pair"/],
+    ['vllm', { route: 'pair', label: 0 }, /the server returns one score/],
   ] as const)('a setting that %s cannot honour is refused: %j', async (engine, fields, message) => {
     await expect(
       register('rm', { url: 'http://127.0.0.1:9' }, { engine, ...fields }),

@@ -465,7 +465,7 @@ describe('limits of a run', () => {
     })
     expect(retryAfterMs).toBeGreaterThan(0)
     expectRefusal(await submit('held', rollouts(16), waiting), {
-      ...{ status: 422, reason: 'run_limit', message: '16 samples at once' },
+      ...{ status: 422, reason: 'run_limit', message: 'may queue at most 10' },
     })
     // Scored already: nothing of it waits.
     expect((await submit('held', [sample({ score: 1 })], waiting)).status).toBe(200)
@@ -479,7 +479,7 @@ describe('limits of a run', () => {
       'batches.append',
       JSON.stringify({ batchId: `b${id}`, startIndex: 8, samples: rollouts(4, 4, 'more') }),
     )
-    expectRefusal(append, { status: 429, reason: 'run_queue_full', message: '4 more do not fit' })
+    expectRefusal(append, { status: 429, reason: 'run_queue_full', message: '4 more exceed the limit' })
     await service.mutate('batches.cancel', { batchId: `b${id}` })
     expect((await submit('held', rollouts(8), waiting)).status).toBe(200)
   })

@@ -83,7 +83,10 @@ it('a limit holds over batches and the router addresses of both', async () => {
   )
   expect(new Set(calls.map(({ status }) => status))).toEqual(new Set([200]))
   await followOverBoth(await batch)
-  expect((await rm.counters()).maxInFlight).toBe(MAX_IN_FLIGHT)
+  const { maxInFlight } = await rm.counters()
+  expect(maxInFlight).toBeLessThanOrEqual(MAX_IN_FLIGHT)
+  // A slow machine need not fill every slot at one moment.
+  expect(maxInFlight).toBeGreaterThan(MAX_IN_FLIGHT / 2)
 })
 
 it('a single score asked of one is delivered, whichever worker scored it', async () => {

@@ -16,7 +16,7 @@ import { openDatabase } from '../store/postgres/connect.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 
 /** The advisory lock under which a server prepares queues and partitions as it starts. */
-const START_LOCK = 72_707_382
+const START_LOCK = 72_707_384
 
 /** Postgres, and what is kept in it of this process. */
 export interface Stores {
