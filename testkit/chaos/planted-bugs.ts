@@ -41,7 +41,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         replace: 'const DRAIN_MS = 300',
       },
     ],
-    laws: ['ended'],
+    laws: ['log', 'ended'],
     kinds: ['worker-term', 'server-term'],
   },
   {
@@ -108,7 +108,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
           "    if (Math.random() < 0.1) throw new Error('planted')\n    const attempts = attemptsStatement(this.#workerId, samples)\n",
       },
     ],
-    laws: ['log', 'ended'],
+    laws: ['calls', 'log', 'ended'],
     kinds: ['none'],
   },
   {
@@ -469,7 +469,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
         replace: 'throw error',
       },
     ],
-    laws: ['log', 'exit'],
+    laws: ['calls', 'log', 'exit'],
     kinds: ['postgres-kill', 'postgres-term'],
     setup: 'own',
   },
