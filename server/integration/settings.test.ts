@@ -479,7 +479,11 @@ describe('limits of a run', () => {
       'batches.append',
       JSON.stringify({ batchId: `b${id}`, startIndex: 8, samples: rollouts(4, 4, 'more') }),
     )
-    expectRefusal(append, { status: 429, reason: 'run_queue_full', message: '4 more exceed the limit' })
+    expectRefusal(append, {
+      status: 429,
+      reason: 'run_queue_full',
+      message: '4 more exceed the limit',
+    })
     await service.mutate('batches.cancel', { batchId: `b${id}` })
     expect((await submit('held', rollouts(8), waiting)).status).toBe(200)
   })
