@@ -107,7 +107,7 @@ function Decision({ keys }: { keys: KeysDto }) {
             ? `REWARDOPS_API_KEYS contains ${plural(configured, 'key')} with the role admin. Change them in the environment of the service. Keys created here also work.`
             : keys.needsKey
               ? 'If no admin key is left, start the service with REWARDOPS_API_KEYS to regain access.'
-              : 'The service listens only on this machine, and every local user has full access. A request that sends a key gets the name and role of the key. Creating a key does not restrict access.'}
+              : 'The service listens only on this machine. Processes of its own user and of root have full access. A request that sends a key gets the name and role of the key. Creating a key does not restrict access.'}
         </p>
       </div>
       {configured === 0 && keys.loopbackOnly && (
@@ -190,7 +190,8 @@ function NoLongerRequire({ open, onClose }: { open: boolean; onClose(): void }) 
       error={require.error && <FailureView compact error={require.error} />}
       onConfirm={() => require.mutate({ required: false })}
     >
-      Every local user then has full access without a key. Existing keys are kept and still work.
+      Processes of the service’s own user and of root then have full access without a key. Existing
+      keys are kept and still work.
     </Confirm>
   )
 }
