@@ -213,6 +213,8 @@ export class Stack {
 
   /** Starts a process and keeps it up: when it ends by itself it is started again. */
   spawn(part: Managed): void {
+    // Two faults on one process heal one after the other.
+    if (part.running !== null) return
     part.generation++
     part.isHeld = false
     part.isUp = false
