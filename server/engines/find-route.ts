@@ -47,7 +47,7 @@ type RouteAnswer =
 
 type Found = FoundRoute | { refused: ProbeFailure }
 
-/** What {@link findRoute} is told beside the connection. */
+/** Input of {@link findRoute} besides the connection. */
 type RouteQuestion = Pick<ProbeContext, 'route' | 'templated' | 'known'> &
   Pick<EngineTarget, 'model' | 'version' | 'basePath'>
 
@@ -74,7 +74,14 @@ export async function findRoute(
   for (const route of candidates) {
     const answer = await ask(route)
     if (answer.is === 'score') return scoring(fetch, question, route, ask)
-    if (answer.is === 'no_template') return withoutTemplate(fetch, question, route, ask, false)
+    if (answer.is === 'no_template') {
+      // Not asked of a model that gave a score: vLLM 0.11 answers /pooling of a classifier with hidden states, which look
+      // like an embedding.
+      if (named == null && (await isEmbedding(fetch, question))) {
+        return { refused: embeddingModel() }
+      }
+      return withoutTemplate(question, route, ask)
+    }
     answers.push([route, answer])
     // The self-test, which is more patient than a probe, says what is wrong with it.
     if (answer.is === 'fault') return before ?? found(route)
@@ -121,7 +128,7 @@ async function scoring(
   // A server that takes no messages for scores cannot refuse them for want of a template: its tokenizer can.
   if (versionBefore(version, [0, 12, 0])) {
     if (templated || (await hasTemplate(fetch, question))) return found(route)
-    return withoutTemplate(fetch, question, route, ask, true)
+    return withoutTemplate(question, route, ask)
   }
   if (versionBefore(version, [0, 16, 0]) && (await givesTokenRows(fetch, question))) {
     return found(route, false, MAY_BE_STEPWISE)
@@ -131,18 +138,12 @@ async function scoring(
 
 /** A model without a chat template is a cross-encoder if it scores pairs, else it reads plain text. */
 async function withoutTemplate(
-  fetch: EngineFetch,
   question: RouteQuestion,
   route: ScoreRoute,
   ask: AskRoute,
-  isClassifier: boolean,
 ): Promise<Found> {
   const answers: [ScoreRoute, RouteAnswer][] = []
   if (question.route == null) {
-    // vLLM 0.11 answers /pooling of a classifier with hidden states, which look like an embedding.
-    if (!isClassifier && (await isEmbedding(fetch, question))) {
-      return { refused: embeddingModel() }
-    }
     const pair = await ask('pair')
     if (pair.is === 'score') return found('pair', false, SCORED_AS_PAIR)
     answers.push(['pair', pair])

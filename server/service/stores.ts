@@ -13,6 +13,7 @@ import {
   SERVICES_POOL,
 } from '../store/job-queue.ts'
 import { openDatabase } from '../store/postgres/connect.ts'
+import { addPool } from '../store/sql/pools.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 
 /** The advisory lock under which a server prepares queues and partitions as it starts. */
@@ -54,7 +55,7 @@ async function prepare(db: Database, queue: JobQueue): Promise<void> {
     await queue.start()
     for (const pool of [RULES_POOL, FUNCTIONS_POOL, SERVICES_POOL, INTERACTIVE_POOL]) {
       await queue.ensure(pool)
-      await db.adhoc('insert into pool (name) values ($1) on conflict do nothing', [pool])
+      await addPool(db, pool)
     }
     await ensureTextPartition(db, textBucket())
     await client.query('select pg_advisory_unlock($1)', [START_LOCK])
