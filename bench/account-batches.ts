@@ -23,7 +23,7 @@ import { makeSamples, USUAL_SHAPE } from './texts.ts'
 export const WORKLOADS = ['rule', 'texts', 'chat'] as const
 export type Workload = (typeof WORKLOADS)[number]
 
-/** What `npm run bench -- account` may be told. */
+/** Options of `npm run bench -- account`. */
 export interface AccountOptions {
   workloads: readonly Workload[]
   /** Samples a batch. */

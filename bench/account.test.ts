@@ -107,7 +107,7 @@ test.each<[string, [string, string][], string]>([
     'parse answer',
   ],
   ['the collector', [['(garbage collector)', '']], 'garbage collection'],
-  ['code of Node that serves nobody', [['processTimers', 'node:internal/timers']], 'other'],
+  ['code of Node that no subject calls', [['processTimers', 'node:internal/timers']], 'other'],
 ])('%s has its stage', (_, stack, stage) => {
   const { us } = stagesOfProfile(profileOf([stack]), 'workers', 'file:///checkout/')
   expect(us).toEqual({ [stage]: 1000 })

@@ -102,7 +102,7 @@ async function alone(emit: Emit, options: AccountOptions, rms: Rms): Promise<voi
   }
 }
 
-/** Batches of both checkouts in turn, services started anew for every pair. */
+/** Runs batches on both checkouts alternately, with new services for every pair. */
 async function compare(
   emit: Emit,
   options: AccountOptions,

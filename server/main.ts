@@ -113,7 +113,7 @@ async function main(): Promise<void> {
     manager.stop()
     readiness.stop()
     await inTime(Promise.all([turns.release(), row.ended()]), ROW_MS)
-    // Nobody calls the launched servers any more.
+    // The launched servers receive no more calls.
     const leftMs = stopMs - LAST_STEPS_MS - (performance.now() - begunAt)
     await Promise.allSettled([
       ingest.close(),

@@ -68,7 +68,7 @@ function outageMessage(error: unknown): string {
   return 'The database is not answering.'
 }
 
-/** Any thrown value as what the caller is told. Internal messages never leave. */
+/** Describes any thrown value to the caller. Internal messages are not passed on. */
 export function describeError(
   error: unknown,
   requestId: string,
@@ -128,8 +128,8 @@ const t = initTRPC.context<RequestContext>().create({
     client: { reconnectAfterInactivityMs: 8_000 },
   },
   errorFormatter({ shape, error, ctx, path }) {
-    const told = describeError(error, ctx?.requestId ?? 'unknown', path ?? null)
-    return { ...shape, message: told.message, data: told.data }
+    const described = describeError(error, ctx?.requestId ?? 'unknown', path ?? null)
+    return { ...shape, message: described.message, data: described.data }
   },
 })
 

@@ -66,10 +66,10 @@ export function judge(
   bounded: boolean,
   activated: Pair | null,
 ): Judgement {
-  const told = `Scored ${show(raw.good)} and ${show(raw.bad)}`
-  if (engine.name === 'llamacpp' && bounded) return judgeSoftmax(told, label ?? null)
-  if (activated === null) return judgeAlone(raw, bounded, told)
-  const both = `${told} raw, ${show(activated.good)} and ${show(activated.bad)} activated`
+  const scored = `Scored ${show(raw.good)} and ${show(raw.bad)}`
+  if (engine.name === 'llamacpp' && bounded) return judgeSoftmax(scored, label ?? null)
+  if (activated === null) return judgeAlone(raw, bounded, scored)
+  const both = `${scored} raw, ${show(activated.good)} and ${show(activated.bad)} activated`
   const equal = alike(raw, activated)
   const honest = alike(sigmoids(raw), activated)
   // The activation of one label is a sigmoid; of several it depends on the others, which are not known here.
@@ -77,7 +77,7 @@ export function judge(
   if (!bounded) {
     return unrelated
       ? judgeUnrelated(engine, both)
-      : { verdict: 'raw', detail: `${told}: not all within 0 to 1, so raw.` }
+      : { verdict: 'raw', detail: `${scored}: not all within 0 to 1, so raw.` }
   }
   // 0.659 is its own sigmoid.
   if (equal && honest) return { verdict: 'unverified', detail: `${both}: indistinguishable.` }
@@ -113,8 +113,8 @@ function judgeUnrelated(engine: Engine, both: string): Judgement {
 }
 
 /** llama.cpp gives bounded scores only where it applied a softmax to several labels; their logits cannot be had. */
-function judgeSoftmax(told: string, label: string | null): Judgement {
-  const softmax = `${told}, all within 0 to 1: llama.cpp applies a softmax to this head (Qwen3), and returns only label 0.`
+function judgeSoftmax(scored: string, label: string | null): Judgement {
+  const softmax = `${scored}, all within 0 to 1: llama.cpp applies a softmax to this head (Qwen3), and returns only label 0.`
   if (label === null) {
     return {
       verdict: 'label_unknown',
@@ -128,13 +128,13 @@ function judgeSoftmax(told: string, label: string | null): Judgement {
 }
 
 /** Of a server that can be asked in one way only. */
-function judgeAlone(raw: Pair, bounded: boolean, told: string): Judgement {
+function judgeAlone(raw: Pair, bounded: boolean, scored: string): Judgement {
   // A normalised embedding of one number keeps its sign.
   if (Math.abs(raw.good) === 1 && Math.abs(raw.bad) === 1) return ALWAYS_ONE
-  if (!bounded) return { verdict: 'raw', detail: `${told}: not all within 0 to 1, so raw.` }
+  if (!bounded) return { verdict: 'raw', detail: `${scored}: not all within 0 to 1, so raw.` }
   return {
     verdict: 'unverified',
-    detail: `${told}, all within 0 to 1, and the server returned no activated scores to compare.`,
+    detail: `${scored}, all within 0 to 1, and the server returned no activated scores to compare.`,
   }
 }
 

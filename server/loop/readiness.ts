@@ -11,8 +11,8 @@ const RETRY_MS = 400
 /** A write that takes longer has failed: `/readyz` is false within 2 s. */
 const WRITE_TIMEOUT_MS = 900
 /**
- * After an outage nobody returns the jobs of a worker that has not reported yet for this long: it writes the results that
- * it kept first.
+ * After an outage, the jobs of a worker that has not reported yet are left alone for this long: the worker first writes the
+ * results that it kept.
  */
 const GRACE_MS = 15_000
 /** Written, and rolled back, to see whether a full disk has room again: more than a table's free pages take. */
