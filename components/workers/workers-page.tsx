@@ -115,7 +115,7 @@ function WorkersBody({
           hint="Samples that workers hold, of their total capacity."
           value={formatCount(sum((worker) => worker.held))}
           unit={`of ${formatCount(sum((worker) => worker.room))}`}
-          detail="samples in use / capacity"
+          detail="samples of capacity"
         />
         <Figure
           label="Event-loop delay p99"
