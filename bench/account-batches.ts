@@ -6,7 +6,7 @@ import {
   startReferenceRmProcess,
 } from '../examples/processes/reference-rm.ts'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
-import type { SubmitResult } from '../server/wire/trainer.ts'
+import type { SubmitResult } from '../server/contract/trainer.ts'
 import { applicationNames, type CpuTimes, CpuWatch, type ServicePids } from './account-cpu.ts'
 import {
   benchFolder,

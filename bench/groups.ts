@@ -1,6 +1,6 @@
 import { type Behaviour, delayOfDraw, PLAIN_BEHAVIOUR } from '../examples/reference-rm/behaviour.ts'
 import { tailHash } from '../examples/reference-rm/score.ts'
-import type { SubmitResult } from '../server/wire/trainer.ts'
+import type { SubmitResult } from '../server/contract/trainer.ts'
 import {
   type Bench,
   type Emit,

@@ -16,7 +16,7 @@ import type {
   RewardSpec,
   SampleInput,
   SubmitResult,
-} from '../server/wire/trainer.ts'
+} from '../server/contract/trainer.ts'
 
 /** One line of output: the name of the measurement, and its numbers with their units in their names. */
 export type Emit = (measurement: { name: string } & Record<string, unknown>) => void

@@ -1,6 +1,6 @@
 import { REFERENCE_VERSION } from '../examples/reference-rm/server.ts'
 import { vllm } from '../server/engines/vllm.ts'
-import type { SampleInput } from '../server/wire/trainer.ts'
+import type { SampleInput } from '../server/contract/trainer.ts'
 import { type BareLoopResult, bareLoop } from './bare-loop.ts'
 import {
   type BatchTimes,

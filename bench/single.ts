@@ -1,5 +1,5 @@
 import { Pool } from 'undici'
-import type { Result, SampleInput, SubmitResult } from '../server/wire/trainer.ts'
+import type { Result, SampleInput, SubmitResult } from '../server/contract/trainer.ts'
 import { type Bench, type Emit, submitBody, waitForEnd, withBench } from './harness.ts'
 import { classifyBodies } from './rate.ts'
 import { quantile, rounded } from './statistics.ts'

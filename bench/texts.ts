@@ -1,5 +1,5 @@
 import { drawFrom } from '../examples/generator/random.ts'
-import type { SampleInput } from '../server/wire/trainer.ts'
+import type { SampleInput } from '../server/contract/trainer.ts'
 
 /**
  * Text of random words, the same for the same seed. Words rather than random letters: nothing is scored

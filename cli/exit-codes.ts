@@ -23,7 +23,7 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 /** What a command could not do, in a sentence or two for a person, with the code it ends with. */
 export class CliError extends Error {
   readonly exitCode: ExitCode
-  /** The service's word for it (server/wire/error-reasons.ts), or null where the service did not say it. */
+  /** The service's word for it (server/contract/error-reasons.ts), or null where the service did not say it. */
   readonly reason: string | null
 
   constructor(exitCode: ExitCode, message: string, reason: string | null = null) {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { describeIssues } from '../server/wire/describe-issues.ts'
-import { RewardSpec } from '../server/wire/trainer.ts'
+import { describeIssues } from '../server/contract/describe-issues.ts'
+import { RewardSpec } from '../server/contract/trainer.ts'
 import { usageError } from './exit-codes.ts'
 
 /** `--reward` of every command that has one. */

@@ -2,7 +2,7 @@ import {
   readSampleFilter,
   SAMPLE_FILTER_NAMES,
   type SampleFilterName,
-} from '../server/wire/sample-filter.ts'
+} from '../server/contract/sample-filter.ts'
 import type { CommandOption } from './command.ts'
 import { usageError } from './exit-codes.ts'
 

@@ -1,6 +1,6 @@
 import { Agent, type Dispatcher, request } from 'undici'
-import type { ErrorData } from '../server/wire/error-reasons.ts'
-import type { SessionDto } from '../server/wire/pages.ts'
+import type { ErrorData } from '../server/contract/error-reasons.ts'
+import type { SessionDto } from '../server/contract/pages.ts'
 import { CliError, EXIT } from './exit-codes.ts'
 
 /** A wrong address is told within 5 s: 3 to connect or 4 to be answered, whichever passes first. */

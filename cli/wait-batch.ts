@@ -1,4 +1,4 @@
-import type { BatchSummary } from '../server/wire/trainer.ts'
+import type { BatchSummary } from '../server/contract/trainer.ts'
 import { CliError, EXIT } from './exit-codes.ts'
 import type { Output } from './output.ts'
 import { number, showProgress } from './progress.ts'

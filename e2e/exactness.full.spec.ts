@@ -22,9 +22,9 @@ import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
 } from '../examples/processes/reference-rm.ts'
-import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from '../server/wire/csv-cells.ts'
-import { TEXT_COLUMNS } from '../server/wire/export.ts'
-import type { RewardSpec, SubmitInput } from '../server/wire/trainer.ts'
+import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from '../server/contract/csv-cells.ts'
+import { TEXT_COLUMNS } from '../server/contract/export.ts'
+import type { RewardSpec, SubmitInput } from '../server/contract/trainer.ts'
 import {
   type BatchNumbers,
   differences,

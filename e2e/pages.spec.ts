@@ -4,7 +4,7 @@ import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
 } from '../examples/processes/reference-rm.ts'
-import type { SampleInput } from '../server/wire/trainer.ts'
+import type { SampleInput } from '../server/contract/trainer.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
 import { lookAtEach, type View } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'

@@ -4,7 +4,7 @@ import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
 } from '../examples/processes/reference-rm.ts'
-import type { TimelineDto } from '../server/wire/timeline.ts'
+import type { TimelineDto } from '../server/contract/timeline.ts'
 import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 

@@ -24,13 +24,13 @@ function check(files: Record<string, string>): string[] {
 test('the arrows themselves are allowed', () => {
   const breaches = check({
     'app/page.tsx': `import type { Api } from '../server/api/root.ts'\nimport { A } from '../components/a.tsx'\nexport default () => <A<Api> />`,
-    'components/a.tsx': `import { x } from '../server/wire/x.ts'\nexport const A = <T,>() => <i>{x as T & string}</i>`,
+    'components/a.tsx': `import { x } from '../server/contract/x.ts'\nexport const A = <T,>() => <i>{x as T & string}</i>`,
     'server/api/root.ts': `import { loop } from '../loop/loop.ts'\nexport type Api = typeof loop`,
     'server/loop/loop.ts': `import { s } from '../store/s.ts'\nimport { r } from '../router/r.ts'\nexport const loop = [s, r]`,
     'server/router/r.ts': `import { e } from '../engines/e.ts'\nexport const r = e`,
     'server/engines/e.ts': `import { x } from '../wire/x.ts'\nimport { env } from '../config.ts'\nexport const e = [x, env]`,
     'server/store/s.ts': `import { c } from './generated/client.ts'\nexport const s = c`,
-    'server/wire/x.ts': `export const x = 'x'`,
+    'server/contract/x.ts': `export const x = 'x'`,
     'server/config.ts': `export const env = process.env`,
     'server/main.ts': `import './loop/loop.ts'\nimport './engines/e.ts'`,
     'server/loop/loop.test.ts': `import { e } from '../engines/e.ts'\nprocess.env.X = String(e)`,

@@ -133,7 +133,7 @@ function clientKey(root) {
 /** Everything the pages are made of; of the server they import the wire types alone. */
 function pagesKey(root) {
   const files = [
-    ...['app', 'components', 'server/wire', 'public'].flatMap((dir) => filesUnder(root, dir)),
+    ...['app', 'components', 'server/contract', 'public'].flatMap((dir) => filesUnder(root, dir)),
     ...['next.config.ts', 'postcss.config.mjs', 'tsconfig.json', 'package-lock.json'],
   ]
   return digest(

@@ -1,4 +1,4 @@
-import { ERROR_REASONS, type ErrorReason } from './wire/error-reasons.ts'
+import { ERROR_REASONS, type ErrorReason } from './contract/error-reasons.ts'
 
 const brand = Symbol.for('rewardops.error')
 

@@ -1,7 +1,7 @@
 import type { Metadata } from 'next'
 import { connection } from 'next/server'
 import { OverviewPage } from '../../components/overview/overview-page.tsx'
-import { firstAnswers } from '../../server/wire/first-answers.ts'
+import { firstAnswers } from '../../server/contract/first-answers.ts'
 
 export const metadata: Metadata = { title: 'Overview' }
 

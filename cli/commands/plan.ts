@@ -1,5 +1,5 @@
-import { describeIssues } from '../../server/wire/describe-issues.ts'
-import { type PlannedColumn, type PlannerDto, PlannerInput } from '../../server/wire/planner.ts'
+import { describeIssues } from '../../server/contract/describe-issues.ts'
+import { type PlannedColumn, type PlannerDto, PlannerInput } from '../../server/contract/planner.ts'
 import { defineCommand } from '../command.ts'
 import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'

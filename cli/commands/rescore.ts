@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { SubmitResult } from '../../server/wire/trainer.ts'
+import type { SubmitResult } from '../../server/contract/trainer.ts'
 import { defineCommand } from '../command.ts'
 import { usageError } from '../exit-codes.ts'
 import { REWARD_OPTION, readReward } from '../option-values.ts'

@@ -1,4 +1,4 @@
-import type { ResultsColumns } from '../../server/wire/trainer.ts'
+import type { ResultsColumns } from '../../server/contract/trainer.ts'
 import { defineCommand } from '../command.ts'
 import { wholeNumber } from '../option-values.ts'
 import { AWAY_MS, batchIdOf } from '../wait-batch.ts'

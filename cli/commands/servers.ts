@@ -1,4 +1,4 @@
-import type { ServerDto } from '../../server/wire/servers.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import { defineCommand } from '../command.ts'
 import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { SampleInput, SubmitResult } from '../../server/wire/trainer.ts'
+import type { SampleInput, SubmitResult } from '../../server/contract/trainer.ts'
 import { defineCommand } from '../command.ts'
 import { CliError, EXIT, usageError } from '../exit-codes.ts'
 import { told } from '../import/survey.ts'

@@ -3,7 +3,7 @@ import {
   EXPORT_PATH,
   EXPORT_ROWS_HEADER,
   type ExportFormat,
-} from '../../server/wire/export.ts'
+} from '../../server/contract/export.ts'
 import { CliError, EXIT } from '../exit-codes.ts'
 import { interrupted, pause, type ServiceClient } from '../service-client.ts'
 import { sampleOfRow } from './last-sample.ts'

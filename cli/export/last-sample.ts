@@ -1,5 +1,5 @@
-import { ROLLOUT_COLUMNS } from '../../server/wire/csv-cells.ts'
-import type { ExportFormat } from '../../server/wire/export.ts'
+import { ROLLOUT_COLUMNS } from '../../server/contract/csv-cells.ts'
+import type { ExportFormat } from '../../server/contract/export.ts'
 import { splitRecord } from '../rollouts/csv-rows.ts'
 
 /**

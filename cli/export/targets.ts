@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs'
 import { type FileHandle, open, rename, stat } from 'node:fs/promises'
-import type { ExportFormat } from '../../server/wire/export.ts'
+import type { ExportFormat } from '../../server/contract/export.ts'
 import { CliError, EXIT } from '../exit-codes.ts'
 import type { TextSink } from '../output.ts'
 import { sampleOfRow } from './last-sample.ts'

@@ -1,4 +1,4 @@
-import type { RewardSpec } from '../../server/wire/trainer.ts'
+import type { RewardSpec } from '../../server/contract/trainer.ts'
 import type { GivenScores } from '../rollouts/read-rollouts.ts'
 
 /** What an import does with its files; two imports with the same and with the same files are one. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { AppendResult, BatchSummary, SubmitResult } from '../../server/wire/trainer.ts'
+import type { AppendResult, BatchSummary, SubmitResult } from '../../server/contract/trainer.ts'
 import { CliError, EXIT } from '../exit-codes.ts'
 import type { CallOptions, ServiceClient } from '../service-client.ts'
 import type { ImportOptions, ImportStep } from './import-options.ts'

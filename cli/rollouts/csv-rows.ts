@@ -5,8 +5,8 @@ import {
   readGroundTruthCell,
   readPromptCell,
   readTextCell,
-} from '../../server/wire/csv-cells.ts'
-import { ANNOTATIONS_COLUMN } from '../../server/wire/export.ts'
+} from '../../server/contract/csv-cells.ts'
+import { ANNOTATIONS_COLUMN } from '../../server/contract/export.ts'
 import { type JsonObject, parseJsonObject, parseJsonValue } from './parse-json.ts'
 
 /** Names that Python writes for ours. */

@@ -1,4 +1,4 @@
-import type { SampleInput } from '../../server/wire/trainer.ts'
+import type { SampleInput } from '../../server/contract/trainer.ts'
 
 /** One rollout of a file: the sample to submit, and where it was made if the file says so. */
 export interface Rollout {

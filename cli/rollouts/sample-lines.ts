@@ -1,8 +1,8 @@
 import { z } from 'zod'
-import { RESULT_COLUMNS } from '../../server/wire/csv-cells.ts'
-import { describeIssues } from '../../server/wire/describe-issues.ts'
-import { ANNOTATIONS_COLUMN } from '../../server/wire/export.ts'
-import { SampleInput } from '../../server/wire/trainer.ts'
+import { RESULT_COLUMNS } from '../../server/contract/csv-cells.ts'
+import { describeIssues } from '../../server/contract/describe-issues.ts'
+import { ANNOTATIONS_COLUMN } from '../../server/contract/export.ts'
+import { SampleInput } from '../../server/contract/trainer.ts'
 import type { JsonObject } from './parse-json.ts'
 import type { GivenScores, Rollout } from './rollout.ts'
 

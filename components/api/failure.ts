@@ -1,4 +1,4 @@
-import type { ErrorData } from '../../server/wire/error-reasons.ts'
+import type { ErrorData } from '../../server/contract/error-reasons.ts'
 
 /** A failed or refused request, as pages show it. */
 export interface Failure {

@@ -1,4 +1,4 @@
-import type { BatchStatus } from '../../server/wire/trainer.ts'
+import type { BatchStatus } from '../../server/contract/trainer.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The filters of the Batches page. The URL uses the same names, with the kind as `split`. */

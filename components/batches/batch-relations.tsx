@@ -1,4 +1,4 @@
-import type { BatchViewDto } from '../../server/wire/pages.ts'
+import type { BatchViewDto } from '../../server/contract/pages.ts'
 import { comparePairHref } from '../compare/compare-url.ts'
 import { formatCount } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'

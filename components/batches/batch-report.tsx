@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
-import type { BatchViewDto } from '../../server/wire/pages.ts'
+import type { BatchViewDto } from '../../server/contract/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { durationText, formatCount, formatDuration, formatScore } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'

@@ -1,5 +1,5 @@
-import type { BatchViewDto } from '../../server/wire/pages.ts'
-import { SAMPLE_FAILURE_TEXT, type SampleFailureReason } from '../../server/wire/sample-reason.ts'
+import type { BatchViewDto } from '../../server/contract/pages.ts'
+import { SAMPLE_FAILURE_TEXT, type SampleFailureReason } from '../../server/contract/sample-reason.ts'
 import { hueOf } from '../charts/hue.ts'
 import {
   formatCount,

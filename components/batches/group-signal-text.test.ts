@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { noSignals } from '../../server/wire/group-signal.ts'
+import { noSignals } from '../../server/contract/group-signal.ts'
 import { teachNothingInShort, teachNothingText } from './group-signal-text.ts'
 
 describe('what the groups of a batch teach, in words', () => {

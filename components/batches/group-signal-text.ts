@@ -2,7 +2,7 @@ import {
   GROUP_SIGNALS,
   type GroupSignal,
   type GroupSignalCounts,
-} from '../../server/wire/group-signal.ts'
+} from '../../server/contract/group-signal.ts'
 import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
 
 /** Short labels of the signal classes. */

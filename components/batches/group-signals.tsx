@@ -2,8 +2,8 @@ import {
   GROUP_SIGNAL_TEXT,
   GROUP_SIGNALS,
   type GroupSignal,
-} from '../../server/wire/group-signal.ts'
-import type { BatchViewDto } from '../../server/wire/pages.ts'
+} from '../../server/contract/group-signal.ts'
+import type { BatchViewDto } from '../../server/contract/pages.ts'
 import { formatCount } from '../format/numbers.ts'
 import { Section } from '../ui/section.tsx'
 import { countsOf, SIGNAL_COLOUR, SIGNAL_LABEL, teachNothingText } from './group-signal-text.ts'

@@ -5,7 +5,7 @@
 import { useQueries } from '@tanstack/react-query'
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useRef, useState } from 'react'
-import type { BatchGroupDto, BatchViewDto } from '../../server/wire/pages.ts'
+import type { BatchGroupDto, BatchViewDto } from '../../server/contract/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
 import type { ScoreScale } from '../charts/dot-strip.prepare.ts'
 import { DotStrip } from '../charts/dot-strip.tsx'

@@ -1,7 +1,7 @@
 'use client'
 
-import type { BatchProgressDto } from '../../server/wire/pages.ts'
-import type { BatchSummary } from '../../server/wire/trainer.ts'
+import type { BatchProgressDto } from '../../server/contract/pages.ts'
+import type { BatchSummary } from '../../server/contract/trainer.ts'
 import { formatCount, formatRate } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'

@@ -1,5 +1,5 @@
 import { Archive } from 'lucide-react'
-import type { BatchViewDto } from '../../server/wire/pages.ts'
+import type { BatchViewDto } from '../../server/contract/pages.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { Ago } from '../ui/ago.tsx'
 

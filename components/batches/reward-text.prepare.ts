@@ -1,4 +1,4 @@
-import type { FunctionRef, ResolvedReward } from '../../server/wire/resolved-reward.ts'
+import type { FunctionRef, ResolvedReward } from '../../server/contract/resolved-reward.ts'
 
 /** The `reward` of a batch, as JSON. */
 export type RewardJson = Record<string, unknown>

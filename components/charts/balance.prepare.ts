@@ -1,4 +1,4 @@
-import type { PoolShareDto } from '../../server/wire/server-detail.ts'
+import type { PoolShareDto } from '../../server/contract/server-detail.ts'
 import { formatPercent, quantityText } from '../format/numbers.ts'
 
 /** A server's shares of its pool, prepared for drawing on one scale. */

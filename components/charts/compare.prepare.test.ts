@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ComparedRunDto } from '../../server/wire/compare.ts'
+import type { ComparedRunDto } from '../../server/contract/compare.ts'
 import { prepareCdf, prepareDeltas, prepareOverlay } from './compare.prepare.ts'
 import { jointAt, prepareJoint } from './joint.prepare.ts'
 

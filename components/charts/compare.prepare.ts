@@ -1,4 +1,4 @@
-import type { ComparedRunDto, ComparePairDto, StepDelta } from '../../server/wire/compare.ts'
+import type { ComparedRunDto, ComparePairDto, StepDelta } from '../../server/contract/compare.ts'
 import type { Band } from '../compare/compare-url.ts'
 import { shareTicks } from './run.prepare.ts'
 import { durationTicks } from './server-minutes.prepare.ts'

@@ -1,4 +1,4 @@
-import type { ComponentDto } from '../../server/wire/rewards.ts'
+import type { ComponentDto } from '../../server/contract/rewards.ts'
 import { niceTicks, pickTicks, withGaps } from './step-axis.ts'
 
 /** A component at one step; null where the run has no such step, drawn as a gap. */

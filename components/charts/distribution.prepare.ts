@@ -1,4 +1,4 @@
-import type { Distribution } from '../../server/wire/pages.ts'
+import type { Distribution } from '../../server/contract/pages.ts'
 import { formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 
 export interface DistributionRow {

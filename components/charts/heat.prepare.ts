@@ -1,4 +1,4 @@
-import type { RunHeatDto } from '../../server/wire/runs.ts'
+import type { RunHeatDto } from '../../server/contract/runs.ts'
 import { formatScore } from '../format/numbers.ts'
 import { pickTicks } from './step-axis.ts'
 

@@ -1,4 +1,4 @@
-import type { JointAxis, JointDistribution } from '../../server/wire/compare.ts'
+import type { JointAxis, JointDistribution } from '../../server/contract/compare.ts'
 import { formatScore } from '../format/numbers.ts'
 
 /** A cell: position and size as shares of the chart from the top left, its fill, and its contents. */

@@ -1,4 +1,4 @@
-import type { RunMarkDto } from '../../server/wire/marks.ts'
+import type { RunMarkDto } from '../../server/contract/marks.ts'
 import { formatCount } from '../format/numbers.ts'
 
 /** The marks of one step, drawn as one line. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { RunMarkDto } from '../../server/wire/marks.ts'
-import { MONITOR_DEFINITIONS, type MonitorSettingDto } from '../../server/wire/monitors.ts'
+import type { RunMarkDto } from '../../server/contract/marks.ts'
+import { MONITOR_DEFINITIONS, type MonitorSettingDto } from '../../server/contract/monitors.ts'
 import { prepareMarks, withMarks } from './marks.prepare.ts'
 import { prepareMonitor, prepareMonitorSpark } from './monitor.prepare.ts'
 

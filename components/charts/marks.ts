@@ -1,7 +1,7 @@
 'use client'
 
 import { createContext, useContext } from 'react'
-import type { RunMarkDto } from '../../server/wire/marks.ts'
+import type { RunMarkDto } from '../../server/contract/marks.ts'
 
 const Marks = createContext<readonly RunMarkDto[]>([])
 

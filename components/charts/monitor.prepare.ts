@@ -2,7 +2,7 @@ import {
   MONITOR_DEFINITIONS,
   type MonitorPointDto,
   type MonitorSettingDto,
-} from '../../server/wire/monitors.ts'
+} from '../../server/contract/monitors.ts'
 import { niceTicks, pickTicks, withGaps } from './step-axis.ts'
 
 /** A monitor at one step; null where it has no value, drawn as a gap. */

@@ -2,8 +2,8 @@ import {
   GROUP_SIGNALS,
   type GroupSignal,
   type GroupSignalCounts,
-} from '../../server/wire/group-signal.ts'
-import type { RunDto, RunSourceDto, RunStepDto } from '../../server/wire/runs.ts'
+} from '../../server/contract/group-signal.ts'
+import type { RunDto, RunSourceDto, RunStepDto } from '../../server/contract/runs.ts'
 import { durationTicks } from './server-minutes.prepare.ts'
 import { niceTicks, pickTicks, withGaps } from './step-axis.ts'
 

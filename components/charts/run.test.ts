@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { noSignals } from '../../server/wire/group-signal.ts'
-import type { RunStepDto } from '../../server/wire/runs.ts'
+import { noSignals } from '../../server/contract/group-signal.ts'
+import type { RunStepDto } from '../../server/contract/runs.ts'
 import { heatAt, prepareHeat } from './heat.prepare.ts'
 import { prepareFan, prepareShares, prepareSources, prepareWaits } from './run.prepare.ts'
 

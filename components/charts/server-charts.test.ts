@@ -3,7 +3,7 @@ import type {
   PoolShareDto,
   ServerEventDto,
   ServerMinuteDto,
-} from '../../server/wire/server-detail.ts'
+} from '../../server/contract/server-detail.ts'
 import { prepareBalance } from './balance.prepare.ts'
 import { durationTicks, prepareServerMinutes } from './server-minutes.prepare.ts'
 import { prepareStateBand } from './state-band.prepare.ts'

@@ -1,4 +1,4 @@
-import type { ServerMinuteDto } from '../../server/wire/server-detail.ts'
+import type { ServerMinuteDto } from '../../server/contract/server-detail.ts'
 import { durationText } from '../format/numbers.ts'
 import { linearTicks } from './distribution.prepare.ts'
 

@@ -1,4 +1,4 @@
-import type { ServerEventDto } from '../../server/wire/server-detail.ts'
+import type { ServerEventDto } from '../../server/contract/server-detail.ts'
 
 /** A time range in one state; `from` and `to` are 0 to 1 along the band. */
 export interface BandSegment {

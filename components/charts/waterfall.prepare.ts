@@ -1,4 +1,4 @@
-import type { AttemptDto } from '../../server/wire/pages.ts'
+import type { AttemptDto } from '../../server/contract/pages.ts'
 
 /** The stages of a sample. */
 export type SegmentKind = 'queue' | 'backoff' | 'slot' | 'service' | 'failed'

@@ -1,7 +1,7 @@
 'use client'
 
 import { type FormEvent, useState } from 'react'
-import type { ComparedBatchDto } from '../../server/wire/compare.ts'
+import type { ComparedBatchDto } from '../../server/contract/compare.ts'
 import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import { Ago } from '../ui/ago.tsx'

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { ArrowRight, GitCompareArrows } from 'lucide-react'
-import type { ComparedBatchDto } from '../../server/wire/compare.ts'
+import type { ComparedBatchDto } from '../../server/contract/compare.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount, formatScore } from '../format/numbers.ts'

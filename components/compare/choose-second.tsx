@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { GitCompareArrows, RotateCcw } from 'lucide-react'
 import { useState } from 'react'
-import type { ComparedBatchDto } from '../../server/wire/compare.ts'
+import type { ComparedBatchDto } from '../../server/contract/compare.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RescoreSheet } from '../batches/rescore-sheet.tsx'

@@ -2,7 +2,7 @@
 
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Eye, EyeOff, ListTree, X } from 'lucide-react'
-import { type CompareRunsDto, MOST_COMPARED_RUNS } from '../../server/wire/compare.ts'
+import { type CompareRunsDto, MOST_COMPARED_RUNS } from '../../server/contract/compare.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { hueOf } from '../charts/hue.ts'
 import { formatCount, plural } from '../format/numbers.ts'

@@ -2,7 +2,7 @@ import {
   DISAGREEMENT_MEASURES,
   type DisagreementMeasure,
   MOST_COMPARED_RUNS,
-} from '../../server/wire/compare.ts'
+} from '../../server/contract/compare.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The score range drawn as a band around the mean. */

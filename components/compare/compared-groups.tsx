@@ -2,7 +2,7 @@
 
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { useMemo } from 'react'
-import type { ComparePairDto } from '../../server/wire/compare.ts'
+import type { ComparePairDto } from '../../server/contract/compare.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, formatScore } from '../format/numbers.ts'

@@ -1,8 +1,8 @@
 'use client'
 
 import { useQuery } from '@tanstack/react-query'
-import type { ComparedSampleDto } from '../../server/wire/compare.ts'
-import { SAMPLE_FAILURE_TEXT } from '../../server/wire/sample-reason.ts'
+import type { ComparedSampleDto } from '../../server/contract/compare.ts'
+import { SAMPLE_FAILURE_TEXT } from '../../server/contract/sample-reason.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import { JsonValue, PromptText, ResponseText } from '../samples/rollout-text.tsx'

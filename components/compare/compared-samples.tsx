@@ -13,8 +13,8 @@ import type {
   ComparedSampleDto,
   ComparePairDto,
   DisagreementMeasure,
-} from '../../server/wire/compare.ts'
-import { DISAGREEMENT_MEASURES } from '../../server/wire/compare.ts'
+} from '../../server/contract/compare.ts'
+import { DISAGREEMENT_MEASURES } from '../../server/contract/compare.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { formatCount, formatScore } from '../format/numbers.ts'

@@ -1,7 +1,7 @@
 'use client'
 
 import { useMemo } from 'react'
-import type { ComparePairDto } from '../../server/wire/compare.ts'
+import type { ComparePairDto } from '../../server/contract/compare.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { prepareCdf } from '../charts/compare.prepare.ts'
 import { prepareDistribution } from '../charts/distribution.prepare.ts'

@@ -1,7 +1,7 @@
 'use client'
 
-import { correlationWord, kappaWord } from '../../server/wire/agreement.ts'
-import type { ComparePairDto } from '../../server/wire/compare.ts'
+import { correlationWord, kappaWord } from '../../server/contract/agreement.ts'
+import type { ComparePairDto } from '../../server/contract/compare.ts'
 import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'

@@ -1,7 +1,7 @@
 'use client'
 
 import { GitCompareArrows } from 'lucide-react'
-import { type ComparePairDto, UNMATCHED_TEXT } from '../../server/wire/compare.ts'
+import { type ComparePairDto, UNMATCHED_TEXT } from '../../server/contract/compare.ts'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { Empty } from '../ui/empty.tsx'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { correlationWord, kappaWord } from '../../server/wire/agreement.ts'
-import type { ComparedGroups, ComparePairDto } from '../../server/wire/compare.ts'
+import { correlationWord, kappaWord } from '../../server/contract/agreement.ts'
+import type { ComparedGroups, ComparePairDto } from '../../server/contract/compare.ts'
 import { pairVerdict, shareText, signed } from './pair-words.ts'
 
 const NO_GROUPS = {

@@ -1,5 +1,5 @@
-import { correlationWord, kappaWord } from '../../server/wire/agreement.ts'
-import type { ComparePairDto, DisagreementMeasure } from '../../server/wire/compare.ts'
+import { correlationWord, kappaWord } from '../../server/contract/agreement.ts'
+import type { ComparePairDto, DisagreementMeasure } from '../../server/contract/compare.ts'
 import { formatCount, formatPercent, formatScore, plural, quantityText } from '../format/numbers.ts'
 
 /** The color of each side in every chart. */

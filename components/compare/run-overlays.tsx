@@ -1,7 +1,7 @@
 'use client'
 
 import { useMemo } from 'react'
-import type { ComparedRunDto, CompareRunsDto, StepDelta } from '../../server/wire/compare.ts'
+import type { ComparedRunDto, CompareRunsDto, StepDelta } from '../../server/contract/compare.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import {
   deltaTicks,

@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { BellOff, CircleCheck, CircleX, Pencil, Plus, Send, Webhook } from 'lucide-react'
 import { useState } from 'react'
-import type { TestedWebhookDto, WebhookDto } from '../../server/wire/alerts.ts'
+import type { TestedWebhookDto, WebhookDto } from '../../server/contract/alerts.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { durationText, formatCount, plural } from '../format/numbers.ts'

@@ -1,5 +1,5 @@
 import { CircleCheck, CircleX, Clock } from 'lucide-react'
-import type { DeliveryState } from '../../server/wire/alerts.ts'
+import type { DeliveryState } from '../../server/contract/alerts.ts'
 
 const DELIVERY = {
   delivered: { icon: CircleCheck, text: 'delivered', tone: 'text-ok' },

@@ -2,7 +2,7 @@
 
 import { useInfiniteQuery } from '@tanstack/react-query'
 import { History } from 'lucide-react'
-import { FLEET_MONITORS, MONITORS, type MonitoredRunDto } from '../../server/wire/monitors.ts'
+import { FLEET_MONITORS, MONITORS, type MonitoredRunDto } from '../../server/contract/monitors.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { Empty } from '../ui/empty.tsx'

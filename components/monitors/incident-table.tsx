@@ -2,7 +2,7 @@ import {
   type IncidentDto,
   MONITOR_DEFINITIONS,
   type MonitorName,
-} from '../../server/wire/monitors.ts'
+} from '../../server/contract/monitors.ts'
 import { BatchLink, RunName } from '../batches/batch-cells.tsx'
 import { formatCount } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'

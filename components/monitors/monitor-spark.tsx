@@ -1,5 +1,5 @@
 import { memo } from 'react'
-import type { MonitorPointDto, MonitorSettingDto } from '../../server/wire/monitors.ts'
+import type { MonitorPointDto, MonitorSettingDto } from '../../server/contract/monitors.ts'
 import { prepareMonitorSpark } from '../charts/monitor.prepare.ts'
 
 const [WIDTH, HEIGHT] = [140, 28]

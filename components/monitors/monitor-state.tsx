@@ -6,7 +6,7 @@ import {
   type LucideIcon,
   TriangleAlert,
 } from 'lucide-react'
-import type { MonitorState } from '../../server/wire/monitors.ts'
+import type { MonitorState } from '../../server/contract/monitors.ts'
 
 type Shown = MonitorState | 'off'
 

@@ -5,7 +5,7 @@ import {
   MONITOR_DEFINITIONS,
   type MonitorDefinition,
   type MonitorName,
-} from '../../server/wire/monitors.ts'
+} from '../../server/contract/monitors.ts'
 import { formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 
 export function monitorLabel(monitor: MonitorName | FleetMonitorName): string {

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { BellRing, CircleCheck } from 'lucide-react'
-import type { MonitorsDto } from '../../server/wire/monitors.ts'
+import type { MonitorsDto } from '../../server/contract/monitors.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { PageHeader } from '../shell/page-header.tsx'

@@ -1,4 +1,4 @@
-import { FLEET_MONITORS, MONITORS } from '../../server/wire/monitors.ts'
+import { FLEET_MONITORS, MONITORS } from '../../server/contract/monitors.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The tabs of the Monitors page. */

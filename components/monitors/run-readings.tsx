@@ -7,7 +7,7 @@ import {
   MONITOR_DEFINITIONS,
   type MonitorName,
   type RunMonitorsDto,
-} from '../../server/wire/monitors.ts'
+} from '../../server/contract/monitors.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount } from '../format/numbers.ts'

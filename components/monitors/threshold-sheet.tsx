@@ -6,7 +6,7 @@ import {
   MONITOR_DEFINITIONS,
   type MonitorName,
   type MonitorSettingDto,
-} from '../../server/wire/monitors.ts'
+} from '../../server/contract/monitors.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { useMay } from '../session/use-may.ts'

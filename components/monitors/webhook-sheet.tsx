@@ -2,8 +2,8 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { WebhookDto } from '../../server/wire/alerts.ts'
-import { FLEET_MONITORS, MONITORS, type Severity } from '../../server/wire/monitors.ts'
+import type { WebhookDto } from '../../server/contract/alerts.ts'
+import { FLEET_MONITORS, MONITORS, type Severity } from '../../server/contract/monitors.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Sheet } from '../ui/dialog.tsx'

@@ -1,6 +1,6 @@
-import type { Attention } from '../../server/wire/pages.ts'
-import type { ServerMonitorDto } from '../../server/wire/server-detail.ts'
-import type { ServerDto } from '../../server/wire/servers.ts'
+import type { Attention } from '../../server/contract/pages.ts'
+import type { ServerMonitorDto } from '../../server/contract/server-detail.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import { MONITOR_WORDS, serverHref } from '../servers/server-words.ts'
 
 /** Merges the warnings of the service with open incidents, errors first. A quarantined server is listed once. */

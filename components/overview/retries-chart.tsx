@@ -1,7 +1,7 @@
 'use client'
 
 import { useMemo } from 'react'
-import type { RetryMinuteDto } from '../../server/wire/pages.ts'
+import type { RetryMinuteDto } from '../../server/contract/pages.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { hueOf } from '../charts/hue.ts'
 import { prepareRetries } from '../charts/retries.prepare.ts'

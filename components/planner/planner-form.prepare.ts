@@ -1,4 +1,4 @@
-import type { PlannerInput, TypedReward } from '../../server/wire/planner.ts'
+import type { PlannerInput, TypedReward } from '../../server/contract/planner.ts'
 import type { PlannerDraft } from './planner-url.ts'
 
 /** Error messages by field. */

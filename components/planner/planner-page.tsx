@@ -3,7 +3,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { ChartGantt } from 'lucide-react'
 import { useEffect, useMemo, useState } from 'react'
-import type { PlannerDto } from '../../server/wire/planner.ts'
+import type { PlannerDto } from '../../server/contract/planner.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { durationText, formatCount, plural } from '../format/numbers.ts'
 import { PageHeader } from '../shell/page-header.tsx'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { PlannedColumn, PlannerDto } from '../../server/wire/planner.ts'
+import type { PlannedColumn, PlannerDto } from '../../server/contract/planner.ts'
 import { PLANNER_EXAMPLES } from './planner-examples.ts'
 import { askedBy } from './planner-form.prepare.ts'
 import { type PlannerDraft, planBatchHref, plannerUrl, THEIR_EXPERIMENT } from './planner-url.ts'

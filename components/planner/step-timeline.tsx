@@ -1,4 +1,4 @@
-import type { PlannedColumn, PlannerDto } from '../../server/wire/planner.ts'
+import type { PlannedColumn, PlannerDto } from '../../server/contract/planner.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { durationText, formatCount, significant } from '../format/numbers.ts'
 import { limitText, STRATEGY_WORDS, stepText } from './strategy-words.ts'

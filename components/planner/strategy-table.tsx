@@ -1,5 +1,5 @@
-import type { PlannedColumn, PlannedStrategy, PlannerDto } from '../../server/wire/planner.ts'
-import { STRATEGIES } from '../../server/wire/strategies.ts'
+import type { PlannedColumn, PlannedStrategy, PlannerDto } from '../../server/contract/planner.ts'
+import { STRATEGIES } from '../../server/contract/strategies.ts'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { showKey } from './planner-form.prepare.ts'

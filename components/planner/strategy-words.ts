@@ -1,5 +1,5 @@
-import type { PlannedColumn, PlannedStrategy } from '../../server/wire/planner.ts'
-import type { Strategy } from '../../server/wire/strategies.ts'
+import type { PlannedColumn, PlannedStrategy } from '../../server/contract/planner.ts'
+import type { Strategy } from '../../server/contract/strategies.ts'
 import { durationText, formatCount, formatPercent, quantityText } from '../format/numbers.ts'
 
 /** The label of each strategy, its form in a sentence after "with", and its definition. */

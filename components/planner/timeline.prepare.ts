@@ -1,5 +1,5 @@
-import type { PlannerDto } from '../../server/wire/planner.ts'
-import type { Strategy } from '../../server/wire/strategies.ts'
+import type { PlannerDto } from '../../server/contract/planner.ts'
+import type { Strategy } from '../../server/contract/strategies.ts'
 
 /** A bar of a lane, in percent of its width. */
 export interface TimelineBar {

@@ -1,4 +1,4 @@
-import type { ImportedConfigDto } from '../../server/wire/rewards.ts'
+import type { ImportedConfigDto } from '../../server/contract/rewards.ts'
 
 /** The inputs of the snippets. */
 type Imported = Pick<ImportedConfigDto, 'reward' | 'groupSize'>

@@ -1,4 +1,4 @@
-import type { OptionDto } from '../../server/wire/rewards.ts'
+import type { OptionDto } from '../../server/contract/rewards.ts'
 
 const COLUMNS = 'md:grid-cols-[200px_170px_110px_minmax(0,1fr)]'
 

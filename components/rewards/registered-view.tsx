@@ -9,8 +9,8 @@ import type {
   RewardModelDto,
   RewardsDto,
   RuleDto,
-} from '../../server/wire/rewards.ts'
-import type { ServerState } from '../../server/wire/servers.ts'
+} from '../../server/contract/rewards.ts'
+import type { ServerState } from '../../server/contract/servers.ts'
 import { formatBytes, plural, quantityText } from '../format/numbers.ts'
 import { RolloutText } from '../samples/rollout-text.tsx'
 import { ServerName } from '../servers/server-cells.tsx'

@@ -1,7 +1,7 @@
 'use client'
 
 import { useQuery } from '@tanstack/react-query'
-import type { RewardsDto } from '../../server/wire/rewards.ts'
+import type { RewardsDto } from '../../server/contract/rewards.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
 import { PageHeader } from '../shell/page-header.tsx'

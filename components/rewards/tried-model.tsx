@@ -1,4 +1,4 @@
-import type { AttemptDto } from '../../server/wire/pages.ts'
+import type { AttemptDto } from '../../server/contract/pages.ts'
 import { plural } from '../format/numbers.ts'
 import { AttemptWaterfall } from '../samples/attempt-waterfall.tsx'
 import { JsonValue } from '../samples/rollout-text.tsx'

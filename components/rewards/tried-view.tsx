@@ -1,6 +1,6 @@
 'use client'
 
-import { SAMPLE_FAILURE_TEXT } from '../../server/wire/sample-reason.ts'
+import { SAMPLE_FAILURE_TEXT } from '../../server/contract/sample-reason.ts'
 import { durationText, formatScore } from '../format/numbers.ts'
 import { CopyButton } from '../ui/copy-text.tsx'
 import { EndFailure, EndText, Pairs, type Step, TraceItem, type Tried } from './trace-item.tsx'

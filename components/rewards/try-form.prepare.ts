@@ -1,4 +1,4 @@
-import type { SampleDetailDto } from '../../server/wire/pages.ts'
+import type { SampleDetailDto } from '../../server/contract/pages.ts'
 
 /** The playground form, as typed. */
 export interface TryDraft {

@@ -1,7 +1,7 @@
 'use client'
 
 import { type FormEvent, type KeyboardEvent, useId, useState } from 'react'
-import type { RewardsDto } from '../../server/wire/rewards.ts'
+import type { RewardsDto } from '../../server/contract/rewards.ts'
 import { describeFailure } from '../api/failure.ts'
 import { formatCount } from '../format/numbers.ts'
 import { useMay } from '../session/use-may.ts'

@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { FlaskConical } from 'lucide-react'
 import { useEffect, useRef, useState } from 'react'
-import type { RewardsDto } from '../../server/wire/rewards.ts'
+import type { RewardsDto } from '../../server/contract/rewards.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'
 import { Empty } from '../ui/empty.tsx'

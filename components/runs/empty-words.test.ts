@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { RunStepDto } from '../../server/wire/runs.ts'
+import type { RunStepDto } from '../../server/contract/runs.ts'
 import { noFailuresText, noSignalsText, noSpreadText } from './empty-words.ts'
 
 const step = (fields: Partial<RunStepDto>) =>

@@ -1,4 +1,4 @@
-import type { RunDto } from '../../server/wire/runs.ts'
+import type { RunDto } from '../../server/contract/runs.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 
 type Steps = Pick<RunDto, 'steps'>['steps']

@@ -1,7 +1,7 @@
 'use client'
 
 import { useMemo } from 'react'
-import type { RunDto } from '../../server/wire/runs.ts'
+import type { RunDto } from '../../server/contract/runs.ts'
 import { SIGNAL_COLOUR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { prepareHeat } from '../charts/heat.prepare.ts'

@@ -1,4 +1,4 @@
-import type { RunDto } from '../../server/wire/runs.ts'
+import type { RunDto } from '../../server/contract/runs.ts'
 import { countsOf } from '../batches/group-signal-text.ts'
 import { medianOf } from '../charts/run.prepare.ts'
 import {

@@ -3,7 +3,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Diamond, Plus } from 'lucide-react'
 import { useState } from 'react'
-import type { RunMarkDto } from '../../server/wire/marks.ts'
+import type { RunMarkDto } from '../../server/contract/marks.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount } from '../format/numbers.ts'

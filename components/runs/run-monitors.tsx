@@ -7,7 +7,7 @@ import {
   MONITOR_DEFINITIONS,
   type MonitorName,
   type RunMonitorsDto,
-} from '../../server/wire/monitors.ts'
+} from '../../server/contract/monitors.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { MonitorPlot } from '../charts/lazy-plots.tsx'

@@ -3,7 +3,7 @@
 import { keepPreviousData, useQueries, useQuery } from '@tanstack/react-query'
 import { ListTree } from 'lucide-react'
 import { useMemo } from 'react'
-import type { RunDto } from '../../server/wire/runs.ts'
+import type { RunDto } from '../../server/contract/runs.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'

@@ -1,7 +1,7 @@
 'use client'
 
 import { useState } from 'react'
-import type { RunDto } from '../../server/wire/runs.ts'
+import type { RunDto } from '../../server/contract/runs.ts'
 import { countsOf } from '../batches/group-signal-text.ts'
 import {
   durationText,

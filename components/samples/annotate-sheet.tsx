@@ -2,8 +2,8 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { type AddedAnnotationsDto, MOST_ANNOTATED } from '../../server/wire/annotations.ts'
-import type { SampleFilter } from '../../server/wire/sample-filter.ts'
+import { type AddedAnnotationsDto, MOST_ANNOTATED } from '../../server/contract/annotations.ts'
+import type { SampleFilter } from '../../server/contract/sample-filter.ts'
 import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'

@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Pencil, Tag, Trash2 } from 'lucide-react'
 import { type FormEvent, useId, useRef, useState } from 'react'
-import type { AnnotationDto } from '../../server/wire/annotations.ts'
+import type { AnnotationDto } from '../../server/contract/annotations.ts'
 import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { type Refusal, useMay } from '../session/use-may.ts'

@@ -1,4 +1,4 @@
-import type { AttemptDto, SampleDetailDto } from '../../server/wire/pages.ts'
+import type { AttemptDto, SampleDetailDto } from '../../server/contract/pages.ts'
 import { prepareWaterfall, type Segment, type SegmentKind } from '../charts/waterfall.prepare.ts'
 import { durationText } from '../format/numbers.ts'
 

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { RefreshCcw, Tag, X } from 'lucide-react'
-import type { SampleFilter } from '../../server/wire/sample-filter.ts'
+import type { SampleFilter } from '../../server/contract/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { useMay } from '../session/use-may.ts'

@@ -3,7 +3,7 @@
 import { Popover } from '@base-ui/react/popover'
 import { ArrowDown, ArrowUp, Columns3, Plus, X } from 'lucide-react'
 import { useState } from 'react'
-import type { ExtraKeyDto } from '../../server/wire/sample-extras.ts'
+import type { ExtraKeyDto } from '../../server/contract/sample-extras.ts'
 import { MENU_POPUP } from '../ui/action-menu.tsx'
 import { Button, IconButton } from '../ui/button.tsx'
 import { chosenColumns, columnChoices, EXTRA_PREFIX, type SampleColumn } from './sample-columns.tsx'

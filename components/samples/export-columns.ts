@@ -1,4 +1,4 @@
-import { ANNOTATIONS_COLUMN } from '../../server/wire/export.ts'
+import { ANNOTATIONS_COLUMN } from '../../server/contract/export.ts'
 import { EXTRA_PREFIX } from './sample-columns.tsx'
 
 /** The export names of table columns. */

@@ -2,8 +2,8 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useRef, useState } from 'react'
-import { columnsText, EXPORT_PATH, TEXT_COLUMNS } from '../../server/wire/export.ts'
-import { type SampleFilter, writeSampleFilter } from '../../server/wire/sample-filter.ts'
+import { columnsText, EXPORT_PATH, TEXT_COLUMNS } from '../../server/contract/export.ts'
+import { type SampleFilter, writeSampleFilter } from '../../server/contract/sample-filter.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { Button, buttonClass } from '../ui/button.tsx'

@@ -1,4 +1,4 @@
-import type { ExtraFilter } from '../../server/wire/sample-filter.ts'
+import type { ExtraFilter } from '../../server/contract/sample-filter.ts'
 
 /** A reward extra info filter as a short text. */
 export function extraWords(filter: ExtraFilter): string {

@@ -1,5 +1,5 @@
 import { Info, X } from 'lucide-react'
-import type { UnreadFilter } from '../../server/wire/sample-filter.ts'
+import type { UnreadFilter } from '../../server/contract/sample-filter.ts'
 import { IconButton } from '../ui/button.tsx'
 
 /** Problems of a link: invalid filters, or a deleted view. */

@@ -2,7 +2,7 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
-import type { SamplesByBatchDto } from '../../server/wire/rescore.ts'
+import type { SamplesByBatchDto } from '../../server/contract/rescore.ts'
 import { failureText } from '../api/failure.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { RewardField, RewardOptions, useRewardChoices } from '../batches/reward-choices.tsx'

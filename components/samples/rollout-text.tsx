@@ -2,13 +2,13 @@
 
 import { CornerDownRight, Wrench } from 'lucide-react'
 import { createContext, Fragment, memo, useContext, useState } from 'react'
-import { literalPattern } from '../../server/wire/sample-filter.ts'
+import { literalPattern } from '../../server/contract/sample-filter.ts'
 import {
   type ChatTurn,
   type ToolCall,
   toolCallsOf,
   toolPieces,
-} from '../../server/wire/turn-text.ts'
+} from '../../server/contract/turn-text.ts'
 import { formatCount } from '../format/numbers.ts'
 import { foldAt, textParts } from '../format/text.ts'
 

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react'
-import type { SampleRowDto } from '../../server/wire/pages.ts'
-import { SAMPLE_FAILURE_TEXT } from '../../server/wire/sample-reason.ts'
+import type { SampleRowDto } from '../../server/contract/pages.ts'
+import { SAMPLE_FAILURE_TEXT } from '../../server/contract/sample-reason.ts'
 import { RunName } from '../batches/batch-cells.tsx'
 import { hueOf } from '../charts/hue.ts'
 import { formatCount, formatDuration, formatScore } from '../format/numbers.ts'

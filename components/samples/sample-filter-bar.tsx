@@ -3,14 +3,14 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Check, Download, FilterX, Link2, Search, SlidersHorizontal, X } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
-import type { SampleRowDto } from '../../server/wire/pages.ts'
-import type { ExtraKeyDto } from '../../server/wire/sample-extras.ts'
-import { extraText, type SampleFilter } from '../../server/wire/sample-filter.ts'
+import type { SampleRowDto } from '../../server/contract/pages.ts'
+import type { ExtraKeyDto } from '../../server/contract/sample-extras.ts'
+import { extraText, type SampleFilter } from '../../server/contract/sample-filter.ts'
 import {
   SAMPLE_FAILURE_REASONS,
   type SampleFailureReason,
-} from '../../server/wire/sample-reason.ts'
-import type { SampleStatus } from '../../server/wire/trainer.ts'
+} from '../../server/contract/sample-reason.ts'
+import type { SampleStatus } from '../../server/contract/trainer.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Button, IconButton } from '../ui/button.tsx'
 import { useCopy } from '../ui/copy-text.tsx'

@@ -1,12 +1,12 @@
-import type { SampleListInput } from '../../server/wire/pages.ts'
+import type { SampleListInput } from '../../server/contract/pages.ts'
 import {
   narrows,
   readSampleFilter,
   type SampleFilter,
   type UnreadFilter,
   writeSampleFilter,
-} from '../../server/wire/sample-filter.ts'
-import type { SampleStatus } from '../../server/wire/trainer.ts'
+} from '../../server/contract/sample-filter.ts'
+import type { SampleStatus } from '../../server/contract/trainer.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The URL state of the Samples page. */

@@ -4,7 +4,7 @@
 
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { type KeyboardEvent, type ReactNode, useEffect, useRef, useState } from 'react'
-import type { SampleRowDto } from '../../server/wire/pages.ts'
+import type { SampleRowDto } from '../../server/contract/pages.ts'
 import { KindMarks } from '../batches/batch-cells.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import type { SampleColumn } from './sample-columns.tsx'

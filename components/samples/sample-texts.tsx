@@ -1,6 +1,6 @@
 'use client'
 
-import type { SampleDetailDto } from '../../server/wire/pages.ts'
+import type { SampleDetailDto } from '../../server/contract/pages.ts'
 import { PanelPart } from '../ui/docked-panel.tsx'
 import { JsonValue } from './rollout-text.tsx'
 

@@ -1,4 +1,4 @@
-import type { SampleFilter } from '../../server/wire/sample-filter.ts'
+import type { SampleFilter } from '../../server/contract/sample-filter.ts'
 
 /** The target of a bulk action: samples by ID, or all that match a filter. */
 export type Target = { ids: readonly string[] } | { filter: SampleFilter }

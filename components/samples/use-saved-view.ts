@@ -2,8 +2,8 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useRef } from 'react'
-import type { UnreadFilter } from '../../server/wire/sample-filter.ts'
-import type { SavedViewDto } from '../../server/wire/saved-views.ts'
+import type { UnreadFilter } from '../../server/contract/sample-filter.ts'
+import type { SavedViewDto } from '../../server/contract/saved-views.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { type SampleView, sampleView, stateOf } from './sample-filters.ts'

@@ -1,4 +1,4 @@
-import type { ServerDto } from '../../server/wire/servers.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import {
   durationText,
   formatCount,

@@ -1,6 +1,6 @@
 'use client'
 
-import type { ServerDto } from '../../server/wire/servers.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import { formatDuration, formatPercent, formatRate, quantityText } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'

@@ -1,9 +1,9 @@
 'use client'
 
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import type { BalancingPolicyName, PoolDto } from '../../server/wire/pools.ts'
-import type { PoolShareDto, ServerMonitorDto } from '../../server/wire/server-detail.ts'
-import type { ServerDto } from '../../server/wire/servers.ts'
+import type { BalancingPolicyName, PoolDto } from '../../server/contract/pools.ts'
+import type { PoolShareDto, ServerMonitorDto } from '../../server/contract/server-detail.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatCount, formatRate, plural } from '../format/numbers.ts'

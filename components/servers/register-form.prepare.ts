@@ -3,7 +3,7 @@ import type {
   RegisterServerInput,
   ServerDto,
   UpdateServerInput,
-} from '../../server/wire/servers.ts'
+} from '../../server/contract/servers.ts'
 import type { Failure } from '../api/failure.ts'
 import { sentence } from '../format/text.ts'
 

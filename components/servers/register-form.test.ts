@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ServerDto } from '../../server/wire/servers.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import { describeFailure } from '../api/failure.ts'
 import {
   type EditDraft,

@@ -2,8 +2,8 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { isOverridable } from '../../server/wire/self-test-verdict.ts'
-import type { ServerDto } from '../../server/wire/servers.ts'
+import { isOverridable } from '../../server/contract/self-test-verdict.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'

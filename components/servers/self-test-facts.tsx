@@ -1,4 +1,4 @@
-import type { SelfTestDto } from '../../server/wire/servers.ts'
+import type { SelfTestDto } from '../../server/contract/servers.ts'
 import { formatScore } from '../format/numbers.ts'
 import { Ago } from '../ui/ago.tsx'
 import { VerdictView } from '../ui/status.tsx'

@@ -1,8 +1,8 @@
 'use client'
 
 import { useQuery } from '@tanstack/react-query'
-import { isOverridable, isTrusted } from '../../server/wire/self-test-verdict.ts'
-import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
+import { isOverridable, isTrusted } from '../../server/contract/self-test-verdict.ts'
+import type { ServerDetailDto } from '../../server/contract/server-detail.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatScore } from '../format/numbers.ts'
 import { Button } from '../ui/button.tsx'

@@ -14,8 +14,8 @@ import {
   X,
 } from 'lucide-react'
 import { type ReactNode, useEffect, useState } from 'react'
-import { isOverridable, isTrusted } from '../../server/wire/self-test-verdict.ts'
-import type { ServerDto, ServerState } from '../../server/wire/servers.ts'
+import { isOverridable, isTrusted } from '../../server/contract/self-test-verdict.ts'
+import type { ServerDto, ServerState } from '../../server/contract/servers.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'
 import { useMay } from '../session/use-may.ts'

@@ -1,6 +1,6 @@
 'use client'
 
-import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
+import type { ServerDetailDto } from '../../server/contract/server-detail.ts'
 import { type BalanceRow, prepareBalance } from '../charts/balance.prepare.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { hueOf } from '../charts/hue.ts'

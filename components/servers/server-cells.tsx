@@ -1,7 +1,7 @@
 'use client'
 
 import { TriangleAlert } from 'lucide-react'
-import type { ServerDto } from '../../server/wire/servers.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import { hueOf } from '../charts/hue.ts'
 import { useHue } from '../charts/use-hue.ts'
 import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'

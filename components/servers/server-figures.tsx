@@ -1,6 +1,6 @@
 'use client'
 
-import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
+import type { ServerDetailDto } from '../../server/contract/server-detail.ts'
 import { hueOf } from '../charts/hue.ts'
 import type { ServerMinutesData } from '../charts/server-minutes.prepare.ts'
 import { Sparkline } from '../charts/sparkline.tsx'

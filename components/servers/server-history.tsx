@@ -2,7 +2,7 @@
 
 import { ArrowRight, ChevronRight } from 'lucide-react'
 import { Fragment, useMemo, useState } from 'react'
-import type { ServerDetailDto, ServerEventDto } from '../../server/wire/server-detail.ts'
+import type { ServerDetailDto, ServerEventDto } from '../../server/contract/server-detail.ts'
 import { prepareStateBand, type StateBandData } from '../charts/state-band.prepare.ts'
 import { durationText, formatCount, plural } from '../format/numbers.ts'
 import { clockTime, dateTime } from '../format/time.ts'

@@ -1,5 +1,5 @@
 import { Check, CircleX, TriangleAlert } from 'lucide-react'
-import type { MonitorKind, ServerDetailDto } from '../../server/wire/server-detail.ts'
+import type { MonitorKind, ServerDetailDto } from '../../server/contract/server-detail.ts'
 import { Section } from '../ui/section.tsx'
 import { MONITOR_WORDS } from './server-words.ts'
 

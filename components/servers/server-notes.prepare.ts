@@ -1,5 +1,5 @@
-import type { ServerMonitorDto } from '../../server/wire/server-detail.ts'
-import type { ServerDto } from '../../server/wire/servers.ts'
+import type { ServerMonitorDto } from '../../server/contract/server-detail.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import { plural } from '../format/numbers.ts'
 import { sentence } from '../format/text.ts'
 import { MONITOR_WORDS, VERDICT_MEANING } from './server-words.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { ServerMonitorDto } from '../../server/wire/server-detail.ts'
-import type { ServerDto } from '../../server/wire/servers.ts'
+import type { ServerMonitorDto } from '../../server/contract/server-detail.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import { serverNotes } from './server-notes.prepare.ts'
 
 const READY: ServerDto = {

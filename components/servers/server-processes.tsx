@@ -1,4 +1,4 @@
-import type { ServerDetailDto } from '../../server/wire/server-detail.ts'
+import type { ServerDetailDto } from '../../server/contract/server-detail.ts'
 import { formatCompact, formatCount, formatRate, plural } from '../format/numbers.ts'
 import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Scroll } from '../ui/scroll.tsx'

@@ -1,9 +1,9 @@
 'use client'
 
 import { useState } from 'react'
-import { isTrusted } from '../../server/wire/self-test-verdict.ts'
-import type { PoolShareDto, ServerMonitorDto } from '../../server/wire/server-detail.ts'
-import type { ServerDto } from '../../server/wire/servers.ts'
+import { isTrusted } from '../../server/contract/self-test-verdict.ts'
+import type { PoolShareDto, ServerMonitorDto } from '../../server/contract/server-detail.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import {
   formatCount,
   formatDuration,

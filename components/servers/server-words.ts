@@ -1,7 +1,7 @@
-import type { BalancingPolicyName } from '../../server/wire/pools.ts'
-import type { SelfTestVerdict } from '../../server/wire/self-test-verdict.ts'
-import type { MonitorKind } from '../../server/wire/server-detail.ts'
-import type { ServerDto, ServerState } from '../../server/wire/servers.ts'
+import type { BalancingPolicyName } from '../../server/contract/pools.ts'
+import type { SelfTestVerdict } from '../../server/contract/self-test-verdict.ts'
+import type { MonitorKind } from '../../server/contract/server-detail.ts'
+import type { ServerDto, ServerState } from '../../server/contract/servers.ts'
 import { formatCompact, plural } from '../format/numbers.ts'
 
 /** Display labels for enum values of the API. */

@@ -2,7 +2,7 @@
 
 import { useQuery } from '@tanstack/react-query'
 import { Plus, Server } from 'lucide-react'
-import type { ServerDto } from '../../server/wire/servers.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { useMay } from '../session/use-may.ts'
 import { PageHeader } from '../shell/page-header.tsx'

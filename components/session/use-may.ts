@@ -1,6 +1,6 @@
 'use client'
 
-import { mayDo, type Role } from '../../server/wire/roles.ts'
+import { mayDo, type Role } from '../../server/contract/roles.ts'
 import { useSession } from './use-session.ts'
 
 /** Why an action is unavailable; null: it is available. */

@@ -1,7 +1,7 @@
 'use client'
 
 import { useQuery } from '@tanstack/react-query'
-import type { AboutDto } from '../../server/wire/about.ts'
+import type { AboutDto } from '../../server/contract/about.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatBytes, formatDuration } from '../format/numbers.ts'
 import { dateTime } from '../format/time.ts'

@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { KeyRound, LockOpen, Pencil, Plus, ShieldCheck, Trash2 } from 'lucide-react'
 import { useState } from 'react'
-import type { ApiKeyDto, KeysDto } from '../../server/wire/access.ts'
+import type { ApiKeyDto, KeysDto } from '../../server/contract/access.ts'
 import { describeFailure, failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'

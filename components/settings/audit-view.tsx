@@ -2,7 +2,7 @@
 
 import { keepPreviousData, useInfiniteQuery } from '@tanstack/react-query'
 import { FilterX, ScrollText } from 'lucide-react'
-import type { AuditChange, AuditEntryDto } from '../../server/wire/audit.ts'
+import type { AuditChange, AuditEntryDto } from '../../server/contract/audit.ts'
 import { pagesOptions } from '../api/pages.ts'
 import { useTRPC, useTRPCClient } from '../api/trpc.ts'
 import { dateTime } from '../format/time.ts'

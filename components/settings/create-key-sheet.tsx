@@ -2,8 +2,8 @@
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import type { CreatedKeyDto } from '../../server/wire/access.ts'
-import { ROLES, type Role } from '../../server/wire/roles.ts'
+import type { CreatedKeyDto } from '../../server/contract/access.ts'
+import { ROLES, type Role } from '../../server/contract/roles.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Button } from '../ui/button.tsx'

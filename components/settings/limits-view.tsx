@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Pencil, Plus, Trash2 } from 'lucide-react'
 import { useState } from 'react'
-import type { LimitsDto, RunLimitValues } from '../../server/wire/limits.ts'
+import type { LimitsDto, RunLimitValues } from '../../server/contract/limits.ts'
 import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'

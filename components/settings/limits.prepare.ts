@@ -1,4 +1,4 @@
-import type { RunLimitValues } from '../../server/wire/limits.ts'
+import type { RunLimitValues } from '../../server/contract/limits.ts'
 
 /** The limit fields in display order. */
 export const LIMIT_FIELDS = [

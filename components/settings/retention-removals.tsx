@@ -1,7 +1,7 @@
 'use client'
 
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import type { RetentionJobDto } from '../../server/wire/retention.ts'
+import type { RetentionJobDto } from '../../server/contract/retention.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { formatBytes, formatPercent } from '../format/numbers.ts'
 import { useMay } from '../session/use-may.ts'

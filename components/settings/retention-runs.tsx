@@ -3,7 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Pin, PinOff, Trash2 } from 'lucide-react'
 import { useState } from 'react'
-import type { RetentionDto } from '../../server/wire/retention.ts'
+import type { RetentionDto } from '../../server/contract/retention.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
 import { formatCount } from '../format/numbers.ts'

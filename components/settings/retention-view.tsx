@@ -2,7 +2,7 @@
 
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { type FormEvent, useDeferredValue, useState } from 'react'
-import type { RetentionDto, RetentionPreviewDto } from '../../server/wire/retention.ts'
+import type { RetentionDto, RetentionPreviewDto } from '../../server/contract/retention.ts'
 import { describeFailure } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { plural } from '../format/numbers.ts'

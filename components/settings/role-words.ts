@@ -1,4 +1,4 @@
-import type { Role } from '../../server/wire/roles.ts'
+import type { Role } from '../../server/contract/roles.ts'
 
 /** The permissions of each role. */
 export const ROLE_WORDS: Record<Role, string> = {

@@ -19,11 +19,11 @@ import {
   Sunrise,
   Unplug,
 } from 'lucide-react'
-import type { WorkerDto } from '../../server/wire/pages.ts'
-import type { SelfTestVerdict } from '../../server/wire/self-test-verdict.ts'
-import type { ServerState } from '../../server/wire/servers.ts'
-import type { BatchStatus, SampleStatus } from '../../server/wire/trainer.ts'
-import type { WorkerServerStats } from '../../server/wire/worker-stats.ts'
+import type { WorkerDto } from '../../server/contract/pages.ts'
+import type { SelfTestVerdict } from '../../server/contract/self-test-verdict.ts'
+import type { ServerState } from '../../server/contract/servers.ts'
+import type { BatchStatus, SampleStatus } from '../../server/contract/trainer.ts'
+import type { WorkerServerStats } from '../../server/contract/worker-stats.ts'
 
 /** The meaning of a color: fine, in progress, warning, error, neutral. */
 export type Tone = 'ok' | 'run' | 'warn' | 'bad' | 'idle'

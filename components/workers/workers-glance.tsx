@@ -1,4 +1,4 @@
-import type { WorkerDto } from '../../server/wire/pages.ts'
+import type { WorkerDto } from '../../server/contract/pages.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { formatCount, formatDuration, formatRate } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'

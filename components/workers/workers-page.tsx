@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Cpu } from 'lucide-react'
 import { type ReactNode, useEffect, useRef } from 'react'
-import type { WorkerDto } from '../../server/wire/pages.ts'
+import type { WorkerDto } from '../../server/contract/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { Sparkline } from '../charts/sparkline.tsx'
 import { formatBytes, formatCount, formatDuration, formatRate, plural } from '../format/numbers.ts'

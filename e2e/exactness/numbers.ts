@@ -1,8 +1,8 @@
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { GroupSignalCounts } from '../../server/wire/group-signal.ts'
-import type { Distribution } from '../../server/wire/pages.ts'
+import type { GroupSignalCounts } from '../../server/contract/group-signal.ts'
+import type { Distribution } from '../../server/contract/pages.ts'
 
 /** What recompute.py works out; its field names are those of the pages' answers. */
 export interface Numbers {

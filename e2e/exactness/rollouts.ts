@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { z } from 'zod'
-import type { SampleInput } from '../../server/wire/trainer.ts'
+import type { SampleInput } from '../../server/contract/trainer.ts'
 
 /** 200 problems with the responses of eight models each; not part of the repository. */
 const DATA = join(import.meta.dirname, '../../../shared/data/gsm8k-groups8/groups.first200.jsonl')

@@ -1,4 +1,4 @@
-import type { GroupResult } from '../../server/wire/trainer.ts'
+import type { GroupResult } from '../../server/contract/trainer.ts'
 import type { Client } from './submit.ts'
 
 /** One sample's reward as the service gave it back. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { progressLine, showProgress } from '../../cli/progress.ts'
-import type { GroupResult, SampleInput } from '../../server/wire/trainer.ts'
+import type { GroupResult, SampleInput } from '../../server/contract/trainer.ts'
 import type { Reward } from './collect.ts'
 import { isCorrect, renderReport, type Scored, summarise } from './report.ts'
 import { bySteps } from './submit.ts'

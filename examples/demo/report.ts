@@ -1,5 +1,5 @@
 import { number } from '../../cli/progress.ts'
-import type { GroupResult, SampleInput } from '../../server/wire/trainer.ts'
+import type { GroupResult, SampleInput } from '../../server/contract/trainer.ts'
 import type { Reward } from './collect.ts'
 
 /** What came back for the rollouts of one step: by rule (null where a data source has none) and by model. */

@@ -1,7 +1,7 @@
 import type { TRPCClient } from '@trpc/client'
 import type { Rollout } from '../../cli/rollouts/read-rollouts.ts'
 import type { AppRouter } from '../../server/api/root.ts'
-import type { RewardSpec, SampleInput } from '../../server/wire/trainer.ts'
+import type { RewardSpec, SampleInput } from '../../server/contract/trainer.ts'
 
 export type Client = TRPCClient<AppRouter>
 

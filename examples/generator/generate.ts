@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import type { SampleInput } from '../../server/wire/trainer.ts'
+import type { SampleInput } from '../../server/contract/trainer.ts'
 import { type PlantedAnswer, QUESTIONS, respondToQuestion } from './questions.ts'
 import { type Draw, drawFrom } from './random.ts'
 import { answerOf, type Planted, respond } from './responses.ts'

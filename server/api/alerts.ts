@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { DeliveriesInput, WebhookInput, WebhookRef, WebhookUpdate } from '../wire/alerts.ts'
+import { DeliveriesInput, WebhookInput, WebhookRef, WebhookUpdate } from '../contract/alerts.ts'
 import { procedure, router } from './trpc.ts'
 
 /** Where alerts are sent, and what became of them. */

@@ -1,5 +1,5 @@
-import { changesOf } from '../wire/audit-changes.ts'
-import type { Actor } from '../wire/roles.ts'
+import { changesOf } from '../contract/audit-changes.ts'
+import type { Actor } from '../contract/roles.ts'
 import type { Modules } from './context.ts'
 import { type Fields, MUTATIONS } from './roles.ts'
 

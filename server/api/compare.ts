@@ -4,7 +4,7 @@ import {
   ComparePairInput,
   CompareRunsInput,
   CompareSamplesInput,
-} from '../wire/compare.ts'
+} from '../contract/compare.ts'
 import { procedure, router } from './trpc.ts'
 
 /** Two batches or up to eight runs against one another. */

@@ -26,8 +26,8 @@ import type { RunView } from '../loop/views/run-view.ts'
 import type { SampleViews } from '../loop/views/sample-view.ts'
 import type { ServerView } from '../loop/views/server-view.ts'
 import type { TimelineView } from '../loop/views/timeline-view.ts'
-import type { SessionDto } from '../wire/pages.ts'
-import type { Actor } from '../wire/roles.ts'
+import type { SessionDto } from '../contract/pages.ts'
+import type { Actor } from '../contract/roles.ts'
 
 /**
  * The modules that procedures call, as `ctx.<module>.<method>(input)`. Their methods throw RewardOpsError for mistakes of the

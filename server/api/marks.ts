@@ -1,4 +1,4 @@
-import { MarkInput, MarkRef, MarksInput, MarkUpdate } from '../wire/marks.ts'
+import { MarkInput, MarkRef, MarksInput, MarkUpdate } from '../contract/marks.ts'
 import { procedure, router } from './trpc.ts'
 
 /** Marks on a run's charts, made by people; those that the service sees by itself are in `runs.get`. */

@@ -4,7 +4,7 @@ import {
   MonitorHistoryInput,
   MonitorRunInput,
   MonitorSettingsInput,
-} from '../wire/monitors.ts'
+} from '../contract/monitors.ts'
 import { procedure, router } from './trpc.ts'
 
 /** Monitors of runs: an audit of what has been stored. */

@@ -1,4 +1,4 @@
-import { PlannerInput } from '../wire/planner.ts'
+import { PlannerInput } from '../contract/planner.ts'
 import { lastingProcedure, router } from './trpc.ts'
 
 /** What-if of the overlap of rewards and training. */

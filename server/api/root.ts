@@ -7,11 +7,11 @@ import {
   BatchViewInput,
   SampleFacetsInput,
   SampleListInput,
-} from '../wire/pages.ts'
-import { UpdatePoolInput } from '../wire/pools.ts'
-import { RescoreSomeInput } from '../wire/rescore.ts'
-import { ComponentsInput, ImportConfigInput, TryInput } from '../wire/rewards.ts'
-import { RunInput } from '../wire/runs.ts'
+} from '../contract/pages.ts'
+import { UpdatePoolInput } from '../contract/pools.ts'
+import { RescoreSomeInput } from '../contract/rescore.ts'
+import { ComponentsInput, ImportConfigInput, TryInput } from '../contract/rewards.ts'
+import { RunInput } from '../contract/runs.ts'
 import {
   LaunchServerInput,
   RegisterServerInput,
@@ -20,8 +20,8 @@ import {
   SleepServerInput,
   UpdateServerInput,
   WakeServerInput,
-} from '../wire/servers.ts'
-import { TimelineInput } from '../wire/timeline.ts'
+} from '../contract/servers.ts'
+import { TimelineInput } from '../contract/timeline.ts'
 import {
   AppendInput,
   BatchId,
@@ -32,7 +32,7 @@ import {
   ScoreInput,
   SubmitInput,
   WaitInput,
-} from '../wire/trainer.ts'
+} from '../contract/trainer.ts'
 import { alertsRouter } from './alerts.ts'
 import { compareRouter } from './compare.ts'
 import { marksRouter } from './marks.ts'

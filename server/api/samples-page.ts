@@ -4,9 +4,9 @@ import {
   AnnotationRef,
   AnnotationsOfInput,
   UpdateAnnotationInput,
-} from '../wire/annotations.ts'
-import { ExtraKeysInput, SampleCountInput } from '../wire/sample-extras.ts'
-import { SaveViewInput, UpdateViewInput, ViewRef, ViewsInput } from '../wire/saved-views.ts'
+} from '../contract/annotations.ts'
+import { ExtraKeysInput, SampleCountInput } from '../contract/sample-extras.ts'
+import { SaveViewInput, UpdateViewInput, ViewRef, ViewsInput } from '../contract/saved-views.ts'
 import { procedure, router } from './trpc.ts'
 
 /** Beside `samples.list`. */

@@ -1,14 +1,14 @@
 import { z } from 'zod'
-import { CreateKeyInput, KeyRef, RenameKeyInput, RequireKeysInput } from '../wire/access.ts'
-import { AuditInput } from '../wire/audit.ts'
-import { ClearLimitsInput, SetLimitsInput } from '../wire/limits.ts'
+import { CreateKeyInput, KeyRef, RenameKeyInput, RequireKeysInput } from '../contract/access.ts'
+import { AuditInput } from '../contract/audit.ts'
+import { ClearLimitsInput, SetLimitsInput } from '../contract/limits.ts'
 import {
   DeleteRunInput,
   KeepRunInput,
   PreviewInput,
   RetentionJobRef,
   RetentionPolicy,
-} from '../wire/retention.ts'
+} from '../contract/retention.ts'
 import { procedure, router } from './trpc.ts'
 
 const nothing = z.strictObject({}).optional()

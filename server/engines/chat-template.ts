@@ -1,4 +1,4 @@
-import { CHAT_TEMPLATE_LIMIT } from '../wire/servers.ts'
+import { CHAT_TEMPLATE_LIMIT } from '../contract/servers.ts'
 import { type Program, readProgram, runProgram } from './chat-interpreter.ts'
 import type { SampleTemplate, ScoreInput } from './engine.ts'
 import { type ChatMessage, sampleMessages } from './sample-text.ts'

@@ -1,4 +1,4 @@
-import type { SampleFailureReason } from '../wire/sample-reason.ts'
+import type { SampleFailureReason } from '../contract/sample-reason.ts'
 
 /** Backends whose protocol is spoken. */
 export type EngineName = 'vllm' | 'sglang' | 'tei' | 'llamacpp' | 'openai' | 'openrlhf' | 'http'

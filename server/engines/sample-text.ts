@@ -1,4 +1,4 @@
-import { turnText } from '../wire/turn-text.ts'
+import { turnText } from '../contract/turn-text.ts'
 import type { EngineTarget, ScoreInput } from './engine.ts'
 
 /** One turn of a conversation. */

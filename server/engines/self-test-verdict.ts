@@ -1,4 +1,4 @@
-import type * as wire from '../wire/self-test-verdict.ts'
+import type * as wire from '../contract/self-test-verdict.ts'
 import type { Calibration } from './calibration.ts'
 import type { Engine, EngineTarget } from './engine.ts'
 

@@ -4,7 +4,7 @@ import type { Database } from '../store/database.ts'
 import { workersAlive } from '../store/sql/fleet.ts'
 import { allPools } from '../store/sql/pools.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
-import { mostInFlight } from '../wire/servers.ts'
+import { mostInFlight } from '../contract/servers.ts'
 import { CALLS_GRACE_MS, type LeaseHolder } from './lease-holder.ts'
 import type { RatePermits } from './rate-permits.ts'
 

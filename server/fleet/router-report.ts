@@ -7,7 +7,7 @@ import {
   type HealthEvent,
   type ServerCalls,
 } from '../store/sql/server-reports.ts'
-import type { WorkerServerStats } from '../wire/worker-stats.ts'
+import type { WorkerServerStats } from '../contract/worker-stats.ts'
 
 const REPORT_MS = 1_000
 /** Health events of one server that are stored each by itself; what comes beyond them is told in one. */

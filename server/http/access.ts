@@ -5,7 +5,7 @@ import { type Config, isLoopback } from '../config.ts'
 import { RewardOpsError } from '../errors.ts'
 import { endKey } from '../loop/settings/key-end.ts'
 import { type KeyHolder, type KeyRing, lookUpOf, sessionOf } from '../loop/settings/key-ring.ts'
-import { ERROR_REASONS } from '../wire/error-reasons.ts'
+import { ERROR_REASONS } from '../contract/error-reasons.ts'
 import { type PeerOwner, PeerOwners, TELLS_PEER_OWNERS } from './peer-owner.ts'
 
 /** The login cookie: HttpOnly, same site, its value a digest of the key, never the key. */

@@ -9,8 +9,8 @@ import {
   RESULT_COLUMNS,
   ROLLOUT_COLUMNS,
   textCell,
-} from '../wire/csv-cells.ts'
-import { EXTRA_COLUMN, type ExportFormat } from '../wire/export.ts'
+} from '../contract/csv-cells.ts'
+import { EXTRA_COLUMN, type ExportFormat } from '../contract/export.ts'
 
 /** How samples are written in one format. */
 interface LineWriter {

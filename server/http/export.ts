@@ -16,7 +16,7 @@ import {
   fittingIndexes,
 } from '../store/sql/export.ts'
 import type { SampleFilter } from '../store/sql/sample-filter.ts'
-import { describeIssues } from '../wire/describe-issues.ts'
+import { describeIssues } from '../contract/describe-issues.ts'
 import {
   ANNOTATIONS_COLUMN,
   EXPORT_PATH,
@@ -24,8 +24,8 @@ import {
   ExportQuery,
   narrowsWithinBatches,
   TEXT_COLUMNS,
-} from '../wire/export.ts'
-import { filterOfText, type SampleFilter as WrittenFilter } from '../wire/sample-filter.ts'
+} from '../contract/export.ts'
+import { filterOfText, type SampleFilter as WrittenFilter } from '../contract/sample-filter.ts'
 import type { Access } from './access.ts'
 import { lineWriter } from './export-lines.ts'
 

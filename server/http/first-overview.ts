@@ -3,7 +3,7 @@ import { inTime } from '../in-time.ts'
 import type { Logger } from '../log.ts'
 import type { OverviewView } from '../loop/views/overview-view.ts'
 import type { ServerView } from '../loop/views/server-view.ts'
-import { type FirstAnswers, firstAnswers } from '../wire/first-answers.ts'
+import { type FirstAnswers, firstAnswers } from '../contract/first-answers.ts'
 import type { Access } from './access.ts'
 
 /** A page is not held up for its data: without them it asks for them itself. */

@@ -5,7 +5,7 @@ import { appRouter } from '../api/root.ts'
 import { expectRefusal, nothingStored } from '../testing/refusals.ts'
 import { sample } from '../testing/rollouts.ts'
 import { environment, runToEnd, Service } from '../testing/service.ts'
-import type { SubmitResult } from '../wire/trainer.ts'
+import type { SubmitResult } from '../contract/trainer.ts'
 
 /** Who may ask: this machine alone without keys, whoever has one with keys; and settings that are refused. */
 

@@ -4,10 +4,10 @@ import { rollouts } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../testing/webhook-receiver/process.ts'
-import type { AlertPayload, DeliveryPageDto, TestedWebhookDto, WebhookDto } from '../wire/alerts.ts'
-import type { IncidentPageDto, MonitorsDto, RunMonitorsDto } from '../wire/monitors.ts'
-import type { OverviewDto } from '../wire/pages.ts'
-import type { SubmitResult } from '../wire/trainer.ts'
+import type { AlertPayload, DeliveryPageDto, TestedWebhookDto, WebhookDto } from '../contract/alerts.ts'
+import type { IncidentPageDto, MonitorsDto, RunMonitorsDto } from '../contract/monitors.ts'
+import type { OverviewDto } from '../contract/pages.ts'
+import type { SubmitResult } from '../contract/trainer.ts'
 
 /** From a batch that a trainer submits to what a receiver of alerts gets. */
 

@@ -4,7 +4,7 @@ import { expectRefusal, nothingStored, type Refusal } from '../testing/refusals.
 import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
 import { type Sample, type Submit, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
-import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /** What is wrong with a call is told clearly, under its own reason, and leaves nothing behind. */
 

@@ -11,7 +11,7 @@ import { rollouts } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { CallError, rawRequest, unwrap } from '../testing/trpc-call.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { NextResult, SubmitResult } from '../wire/trainer.ts'
+import type { NextResult, SubmitResult } from '../contract/trainer.ts'
 
 /**
  * Two servers and four workers on one database behind nginx, while the servers are upgraded, or killed and restarted, one

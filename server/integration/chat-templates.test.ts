@@ -7,10 +7,10 @@ import { FakeServer } from '../engines/testing/fake-server.ts'
 import { type Sample, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
-import type { SampleDetailDto } from '../wire/pages.ts'
-import type { ServerDetailDto } from '../wire/server-detail.ts'
-import type { ServerDto } from '../wire/servers.ts'
-import type { BatchSummary, ScoreResult, SubmitResult } from '../wire/trainer.ts'
+import type { SampleDetailDto } from '../contract/pages.ts'
+import type { ServerDetailDto } from '../contract/server-detail.ts'
+import type { ServerDto } from '../contract/servers.ts'
+import type { BatchSummary, ScoreResult, SubmitResult } from '../contract/trainer.ts'
 
 /** A server registered with its model's chat template is sent texts made by it, and a sample that it does not take fails. */
 

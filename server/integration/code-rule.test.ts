@@ -5,8 +5,8 @@ import { type Sample, type Submit, sample } from '../testing/rollouts.ts'
 import { type Sandbox, startSandbox } from '../testing/sandbox/process.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
-import type { SampleDetailDto } from '../wire/pages.ts'
-import type { Result } from '../wire/trainer.ts'
+import type { SampleDetailDto } from '../contract/pages.ts'
+import type { Result } from '../contract/trainer.ts'
 
 /** Programs scored by what they do, in a sandbox that runs them: a rule that asks a service, over two workers. */
 

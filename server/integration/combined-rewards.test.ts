@@ -8,9 +8,9 @@ import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { SampleDetailDto } from '../wire/pages.ts'
-import type { ServerDetailDto } from '../wire/server-detail.ts'
-import type { NextResult, Result } from '../wire/trainer.ts'
+import type { SampleDetailDto } from '../contract/pages.ts'
+import type { ServerDetailDto } from '../contract/server-detail.ts'
+import type { NextResult, Result } from '../contract/trainer.ts'
 
 /** Weighted sums of a rule and reward models, as a trainer meets them: scores, components, failures, sleep. */
 

@@ -14,8 +14,8 @@ import type {
   ComparedSampleDto,
   ComparePairDto,
   CompareRunsDto,
-} from '../wire/compare.ts'
-import type { ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+} from '../contract/compare.ts'
+import type { ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /** Two rewards on the same rollouts, and runs over their steps: what is told is what the results say. */
 

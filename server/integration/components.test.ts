@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { rollouts } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
-import type { ComponentsDto } from '../wire/rewards.ts'
-import type { ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type { ComponentsDto } from '../contract/rewards.ts'
+import type { ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /** Components of composite rewards over the steps of a run. */
 

@@ -8,7 +8,7 @@ import { FULL } from '../testing/full-run.ts'
 import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
 import { padding, rollouts, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
-import type { SubmitResult } from '../wire/trainer.ts'
+import type { SubmitResult } from '../contract/trainer.ts'
 
 /** How many connections servers and their workers have while everything is used at once. */
 

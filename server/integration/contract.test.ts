@@ -14,7 +14,7 @@ import type {
   ResultsColumns,
   ScoreResult,
   SubmitResult,
-} from '../wire/trainer.ts'
+} from '../contract/trainer.ts'
 
 /** What a training loop relies on, with rewards by rule; what concerns reward models is in reward-models.test.ts. */
 

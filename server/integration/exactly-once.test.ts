@@ -10,7 +10,7 @@ import { rollouts, type Sample, sample } from '../testing/rollouts.ts'
 import { type Part, Service, STOP_MS } from '../testing/service.ts'
 import type { CallError } from '../testing/trpc-call.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { BatchSummary, NextResult, SubmitResult } from '../wire/trainer.ts'
+import type { BatchSummary, NextResult, SubmitResult } from '../contract/trainer.ts'
 
 /** Whatever dies in the middle of a batch: every sample gets one end, every group is delivered once. */
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { rollouts } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
-import type { BatchSummary, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /** A step of rewards that each wait for somebody: they wait side by side, over two workers. */
 

@@ -13,15 +13,15 @@ import { environment, Service } from '../testing/service.ts'
 import { ServiceLog } from '../testing/service-log.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { SampleDetailDto } from '../wire/pages.ts'
-import type { TriedDto } from '../wire/rewards.ts'
+import type { SampleDetailDto } from '../contract/pages.ts'
+import type { TriedDto } from '../contract/rewards.ts'
 import type {
   BatchSummary,
   Result,
   ResultsColumns,
   ScoreResult,
   SubmitResult,
-} from '../wire/trainer.ts'
+} from '../contract/trainer.ts'
 
 /** Reward functions of one's own, over a real service: its workers, their child processes, its tables. */
 

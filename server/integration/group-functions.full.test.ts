@@ -7,8 +7,8 @@ import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
 import { type Sample, type Submit, sample } from '../testing/rollouts.ts'
 import { type Part, Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { SampleDetailDto } from '../wire/pages.ts'
-import type { NextResult } from '../wire/trainer.ts'
+import type { SampleDetailDto } from '../contract/pages.ts'
+import type { NextResult } from '../contract/trainer.ts'
 
 /** Functions that see a whole group: post-processing at its completion, and one call with lists. */
 

@@ -4,14 +4,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Sample, type Submit, sample, shuffled } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
-import type { BatchGroupDto, BatchViewDto, SampleDetailDto } from '../wire/pages.ts'
+import type { BatchGroupDto, BatchViewDto, SampleDetailDto } from '../contract/pages.ts'
 import type {
   BatchSummary,
   NextResult,
   Page,
   ResultsColumns,
   SubmitResult,
-} from '../wire/trainer.ts'
+} from '../contract/trainer.ts'
 
 /** What is said of groups: statistics, advantages, and what they teach; before the roll-up and after it. */
 

@@ -10,7 +10,7 @@ import { startCli } from '../../cli/testing/run-cli.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { BatchSummary, Page } from '../wire/trainer.ts'
+import type { BatchSummary, Page } from '../contract/trainer.ts'
 
 /**
  * A million short rows in and out: row for row the same, the importer and the exporter killed on the way, and all three

@@ -20,7 +20,7 @@ import { expectRefusal } from '../testing/refusals.ts'
 import { rollouts, type Sample, sample, shuffled } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { BatchSummary, Page, ResultsColumns } from '../wire/trainer.ts'
+import type { BatchSummary, Page, ResultsColumns } from '../contract/trainer.ts'
 
 /**
  * The command line against a real service: what is imported comes back row for row, in every format, also after the

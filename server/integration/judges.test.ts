@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
 import { rollouts, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
-import type { SampleDetailDto } from '../wire/pages.ts'
-import type { BatchSummary, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type { SampleDetailDto } from '../contract/pages.ts'
+import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /** A generative model as a batch's reward, over a chat server that speaks the protocol. */
 

@@ -7,7 +7,7 @@ import { padding, type Sample, type Submit, sample } from '../testing/rollouts.t
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { AppendResult, BatchSummary, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type { AppendResult, BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /**
  * Bodies past 1 MiB go as bytes to the ingest thread, smaller ones are parsed on the server's loop: whatever is wrong

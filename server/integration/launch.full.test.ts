@@ -10,9 +10,9 @@ import { rollouts } from '../testing/rollouts.ts'
 import { runToEnd, Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { ServerDetailDto, ServerLogDto } from '../wire/server-detail.ts'
-import type { ServerDto } from '../wire/servers.ts'
-import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+import type { ServerDetailDto, ServerLogDto } from '../contract/server-detail.ts'
+import type { ServerDto } from '../contract/servers.ts'
+import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** Servers the service starts itself: from its configuration, and by a call where that is allowed. */
 

@@ -6,8 +6,8 @@ import { rollouts } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { ServerDto } from '../wire/servers.ts'
-import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+import type { ServerDto } from '../contract/servers.ts'
+import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** What Prometheus would scrape, beside what the service says of itself otherwise. */
 

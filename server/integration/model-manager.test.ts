@@ -15,7 +15,7 @@ import { serverEvents } from '../store/sql/server-detail.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 import { environment } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import { RegisterServerInput } from '../wire/servers.ts'
+import { RegisterServerInput } from '../contract/servers.ts'
 
 /** The RewardModelManager against simulated servers and a real Postgres, its long times made short. */
 

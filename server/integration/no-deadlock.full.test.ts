@@ -6,7 +6,7 @@ import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
 import { rollouts, type Sample, shuffled } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** Everything that locks groups and batches at once: flushes of two workers, appends, closes, cancels, deadlines. */
 

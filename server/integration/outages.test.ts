@@ -7,7 +7,7 @@ import { rollouts } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import type { CallError } from '../testing/trpc-call.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { NextResult, SubmitResult } from '../wire/trainer.ts'
+import type { NextResult, SubmitResult } from '../contract/trainer.ts'
 
 /** A database that takes no writes: callers are told to come back, and nothing scored is bought again. */
 

@@ -17,8 +17,8 @@ import {
 import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { BatchProgressDto } from '../wire/pages.ts'
-import type { Page } from '../wire/trainer.ts'
+import type { BatchProgressDto } from '../contract/pages.ts'
+import type { Page } from '../contract/trainer.ts'
 
 /** Several steps in flight at once, and a trainer that does not live to see their end: nothing is lost, nothing comes twice. */
 

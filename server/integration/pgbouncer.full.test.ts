@@ -12,7 +12,7 @@ import { padding, rollouts } from '../testing/rollouts.ts'
 import { runToEnd, Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { SubmitResult } from '../wire/trainer.ts'
+import type { SubmitResult } from '../contract/trainer.ts'
 
 /** The service behind a real PgBouncer, where one is installed. */
 

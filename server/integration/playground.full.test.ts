@@ -14,8 +14,8 @@ import type {
   TriedModel,
   TriedRule,
   TriedSum,
-} from '../wire/rewards.ts'
-import type { BatchSummary, SampleInput, SubmitResult } from '../wire/trainer.ts'
+} from '../contract/rewards.ts'
+import type { BatchSummary, SampleInput, SubmitResult } from '../contract/trainer.ts'
 
 /** The Rewards page's calls: what is registered, one sample tried, a configuration imported. */
 

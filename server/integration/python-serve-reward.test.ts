@@ -7,9 +7,9 @@ import { FULL } from '../testing/full-run.ts'
 import { type Sample, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { ImportedConfigDto } from '../wire/rewards.ts'
-import type { ServerDto } from '../wire/servers.ts'
-import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type { ImportedConfigDto } from '../contract/rewards.ts'
+import type { ServerDto } from '../contract/servers.ts'
+import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /** verl reward functions in Python, unchanged: `rewardops serve-reward` registers them, and a batch is scored by them. */
 

@@ -11,7 +11,7 @@ import { rollouts, type Sample } from '../testing/rollouts.ts'
 import { environment, Service } from '../testing/service.ts'
 import { ServiceLog } from '../testing/service-log.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** Limits of a server over several workers, as the server sees them, and a worker that is killed. Full: limits a minute take minutes. */
 

@@ -7,8 +7,8 @@ import { sample } from '../testing/rollouts.ts'
 import { startSelfSigned } from '../testing/self-signed.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
-import type { ServerDetailDto } from '../wire/server-detail.ts'
-import type { ServerDto } from '../wire/servers.ts'
+import type { ServerDetailDto } from '../contract/server-detail.ts'
+import type { ServerDto } from '../contract/servers.ts'
 
 /** Who is let in as a reward-model server, with what is known of it from then on; and that its key is told to nobody. */
 

@@ -18,10 +18,10 @@ import type {
   SampleFacetsDto,
   SamplePageDto,
   SampleRowDto,
-} from '../wire/pages.ts'
-import type { RescoreResult } from '../wire/rescore.ts'
-import type { RunDto, RunRowDto } from '../wire/runs.ts'
-import type { Page, ScoreResult, SubmitResult } from '../wire/trainer.ts'
+} from '../contract/pages.ts'
+import type { RescoreResult } from '../contract/rescore.ts'
+import type { RunDto, RunRowDto } from '../contract/runs.ts'
+import type { Page, ScoreResult, SubmitResult } from '../contract/trainer.ts'
 
 /** The rollouts of a batch by another reward: the same rollouts to the byte, and nothing of what became of them before. */
 

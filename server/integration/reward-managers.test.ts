@@ -8,8 +8,8 @@ import { rollouts, type Sample, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { SampleDetailDto } from '../wire/pages.ts'
-import type { BatchSummary, Result, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type { SampleDetailDto } from '../contract/pages.ts'
+import type { BatchSummary, Result, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /** The managers `rate_limited` and `gdpo` over a real service with four workers; limits as the server sees them. */
 

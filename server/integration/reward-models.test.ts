@@ -4,9 +4,9 @@ import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { AttemptDto } from '../wire/pages.ts'
-import type { ServerDetailDto } from '../wire/server-detail.ts'
-import type { ServerDto } from '../wire/servers.ts'
+import type { AttemptDto } from '../contract/pages.ts'
+import type { ServerDetailDto } from '../contract/server-detail.ts'
+import type { ServerDto } from '../contract/servers.ts'
 import type {
   BatchSummary,
   MemberResult,
@@ -14,7 +14,7 @@ import type {
   Result,
   ResultsColumns,
   SubmitResult,
-} from '../wire/trainer.ts'
+} from '../contract/trainer.ts'
 
 /** Rewards by model, over two workers: limits as the servers see them, failures, deadlines, a server that dies. */
 

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type MoodyServer, proxyStorm, startMoodyServer } from '../testing/proxy-storm.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { ServerDto } from '../wire/servers.ts'
+import type { ServerDto } from '../contract/servers.ts'
 
 /** The router address under a hundred thousand requests, with servers and clients that break off: nothing may be left over. */
 

@@ -6,7 +6,7 @@ import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
 import { Service } from '../testing/service.ts'
 import { type RawAnswer, rawRequest } from '../testing/trpc-call.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { ServerDto } from '../wire/servers.ts'
+import type { ServerDto } from '../contract/servers.ts'
 
 /** The router address as a reward function finds it: the whole service, and engines that speak their protocols. */
 

@@ -4,12 +4,12 @@ import { rollouts, shuffled } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { AddedAnnotationsDto, AnnotationDto } from '../wire/annotations.ts'
-import type { SampleDetailDto, SampleFacetsDto, SamplePageDto } from '../wire/pages.ts'
-import type { ExtraKeysDto, SampleCountDto } from '../wire/sample-extras.ts'
-import { type SampleFilter, writeSampleFilter } from '../wire/sample-filter.ts'
-import type { SavedViewDto } from '../wire/saved-views.ts'
-import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+import type { AddedAnnotationsDto, AnnotationDto } from '../contract/annotations.ts'
+import type { SampleDetailDto, SampleFacetsDto, SamplePageDto } from '../contract/pages.ts'
+import type { ExtraKeysDto, SampleCountDto } from '../contract/sample-extras.ts'
+import { type SampleFilter, writeSampleFilter } from '../contract/sample-filter.ts'
+import type { SavedViewDto } from '../contract/saved-views.ts'
+import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** The Samples page end to end: what a filter lists, counts, exports and annotates is the same everywhere. */
 

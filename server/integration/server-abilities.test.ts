@@ -13,7 +13,7 @@ import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { environment } from '../testing/service.ts'
-import { RegisterServerInput } from '../wire/servers.ts'
+import { RegisterServerInput } from '../contract/servers.ts'
 
 /** What a server can do is asked at registration; a server whose scores say nothing is not trusted. */
 

@@ -8,16 +8,16 @@ import { padding, rollouts, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { ApiKeyDto, CreatedKeyDto, KeysDto } from '../wire/access.ts'
-import type { AuditPageDto } from '../wire/audit.ts'
-import type { LimitsDto } from '../wire/limits.ts'
+import type { ApiKeyDto, CreatedKeyDto, KeysDto } from '../contract/access.ts'
+import type { AuditPageDto } from '../contract/audit.ts'
+import type { LimitsDto } from '../contract/limits.ts'
 import type {
   RetentionDto,
   RetentionJobDto,
   RetentionPolicy,
   RetentionPreviewDto,
-} from '../wire/retention.ts'
-import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+} from '../contract/retention.ts'
+import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** Keys made on the Settings page, what their roles may do, limits of runs, what is removed, and who changed what. */
 

@@ -4,7 +4,7 @@ import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
 import { rollouts, type Sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
-import type { BatchSummary, ResultsColumns, SubmitResult } from '../wire/trainer.ts'
+import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /**
  * A reward model that is sent texts and answers at once, over two workers: several samples go in one call wherever a

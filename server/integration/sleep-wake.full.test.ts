@@ -6,9 +6,9 @@ import { rollouts, type Submit } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { ServerDetailDto } from '../wire/server-detail.ts'
-import type { ServerDto } from '../wire/servers.ts'
-import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+import type { ServerDetailDto } from '../contract/server-detail.ts'
+import type { ServerDto } from '../contract/servers.ts'
+import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** Sleep and wake around the steps of a training, with two workers that score at full load. */
 

@@ -7,7 +7,7 @@ import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
 import { rollouts, sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { GroupResult, NextResult, ScoreResult, SubmitResult } from '../wire/trainer.ts'
+import type { GroupResult, NextResult, ScoreResult, SubmitResult } from '../contract/trainer.ts'
 
 /** Any number of servers share one database: any of them answers for any batch, and limits hold over all of them. */
 

@@ -3,7 +3,7 @@ import { sample } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { stopCleanly } from '../testing/service-with-model.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { BatchSummary, NextResult, Page, Result, SubmitResult } from '../wire/trainer.ts'
+import type { BatchSummary, NextResult, Page, Result, SubmitResult } from '../contract/trainer.ts'
 
 /** What the contract says takes a minute. Full: it does. */
 

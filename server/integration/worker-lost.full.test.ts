@@ -5,8 +5,8 @@ import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
 import { rollouts } from '../testing/rollouts.ts'
 import { Service } from '../testing/service.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { ServerDto } from '../wire/servers.ts'
-import type { SubmitResult } from '../wire/trainer.ts'
+import type { ServerDto } from '../contract/servers.ts'
+import type { SubmitResult } from '../contract/trainer.ts'
 
 /** Samples whose workers die: given up after the third, and only those. Full: what lapses here lapses after 10 s. */
 

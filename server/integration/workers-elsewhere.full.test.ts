@@ -10,7 +10,7 @@ import { rollouts } from '../testing/rollouts.ts'
 import { environment, Service } from '../testing/service.ts'
 import { ServiceLog } from '../testing/service-log.ts'
 import { waitFor } from '../testing/wait-for.ts'
-import type { BatchSummary, SubmitResult } from '../wire/trainer.ts'
+import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** Workers that no server started, as `npm run worker` does on another machine: only its silence tells that one died. */
 

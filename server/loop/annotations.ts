@@ -19,8 +19,8 @@ import {
   type AnnotationLabelsInput,
   MOST_ANNOTATED,
   type UpdateAnnotationInput,
-} from '../wire/annotations.ts'
-import type { Actor } from '../wire/roles.ts'
+} from '../contract/annotations.ts'
+import type { Actor } from '../contract/roles.ts'
 import { batchNumber } from './batch-reader.ts'
 
 /** Samples annotated by one transaction: some 20 ms. */

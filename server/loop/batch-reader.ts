@@ -14,8 +14,8 @@ import {
   samplesOfGroups,
   toResult,
 } from '../store/sql/results.ts'
-import type { GroupSignalCounts } from '../wire/group-signal.ts'
-import type { BatchSummary, GroupResult, NextResult, ResultsColumns } from '../wire/trainer.ts'
+import type { GroupSignalCounts } from '../contract/group-signal.ts'
+import type { BatchSummary, GroupResult, NextResult, ResultsColumns } from '../contract/trainer.ts'
 import { cursorAt, seqOf } from './cursor.ts'
 import { countSignals, memberOf, reportsOf } from './group-reports.ts'
 import { Memo } from './memo.ts'

@@ -4,8 +4,8 @@ import type {
   DirectEndMessage,
   DirectScoreMessage,
   ForgetScoreMessage,
-} from '../wire/direct-score.ts'
-import type { SampleInput } from '../wire/trainer.ts'
+} from '../contract/direct-score.ts'
+import type { SampleInput } from '../contract/trainer.ts'
 
 /** A reward that lately took longer than this is not asked for directly: storing first costs about as much. */
 const QUICK_MS = 3

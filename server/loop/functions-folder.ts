@@ -2,7 +2,7 @@ import { type Dirent, existsSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join, relative, sep } from 'node:path'
 import { readSource } from '../rewards/functions/read-source.ts'
-import type { FunctionFileDto } from '../wire/rewards.ts'
+import type { FunctionFileDto } from '../contract/rewards.ts'
 import { Memo } from './memo.ts'
 
 /** Files that are listed, and folders within each other that are looked into. */

@@ -12,8 +12,8 @@ import {
   storeGroupRollUps,
   storeSignalCounts,
 } from '../store/sql/group-statistics.ts'
-import { type GroupSignalCounts, noSignals, withoutSpread } from '../wire/group-signal.ts'
-import { componentNames } from '../wire/resolved-reward.ts'
+import { type GroupSignalCounts, noSignals, withoutSpread } from '../contract/group-signal.ts'
+import { componentNames } from '../contract/resolved-reward.ts'
 import { lacksSpread, reportsOf } from './group-reports.ts'
 import { PeriodicTask } from './periodic-task.ts'
 

@@ -1,4 +1,4 @@
-import type { LiveEvent } from '../wire/pages.ts'
+import type { LiveEvent } from '../contract/pages.ts'
 
 /** Changes are told about three times a second, whatever their number. */
 const COALESCE_MS = 300

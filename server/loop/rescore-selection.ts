@@ -2,7 +2,7 @@ import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { groupsByUid, type PartToCopy, samplesOfBatch } from '../store/sql/rescore-part.ts'
 import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
-import { MOST_SELECTED, type RescoreSelection } from '../wire/rescore.ts'
+import { MOST_SELECTED, type RescoreSelection } from '../contract/rescore.ts'
 
 const KEYS_AT_ONCE = 5_000
 

@@ -25,7 +25,7 @@ import {
   partToCopy,
 } from '../store/sql/rescore-part.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
-import type { RescoreResult, RescoreSomeInput } from '../wire/rescore.ts'
+import type { RescoreResult, RescoreSomeInput } from '../contract/rescore.ts'
 import {
   type AcceptContext,
   asksModels,

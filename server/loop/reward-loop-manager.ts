@@ -9,9 +9,9 @@ import {
   settleClosed,
 } from '../store/sql/end-batch.ts'
 import { isPostProcessed, queuePostProcessing } from '../store/sql/post-process.ts'
-import type { DirectEndMessage } from '../wire/direct-score.ts'
-import type { EndedMessage } from '../wire/ended-message.ts'
-import type { RescoreResult, RescoreSomeInput } from '../wire/rescore.ts'
+import type { DirectEndMessage } from '../contract/direct-score.ts'
+import type { EndedMessage } from '../contract/ended-message.ts'
+import type { RescoreResult, RescoreSomeInput } from '../contract/rescore.ts'
 import type {
   AppendInput,
   AppendResult,
@@ -20,7 +20,7 @@ import type {
   ScoreResult,
   SubmitInput,
   SubmitResult,
-} from '../wire/trainer.ts'
+} from '../contract/trainer.ts'
 import { type AcceptContext, poolOf } from './accept/accept-batch.ts'
 import { appendParsed, submitParsed } from './accept/ingest.ts'
 import { queueUnfilledGroups, scoresWholeGroups } from './accept/whole-groups.ts'

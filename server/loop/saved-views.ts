@@ -8,14 +8,14 @@ import {
   savedViews,
   updateView,
 } from '../store/sql/saved-views.ts'
-import type { Actor } from '../wire/roles.ts'
+import type { Actor } from '../contract/roles.ts'
 import {
   MOST_VIEWS,
   type SavedViewDto,
   type SaveViewInput,
   type UpdateViewInput,
   VIEW_VERSION,
-} from '../wire/saved-views.ts'
+} from '../contract/saved-views.ts'
 
 /** Views of pages that people gave a name. All see them; a view is changed and deleted by its author, or by an admin. */
 export class SavedViews {

@@ -11,7 +11,7 @@ import {
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
 import type { BatchSpec } from '../store/sql/worker-reads.ts'
 import { type EncodedTexts, encodeTexts } from '../store/stored-texts.ts'
-import type { SampleInput } from '../wire/trainer.ts'
+import type { SampleInput } from '../contract/trainer.ts'
 import type { AcceptContext } from './accept/accept-batch.ts'
 import { rewardExtraJson } from './accept/batch-draft.ts'
 import type { DirectlyScored } from './direct-scores.ts'

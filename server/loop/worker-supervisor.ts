@@ -18,8 +18,8 @@ import type {
   DirectEndMessage,
   DirectScoreMessage,
   ForgetScoreMessage,
-} from '../wire/direct-score.ts'
-import type { EndedMessage } from '../wire/ended-message.ts'
+} from '../contract/direct-score.ts'
+import type { EndedMessage } from '../contract/ended-message.ts'
 import type { WorkerChannel } from './direct-scores.ts'
 
 /** A worker that dies again and again is started after this long at most. */

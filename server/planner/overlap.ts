@@ -1,4 +1,4 @@
-import { type Phases, STRATEGIES, type Strategy } from '../wire/strategies.ts'
+import { type Phases, STRATEGIES, type Strategy } from '../contract/strategies.ts'
 import { FreeSlots } from './free-slots.ts'
 
 export { type Phases, STRATEGIES, type Strategy }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { MOST_REWARDS, PlannerInput } from '../wire/planner.ts'
+import { MOST_REWARDS, PlannerInput } from '../contract/planner.ts'
 import { InFlight } from './in-flight.ts'
 import { evenSteps } from './overlap.ts'
 import { type Plan, planSteps, tooLarge } from './plan.ts'

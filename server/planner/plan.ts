@@ -8,8 +8,8 @@ import {
   type PlannedStrategy,
   type PlannerDto,
   type PlannerInput,
-} from '../wire/planner.ts'
-import type { Strategy } from '../wire/strategies.ts'
+} from '../contract/planner.ts'
+import type { Strategy } from '../contract/strategies.ts'
 import { InFlight } from './in-flight.ts'
 import { boundOf, predict, STRATEGIES, type StepRewards, type Workload } from './overlap.ts'
 

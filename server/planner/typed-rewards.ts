@@ -1,4 +1,4 @@
-import type { TypedReward, TypedSource } from '../wire/planner.ts'
+import type { TypedReward, TypedSource } from '../contract/planner.ts'
 import { evenSteps, type StepRewards } from './overlap.ts'
 
 /** Times of typed rewards, ms: the same for the same seed, whatever else is asked. */

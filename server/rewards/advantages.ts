@@ -1,4 +1,4 @@
-import type { GroupSignal } from '../wire/group-signal.ts'
+import type { GroupSignal } from '../contract/group-signal.ts'
 
 /** Numbers over the members of one group that have a score. */
 export interface GroupStatistics {

@@ -1,5 +1,5 @@
-import type { GroupSignal } from '../wire/group-signal.ts'
-import type { ResolvedReward } from '../wire/resolved-reward.ts'
+import type { GroupSignal } from '../contract/group-signal.ts'
+import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import { type GroupStatistics, groupStatistics, grpoAdvantages, signalOf } from './advantages.ts'
 
 /** A member of a completed group, as its sample is stored. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { JudgeDto, ManagerDto, OptionDto, RuleDto } from '../wire/rewards.ts'
+import type { JudgeDto, ManagerDto, OptionDto, RuleDto } from '../contract/rewards.ts'
 import { BUILTIN_JUDGES } from './judge/builtin-templates.ts'
 import { RATE_LIMITED, rateLimitedOptions } from './limits/limit-settings.ts'
 import { gdpoOptions } from './managers/gdpo.ts'

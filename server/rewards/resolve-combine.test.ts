@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { modelsOf } from '../wire/resolved-reward.ts'
-import { RewardSpec } from '../wire/trainer.ts'
+import { modelsOf } from '../contract/resolved-reward.ts'
+import { RewardSpec } from '../contract/trainer.ts'
 import { resolveReward } from './resolve.ts'
 
 const context = { functionsDir: '/functions', models: ['rm'], judges: ['judge'], sleepless: ['rm'] }

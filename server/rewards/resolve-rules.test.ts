@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { RewardSpec } from '../wire/trainer.ts'
+import { RewardSpec } from '../contract/trainer.ts'
 import { managerNamed } from './managers/registry.ts'
 import { resolveReward } from './resolve.ts'
 import { checkRulesForMore } from './resolve-rules.ts'

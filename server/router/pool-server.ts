@@ -6,7 +6,7 @@ import type {
   ScoreJoin,
 } from '../engines/engine.ts'
 import { engineOf } from '../engines/registry.ts'
-import type { ServerState } from '../wire/servers.ts'
+import type { ServerState } from '../contract/servers.ts'
 import { BusyPause } from './busy-pause.ts'
 import { storedChatTemplate } from './chat-template.ts'
 import type { Flight } from './flight.ts'

@@ -6,8 +6,8 @@ import type {
   ScoreInput,
   ScoreRoute,
 } from '../engines/engine.ts'
-import type { SampleFailureReason } from '../wire/sample-reason.ts'
-import type { ServerState } from '../wire/servers.ts'
+import type { SampleFailureReason } from '../contract/sample-reason.ts'
+import type { ServerState } from '../contract/servers.ts'
 import type { PolicyName } from './policies/policy.ts'
 
 export type { ChatReply, ChatRequest, EngineName, ScoreInput } from '../engines/engine.ts'

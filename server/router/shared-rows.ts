@@ -1,4 +1,4 @@
-import type { SampleFailureReason } from '../wire/sample-reason.ts'
+import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { Row } from './row.ts'
 import { ScoreRow } from './score-row.ts'

@@ -1,4 +1,4 @@
-import type { ServerState } from '../wire/servers.ts'
+import type { ServerState } from '../contract/servers.ts'
 import type { Database } from './database.ts'
 import { Prisma } from './generated/prisma/client.ts'
 import { openPrisma, type PrismaClient } from './prisma.ts'

@@ -1,4 +1,4 @@
-import type { ChatTurn } from '../wire/turn-text.ts'
+import type { ChatTurn } from '../contract/turn-text.ts'
 
 /** How a sample's texts are kept in `sample_text`, and read back: the one place that knows the bits of `encoding`. */
 

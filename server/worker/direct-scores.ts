@@ -3,7 +3,7 @@ import { managerNamed } from '../rewards/managers/registry.ts'
 import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
-import type { DirectEnd, DirectEndMessage, DirectScoreMessage } from '../wire/direct-score.ts'
+import type { DirectEnd, DirectEndMessage, DirectScoreMessage } from '../contract/direct-score.ts'
 import { sampleEndOf } from './sample-end.ts'
 
 /** Batches whose reward is remembered. */

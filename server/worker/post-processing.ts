@@ -10,7 +10,7 @@ import {
   type StagedSample,
   stagedSamples,
 } from '../store/sql/post-process.ts'
-import type { PostProcessed } from '../wire/post-processed.ts'
+import type { PostProcessed } from '../contract/post-processed.ts'
 import type { ActiveBatch } from './active-batches.ts'
 
 /** Groups that became ready within this time are looked for together. */

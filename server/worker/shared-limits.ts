@@ -9,7 +9,7 @@ import type { Rate } from '../rewards/limits/token-bucket.ts'
 import { type Database, throughOutage } from '../store/database.ts'
 import { poolOfLimiter } from '../store/job-queue.ts'
 import { agreeOnLimits, reserveRate } from '../store/sql/rate.ts'
-import type { RequestLimits } from '../wire/resolved-reward.ts'
+import type { RequestLimits } from '../contract/resolved-reward.ts'
 
 /** Limits that nobody has used for so long are over: whoever comes then sets them anew. */
 const FORGET_AFTER_MS = 30_000

@@ -3,7 +3,7 @@ import type { FleetMember } from '../fleet/fleet-member.ts'
 import type { ProcessRow } from '../fleet/process-row.ts'
 import type { Logger } from '../log.ts'
 import type { JobQueue } from '../store/job-queue.ts'
-import type { WorkerStats } from '../wire/worker-stats.ts'
+import type { WorkerStats } from '../contract/worker-stats.ts'
 import type { RewardLoopWorker } from './reward-loop-worker.ts'
 
 const REPORT_MS = 1_000

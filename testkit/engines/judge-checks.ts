@@ -1,5 +1,5 @@
-import type { SampleDetailDto } from '../../server/wire/pages.ts'
-import type { ServerDto } from '../../server/wire/servers.ts'
+import type { SampleDetailDto } from '../../server/contract/pages.ts'
+import type { ServerDto } from '../../server/contract/servers.ts'
 import { ended, reasonsOf, samplesOf, submit } from './batches.ts'
 import { type Check, type CheckContext, must, said } from './checks.ts'
 

@@ -7,7 +7,7 @@ import { createRewardRouter } from '../../server/router/reward-router.ts'
 import type { RouterServer } from '../../server/router/router-types.ts'
 import type { Sample } from '../../server/testing/rollouts.ts'
 import { waitFor } from '../../server/testing/wait-for.ts'
-import type { BatchSummary } from '../../server/wire/trainer.ts'
+import type { BatchSummary } from '../../server/contract/trainer.ts'
 import {
   ended,
   messagesOf,

@@ -6,7 +6,7 @@ import type {
   ResultsColumns,
   ScoreResult,
   SubmitResult,
-} from '../../../server/wire/trainer.ts'
+} from '../../../server/contract/trainer.ts'
 import { RewardOpsClientError } from './error.ts'
 import { RewardPipeline } from './pipeline.ts'
 import { Reach } from './reach.ts'

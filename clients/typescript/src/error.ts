@@ -1,6 +1,6 @@
 import { TRPCClientError } from '@trpc/client'
 import type { AppRouter } from '../../../server/api/root.ts'
-import type { ErrorReason } from '../../../server/wire/error-reasons.ts'
+import type { ErrorReason } from '../../../server/contract/error-reasons.ts'
 
 /**
  * What happened to a call: a word of the service's table of refusals (docs/api.md), or of what no service said itself:

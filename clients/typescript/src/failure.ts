@@ -1,5 +1,5 @@
 import { TRPCClientError } from '@trpc/client'
-import type { ErrorData } from '../../../server/wire/error-reasons.ts'
+import type { ErrorData } from '../../../server/contract/error-reasons.ts'
 import { RewardOpsClientError } from './error.ts'
 
 /** What a failed attempt means for the call. */

@@ -1,6 +1,6 @@
 /** What trainers in TypeScript and JavaScript import. */
 export type { AppRouter } from '../../../server/api/root.ts'
-export type { ErrorData, ErrorReason } from '../../../server/wire/error-reasons.ts'
+export type { ErrorData, ErrorReason } from '../../../server/contract/error-reasons.ts'
 export type {
   BatchStatus,
   BatchSummary,
@@ -12,7 +12,7 @@ export type {
   SampleStatus,
   ScoreResult,
   SubmitResult,
-} from '../../../server/wire/trainer.ts'
+} from '../../../server/contract/trainer.ts'
 export {
   type BatchInput,
   createRewardOpsClient,

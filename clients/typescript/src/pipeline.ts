@@ -3,7 +3,7 @@ import type {
   GroupResult,
   MemberResult,
   SubmitResult,
-} from '../../../server/wire/trainer.ts'
+} from '../../../server/contract/trainer.ts'
 import type { RewardOpsApi } from './client.ts'
 
 /** One question waits so long for groups; then it is asked again. */

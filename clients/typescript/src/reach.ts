@@ -1,4 +1,4 @@
-import type { SessionDto } from '../../../server/wire/pages.ts'
+import type { SessionDto } from '../../../server/contract/pages.ts'
 import { RewardOpsClientError } from './error.ts'
 import { notRewardOps, unreachable } from './failure.ts'
 

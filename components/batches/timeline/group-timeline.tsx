@@ -3,7 +3,7 @@
 import { ChartColumn, Download, FileImage, Image, Table2 } from 'lucide-react'
 import { useRouter } from 'next/navigation'
 import { useMemo, useState } from 'react'
-import type { BatchViewDto } from '../../../server/wire/pages.ts'
+import type { BatchViewDto } from '../../../server/contract/pages.ts'
 import { ActionMenu } from '../../ui/action-menu.tsx'
 import { Button, IconButton } from '../../ui/button.tsx'
 import { Segmented } from '../../ui/field.tsx'

@@ -1,5 +1,5 @@
-import type { SampleFailureReason } from '../../../server/wire/sample-reason.ts'
-import type { TimelineDto } from '../../../server/wire/timeline.ts'
+import type { SampleFailureReason } from '../../../server/contract/sample-reason.ts'
+import type { TimelineDto } from '../../../server/contract/timeline.ts'
 
 /** The end of a sample. Times in milliseconds since acceptance. */
 export interface SampleMark {

@@ -2,7 +2,7 @@
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useRef } from 'react'
-import type { TimelineDto } from '../../../server/wire/timeline.ts'
+import type { TimelineDto } from '../../../server/contract/timeline.ts'
 import { useTRPCClient } from '../../api/trpc.ts'
 import { useLive, useNow } from '../../live/live-provider.tsx'
 import { hasHoles, mergeTimeline, type TimelineModel } from './timeline-model.ts'

@@ -1,4 +1,4 @@
-import type { SampleInput, ScoreResult } from '../../wire/trainer.ts'
+import type { SampleInput, ScoreResult } from '../../contract/trainer.ts'
 import type { CompatOptions } from './compat-options.ts'
 
 /** A rollout as a dialect's request has it. */

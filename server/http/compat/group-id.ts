@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { SampleInput } from '../../wire/trainer.ts'
+import type { SampleInput } from '../../contract/trainer.ts'
 
 /** The group of rollouts whose protocol names none: those of one prompt are one. */
 export function groupIdOf(prompt: SampleInput['prompt']): string {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Prompt } from '../../wire/trainer.ts'
+import { Prompt } from '../../contract/trainer.ts'
 import type { Dialect } from './dialect.ts'
 import { parseBody } from './parse-body.ts'
 

@@ -1,5 +1,5 @@
 import { RewardOpsError } from '../../errors.ts'
-import { describeIssues } from '../../wire/describe-issues.ts'
+import { describeIssues } from '../../contract/describe-issues.ts'
 import {
   AppendEnvelope,
   type AppendInput,
@@ -7,7 +7,7 @@ import {
   SubmitEnvelope,
   type SubmitInput,
   type SubmitResult,
-} from '../../wire/trainer.ts'
+} from '../../contract/trainer.ts'
 import { type AcceptContext, acceptBatch, appendToBatch } from './accept-batch.ts'
 import { BatchDraft } from './batch-draft.ts'
 import { BodySplitter, parseJson } from './body-splitter.ts'

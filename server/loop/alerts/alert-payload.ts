@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import type { AlertKind, AlertPayload } from '../../wire/alerts.ts'
+import type { AlertKind, AlertPayload } from '../../contract/alerts.ts'
 import {
   FLEET_DEFINITIONS,
   type FleetMonitorName,
   MONITOR_DEFINITIONS,
   type MonitorName,
   type Severity,
-} from '../../wire/monitors.ts'
+} from '../../contract/monitors.ts'
 
 /** What an alert tells of. */
 export type AlertSubject = Pick<

@@ -8,7 +8,7 @@ import {
   takeDueDeliveries,
 } from '../../store/sql/alert-outbox.ts'
 import { notify } from '../../store/sql/notify.ts'
-import { MOST_ATTEMPTS } from '../../wire/alerts.ts'
+import { MOST_ATTEMPTS } from '../../contract/alerts.ts'
 import { PeriodicTask } from '../periodic-task.ts'
 import { ANSWER_MS, postWebhook } from './post-webhook.ts'
 

@@ -5,7 +5,7 @@ import {
   startWebhookReceiver,
   type WebhookReceiver,
 } from '../../testing/webhook-receiver/process.ts'
-import { MOST_ATTEMPTS } from '../../wire/alerts.ts'
+import { MOST_ATTEMPTS } from '../../contract/alerts.ts'
 import { waitAfter } from './alert-sender.ts'
 import { postWebhook, webhookUrlProblem } from './post-webhook.ts'
 import { shownUrl } from './webhooks.ts'

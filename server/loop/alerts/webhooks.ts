@@ -21,7 +21,7 @@ import type {
   WebhookDto,
   WebhookInput,
   WebhookUpdate,
-} from '../../wire/alerts.ts'
+} from '../../contract/alerts.ts'
 import { idOf } from '../monitors/monitors-view.ts'
 import { testPayload } from './alert-payload.ts'
 import { HELD_MS } from './alert-sender.ts'

@@ -12,8 +12,8 @@ import {
 } from '../../router/server-admission.ts'
 import type { ProbedFacts, ServerWishes } from '../../store/server-registry.ts'
 import type { ServerRow } from '../../store/sql/servers.ts'
-import type { ErrorReason } from '../../wire/error-reasons.ts'
-import type { RegisterServerInput } from '../../wire/servers.ts'
+import type { ErrorReason } from '../../contract/error-reasons.ts'
+import type { RegisterServerInput } from '../../contract/servers.ts'
 import { maskSecrets } from './secrets.ts'
 
 /** A probe's failure as the caller is told of it, without the key that a server may have echoed. */

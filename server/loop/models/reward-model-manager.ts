@@ -12,9 +12,9 @@ import { type JobQueue, poolOfModel } from '../../store/job-queue.ts'
 import { ServerLocks } from '../../store/server-locks.ts'
 import { ServerRegistry, type ServerWishes } from '../../store/server-registry.ts'
 import type { ServerRow } from '../../store/sql/servers.ts'
-import { isOverridable, isTrusted } from '../../wire/self-test-verdict.ts'
-import type { ServerLogDto } from '../../wire/server-detail.ts'
-import type { LaunchServerInput, RegisterServerInput, ServerRef } from '../../wire/servers.ts'
+import { isOverridable, isTrusted } from '../../contract/self-test-verdict.ts'
+import type { ServerLogDto } from '../../contract/server-detail.ts'
+import type { LaunchServerInput, RegisterServerInput, ServerRef } from '../../contract/servers.ts'
 import {
   checkKind,
   checkPool,

@@ -6,7 +6,7 @@ import {
   testScores,
 } from '../../router/server-admission.ts'
 import type { ServerRow, StoredSelfTest } from '../../store/sql/servers.ts'
-import { isOverridable, isTrusted, type SelfTestVerdict } from '../../wire/self-test-verdict.ts'
+import { isOverridable, isTrusted, type SelfTestVerdict } from '../../contract/self-test-verdict.ts'
 import {
   baselinesOf,
   type Compared,

@@ -13,7 +13,7 @@ import {
 } from '../../router/server-admission.ts'
 import { lastSleepLevel } from '../../store/sql/server-detail.ts'
 import { leasedSlots, noteDrainingCause, type ServerRow } from '../../store/sql/servers.ts'
-import type { ServerState } from '../../wire/servers.ts'
+import type { ServerState } from '../../contract/servers.ts'
 import { knownRoute, probeOfRow } from './admission.ts'
 import { type ModelsContext, scoringServer } from './context.ts'
 import { BEFORE_SLEEP, GOING_TO_SLEEP, isDrainingToSleep } from './interrupted.ts'

@@ -7,7 +7,7 @@ import {
   openFleetIncidents,
   openIncident,
 } from '../../store/sql/monitor-state.ts'
-import { FLEET_DEFINITIONS, type FleetMonitorName } from '../../wire/monitors.ts'
+import { FLEET_DEFINITIONS, type FleetMonitorName } from '../../contract/monitors.ts'
 import { alertPayload } from '../alerts/alert-payload.ts'
 
 /** States in which a server takes no work, and nobody wanted that. */

@@ -1,4 +1,4 @@
-import type { MonitorDefinition, MonitorState, Severity } from '../../wire/monitors.ts'
+import type { MonitorDefinition, MonitorState, Severity } from '../../contract/monitors.ts'
 
 /** A number is clear of a threshold this much inside it: one that hovers at it neither opens nor closes anything. */
 const MARGIN = 0.1

@@ -23,7 +23,7 @@ import {
   type MonitorSettingDto,
   type Severity,
   WINDOW,
-} from '../../wire/monitors.ts'
+} from '../../contract/monitors.ts'
 import { alertPayload } from '../alerts/alert-payload.ts'
 import { type Reading, readMonitors, referenceOf } from './definitions.ts'
 import { advance, newStanding, type Standing } from './hysteresis.ts'

@@ -4,7 +4,7 @@ import {
   MONITORS,
   type MonitorName,
   type MonitorSettingDto,
-} from '../../wire/monitors.ts'
+} from '../../contract/monitors.ts'
 
 /** By what each monitor of a run is judged: its own setting, else that of all runs, else the default, field by field. */
 export function settingsOf(

@@ -27,7 +27,7 @@ import {
   type MonitorState,
   type MonitorsDto,
   type RunMonitorsDto,
-} from '../../wire/monitors.ts'
+} from '../../contract/monitors.ts'
 import { isBeyond } from './hysteresis.ts'
 import { settingsOf } from './monitor-settings.ts'
 

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { SettingInForce } from '../../config.ts'
 import type { Database } from '../../store/database.ts'
 import { databaseFacts, tableSizes } from '../../store/sql/database-facts.ts'
-import type { AboutDto } from '../../wire/about.ts'
+import type { AboutDto } from '../../contract/about.ts'
 import { Memo } from '../memo.ts'
 
 /** A data folder is walked, and the database's sizes are read, once in this time. */

@@ -20,8 +20,8 @@ import type {
   CreateKeyInput,
   KeysDto,
   RequireKeysInput,
-} from '../../wire/access.ts'
-import type { Actor, Role } from '../../wire/roles.ts'
+} from '../../contract/access.ts'
+import type { Actor, Role } from '../../contract/roles.ts'
 import { endKey } from './key-end.ts'
 
 /** Keys that are not revoked, at most: they are all kept in memory. */

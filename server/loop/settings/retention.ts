@@ -36,7 +36,7 @@ import {
   type RetentionJobDto,
   RetentionPolicy,
   type RetentionPreviewDto,
-} from '../../wire/retention.ts'
+} from '../../contract/retention.ts'
 import { PeriodicTask } from '../periodic-task.ts'
 
 /** How often a process looks for something to remove. */

@@ -9,7 +9,7 @@ import {
   usageHeld,
   usageOf,
 } from '../../store/sql/run-limits.ts'
-import type { LimitsDto, RunLimitValues, SetLimitsInput } from '../../wire/limits.ts'
+import type { LimitsDto, RunLimitValues, SetLimitsInput } from '../../contract/limits.ts'
 import { Memo } from '../memo.ts'
 
 /** Runs with limits of their own, at most. */

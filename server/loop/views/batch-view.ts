@@ -10,14 +10,14 @@ import {
 } from '../../store/sql/batch-view.ts'
 import { type BatchRow, listBatches, liveBatches, toSummary } from '../../store/sql/batches.ts'
 import { rescoresOf } from '../../store/sql/rescore.ts'
-import { withoutSpread } from '../../wire/group-signal.ts'
+import { withoutSpread } from '../../contract/group-signal.ts'
 import type {
   BatchGroupDto,
   BatchProgressDto,
   BatchViewDto,
   Distribution,
-} from '../../wire/pages.ts'
-import type { Page } from '../../wire/trainer.ts'
+} from '../../contract/pages.ts'
+import type { Page } from '../../contract/trainer.ts'
 import type { BatchReader } from '../batch-reader.ts'
 import { lacksSpread, memberOf } from '../group-reports.ts'
 import { Memo } from '../memo.ts'

@@ -23,8 +23,8 @@ import {
   type CompareSamplesInput,
   type DisagreementMeasure,
   MOST_COMPARED,
-} from '../../wire/compare.ts'
-import { rewardVersionOf } from '../../wire/resolved-reward.ts'
+} from '../../contract/compare.ts'
+import { rewardVersionOf } from '../../contract/resolved-reward.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { inPortions } from '../in-portions.ts'
 import { readColumns } from './compared-columns.ts'

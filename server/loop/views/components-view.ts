@@ -6,7 +6,7 @@ import {
   componentStats,
   runsWithComponents,
 } from '../../store/sql/components.ts'
-import type { ComponentDto, ComponentsDto } from '../../wire/rewards.ts'
+import type { ComponentDto, ComponentsDto } from '../../contract/rewards.ts'
 
 /** Batches of a run that are shown, the newest. */
 const MOST_BATCHES = 200

@@ -15,7 +15,7 @@ import {
   type PlannerDto,
   type PlannerInput,
   type PlannerSource,
-} from '../../wire/planner.ts'
+} from '../../contract/planner.ts'
 import { batchNumber } from '../batch-reader.ts'
 
 /** The rewards of the steps of a plan, and what is told of them. */

@@ -1,5 +1,5 @@
 import { describeJudges, describeManagers, describeRules } from '../../rewards/registered.ts'
-import type { RewardModelDto, RewardsDto } from '../../wire/rewards.ts'
+import type { RewardModelDto, RewardsDto } from '../../contract/rewards.ts'
 import type { FunctionsFolder } from '../functions-folder.ts'
 import type { FleetView } from './fleet-view.ts'
 

@@ -1,4 +1,4 @@
-import type { RunHeatDto } from '../../wire/runs.ts'
+import type { RunHeatDto } from '../../contract/runs.ts'
 
 /** Up to so many different scores over all steps have a row each. */
 const MOST_ROWS = 24

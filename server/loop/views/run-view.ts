@@ -8,7 +8,7 @@ import {
   type SourceRow,
   sourcesOfBatches,
 } from '../../store/sql/run-view.ts'
-import type { RunMarkDto } from '../../wire/marks.ts'
+import type { RunMarkDto } from '../../contract/marks.ts'
 import {
   MOST_STEPS,
   type RunDto,
@@ -16,7 +16,7 @@ import {
   type RunRowDto,
   type RunSourceDto,
   type RunStepDto,
-} from '../../wire/runs.ts'
+} from '../../contract/runs.ts'
 import { Memo } from '../memo.ts'
 import { runHeat } from './run-heat.ts'
 

@@ -16,7 +16,7 @@ import { batchSizes, sampleCount } from '../../store/sql/sample-count.ts'
 import { sampleFacets } from '../../store/sql/sample-facets.ts'
 import { type SampleCursor, sampleKeys, sampleList } from '../../store/sql/sample-list.ts'
 import { decodeTexts } from '../../store/stored-texts.ts'
-import { withoutSpread } from '../../wire/group-signal.ts'
+import { withoutSpread } from '../../contract/group-signal.ts'
 import type {
   AttemptDto,
   SampleDetailDto,
@@ -25,11 +25,11 @@ import type {
   SampleListInput,
   SamplePageDto,
   SampleRowDto,
-} from '../../wire/pages.ts'
-import type { SamplesByBatchDto } from '../../wire/rescore.ts'
-import { rewardVersionOf } from '../../wire/resolved-reward.ts'
-import type { ExtraKeysDto, ExtraKeysInput, SampleCountDto } from '../../wire/sample-extras.ts'
-import type { SampleFilter } from '../../wire/sample-filter.ts'
+} from '../../contract/pages.ts'
+import type { SamplesByBatchDto } from '../../contract/rescore.ts'
+import { rewardVersionOf } from '../../contract/resolved-reward.ts'
+import type { ExtraKeysDto, ExtraKeysInput, SampleCountDto } from '../../contract/sample-extras.ts'
+import type { SampleFilter } from '../../contract/sample-filter.ts'
 import { toAnnotation } from '../annotations.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { lacksSpread, memberOf } from '../group-reports.ts'

@@ -1,5 +1,5 @@
-import type { MonitorKind, ServerMonitorDto } from '../../wire/server-detail.ts'
-import type { SelfTestDto, ServerDto, ServerState } from '../../wire/servers.ts'
+import type { MonitorKind, ServerMonitorDto } from '../../contract/server-detail.ts'
+import type { SelfTestDto, ServerDto, ServerState } from '../../contract/servers.ts'
 
 /** One server of a pool over the last ten minutes, as the monitors read it. */
 export interface WatchedServer {

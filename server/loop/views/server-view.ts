@@ -13,8 +13,8 @@ import type {
   ServerDetailDto,
   ServerMinuteDto,
   ServerMonitorDto,
-} from '../../wire/server-detail.ts'
-import type { ServerDto } from '../../wire/servers.ts'
+} from '../../contract/server-detail.ts'
+import type { ServerDto } from '../../contract/servers.ts'
 import { Memo } from '../memo.ts'
 import type { FleetView, SeenFleet } from './fleet-view.ts'
 import { monitorPool, type WatchedServer } from './server-monitors.ts'

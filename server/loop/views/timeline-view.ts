@@ -6,7 +6,7 @@ import {
   TIMELINE_SAMPLES,
   type TimelineDto,
   type TimelineInput,
-} from '../../wire/timeline.ts'
+} from '../../contract/timeline.ts'
 import type { BatchReader } from '../batch-reader.ts'
 import { Memo } from '../memo.ts'
 

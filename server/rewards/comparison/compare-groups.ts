@@ -1,4 +1,4 @@
-import type { ComparedGroups } from '../../wire/compare.ts'
+import type { ComparedGroups } from '../../contract/compare.ts'
 import { grpoAdvantages } from '../advantages.ts'
 import { pairCounts, tauB } from './kendall.ts'
 import type { MatchedSamples } from './match-samples.ts'

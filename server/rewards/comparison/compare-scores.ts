@@ -3,7 +3,7 @@ import type {
   ComparedScores,
   ComparedSource,
   ComparePairDto,
-} from '../../wire/compare.ts'
+} from '../../contract/compare.ts'
 import { compareGroups, type GroupColumns } from './compare-groups.ts'
 import { cohensKappa, type Moments, momentsOf, pearson } from './correlation.ts'
 import { type MatchedSamples, matchSamples, type SampleColumns, SCORED } from './match-samples.ts'

@@ -1,4 +1,4 @@
-import type { UnmatchedReason } from '../../wire/compare.ts'
+import type { UnmatchedReason } from '../../contract/compare.ts'
 
 const PORTION = 8_192
 

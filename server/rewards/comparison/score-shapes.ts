@@ -1,5 +1,5 @@
-import type { JointAxis, JointDistribution } from '../../wire/compare.ts'
-import type { Distribution } from '../../wire/pages.ts'
+import type { JointAxis, JointDistribution } from '../../contract/compare.ts'
+import type { Distribution } from '../../contract/pages.ts'
 import { countUpTo } from './ranks.ts'
 
 /** Up to so many different scores each is shown by itself. */

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { LaunchServerInput } from '../../wire/servers.ts'
-import { RewardSpec } from '../../wire/trainer.ts'
+import { LaunchServerInput } from '../../contract/servers.ts'
+import { RewardSpec } from '../../contract/trainer.ts'
 import { type ImportedConfig, importConfig } from './import-config.ts'
 import { nearestKey } from './nearest-key.ts'
 import { current, legacy } from './testing/upstream-yaml.ts'

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import { RewardSpec } from '../../wire/trainer.ts'
+import { RewardSpec } from '../../contract/trainer.ts'
 import { RATE_LIMITED, RATE_LIMITED_ALIASES } from '../limits/limit-settings.ts'
 import { takeManagerKwargs } from '../managers/manager-kwargs.ts'
 import { nearestName } from '../nearest-name.ts'

@@ -1,4 +1,4 @@
-import type { LaunchServerInput } from '../../wire/servers.ts'
+import type { LaunchServerInput } from '../../contract/servers.ts'
 import type { Settings } from './settings.ts'
 import { ROLLOUT_KEYS } from './upstream-keys.ts'
 

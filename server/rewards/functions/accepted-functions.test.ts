@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { FULL } from '../../testing/full-run.ts'
-import { RewardSpec } from '../../wire/trainer.ts'
+import { RewardSpec } from '../../contract/trainer.ts'
 import { AcceptedFunctions } from './accepted-functions.ts'
 
 let folder: string

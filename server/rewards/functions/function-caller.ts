@@ -1,5 +1,5 @@
-import type { FunctionRef, ResolvedReward } from '../../wire/resolved-reward.ts'
-import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+import type { FunctionRef, ResolvedReward } from '../../contract/resolved-reward.ts'
+import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 
 /** How a call of user code is bounded, and for whom it is. */

@@ -1,5 +1,5 @@
-import type { PostProcessed } from '../../wire/post-processed.ts'
-import type { FunctionRef } from '../../wire/resolved-reward.ts'
+import type { PostProcessed } from '../../contract/post-processed.ts'
+import type { FunctionRef } from '../../contract/resolved-reward.ts'
 import type { FunctionCaller, FunctionCallOptions } from './function-caller.ts'
 
 /** The method that changes the scores of a group at its completion, under both its names. */

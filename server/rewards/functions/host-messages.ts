@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { SAMPLE_FAILURE_REASONS } from '../../wire/sample-reason.ts'
+import { SAMPLE_FAILURE_REASONS } from '../../contract/sample-reason.ts'
 import { problemOfBody } from './host-frames.ts'
 import type { FromHost, RouterQuestion } from './protocol.ts'
 

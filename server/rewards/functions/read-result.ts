@@ -1,4 +1,4 @@
-import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 
 /** A reward as a function gave it, or why it is none. */
 export type ReadResult =

@@ -4,7 +4,7 @@ import type {
   RewardRouter,
   RouteRequest,
 } from '../../router/router-types.ts'
-import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 import type { JudgeTemplate } from './judge-template.ts'
 import { fillIn, type JudgedTexts, placeholderValue } from './placeholders.ts'

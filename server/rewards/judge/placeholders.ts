@@ -1,4 +1,4 @@
-import { turnText } from '../../wire/turn-text.ts'
+import { turnText } from '../../contract/turn-text.ts'
 import type { RewardSample } from '../managers/manager.ts'
 import { nearestName } from '../nearest-name.ts'
 

@@ -1,4 +1,4 @@
-import type { RequestLimits } from '../../wire/resolved-reward.ts'
+import type { RequestLimits } from '../../contract/resolved-reward.ts'
 import { type LimitClock, systemClock } from './clock.ts'
 import { GateRegistry } from './gate-registry.ts'
 import type { RequestGate } from './request-gate.ts'

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import type { RequestLimits } from '../../wire/resolved-reward.ts'
+import type { RequestLimits } from '../../contract/resolved-reward.ts'
 
-export type { RequestLimits } from '../../wire/resolved-reward.ts'
+export type { RequestLimits } from '../../contract/resolved-reward.ts'
 
 /** The manager's name upstream, and the two others that its documentation and its discussions use. */
 export const RATE_LIMITED = 'rate_limited'

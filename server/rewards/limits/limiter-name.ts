@@ -1,4 +1,4 @@
-import { modelsOf, type ResolvedReward } from '../../wire/resolved-reward.ts'
+import { modelsOf, type ResolvedReward } from '../../contract/resolved-reward.ts'
 
 /**
  * The limiter of a reward that names none: one for each model, since it is the models' provider that limits; else one

@@ -1,4 +1,4 @@
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { RewardManager, RewardOutcome, RewardSample } from './manager.ts'
 import { naiveManager } from './naive.ts'
 import { type OverlongBufferRead, penaltyOf, readOverlongBuffer } from './overlong-buffer.ts'

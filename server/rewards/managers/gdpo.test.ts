@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { gdpoManager } from './gdpo.ts'
 import type { RewardContext } from './manager.ts'
 

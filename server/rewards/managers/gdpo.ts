@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { RewardManager, RewardOutcome } from './manager.ts'
 import { naiveManager } from './naive.ts'
 

@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { rateLimitedOptions, readLimits } from '../limits/limit-settings.ts'
 import { dapoManager } from './dapo.ts'
 import { gdpoManager, gdpoOptions, readDimensions } from './gdpo.ts'

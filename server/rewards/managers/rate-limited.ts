@@ -1,4 +1,4 @@
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { callsOfJudge } from '../judge/judge-calls.ts'
 import { RATE_LIMITED } from '../limits/limit-settings.ts'
 import { type LimitedOutcome, runLimited } from '../limits/limited-run.ts'

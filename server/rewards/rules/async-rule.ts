@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import {
   explainKwargsError,
   ownKwargs,

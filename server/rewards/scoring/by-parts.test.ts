@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { RewardContext, RewardOutcome } from '../managers/manager.ts'
 import { scoreSample } from './score-sample.ts'
 

@@ -1,4 +1,4 @@
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 import { ruleByName, ruleForDataSource } from '../rules/registry.ts'
 import { RuleTimeoutError } from '../rules/rule.ts'

@@ -4,7 +4,7 @@ import type {
   RouterResult,
   ScoreRequest,
 } from '../../router/router-types.ts'
-import type { FunctionRef } from '../../wire/resolved-reward.ts'
+import type { FunctionRef } from '../../contract/resolved-reward.ts'
 import type { RewardOutcome, RewardSample, RewardTools } from '../managers/manager.ts'
 
 /** A call that a scorer made, and what came of it. */

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
-import type { TriedRule } from '../../wire/rewards.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
+import type { TriedRule } from '../../contract/rewards.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 import type { AsyncRule } from '../rules/async-rule.ts'
 import {

@@ -1,12 +1,12 @@
 import type { RewardRouter } from '../../router/router-types.ts'
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type {
   TriedEnd,
   TriedFunction,
   TriedModel,
   TriedPart,
   TriedStep,
-} from '../../wire/rewards.ts'
+} from '../../contract/rewards.ts'
 import type { JudgeTemplate } from '../judge/judge-template.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 import { judgeStep, repliesOf } from './judge-step.ts'

@@ -1,5 +1,5 @@
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
-import type { TriedDto, TriedEnd } from '../../wire/rewards.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
+import type { TriedDto, TriedEnd } from '../../contract/rewards.ts'
 import { postProcessGroup } from '../functions/group-calls.ts'
 import type {
   RewardContext,

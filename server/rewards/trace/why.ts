@@ -1,4 +1,4 @@
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { RewardSample } from '../managers/manager.ts'
 import { readOverlongBuffer } from '../managers/overlong-buffer.ts'
 import { asyncRuleForDataSource, ruleForDataSource } from '../rules/registry.ts'

@@ -1,4 +1,4 @@
-import { BALANCING_POLICIES, type BalancingPolicyName } from '../../wire/pools.ts'
+import { BALANCING_POLICIES, type BalancingPolicyName } from '../../contract/pools.ts'
 
 /** The policies there are; the words of configuration, pages and wire. */
 export const POLICY_NAMES = BALANCING_POLICIES

@@ -1,4 +1,4 @@
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 
 /** A run that is made up: what its reward looks like over its steps. */
 export interface SeededRun {

@@ -1,4 +1,4 @@
-import type { Role } from '../../wire/roles.ts'
+import type { Role } from '../../contract/roles.ts'
 import type { Database } from '../database.ts'
 
 /** A stored key. */

@@ -1,4 +1,4 @@
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database, Statement } from '../database.ts'
 import type { EncodedTexts } from '../stored-texts.ts'

@@ -1,5 +1,5 @@
-import type { AuditChange } from '../../wire/audit.ts'
-import type { Role } from '../../wire/roles.ts'
+import type { AuditChange } from '../../contract/audit.ts'
+import type { Role } from '../../contract/roles.ts'
 import type { Client, Database } from '../database.ts'
 
 /** A change that was made. */

@@ -1,4 +1,4 @@
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Database } from '../database.ts'
 import { meanOf } from './moments.ts'
 import type { ResultRow } from './results.ts'

@@ -1,4 +1,4 @@
-import type { GroupSignalCounts } from '../../wire/group-signal.ts'
+import type { GroupSignalCounts } from '../../contract/group-signal.ts'
 import type { Database } from '../database.ts'
 
 /** The newest batches among which rescored ones are looked for. */

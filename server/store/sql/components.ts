@@ -1,4 +1,4 @@
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Database } from '../database.ts'
 import { correlationOf, deviationOf, meanOf } from './moments.ts'
 

@@ -1,4 +1,4 @@
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Client, Database } from '../database.ts'
 import { notify } from './notify.ts'
 

@@ -1,4 +1,4 @@
-import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { Database } from '../database.ts'
 import { candidateBatches, SampleConditions, type SampleFilter } from './sample-filter.ts'
 import { lookAtTexts } from './sample-texts.ts'

@@ -1,4 +1,4 @@
-import type { ExtraKeyDto } from '../../wire/sample-extras.ts'
+import type { ExtraKeyDto } from '../../contract/sample-extras.ts'
 import type { Client, Database } from '../database.ts'
 import { isRescored } from './sample-filter.ts'
 

@@ -1,4 +1,4 @@
-import type { SampleFailureReason } from '../../wire/sample-reason.ts'
+import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Statement } from '../database.ts'
 

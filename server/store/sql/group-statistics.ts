@@ -1,5 +1,5 @@
-import type { GroupSignal, GroupSignalCounts } from '../../wire/group-signal.ts'
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { GroupSignal, GroupSignalCounts } from '../../contract/group-signal.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Database } from '../database.ts'
 

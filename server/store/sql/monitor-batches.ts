@@ -1,6 +1,6 @@
-import type { GroupSignalCounts } from '../../wire/group-signal.ts'
-import type { MonitorName } from '../../wire/monitors.ts'
-import type { ResolvedReward } from '../../wire/resolved-reward.ts'
+import type { GroupSignalCounts } from '../../contract/group-signal.ts'
+import type { MonitorName } from '../../contract/monitors.ts'
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Client, Database } from '../database.ts'
 import type { ComponentStatsRow } from './components.ts'
 

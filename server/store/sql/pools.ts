@@ -1,4 +1,4 @@
-import type { BalancingPolicyName } from '../../wire/pools.ts'
+import type { BalancingPolicyName } from '../../contract/pools.ts'
 import type { Database } from '../database.ts'
 
 /** A model's pool: its policy, its servers, and what waits for it. */

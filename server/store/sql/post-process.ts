@@ -1,4 +1,4 @@
-import type { PostProcessed } from '../../wire/post-processed.ts'
+import type { PostProcessed } from '../../contract/post-processed.ts'
 import { type Database, throughOutage } from '../database.ts'
 import { type ChunkJob, FUNCTIONS_POOL, type JobQueue } from '../job-queue.ts'
 import { attemptsStatement } from './flush.ts'

@@ -1,5 +1,5 @@
-import type { SampleFailureReason } from '../../wire/sample-reason.ts'
-import type { Result, SampleStatus } from '../../wire/trainer.ts'
+import type { SampleFailureReason } from '../../contract/sample-reason.ts'
+import type { Result, SampleStatus } from '../../contract/trainer.ts'
 import type { Database } from '../database.ts'
 
 /** What a Result is made of. */

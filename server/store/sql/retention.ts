@@ -1,4 +1,4 @@
-import type { RemovedDto, RetentionPolicy } from '../../wire/retention.ts'
+import type { RemovedDto, RetentionPolicy } from '../../contract/retention.ts'
 import type { Client, Database } from '../database.ts'
 import { textPartition } from '../text-partitions.ts'
 

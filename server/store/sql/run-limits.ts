@@ -1,4 +1,4 @@
-import type { RunLimitValues } from '../../wire/limits.ts'
+import type { RunLimitValues } from '../../contract/limits.ts'
 import type { Client, Database } from '../database.ts'
 
 /** Limits of a run; of `''`, of every run that has none of its own. */

@@ -1,5 +1,5 @@
-import type { GroupSignalCounts } from '../../wire/group-signal.ts'
-import type { BatchStatus } from '../../wire/trainer.ts'
+import type { GroupSignalCounts } from '../../contract/group-signal.ts'
+import type { BatchStatus } from '../../contract/trainer.ts'
 import type { Database } from '../database.ts'
 
 /** Data sources of a run that are followed, the largest. */

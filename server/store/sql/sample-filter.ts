@@ -1,4 +1,4 @@
-import type { ExtraFilter, SampleFilter as WrittenFilter } from '../../wire/sample-filter.ts'
+import type { ExtraFilter, SampleFilter as WrittenFilter } from '../../contract/sample-filter.ts'
 import type { Database } from '../database.ts'
 
 /** The filter with the batch as a number; the text is looked for apart, in `sample-texts.ts`. */

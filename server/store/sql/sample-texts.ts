@@ -1,4 +1,4 @@
-import { literalPattern } from '../../wire/sample-filter.ts'
+import { literalPattern } from '../../contract/sample-filter.ts'
 import type { Database } from '../database.ts'
 import { decodeTexts } from '../stored-texts.ts'
 

@@ -1,4 +1,4 @@
-import type { SelfTestDto, ServerState } from '../../wire/servers.ts'
+import type { SelfTestDto, ServerState } from '../../contract/servers.ts'
 import type { Database } from '../database.ts'
 
 /** A self-test as it is stored with its server. */

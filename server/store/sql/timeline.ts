@@ -1,4 +1,4 @@
-import type { TimelineDto } from '../../wire/timeline.ts'
+import type { TimelineDto } from '../../contract/timeline.ts'
 import type { Database } from '../database.ts'
 
 /** What one statement tells about a part of a batch's groups; columns as in TimelineDto, null where there is no row. */

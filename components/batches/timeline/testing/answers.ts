@@ -1,4 +1,4 @@
-import type { TimelineDto } from '../../../../server/wire/timeline.ts'
+import type { TimelineDto } from '../../../../server/contract/timeline.ts'
 import { prepareTimeline } from '../timeline.prepare.ts'
 import { mergeTimeline, type TimelineModel } from '../timeline-model.ts'
 

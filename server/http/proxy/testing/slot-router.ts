@@ -6,7 +6,7 @@ import type {
   SlotRefusal,
   SlotRequest,
 } from '../../../router/router-types.ts'
-import type { ServerState } from '../../../wire/servers.ts'
+import type { ServerState } from '../../../contract/servers.ts'
 import type { KnownServer } from '../model-directory.ts'
 
 /** A server as a test has it. */
