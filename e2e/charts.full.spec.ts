@@ -1,6 +1,6 @@
 import { expect, type Page, test } from '@playwright/test'
 import { seedData } from '../scripts/seed-data.ts'
-import { insertServer } from '../server/fleet/testing/servers.ts'
+import { insertServer } from '../server/cluster/testing/servers.ts'
 import { createLogger } from '../server/log.ts'
 import { Database } from '../server/store/database.ts'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'

@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import { FleetMember } from '../fleet/fleet-member.ts'
+import { FleetMember } from '../cluster/fleet-member.ts'
 import type { Logger } from '../log.ts'
 import { IngestClient } from '../loop/accept/ingest-client.ts'
 import type { readServersFile } from '../loop/models/launch-file.ts'

@@ -1,5 +1,5 @@
 import type { Config } from '../config.ts'
-import { ProcessRow } from '../fleet/process-row.ts'
+import { ProcessRow } from '../cluster/process-row.ts'
 import type { Logger } from '../log.ts'
 import { BackgroundTurns } from '../loop/background-turns.ts'
 import { stopRequests } from '../stop-request.ts'

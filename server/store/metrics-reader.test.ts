@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { insertServer } from '../fleet/testing/servers.ts'
+import { insertServer } from '../cluster/testing/servers.ts'
 import { createLogger } from '../log.ts'
 import { Database } from './database.ts'
 import { JobQueue } from './job-queue.ts'

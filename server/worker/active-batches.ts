@@ -1,4 +1,4 @@
-import { CALLS_GRACE_MS, type LeaseHolder } from '../fleet/lease-holder.ts'
+import { CALLS_GRACE_MS, type LeaseHolder } from '../cluster/lease-holder.ts'
 import type { RewardManager } from '../rewards/managers/manager.ts'
 import { managerNamed } from '../rewards/managers/registry.ts'
 import type { Database } from '../store/database.ts'

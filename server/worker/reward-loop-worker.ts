@@ -1,4 +1,4 @@
-import type { LeaseHolder } from '../fleet/lease-holder.ts'
+import type { LeaseHolder } from '../cluster/lease-holder.ts'
 import { inTime } from '../in-time.ts'
 import type { Logger } from '../log.ts'
 import type {

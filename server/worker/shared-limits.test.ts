@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { LeaseHolder } from '../fleet/lease-holder.ts'
+import { LeaseHolder } from '../cluster/lease-holder.ts'
 import { createLogger, type Logger } from '../log.ts'
 import { readLimits } from '../rewards/limits/limit-settings.ts'
 import { runLimited } from '../rewards/limits/limited-run.ts'

@@ -1,4 +1,4 @@
-import { CALLS_GRACE_MS, type LeaseHolder } from '../fleet/lease-holder.ts'
+import { CALLS_GRACE_MS, type LeaseHolder } from '../cluster/lease-holder.ts'
 import type { Logger } from '../log.ts'
 import type { CallLimits, LimiterRef } from '../rewards/limits/call-limits.ts'
 import { systemClock } from '../rewards/limits/clock.ts'

@@ -1,6 +1,6 @@
 import type { monitorEventLoopDelay } from 'node:perf_hooks'
-import type { FleetMember } from '../fleet/fleet-member.ts'
-import type { ProcessRow } from '../fleet/process-row.ts'
+import type { FleetMember } from '../cluster/fleet-member.ts'
+import type { ProcessRow } from '../cluster/process-row.ts'
 import type { Logger } from '../log.ts'
 import type { JobQueue } from '../store/job-queue.ts'
 import type { WorkerStats } from '../contract/worker-stats.ts'

@@ -21,7 +21,7 @@ export interface PlantedBug {
 }
 
 const WORKER = 'server/worker/reward-loop-worker.ts'
-const LEASES = 'server/fleet/lease-holder.ts'
+const LEASES = 'server/cluster/lease-holder.ts'
 const READER = 'server/loop/batch-reader.ts'
 
 /** Every planted bug. */

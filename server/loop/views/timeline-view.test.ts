@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { insertServer } from '../../fleet/testing/servers.ts'
+import { insertServer } from '../../cluster/testing/servers.ts'
 import { createLogger } from '../../log.ts'
 import { Database } from '../../store/database.ts'
 import { testDatabaseForFile } from '../../store/postgres/test-database.ts'
