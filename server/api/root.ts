@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { RewardOpsError } from '../errors.ts'
-import { demoBatch } from '../loop/demo-batch.ts'
+import { demoBatch } from '../batches/demo-batch.ts'
 import { importOffLoop } from '../rewards/config/import-off-loop.ts'
 import {
   BatchGroupsInput,

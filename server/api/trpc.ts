@@ -1,7 +1,7 @@
 import { initTRPC, TRPCError } from '@trpc/server'
 import { z } from 'zod'
 import { isRewardOpsError, RewardOpsError } from '../errors.ts'
-import { whileKeyHolds } from '../loop/settings/key-end.ts'
+import { whileKeyHolds } from '../admin/key-end.ts'
 import { isOutage, isTooManyConnections } from '../store/database.ts'
 import { describeIssues } from '../contract/describe-issues.ts'
 import { ERROR_REASONS, type ErrorData, type ErrorReason } from '../contract/error-reasons.ts'

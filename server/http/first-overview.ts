@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { inTime } from '../in-time.ts'
 import type { Logger } from '../log.ts'
-import type { OverviewView } from '../loop/views/overview-view.ts'
-import type { ServerView } from '../loop/views/server-view.ts'
+import type { OverviewView } from '../queries/overview-view.ts'
+import type { ServerView } from '../queries/server-view.ts'
 import { type FirstAnswers, firstAnswers } from '../contract/first-answers.ts'
 import type { Access } from './access.ts'
 

@@ -1,8 +1,8 @@
 import type { Logger } from '../log.ts'
-import { AlertSender } from '../loop/alerts/alert-sender.ts'
-import { GroupRollUps } from '../loop/group-roll-ups.ts'
-import { MonitorLoop } from '../loop/monitors/monitor-loop.ts'
-import { Sweeps } from '../loop/sweeps.ts'
+import { AlertSender } from '../monitoring/alerts/alert-sender.ts'
+import { GroupRollUps } from '../background/group-roll-ups.ts'
+import { MonitorLoop } from '../monitoring/monitor-loop.ts'
+import { Sweeps } from '../background/sweeps.ts'
 import type { ServerModules } from './modules.ts'
 import type { Stores } from './stores.ts'
 

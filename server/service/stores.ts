@@ -1,7 +1,7 @@
 import type { Config } from '../config.ts'
 import { ProcessRow } from '../cluster/process-row.ts'
 import type { Logger } from '../log.ts'
-import { BackgroundTurns } from '../loop/background-turns.ts'
+import { BackgroundTurns } from '../background/background-turns.ts'
 import { stopRequests } from '../stop-request.ts'
 import { openServerDatabases, type ServerDatabases } from '../store/connection-budget.ts'
 import type { Database } from '../store/database.ts'

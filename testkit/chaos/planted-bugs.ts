@@ -22,7 +22,7 @@ export interface PlantedBug {
 
 const WORKER = 'server/worker/reward-loop-worker.ts'
 const LEASES = 'server/cluster/lease-holder.ts'
-const READER = 'server/loop/batch-reader.ts'
+const READER = 'server/batches/batch-reader.ts'
 
 /** Every planted bug. */
 export const PLANTED_BUGS: readonly PlantedBug[] = [
@@ -259,12 +259,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'dead-worker-never-swept',
     patches: [
       {
-        file: 'server/loop/worker-supervisor.ts',
+        file: 'server/background/worker-supervisor.ts',
         find: 'return giveBackSilent(db, queue, silent, knownAlone)',
         replace: 'return giveBackSilent(db, queue, [], knownAlone)',
       },
       {
-        file: 'server/loop/worker-supervisor.ts',
+        file: 'server/background/worker-supervisor.ts',
         find: 'if (child.pid !== undefined) void this.giveBack(child.pid)',
         replace: '',
       },
@@ -347,7 +347,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'idempotency-key-ignored',
     patches: [
       {
-        file: 'server/loop/accept/accept-batch.ts',
+        file: 'server/batches/accept/accept-batch.ts',
         find: 'idempotencyKey: idempotencyKey ?? null,',
         replace: 'idempotencyKey: null,',
       },
@@ -371,7 +371,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'repeated-append-stored-again',
     patches: [
       {
-        file: 'server/loop/accept/accept-batch.ts',
+        file: 'server/batches/accept/accept-batch.ts',
         find: 'if (startIndex < batch.samples && draft.count > 0) {',
         replace: 'if (startIndex < 0) {',
       },

@@ -1,0 +1,90 @@
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { SettingInForce } from '../config.ts'
+import type { Database } from '../store/database.ts'
+import { databaseFacts, tableSizes } from '../store/sql/database-facts.ts'
+import type { AboutDto } from '../contract/about.ts'
+import { Memo } from '../memo.ts'
+
+/** A data folder is walked, and the database's sizes are read, once in this time. */
+const TTL_MS = 30_000
+/** Files looked at: a folder with more is told as not read. */
+const MOST_FILES = 200_000
+const TABLES = 12
+
+/** The service itself: version, sizes, settings in force. */
+export class AboutService {
+  readonly #db: Database
+  readonly #of: {
+    version: string
+    embedded: boolean
+    dataDir: string
+    startedAt: Date
+    settings: readonly SettingInForce[]
+  }
+  readonly #memo = new Memo<AboutDto>(TTL_MS)
+
+  constructor(
+    db: Database,
+    of: {
+      version: string
+      embedded: boolean
+      dataDir: string
+      startedAt: Date
+      settings: readonly SettingInForce[]
+    },
+  ) {
+    this.#db = db
+    this.#of = of
+  }
+
+  get(): Promise<AboutDto> {
+    return this.#memo.get('', async () => {
+      const { version, embedded, dataDir, startedAt, settings } = this.#of
+      const [facts, tables, dataDirBytes] = await Promise.all([
+        databaseFacts(this.#db),
+        tableSizes(this.#db, TABLES),
+        folderBytes(dataDir),
+      ])
+      return {
+        version,
+        nodeVersion: process.version,
+        postgresVersion: facts.version,
+        embedded,
+        startedAt: startedAt.toISOString(),
+        databaseBytes: facts.bytes,
+        dataDirBytes,
+        dataDir,
+        tables,
+        settings: settings.map((setting) => ({ ...setting })),
+      }
+    })
+  }
+}
+
+/** Bytes of all files under a folder; null where not all of it can be read. */
+export async function folderBytes(folder: string): Promise<number | null> {
+  let bytes = 0
+  let files = 0
+  const folders = [folder]
+  try {
+    for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
+      for (const entry of await readdir(next, { withFileTypes: true })) {
+        if (++files > MOST_FILES) return null
+        const path = join(next, entry.name)
+        if (entry.isDirectory()) folders.push(path)
+        // A database's files come and go while they are counted.
+        else if (entry.isFile()) bytes += await stat(path).then(({ size }) => size, gone)
+      }
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EACCES') return null
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+  }
+  return bytes
+}
+
+function gone(error: NodeJS.ErrnoException): number {
+  if (error.code === 'ENOENT') return 0
+  throw error
+}

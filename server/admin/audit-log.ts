@@ -1,0 +1,52 @@
+import type { Logger } from '../log.ts'
+import type { Database } from '../store/database.ts'
+import { auditChoices, auditPage, insertAudit } from '../store/sql/audit.ts'
+import type { AuditEntryDto, AuditInput, AuditPageDto } from '../contract/audit.ts'
+
+/** Of so many of the newest changes a filter offers actors and actions. */
+const CHOICES_OF = 5_000
+
+/** Who changed what. */
+export class AuditLog {
+  readonly #db: Database
+  readonly #pagesDb: Database
+  readonly #log: Logger
+
+  constructor(db: Database, pagesDb: Database, log: Logger) {
+    this.#db = db
+    this.#pagesDb = pagesDb
+    this.#log = log
+  }
+
+  /** Never throws: the change was made, and who asked for it has to hear so. */
+  async note(entry: Omit<AuditEntryDto, 'id' | 'at'>): Promise<void> {
+    try {
+      await insertAudit(this.#db, entry)
+    } catch (error) {
+      const { actor, action, target } = entry
+      this.#log.error(
+        { actor, action, target, err: (error as Error).message },
+        'a change could not be noted',
+      )
+    }
+  }
+
+  /** A page, newest first. */
+  async list({ actor, action, cursor, limit }: AuditInput): Promise<AuditPageDto> {
+    const [rows, choices] = await Promise.all([
+      auditPage(this.#pagesDb, {
+        actor: actor ?? null,
+        action: action ?? null,
+        beforeId: cursor ?? null,
+        limit: limit + 1,
+      }),
+      auditChoices(this.#pagesDb, CHOICES_OF),
+    ])
+    const page = rows.slice(0, limit)
+    return {
+      items: page.map((row) => ({ ...row, at: row.at.toISOString() })),
+      nextCursor: rows.length > limit ? (page.at(-1)?.id ?? null) : null,
+      ...choices,
+    }
+  }
+}

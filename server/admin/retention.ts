@@ -1,0 +1,324 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { RewardOpsError } from '../errors.ts'
+import type { Logger } from '../log.ts'
+import { type Client, type Database, isOutage } from '../store/database.ts'
+import { insertAudit } from '../store/sql/audit.ts'
+import {
+  anythingToRemove,
+  beginJob,
+  cancelJob,
+  deletePiece,
+  dropDay,
+  endJob,
+  jobById,
+  keepRun,
+  keptRuns,
+  lastPolicyJob,
+  lockRemover,
+  markPiece,
+  newestJobs,
+  noteProblem,
+  previewBatches,
+  previewDays,
+  previewEvents,
+  pruneEvents,
+  type RemovalOf,
+  type RetentionJobRow,
+  runForDeletion,
+  runningJob,
+  unmark,
+} from '../store/sql/retention.ts'
+import { readSetting, writeSetting } from '../store/sql/settings.ts'
+import {
+  DEFAULT_POLICY,
+  type RemovedDto,
+  type RetentionDto,
+  type RetentionJobDto,
+  RetentionPolicy,
+  type RetentionPreviewDto,
+} from '../contract/retention.ts'
+import { PeriodicTask } from '../store/periodic-task.ts'
+
+/** How often a process looks for something to remove. */
+const TICK_MS = 2_000
+/** The policy is applied so often, where there is something for it to do. */
+const POLICY_EVERY_MS = 3_600_000
+/** Between two pieces at least; and as long as the piece took, so that scoring has the disk half of the time. */
+const PAUSE_MS = 10
+/** Where a piece failed, or somebody held a lock. */
+const RETRY_MS = 1_000
+const MOST_EVENTS = 100_000
+const MOST_DAYS = 400
+const MOST_KEPT = 1_000
+const JOBS_SHOWN = 20
+const POLICY = 'retention'
+
+/**
+ * Removes what is old, or a run. What goes is marked first, in the batches' own rows, so that pages say so at once; then
+ * deleted in pieces of some 2,000 rows, a day of texts of which nothing stays by dropping its table. One process at a time
+ * does it; what is left to do stands in the tables, so that another goes on where one died.
+ *
+ *   policy or run ─▶ running ─mark─▶ drop days ─▶ delete rows ─▶ prune events ─▶ done
+ *                       └──cancel──▶ cancelled (what was not begun is as before)
+ */
+export class Retention {
+  readonly #db: Database
+  readonly #log: Logger
+  readonly #task: PeriodicTask
+  /** The removal of which everything is marked. */
+  #marked: number | null = null
+  #lookAgainAt = 0
+
+  constructor(db: Database, log: Logger, isTurn?: () => Promise<boolean>) {
+    this.#db = db
+    this.#log = log
+    this.#task = new PeriodicTask({
+      everyMs: TICK_MS,
+      failed: 'removal failed',
+      log,
+      isTurn,
+      work: () => this.#work(),
+    })
+  }
+
+  start(): void {
+    this.#task.start()
+  }
+
+  async stop(): Promise<void> {
+    await this.#task.stop()
+  }
+
+  async get(): Promise<RetentionDto> {
+    const [setting, kept, jobs] = await Promise.all([
+      readSetting<RetentionPolicy>(this.#db, POLICY),
+      keptRuns(this.#db, MOST_KEPT),
+      newestJobs(this.#db, JOBS_SHOWN),
+    ])
+    return {
+      policy: setting === undefined ? DEFAULT_POLICY : RetentionPolicy.parse(setting.value),
+      changedAt: setting?.changed_at.toISOString() ?? null,
+      changedBy: setting?.changed_by ?? null,
+      kept: kept.map((row) => ({
+        run: row.run,
+        keptAt: row.kept_at.toISOString(),
+        keptBy: row.kept_by,
+      })),
+      jobs: jobs.map(toDto),
+    }
+  }
+
+  async set(policy: RetentionPolicy, by: string): Promise<RetentionDto> {
+    await writeSetting(this.#db, POLICY, policy, by)
+    return this.get()
+  }
+
+  /** What would go now. Throws `run_not_found`. */
+  async preview(of: RemovalOf): Promise<RetentionPreviewDto> {
+    if ('run' in of && (await runForDeletion(this.#db, of.run)) === undefined) throw noRun(of.run)
+    const [row, days, events] = await Promise.all([
+      previewBatches(this.#db, of),
+      previewDays(this.#db, of, MOST_DAYS),
+      'policy' in of ? previewEvents(this.#db, of.policy, MOST_EVENTS) : 0,
+    ])
+    const whole = days.filter((day) => day.whole && day.bytes > 0)
+    const shares = days.map((day) =>
+      day.whole || day.there === 0 ? 0 : (day.bytes * day.samples) / day.there,
+    )
+    const rows = row.samples_there === 0 ? 0 : (row.sample_bytes * row.samples) / row.samples_there
+    return {
+      batches: row.batches,
+      samples: row.samples,
+      textBatches: row.text_batches,
+      partitions: whole.length,
+      events,
+      eventsCapped: events >= MOST_EVENTS,
+      freedBytes: sum(whole.map((day) => day.bytes)),
+      reusableBytes: Math.round(sum(shares) + rows),
+      spared: { kept: row.kept, underWay: row.under_way },
+      days: days.map(({ day, batches, bytes, whole }) => ({ day, batches, bytes, whole })),
+    }
+  }
+
+  /** Applies the policy now. Throws `removal_under_way`. */
+  async apply(by: string): Promise<RetentionJobDto> {
+    const { policy } = await this.get()
+    const { batches, samples, textBatches } = await this.preview({ policy })
+    return this.#begin({
+      kind: 'policy',
+      run: null,
+      last_batch_id: null,
+      requested_by: by,
+      policy,
+      progress: { expected: { batches: batches + textBatches, samples } },
+    })
+  }
+
+  /** Deletes a run with everything of it. Throws `not_confirmed`, `run_not_found`, `run_busy`, `removal_under_way`. */
+  async deleteRun(run: string, confirm: string, by: string): Promise<RetentionJobDto> {
+    if (confirm !== run) {
+      throw new RewardOpsError(
+        'not_confirmed',
+        `"${confirm}" is not the name of the run to be deleted.`,
+      )
+    }
+    const found = await runForDeletion(this.#db, run)
+    if (found === undefined) throw noRun(run)
+    if (found.busy > 0) {
+      throw new RewardOpsError(
+        'run_busy',
+        `${found.busy} batches of "${run}" have not ended, or are being rescored.`,
+      )
+    }
+    return this.#begin({
+      kind: 'run',
+      run,
+      last_batch_id: found.last_id ?? 0,
+      requested_by: by,
+      policy: null,
+      progress: { expected: { batches: found.batches, samples: found.samples } },
+    })
+  }
+
+  /** The policy leaves a run alone, or no longer does. */
+  async keepRun(run: string, keep: boolean, by: string): Promise<RetentionDto> {
+    if (keep && (await runForDeletion(this.#db, run)) === undefined) throw noRun(run)
+    await keepRun(this.#db, run, keep, by)
+    return this.get()
+  }
+
+  /** Stops a removal: what was not begun is as before. One that is over stays as it is. */
+  async cancel(id: string): Promise<RetentionJobDto> {
+    const number = Number(id.slice(1))
+    await this.#db.transaction(async (client) => {
+      if (await cancelJob(client, number)) await unmark(client, number)
+    })
+    const job = await jobById(this.#db, number)
+    if (job === undefined) throw new RewardOpsError('not_found', `There is no removal ${id}.`)
+    return toDto(job)
+  }
+
+  /** Removes until nothing is left; for whoever waits for it. */
+  async settle(): Promise<void> {
+    while (!this.#task.stopping && (await anythingToRemove(this.#db))) await this.#task.run()
+  }
+
+  async #begin(job: Parameters<typeof beginJob>[1]): Promise<RetentionJobDto> {
+    const row = await beginJob(this.#db, job)
+    if (row === undefined) {
+      throw new RewardOpsError('removal_under_way', 'A removal is already running.')
+    }
+    void this.#task.run()
+    return toDto(row)
+  }
+
+  async #work(): Promise<void> {
+    await this.#applyWhenDue()
+    if (!(await anythingToRemove(this.#db))) return
+    await this.#pieces()
+  }
+
+  /** Each piece is a transaction of its own: between two of them the connection is free for exports. */
+  async #pieces(): Promise<void> {
+    let told: string | null = null
+    while (!this.#task.stopping) {
+      const begunAt = performance.now()
+      let job: RetentionJobRow | undefined
+      try {
+        const done = await this.#db.transaction(async (client) => {
+          if (!(await lockRemover(client))) return true
+          job = await runningJob(client)
+          return !(await this.#piece(client, job))
+        })
+        if (done) return
+        if (told !== null && job !== undefined) await noteProblem(this.#db, job.id, null)
+        told = null
+      } catch (error) {
+        if (isOutage(error)) throw error
+        const { message } = error as Error
+        this.#log.warn({ err: message }, 'a piece of a removal failed, and is tried again')
+        if (job !== undefined && message !== told) await noteProblem(this.#db, job.id, message)
+        told = message
+        await sleep(RETRY_MS)
+        continue
+      }
+      await sleep(Math.max(PAUSE_MS, performance.now() - begunAt))
+    }
+  }
+
+  /** False: nothing is left. */
+  async #piece(client: Client, job: RetentionJobRow | undefined): Promise<boolean> {
+    if (job !== undefined && job.id !== this.#marked) {
+      if (await markPiece(client, job)) return true
+      // All batches were looked through: what becomes old from here on is the next removal's.
+      this.#marked = job.id
+    }
+    if (await dropDay(client)) return true
+    if (await deletePiece(client)) return true
+    if (job === undefined) return false
+    if (await pruneEvents(client, job)) return true
+    await endJob(client, job)
+    const { expected: _, ...removed } = job.progress
+    await insertAudit(client, {
+      actor: 'policy',
+      role: 'admin',
+      action: 'retention.removed',
+      target: job.run ?? 'data older than the retention policy',
+      changes: Object.entries(removed).map(([field, value]) => ({
+        field,
+        from: null,
+        to: String(value),
+      })),
+    })
+    return true
+  }
+
+  /** By the clock: where the policy has something to do, and did nothing for an hour. */
+  async #applyWhenDue(): Promise<void> {
+    const last = await lastPolicyJob(this.#db)
+    if (last !== null && Date.now() - last.getTime() < POLICY_EVERY_MS) return
+    if (Date.now() < this.#lookAgainAt) return
+    this.#lookAgainAt = Date.now() + POLICY_EVERY_MS / 12
+    const { policy } = await this.get()
+    const { textsDays, batchesDays, eventsDays, auditDays } = policy
+    if ([textsDays, batchesDays, eventsDays, auditDays].every((days) => days === null)) return
+    const { batches, textBatches, events } = await this.preview({ policy })
+    if (batches + textBatches + events === 0) return
+    await this.apply('policy').catch((error) => {
+      if (error.reason !== 'removal_under_way') throw error
+    })
+  }
+}
+
+function toDto(row: RetentionJobRow): RetentionJobDto {
+  const { expected = null, ...removed } = row.progress
+  const none: RemovedDto = {
+    batches: 0,
+    samples: 0,
+    textBatches: 0,
+    partitions: 0,
+    events: 0,
+    freedBytes: 0,
+    reusableBytes: 0,
+  }
+  return {
+    id: `r${row.id}`,
+    kind: row.kind,
+    run: row.run,
+    state: row.state,
+    requestedBy: row.requested_by,
+    createdAt: row.created_at.toISOString(),
+    endedAt: row.ended_at?.toISOString() ?? null,
+    removed: { ...none, ...removed },
+    expected,
+    problem: row.problem,
+  }
+}
+
+function noRun(run: string): RewardOpsError {
+  return new RewardOpsError('run_not_found', `There is no run "${run}".`)
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, one) => total + one, 0)
+}

@@ -1,0 +1,191 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Client, Database } from '../store/database.ts'
+import {
+  allLimits,
+  clearLimits,
+  type RunLimitRow,
+  type RunUsage,
+  setLimits,
+  usageHeld,
+  usageOf,
+} from '../store/sql/run-limits.ts'
+import type { LimitsDto, RunLimitValues, SetLimitsInput } from '../contract/limits.ts'
+import { Memo } from '../memo.ts'
+
+/** Runs with limits of their own, at most. */
+export const MOST_LIMITED_RUNS = 1_000
+/** A change made by another process counts here after this long. */
+const TTL_MS = 1_000
+const RETRY_AFTER_MS = 2_000
+
+/** The default's row. */
+const DEFAULT = ''
+const NO_LIMITS: RunLimitValues = {
+  maxQueuedSamples: null,
+  maxOpenBatches: null,
+  maxPriority: null,
+}
+
+/** What a call would add to a run. */
+export interface Addition {
+  /** Samples that are to be scored. */
+  samples: number
+  batches: number
+}
+
+type Known = ReadonlyMap<string, RunLimitValues>
+
+// By database: the server's loop and the ingest thread have one each.
+const known = new WeakMap<Database, Memo<Known>>()
+
+function valuesOf(row: RunLimitRow): RunLimitValues {
+  return {
+    maxQueuedSamples: row.max_queued_samples,
+    maxOpenBatches: row.max_open_batches,
+    maxPriority: row.max_priority,
+  }
+}
+
+/** The limits of a run, as of a second ago at most; null: it has none, and nothing need be counted. */
+export async function limitsOf(db: Database, run: string): Promise<RunLimitValues | null> {
+  return (await limitsReader(db))(run)
+}
+
+/** Gives the limits of any run, read now: for a transaction that learns of its run only on the way. */
+export async function limitsReader(db: Database): Promise<(run: string) => RunLimitValues | null> {
+  let memo = known.get(db)
+  if (memo === undefined) {
+    memo = new Memo<Known>(TTL_MS)
+    known.set(db, memo)
+  }
+  const all = await memo.get('', async () => {
+    const rows = await allLimits(db, MOST_LIMITED_RUNS + 1)
+    return new Map(rows.map((row) => [row.run, valuesOf(row)]))
+  })
+  return (run) => {
+    const limits = all.get(run) ?? all.get(DEFAULT)
+    return limits === undefined || Object.values(limits).every((value) => value === null)
+      ? null
+      : limits
+  }
+}
+
+/** Throws `run_limit` for a priority above the run's highest. */
+export function checkPriority(limits: RunLimitValues | null, run: string, priority: number): void {
+  const most = limits?.maxPriority ?? null
+  if (most === null || priority <= most) return
+  throw new RewardOpsError(
+    'run_limit',
+    `priority is ${priority}, and the maximum of run "${run}" is ${most}.`,
+  )
+}
+
+/**
+ * Holds a run to its limits within the transaction that adds to it: what counts is what is committed, and whoever else
+ * adds to the run waits. Throws `run_queue_full`, `run_limit`.
+ */
+export async function holdToLimits(
+  client: Client,
+  limits: RunLimitValues | null,
+  run: { id: number; name: string },
+  adds: Addition,
+): Promise<void> {
+  if (limits === null || !counts(limits)) return
+  checkAddition(limits, run.name, await usageHeld(client, run.id), adds)
+}
+
+/** The same before the work begins, without keeping others from it. */
+export async function foreseeLimits(
+  db: Database,
+  limits: RunLimitValues | null,
+  run: string,
+  adds: Addition,
+): Promise<void> {
+  if (limits === null || !counts(limits)) return
+  checkAddition(limits, run, await usageOf(db, run), adds)
+}
+
+function counts({ maxQueuedSamples, maxOpenBatches }: RunLimitValues): boolean {
+  return maxQueuedSamples !== null || maxOpenBatches !== null
+}
+
+/** Throws `run_queue_full` for what fits later, `run_limit` for what never does. */
+export function checkAddition(
+  { maxQueuedSamples, maxOpenBatches }: RunLimitValues,
+  run: string,
+  has: RunUsage,
+  adds: Addition,
+): void {
+  const full = (text: string) =>
+    new RewardOpsError('run_queue_full', text, { retryAfterMs: RETRY_AFTER_MS })
+  if (maxQueuedSamples !== null && adds.samples > 0) {
+    if (adds.samples > maxQueuedSamples) {
+      throw new RewardOpsError(
+        'run_limit',
+        `The request has ${adds.samples} samples, and run "${run}" may queue at most ${maxQueuedSamples}.`,
+        { hint: 'Send fewer samples at once; an admin sets the limit under Settings, Limits.' },
+      )
+    }
+    if (has.queued + adds.samples > maxQueuedSamples) {
+      throw full(
+        `Run "${run}" has ${has.queued} of at most ${maxQueuedSamples} queued samples: ${adds.samples} more exceed the limit.`,
+      )
+    }
+  }
+  if (maxOpenBatches !== null && adds.batches > 0) {
+    if (maxOpenBatches === 0) {
+      throw new RewardOpsError('run_limit', `Run "${run}" may not have any batches.`)
+    }
+    if (has.batches + adds.batches > maxOpenBatches) {
+      throw full(`Run "${run}" has ${has.batches} of at most ${maxOpenBatches} active batches.`)
+    }
+  }
+}
+
+/** The limits as the Settings page shows and sets them. */
+export class LimitSettings {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  async get(): Promise<LimitsDto> {
+    const rows = await allLimits(this.#db, MOST_LIMITED_RUNS + 1)
+    const own = rows.filter((row) => row.run !== DEFAULT)
+    const runs: LimitsDto['runs'] = []
+    for (const row of own) {
+      const { queued, batches } = await usageOf(this.#db, row.run)
+      runs.push({
+        run: row.run,
+        ...valuesOf(row),
+        changedAt: row.changed_at.toISOString(),
+        changedBy: row.changed_by,
+        queuedSamples: queued,
+        openBatches: batches,
+      })
+    }
+    const byDefault = rows.find((row) => row.run === DEFAULT)
+    return { defaults: byDefault ? valuesOf(byDefault) : NO_LIMITS, runs }
+  }
+
+  /** Throws `invalid_input` when too many runs have limits of their own. */
+  async set({ run, limits }: SetLimitsInput, by: string): Promise<LimitsDto> {
+    const rows = await allLimits(this.#db, MOST_LIMITED_RUNS + 1)
+    if (rows.length > MOST_LIMITED_RUNS && !rows.some((row) => row.run === (run ?? DEFAULT))) {
+      throw new RewardOpsError(
+        'invalid_input',
+        `run: ${MOST_LIMITED_RUNS} runs already have their own limits`,
+      )
+    }
+    await setLimits(this.#db, run ?? DEFAULT, limits, by)
+    known.delete(this.#db)
+    return this.get()
+  }
+
+  async clear(run: string): Promise<LimitsDto> {
+    await clearLimits(this.#db, run)
+    known.delete(this.#db)
+    return this.get()
+  }
+}

@@ -1,0 +1,95 @@
+import type { Logger } from '../log.ts'
+import type { Database } from '../store/database.ts'
+import type { JobQueue } from '../store/job-queue.ts'
+import {
+  lockOrphans,
+  orphanedSamples,
+  type UnfinishedBatch,
+  unfinishedBatches,
+  unmarkOrphanedGroups,
+} from '../store/sql/orphans.ts'
+import { poolOf } from '../batches/accept/accept-batch.ts'
+import { chunk } from '../batches/accept/chunks.ts'
+import { scoresWholeGroups, wholeGroupJobs } from '../batches/accept/whole-groups.ts'
+
+/** A batch is checked when none of its samples has ended for this long, and again after each further one. */
+const STALLED_MS = 5_000
+/** While it stays stalled the check is repeated less and less often, up to this: it reads every pending sample. */
+const MAX_RECHECK_MS = 60_000
+
+interface Watched {
+  ended: number
+  checkAtMs: number
+  waitMs: number
+}
+
+/**
+ * The net under everything that hands samples over: finds pending samples that no job holds, and returns them to the
+ * queue. Each one is a defect elsewhere, so it is counted (`rewardops_orphaned_samples_total`) and logged.
+ */
+export class Orphans {
+  readonly #db: Database
+  readonly #queue: JobQueue
+  readonly #log: Logger
+  readonly #watched = new Map<number, Watched>()
+  /** Samples returned since this process started. */
+  returned = 0
+
+  constructor(db: Database, queue: JobQueue, log: Logger) {
+    this.#db = db
+    this.#queue = queue
+    this.#log = log
+  }
+
+  /** Checks the batches that have stalled since the last call. */
+  async sweep(nowMs = performance.now()): Promise<void> {
+    const batches = await unfinishedBatches(this.#db)
+    const ids = new Set(batches.map(({ id }) => id))
+    for (const id of this.#watched.keys()) if (!ids.has(id)) this.#watched.delete(id)
+    for (const batch of batches) if (this.#isStalled(batch, nowMs)) await this.#check(batch)
+  }
+
+  #isStalled({ id, ended }: UnfinishedBatch, nowMs: number): boolean {
+    const known = this.#watched.get(id)
+    if (known === undefined || known.ended !== ended) {
+      this.#watched.set(id, { ended, checkAtMs: nowMs + STALLED_MS, waitMs: STALLED_MS })
+      return false
+    }
+    if (nowMs < known.checkAtMs) return false
+    known.waitMs = Math.min(MAX_RECHECK_MS, 2 * known.waitMs)
+    known.checkAtMs = nowMs + known.waitMs
+    return true
+  }
+
+  async #check(batch: UnfinishedBatch): Promise<void> {
+    const { id, run, priority, reward, closed } = batch
+    const isWhole = scoresWholeGroups(reward)
+    // An open batch's groups wait for their last member before they are queued.
+    if (isWhole && !closed) return
+    const pool = poolOf(reward)
+    await this.#queue.ensure(pool)
+    const samples = await this.#db.transaction(async (client) => {
+      if (!(await lockOrphans(client, id))) return 0
+      const rows = await orphanedSamples(client, id)
+      const staged = await unmarkOrphanedGroups(client, id)
+      const groupOf = new Map(rows.map((row) => [row.idx, row.group_no]))
+      const indexes = rows.map((row) => row.idx)
+      const nowMs = batch.now.getTime()
+      const jobs = isWhole
+        ? wholeGroupJobs(
+            Map.groupBy(indexes, (idx) => groupOf.get(idx) as number).values(),
+            id,
+            nowMs,
+          )
+        : chunk(indexes, (idx) => groupOf.get(idx) as number, id, nowMs)
+      await this.#queue.insert(pool, jobs, { run, priority, client })
+      return rows.length + staged.reduce((sum, n) => sum + n, 0)
+    })
+    if (samples === 0) return
+    this.returned += samples
+    this.#log.error(
+      { batch: `b${id}`, samples },
+      'orphaned samples returned to the queue: no job held them',
+    )
+  }
+}

@@ -1,0 +1,124 @@
+import type { Logger } from '../log.ts'
+import type { Database } from '../store/database.ts'
+import { dropUnusedFunctions } from '../store/functions.ts'
+import type { JobQueue } from '../store/job-queue.ts'
+import { rollUpEnded } from '../store/sql/batches.ts'
+import {
+  batchesPastDeadline,
+  batchesToEnd,
+  endAtDeadline,
+  endWhatIsOpen,
+  halfClosedBatches,
+  settleClosed,
+  silentBatches,
+} from '../store/sql/end-batch.ts'
+import { postProcessedBatches, queuePostProcessing } from '../store/sql/post-process.ts'
+import { takeBackCopies } from '../store/sql/rescore.ts'
+import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
+import { Orphans } from './orphans.ts'
+import { PeriodicTask } from '../store/periodic-task.ts'
+import { sweepDeadWorkers } from './worker-supervisor.ts'
+
+/** How often deadlines, silent implicit batches and roll-ups are looked at. */
+const TICK_MS = 250
+/** An implicit batch closes after this long without a sample. */
+export const IMPLICIT_SILENCE_MS = 60_000
+const DEAD_WORKERS_EVERY = 4
+const UNSETTLED_EVERY = 20
+const ORPHANS_EVERY = 8
+const PARTITIONS_EVERY = 4 * 600
+
+/** What the manager does by the clock. Each step is safe to repeat and to be done by two servers at once. */
+export class Sweeps {
+  readonly #db: Database
+  readonly #queue: JobQueue
+  readonly #log: Logger
+  readonly #closeBatch: (id: number) => Promise<void>
+  readonly #isRecovering: () => boolean
+  readonly #task: PeriodicTask
+  readonly #orphans: Orphans
+  #ticks = 0
+
+  constructor(options: {
+    db: Database
+    queue: JobQueue
+    log: Logger
+    closeBatch: (id: number) => Promise<void>
+    isTurn?: () => Promise<boolean>
+    /** Workers that were cut off from the database may not have reported yet. */
+    isRecovering?: () => boolean
+  }) {
+    this.#db = options.db
+    this.#queue = options.queue
+    this.#log = options.log
+    this.#closeBatch = options.closeBatch
+    this.#isRecovering = options.isRecovering ?? (() => false)
+    this.#orphans = new Orphans(options.db, options.queue, options.log)
+    this.#task = new PeriodicTask({
+      everyMs: TICK_MS,
+      failed: 'sweep failed',
+      log: options.log,
+      isTurn: options.isTurn,
+      work: () => this.#tick(),
+    })
+  }
+
+  /** Orphaned samples that this process returned to the queue. */
+  get orphanedSamples(): number {
+    return this.#orphans.returned
+  }
+
+  start(): void {
+    this.#task.start()
+  }
+
+  async stop(): Promise<void> {
+    await this.#task.stop()
+  }
+
+  async #tick(): Promise<void> {
+    const tick = this.#ticks++
+    await this.#endPastDeadlines()
+    await this.#closeSilent()
+    await rollUpEnded(this.#db)
+    if (tick % DEAD_WORKERS_EVERY === 0) {
+      const isRecovering = this.#isRecovering()
+      const samples = await sweepDeadWorkers(this.#db, this.#queue, isRecovering)
+      if (!isRecovering) await this.#queue.supervise()
+      if (samples > 0) this.#log.warn({ samples }, 'samples of dead workers given back')
+      for (const id of await postProcessedBatches(this.#db)) {
+        await queuePostProcessing(this.#db, this.#queue, id)
+      }
+    }
+    if (tick % ORPHANS_EVERY === 0) await this.#orphans.sweep()
+    if (tick % UNSETTLED_EVERY === 0) {
+      await this.settleHalfDone()
+      await this.#takeBackCopies()
+    }
+    if (tick % PARTITIONS_EVERY === 0) {
+      await dropUnusedFunctions(this.#db.pool)
+      await ensureTextPartition(this.#db, textBucket())
+      await ensureTextPartition(this.#db, textBucket(Date.now() + 86_400_000))
+    }
+  }
+
+  async #endPastDeadlines(): Promise<void> {
+    for (const id of await batchesPastDeadline(this.#db)) await endAtDeadline(this.#db, id)
+  }
+
+  /** What is left of copies that died, piece by piece: deadlines do not wait for a million rows to be deleted. */
+  async #takeBackCopies(): Promise<void> {
+    const until = performance.now() + TICK_MS
+    while ((await takeBackCopies(this.#db)) && performance.now() < until);
+  }
+
+  async #closeSilent(): Promise<void> {
+    for (const id of await silentBatches(this.#db, IMPLICIT_SILENCE_MS)) await this.#closeBatch(id)
+  }
+
+  /** Closings, cancellations and failures that a crash cut in two: the batch is marked, its groups are not settled. */
+  async settleHalfDone(): Promise<void> {
+    for (const id of await batchesToEnd(this.#db)) await endWhatIsOpen(this.#db, id)
+    for (const id of await halfClosedBatches(this.#db)) await settleClosed(this.#db, id)
+  }
+}

@@ -1,0 +1,259 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { hostname } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import type { Logger } from '../log.ts'
+import { type Database, throughOutage } from '../store/database.ts'
+import type { JobQueue } from '../store/job-queue.ts'
+import { takeClaims, unclaimedJobs } from '../store/sql/claims.ts'
+import { dropLeases } from '../store/sql/leases.ts'
+import { notify } from '../store/sql/notify.ts'
+import {
+  countRequeued,
+  markDead,
+  type ProcessToCheck,
+  processesToCheck,
+  silentProcesses,
+} from '../store/sql/processes.ts'
+import type {
+  DirectEndMessage,
+  DirectScoreMessage,
+  ForgetScoreMessage,
+} from '../contract/direct-score.ts'
+import type { EndedMessage } from '../contract/ended-message.ts'
+import type { WorkerChannel } from '../batches/direct-scores.ts'
+
+/** A worker that dies again and again is started after this long at most. */
+const MAX_BACKOFF_MS = 5_000
+/** A worker that is not seen for this long is dead: five missed reports. */
+export const DEAD_AFTER_MS = 5_000
+/** A worker claims a job that it has held for 60 ms; this leaves a busy one time to do so. */
+const CLAIMED_BY_MS = 1_500
+/** Of the 8 s that SIGTERM may take. */
+const STOP_MS = 6_500
+
+/** How many workers, on which database. */
+export interface SupervisorOptions {
+  count: number
+  databaseUrl: string
+  /** The environment the workers inherit. */
+  env: NodeJS.ProcessEnv
+  /** `host:port` of the router address. */
+  routerAddress: string
+  /** Hears what the workers tell over their channel. */
+  onMessage: (message: EndedMessage | DirectEndMessage) => void
+  db: Database
+  queue: JobQueue
+  log: Logger
+}
+
+/**
+ * The local workers: started with the server, started again when they die, their jobs given back at once.
+ *
+ *   start ─▶ running ──exit──▶ jobs given back ──back-off──▶ start
+ */
+export class WorkerSupervisor implements WorkerChannel {
+  readonly #options: SupervisorOptions
+  readonly #children = new Map<number, ChildProcess>()
+  #stopping = false
+  #timers = new Set<NodeJS.Timeout>()
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options
+  }
+
+  start(): void {
+    for (let slot = 0; slot < this.#options.count; slot++) this.#spawn(slot, 0)
+  }
+
+  /** Process ids of the local workers that run. */
+  get pids(): number[] {
+    return [...this.#children.values()].flatMap((child) =>
+      child.pid === undefined ? [] : [child.pid],
+    )
+  }
+
+  send(message: DirectScoreMessage | ForgetScoreMessage, turn: number): boolean {
+    const children = [...this.#children.values()]
+    const child = children[turn % Math.max(1, children.length)]
+    if (child === undefined || !child.connected || this.#stopping) return false
+    child.send(message, () => {})
+    return true
+  }
+
+  #spawn(slot: number, failures: number): void {
+    if (this.#stopping) return
+    const startedAt = performance.now()
+    const child = spawn(
+      process.execPath,
+      [
+        // 300 MB of memory in all: the old generation is collected before it grows past what chunks need.
+        '--max-old-space-size=192',
+        '--max-semi-space-size=16',
+        fileURLToPath(new URL('../worker/start.ts', import.meta.url)),
+        '--local',
+      ],
+      {
+        stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+        env: {
+          ...this.#options.env,
+          DATABASE_URL: this.#options.databaseUrl,
+          REWARDOPS_WORKER_LOCAL: '1',
+          REWARDOPS_WORKER_ROUTER: this.#options.routerAddress,
+        },
+      },
+    )
+    this.#children.set(slot, child)
+    child.on('message', (message) =>
+      this.#options.onMessage(message as EndedMessage | DirectEndMessage),
+    )
+    child.on('error', (error) =>
+      this.#options.log.error({ err: error.message }, 'worker not started'),
+    )
+    child.on('exit', (code, signal) => {
+      this.#children.delete(slot)
+      if (this.#stopping) return
+      const lived = performance.now() - startedAt
+      const next = lived > 10_000 ? 0 : failures + 1
+      this.#options.log.warn(
+        { pid: child.pid, code, signal, livedMs: Math.round(lived) },
+        'worker died',
+      )
+      if (child.pid !== undefined) void this.giveBack(child.pid)
+      const timer = setTimeout(
+        () => {
+          this.#timers.delete(timer)
+          this.#spawn(slot, next)
+        },
+        next === 0 ? 0 : Math.min(MAX_BACKOFF_MS, 100 * 2 ** next),
+      )
+      this.#timers.add(timer)
+    })
+  }
+
+  /** Returns the jobs of a worker of this host that has ended. */
+  async giveBack(pid: number): Promise<void> {
+    const { db, queue, log } = this.#options
+    await throughOutage(
+      async () => {
+        await giveBackOf(db, queue, await processesToCheck(db, hostname(), pid), true)
+      },
+      { forMs: 60_000 },
+    ).catch((error: Error) =>
+      log.warn({ err: error.message }, 'jobs of a dead worker were not returned to the queue'),
+    )
+  }
+
+  /** SIGTERM to all; SIGKILL to those that do not end in time. */
+  async stop(): Promise<void> {
+    this.#stopping = true
+    for (const timer of this.#timers) clearTimeout(timer)
+    const children = [...this.#children.values()]
+    await Promise.all(
+      children.map(
+        (child) =>
+          new Promise<void>((resolve) => {
+            if (child.exitCode !== null || child.signalCode !== null) return resolve()
+            const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+            child.once('exit', () => {
+              clearTimeout(timer)
+              resolve()
+            })
+            child.kill('SIGTERM')
+          }),
+      ),
+    )
+  }
+}
+
+/**
+ * Returns the jobs of processes to the queue and marks them dead; gives how many samples. `isGone`: the processes have
+ * ended, so their shares of limits are free at once; those of a process that was only not heard of count on until they
+ * have lapsed, for its calls may still be in flight.
+ */
+async function giveBackOf(
+  db: Database,
+  queue: JobQueue,
+  processes: readonly { id: number }[],
+  isGone: boolean,
+): Promise<number> {
+  if (processes.length === 0) return 0
+  const processIds = processes.map(({ id }) => id)
+  const ids = await markDead(db, processIds)
+  if (isGone) await dropLeases(db, processIds)
+  if (ids.length === 0) return 0
+  const claims = await takeClaims(db, ids)
+  for (const pool of new Set(claims.map((c) => c.queue))) {
+    const jobs = claims.filter((c) => c.queue === pool).map((c) => c.job_id)
+    await queue.giveBack(pool, jobs)
+    await notify(db.pool, `q${pool}`)
+  }
+  for (const id of ids) {
+    const samples = claims.filter((c) => c.worker_id === id).reduce((n, c) => n + c.samples, 0)
+    if (samples > 0) await countRequeued(db, id, samples)
+  }
+  await notify(db.pool, 'w')
+  // Should it fail, missed heartbeats bring them back, after 10 s.
+  giveBackUnclaimed(db, queue).catch(() => {})
+  return claims.reduce((n, c) => n + c.samples, 0)
+}
+
+/**
+ * Jobs that the dead took and had no time to claim. Most jobs end before that, and whose a fresh one is nobody can
+ * tell: so they are looked for once the living have claimed theirs.
+ */
+async function giveBackUnclaimed(db: Database, queue: JobQueue): Promise<void> {
+  await new Promise((resolve) => setTimeout(resolve, CLAIMED_BY_MS).unref())
+  const jobs = await unclaimedJobs(db, CLAIMED_BY_MS)
+  for (const pool of new Set(jobs.map((job) => job.name))) {
+    await queue.giveBack(
+      pool,
+      jobs.filter((job) => job.name === pool).map((job) => job.id),
+    )
+    await notify(db.pool, `q${pool}`)
+  }
+}
+
+/**
+ * Processes that have not reported for a while, wherever they ran, lose their jobs to the others. `knownAlone`: only those
+ * that have ended for certain; after an outage of the database the others write what they kept before they report.
+ */
+export async function sweepDeadWorkers(
+  db: Database,
+  queue: JobQueue,
+  knownAlone = false,
+): Promise<number> {
+  const silent = await silentProcesses(db, DEAD_AFTER_MS)
+  return giveBackSilent(db, queue, silent, knownAlone)
+}
+
+/** At start: processes of this host that have ended are dead, whatever their row says. */
+export async function takeOverDeadLocals(db: Database, queue: JobQueue): Promise<number> {
+  return giveBackSilent(db, queue, await processesToCheck(db, hostname()), true)
+}
+
+/** `knownAlone`: processes that may still live keep their jobs. */
+async function giveBackSilent(
+  db: Database,
+  queue: JobQueue,
+  rows: readonly ProcessToCheck[],
+  knownAlone: boolean,
+): Promise<number> {
+  const { gone = [], silent = [] } = Object.groupBy(rows, (row) =>
+    isGone(row) ? 'gone' : 'silent',
+  )
+  const samples = await giveBackOf(db, queue, gone, true)
+  return knownAlone ? samples : samples + (await giveBackOf(db, queue, silent, false))
+}
+
+function isGone({ host, pid }: ProcessToCheck): boolean {
+  return host === hostname() && !processLives(pid)
+}
+
+function processLives(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}

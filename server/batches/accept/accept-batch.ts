@@ -1,0 +1,483 @@
+import { RewardOpsError } from '../../errors.ts'
+import type { AcceptedFunctions } from '../../rewards/functions/accepted-functions.ts'
+import { resolveReward } from '../../rewards/resolve.ts'
+import { checkRulesForMore } from '../../rewards/resolve-rules.ts'
+import { copyIn } from '../../store/copy-in.ts'
+import type { Client, Database } from '../../store/database.ts'
+import {
+  FUNCTIONS_POOL,
+  INTERACTIVE_POOL,
+  type JobQueue,
+  poolOfLimiter,
+  poolOfModel,
+  RULES_POOL,
+  SERVICES_POOL,
+} from '../../store/job-queue.ts'
+import {
+  batchOfKey,
+  insertBatch,
+  insertGroups,
+  lockRun,
+  recreateRun,
+  runNamed,
+} from '../../store/sql/accept.ts'
+import {
+  type AppendedBatch,
+  addGroups,
+  batchToAppendTo,
+  countAppended,
+  groupsToGrow,
+  growGroups,
+  lockBatch,
+  storedSamples,
+} from '../../store/sql/append.ts'
+import { settleBatch } from '../../store/sql/end-batch.ts'
+import { storeFunctions } from '../../store/sql/function-sources.ts'
+import { notify } from '../../store/sql/notify.ts'
+import { addPool } from '../../store/sql/pools.ts'
+import { servedModels } from '../../store/sql/servers.ts'
+import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
+import { modelsOf, type ResolvedReward } from '../../contract/resolved-reward.ts'
+import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../contract/trainer.ts'
+import { batchNumber } from '../batch-reader.ts'
+import { checkPriority, holdToLimits, limitsOf, limitsReader } from '../../admin/run-limits.ts'
+import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
+import { chunk } from './chunks.ts'
+import {
+  queueFilledGroups,
+  refuseSingles,
+  scoresWholeGroups,
+  wholeGroupJobs,
+} from './whole-groups.ts'
+
+/** Texts of a large body that were sent while it was still coming, in a transaction that is open. */
+export interface EarlyTexts {
+  client: Client
+  batchId: number
+  bucket: string
+  /** Sends the last of them and ends their COPY. */
+  finish(draft: BatchDraft): Promise<void>
+}
+
+/** What accepting needs; the same on the server's loop and in the ingest thread. */
+export interface AcceptContext {
+  db: Database
+  queue: JobQueue
+  functions: AcceptedFunctions
+}
+
+const runIds = new Map<string, number>()
+
+async function runId(db: Database, name: string): Promise<number> {
+  const known = runIds.get(name)
+  if (known !== undefined) return known
+  const id = await runNamed(db, name)
+  if (runIds.size > 10_000) runIds.clear()
+  runIds.set(name, id)
+  return id
+}
+
+/** Keeps a run from being deleted until the transaction ends; one that was meanwhile is there again. */
+async function holdRun(client: Client, id: number, name: string): Promise<number> {
+  if (await lockRun(client, id)) return id
+  runIds.delete(name)
+  return recreateRun(client, name)
+}
+
+/** The pool whose queue takes a reward's jobs. */
+export function poolOf(reward: ResolvedReward): string {
+  // What waits at a limit waits in a queue of its own: in another's it would stand before what could go.
+  if (reward.limiter !== undefined) return poolOfLimiter(reward.limiter.name)
+  if (reward.kind === 'rule') return RULES_POOL
+  const models = modelsOf(reward)
+  // A sum waits for its slowest part, and that is a model if it has one.
+  if (models.length > 0) return poolOfModel(models[0] as string)
+  // What computes for long takes what it can do soon.
+  if (reward.processes !== undefined) return FUNCTIONS_POOL
+  return callsFunctions(reward) ? FUNCTIONS_POOL : SERVICES_POOL
+}
+
+function callsFunctions({ kind, parts = [] }: ResolvedReward): boolean {
+  return kind === 'function' || parts.some((part) => callsFunctions(part.reward))
+}
+
+/** Whether a reward that was asked for names a reward model. */
+export function asksModels({ model, combine }: SubmitEnvelope['reward']): boolean {
+  return model !== null || (combine ?? []).some((part) => part.reward.model !== null)
+}
+
+/** The models that have a registered server, as `resolveReward` asks for them. */
+export async function registeredModels(
+  db: Database,
+): Promise<{ models: string[]; judges: string[]; sleepless: string[] }> {
+  const rows = await servedModels(db)
+  const of = (kind: string) => rows.filter((row) => row.kind === kind).map((row) => row.model)
+  return {
+    models: of('discriminative'),
+    judges: of('generative'),
+    sleepless: rows.filter((row) => !row.may_sleep).map((row) => row.model),
+  }
+}
+
+function checkGroupSizes(
+  draft: BatchDraft,
+  groupSize: number | null,
+  before: (uid: string) => number,
+): void {
+  if (groupSize === null) return
+  for (let g = 0; g < draft.uids.length; g++) {
+    const uid = draft.uids[g] as string
+    const size = before(uid) + (draft.sizes[g] as number)
+    if (size > groupSize) {
+      throw new RewardOpsError(
+        'group_too_large',
+        `uid "${uid}" has ${size} samples and groupSize is ${groupSize}.`,
+      )
+    }
+  }
+}
+
+/**
+ * Accepts a whole batch in one transaction: batch, groups, samples, texts and jobs are there together or not at
+ * all. Resolves when it is committed. Throws RewardOpsError, and then nothing is stored.
+ */
+export async function acceptBatch(
+  context: AcceptContext,
+  envelope: SubmitEnvelope,
+  draft: BatchDraft,
+  options: {
+    implicitKey?: string
+    early?: EarlyTexts
+    /** Of samples that will be appended: they are refused now. */
+    dataSources?: readonly string[]
+  } = {},
+): Promise<SubmitResult> {
+  const { db, queue } = context
+  const { early } = options
+  const implicitKey = options.implicitKey ?? null
+  if (draft.count === 0 && !envelope.open) {
+    throw new RewardOpsError('empty_batch', '"samples" is empty and the batch is not open.')
+  }
+  draft.checkIndexes(0)
+  checkGroupSizes(draft, envelope.groupSize, () => 0)
+  const dataSources = [...new Set([...draft.dataSources.keys(), ...(options.dataSources ?? [])])]
+  const { versions, sources } = await context.functions.lookAt(envelope.reward)
+  const { reward, rewardName } = resolveReward(envelope.reward, dataSources, {
+    functions: versions,
+    ...(asksModels(envelope.reward) ? await registeredModels(db) : { models: [] }),
+  })
+  if (implicitKey !== null) refuseSingles(reward)
+  const { idempotencyKey, ...content } = envelope
+  const hash = idempotencyKey ? draft.contentHash(content) : null
+  if (idempotencyKey) {
+    const known = await duplicateOf(db, idempotencyKey, hash as Buffer)
+    if (known) return known
+  }
+  const limits = await limitsOf(db, envelope.run)
+  checkPriority(limits, envelope.run, envelope.priority)
+  let run = await runId(db, envelope.run)
+  const bucket = early?.bucket ?? textBucket()
+  if (!early) await ensureTextPartition(db, bucket)
+  const pool = implicitKey === null ? poolOf(reward) : INTERACTIVE_POOL
+  await ensurePool(db, queue, pool, reward)
+  try {
+    return await within(db, early, draft, async (client) => {
+      await storeFunctions(client, sources)
+      run = await holdRun(client, run, envelope.run)
+      await holdToLimits(
+        client,
+        limits,
+        { id: run, name: envelope.run },
+        { samples: draft.count - draft.prescored, batches: 1 },
+      )
+      const { id: batchId, now } = await insertBatch(client, {
+        id: early?.batchId ?? null,
+        runId: run,
+        step: envelope.step,
+        split: envelope.split,
+        isOpen: envelope.open,
+        groupSize: envelope.groupSize,
+        reward,
+        rewardName,
+        priority: envelope.priority,
+        samples: draft.count,
+        scored: draft.prescored,
+        groups: draft.uids.length,
+        deadlineMs: envelope.deadlineMs,
+        implicitKey,
+        idempotencyKey: idempotencyKey ?? null,
+        contentHash: hash,
+        bucket,
+      })
+      const nowMs = now.getTime()
+      await insertGroups(client, batchId, {
+        uids: draft.uids,
+        received: draft.sizes,
+        ended: draft.prescoredOf,
+      })
+      const groupNo = draft.uids.map((_, local) => local)
+      await storeSamples(
+        client,
+        draft,
+        { batchId, startIndex: 0, bucket, groupNo, nowMs },
+        early !== undefined,
+      )
+      const jobs = scoresWholeGroups(reward)
+        ? wholeGroupJobs(
+            draft.groupsToScore(envelope.open ? envelope.groupSize : 0),
+            batchId,
+            nowMs,
+          )
+        : chunk(
+            draft.toScore(),
+            (i) => draft.groupOf[i] as number,
+            batchId,
+            nowMs,
+            asksModels(envelope.reward) ? (i) => draft.charsOf[i] as number : undefined,
+          )
+      await queue.insert(pool, jobs, { run: envelope.run, priority: envelope.priority, client })
+      if (draft.prescored > 0) await settleBatch(client, batchId)
+      await notify(client, `b${batchId}`)
+      return {
+        batchId: `b${batchId}`,
+        accepted: draft.count,
+        groups: draft.uids.length,
+        duplicate: false,
+      }
+    })
+  } catch (error) {
+    // Two submits with one key at the same moment: the second finds the first's batch.
+    const e = error as { code?: string; constraint?: string }
+    if (e.code === '23505' && e.constraint === 'batch_idempotency_key_key') {
+      const known = await duplicateOf(db, idempotencyKey as string, hash as Buffer)
+      if (known) return known
+    }
+    if (e.code === '22021' || e.code === '22P05') {
+      throw new RewardOpsError('invalid_input', 'A name holds characters that cannot be stored.', {
+        cause: error,
+      })
+    }
+    throw error
+  }
+}
+
+/** In the transaction that early texts began, which their owner ends; else in one of its own. */
+async function within<T>(
+  db: Database,
+  early: EarlyTexts | undefined,
+  draft: BatchDraft,
+  work: (client: Client) => Promise<T>,
+): Promise<T> {
+  if (!early) return db.transaction(work)
+  await early.finish(draft)
+  return work(early.client)
+}
+
+/** A limiter's pool is there from its first batch on; the workers find it when they hear of its jobs. */
+export async function ensurePool(
+  db: Database,
+  queue: JobQueue,
+  pool: string,
+  reward: ResolvedReward,
+): Promise<void> {
+  await queue.ensure(pool)
+  if (reward.limiter === undefined || pool === INTERACTIVE_POOL) return
+  await addPool(db, pool)
+}
+
+/** The batch that was accepted under this key; null: none was. Throws `idempotency_conflict` for other content. */
+export async function duplicateOf(
+  db: Database,
+  key: string,
+  hash: Buffer,
+): Promise<SubmitResult | null> {
+  const row = await batchOfKey(db, key)
+  if (!row) return null
+  if (!hash.equals(row.content_hash)) {
+    throw new RewardOpsError(
+      'idempotency_conflict',
+      `idempotencyKey "${key}" belongs to batch b${row.id}, whose content is another.`,
+    )
+  }
+  return { batchId: `b${row.id}`, accepted: row.samples, groups: row.groups, duplicate: true }
+}
+
+async function storeSamples(
+  client: Client,
+  draft: BatchDraft,
+  at: {
+    batchId: number
+    startIndex: number
+    bucket: string
+    groupNo: readonly number[]
+    nowMs: number
+  },
+  textsAreIn = false,
+): Promise<void> {
+  if (draft.count === 0) return
+  const { batchId, startIndex } = at
+  await copyIn(
+    client,
+    `sample (${SAMPLE_COPY_COLUMNS})`,
+    draft.sampleBlocks(batchId, startIndex, at.groupNo, at.nowMs),
+  )
+  if (textsAreIn) return
+  await copyIn(
+    client,
+    `${textPartition(at.bucket)} (${TEXT_COPY_COLUMNS})`,
+    draft.textBlocks(at.bucket, batchId, startIndex),
+  )
+}
+
+/** Where samples are appended. */
+export interface AppendAt {
+  batchId: string
+  startIndex: number
+}
+
+/**
+ * Appends samples to an open batch, in one transaction. A repeated append changes nothing; a gap, other content
+ * at stored indexes, or a closed batch is refused.
+ */
+export async function appendToBatch(
+  context: AcceptContext,
+  envelope: AppendAt,
+  draft: BatchDraft,
+): Promise<AppendResult> {
+  const { db, queue } = context
+  const batchId = batchNumber(envelope.batchId)
+  const readLimits = await limitsReader(db)
+  return db.transaction(async (client) => {
+    await lockBatch(client, batchId)
+    const batch = await batchToAppendTo(client, batchId)
+    if (!batch) {
+      throw new RewardOpsError('batch_not_found', `There is no batch ${envelope.batchId}.`)
+    }
+    const { startIndex } = envelope
+    if (startIndex > batch.samples) {
+      throw new RewardOpsError(
+        'append_gap',
+        `startIndex is ${startIndex}, but ${envelope.batchId} has ${batch.samples} samples: the next index is ${batch.samples}.`,
+      )
+    }
+    draft.checkIndexes(startIndex)
+    if (startIndex < batch.samples && draft.count > 0) {
+      await checkRepetition(client, batch, startIndex, draft, envelope.batchId)
+      return { batchId: envelope.batchId, accepted: 0, samples: batch.samples }
+    }
+    if (batch.closed) {
+      throw new RewardOpsError(
+        'batch_closed',
+        `${envelope.batchId} is ${batch.status} and takes no more samples.`,
+      )
+    }
+    checkRulesForMore([...draft.dataSources.keys()], batch.reward)
+    await holdToLimits(
+      client,
+      readLimits(batch.run),
+      { id: batch.run_id, name: batch.run },
+      { samples: draft.count - draft.prescored, batches: 0 },
+    )
+    const groupNo = await appendGroups(client, batch, draft)
+    await storeSamples(client, draft, {
+      batchId,
+      startIndex,
+      bucket: batch.bucket,
+      groupNo,
+      nowMs: batch.now.getTime(),
+    })
+    await countAppended(client, batchId, {
+      samples: draft.count,
+      scored: draft.prescored,
+      groups: Math.max(batch.groups, ...groupNo.map((no) => no + 1)),
+    })
+    const pool = batch.implicit ? INTERACTIVE_POOL : poolOf(batch.reward)
+    if (scoresWholeGroups(batch.reward)) {
+      const { run, priority, now, group_size } = batch
+      const to = { batchId, run, priority, pool, nowMs: now.getTime() }
+      await queueFilledGroups(client, queue, to, groupNo, group_size)
+    } else {
+      const jobs = chunk(
+        draft.toScore().map((i) => i + startIndex),
+        (i) => draft.groupOf[i - startIndex] as number,
+        batchId,
+        batch.now.getTime(),
+        batch.reward.kind === 'rule' ? undefined : (i) => draft.charsOf[i - startIndex] as number,
+      )
+      await queue.insert(pool, jobs, { run: batch.run, priority: batch.priority, client })
+    }
+    // Without a size no group completes before the batch is closed: all that ended would be looked at with every append.
+    if (draft.prescored > 0 && batch.group_size !== null) {
+      await settleBatch(client, batchId)
+    }
+    await notify(client, `b${batchId}`)
+    return {
+      batchId: envelope.batchId,
+      accepted: draft.count,
+      samples: batch.samples + draft.count,
+    }
+  })
+}
+
+/** New uids get the next numbers; known ones are counted up, in order of their number as everywhere. */
+async function appendGroups(
+  client: Client,
+  batch: AppendedBatch,
+  draft: BatchDraft,
+): Promise<number[]> {
+  const rows = await groupsToGrow(client, batch.id, draft.uids)
+  const known = new Map(rows.map((row) => [row.uid, row]))
+  checkGroupSizes(draft, batch.group_size, (uid) => known.get(uid)?.received ?? 0)
+  let next = batch.groups
+  const groupNo = draft.uids.map((uid) => known.get(uid)?.no ?? next++)
+  const grown = rows.map((row) => draft.uids.indexOf(row.uid))
+  const of = <T>(list: readonly T[], groups: readonly number[]) => groups.map((g) => list[g] as T)
+  await growGroups(client, batch.id, {
+    nos: rows.map((row) => row.no),
+    received: of(draft.sizes, grown),
+    ended: of(draft.prescoredOf, grown),
+  })
+  const fresh = draft.uids.map((_, g) => g).filter((g) => !known.has(draft.uids[g] as string))
+  await addGroups(client, batch.id, {
+    nos: of(groupNo, fresh),
+    uids: of(draft.uids, fresh),
+    received: of(draft.sizes, fresh),
+    ended: of(draft.prescoredOf, fresh),
+  })
+  return groupNo
+}
+
+/** A repeated append must be what was stored; anything else at stored indexes is a conflict. */
+async function checkRepetition(
+  client: Client,
+  batch: AppendedBatch,
+  startIndex: number,
+  draft: BatchDraft,
+  name: string,
+): Promise<void> {
+  const conflict = (why: string): never => {
+    throw new RewardOpsError('append_conflict', `${name}: ${why}`)
+  }
+  if (startIndex + draft.count > batch.samples) {
+    conflict(
+      `samples ${startIndex} to ${batch.samples - 1} are stored already; the next index is ${batch.samples}.`,
+    )
+  }
+  const samples = await storedSamples(client, batch, startIndex, startIndex + draft.count)
+  for (let i = 0; i < draft.count; i++) {
+    const { uid, text } = samples[i] ?? {}
+    const stored =
+      text && Buffer.concat([lengthPrefixed(text.prompt), lengthPrefixed(text.response)])
+    const sent = draft.textOf(i)
+    if (!stored || uid !== draft.uidOf(i) || !sent.subarray(0, stored.length).equals(stored)) {
+      conflict(`sample ${startIndex + i} is stored with other content.`)
+    }
+  }
+}
+
+function lengthPrefixed(text: string): Buffer {
+  const bytes = Buffer.from(text)
+  const length = Buffer.alloc(4)
+  length.writeInt32BE(bytes.length)
+  return Buffer.concat([length, bytes])
+}

@@ -1,0 +1,109 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createLogger } from '../log.ts'
+import { AcceptedFunctions } from '../rewards/functions/accepted-functions.ts'
+import { Database } from '../store/database.ts'
+import { JobQueue, RULES_POOL } from '../store/job-queue.ts'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { storeBatchRollUps } from '../store/sql/batch-roll-ups.ts'
+import { flushStatement } from '../store/sql/flush.ts'
+import { rollouts } from '../testing/rollouts.ts'
+import { SubmitInput } from '../contract/trainer.ts'
+import { RewardLoopManager } from './reward-loop-manager.ts'
+import { Retention } from '../admin/retention.ts'
+import { BatchSignals } from './signals.ts'
+
+/**
+ * The server's transactions on a pool of a single connection: one that asked for a second would wait for itself, as many
+ * at once wait for each other on a pool of any size.
+ */
+
+const database = testDatabaseForFile()
+const log = createLogger('silent', 'test')
+let db: Database
+let queue: JobQueue
+let manager: RewardLoopManager
+
+beforeAll(async () => {
+  db = new Database(database.url, log, { max: 1, name: 'test', keyed: true })
+  queue = new JobQueue(db, log, { supervise: true })
+  await queue.start()
+  const functions = new AcceptedFunctions({
+    functionsDir: '/nowhere',
+    versionsDir: '/nowhere',
+    settings: { env: {}, memoryBytes: 2 ** 30 },
+  })
+  manager = new RewardLoopManager(
+    db,
+    { db, queue, functions },
+    new BatchSignals(),
+    { send: () => false },
+    () => Date.now(),
+  )
+})
+afterAll(async () => {
+  manager?.stop()
+  await queue?.stop()
+  await db?.close()
+})
+
+const submit = (fields: object) =>
+  manager.submit(SubmitInput.parse({ run: 'one', step: 1, samples: rollouts(64), ...fields }))
+
+it('submit, append, close and cancel', async () => {
+  // The queue is new: pg-boss looks it up within the transaction that first inserts into it.
+  const [first, open] = await Promise.all([submit({}), submit({ open: true, samples: [] })])
+  const appends = rollouts(64, 8, 'more')
+  await manager.append({ batchId: open.batchId, startIndex: 0, samples: appends } as never)
+  expect(await manager.close(open.batchId)).toMatchObject({ samples: 64 })
+  expect(await manager.cancel(first.batchId)).toMatchObject({ status: 'cancelled' })
+  expect(await queue.fetch(RULES_POOL, 100, [])).not.toHaveLength(0)
+})
+
+it('a rescore, and its repetition at the same moment', async () => {
+  const { batchId } = await submit({})
+  await end(batchId)
+  const again = () =>
+    manager.rescore({
+      batchId,
+      reward: SubmitInput.shape.reward.parse({}),
+      idempotencyKey: 'k',
+    } as never)
+  const [one, other] = await Promise.all([again(), again()])
+  expect(one.batchId).toBe(other.batchId)
+})
+
+it('a removal with its pieces and its entry in the audit list', async () => {
+  const { batchId } = await submit({ run: 'gone' })
+  await end(batchId)
+  const retention = new Retention(db, log)
+  await retention.deleteRun('gone', 'gone', 'me')
+  await retention.settle()
+  await retention.stop()
+  expect(await db.adhoc("select 1 from run where name = 'gone'")).toEqual([])
+  expect(
+    await db.adhoc("select 1 from audit_event where action = 'retention.removed'"),
+  ).toHaveLength(1)
+})
+
+/** Ends a batch's samples as a worker would, and rolls it up. */
+async function end(batchId: string): Promise<void> {
+  const samples = Array.from({ length: 64 }, (_, index) => ({
+    batchId: Number(batchId.slice(1)),
+    index,
+    score: 1,
+    rawScore: 1,
+    reason: null,
+    substituted: false,
+    extra: null,
+    attempts: 1,
+    queueMs: 1,
+    scoreMs: 1,
+    serverId: null,
+    serverName: null,
+    dispatchedAtMs: Date.now(),
+    attemptLog: null,
+  }))
+  const { rows } = await db.pool.query<{ n: number }>(flushStatement(1, samples))
+  expect(rows).toEqual([{ n: 64 }])
+  await storeBatchRollUps(db, Number(batchId.slice(1)))
+}

@@ -1,0 +1,269 @@
+import { createHash } from 'node:crypto'
+import { RewardOpsError } from '../errors.ts'
+import { resolveReward } from '../rewards/resolve.ts'
+import { type Client, inTransaction } from '../store/database.ts'
+import type { BatchRow } from '../store/sql/batches.ts'
+import { storeFunctions } from '../store/sql/function-sources.ts'
+import { notify } from '../store/sql/notify.ts'
+import {
+  beginCopy,
+  copyGroups,
+  copySamples,
+  copyTexts,
+  dataSourcesOf,
+  insertRescored,
+  letGoOfCopy,
+  type RolloutCopy,
+  samplesToCopy,
+} from '../store/sql/rescore.ts'
+import {
+  copyPartGroups,
+  copyPartSamples,
+  copyPartTexts,
+  insertRescorePart,
+  type PartToCopy,
+  partToCopy,
+} from '../store/sql/rescore-part.ts'
+import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
+import type { RescoreResult, RescoreSomeInput } from '../contract/rescore.ts'
+import {
+  type AcceptContext,
+  asksModels,
+  duplicateOf,
+  ensurePool,
+  poolOf,
+  registeredModels,
+} from './accept/accept-batch.ts'
+import { scoresWholeGroups } from './accept/whole-groups.ts'
+import type { BatchReader } from './batch-reader.ts'
+import { rescoreJobs } from './rescore-jobs.ts'
+import { selectPart } from './rescore-selection.ts'
+import { foreseeLimits, holdToLimits, limitsOf } from '../admin/run-limits.ts'
+
+/** Copies at once: each keeps a connection and a core of Postgres busy. A third is asked to come back. */
+const MOST_COPIES = 2
+/** Samples whose place and size are read at once: 5 ms of the loop. */
+const PAGE_SAMPLES = 4_096
+/** Texts that one statement copies: about 30 ms, so that flushes of other batches find Postgres free in between. */
+const STATEMENT_BYTES = 4 << 20
+const STATEMENT_ROWS = 1_024
+const PAGE_GROUPS = 4_096
+
+/** What jobs are made of. */
+interface Copied {
+  groupOf: Int32Array
+  workOf: Float64Array
+}
+
+/**
+ * Scores the rollouts of a batch again, as a batch of their own. They are copied within Postgres, in statements of some
+ * 30 ms that each commit; until the last transaction there is no batch, so nobody sees a part of it. What a copier that
+ * died left behind is taken back by the sweep.
+ *
+ *   nextval, lock ─▶ texts, samples, groups, piece by piece ─▶ batch and jobs in one transaction ─▶ unlock
+ */
+export class Rescores {
+  readonly #accept: AcceptContext
+  readonly #reader: BatchReader
+  /** By key and content: who asks again while the first call is still under way gets its answer. */
+  readonly #underWay = new Map<string, Promise<RescoreResult>>()
+  #copies = 0
+
+  constructor(accept: AcceptContext, reader: BatchReader) {
+    this.#accept = accept
+    this.#reader = reader
+  }
+
+  /**
+   * Resolves when the new batch is committed.
+   * Throws `batch_not_found`, `batch_open`, `empty_batch`, `removed_by_retention`, `busy`, `run_queue_full`, `run_limit`,
+   * `idempotency_conflict`, and what `resolveReward` does.
+   */
+  async rescore(input: RescoreSomeInput): Promise<RescoreResult> {
+    const { idempotencyKey } = input
+    if (!idempotencyKey) return this.#rescore(input, null)
+    const hash = createHash('sha256')
+      .update(
+        JSON.stringify({
+          ...{ rescore: input.batchId, reward: input.reward },
+          ...(input.select === undefined ? {} : { select: input.select }),
+        }),
+      )
+      .digest()
+    const known = await duplicateOf(this.#accept.db, idempotencyKey, hash)
+    if (known) return known
+    const name = `${hash.toString('hex')} ${idempotencyKey}`
+    const before = this.#underWay.get(name)
+    if (before) return { ...(await before), duplicate: true }
+    const now = this.#rescore(input, hash).finally(() => this.#underWay.delete(name))
+    this.#underWay.set(name, now)
+    return now
+  }
+
+  async #rescore(input: RescoreSomeInput, hash: Buffer | null): Promise<RescoreResult> {
+    const batch = await this.#reader.row(input.batchId)
+    if (!batch.closed) {
+      throw new RewardOpsError('batch_open', `${input.batchId} is open: more samples may follow.`)
+    }
+    if (batch.samples === 0) {
+      throw new RewardOpsError('empty_batch', `${input.batchId} has no samples.`, {
+        hint: 'Rescore a batch that has samples.',
+      })
+    }
+    if (batch.texts_removed_at !== null) throw textsRemoved(input.batchId)
+    const { db, queue, functions } = this.#accept
+    const dataSources = await dataSourcesOf(db, batch.id)
+    const { versions, sources } = await functions.lookAt(input.reward)
+    const withModels = asksModels(input.reward)
+    const { reward, rewardName } = resolveReward(input.reward, dataSources, {
+      functions: versions,
+      ...(withModels ? await registeredModels(db) : { models: [] }),
+    })
+    const wholeGroups = scoresWholeGroups(reward)
+    const part =
+      input.select === undefined ? null : await selectPart(db, batch, input.select, wholeGroups)
+    const limits = await limitsOf(db, batch.run)
+    const adds = { samples: part?.idx.length ?? batch.samples, batches: 1 }
+    await foreseeLimits(db, limits, batch.run, adds)
+    const pool = poolOf(reward)
+    await ensurePool(db, queue, pool, reward)
+    const toBucket = textBucket()
+    await ensureTextPartition(db, toBucket)
+    const copied = await this.#holding(async (client) => {
+      const copy = await this.#begin(client, batch, toBucket)
+      const made: Omit<RescoreResult, 'duplicate'> = {
+        batchId: `b${copy.toId}`,
+        accepted: part?.idx.length ?? batch.samples,
+        groups: part?.groups.length ?? batch.groups,
+        ...(part && { chosen: part.chosen, takenAlong: part.idx.length - part.chosen }),
+      }
+      try {
+        const { groupOf, workOf } =
+          part === null
+            ? await copyRollouts(client, copy, batch)
+            : await copyPart(client, copy, part)
+        await inTransaction(client, async () => {
+          await storeFunctions(client, sources)
+          await holdToLimits(client, limits, { id: batch.run_id, name: batch.run }, adds)
+          const { submitted_at } = await insertRescored(client, copy, {
+            reward: JSON.stringify(reward),
+            rewardName,
+            idempotencyKey: input.idempotencyKey ?? null,
+            contentHash: hash,
+            part: part && {
+              samples: part.idx.length,
+              groups: part.groups.length,
+              wholeGroups: input.select?.wholeGroups === true || wholeGroups,
+            },
+          })
+          if (part !== null) await insertRescorePart(client, copy, part)
+          const jobs = rescoreJobs({
+            batchId: copy.toId,
+            nowMs: submitted_at.getTime(),
+            groupOf,
+            workOf: withModels ? workOf : null,
+            wholeGroups,
+          })
+          for (const window of jobs)
+            await queue.insert(pool, window, { run: batch.run, priority: 0, client })
+          await notify(client, `b${copy.toId}`)
+        })
+      } catch (error) {
+        const e = error as { code?: string; constraint?: string }
+        // What was copied is left to the sweep, here and where the connection, and the lock with it, is given up.
+        if (!hash || e.code !== '23505' || e.constraint !== 'batch_idempotency_key_key') throw error
+        await letGoOfCopy(client, copy.toId)
+        return { repeated: error }
+      }
+      await letGoOfCopy(client, copy.toId)
+      return { ...made, duplicate: false }
+    })
+    if (!('repeated' in copied)) return copied
+    // Only now: the pool may have no second connection to give.
+    const known = await duplicateOf(db, input.idempotencyKey as string, hash as Buffer)
+    if (!known) throw copied.repeated
+    return known
+  }
+
+  async #begin(client: Client, batch: BatchRow, toBucket: string): Promise<RolloutCopy> {
+    const toId = await beginCopy(client, batch.id, toBucket)
+    if (toId === null) throw textsRemoved(`b${batch.id}`)
+    return { fromId: batch.id, fromBucket: batch.text_bucket, toId, toBucket }
+  }
+
+  /** Runs `work` on a connection of its own, which holds the copy. Throws `busy`. */
+  async #holding<T>(work: (client: Client) => Promise<T>): Promise<T> {
+    if (this.#copies >= MOST_COPIES) {
+      throw new RewardOpsError('busy', `${MOST_COPIES} batches are already being rescored.`, {
+        retryAfterMs: 1_000,
+      })
+    }
+    this.#copies++
+    try {
+      return await this.#accept.db.holding(work)
+    } finally {
+      this.#copies--
+    }
+  }
+}
+
+function textsRemoved(what: string): RewardOpsError {
+  return new RewardOpsError(
+    'removed_by_retention',
+    `The texts of ${what} were removed by retention.`,
+    {
+      hint: 'Submit the rollouts again. Rescoring needs their texts.',
+    },
+  )
+}
+
+/** Copies the samples of a part, numbered anew, their texts and groups; gives what jobs are cut by. */
+async function copyPart(client: Client, copy: RolloutCopy, part: PartToCopy): Promise<Copied> {
+  const groupOf = Int32Array.from(part.groupNo)
+  const workOf = new Float64Array(part.idx.length)
+  for (let from = 0; from < part.idx.length; from += STATEMENT_ROWS) {
+    const to = Math.min(part.idx.length, from + STATEMENT_ROWS) - 1
+    let begun = from
+    let bytes = 0
+    for (const row of await partToCopy(client, copy, part, from, to)) {
+      if (row.work === null) throw textsRemoved(`b${copy.fromId}-${part.idx[row.idx]}`)
+      workOf[row.idx] = row.work
+      bytes += row.bytes as number
+      if (bytes < STATEMENT_BYTES && row.idx < to) continue
+      await copyPartTexts(client, copy, part, begun, row.idx)
+      begun = row.idx + 1
+      bytes = 0
+    }
+    await copyPartSamples(client, copy, part, from, to)
+  }
+  await copyPartGroups(client, copy, part)
+  return { groupOf, workOf }
+}
+
+/** Copies groups, samples and texts; gives what jobs are cut by. */
+async function copyRollouts(client: Client, copy: RolloutCopy, batch: BatchRow): Promise<Copied> {
+  const groupOf = new Int32Array(batch.samples)
+  const workOf = new Float64Array(batch.samples)
+  for (let from = 0; from < batch.samples; from += PAGE_SAMPLES) {
+    const to = Math.min(batch.samples, from + PAGE_SAMPLES) - 1
+    const rows = await samplesToCopy(client, copy, from, to)
+    let begun = from
+    let bytes = 0
+    for (const row of rows) {
+      if (row.work === null) {
+        throw textsRemoved(`b${copy.fromId}-${row.idx}`)
+      }
+      groupOf[row.idx] = row.group_no
+      workOf[row.idx] = row.work
+      bytes += row.bytes as number
+      if (bytes < STATEMENT_BYTES && row.idx - begun + 1 < STATEMENT_ROWS && row.idx < to) continue
+      await copyTexts(client, copy, begun, row.idx)
+      begun = row.idx + 1
+      bytes = 0
+    }
+    await copySamples(client, copy, from, to)
+  }
+  for (let from = 0; from < batch.groups; from += PAGE_GROUPS)
+    await copyGroups(client, copy, from, from + PAGE_GROUPS - 1)
+  return { groupOf, workOf }
+}

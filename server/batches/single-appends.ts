@@ -1,0 +1,184 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Statement } from '../store/database.ts'
+import { type ChunkJob, INTERACTIVE_POOL, type InlineSample, toRanges } from '../store/job-queue.ts'
+import {
+  appendStatement,
+  givenExtraStatement,
+  nextIndex,
+  type SingleSample,
+  scoreKeyStatement,
+} from '../store/sql/append.ts'
+import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
+import type { BatchSpec } from '../store/sql/worker-reads.ts'
+import { type EncodedTexts, encodeTexts } from '../store/stored-texts.ts'
+import type { SampleInput } from '../contract/trainer.ts'
+import type { AcceptContext } from './accept/accept-batch.ts'
+import { rewardExtraJson } from './accept/batch-draft.ts'
+import type { DirectlyScored } from './direct-scores.ts'
+import { foreseeLimits, limitsOf } from '../admin/run-limits.ts'
+
+/** An idempotency key and the hash of what it came with. */
+export interface ScoreKey {
+  key: string
+  hash: Buffer
+}
+
+/** Samples a job may hold, and their text: small enough to be taken by all workers at once. */
+const JOB_SAMPLES = 8
+const JOB_CHARS = 256 << 10
+
+/**
+ * Appends samples that came one at a time. Samples, keys and jobs are one transaction whose statements are sent
+ * together, in one round trip: the first index is known from the append before, and Postgres refuses when it is not so
+ * any more (another server appended); then it is read anew.
+ */
+export class SingleAppends {
+  readonly #accept: AcceptContext
+  readonly #nowMs: () => number
+  readonly #nextIndex = new Map<number, number>()
+  /** Which worker is to look first: two that look at once cost each other half a millisecond. */
+  #turn = 0
+
+  /** `nowMs`: the database's clock. */
+  constructor(accept: AcceptContext, nowMs: () => number) {
+    this.#accept = accept
+    this.#nowMs = nowMs
+  }
+
+  /**
+   * Gives the first index. `scored`: the ends of samples that have been scored already; they are written in the same
+   * transaction. Throws `group_too_large`, `run_queue_full`, `run_limit`.
+   */
+  async append(
+    batch: BatchSpec,
+    samples: SampleInput[],
+    keys: (ScoreKey | null)[],
+    scored: (DirectlyScored | null)[],
+  ): Promise<number | 'closed'> {
+    const toQueue = samples.filter((s, i) => s.score == null && !scored[i]).length
+    const limits = await limitsOf(this.#accept.db, batch.run)
+    await foreseeLimits(this.#accept.db, limits, batch.run, { samples: toQueue, batches: 0 })
+    const texts = samples.map(encodeTexts)
+    for (let tries = 0; ; tries++) {
+      const start = this.#nextIndex.get(batch.id) ?? (await nextIndex(this.#accept.db, batch.id))
+      try {
+        const jobs = await this.#jobStatements(batch, start, samples, texts, scored)
+        const notice =
+          jobs.length === 0 ? `b${batch.id}` : `q${INTERACTIVE_POOL}:${this.#turn++ % 1_000}`
+        await this.#accept.db.atOnce([
+          appendStatement(
+            batch.id,
+            start,
+            samples.map((s, i) => singleSample(s, texts[i]!)),
+            notice,
+          ),
+          ...rewardExtraStatements(batch.id, start, samples),
+          ...keyStatements(batch.id, start, keys),
+          ...jobs,
+          ...endStatements(batch.id, start, scored),
+        ])
+        if (this.#nextIndex.size > 1_000) this.#nextIndex.clear()
+        this.#nextIndex.set(batch.id, start + samples.length)
+        return start
+      } catch (error) {
+        this.#nextIndex.delete(batch.id)
+        const { code, message } = error as { code?: string; message: string }
+        if (code === 'RW003') return 'closed'
+        if (code === 'RW001') throw new RewardOpsError('group_too_large', message)
+        if (code !== 'RW002' || tries >= 10) throw error
+      }
+    }
+  }
+
+  async #jobStatements(
+    batch: BatchSpec,
+    start: number,
+    samples: SampleInput[],
+    texts: EncodedTexts[],
+    scored: (DirectlyScored | null)[],
+  ): Promise<Statement[]> {
+    const inline: InlineSample[] = []
+    samples.forEach((sample, i) => {
+      if (sample.score != null || scored[i]) return
+      const { prompt, response, groundTruth, extraInfo, encoding } = texts[i] as EncodedTexts
+      inline.push({
+        idx: start + i,
+        data_source: sample.dataSource,
+        prompt,
+        response,
+        ground_truth: groundTruth,
+        extra_info: extraInfo,
+        encoding,
+        response_length: sample.responseLength ?? null,
+      })
+    })
+    if (inline.length === 0) return []
+    const acceptedAt = this.#nowMs()
+    const jobs = inJobs(inline).map(
+      (s): ChunkJob => ({ b: batch.id, i: toRanges(s.map((x) => x.idx)), t: acceptedAt, s }),
+    )
+    return this.#accept.queue.insertStatements(INTERACTIVE_POOL, jobs, batch)
+  }
+}
+
+function singleSample(sample: SampleInput, texts: EncodedTexts): SingleSample {
+  const { uid, dataSource, responseLength, score } = sample
+  return { uid, dataSource, responseLength: responseLength ?? null, score: score ?? null, texts }
+}
+
+/** Reward extra info that came with a score. */
+function rewardExtraStatements(
+  batchId: number,
+  start: number,
+  samples: SampleInput[],
+): Statement[] {
+  const given = samples.flatMap((sample, i) => {
+    const extra = rewardExtraJson(sample)
+    return extra === null ? [] : [{ extra, index: start + i }]
+  })
+  if (given.length === 0) return []
+  return [givenExtraStatement(batchId, given)]
+}
+
+function keyStatements(batchId: number, start: number, keys: (ScoreKey | null)[]): Statement[] {
+  const keyed = keys.flatMap((key, i) => (key ? [{ ...key, index: start + i }] : []))
+  if (keyed.length === 0) return []
+  return [scoreKeyStatement(batchId, keyed)]
+}
+
+/** Results count when they are on disk: the flush makes the whole transaction wait for that. */
+function endStatements(
+  batchId: number,
+  start: number,
+  scored: (DirectlyScored | null)[],
+): Statement[] {
+  const byWorker = new Map<number, FlushedSample[]>()
+  scored.forEach((direct, i) => {
+    if (direct === null) return
+    const list = byWorker.get(direct.workerId) ?? []
+    list.push({ ...direct.end, batchId, index: start + i })
+    byWorker.set(direct.workerId, list)
+  })
+  return [...byWorker].flatMap(([workerId, samples]) => {
+    const attempts = attemptsStatement(workerId, samples)
+    const flush = flushStatement(workerId, samples)
+    return attempts === null ? [flush] : [attempts, flush]
+  })
+}
+
+function inJobs(samples: InlineSample[]): InlineSample[][] {
+  const jobs: InlineSample[][] = []
+  let chars = 0
+  for (const sample of samples) {
+    const length = sample.response.length + (sample.prompt?.length ?? 0)
+    const last = jobs.at(-1)
+    if (!last || last.length >= JOB_SAMPLES || chars + length > JOB_CHARS) {
+      jobs.push([sample])
+      chars = length
+    } else {
+      last.push(sample)
+      chars += length
+    }
+  }
+  return jobs
+}

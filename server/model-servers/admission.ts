@@ -1,0 +1,265 @@
+import { RewardOpsError } from '../errors.ts'
+import {
+  ChatTemplateError,
+  takesChatTemplate,
+  tryChatTemplate,
+} from '../router/chat-template.ts'
+import {
+  abilitiesOf,
+  type EngineName,
+  type ProbedServer,
+  type ProbeFailure,
+} from '../router/server-admission.ts'
+import type { ProbedFacts, ServerWishes } from '../store/server-registry.ts'
+import type { ServerRow } from '../store/sql/servers.ts'
+import type { ErrorReason } from '../contract/error-reasons.ts'
+import type { RegisterServerInput } from '../contract/servers.ts'
+import { maskSecrets } from './secrets.ts'
+
+/** A probe's failure as the caller is told of it, without the key that a server may have echoed. */
+export function refusal(failure: ProbeFailure, apiKey: string | null = null): RewardOpsError {
+  return new RewardOpsError(failure.reason as ErrorReason, maskSecrets(failure.message, [apiKey]), {
+    hint: failure.hint,
+  })
+}
+
+/** A probe's failure as it is stored with a change of state. */
+export function failureEvidence(
+  failure: ProbeFailure,
+  apiKey: string | null,
+): Record<string, unknown> {
+  return {
+    reason: failure.reason,
+    cause: failure.cause,
+    message: maskSecrets(failure.message, [apiKey]),
+  }
+}
+
+/**
+ * A chat template as it is kept: without the rest of the tokenizer_config.json it came in. Null where none is given. Throws
+ * `unsupported_setting` where nothing would be made with it, `invalid_input` where it does not work.
+ */
+export function readTemplate(
+  input: Pick<RegisterServerInput, 'engine' | 'kind' | 'chatTemplate'>,
+  route: ServerRow['route'],
+): string | null {
+  const { engine, kind, chatTemplate } = input
+  if (chatTemplate == null) return null
+  if (kind === 'generative') {
+    throw new RewardOpsError(
+      'unsupported_setting',
+      'chatTemplate: a judge receives messages, which its server formats with its own template.',
+      { hint: 'Leave it out; a generative server takes its own with --chat-template.' },
+    )
+  }
+  if (engine !== 'auto' && !takesChatTemplate(engine, route)) {
+    throw new RewardOpsError(
+      'unsupported_setting',
+      `chatTemplate: ${engine}${route === 'pair' ? ' by its route for pairs' : ''} receives prompt and response separately.`,
+      { hint: 'Leave it out.' },
+    )
+  }
+  try {
+    return tryChatTemplate(chatTemplate).normalized
+  } catch (error) {
+    if (!(error instanceof ChatTemplateError)) throw error
+    throw new RewardOpsError('invalid_input', `chatTemplate: ${error.message}.`, {
+      hint: 'Paste the model’s tokenizer_config.json, or its chat template.',
+    })
+  }
+}
+
+/**
+ * A route or label that a registration names must be one that its engine has. Throws `unsupported_setting`. `auto` is looked at
+ * when the probe has found the engine.
+ */
+export function checkScoreSettings(
+  engine: RegisterServerInput['engine'],
+  { kind, route, label }: Pick<RegisterServerInput, 'kind' | 'route' | 'label'>,
+): void {
+  for (const [field, given] of Object.entries({ route, label })) {
+    if (given == null || kind !== 'generative') continue
+    throw new RewardOpsError(
+      'unsupported_setting',
+      `${field}: a judge returns replies, not scores.`,
+      {
+        hint: 'Leave it out.',
+      },
+    )
+  }
+  if (engine === 'auto') return
+  const { routes, labels } = abilitiesOf(engine)
+  if (route != null && !routes.includes(route)) {
+    const has = routes.map((one) => `"${one}"`).join(', ')
+    throw new RewardOpsError(
+      'unsupported_setting',
+      `route: ${engine} does not support "${route}".`,
+      { hint: has === '' ? 'Leave it out.' : `Leave it out, or give ${has}.` },
+    )
+  }
+  if (label == null) return
+  const index = /^(?:label_?)?(\d+)$/i.exec(label)?.[1]
+  const hint =
+    labels === null
+      ? 'Leave it out.'
+      : labels === 'two'
+        ? 'llama.cpp returns only label 0: use 0, or 1 for the second of two labels.'
+        : `${engine} does not report label names: use a 0-based index.`
+  const fits =
+    labels === 'name' ||
+    (labels === 'index' && index !== undefined) ||
+    (labels === 'two' && index !== undefined && Number(index) <= 1)
+  if (!fits || (route === 'pair' && labels !== 'two')) {
+    const what =
+      route === 'pair' && fits
+        ? 'the pair route of the server returns one score'
+        : `${engine} cannot score the label "${label}"`
+    throw new RewardOpsError('unsupported_setting', `label: ${what}.`, {
+      hint: fits ? 'Leave it out.' : hint,
+    })
+  }
+}
+
+/** A model of a kind needs an engine that can do it. Throws `unsupported_setting`. */
+export function checkKind(engine: EngineName, kind: RegisterServerInput['kind']): void {
+  const { scores, chats } = abilitiesOf(engine)
+  if (kind === 'generative' && !chats) {
+    throw new RewardOpsError(
+      'unsupported_setting',
+      `kind: ${engine} does not support chat completions, so it cannot serve a judge.`,
+      { hint: 'Register it with "kind": "discriminative".' },
+    )
+  }
+  if (kind === 'discriminative' && !scores) {
+    throw new RewardOpsError(
+      'unsupported_setting',
+      `kind: ${engine} returns replies, not scores.`,
+      {
+        hint: 'Register it with "kind": "generative".',
+      },
+    )
+  }
+}
+
+/**
+ * A model's servers are of one kind: calls of a batch would else go to a server that only chats, and fail there at once.
+ * Throws `invalid_input`.
+ */
+export function checkPool(
+  name: string,
+  wishes: ServerWishes,
+  others: readonly Pick<ServerRow, 'name' | 'model' | 'kind'>[],
+): void {
+  const other = others.find(
+    (row) => row.name !== name && row.model === wishes.model && row.kind !== wishes.kind,
+  )
+  if (other) {
+    throw new RewardOpsError(
+      'invalid_input',
+      `model: "${wishes.model}" is ${other.kind} on ${other.name}; one model cannot be both.`,
+      { hint: `Register it under another model name, or with "kind": "${other.kind}".` },
+    )
+  }
+}
+
+/** What a probe is told of a registration. */
+export function probeWishes(
+  input: Pick<RegisterServerInput, 'kind' | 'model' | 'route' | 'label' | 'chatTemplate'>,
+) {
+  return {
+    kind: input.kind,
+    model: input.model ?? null,
+    route: input.route ?? null,
+    label: input.label ?? null,
+    templated: input.chatTemplate != null,
+  }
+}
+
+/** What a probe is told of a registered server. */
+export function probeOfRow(row: ServerRow) {
+  const { kind, model, named_route: route, label, chat_template: chatTemplate } = row
+  return probeWishes({ kind, model, route, label, chatTemplate })
+}
+
+/** How a registered server was found to score; `inUse`: it is not asked again. */
+export function knownRoute(row: Pick<ServerRow, 'route' | 'plain_text'>, inUse: boolean) {
+  return row.route === null ? null : { route: row.route, plainText: row.plain_text, inUse }
+}
+
+/** What was asked for, completed by what the server said. Throws `invalid_input` where nobody names the model. */
+export function wishesOf(input: RegisterServerInput, probe: ProbedServer): ServerWishes {
+  const model = input.model ?? probe.model
+  if (model === null) {
+    throw new RewardOpsError(
+      'invalid_input',
+      `model: ${input.name} does not report the model it serves.`,
+      { hint: 'Give the model’s name.' },
+    )
+  }
+  const label = probe.label ?? input.label ?? null
+  checkScoreSettings(probe.engine, { ...input, route: probe.route ?? null, label: input.label })
+  return wishes({ ...input, label }, probe.url, probe.engine, model, probe.route ?? null)
+}
+
+/**
+ * What was asked for of a server that cannot be used yet. Throws the refusal unless keeping it was asked for, and what
+ * it serves was named. An address that is forbidden is never kept.
+ */
+export function keptWishes(
+  input: RegisterServerInput,
+  url: string,
+  failure: ProbeFailure,
+): ServerWishes {
+  if (input.ifUnreachable !== 'keep' || failure.reason === 'forbidden_url')
+    throw refusal(failure, input.apiKey ?? null)
+  if (input.engine === 'auto' || input.model == null) {
+    throw new RewardOpsError(
+      failure.reason as ErrorReason,
+      `${maskSecrets(failure.message, [input.apiKey])}; to keep it until it answers, its engine and model must be given.`,
+      { hint: 'Add "engine" (not "auto") and "model".' },
+    )
+  }
+  return wishes(input, url, input.engine, input.model, null)
+}
+
+function wishes(
+  input: RegisterServerInput,
+  url: string,
+  engine: EngineName,
+  model: string,
+  route: ServerRow['route'],
+): ServerWishes {
+  return {
+    url,
+    engine,
+    kind: input.kind,
+    model,
+    weight: input.weight,
+    maxInFlight: input.maxInFlight ?? null,
+    rpm: input.rpm ?? null,
+    tpm: input.tpm ?? null,
+    apiKey: input.apiKey ?? null,
+    tags: input.tags,
+    chatTemplate: readTemplate({ ...input, engine }, route),
+    namedRoute: input.route ?? null,
+    label: input.label ?? null,
+    selfTestOverride: input.selfTestOverride,
+  }
+}
+
+/** What a probe was told, as it is stored. */
+export function factsOf(probe: ProbedServer, apiKey: string | null): ProbedFacts {
+  return {
+    version: probe.version,
+    maxModelLen: probe.maxModelLen,
+    ...(probe.sleeping && probe.route == null
+      ? {}
+      : { route: probe.route ?? null, plainText: probe.plainText ?? false }),
+    ...(probe.label == null ? {} : { label: probe.label }),
+    maxConcurrent: probe.maxConcurrent ?? null,
+    canSleep: probe.canSleep ?? false,
+    ...(probe.warnings === undefined
+      ? {}
+      : { warnings: probe.warnings.map((warning) => maskSecrets(warning, [apiKey])) }),
+  }
+}

@@ -1,0 +1,177 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { waitFor } from '../testing/wait-for.ts'
+import { isRunning, type LaunchRecord, readRecord } from './launch-record.ts'
+import {
+  claimLaunched,
+  endLeftovers,
+  isOwnedByAnother,
+  LaunchedProcess,
+} from './launched-process.ts'
+
+/** Launched processes outlive the service that started them, for a while, and never two services have one. */
+
+const MODULE = fileURLToPath(new URL('./launched-process.ts', import.meta.url))
+const PATIENCE_MS = 60_000
+
+let dataDir: string
+let folder: string
+const left: number[] = []
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), 'rewardops-launched-'))
+  folder = join(dataDir, 'servers')
+})
+afterEach(async () => {
+  for (const pid of left.splice(0)) {
+    try {
+      process.kill(-pid, 'SIGKILL')
+    } catch {}
+  }
+  await waitFor('an empty folder', () => {
+    rmSync(dataDir, { recursive: true, force: true })
+    return true
+  })
+})
+
+const COMMAND = {
+  name: 'rm',
+  argv: [process.execPath, '-e', 'setInterval(() => console.log("alive s3cret"), 50)'],
+  cwd: undefined,
+  env: { PATH: process.env.PATH } as unknown as NodeJS.ProcessEnv,
+  secrets: ['s3cret'],
+  fingerprint: 'one',
+}
+
+const record = () => readRecord<LaunchRecord>(join(folder, 'rm.pid'))
+const logText = () => readFileSync(join(folder, 'rm.log'), 'utf8')
+const running = (what = 'a launched process') =>
+  waitFor(
+    what,
+    () => {
+      const found = record()
+      if (found) left.push(found.pid, found.keeper.pid)
+      return found
+    },
+    PATIENCE_MS,
+  )
+
+/** A service that launches the process and is killed. */
+async function launchedByTheDead(adoptWithinMs: number): Promise<LaunchRecord> {
+  const file = join(dataDir, 'service.mjs')
+  writeFileSync(
+    file,
+    `import { LaunchedProcess } from ${JSON.stringify(MODULE)}
+     LaunchedProcess.start(${JSON.stringify(folder)}, ${JSON.stringify(COMMAND)}, 1_000, ${adoptWithinMs})
+     setInterval(() => {}, 1_000)`,
+  )
+  const service = spawn(process.execPath, [file], { stdio: 'inherit' })
+  const found = await running()
+  expect(isOwnedByAnother(folder, 'rm')).toBe(true)
+  expect(await endLeftovers(folder, 1_000, () => false)).toEqual([])
+  expect(isRunning(found)).toBe(true)
+  service.kill('SIGKILL')
+  await once(service, 'exit')
+  return found
+}
+
+test('runs behind a keeper that writes its log without secrets, and tells how it ended', async () => {
+  const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
+  const found = await running()
+  await waitFor(
+    'its output',
+    () => existsSync(join(folder, 'rm.log')) && /alive/.test(logText()),
+    PATIENCE_MS,
+  )
+  expect(logText()).toMatch(/alive \*\*\*/)
+  expect(logText()).not.toContain('s3cret')
+  process.kill(found.pid, 'SIGKILL')
+  expect(await launched.ended).toMatchObject({
+    signal: 'SIGKILL',
+    code: null,
+    error: null,
+    lastLines: expect.arrayContaining(['alive ***']),
+  })
+  expect(record()).toBe(null)
+  await waitFor('the end of its keeper', () => !isRunning(found.keeper), PATIENCE_MS)
+})
+
+test('stops with all that it started', async () => {
+  const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
+  const found = await running()
+  await launched.stop(5_000)
+  expect(isRunning(found)).toBe(false)
+  expect((await launched.ended).signal).toBe('SIGTERM')
+})
+
+test('that cannot be started says why', async () => {
+  const command = { ...COMMAND, argv: ['/nowhere/vllm'] }
+  const { error } = await LaunchedProcess.start(folder, command, 1_000).ended
+  expect(error).toBe('could not be started (ENOENT)')
+})
+
+test('whose keeper is killed ends', async () => {
+  const launched = LaunchedProcess.start(folder, COMMAND, 1_000)
+  const found = await running()
+  process.kill(found.keeper.pid, 'SIGKILL')
+  await launched.ended
+  await waitFor('its end', () => !isRunning(found), PATIENCE_MS)
+})
+
+test('is taken over from a service that died, and stopped by the one that has it', async () => {
+  const found = await launchedByTheDead(60_000)
+  claimLaunched(dataDir)
+  expect(isOwnedByAnother(folder, 'rm')).toBe(false)
+  expect(await endLeftovers(folder, 1_000, (_, { fingerprint }) => fingerprint === 'one')).toEqual(
+    [],
+  )
+  const adopted = LaunchedProcess.adopt(folder, 'rm') as LaunchedProcess
+  expect(adopted.pid).toBe(found.pid)
+  await adopted.stop(5_000)
+  expect(isRunning(found)).toBe(false)
+  expect((await adopted.ended).signal).toBe('SIGTERM')
+})
+
+test('is ended by the next start where that would start another', async () => {
+  const found = await launchedByTheDead(60_000)
+  claimLaunched(dataDir)
+  expect(await endLeftovers(folder, 5_000, (_, { fingerprint }) => fingerprint === 'two')).toEqual([
+    'rm',
+  ])
+  await waitFor('its end', () => !isRunning(found), PATIENCE_MS)
+})
+
+test('that no service takes over ends by itself', async () => {
+  const found = await launchedByTheDead(1_000)
+  await waitFor('its end', () => !isRunning(found) && !isRunning(found.keeper), PATIENCE_MS)
+  expect(logText()).toMatch(/no service has taken it over/)
+})
+
+test('of a service that is halted is not taken from it', async () => {
+  const launched = LaunchedProcess.start(folder, COMMAND, 1_000, 1_000)
+  const found = await running()
+  const halted = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' })
+  try {
+    const mark = await waitFor('a process', async () => {
+      const { markOf } = await import('./launch-record.ts')
+      return markOf(halted.pid as number)
+    })
+    const { writeRecord } = await import('./launch-record.ts')
+    writeRecord(join(folder, 'rm.owner'), mark)
+    process.kill(halted.pid as number, 'SIGSTOP')
+    const begun = performance.now()
+    // Three times what its keeper would wait for a dead one.
+    while (performance.now() - begun < 3_500) {
+      expect(isRunning(found)).toBe(true)
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+    expect(isOwnedByAnother(folder, 'rm')).toBe(true)
+  } finally {
+    halted.kill('SIGKILL')
+  }
+  await launched.stop(5_000)
+})

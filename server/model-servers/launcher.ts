@@ -1,0 +1,425 @@
+import { createHash } from 'node:crypto'
+import { RewardOpsError } from '../errors.ts'
+import { checkServerUrl } from '../router/server-admission.ts'
+import { throughOutage } from '../store/database.ts'
+import { poolOfModel } from '../store/job-queue.ts'
+import type { ServerRow, StoredLaunch } from '../store/sql/servers.ts'
+import type { ServerLogDto } from '../contract/server-detail.ts'
+import type { LaunchServerInput } from '../contract/servers.ts'
+import { checkKind, readTemplate, refusal } from './admission.ts'
+import type { ModelsContext } from './context.ts'
+import { tailOf } from './launch-log.ts'
+import type { LaunchEnd } from './launch-record.ts'
+import {
+  endLeftovers,
+  isOwnedByAnother,
+  LaunchedProcess,
+  launchFolder,
+  launchLogFile,
+} from './launched-process.ts'
+import { maskSecrets } from './secrets.ts'
+
+/** A process that lived this long is started again at once when it ends, the next time too. */
+const STEADY_MS = 60_000
+/** The registry is asked for again for this long while the database is away. */
+const READ_WITHIN_MS = 120_000
+
+/** Settings of the service that launched processes must not inherit: its keys, its database, its own port. */
+const OURS = /^(?:REWARDOPS_\w*|DATABASE_URL|PORT|HOST|NODE_ENV|LOG_LEVEL)$/
+
+/** What launching is allowed and told by the configuration. */
+export interface LaunchOptions {
+  /** Absolute; logs and pid files go into its folder `servers`. */
+  dataDir: string
+  /** The service's own environment. */
+  env: NodeJS.ProcessEnv
+  /** From REWARDOPS_SERVERS_FILE. */
+  servers: readonly LaunchServerInput[]
+  /** servers.launch is allowed. */
+  allowCalls: boolean
+}
+
+interface Supervised {
+  id: number
+  input: LaunchServerInput
+  process: LaunchedProcess | null
+  timer: NodeJS.Timeout | undefined
+  failures: number
+  stopping: boolean
+  /** All that a start takes is known; else its secrets were not kept. */
+  canRestart: boolean
+}
+
+/**
+ * Starts reward-model servers as processes of ours and keeps them running.
+ *
+ *     start ─▶ registering ──answers──▶ probing ─▶ ready …
+ *     its process ends ─▶ registering ──1, 2, 4 … 30 s──▶ start
+ *
+ * They end with the service. Those of a service that crashed are taken over by the next start on the same data folder
+ * within a minute, where it would start the same; else they are ended, by that start or by their keepers.
+ */
+export class ServerLauncher {
+  readonly #o: ModelsContext
+  readonly #options: LaunchOptions
+  readonly #folder: string
+  readonly #running = new Map<string, Supervised>()
+  #stopping = false
+
+  constructor(context: ModelsContext, options: LaunchOptions) {
+    this.#o = context
+    this.#options = options
+    this.#folder = launchFolder(options.dataDir)
+  }
+
+  /** Takes over or ends what is left of an earlier run, then starts what is configured and what was launched before. */
+  async start(): Promise<void> {
+    const { log, timings, registry } = this.#o
+    // Busy disks and starting neighbours can hold the first query up; nobody would launch them later.
+    const rows = await throughOutage(() => registry.active(), { forMs: READ_WITHIN_MS })
+    const launched = rows.filter((row) => row.launch !== null)
+    const left = await endLeftovers(this.#folder, timings.stopWithinMs, (name, { fingerprint }) => {
+      const wanted = this.#wantedAgain(name, launched)
+      // Of one whose secrets were not kept nothing can be compared: it is the last that was launched under its name.
+      return wanted !== null && (!wanted.complete || fingerprintOf(wanted.input) === fingerprint)
+    })
+    if (left.length > 0)
+      log.warn({ servers: left }, 'servers that an earlier run left running ended')
+    for (const row of launched) await this.#resume(row)
+    for (const entry of this.#options.servers) {
+      if (!this.#stopping) await this.#beginUnlessTaken(entry, 'file')
+    }
+  }
+
+  /** What this start would launch under a name; null: nothing. */
+  #wantedAgain(
+    name: string,
+    launched: readonly ServerRow[],
+  ): { input: LaunchServerInput; complete: boolean } | null {
+    const entry = this.#options.servers.find((one) => one.name === name)
+    if (entry !== undefined) return { input: entry, complete: true }
+    const row = launched.find((one) => one.name === name)
+    const launch = row?.launch
+    if (row === undefined || launch?.source !== 'call' || !this.#options.allowCalls) return null
+    return { input: inputOf(row, launch), complete: launch.complete }
+  }
+
+  /** A server that another living service on this data folder runs is left to it. */
+  async #beginUnlessTaken(
+    input: LaunchServerInput,
+    source: StoredLaunch['source'],
+    complete = true,
+  ): Promise<void> {
+    if (isOwnedByAnother(this.#folder, input.name)) {
+      const { log } = this.#o
+      log.warn({ server: input.name }, 'not launched: another service on this data folder runs it')
+      return
+    }
+    await this.#begin(input, source, complete)
+  }
+
+  /** `servers.launch`: registers a server and starts its process. The same name again starts it anew. */
+  async launch(input: LaunchServerInput): Promise<number> {
+    if (!this.#options.allowCalls) {
+      throw new RewardOpsError(
+        'launch_disabled',
+        'Launching servers through the API is not allowed.',
+      )
+    }
+    checkKind(input.engine, input.kind)
+    readTemplate(input, null)
+    const url = checkServerUrl(urlOf(input))
+    if (!url.ok) throw refusal(url)
+    if (isOwnedByAnother(this.#folder, input.name)) {
+      throw new RewardOpsError(
+        'server_busy',
+        `${input.name} is launched by another service on this data folder.`,
+      )
+    }
+    return this.#begin(input, 'call')
+  }
+
+  /** Whether a server's process is ours to run. */
+  runs(name: string): boolean {
+    return this.#running.has(name)
+  }
+
+  /** Ends a server's process for good. */
+  async end(name: string): Promise<void> {
+    const supervised = this.#running.get(name)
+    if (!supervised) return
+    this.#running.delete(name)
+    supervised.stopping = true
+    clearTimeout(supervised.timer)
+    await supervised.process?.stop(this.#o.timings.stopWithinMs)
+  }
+
+  /** Ends all processes; SIGKILL after `withinMs`. */
+  async stop(withinMs: number): Promise<void> {
+    this.#stopping = true
+    await Promise.all(
+      [...this.#running.values()].map(async (supervised) => {
+        supervised.stopping = true
+        clearTimeout(supervised.timer)
+        // Workers on other machines may live on.
+        const gone = this.#o.registry.transition(supervised.id, {
+          to: 'unreachable',
+          cause: 'the process ends with the service',
+        })
+        await gone.catch(() => {})
+        await supervised.process?.stop(Math.min(withinMs, this.#o.timings.stopWithinMs))
+      }),
+    )
+  }
+
+  /** The end of a launched server's output. Throws `server_not_launched`. */
+  log(row: ServerRow, lines: number): ServerLogDto {
+    if (row.launch === null) {
+      throw new RewardOpsError(
+        'server_not_launched',
+        `${row.name} was not launched by this service, so it has no log here.`,
+      )
+    }
+    return { name: row.name, lines: tailOf(launchLogFile(this.#folder, row.name), lines) }
+  }
+
+  /** A server of an earlier run that no file speaks for: started again where all it takes is known. */
+  async #resume(row: ServerRow): Promise<void> {
+    const { registry } = this.#o
+    const launch = row.launch as StoredLaunch
+    if (this.#options.servers.some((entry) => entry.name === row.name)) return
+    if (launch.source === 'file') {
+      await registry.remove(row.id, 'no longer in REWARDOPS_SERVERS_FILE')
+      return
+    }
+    const left = this.#options.allowCalls && LaunchedProcess.adopt(this.#folder, row.name) !== null
+    if ((launch.complete || left) && this.#options.allowCalls) {
+      await this.#beginUnlessTaken(inputOf(row, launch), 'call', launch.complete)
+      return
+    }
+    await registry.transition(row.id, {
+      to: 'unreachable',
+      cause: launch.complete
+        ? 'the process ended with the service, and REWARDOPS_ALLOW_LAUNCH is not set'
+        : 'the process ended with the service, and its secrets are not stored: launch it again',
+    })
+  }
+
+  async #begin(
+    input: LaunchServerInput,
+    source: StoredLaunch['source'],
+    complete = true,
+  ): Promise<number> {
+    const { registry, queue } = this.#o
+    await this.end(input.name)
+    const known = await registry.find({ name: input.name })
+    const left = known ? LaunchedProcess.adopt(this.#folder, input.name) : null
+    if (known && left) return this.#takeOver(known, input, left, complete)
+    const secrets = secretsOf(input)
+    const argv = input.command.map((word) => maskSecrets(word, secrets))
+    const launch: StoredLaunch = {
+      argv,
+      cwd: input.cwd ?? null,
+      source,
+      model: input.model ?? null,
+      complete:
+        Object.keys(input.env).length === 0 && argv.every((word, i) => word === input.command[i]),
+    }
+    // Until it tells its model, its own name stands for it; no batch finds a pool of that.
+    const model = input.model ?? known?.model ?? input.name
+    const pool = input.model == null ? null : poolOfModel(model)
+    if (pool !== null) await queue.ensure(pool)
+    const id = await registry.save(input.name, {
+      wishes: {
+        url: urlOf(input),
+        engine: input.engine,
+        kind: input.kind,
+        model,
+        weight: input.weight,
+        maxInFlight: input.maxInFlight ?? null,
+        rpm: input.rpm ?? null,
+        tpm: input.tpm ?? null,
+        apiKey: input.apiKey ?? null,
+        tags: input.tags,
+        chatTemplate: readTemplate(input, null),
+        namedRoute: input.route ?? null,
+        label: input.label ?? null,
+        selfTestOverride: input.selfTestOverride,
+      },
+      facts: null,
+      launch,
+      selfTest: null,
+      state: 'registering',
+      cause: 'the process is starting',
+      evidence: { program: argv[0] as string, source },
+      pool,
+    })
+    this.#spawn(this.#supervise(id, input, true))
+    return id
+  }
+
+  #supervise(id: number, input: LaunchServerInput, canRestart: boolean): Supervised {
+    const supervised: Supervised = {
+      id,
+      input,
+      process: null,
+      timer: undefined,
+      failures: 0,
+      stopping: false,
+      canRestart,
+    }
+    this.#running.set(input.name, supervised)
+    return supervised
+  }
+
+  /** Goes on with a process of a service that ended: its state is as it was, and the watch looks at it. */
+  async #takeOver(
+    row: ServerRow,
+    input: LaunchServerInput,
+    process: LaunchedProcess,
+    complete: boolean,
+  ): Promise<number> {
+    const { registry, log } = this.#o
+    this.#watchEnd(this.#supervise(row.id, input, complete), process)
+    await registry.update(row.id, {
+      weight: input.weight,
+      maxInFlight: input.maxInFlight ?? null,
+      rpm: input.rpm ?? null,
+      tpm: input.tpm ?? null,
+      tags: input.tags,
+    })
+    await registry.note(row.id, {
+      kind: 'process',
+      from: row.state,
+      to: row.state,
+      cause: 'the process was taken over from a stopped service',
+      evidence: { pid: process.pid ?? null },
+    })
+    log.info({ server: row.name, pid: process.pid }, 'took over a launched server')
+    return row.id
+  }
+
+  #spawn(supervised: Supervised): void {
+    if (supervised.stopping || this.#stopping) return
+    const { input } = supervised
+    const inherited = Object.entries(this.#options.env).filter(([key]) => !OURS.test(key))
+    const command = {
+      name: input.name,
+      argv: input.command,
+      cwd: input.cwd,
+      env: { ...Object.fromEntries(inherited), ...input.env } as NodeJS.ProcessEnv,
+      secrets: secretsOf(input),
+      fingerprint: fingerprintOf(input),
+    }
+    const { stopWithinMs } = this.#o.timings
+    this.#watchEnd(supervised, LaunchedProcess.start(this.#folder, command, stopWithinMs))
+  }
+
+  #watchEnd(supervised: Supervised, process: LaunchedProcess): void {
+    const { input } = supervised
+    supervised.process = process
+    void process.ended
+      .then((end) => this.#ended(supervised, end))
+      .catch((error: Error) => {
+        this.#o.log.warn(
+          { err: error.message, server: input.name },
+          'end of a launched server not noted',
+        )
+      })
+  }
+
+  /** Its secrets went with the service that launched it. */
+  async #notRestarted({ id, input }: Supervised, end: LaunchEnd): Promise<void> {
+    this.#running.delete(input.name)
+    const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
+    await this.#o.registry.transition(id, {
+      to: 'unreachable',
+      cause: `the process ${how}, and its secrets are not stored: launch it again`,
+      evidence: { exitCode: end.code, signal: end.signal, lastLines: end.lastLines },
+    })
+  }
+
+  async #ended(supervised: Supervised, end: LaunchEnd): Promise<void> {
+    supervised.process = null
+    if (supervised.stopping || this.#stopping) return
+    if (!supervised.canRestart) return this.#notRestarted(supervised, end)
+    supervised.failures = end.livedMs > STEADY_MS ? 0 : supervised.failures + 1
+    const waitMs = Math.min(
+      this.#o.timings.restartAtMostMs,
+      1_000 * 2 ** Math.max(0, supervised.failures - 1),
+    )
+    supervised.timer = setTimeout(() => this.#spawn(supervised), waitMs)
+    const how = end.error ?? `ended with ${end.signal ?? `code ${end.code}`}`
+    const cause = `the process ${how}; restarts in ${waitMs / 1_000} s`
+    const evidence = {
+      exitCode: end.code,
+      signal: end.signal,
+      livedMs: end.livedMs,
+      lastLines: end.lastLines,
+    }
+    const { registry, log } = this.#o
+    log.warn(
+      { server: supervised.input.name, command: supervised.input.command[0], how },
+      'launched server ended',
+    )
+    const before = await registry.transition(supervised.id, { to: 'registering', cause, evidence })
+    if (before === null) {
+      const event = {
+        kind: 'process',
+        from: 'registering',
+        to: 'registering',
+        cause,
+        evidence,
+      } as const
+      await registry.note(supervised.id, event)
+      await registry.explain(supervised.id, 'registering', cause)
+    }
+  }
+}
+
+/** The launch of a server as it is stored; without its secrets where these were not kept. */
+function inputOf(row: ServerRow, launch: StoredLaunch): LaunchServerInput {
+  return {
+    name: row.name,
+    engine: row.engine as LaunchServerInput['engine'],
+    kind: row.kind,
+    model: launch.model,
+    url: row.url,
+    command: launch.argv,
+    ...(launch.cwd === null ? {} : { cwd: launch.cwd }),
+    env: {},
+    weight: row.weight,
+    maxInFlight: row.max_in_flight,
+    rpm: row.rpm,
+    tpm: row.tpm,
+    apiKey: row.api_key,
+    tags: row.tags,
+    chatTemplate: row.chat_template,
+    route: row.named_route,
+    label: row.label,
+    selfTestOverride: row.self_test_override,
+  }
+}
+
+/** Equal for two launches whose processes are the same: a process of the one will do for the other. */
+function fingerprintOf(input: LaunchServerInput): string {
+  const { engine, kind, command, cwd, env, apiKey, chatTemplate, route, label } = input
+  const model = input.model ?? null
+  const parts = [
+    ...[engine, kind, model, urlOf(input), command, cwd ?? null, apiKey ?? null],
+    ...[chatTemplate ?? null, route ?? null, label ?? null],
+    Object.entries(env).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+  ]
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex')
+}
+
+/** Where a launched server will answer. */
+function urlOf(input: LaunchServerInput): string {
+  const url = input.url ?? `http://127.0.0.1:${input.port}`
+  const checked = checkServerUrl(url)
+  return checked.ok ? checked.url : url
+}
+
+function secretsOf(input: LaunchServerInput): string[] {
+  return [...(input.apiKey == null ? [] : [input.apiKey]), ...Object.values(input.env)]
+}

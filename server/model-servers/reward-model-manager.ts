@@ -1,0 +1,437 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Logger } from '../log.ts'
+import {
+  checkServerUrl,
+  type EngineName,
+  type ProbeFailure,
+  probeServer,
+  type SleepLevel,
+} from '../router/server-admission.ts'
+import type { Database } from '../store/database.ts'
+import { type JobQueue, poolOfModel } from '../store/job-queue.ts'
+import { ServerLocks } from '../store/server-locks.ts'
+import { ServerRegistry, type ServerWishes } from '../store/server-registry.ts'
+import type { ServerRow } from '../store/sql/servers.ts'
+import { isOverridable, isTrusted } from '../contract/self-test-verdict.ts'
+import type { ServerLogDto } from '../contract/server-detail.ts'
+import type { LaunchServerInput, RegisterServerInput, ServerRef } from '../contract/servers.ts'
+import {
+  checkKind,
+  checkPool,
+  checkScoreSettings,
+  factsOf,
+  failureEvidence,
+  keptWishes,
+  probeWishes,
+  readTemplate,
+  refusal,
+  wishesOf,
+} from './admission.ts'
+import type { ModelsContext } from './context.ts'
+import { isDrainingToSleep } from './interrupted.ts'
+import { type LaunchOptions, ServerLauncher } from './launcher.ts'
+import { ScoreTrust, type Subject } from './score-trust.ts'
+import { maskSecrets } from './secrets.ts'
+import { ServerWatch } from './server-watch.ts'
+import { SleepCycle } from './sleep-cycle.ts'
+import { SleepSweep } from './sleep-sweep.ts'
+import { MODEL_TIMINGS, type ModelTimings } from './timings.ts'
+
+/** How long a server that a proxied request woke stays awake at least. */
+const AWAKE_FOR_CALLERS_MS = 300_000
+
+/** What it is made of. */
+export interface RewardModelManagerOptions {
+  /** Whether this server does a kind of background work now; unset: it is the only one. */
+  isTurn?: (kind: string) => Promise<boolean>
+  db: Database
+  /** A pool of one connection that stays open: it holds the locks of servers. */
+  control: Database
+  queue: JobQueue
+  log: Logger
+  launch: LaunchOptions
+  /** Others than the usual ones; for tests. */
+  timings?: Partial<ModelTimings>
+}
+
+/** Changed fields of a server, as `servers.update` takes them. */
+export type ServerChanges = Partial<
+  Pick<ServerWishes, 'url' | 'weight' | 'tags' | 'selfTestOverride'>
+> & {
+  maxInFlight?: number | null | undefined
+  rpm?: number | null | undefined
+  tpm?: number | null | undefined
+  apiKey?: string | null | undefined
+  chatTemplate?: string | null | undefined
+  route?: ServerRow['route'] | undefined
+  label?: string | null | undefined
+}
+
+/**
+ * Registers reward-model servers, launches them, watches them, tests their scores, puts them to sleep and wakes them.
+ * The states a server goes through are drawn in wire/servers.ts; this is the front of the parts that move it.
+ */
+export class RewardModelManager {
+  readonly #o: ModelsContext
+  readonly #trust: ScoreTrust
+  readonly #cycle: SleepCycle
+  readonly #watch: ServerWatch
+  readonly #sweep: SleepSweep
+  readonly #launcher: ServerLauncher
+
+  constructor(options: RewardModelManagerOptions) {
+    const { db, queue, log, launch } = options
+    this.#o = {
+      db,
+      queue,
+      log,
+      registry: new ServerRegistry(db),
+      locks: new ServerLocks(options.control),
+      timings: { ...MODEL_TIMINGS, ...options.timings },
+      isTurn: options.isTurn,
+    }
+    this.#trust = new ScoreTrust(this.#o)
+    this.#cycle = new SleepCycle(this.#o, this.#trust)
+    this.#watch = new ServerWatch(this.#o, this.#trust, this.#cycle)
+    this.#sweep = new SleepSweep(this.#o, this.#cycle, (id) => this.#watch.isBusy(id))
+    this.#launcher = new ServerLauncher(this.#o, launch)
+  }
+
+  start(): void {
+    this.#watch.start()
+    this.#sweep.start()
+    this.#launcher
+      .start()
+      .catch((error: Error) => this.#o.log.error({ err: error.message }, 'servers not launched'))
+  }
+
+  /** Begins nothing more; to be called before the workers stop. */
+  async stop(): Promise<void> {
+    this.#cycle.stop()
+    await Promise.all([this.#watch.stop(), this.#sweep.stop()])
+  }
+
+  /** Ends the launched servers, SIGKILL after `withinMs`; to be called when the workers have stopped. */
+  async close(withinMs: number): Promise<void> {
+    await this.#launcher.stop(withinMs)
+  }
+
+  /**
+   * Registers a server after asking it what it is and looking at its scores: `ready`, or `distrusted` with the verdict.
+   * Throws RewardOpsError when it is refused; then nothing changes.
+   */
+  async register(input: RegisterServerInput): Promise<ServerRow> {
+    readTemplate(input, null)
+    if (input.engine !== 'auto') checkKind(input.engine, input.kind)
+    checkScoreSettings(input.engine, input)
+    const url = checkServerUrl(input.url)
+    if (!url.ok) throw refusal(url)
+    const known = await this.#o.registry.find({ name: input.name })
+    if (!known) return this.#admit(input, url.url, undefined)
+    if (this.#launcher.runs(input.name)) {
+      throw new RewardOpsError(
+        'server_busy',
+        `${input.name} is launched by this service; its launch is its registration.`,
+        { hint: 'Change it with servers.update, or remove it first.' },
+      )
+    }
+    if (!(await this.#o.locks.takeWithin(known.id, PROBE_WAIT_MS))) {
+      throw busy(known, 'registered again')
+    }
+    try {
+      return await this.#admit(input, url.url, known)
+    } finally {
+      await this.#o.locks.release(known.id)
+    }
+  }
+
+  async #admit(
+    input: RegisterServerInput,
+    url: string,
+    known: ServerRow | undefined,
+  ): Promise<ServerRow> {
+    const { registry, queue, timings } = this.#o
+    const apiKey = input.apiKey ?? null
+    const probe = await probeServer({
+      url,
+      engine: input.engine,
+      apiKey,
+      timeoutMs: timings.registerTimeoutMs,
+      ...probeWishes(input),
+    })
+    const wishes = probe.ok ? wishesOf(input, probe) : keptWishes(input, url, probe)
+    if (probe.ok) checkKind(probe.engine, input.kind)
+    checkPool(input.name, wishes, await registry.active())
+    const pool = poolOfModel(wishes.model)
+    await queue.ensure(pool)
+    if (!probe.ok) return this.#keep(input, wishes, probe, pool)
+    const facts = factsOf(probe, apiKey)
+    // One that does not tell is remembered as asleep: what it is asked for now would end it.
+    const remembered = known?.state === 'sleeping' && known.url === wishes.url && !probe.sleeping
+    const asleep = probe.sleeping || (remembered && probe.engine === 'sglang')
+    const seen = { probeMs: probe.durationMs, engine: probe.engine, version: probe.version }
+    const examination = asleep
+      ? null
+      : await this.#trust.examine(subject(input.name, wishes, facts, known), true)
+    if (examination?.routeMissing) {
+      const failure = noScoreRoute(probe.engine, input.kind, examination.selfTest.detail)
+      return this.#keep(input, keptWishes(input, url, failure), failure, pool)
+    }
+    const id = await registry.save(input.name, {
+      wishes,
+      facts,
+      selfTest: examination?.selfTest ?? null,
+      state: examination?.to ?? 'sleeping',
+      cause: examination ? `registered; ${examination.cause}` : 'registered asleep',
+      evidence: { ...seen, ...(examination?.evidence ?? {}) },
+      pool,
+    })
+    this.#watch.forget(id)
+    if (examination) await this.#trust.settle(id, examination)
+    return this.#row({ id: `s${id}` })
+  }
+
+  /** One that cannot be used yet, and was to be kept all the same. */
+  async #keep(
+    { name }: RegisterServerInput,
+    wishes: ServerWishes,
+    failure: ProbeFailure,
+    pool: string,
+  ): Promise<ServerRow> {
+    const id = await this.#o.registry.save(name, {
+      wishes,
+      facts: null,
+      state: 'unreachable',
+      cause: maskSecrets(failure.message, [wishes.apiKey]),
+      evidence: failureEvidence(failure, wishes.apiKey),
+      pool,
+    })
+    this.#watch.forget(id)
+    return this.#row({ id: `s${id}` })
+  }
+
+  /** Starts a server as a process of ours and registers it. Throws `launch_disabled`. */
+  async launch(input: LaunchServerInput): Promise<ServerRow> {
+    return this.#row({ id: `s${await this.#launcher.launch(input)}` })
+  }
+
+  /** The end of a launched server's output. */
+  async log(ref: ServerRef, lines: number): Promise<ServerLogDto> {
+    return this.#launcher.log(await this.#row(ref), lines)
+  }
+
+  /** Changes a server; a new address or key is asked first, and with a new chat template its scores are looked at anew. */
+  async update(ref: ServerRef, changes: ServerChanges): Promise<ServerRow> {
+    const row = await this.#row(ref)
+    const pick = <T>(changed: T | undefined, before: T): T =>
+      changed === undefined ? before : changed
+    if (
+      changes.url !== undefined ||
+      changes.apiKey !== undefined ||
+      changes.chatTemplate !== undefined ||
+      changes.route !== undefined ||
+      changes.label !== undefined
+    ) {
+      if (this.#launcher.runs(row.name)) {
+        throw new RewardOpsError(
+          'server_busy',
+          `${row.name} is launched by this service; its address, key, chat template, route and label are set by its launch.`,
+        )
+      }
+      return this.register({
+        name: row.name,
+        url: changes.url ?? row.url,
+        engine: row.engine as EngineName,
+        kind: row.kind,
+        model: row.model,
+        weight: changes.weight ?? row.weight,
+        maxInFlight: pick(changes.maxInFlight, row.max_in_flight),
+        rpm: pick(changes.rpm, row.rpm),
+        tpm: pick(changes.tpm, row.tpm),
+        apiKey: pick(changes.apiKey, row.api_key),
+        tags: changes.tags ?? row.tags,
+        chatTemplate: pick(changes.chatTemplate, row.chat_template),
+        route: pick(changes.route, row.named_route),
+        label: pick(changes.label, row.label),
+        selfTestOverride: changes.selfTestOverride ?? row.self_test_override,
+        ifUnreachable: 'refuse',
+      })
+    }
+    const fields = Object.fromEntries(
+      Object.entries(changes).filter(([, value]) => value !== undefined),
+    ) as Partial<ServerWishes>
+    if (changes.selfTestOverride !== undefined) await this.#override(row, changes.selfTestOverride)
+    await this.#o.registry.update(row.id, fields)
+    return this.#row(ref)
+  }
+
+  /** Somebody takes the blame for a server's scores, or no longer does. */
+  async #override(row: ServerRow, override: boolean): Promise<void> {
+    const test = row.self_test
+    if (test === null || isTrusted(test.verdict)) return
+    if (override && !isOverridable(test.verdict)) {
+      throw new RewardOpsError(
+        'unsupported_setting',
+        `selfTestOverride: a server with the verdict "${test.verdict}" stays quarantined: ${test.detail}`,
+        { hint: 'Correct how it is served or registered, then probe it.' },
+      )
+    }
+    await this.#o.registry.transition(row.id, {
+      to: override ? 'ready' : 'distrusted',
+      from: override ? ['distrusted'] : ['ready'],
+      cause: override
+        ? `trusted anyway: its self-test (${test.verdict}) was overridden`
+        : `self-test ${test.verdict}: ${test.detail}`,
+      evidence: { verdict: test.verdict, override },
+    })
+  }
+
+  /** Takes nothing new; what is in flight ends. */
+  async drain(ref: ServerRef): Promise<ServerRow> {
+    const row = await this.#row(ref)
+    if (row.state === 'sleeping' || row.state === 'waking' || isDrainingToSleep(row)) {
+      throw busy(row, 'drained')
+    }
+    await this.#o.registry.transition(row.id, {
+      to: 'draining',
+      from: ['ready', 'unreachable', 'distrusted', 'probing', 'dead', 'registering'],
+      cause: 'drain requested',
+    })
+    return this.#row(ref)
+  }
+
+  /** A drained server is asked and tested, and takes work again; one on its way to sleep stays awake. */
+  async resume(ref: ServerRef): Promise<ServerRow> {
+    const row = await this.#row(ref)
+    await this.#cycle.cancelSleep(row.id, 'resume requested')
+    const now = await this.#row(ref)
+    if (now.state === 'draining' && !isDrainingToSleep(now)) {
+      await this.#watch.probe(now, 'resumed')
+    }
+    return this.#row(ref)
+  }
+
+  /** Asks a server now, and looks at its scores. */
+  async probe(ref: ServerRef): Promise<ServerRow> {
+    const row = await this.#row(ref)
+    if (row.state === 'waking' || row.state === 'draining') return row
+    await this.#watch.probe(row, 'probe requested')
+    return this.#row(ref)
+  }
+
+  /**
+   * Drains a server and puts it to sleep. Throws `server_cannot_sleep`, `server_busy` (not idle within a minute; then it
+   * takes work again), `server_unreachable`.
+   */
+  async sleep(ref: ServerRef, level: SleepLevel): Promise<ServerRow> {
+    return this.#cycle.sleep(await this.#row(ref), level, 'sleep requested')
+  }
+
+  /** Wakes a server; it stays awake for `forMs` at least. Throws `server_busy`, `server_unreachable`. */
+  async wake(ref: ServerRef, forMs: number): Promise<ServerRow> {
+    const row = await this.#row(ref)
+    return this.#cycle.wake(row, forMs, 'wake requested')
+  }
+
+  /** Somebody asks for a model all of whose servers sleep: they are woken, once, in the background. */
+  wakeModel(model: string): void {
+    const wakeAll = async () => {
+      const rows = await this.#o.registry.active()
+      const asleep = rows.filter((row) => row.model === model && row.state === 'sleeping')
+      await Promise.all(
+        asleep.map((row) =>
+          this.#cycle.wake(row, AWAKE_FOR_CALLERS_MS, 'a request needs its model'),
+        ),
+      )
+    }
+    wakeAll().catch((error: Error) =>
+      this.#o.log.warn({ err: error.message, model }, 'model not woken'),
+    )
+  }
+
+  /** Takes a server out; a launched one's process ends. */
+  async remove(ref: ServerRef): Promise<ServerRow> {
+    const row = await this.#row(ref)
+    // One that is being woken would be awake when nobody knows of it any more.
+    if (!(await this.#o.locks.takeWithin(row.id, PROBE_WAIT_MS))) {
+      throw busy(await this.#row(ref), 'removed')
+    }
+    try {
+      await this.#o.registry.remove(row.id, 'removed')
+    } finally {
+      await this.#o.locks.release(row.id)
+    }
+    await this.#launcher.end(row.name)
+    return row
+  }
+
+  async #row(ref: ServerRef): Promise<ServerRow> {
+    const row = await this.#o.registry.find(ref)
+    if (!row)
+      throw new RewardOpsError(
+        'server_not_found',
+        `There is no server ${ref.id ?? `"${ref.name}"`}.`,
+      )
+    return row
+  }
+}
+
+function noScoreRoute(
+  engine: string,
+  kind: RegisterServerInput['kind'],
+  detail: string,
+): ProbeFailure {
+  if (kind === 'generative') {
+    return {
+      ok: false,
+      reason: 'server_not_recognised',
+      cause: 'other_kind',
+      message: `the server cannot be a judge: ${detail}`,
+      hint: 'Register it with "kind": "discriminative", or serve a model that generates.',
+    }
+  }
+  return {
+    ok: false,
+    reason: 'server_not_recognised',
+    cause: 'other_engine',
+    message: `the server has no route for scores as ${engine} has it: ${detail}`,
+    hint: 'Register it with "engine": "auto", or check which engine it is and that its model gives scores.',
+  }
+}
+
+/** A probe or a self-test is over in that time; a wake or a drain may not be. */
+const PROBE_WAIT_MS = 10_000
+
+function busy(row: ServerRow, what: string): RewardOpsError {
+  return new RewardOpsError(
+    'server_busy',
+    `${row.name} cannot be ${what} while it is ${row.state} (${row.state_cause ?? 'no cause'}).`,
+  )
+}
+
+/** A server that has no row yet, or another one, as its scores are looked at. */
+function subject(
+  name: string,
+  wishes: ServerWishes,
+  facts: ReturnType<typeof factsOf>,
+  known: ServerRow | undefined,
+): Subject {
+  return {
+    id: known?.id ?? Number.MAX_SAFE_INTEGER,
+    name,
+    url: wishes.url,
+    engine: wishes.engine,
+    kind: wishes.kind as ServerRow['kind'],
+    model: wishes.model,
+    api_key: wishes.apiKey,
+    version: facts.version,
+    route: (facts.route ?? null) as ServerRow['route'],
+    label: facts.label ?? wishes.label,
+    plain_text: facts.plainText ?? false,
+    max_model_len: facts.maxModelLen,
+    chat_template: wishes.chatTemplate,
+    self_test_override: wishes.selfTestOverride,
+    self_test: null,
+    state: 'probing',
+  }
+}

@@ -1,0 +1,340 @@
+import {
+  type EngineName,
+  isAsleep,
+  type ProbedServer,
+  type ProbeFailure,
+  probeServer,
+} from '../router/server-admission.ts'
+import { isOutage } from '../store/database.ts'
+import { poolOfModel } from '../store/job-queue.ts'
+import type { ServerRow } from '../store/sql/servers.ts'
+import { PeriodicTask } from '../store/periodic-task.ts'
+import { factsOf, failureEvidence, knownRoute, probeOfRow } from './admission.ts'
+import { type ModelsContext, scoringServer } from './context.ts'
+import { isDrainingToSleep, mendInterrupted } from './interrupted.ts'
+import type { ScoreTrust } from './score-trust.ts'
+import { maskSecrets } from './secrets.ts'
+import type { SleepCycle } from './sleep-cycle.ts'
+
+/** This many failed probes in a row make a server unreachable; one success makes it ready again. */
+const FAILURES_TO_UNREACHABLE = 2
+/** So many servers are asked at once: a probe is one connection and a handful of calls. */
+const AT_ONCE = 32
+
+/**
+ * Looks after the registered servers: who answers, whether its scores are still what they should be, and what a process
+ * that died left half done. The states are those of wire/servers.ts.
+ */
+export class ServerWatch {
+  readonly #o: ModelsContext
+  readonly #trust: ScoreTrust
+  readonly #cycle: SleepCycle
+  readonly #failures = new Map<number, number>()
+  readonly #nextProbe = new Map<number, number>()
+  readonly #nextTest = new Map<number, number>()
+  /** Calls a server had answered when it was last looked at, and when that grew. */
+  readonly #traffic = new Map<
+    number,
+    { requests: number; good: number; usedAt: number; goodAt: number }
+  >()
+  /** Servers that were seen to say whether they sleep. */
+  readonly #tells = new Set<number>()
+  readonly #probing = new Set<number>()
+  readonly #task: PeriodicTask
+
+  constructor(context: ModelsContext, trust: ScoreTrust, cycle: SleepCycle) {
+    this.#o = context
+    this.#trust = trust
+    this.#cycle = cycle
+    this.#task = new PeriodicTask({
+      everyMs: context.timings.lookEveryMs,
+      atStart: true,
+      failed: 'probing failed',
+      log: context.log,
+      isTurn: context.isTurn && (() => context.isTurn!('probes')),
+      work: () => this.#look(),
+    })
+  }
+
+  start(): void {
+    this.#task.start()
+  }
+
+  async stop(): Promise<void> {
+    await this.#task.stop()
+  }
+
+  /** What was known of a server's failures is over: it was registered anew. */
+  forget(id: number): void {
+    this.#failures.delete(id)
+    this.#nextProbe.set(id, performance.now() + this.#o.timings.probeEveryMs)
+    this.#nextTest.set(id, performance.now() + this.#o.timings.calibrateEveryMs)
+  }
+
+  /** Whether a server had a call within the time that makes it idle. */
+  isBusy(id: number): boolean {
+    const usedAt = this.#traffic.get(id)?.usedAt
+    return usedAt !== undefined && performance.now() - usedAt < this.#o.timings.idleAfterMs
+  }
+
+  /** Asks a server now, and looks at its scores; `asked` says who wanted it, for the record. */
+  async probe(row: ServerRow, asked: string): Promise<void> {
+    await this.#probe(row, asked)
+  }
+
+  async #look(): Promise<void> {
+    const now = performance.now()
+    const rows = await this.#o.registry.active()
+    if (this.#task.stopping) return
+    for (const row of rows) this.#noteTraffic(row, now)
+    for (const row of rows) {
+      if (this.#probing.size >= AT_ONCE) break
+      if (this.#probing.has(row.id) || (this.#nextProbe.get(row.id) ?? 0) > now) continue
+      this.#nextProbe.set(row.id, now + this.#pauseOf(row) * (0.8 + 0.4 * Math.random()))
+      this.#probing.add(row.id)
+      // Not awaited: one server that takes its 3 s must not keep the others waiting.
+      void this.#attend(row)
+        .catch((error: Error) => {
+          if (!isOutage(error)) {
+            this.#o.log.warn(
+              { err: error.message, server: row.name },
+              'looking after a server failed',
+            )
+          }
+        })
+        .finally(() => this.#probing.delete(row.id))
+    }
+  }
+
+  #pauseOf(row: ServerRow): number {
+    const { timings } = this.#o
+    const newlyGone = row.state === 'unreachable' && row.state_age_ms < timings.newlyGoneForMs
+    if (newlyGone || row.state === 'registering') return timings.newlyGoneEveryMs
+    return row.state === 'dead' ? timings.deadEveryMs : timings.probeEveryMs
+  }
+
+  #noteTraffic(row: ServerRow, now: number): void {
+    const requests = Number(row.requests)
+    const good = requests - Number(row.errors)
+    const seen = this.#traffic.get(row.id)
+    if (!seen) {
+      const never = Number.NEGATIVE_INFINITY
+      this.#traffic.set(row.id, { requests, good, usedAt: never, goodAt: never })
+      return
+    }
+    if (requests !== seen.requests) seen.usedAt = now
+    if (good > seen.good) seen.goodAt = now
+    seen.requests = requests
+    seen.good = good
+  }
+
+  async #attend(row: ServerRow): Promise<void> {
+    if (row.state === 'waking' || isDrainingToSleep(row)) {
+      if (!this.#o.locks.holds(row.id)) await mendInterrupted(this.#o, this.#cycle, row)
+      return
+    }
+    if (row.state === 'draining') return
+    const goodAt = this.#traffic.get(row.id)?.goodAt ?? Number.NEGATIVE_INFINITY
+    // It has just scored something: it is there.
+    const there = performance.now() - goodAt < this.#o.timings.idleAfterMs
+    if (row.state === 'ready' && there) return
+    await this.#probe(row, null)
+  }
+
+  async #probe(row: ServerRow, asked: string | null): Promise<void> {
+    const result = await probeServer({
+      url: row.url,
+      engine: row.engine as EngineName,
+      apiKey: row.api_key,
+      timeoutMs: this.#o.timings.probeTimeoutMs,
+      ...probeOfRow(row),
+      model: isModelOpen(row) ? null : row.model,
+      // Routes are asked again only when something may have changed: a server in use scores samples, not probes.
+      known: knownRoute(row, row.state === 'ready' && asked === null),
+    })
+    if (result.ok) await this.#answered(row, result, asked)
+    else await this.#failed(row, result, asked)
+  }
+
+  async #answered(row: ServerRow, probe: ProbedServer, asked: string | null): Promise<void> {
+    const { registry } = this.#o
+    this.#failures.delete(row.id)
+    const otherVersion = row.version !== null && probe.version !== row.version
+    if (otherVersion && row.state === 'ready' && !probe.sleeping) {
+      // Before the new version is stored: whoever finds it stored must find it tested, or being so.
+      await registry.transition(row.id, {
+        to: 'probing',
+        from: ['ready'],
+        cause: `${versionChange(row, probe)}; running the self-test`,
+        evidence: { probeMs: probe.durationMs, before: row.version, version: probe.version },
+      })
+    }
+    await registry.probed(row.id, factsOf(probe, row.api_key))
+    if (isModelOpen(row)) {
+      if (probe.model === null) return
+      await this.#learnModel(row, probe.model)
+    }
+    if (row.state === 'sleeping') return this.#lookAtSleeper(row)
+    if (probe.sleeping) {
+      await this.#o.locks.under(row.id, () =>
+        registry.transition(row.id, {
+          to: 'sleeping',
+          from: ['ready', 'distrusted', 'unreachable', 'dead', 'registering', 'probing'],
+          cause: 'found asleep by a probe',
+          evidence: { probeMs: probe.durationMs },
+          awakeForMs: null,
+        }),
+      )
+      return
+    }
+    if (row.state === 'ready' && !asked && !otherVersion) return this.#calibrate(row)
+    if (row.state === 'distrusted' && !asked && !otherVersion && !this.#isTestDue(row)) return
+    const why = asked
+      ? `${asked}, and it responded`
+      : otherVersion
+        ? versionChange(row, probe)
+        : row.state === 'distrusted'
+          ? 'self-test repeated'
+          : row.state === 'registering'
+            ? 'the process responds'
+            : 'responds again'
+    await this.#test(row, why, probe)
+  }
+
+  /** A server found awake that had been put to sleep: somebody else woke it. One that does not tell is believed asleep. */
+  async #lookAtSleeper(row: ServerRow): Promise<void> {
+    const asleep = await isAsleep(scoringServer(row), this.#o.timings.probeTimeoutMs)
+    if (asleep === null) return
+    this.#tells.add(row.id)
+    if (asleep) return
+    await this.#o.locks.under(row.id, async () => {
+      const to = {
+        to: 'probing',
+        from: ['sleeping'],
+        cause: 'found awake: woken outside the service',
+      } as const
+      if ((await this.#o.registry.transition(row.id, to)) !== null) {
+        await this.#examine(row.id, 'found awake')
+      }
+    })
+  }
+
+  /** The gate to `ready`: nothing is sent to it until its scores were looked at. */
+  async #test({ id, state }: ServerRow, why: string, probe: ProbedServer): Promise<void> {
+    await this.#o.locks.under(id, async () => {
+      await this.#o.registry.transition(id, {
+        to: 'probing',
+        // Drained since it was looked at: then it stays so.
+        from: ['unreachable', 'dead', 'registering', ...(state === 'draining' ? [state] : [])],
+        cause: `${why}; running the self-test`,
+        evidence: { probeMs: probe.durationMs, version: probe.version },
+      })
+      await this.#examine(id, why)
+    })
+  }
+
+  async #examine(id: number, why: string): Promise<void> {
+    const { registry, timings } = this.#o
+    const row = await registry.byNumber(id)
+    if (!row) return
+    const examination = await this.#trust.examine(row)
+    await this.#trust.keep(id, examination)
+    await registry.transition(id, {
+      to: examination.to,
+      from: ['probing', 'ready', 'distrusted'],
+      cause: `${why}; ${examination.cause}`,
+      evidence: examination.evidence,
+    })
+    await this.#trust.settle(id, examination)
+    const failed = examination.selfTest.verdict === 'failed'
+    this.#nextTest.set(
+      id,
+      performance.now() + (failed ? timings.retestEveryMs : timings.calibrateEveryMs),
+    )
+  }
+
+  #isTestDue(row: ServerRow): boolean {
+    const due = this.#nextTest.get(row.id)
+    if (due === undefined) {
+      // Not known since when: spread, so that a start does not test all at once.
+      const { calibrateEveryMs, retestEveryMs } = this.#o.timings
+      const every = row.self_test?.verdict === 'failed' ? retestEveryMs : calibrateEveryMs
+      this.#nextTest.set(row.id, performance.now() + every * Math.random())
+      return false
+    }
+    return performance.now() >= due
+  }
+
+  /** One call to an idle server, now and then: its score of the fixed text must be what it was. */
+  async #calibrate(row: ServerRow): Promise<void> {
+    if (!this.#isTestDue(row) || this.isBusy(row.id)) return
+    const { registry, locks, timings } = this.#o
+    this.#nextTest.set(row.id, performance.now() + timings.calibrateEveryMs)
+    await locks.under(row.id, async () => {
+      const now = await registry.byNumber(row.id)
+      if (now?.state !== 'ready') return
+      const examination = await this.#trust.lookForDrift(now)
+      if (examination === null) return
+      await this.#trust.keep(row.id, examination)
+      if (examination.to === 'distrusted') {
+        await registry.transition(row.id, {
+          to: 'distrusted',
+          from: ['ready'],
+          cause: examination.cause,
+          evidence: examination.evidence,
+        })
+      }
+      await this.#trust.settle(row.id, examination)
+    })
+  }
+
+  async #failed(row: ServerRow, failure: ProbeFailure, asked: string | null): Promise<void> {
+    const { registry, timings } = this.#o
+    const failures = (this.#failures.get(row.id) ?? 0) + 1
+    this.#failures.set(row.id, failures)
+    await registry.probed(row.id, null)
+    const evidence = { ...failureEvidence(failure, row.api_key), failures }
+    if (row.state === 'unreachable' && row.state_age_ms > timings.deadAfterMs) {
+      await registry.transition(row.id, {
+        to: 'dead',
+        from: ['unreachable'],
+        cause: `unreachable for ${Math.round(row.state_age_ms / 60_000)} minutes: ${maskSecrets(failure.message, [row.api_key])}`,
+        evidence,
+      })
+      return
+    }
+    // A process that is coming up is not gone, and who cannot say that it sleeps must be remembered as asleep.
+    if (row.state === 'registering') {
+      // How it ended says more than that it does not answer.
+      if (row.state_cause?.includes('; restarts in ')) return
+      const what = failure.reason === 'server_unreachable' ? 'does not respond yet' : 'is refused'
+      const said = maskSecrets(failure.message, [row.api_key])
+      return registry.explain(row.id, 'registering', `the process runs and ${what}: ${said}`)
+    }
+    if (row.state === 'dead') return
+    if (row.state === 'sleeping' && !this.#tells.has(row.id)) return
+    if (!asked && failures < FAILURES_TO_UNREACHABLE) return
+    await registry.transition(row.id, {
+      to: 'unreachable',
+      from: ['ready', 'distrusted', 'sleeping', 'probing', 'draining'],
+      cause: maskSecrets(failure.message, [row.api_key]),
+      evidence,
+    })
+  }
+
+  /** A launched server's model was left to it: its pool is known from here on. */
+  async #learnModel(row: ServerRow, model: string): Promise<void> {
+    const pool = poolOfModel(model)
+    await this.#o.queue.ensure(pool)
+    await this.#o.registry.learnModel(row.id, model, pool)
+  }
+}
+
+function versionChange(row: ServerRow, probe: ProbedServer): string {
+  return `its version is ${probe.version ?? 'no longer reported'} instead of ${row.version}`
+}
+
+/** Whether the server's model is still to be taken from it. */
+function isModelOpen(row: ServerRow): boolean {
+  return row.launch !== null && row.launch.model === null && row.state === 'registering'
+}

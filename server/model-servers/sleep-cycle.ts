@@ -1,0 +1,356 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { RewardOpsError } from '../errors.ts'
+import {
+  abilitiesOf,
+  type EngineName,
+  isAsleep,
+  isUnanswered,
+  probeServer,
+  readLoad,
+  type SleepLevel,
+  tellToSleep,
+  tellToWake,
+} from '../router/server-admission.ts'
+import { lastSleepLevel } from '../store/sql/server-detail.ts'
+import { leasedSlots, noteDrainingCause, type ServerRow } from '../store/sql/servers.ts'
+import type { ServerState } from '../contract/servers.ts'
+import { knownRoute, probeOfRow } from './admission.ts'
+import { type ModelsContext, scoringServer } from './context.ts'
+import { BEFORE_SLEEP, GOING_TO_SLEEP, isDrainingToSleep } from './interrupted.ts'
+import type { ScoreTrust } from './score-trust.ts'
+import { maskSecrets } from './secrets.ts'
+import { cannotSleep, notNow } from './sleep-refusals.ts'
+
+/** Another process does something with the server; its end is looked for this often. */
+const OTHERS_LOOK_MS = 250
+
+interface SleepRun {
+  /** Nobody wants it any more: it stays awake, unless the call is out already. */
+  cancelled: string | null
+  done: Promise<ServerRow>
+}
+
+/**
+ * Puts servers to sleep and wakes them.
+ *
+ *     ready ─▶ draining ──no lease, no load──▶ (call) ──it says so──▶ sleeping
+ *                 └── not within a minute, or cancelled ──▶ ready
+ *     sleeping ─▶ waking ──(call) answers awake──▶ probing ──self-test──▶ ready | distrusted
+ *
+ * Sleep is called for only when nothing is in flight: it aborts or crashes what is. A server has one change at a time,
+ * over all processes ({@link ModelsContext.locks}); concurrent wakes share one.
+ */
+export class SleepCycle {
+  readonly #o: ModelsContext
+  readonly #trust: ScoreTrust
+  readonly #sleeps = new Map<number, SleepRun>()
+  readonly #wakes = new Map<number, Promise<ServerRow>>()
+
+  constructor(context: ModelsContext, trust: ScoreTrust) {
+    this.#o = context
+    this.#trust = trust
+  }
+
+  /**
+   * Puts a server to sleep once nothing is in flight. Throws `server_cannot_sleep` where there is no way,
+   * `server_busy` where it was not done in time; then it is as it was.
+   */
+  async sleep(row: ServerRow, level: SleepLevel, why: string): Promise<ServerRow> {
+    const known = this.#sleeps.get(row.id)
+    if (known) return known.done
+    if (!abilitiesOf(row.engine as EngineName).sleeps || !row.can_sleep) throw cannotSleep(row)
+    if (row.state === 'sleeping') return this.#alreadyAsleep(row, level)
+    if (row.state !== 'ready' && row.state !== 'distrusted' && row.state !== 'draining') {
+      throw notNow(row, 'put to sleep')
+    }
+    const run: SleepRun = { cancelled: null, done: Promise.resolve(row) }
+    run.done = this.#sleep(row, level, why, run).finally(() => this.#sleeps.delete(row.id))
+    this.#sleeps.set(row.id, run)
+    return run.done
+  }
+
+  /** A server asleep takes no second call to sleep: vLLM answers it with 200 and does nothing. */
+  async #alreadyAsleep(row: ServerRow, level: SleepLevel): Promise<ServerRow> {
+    if (level === 1 || row.engine !== 'vllm') return row
+    const at = await lastSleepLevel(this.#o.db, row.id)
+    if (at === 2) return row
+    throw new RewardOpsError(
+      'server_busy',
+      `${row.name} already sleeps at ${at === null ? 'a level that is not known' : `level ${at}`}, and a server asleep cannot go to level 2.`,
+      { hint: 'Wake it, then put it to sleep at level 2.' },
+    )
+  }
+
+  /** A sleep under way is not wanted any more. Resolves when the server is awake or asleep. */
+  async cancelSleep(id: number, why: string): Promise<void> {
+    const run = this.#sleeps.get(id)
+    if (!run) return
+    run.cancelled ??= why
+    await run.done.catch(() => {})
+  }
+
+  /** Whether this process is putting a server to sleep. */
+  isPuttingToSleep(id: number): boolean {
+    return this.#sleeps.has(id)
+  }
+
+  /** Ends what waits; what was sent is found by the next start. */
+  stop(): void {
+    for (const run of this.#sleeps.values()) run.cancelled ??= 'the service is stopping'
+  }
+
+  /**
+   * Wakes a server, or keeps one awake that was woken; it stays awake for `forMs` at least. Resolves when it is ready
+   * (or distrusted). Throws `server_unreachable`, `server_busy`.
+   */
+  async wake(ref: { id: number }, forMs: number, why: string): Promise<ServerRow> {
+    const { registry, timings } = this.#o
+    const until = performance.now() + timings.awakeWithinMs + timings.asleepWithinMs
+    for (;;) {
+      const row = await this.#row(ref.id)
+      const waking = this.#wakes.get(row.id)
+      if (waking) {
+        const { state } = await waking
+        // Another process may be at it, and ours only waits for that.
+        if (state !== 'ready' && state !== 'distrusted') continue
+        await registry.prolong([row.id], forMs)
+        return this.#row(row.id)
+      }
+      if (this.#sleeps.has(row.id)) {
+        await this.cancelSleep(row.id, why)
+        continue
+      }
+      if (row.state === 'ready' || row.state === 'distrusted') {
+        if (row.awake_until !== null) await registry.prolong([row.id], forMs)
+        return this.#row(row.id)
+      }
+      if (row.state === 'sleeping') {
+        const run = this.#wake(row, forMs, why).finally(() => this.#wakes.delete(row.id))
+        this.#wakes.set(row.id, run)
+        const woken = await run
+        if (woken.state === 'ready' || woken.state === 'distrusted') return woken
+        if (performance.now() > until) throw notNow(woken, 'woken')
+        continue
+      }
+      const passes = row.state === 'waking' || row.state === 'probing' || isDrainingToSleep(row)
+      if (!passes || performance.now() > until) throw notNow(row, 'woken')
+      await pause(OTHERS_LOOK_MS)
+    }
+  }
+
+  async #sleep(row: ServerRow, level: SleepLevel, why: string, run: SleepRun): Promise<ServerRow> {
+    const { locks, registry } = this.#o
+    // A look at its scores may be under way; that is over soon.
+    if (!(await locks.takeWithin(row.id, this.#o.timings.selfTestTimeoutMs))) {
+      throw notNow(row, 'put to sleep')
+    }
+    try {
+      const before =
+        (await registry.transition(row.id, {
+          to: 'draining',
+          from: ['ready', 'distrusted'],
+          cause: BEFORE_SLEEP,
+          evidence: { why, level },
+        })) ?? row.state
+      if ((await this.#row(row.id)).state !== 'draining') throw notNow(row, 'put to sleep')
+      const begun = performance.now()
+      const held = await this.#untilIdle(row, run)
+      if (held !== null) return await this.#staysAwake(row, before, held, 'server_busy')
+      const drainMs = Math.round(performance.now() - begun)
+      if (!(await this.#announce(row.id))) throw notNow(await this.#row(row.id), 'put to sleep')
+      return await this.#callToSleep(row, level, before, drainMs)
+    } finally {
+      await locks.release(row.id)
+    }
+  }
+
+  /** Null when nothing is in flight any more and nothing can be; else what still held it. */
+  async #untilIdle(row: ServerRow, run: SleepRun): Promise<string | null> {
+    const { db, timings } = this.#o
+    const until = performance.now() + timings.drainWithinMs
+    for (;;) {
+      if (run.cancelled !== null) return run.cancelled
+      const slots = await leasedSlots(db, row.id)
+      let held = `${slots} ${slots === 1 ? 'request' : 'requests'} in flight`
+      if (slots === 0) {
+        const load = await readLoad(scoringServer(row), timings.probeTimeoutMs)
+        // Told nothing, the leases decide; told of work that is not ours, it waits for that too.
+        if (load === null || load.running + load.waiting === 0) return null
+        held = `the server reports ${load.running} running and ${load.waiting} waiting`
+      }
+      if (performance.now() > until) {
+        return `${held} after ${Math.round(timings.drainWithinMs / 1_000)} s`
+      }
+      await pause(timings.drainLookMs)
+    }
+  }
+
+  /** False when somebody changed the server's state meanwhile. */
+  async #announce(id: number): Promise<boolean> {
+    return noteDrainingCause(this.#o.db, id, GOING_TO_SLEEP)
+  }
+
+  async #callToSleep(
+    row: ServerRow,
+    level: SleepLevel,
+    before: ServerState,
+    drainMs: number,
+  ): Promise<ServerRow> {
+    const { registry, timings } = this.#o
+    const server = scoringServer(row)
+    const begun = performance.now()
+    let refused: string | null = null
+    try {
+      await tellToSleep(server, level, timings.asleepWithinMs)
+    } catch (error) {
+      refused = maskSecrets((error as Error).message, [row.api_key])
+    }
+    const until = begun + timings.asleepWithinMs
+    for (;;) {
+      let asleep: boolean | null = false
+      let gone: string | null = null
+      try {
+        asleep = await isAsleep(server, timings.probeTimeoutMs)
+      } catch (error) {
+        gone = maskSecrets((error as Error).message, [row.api_key])
+      }
+      if (asleep === true || (asleep === null && refused === null)) {
+        const sleepMs = Math.round(performance.now() - begun)
+        await registry.transition(row.id, {
+          to: 'sleeping',
+          from: ['draining'],
+          cause: `put to sleep (level ${level})`,
+          evidence: { level, drainMs, sleepMs, told: asleep !== null },
+          awakeForMs: null,
+        })
+        return this.#row(row.id)
+      }
+      if (refused !== null && gone === null) {
+        return this.#staysAwake(row, before, refused, 'server_cannot_sleep')
+      }
+      if (performance.now() > until) {
+        const why =
+          gone ??
+          'sleep is not supported by this server: /sleep answered 200, and /is_sleeping says that it is awake'
+        if (gone === null) return this.#staysAwake(row, before, why, 'server_cannot_sleep')
+        await registry.transition(row.id, { to: 'unreachable', from: ['draining'], cause: gone })
+        throw new RewardOpsError('server_unreachable', `${row.name}: ${gone}`)
+      }
+      await pause(timings.asleepLookMs)
+    }
+  }
+
+  /** Back to what it was; throws why. */
+  async #staysAwake(
+    row: ServerRow,
+    before: ServerState,
+    why: string,
+    reason: 'server_busy' | 'server_cannot_sleep',
+  ): Promise<never> {
+    await this.#o.registry.transition(row.id, {
+      to: before,
+      from: ['draining'],
+      cause: `stays awake: ${why}`,
+      evidence: { why },
+    })
+    throw new RewardOpsError(reason, `${row.name} was not put to sleep: ${why}.`)
+  }
+
+  async #wake(row: ServerRow, forMs: number, why: string): Promise<ServerRow> {
+    const { locks, registry } = this.#o
+    // Somebody else's change is waited for by the caller.
+    if (!(await locks.take(row.id))) {
+      await pause(OTHERS_LOOK_MS)
+      return this.#row(row.id)
+    }
+    try {
+      // What it may cost is known before it begins: whoever finds it awake later knows until when.
+      const taken = await registry.transition(row.id, {
+        to: 'waking',
+        from: ['sleeping'],
+        cause: `is being woken: ${why}`,
+        awakeForMs: forMs,
+      })
+      if (taken === null) return await this.#row(row.id)
+      return await this.finishWaking(row, forMs, true)
+    } finally {
+      await locks.release(row.id)
+    }
+  }
+
+  /**
+   * Brings a server that is `waking` to `ready`; `call`: it must be told first. The caller holds its lock. Throws
+   * `server_unreachable`; then it sleeps on, or is unreachable.
+   */
+  async finishWaking(row: ServerRow, forMs: number, call: boolean): Promise<ServerRow> {
+    const { registry, timings } = this.#o
+    const server = scoringServer(row)
+    const begun = performance.now()
+    let refused: string | null = null
+    if (call) {
+      try {
+        await tellToWake(server, timings.awakeWithinMs)
+      } catch (error) {
+        refused = maskSecrets((error as Error).message, [row.api_key])
+        if (isUnanswered(error)) return this.#notWoken(row, 'unreachable', refused)
+      }
+    }
+    const until = begun + timings.awakeWithinMs
+    for (;;) {
+      const probe = await probeServer({
+        url: row.url,
+        engine: row.engine as EngineName,
+        apiKey: row.api_key,
+        timeoutMs: timings.probeTimeoutMs,
+        ...probeOfRow(row),
+        known: knownRoute(row, true),
+      })
+      // One that refused, and does not say that it sleeps, may have been awake all along: its scores will tell.
+      if (probe.ok && !probe.sleeping) break
+      if (refused !== null && probe.ok) return this.#notWoken(row, 'sleeping', refused)
+      if (performance.now() > until) {
+        return probe.ok
+          ? this.#notWoken(row, 'sleeping', 'still asleep')
+          : this.#notWoken(row, 'unreachable', maskSecrets(probe.message, [row.api_key]))
+      }
+      await pause(timings.awakeLookMs)
+    }
+    const wakeMs = Math.round(performance.now() - begun)
+    await registry.transition(row.id, {
+      to: 'probing',
+      from: ['waking'],
+      cause: 'awake, running the self-test',
+      evidence: { wakeMs, ...(refused === null ? {} : { refused }) },
+    })
+    const examination = await this.#trust.examine(await this.#row(row.id))
+    await this.#trust.keep(row.id, examination)
+    await registry.prolong([row.id], forMs)
+    await registry.transition(row.id, {
+      to: examination.to,
+      from: ['probing'],
+      cause: `woken, ${examination.cause}`,
+      evidence: { wakeMs, ...examination.evidence },
+    })
+    await this.#trust.settle(row.id, examination)
+    return this.#row(row.id)
+  }
+
+  async #notWoken(row: ServerRow, to: 'sleeping' | 'unreachable', why: string): Promise<never> {
+    await this.#o.registry.transition(row.id, {
+      to,
+      from: ['waking'],
+      cause: `was not woken: ${why}`,
+      evidence: { why },
+      ...(to === 'sleeping' ? { awakeForMs: null } : {}),
+    })
+    throw new RewardOpsError('server_unreachable', `${row.name} was not woken: ${why}.`, {
+      hint: 'See the log of the server; servers.probe probes it again.',
+    })
+  }
+
+  async #row(id: number): Promise<ServerRow> {
+    const row = await this.#o.registry.byNumber(id)
+    if (!row) throw new RewardOpsError('server_not_found', `There is no server s${id} any more.`)
+    return row
+  }
+}

@@ -1,0 +1,125 @@
+import { newestBatch, type ServerRow, sleepWishes } from '../store/sql/servers.ts'
+import { PeriodicTask } from '../store/periodic-task.ts'
+import type { ModelsContext } from './context.ts'
+import type { SleepCycle } from './sleep-cycle.ts'
+
+/** At the first look, so many of the newest batches may have ended while nobody looked. */
+const LOOK_BACK = 200
+/** Awake for no longer: put to sleep at the next look. */
+const AT_ONCE_MS = 1
+/** Between the database's clock and ours from one look to the next. */
+const CLOCK_SLACK_MS = 300
+
+/**
+ * Keeps servers awake for as long as batches need them, and no longer:
+ * - a batch with `sleepAfter` wakes the sleeping servers of its model
+ * - a server that was woken is kept awake while any batch of its model is not ended
+ * - one whose time is over, that no batch needs and that nobody calls, is put to sleep
+ * - one that nobody woke is left alone, unless a batch with `sleepAfter` used its pool
+ *
+ * Until when a server is awake stands in Postgres: who comes after a crash goes on from there.
+ */
+export class SleepSweep {
+  readonly #o: ModelsContext
+  readonly #cycle: SleepCycle
+  readonly #isBusy: (id: number) => boolean
+  /** Not tried again before, by server. */
+  readonly #noWakeBefore = new Map<number, number>()
+  readonly #noSleepBefore = new Map<number, number>()
+  /** Sleeps that were begun here, so that a batch may call them off. */
+  readonly #own = new Set<number>()
+  /** Until when batches alone keep a server awake: with the last of them that is over at once. */
+  readonly #byBatches = new Map<number, number>()
+  #newest: number | null = null
+  readonly #task: PeriodicTask
+
+  constructor(context: ModelsContext, cycle: SleepCycle, isBusy: (id: number) => boolean) {
+    this.#o = context
+    this.#cycle = cycle
+    this.#isBusy = isBusy
+    this.#task = new PeriodicTask({
+      everyMs: context.timings.sweepEveryMs,
+      atStart: true,
+      failed: 'sweep of sleeping servers failed',
+      log: context.log,
+      isTurn: context.isTurn && (() => context.isTurn!('sleep')),
+      work: () => this.#look(),
+    })
+  }
+
+  start(): void {
+    this.#task.start()
+  }
+
+  async stop(): Promise<void> {
+    await this.#task.stop()
+  }
+
+  async #look(): Promise<void> {
+    const { db, registry, timings } = this.#o
+    const newest = await newestBatch(db)
+    const wishes = await sleepWishes(db, this.#newest ?? newest - LOOK_BACK)
+    this.#newest = newest
+    const needed = new Set(wishes.filter((w) => w.open).map((w) => w.model))
+    const wake = new Set(wishes.filter((w) => w.open && w.sleep_after).map((w) => w.model))
+    const sleepAfter = new Set(wishes.filter((w) => w.sleep_after).map((w) => w.model))
+    const keep: number[] = []
+    const over: number[] = []
+    for (const row of await registry.active()) {
+      if (!row.can_sleep) continue
+      const awake = row.state === 'ready' || row.state === 'distrusted'
+      const leftMs = row.awake_left_ms
+      if (needed.has(row.model)) {
+        this.#noSleepBefore.delete(row.id)
+        if (this.#own.has(row.id)) void this.#cycle.cancelSleep(row.id, 'a batch needs it')
+        if (row.state === 'sleeping' && wake.has(row.model)) this.#wake(row)
+        const ours = leftMs !== null || sleepAfter.has(row.model)
+        if (awake && ours && (leftMs ?? 0) < timings.keepAwakeMs - timings.sweepEveryMs) {
+          keep.push(row.id)
+        }
+      } else if (awake) {
+        if (leftMs === null && sleepAfter.has(row.model)) over.push(row.id)
+        else if (leftMs !== null && this.#isOver(row.id, leftMs)) this.#sleep(row)
+      }
+    }
+    await registry.prolong(keep, timings.keepAwakeMs)
+    await registry.prolong(over, AT_ONCE_MS)
+    for (const id of keep) this.#keptByBatches(id)
+    for (const id of over) this.#keptByBatches(id)
+  }
+
+  #keptByBatches(id: number): void {
+    this.#byBatches.set(id, performance.now() + this.#o.timings.keepAwakeMs)
+  }
+
+  /** Nobody else asked for longer; or the time is over, and nobody calls it. */
+  #isOver(id: number, leftMs: number): boolean {
+    const byBatchesMs = (this.#byBatches.get(id) ?? 0) - performance.now()
+    if (leftMs <= byBatchesMs + CLOCK_SLACK_MS) return true
+    return leftMs <= 0 && !this.#isBusy(id)
+  }
+
+  #wake(row: ServerRow): void {
+    if (performance.now() < (this.#noWakeBefore.get(row.id) ?? 0)) return
+    this.#noWakeBefore.set(row.id, performance.now() + this.#o.timings.tryWakeAgainMs)
+    void this.#cycle
+      .wake(row, this.#o.timings.keepAwakeMs, 'a batch needs it')
+      .then(() => this.#keptByBatches(row.id))
+      .catch((error: Error) =>
+        this.#o.log.warn({ err: error.message, server: row.name }, 'not woken for a batch'),
+      )
+  }
+
+  #sleep(row: ServerRow): void {
+    if (this.#own.has(row.id)) return
+    if (performance.now() < (this.#noSleepBefore.get(row.id) ?? 0)) return
+    this.#own.add(row.id)
+    void this.#cycle
+      .sleep(row, 1, 'its minimum time awake has passed and no batch needs it')
+      .catch((error: Error) => {
+        this.#noSleepBefore.set(row.id, performance.now() + this.#o.timings.trySleepAgainMs)
+        this.#o.log.info({ err: error.message, server: row.name }, 'not put to sleep')
+      })
+      .finally(() => this.#own.delete(row.id))
+  }
+}

@@ -1,0 +1,172 @@
+import { RewardOpsError } from '../../errors.ts'
+import type { Database } from '../../store/database.ts'
+import { noteAttempt, queueTest } from '../../store/sql/alert-outbox.ts'
+import { notify } from '../../store/sql/notify.ts'
+import {
+  addWebhook,
+  changeWebhook,
+  type DeliveryRow,
+  dropWebhook,
+  lastDeliveries,
+  listDeliveries,
+  type WebhookRow,
+  webhookRows,
+  webhookTarget,
+} from '../../store/sql/webhooks.ts'
+import type {
+  DeliveriesInput,
+  DeliveryDto,
+  DeliveryPageDto,
+  TestedWebhookDto,
+  WebhookDto,
+  WebhookInput,
+  WebhookUpdate,
+} from '../../contract/alerts.ts'
+import { idOf } from '../monitors-view.ts'
+import { testPayload } from './alert-payload.ts'
+import { HELD_MS } from './alert-sender.ts'
+import { postWebhook, webhookUrlProblem } from './post-webhook.ts'
+
+/** The addresses that alerts are sent to. Neither a secret nor a whole address is ever given back. */
+export class Webhooks {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  async list(): Promise<WebhookDto[]> {
+    const [rows, last] = await Promise.all([webhookRows(this.#db), lastDeliveries(this.#db)])
+    return rows.map((row) =>
+      webhookOf(
+        row,
+        last.find(({ webhook_id }) => webhook_id === row.id),
+      ),
+    )
+  }
+
+  /** Throws `forbidden_url`, and `invalid_input` for a name that another has. */
+  async create(input: WebhookInput, by: string): Promise<WebhookDto> {
+    checkUrl(input.url)
+    const id = await addWebhook(this.#db, { ...input, secret: input.secret ?? null }, by)
+    if (id === undefined) throw nameTaken(input.name)
+    await this.#changed()
+    return this.#get(id)
+  }
+
+  /** Throws `webhook_not_found`, `forbidden_url`, and `invalid_input` for a name that another has. */
+  async update({ id, ...changes }: WebhookUpdate): Promise<WebhookDto> {
+    if (changes.url !== undefined) checkUrl(changes.url)
+    const no = refOf(id)
+    const given = Object.fromEntries(
+      Object.entries(changes).filter(([, value]) => value !== undefined),
+    )
+    const outcome = await changeWebhook(this.#db, no, given)
+    if (outcome === 'missing') throw notFound(id)
+    if (outcome === 'taken') throw nameTaken(changes.name ?? '')
+    await this.#changed()
+    return this.#get(no)
+  }
+
+  /** Throws `webhook_not_found`. */
+  async remove(id: string): Promise<{ removed: true }> {
+    if (!(await dropWebhook(this.#db, refOf(id)))) throw notFound(id)
+    await this.#changed()
+    return { removed: true }
+  }
+
+  /** Sends a marked event now, once, and says what the receiver answered; in the log as any other. Throws `webhook_not_found`. */
+  async test(id: string): Promise<TestedWebhookDto> {
+    const no = refOf(id)
+    const target = await webhookTarget(this.#db, no)
+    if (target === undefined) throw notFound(id)
+    const payload = testPayload(target.name)
+    const delivery = await queueTest(
+      this.#db,
+      no,
+      { id: payload.id, payload: { ...payload } },
+      HELD_MS,
+    )
+    const body = JSON.stringify(payload)
+    const answer = await postWebhook(target, { id: payload.id, attempt: 1, body })
+    await noteAttempt(this.#db, delivery, { ...answer, againMs: null })
+    await this.#changed()
+    const { delivered, status, latencyMs, error } = answer
+    return {
+      eventId: payload.id,
+      ...{ delivered, status, latencyMs, error },
+      answer: answer.answer,
+    }
+  }
+
+  /** Throws `webhook_not_found`, `cursor_mismatch`. */
+  async deliveries({ id, cursor, limit }: DeliveriesInput): Promise<DeliveryPageDto> {
+    const rows = await listDeliveries(this.#db, {
+      webhookId: id === undefined ? null : refOf(id),
+      beforeId: cursor ? idOf(cursor, 'alerts.deliveries') : null,
+      limit: limit + 1,
+    })
+    const items = rows.slice(0, limit).map(deliveryOf)
+    return { items, nextCursor: rows.length > limit ? (items.at(-1)?.id ?? null) : null }
+  }
+
+  async #get(id: number): Promise<WebhookDto> {
+    const found = (await this.list()).find((one) => one.id === `w${id}`)
+    if (found === undefined) throw notFound(`w${id}`)
+    return found
+  }
+
+  async #changed(): Promise<void> {
+    await notify(this.#db.pool, 'm')
+  }
+}
+
+function refOf(id: string): number {
+  const match = /^w(\d{1,9})$/.exec(id)
+  if (!match) throw notFound(id)
+  return Number(match[1])
+}
+
+function notFound(id: string): RewardOpsError {
+  return new RewardOpsError('webhook_not_found', `There is no webhook "${id.slice(0, 40)}".`)
+}
+
+function nameTaken(name: string): RewardOpsError {
+  return new RewardOpsError('invalid_input', `name: another webhook is called "${name}" already.`)
+}
+
+function checkUrl(url: string): void {
+  const problem = webhookUrlProblem(url)
+  if (problem !== null) throw new RewardOpsError('forbidden_url', problem)
+}
+
+/** Scheme and host, and enough of the rest to tell two of one host apart: the rest may be a key. */
+export function shownUrl(url: string): string {
+  const { origin } = new URL(url)
+  const rest = url.slice(origin.length)
+  return rest.length <= 1 ? origin : `${origin}/…${rest.length > 12 ? rest.slice(-4) : ''}`
+}
+
+function webhookOf(row: WebhookRow, last: DeliveryRow | undefined): WebhookDto {
+  return {
+    ...{ id: `w${row.id}`, name: row.name, shownUrl: shownUrl(row.url), signed: row.signed },
+    severities: row.severities as WebhookDto['severities'],
+    monitors: row.monitors as WebhookDto['monitors'],
+    ...{ runs: row.runs, fleet: row.fleet, enabled: row.enabled },
+    ...{ createdAt: row.created_at.toISOString(), createdBy: row.created_by },
+    ...{ delivered: row.delivered, gaveUp: row.gave_up, waiting: row.waiting },
+    last: last === undefined ? null : deliveryOf(last),
+  }
+}
+
+function deliveryOf(row: DeliveryRow): DeliveryDto {
+  return {
+    ...{ id: `d${row.id}`, webhookId: `w${row.webhook_id}`, webhook: row.webhook ?? 'removed' },
+    ...{ eventId: row.event_id, kind: row.kind as DeliveryDto['kind'], text: row.text },
+    state: row.state as DeliveryDto['state'],
+    ...{ attempts: row.attempts, status: row.status, latencyMs: row.latency_ms, error: row.error },
+    createdAt: row.created_at.toISOString(),
+    triedAt: row.tried_at?.toISOString() ?? null,
+    nextAt: row.next_at?.toISOString() ?? null,
+  }
+}

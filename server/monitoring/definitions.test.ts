@@ -1,0 +1,162 @@
+import { describe, expect, test } from 'vitest'
+import type { FigureRow } from '../store/sql/monitor-batches.ts'
+import { noSignals } from '../contract/group-signal.ts'
+import { readMonitors, varianceShares, type Watched } from './definitions.ts'
+
+const figures = (change: Partial<FigureRow> = {}): FigureRow => ({
+  ...{ batch_id: 1, samples: 100, failed: 0, std: 0.5, min: 0, max: 1 },
+  ...{ bin_values: [0, 1], bin_counts: [50, 50], components: null },
+  ...{ length_n: 100, length_unit: 'tokens', length_correlation: 0.25 },
+  ...{ duplicates: 5, duplicates_of: 100, group_std: 0.4, group_std_of: 12 },
+  ...change,
+})
+const watched = (change: Partial<Watched> = {}): Watched => ({
+  ...{ figures: figures(), signals: { ...noSignals(), varied: 12 } },
+  ...{ reward: { kind: 'rule' as const }, window: [] },
+  reference: null,
+  ...change,
+})
+const past = (std: number | null, min = 0, max = 1) => ({
+  ...{ min, max, group_std: std, group_std_of: 12 },
+})
+
+describe('what the monitors read', () => {
+  test('shares are of what can have them: empty groups and lone members are nobody’s fault', () => {
+    const signals = { ...noSignals(), varied: 4, all_wrong: 6, all_right: 2, single: 3, empty: 5 }
+    const read = readMonitors(watched({ signals, figures: figures({ failed: 7 }) }))
+    expect(read.all_zero).toEqual({ value: 6 / 15, n: 15, detail: null })
+    expect(read.group_collapse).toEqual({ value: 11 / 15, n: 15, detail: null })
+    expect(read.failures).toEqual({ value: 0.07, n: 100, detail: null })
+    expect(read.duplicates.value).toBe(0.05)
+    const alone = readMonitors(watched({ signals: { ...noSignals(), single: 40 } }))
+    expect(alone.group_collapse.value).toBeNull()
+    expect(alone.all_zero.value).toBeNull()
+  })
+
+  test('too few say nothing', () => {
+    const few = figures({ samples: 31, length_n: 31, duplicates_of: 31, group_std_of: 7 })
+    const signals = { ...noSignals(), all_wrong: 7 }
+    const read = readMonitors(
+      watched({
+        figures: { ...few, bin_counts: [15, 16] },
+        signals,
+        window: [past(1), past(1)],
+      }),
+    )
+    for (const reading of Object.values(read)) expect(reading.value).toBeNull()
+  })
+
+  test('a collapse is measured against the median before it, and against the old one while it lasts', () => {
+    const window = [0.8, 0.1, 1, 0.9, 0.7].map((std) => past(std))
+    expect(readMonitors(watched({ window })).variance_collapse.value).toBeCloseTo(0.5, 12)
+    expect(readMonitors(watched({ window: window.slice(1) })).variance_collapse.value).toBeNull()
+    const held = watched({ window: Array(20).fill(past(0.4)), reference: 1.6 })
+    expect(readMonitors(held).variance_collapse.value).toBeCloseTo(0.25, 12)
+    const flat = watched({ window: Array(20).fill(past(0)) })
+    expect(readMonitors(flat).variance_collapse.value).toBeNull()
+  })
+
+  test('the ends are those of the range before and now', () => {
+    const window = [past(null, -1, 2)]
+    const ends = figures({ bin_values: [-1, 0, 1.98, 2], bin_counts: [10, 40, 20, 30], min: -1 })
+    const read = readMonitors(watched({ figures: { ...ends, max: 2 }, window }))
+    // 1 % of 3 is 0.03: 1.98 counts, 0 does not.
+    expect(read.ceiling.value).toBe(0.5)
+    expect(read.floor.value).toBe(0.1)
+    // Of a batch that reaches none of the ends, nothing is there.
+    const middle = figures({ bin_values: [0.5], bin_counts: [100], min: 0.5, max: 0.5 })
+    expect(readMonitors(watched({ figures: middle, window })).ceiling.value).toBe(0)
+  })
+
+  test('one score and no other is the ceiling when it is above 0, else the floor', () => {
+    const only = (score: number) =>
+      readMonitors(
+        watched({
+          figures: figures({ bin_values: [score], bin_counts: [64], min: score, max: score }),
+        }),
+      )
+    expect([only(1).ceiling.value, only(1).floor.value]).toEqual([1, 0])
+    expect([only(0).ceiling.value, only(0).floor.value]).toEqual([0, 1])
+  })
+
+  test('bins are taken as even', () => {
+    const bins = figures({ bin_values: [], bin_counts: [...Array(127).fill(0), 128], min: 0 })
+    // The last of 128 bins is 0.78 % of the range: all of it lies within 1 %.
+    expect(readMonitors(watched({ figures: bins })).ceiling.value).toBe(1)
+    const wide = watched({ figures: bins, window: [past(null, 0, 1.005)] })
+    // From 1.005 - 0.01005 = 0.99495 on: 0.00505 of a bin of 0.0078125.
+    expect(readMonitors(wide).ceiling.value).toBeCloseTo(0.00505 / 0.0078125, 9)
+  })
+
+  test('numbers beyond what can be told apart are no numbers', () => {
+    const far = figures({ min: -1.7e308, max: 1.7e308, bin_values: [], bin_counts: [50, 50] })
+    expect(readMonitors(watched({ figures: far })).ceiling.value).toBeNull()
+  })
+
+  test('no spread: one batch of equal scores by a reward model is enough, a rule’s may be right', () => {
+    const flat = figures({ min: 1, max: 1, std: 0, bin_values: [1], bin_counts: [64] })
+    const byModel = { kind: 'model' as const }
+    const read = (change: Partial<Watched>) => readMonitors(watched(change)).no_spread
+    expect(read({ figures: flat, reward: byModel })).toEqual({
+      ...{ value: 0, n: 64, detail: 'every score is 1' },
+    })
+    expect(read({ figures: figures(), reward: byModel }).value).toBe(1)
+    expect(read({ figures: flat }).value).toBeNull()
+    const few = { ...flat, bin_counts: [31] }
+    expect(read({ figures: few, reward: byModel }).value).toBeNull()
+    // A part that says nothing hides behind one that does.
+    const part = (name: string, min: number, max: number) => ({
+      ...{ name, n: 64, mean: 0, std: max - min, min, max },
+    })
+    const components = [part('', 0, 2), part('right', 0, 1), part('rm', 1, 1)]
+    const parts = [
+      { name: 'right', weight: 1, reward: { kind: 'rule' } as never },
+      { name: 'rm', weight: 1, reward: byModel as never },
+    ]
+    expect(
+      read({ figures: figures({ components }), reward: { kind: 'combine', parts } }),
+    ).toMatchObject({ value: 0, n: 64, detail: 'every score of rm is 1' })
+  })
+
+  test('the shares of a weighted sum’s variance add up to 1', () => {
+    // 1 x a + 2 x b over four samples: a = 0, 0, 1, 1; b = 1, 2, 1, 4.
+    const a = [0, 0, 1, 1]
+    const b = [1, 2, 1, 4]
+    const sum = a.map((x, at) => x + 2 * (b[at] as number))
+    const stats = (name: string, values: number[]) => ({
+      ...{ name, n: 40, mean: 0, min: 0, max: 0 },
+      ...{
+        std: deviation(values),
+        corr: covariance(values, sum) / deviation(values) / deviation(sum),
+      },
+    })
+    const components = [stats('', sum), stats('a', a), stats('b', b)]
+    const parts = [
+      { name: 'a', weight: 1, reward: {} as never },
+      { name: 'b', weight: 2, reward: {} as never },
+    ]
+    const of = { figures: figures({ components }), reward: { kind: 'combine' as const, parts } }
+    const shares = varianceShares(of)
+    expect(shares.map(({ share }) => share).reduce((x, y) => x + y)).toBeCloseTo(1, 12)
+    // By hand: var(sum) = 29/3, cov(a, sum) = 1, cov(b, sum) = 13/3: 3/29 and 26/29.
+    expect(shares.map(({ share }) => share)).toEqual([
+      expect.closeTo(3 / 29, 12),
+      expect.closeTo(26 / 29, 12),
+    ])
+    expect(readMonitors(watched(of)).component_dominance).toMatchObject({
+      value: expect.closeTo(26 / 29, 12),
+      detail: 'b',
+    })
+    // Roll-ups of before have no correlations.
+    const old = components.map(({ corr: _, ...rest }) => rest)
+    expect(varianceShares({ ...of, figures: figures({ components: old }) })).toEqual([])
+  })
+})
+
+function covariance(x: number[], y: number[]): number {
+  const [mx, my] = [x, y].map((v) => v.reduce((a, b) => a + b) / v.length) as [number, number]
+  return x.reduce((s, one, at) => s + (one - mx) * ((y[at] as number) - my), 0) / (x.length - 1)
+}
+function deviation(x: number[]): number {
+  return Math.sqrt(covariance(x, x))
+}

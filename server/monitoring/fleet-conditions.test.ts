@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createLogger } from '../log.ts'
+import { Database } from '../store/database.ts'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import type { FleetServerRow } from '../store/sql/monitor-state.ts'
+import { fleetConditions, lookAtFleet } from './fleet-conditions.ts'
+
+const server = (name: string, model: string, state: string, for_ms = 60_000): FleetServerRow => ({
+  ...{ name, model, state, for_ms, state_cause: state === 'ready' ? null : 'refused' },
+})
+const told = (servers: FleetServerRow[]) =>
+  fleetConditions(servers).map(({ monitor, subject }) => `${monitor} ${subject}`)
+
+describe('what is wrong with the fleet', () => {
+  it('is each server that is out, and each model of which all are', () => {
+    const a = [server('a1', 'a', 'dead'), server('a2', 'a', 'unreachable')]
+    const b = [server('b1', 'b', 'distrusted'), server('b2', 'b', 'ready')]
+    expect(told([...a, ...b])).toEqual([
+      ...['no_healthy_server a', 'server_out a1', 'server_out a2', 'server_out b1'],
+    ])
+    expect(fleetConditions(b)[0]?.detail).toBe('distrusted: refused')
+  })
+
+  it('is nothing that was wanted, or that has just begun', () => {
+    const wanted = ['draining', 'sleeping', 'waking', 'probing', 'registering']
+    expect(told(wanted.map((state) => server(state, state, state)))).toEqual([])
+    expect(told([server('a1', 'a', 'unreachable', 9_999)])).toEqual([])
+  })
+})
+
+describe('incidents of the fleet', () => {
+  const database = testDatabaseForFile()
+  let db: Database
+  beforeAll(() => {
+    db = new Database(database.url, createLogger('error', 'test'), { max: 2, name: 'test' })
+  })
+  afterAll(() => db.close())
+
+  it('open once, tell whoever wants servers, and end when the server is back or removed', async () => {
+    await db.adhoc(
+      `insert into webhook (name, url, severities, monitors, runs, fleet, created_by)
+       select name, 'http://x.example', severities::text[], '{}', '{}', fleet, 'a' from (values
+         ('all', '{warning,alerting}', true), ('bad alone', '{alerting}', true), ('runs alone', '{warning,alerting}', false)
+       ) as v(name, severities, fleet)`,
+    )
+    await db.adhoc(
+      `insert into server (name, url, engine, kind, model, tags, state, state_since) values
+         ('s1', 'u', 'vllm', 'discriminative', 'm', '{}', 'dead', now() - interval '1 minute')`,
+    )
+    const look = () => db.transaction(lookAtFleet)
+    expect(await look()).toBe(true)
+    expect(await look()).toBe(false)
+    const sent = () =>
+      db.adhoc(
+        `select w.name, e.kind, e.payload ->> 'monitor' as monitor from alert_delivery d
+         join webhook w on w.id = d.webhook_id join alert_event e on e.id = d.event_id order by 1, 2, 3`,
+      )
+    const opened = [
+      { name: 'all', kind: 'opened', monitor: 'no_healthy_server' },
+      { name: 'all', kind: 'opened', monitor: 'server_out' },
+      { name: 'bad alone', kind: 'opened', monitor: 'no_healthy_server' },
+    ]
+    expect(await sent()).toEqual(opened)
+    await db.adhoc("update server set state = 'ready'")
+    expect(await look()).toBe(true)
+    const all = (await sent()) as { kind: string }[]
+    expect(all.filter(({ kind }) => kind === 'resolved')).toHaveLength(3)
+    await db.adhoc("update server set state = 'dead', removed_at = now()")
+    expect(await look()).toBe(false)
+    expect(await db.adhoc('select 1 from monitor_incident where closed_at is null')).toEqual([])
+  })
+})

@@ -1,0 +1,95 @@
+import type { Client } from '../store/database.ts'
+import { queueEvent } from '../store/sql/alert-outbox.ts'
+import {
+  closeIncident,
+  type FleetServerRow,
+  fleetServers,
+  openFleetIncidents,
+  openIncident,
+} from '../store/sql/monitor-state.ts'
+import { FLEET_DEFINITIONS, type FleetMonitorName } from '../contract/monitors.ts'
+import { alertPayload } from './alerts/alert-payload.ts'
+
+/** States in which a server takes no work, and nobody wanted that. */
+const OUT: ReadonlySet<string> = new Set(['unreachable', 'dead', 'distrusted'])
+/** A server that is away for less was started again, or a probe was lost. */
+const OUT_FOR_MS = 10_000
+
+/** Something that is wrong with the fleet. */
+export interface FleetCondition {
+  monitor: FleetMonitorName
+  /** The server or the model. */
+  subject: string
+  detail: string
+}
+
+/** What is wrong with these servers: each that is out, each model that has none left. */
+export function fleetConditions(servers: readonly FleetServerRow[]): FleetCondition[] {
+  const isOut = ({ state, for_ms }: FleetServerRow) => OUT.has(state) && for_ms >= OUT_FOR_MS
+  const out = servers.filter(isOut).map(({ name, state, state_cause }): FleetCondition => {
+    return {
+      ...{ monitor: 'server_out', subject: name },
+      detail: state_cause === null ? state : `${state}: ${state_cause}`,
+    }
+  })
+  const models = [...Map.groupBy(servers, ({ model }) => model)].filter(([, of]) => of.every(isOut))
+  const bare = models.map(([model, of]): FleetCondition => {
+    const n =
+      of.length === 1
+        ? 'its only server is unavailable'
+        : `all ${of.length} servers are unavailable`
+    return { monitor: 'no_healthy_server', subject: model, detail: n }
+  })
+  return [...bare, ...out]
+}
+
+/** Opens and closes the fleet's incidents, in the caller's transaction. Gives whether any changed. */
+export async function lookAtFleet(client: Client): Promise<boolean> {
+  const now = fleetConditions(await fleetServers(client))
+  const open = await openFleetIncidents(client)
+  const keyOf = ({ monitor, subject }: { monitor: string; subject: string }) =>
+    `${monitor} ${subject}`
+  const [wanted, there] = [new Set(now.map(keyOf)), new Set(open.map(keyOf))]
+  const at = new Date()
+  const nowhere = { ...{ run: null, split: null, step: null, batchId: null }, value: null }
+  let changed = false
+  for (const condition of now.filter((one) => !there.has(keyOf(one)))) {
+    const { monitor, subject, detail } = condition
+    const { severity } = FLEET_DEFINITIONS[monitor]
+    const incidentId = await openIncident(client, {
+      ...{ ...nowhere, runId: null, threshold: null, monitor, subject, severity, detail, at },
+    })
+    await tell(client, 'opened', { monitor, subject, detail, incidentId, at })
+    changed = true
+  }
+  for (const incident of open.filter((one) => !wanted.has(keyOf(one)))) {
+    const { id: incidentId, subject } = incident
+    const monitor = incident.monitor as FleetMonitorName
+    await closeIncident(client, incidentId, { ...nowhere, at })
+    await tell(client, 'resolved', { monitor, subject, detail: null, incidentId, at })
+    changed = true
+  }
+  return changed
+}
+
+async function tell(
+  client: Client,
+  kind: 'opened' | 'resolved',
+  of: {
+    monitor: FleetMonitorName
+    subject: string
+    detail: string | null
+    incidentId: number
+    at: Date
+  },
+): Promise<void> {
+  const { severity } = FLEET_DEFINITIONS[of.monitor]
+  const payload = alertPayload(kind, {
+    ...{ ...of, severity, run: null, split: null, step: null, batchId: null },
+    ...{ value: null, threshold: null },
+  })
+  await queueEvent(client, {
+    ...{ id: payload.id, incidentId: of.incidentId, kind, payload: { ...payload } },
+    ...{ monitor: of.monitor, severity, run: null, happenedAt: of.at },
+  })
+}

@@ -1,0 +1,117 @@
+import type { MonitorDefinition, MonitorState, Severity } from '../contract/monitors.ts'
+
+/** A number is clear of a threshold this much inside it: one that hovers at it neither opens nor closes anything. */
+const MARGIN = 0.1
+/** Batches in a row that must be clear before an incident is over, or its severity falls. */
+export const CLOSE_AFTER = 3
+
+/** Where a monitor stands between two batches; stored. */
+export interface Standing {
+  state: MonitorState
+  /** Batches in a row beyond each threshold. */
+  beyondWarning: number
+  beyondAlerting: number
+  /** Batches in a row clear of each. */
+  clearOfWarning: number
+  clearOfAlerting: number
+  /** The open incident; null: none. */
+  incident: number | null
+  /** The worst number of the open incident, and its step. */
+  worst: number | null
+  worstStep: number | null
+  /** See `Watched.reference`. */
+  reference: number | null
+  /** The last number, its n and the step. */
+  value: number | null
+  n: number
+  step: number
+}
+
+/** A monitor that has seen nothing. */
+export function newStanding(): Standing {
+  return {
+    ...{ state: 'insufficient', beyondWarning: 0, beyondAlerting: 0 },
+    ...{ clearOfWarning: 0, clearOfAlerting: 0, incident: null, worst: null, worstStep: null },
+    ...{ reference: null, value: null, n: 0, step: 0 },
+  }
+}
+
+/** By what a number is judged. */
+export type Limits = Pick<MonitorDefinition, 'bad' | 'warning' | 'alerting' | 'openAfter'> & {
+  enabled: boolean
+}
+
+/** What a batch did to a monitor. */
+export type Change = 'opened' | 'escalated' | 'eased' | 'resolved'
+
+/**
+ * A monitor after one more batch.
+ *
+ *   insufficient ◀─no number─▶ ok ──openAfter beyond──▶ warning ──openAfter beyond──▶ alerting
+ *                              ▲                          │  ▲                          │
+ *                              └──CLOSE_AFTER clear───────┘  └──CLOSE_AFTER clear───────┘
+ *
+ * A batch without a number changes no count and closes nothing: that nothing is known is not that all is well.
+ */
+export function advance(
+  before: Standing,
+  reading: { value: number | null; n: number },
+  step: number,
+  limits: Limits,
+): { after: Standing; change: Change | null } {
+  const after: Standing = { ...before, value: reading.value, n: reading.n, step }
+  const isOpen = before.state === 'warning' || before.state === 'alerting'
+  if (!limits.enabled) {
+    return {
+      after: { ...newStanding(), value: reading.value, n: reading.n, step },
+      change: isOpen ? 'resolved' : null,
+    }
+  }
+  const { value } = reading
+  if (value === null) {
+    if (!isOpen) after.state = 'insufficient'
+    return { after, change: null }
+  }
+  const count = (was: number, does: boolean) => (does ? was + 1 : 0)
+  after.beyondWarning = count(before.beyondWarning, isBeyond(value, limits.warning, limits))
+  after.beyondAlerting = count(before.beyondAlerting, isBeyond(value, limits.alerting, limits))
+  after.clearOfWarning = count(before.clearOfWarning, isClear(value, limits.warning, limits))
+  after.clearOfAlerting = count(before.clearOfAlerting, isClear(value, limits.alerting, limits))
+  const to = stateAfter(before.state, after, limits.openAfter)
+  after.state = to
+  const isWorse = before.worst === null || badness(value, limits) > badness(before.worst, limits)
+  if (to === 'ok') Object.assign(after, { worst: null, worstStep: null })
+  else if (isWorse) Object.assign(after, { worst: value, worstStep: step })
+  return { after, change: changeOf(isOpen ? before.state : 'ok', to) }
+}
+
+function stateAfter(state: MonitorState, after: Standing, openAfter: number): 'ok' | Severity {
+  if (after.beyondAlerting >= openAfter) return 'alerting'
+  if (state === 'alerting') {
+    if (after.clearOfWarning >= CLOSE_AFTER) return 'ok'
+    return after.clearOfAlerting >= CLOSE_AFTER ? 'warning' : 'alerting'
+  }
+  if (state === 'warning') return after.clearOfWarning >= CLOSE_AFTER ? 'ok' : 'warning'
+  return after.beyondWarning >= openAfter ? 'warning' : 'ok'
+}
+
+function changeOf(from: MonitorState, to: 'ok' | Severity): Change | null {
+  if (from === to) return null
+  if (to === 'ok') return 'resolved'
+  if (from === 'ok') return 'opened'
+  return to === 'alerting' ? 'escalated' : 'eased'
+}
+
+/** The number as something of which more is worse. */
+function badness(value: number, { bad }: Pick<Limits, 'bad'>): number {
+  return bad === 'below' ? -value : bad === 'size' ? Math.abs(value) : value
+}
+
+/** At the threshold is beyond it. */
+export function isBeyond(value: number, threshold: number, of: Pick<Limits, 'bad'>): boolean {
+  return badness(value, of) >= badness(threshold, of)
+}
+
+function isClear(value: number, threshold: number, of: Pick<Limits, 'bad'>): boolean {
+  return badness(value, of) < badness(threshold, of) - MARGIN * Math.abs(threshold)
+}

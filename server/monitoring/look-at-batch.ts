@@ -1,0 +1,126 @@
+import type { Client } from '../store/database.ts'
+import { queueEvent } from '../store/sql/alert-outbox.ts'
+import {
+  figuresOf,
+  type MonitoredBatch,
+  type StoredValue,
+  storeEvaluation,
+  takeToMonitor,
+  windowBefore,
+} from '../store/sql/monitor-batches.ts'
+import {
+  closeIncident,
+  monitorSettings,
+  openIncident,
+  standingsOf,
+  storeStandings,
+  worsenIncident,
+} from '../store/sql/monitor-state.ts'
+import {
+  MONITOR_DEFINITIONS,
+  MONITORS,
+  type MonitorName,
+  type MonitorSettingDto,
+  type Severity,
+  WINDOW,
+} from '../contract/monitors.ts'
+import { alertPayload } from './alerts/alert-payload.ts'
+import { type Reading, readMonitors, referenceOf } from './definitions.ts'
+import { advance, newStanding, type Standing } from './hysteresis.ts'
+import { settingsOf } from './monitor-settings.ts'
+
+/**
+ * Looks at one batch that has ended: what each monitor reads, where it then stands, the incidents that begin and end, and
+ * the alerts of them. All of it is in the caller's transaction with the mark that it was done, so it happens once however
+ * often it is tried. Gives whether anything was told.
+ */
+export async function lookAtBatch(client: Client, batchId: number): Promise<boolean> {
+  const batch = await takeToMonitor(client, batchId)
+  if (!batch?.counts) return false
+  const figures = await figuresOf(client, batch.id)
+  if (figures === undefined) return false
+  const window = await windowBefore(client, batch, WINDOW)
+  const settings = settingsOf(await monitorSettings(client, [0, batch.run_id]), batch.run_id)
+  const standings = await standingsOf<Standing>(client, batch.run_id, batch.split)
+  const watched = {
+    ...{ figures, window, signals: batch.group_signals, reward: batch.reward },
+    reference: standings.variance_collapse?.reference ?? null,
+  }
+  const readings = readMonitors(watched)
+  const values = {} as Record<MonitorName, StoredValue>
+  let told = false
+  for (const monitor of MONITORS) {
+    const before = standings[monitor] ?? newStanding()
+    const reading = readings[monitor]
+    const limits = { ...MONITOR_DEFINITIONS[monitor], ...settings[monitor] }
+    const { after, change } = advance(before, reading, batch.step, limits)
+    if (change !== null) {
+      if (monitor === 'variance_collapse')
+        after.reference = change === 'resolved' ? null : referenceOf(watched, reading.value)
+      await follow(client, batch, { monitor, before, after, change, reading, limits })
+      told = true
+    } else if (after.incident !== null && after.worst !== before.worst) {
+      await worsenIncident(client, after.incident, {
+        ...{ severity: null, worst: after.worst, worstStep: after.worstStep },
+      })
+    }
+    standings[monitor] = after
+    values[monitor] = { ...reading, state: limits.enabled ? after.state : 'off' }
+  }
+  await storeEvaluation(client, batch, values)
+  await storeStandings(
+    client,
+    {
+      ...{ runId: batch.run_id, split: batch.split, step: batch.step, batchId: batch.id },
+      at: batch.completed_at,
+    },
+    standings,
+  )
+  return told
+}
+
+/** What a change of state brings about. Easing is a change of colour alone; the incident remembers its worst. */
+async function follow(
+  client: Client,
+  batch: MonitoredBatch,
+  step: {
+    monitor: MonitorName
+    before: Standing
+    after: Standing
+    change: 'opened' | 'escalated' | 'eased' | 'resolved'
+    reading: Reading
+    limits: MonitorSettingDto
+  },
+): Promise<void> {
+  const { monitor, after, change, reading, limits } = step
+  if (change === 'eased') return
+  const at = { step: batch.step, batchId: batch.id, value: reading.value, at: batch.completed_at }
+  let severity = after.state as Severity
+  if (change === 'opened') {
+    after.incident = await openIncident(client, {
+      ...{ monitor, runId: batch.run_id, split: batch.split, subject: null, severity },
+      ...{ threshold: limits[severity], detail: reading.detail, ...at },
+    })
+  } else if (change === 'escalated' && after.incident !== null) {
+    await worsenIncident(client, after.incident, {
+      ...{ severity, worst: after.worst, worstStep: after.worstStep },
+    })
+  }
+  const incidentId = change === 'resolved' ? step.before.incident : after.incident
+  if (change === 'resolved' && incidentId !== null) {
+    const closed = await closeIncident(client, incidentId, at)
+    after.incident = null
+    // Somebody who switched it off knows.
+    if (closed === undefined || !limits.enabled) return
+    severity = closed.severity as Severity
+  }
+  const payload = alertPayload(change, {
+    ...{ monitor, severity, run: batch.run, split: batch.split, step: batch.step },
+    ...{ batchId: `b${batch.id}`, subject: null, value: reading.value, detail: reading.detail },
+    ...{ threshold: limits[severity], incidentId, at: batch.completed_at },
+  })
+  await queueEvent(client, {
+    ...{ id: payload.id, incidentId, kind: change, payload: { ...payload } },
+    ...{ monitor, severity, run: batch.run, happenedAt: batch.completed_at },
+  })
+}

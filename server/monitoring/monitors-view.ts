@@ -1,0 +1,211 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Database } from '../store/database.ts'
+import { monitorSettings } from '../store/sql/monitor-state.ts'
+import {
+  evaluationsOf,
+  type IncidentRow,
+  latestStandings,
+  listIncidents,
+  openIncidents,
+  runIdOf,
+  type StandingRow,
+  setMonitorSetting,
+  standingOf,
+  standingSplits,
+  waitingForMonitors,
+} from '../store/sql/monitor-views.ts'
+import {
+  type IncidentDto,
+  type IncidentPageDto,
+  MONITOR_DEFINITIONS,
+  MONITORS,
+  type MonitorConfigureInput,
+  type MonitorHistoryInput,
+  type MonitorRunInput,
+  type MonitorSettingDto,
+  type MonitorSettingsInput,
+  type MonitorState,
+  type MonitorsDto,
+  type RunMonitorsDto,
+} from '../contract/monitors.ts'
+import { isBeyond } from './hysteresis.ts'
+import { settingsOf } from './monitor-settings.ts'
+
+/** Open incidents that are listed at once. */
+const MOST_OPEN = 100
+/** Runs and splits at a glance, those of the newest batches. */
+const MOST_RUNS = 40
+/** Incidents shown with a run. */
+const RUN_INCIDENTS = 100
+/** Batches that wait are counted up to here. */
+const MOST_WAITING = 10_000
+
+/** What the pages of monitors show, and the thresholds they change. */
+export class MonitorsView {
+  readonly #db: Database
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  async list(): Promise<MonitorsDto> {
+    const [open, standings, pending] = await Promise.all([
+      openIncidents(this.#db, MOST_OPEN + 1),
+      latestStandings(this.#db, MOST_RUNS),
+      waitingForMonitors(this.#db, MOST_WAITING),
+    ])
+    const settings = await monitorSettings(this.#db.pool, [
+      0,
+      ...new Set(standings.map(({ run_id }) => run_id)),
+    ])
+    return {
+      open: open.slice(0, MOST_OPEN).map(incidentOf),
+      moreOpen: open.length > MOST_OPEN,
+      runs: standings.map((row) => {
+        const of = settingsOf(settings, row.run_id)
+        return {
+          ...{ run: row.run, split: row.split, seeded: row.seeded, lastStep: row.step },
+          lastAt: row.at.toISOString(),
+          monitors: MONITORS.map((monitor) => {
+            const standing = row.monitors[monitor]
+            return {
+              monitor,
+              state: stateOf(standing, of[monitor].enabled),
+              value: standing?.value ?? null,
+              step: standing?.step ?? row.step,
+            }
+          }),
+        }
+      }),
+      pending,
+    }
+  }
+
+  /** Throws `run_not_found`. */
+  async run({ run, split, points }: MonitorRunInput): Promise<RunMonitorsDto> {
+    const runId = await this.#runId(run)
+    const [{ rows, earlier }, settings, splits, incidents, standings] = await Promise.all([
+      evaluationsOf(this.#db, runId, split, points),
+      monitorSettings(this.#db.pool, [0, runId]),
+      standingSplits(this.#db, runId),
+      listIncidents(this.#db, { run, split, beforeId: null, limit: RUN_INCIDENTS }),
+      this.#standing(runId, split),
+    ])
+    const judged = settingsOf(settings, runId)
+    return {
+      ...{ run, split, splits, earlier },
+      monitors: MONITORS.map((monitor) => ({
+        setting: judged[monitor],
+        state: stateOf(standings[monitor], judged[monitor].enabled),
+        points: rows.map(({ batch_id, step, values }) => {
+          const {
+            value = null,
+            n = 0,
+            state = 'insufficient',
+            detail = null,
+          } = values[monitor] ?? {}
+          return { step, batchId: `b${batch_id}`, value, n, state: state as MonitorState, detail }
+        }),
+      })),
+      incidents: incidents.map(incidentOf),
+    }
+  }
+
+  /** Throws `cursor_mismatch`. */
+  async history({ cursor, limit, run, monitor }: MonitorHistoryInput): Promise<IncidentPageDto> {
+    const rows = await listIncidents(this.#db, {
+      ...{ run, monitor, limit: limit + 1 },
+      beforeId: cursor ? idOf(cursor, 'monitors.history') : null,
+    })
+    const items = rows.slice(0, limit).map(incidentOf)
+    return { items, nextCursor: rows.length > limit ? (items.at(-1)?.id ?? null) : null }
+  }
+
+  /** Throws `run_not_found`. */
+  async settings({ run }: MonitorSettingsInput): Promise<MonitorSettingDto[]> {
+    const runId = run ? await this.#runId(run) : 0
+    const settings = settingsOf(await monitorSettings(this.#db.pool, [0, runId]), runId)
+    return MONITORS.map((monitor) => settings[monitor])
+  }
+
+  /** Throws `run_not_found`, and `invalid_input` for thresholds of which one makes the other useless. */
+  async configure(input: MonitorConfigureInput, by: string): Promise<MonitorSettingDto> {
+    const { run, monitor, ...values } = input
+    const runId = run === null ? 0 : await this.#runId(run)
+    const rows = await monitorSettings(this.#db.pool, [0, runId])
+    const kept = rows.filter((row) => row.run_id !== runId || row.monitor !== monitor)
+    const would = settingsOf(
+      [
+        ...kept,
+        {
+          ...{ run_id: runId, monitor, enabled: values.enabled, warning: values.warning },
+          ...{ alerting: values.alerting, open_after: values.openAfter },
+          ...{ changed_by: by, changed_at: new Date() },
+        },
+      ],
+      runId,
+    )[monitor]
+    const definition = MONITOR_DEFINITIONS[monitor]
+    const within = definition.unit === 'ratio' || definition.unit === 'score' ? 1e6 : 1
+    for (const name of ['warning', 'alerting'] as const) {
+      if (!Number.isFinite(would[name]) || would[name] < 0 || would[name] > within) {
+        throw new RewardOpsError(
+          'invalid_input',
+          `${name}: ${would[name]} is not a valid threshold of ${monitor}; use a number from 0 to ${within}.`,
+        )
+      }
+    }
+    if (!isBeyond(would.alerting, would.warning, definition)) {
+      const side = definition.bad === 'below' ? 'at most' : 'at least'
+      throw new RewardOpsError(
+        'invalid_input',
+        `alerting: ${would.alerting} is reached before the warning at ${would.warning}; use ${side} ${would.warning}.`,
+      )
+    }
+    await setMonitorSetting(this.#db, { runId, monitor, ...values, by })
+    return (await this.settings({ run })).find((one) => one.monitor === monitor)!
+  }
+
+  async #standing(runId: number, split: string): Promise<StandingRow['monitors']> {
+    return (await standingOf(this.#db, runId, split)) ?? {}
+  }
+
+  async #runId(name: string): Promise<number> {
+    const id = await runIdOf(this.#db, name)
+    if (id === undefined)
+      throw new RewardOpsError('run_not_found', `There is no run "${name.slice(0, 80)}".`)
+    return id
+  }
+}
+
+/** An id as the API has it (`i12`, `w3`, `d4`, `m5`) as a number. Throws `cursor_mismatch`. */
+export function idOf(text: string, of: string): number {
+  const match = /^[a-z](\d{1,9})$/.exec(text)
+  if (!match)
+    throw new RewardOpsError('cursor_mismatch', `"${text}" is not a cursor of ${of}.`, {
+      hint: `Use the nextCursor of ${of}, or null to start from the beginning.`,
+    })
+  return Number(match[1])
+}
+
+function stateOf(standing: { state: string } | undefined, enabled: boolean): MonitorState | 'off' {
+  if (!enabled) return 'off'
+  return (standing?.state ?? 'insufficient') as MonitorState
+}
+
+/** An incident as pages show it. */
+export function incidentOf(row: IncidentRow): IncidentDto {
+  const batch = (id: number | null) => (id === null ? null : `b${id}`)
+  return {
+    id: `i${row.id}`,
+    monitor: row.monitor as IncidentDto['monitor'],
+    ...{ run: row.run, split: row.split, subject: row.subject, severity: row.severity },
+    openedAt: row.opened_at.toISOString(),
+    ...{ openedStep: row.opened_step, openedBatchId: batch(row.opened_batch) },
+    ...{ value: row.value, threshold: row.threshold, worst: row.worst, worstStep: row.worst_step },
+    detail: row.detail,
+    closedAt: row.closed_at?.toISOString() ?? null,
+    ...{ closedStep: row.closed_step, closedBatchId: batch(row.closed_batch) },
+    closedValue: row.closed_value,
+  }
+}

@@ -1,0 +1,130 @@
+import { stepDeltas } from '../rewards/comparison/step-delta.ts'
+import type { Database } from '../store/database.ts'
+import { type RunColumns, runColumns, sourceSteps } from '../store/sql/compare.ts'
+import type { ComparedRunDto, CompareRunsDto, CompareRunsInput } from '../contract/compare.ts'
+import { GROUP_SIGNALS, type GroupSignalCounts } from '../contract/group-signal.ts'
+import { MOST_STEPS } from '../contract/runs.ts'
+import { Memo } from '../memo.ts'
+
+/** However many look at a comparison of runs, it is put together so often at most. */
+const TTL_MS = 1_000
+/** Data sources that two runs are compared by, the largest. */
+const MOST_SOURCES = 12
+
+/** Runs over their steps, made of the roll-ups of their batches alone. */
+export class CompareRunsView {
+  readonly #db: Database
+  readonly #memo = new Memo<CompareRunsDto>(TTL_MS)
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** Runs that there are not are named in the answer. */
+  get(input: CompareRunsInput): Promise<CompareRunsDto> {
+    const names = [...new Set(input.runs)]
+    return this.#memo.get(JSON.stringify([names, input.split]), () =>
+      this.#compute(names, input.split),
+    )
+  }
+
+  async #compute(names: readonly string[], split: 'train' | 'val'): Promise<CompareRunsDto> {
+    const columns: RunColumns[] = []
+    // One after the other: eight at once would take all connections of the pages.
+    for (const name of names) {
+      const run = await runColumns(this.#db, name, split, MOST_STEPS)
+      if (run !== undefined) columns.push(run)
+    }
+    const known = new Set(columns.map(({ name }) => name))
+    const [first, ...others] = columns
+    return {
+      split,
+      runs: columns.map(toRun),
+      missing: names.filter((name) => !known.has(name)),
+      deltas:
+        first === undefined
+          ? []
+          : others.map((other) => ({
+              run: other.name,
+              steps: stepDeltas(stepsOf(first), stepsOf(other)),
+            })),
+      sources:
+        first !== undefined && others.length === 1
+          ? await this.#sources(first, others[0] as RunColumns)
+          : [],
+    }
+  }
+
+  async #sources(first: RunColumns, other: RunColumns): Promise<CompareRunsDto['sources']> {
+    const steps = new Set(other.step)
+    const shared = new Set(first.step.filter((step) => steps.has(step)))
+    const stepOf = new Map<number, { isFirst: boolean; step: number }>()
+    for (const run of [first, other]) {
+      for (const [at, step] of run.step.entries()) {
+        if (run.rolled_up[at] && shared.has(step))
+          stepOf.set(run.batch[at] as number, { isFirst: run === first, step })
+      }
+    }
+    const rows = await sourceSteps(this.#db, [...stepOf.keys()], MOST_SOURCES)
+    const bySource = [...Map.groupBy(rows, ({ data_source }) => data_source)].map(
+      ([name, points]) => {
+        const side = (isFirst: boolean) =>
+          points.flatMap((point) => {
+            const at = stepOf.get(point.batch_id)
+            return at?.isFirst === isFirst
+              ? [{ ...point, step: at.step, batchId: `b${point.batch_id}` }]
+              : []
+          })
+        const samples = points.reduce((sum, point) => sum + point.samples, 0)
+        const steps = stepDeltas(side(true), side(false)).sort((a, b) => a.step - b.step)
+        return { name, samples, steps }
+      },
+    )
+    return bySource
+      .filter(({ steps }) => steps.length > 0)
+      .sort((a, b) => b.samples - a.samples || (a.name < b.name ? -1 : 1))
+      .map(({ name, steps }) => ({ name, steps }))
+  }
+}
+
+/** Numbers of steps that have been rolled up. */
+function stepsOf(run: RunColumns) {
+  return run.step.map((step, at) => {
+    const isIn = run.rolled_up[at] === true
+    return {
+      step,
+      batchId: `b${run.batch[at]}`,
+      n: isIn ? (run.n[at] ?? 0) : null,
+      mean: isIn ? (run.mean[at] ?? null) : null,
+      std: isIn ? (run.std[at] ?? null) : null,
+    }
+  })
+}
+
+function toRun(run: RunColumns): ComparedRunDto {
+  const steps = stepsOf(run)
+  return {
+    name: run.name,
+    seeded: run.seeded,
+    earlier: Math.max(0, run.steps - run.step.length),
+    batchId: steps.map(({ batchId }) => batchId),
+    step: run.step,
+    n: steps.map(({ n }) => n),
+    mean: steps.map(({ mean }) => mean),
+    std: steps.map(({ std }) => std),
+    quantiles: Array.from({ length: 5 }, (_, q) => run.quantiles.map((row) => row?.[q] ?? null)),
+    failedShare: run.step.map((_, at) => {
+      const failed = run.failed[at] as number
+      const ended = failed + (run.scored[at] as number)
+      return ended === 0 ? null : failed / ended
+    }),
+    silentShare: run.group_signals.map(silentShare),
+    waitMs: run.wait_ms,
+  }
+}
+
+function silentShare(counts: GroupSignalCounts | null): number | null {
+  if (counts === null) return null
+  const groups = GROUP_SIGNALS.reduce((sum, signal) => sum + counts[signal], 0)
+  return groups === 0 ? null : 1 - counts.varied / groups
+}

@@ -1,0 +1,427 @@
+import { RewardOpsError } from '../errors.ts'
+import { type Comparison, compareScores } from '../rewards/comparison/compare-scores.ts'
+import type { SampleColumns } from '../rewards/comparison/match-samples.ts'
+import { descendingOrder } from '../rewards/comparison/ranks.ts'
+import type { Database } from '../store/database.ts'
+import { type BatchRow, batchById, hasEnded } from '../store/sql/batches.ts'
+import {
+  batchesOfSameRollouts,
+  batchesOfSameStep,
+  newestRescores,
+  rescoreChain,
+} from '../store/sql/compare.ts'
+import {
+  type CompareCandidatesDto,
+  type CompareCandidatesInput,
+  type ComparedBatchDto,
+  type ComparedGroupDto,
+  type ComparedPage,
+  type ComparedSampleDto,
+  type CompareGroupsInput,
+  type ComparePairDto,
+  type ComparePairInput,
+  type CompareSamplesInput,
+  type DisagreementMeasure,
+  MOST_COMPARED,
+} from '../contract/compare.ts'
+import { rewardVersionOf } from '../contract/resolved-reward.ts'
+import { batchNumber } from '../batches/batch-reader.ts'
+import { inPortions } from './in-portions.ts'
+import { readColumns } from './compared-columns.ts'
+
+/** Comparisons of ended batches that are remembered: up to 20 MB each at 131,072 samples. */
+const REMEMBERED = 6
+/** While one of the two scores, it is compared so often at most; and for at most a tenth of the time. */
+const LIVE_TTL_MS = 2_000
+const LIVE_SHARE = 0.1
+/** Comparisons of batches that score which are kept at once. */
+const MOST_LIVE = 4
+/** Comparisons that wait for the one that is made; one takes up to 3 s. */
+const MOST_WAITING = 8
+const MOST_RELATIVES = 50
+const MOST_OF_STEP = 20
+
+/** A comparison and what it was made of. */
+interface Made extends Comparison {
+  first: SampleColumns
+  joinedBy: 'index' | 'response'
+  /** Places of the samples by each measure, the greatest first; made when first asked for. */
+  orders: Map<DisagreementMeasure, Promise<Ordered>>
+  groupOrder: Promise<Ordered> | null
+}
+
+/** Places in descending order of their keys; those without a key (NaN) are left out. */
+interface Ordered {
+  keys: Float64Array
+  order: Int32Array
+}
+
+/**
+ * Two batches, sample by sample. A comparison of ended batches is made once and remembered; one of a batch that scores is
+ * made of what there is, anew every 2 s at most, or every ten times what it takes. One at a time, in pieces: the process goes on serving.
+ */
+export class CompareView {
+  readonly #db: Database
+  readonly #ended = new Map<string, Promise<Made>>()
+  readonly #live = new Map<string, { until: number; made: Promise<Made> }>()
+  #waiting = 0
+  #line: Promise<unknown> = Promise.resolve()
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** @throws RewardOpsError `batch_not_found`, `comparison_too_large`, or `busy` while eight others wait */
+  async pair(input: ComparePairInput): Promise<ComparePairDto> {
+    const { first, second, isLive, made } = await this.#made(input)
+    return {
+      first: toCompared(first),
+      second: toCompared(second),
+      joinedBy: made.joinedBy,
+      isLive,
+      ...made.summary,
+    }
+  }
+
+  /** The samples that both scored, worst disagreement first. @throws as {@link pair} */
+  async samples(input: CompareSamplesInput): Promise<ComparedPage<ComparedSampleDto>> {
+    const { first, second, made } = await this.#made(input)
+    const { matched, groups } = made
+    const { by, flipped, uid } = input
+    let ordered = made.orders.get(by)
+    if (ordered === undefined) {
+      ordered = inPortions(orderOf(disagreements(made, by)))
+      made.orders.set(by, ordered)
+    }
+    const { keys, order } = await ordered
+    const of = uid === undefined ? null : rangeOfGroup(made, uid)
+    const fits = (at: number) =>
+      (!flipped || groups.sampleFlipped[at] === 1) && (of === null || (at >= of.from && at < of.to))
+    const page = pageOf(keys, order, fits, input, flipped || of !== null)
+    const share = (rank: number) =>
+      matched.first.length < 2 ? 0.5 : (rank - 1) / (matched.first.length - 1)
+    return {
+      ...page,
+      items: page.items.map((at): ComparedSampleDto => {
+        const firstIndex = matched.firstIndex[at] as number
+        return {
+          firstId: `b${first.id}-${firstIndex}`,
+          secondId: `b${second.id}-${matched.secondIndex[at]}`,
+          uid: made.first.uids[made.first.group[firstIndex] as number] as string,
+          dataSource: made.first.sources[made.first.source[firstIndex] as number] as string,
+          first: matched.first[at] as number,
+          second: matched.second[at] as number,
+          firstAdvantage: numberOf(groups.firstAdvantage[at]),
+          secondAdvantage: numberOf(groups.secondAdvantage[at]),
+          firstRank: share(made.firstRank[at] as number),
+          secondRank: share(made.secondRank[at] as number),
+          flipped: groups.sampleFlipped[at] === 1,
+        }
+      }),
+    }
+  }
+
+  /** The groups with at least two compared members, the lowest τ first. @throws as {@link pair} */
+  async groups(input: CompareGroupsInput): Promise<ComparedPage<ComparedGroupDto>> {
+    const { made } = await this.#made(input)
+    const { matched, groups } = made
+    made.groupOrder ??= inPortions(orderOf(groupKeys(made)))
+    const { keys, order } = await made.groupOrder
+    const page = pageOf(keys, order, () => true, input, false)
+    return {
+      ...page,
+      items: page.items.map(
+        (at): ComparedGroupDto => ({
+          uid: made.first.uids[matched.groups[at] as number] as string,
+          n: (matched.starts[at + 1] as number) - (matched.starts[at] as number),
+          tau: numberOf(groups.tau[at]),
+          comparable: groups.comparable[at] as number,
+          reversed: groups.reversed[at] as number,
+          bestChanged: groups.bestChanged[at] === 1,
+          silentFirst: groups.silentFirst[at] === 1,
+          silentSecond: groups.silentSecond[at] === 1,
+          firstMean: groups.firstMean[at] as number,
+          secondMean: groups.secondMean[at] as number,
+          flipped: groups.flipped[at] as number,
+        }),
+      ),
+    }
+  }
+
+  /** What a batch can be compared with; without one, pairs there are. @throws RewardOpsError `batch_not_found` */
+  async candidates({ batchId, run }: CompareCandidatesInput): Promise<CompareCandidatesDto> {
+    const none = { batch: null, sameRollouts: [], sameStep: [], recent: [] }
+    if (batchId === undefined) {
+      const rescores = await newestRescores(this.#db, run ?? null, MOST_OF_STEP)
+      const rows = await this.#batches(rescores.flatMap(({ id, origin }) => [id, origin]))
+      const recent = rescores.flatMap(({ id, origin }) => {
+        const first = rows.get(origin)
+        const second = rows.get(id)
+        return first === undefined || second === undefined ? [] : [{ first, second }]
+      })
+      return { ...none, recent }
+    }
+    const row = await this.#row(batchId)
+    const [same, step] = await Promise.all([
+      batchesOfSameRollouts(this.#db, row.id, MOST_RELATIVES),
+      batchesOfSameStep(this.#db, row.id, MOST_OF_STEP),
+    ])
+    const others = step.filter((id) => !same.includes(id))
+    const rows = await this.#batches([...same, ...others])
+    const those = (ids: number[]) => ids.flatMap((id) => rows.get(id) ?? [])
+    return { ...none, batch: toCompared(row), sameRollouts: those(same), sameStep: those(others) }
+  }
+
+  async #batches(ids: readonly number[]): Promise<Map<number, ComparedBatchDto>> {
+    const rows = await Promise.all([...new Set(ids)].map((id) => batchById(this.#db, id)))
+    return new Map(rows.flatMap((row) => (row === undefined ? [] : [[row.id, toCompared(row)]])))
+  }
+
+  async #row(batchId: string): Promise<BatchRow> {
+    const row = await batchById(this.#db, batchNumber(batchId))
+    if (row === undefined) {
+      throw new RewardOpsError('batch_not_found', `There is no batch ${batchId}.`)
+    }
+    if (row.samples > MOST_COMPARED) {
+      throw new RewardOpsError(
+        'comparison_too_large',
+        `${batchId} has ${row.samples} samples, more than ${MOST_COMPARED}.`,
+      )
+    }
+    return row
+  }
+
+  async #made(
+    input: ComparePairInput,
+  ): Promise<{ first: BatchRow; second: BatchRow; isLive: boolean; made: Made }> {
+    const [first, second] = await Promise.all([this.#row(input.first), this.#row(input.second)])
+    const isLive = first.completed_at === null || second.completed_at === null
+    const key = `${first.id} ${second.id}`
+    if (isLive) {
+      return { first, second, isLive, made: await this.#madeLive(key, first, second) }
+    }
+    this.#live.delete(key)
+    let made = this.#ended.get(key)
+    // The last one used comes last: the first one goes when there are too many.
+    this.#ended.delete(key)
+    made ??= this.#inLine(first, second)
+    this.#ended.set(key, made)
+    const asked = made
+    asked.catch(() => {
+      if (this.#ended.get(key) === asked) this.#ended.delete(key)
+    })
+    for (const oldest of this.#ended.keys()) {
+      if (this.#ended.size <= REMEMBERED) break
+      this.#ended.delete(oldest)
+    }
+    return { first, second, isLive, made: await made }
+  }
+
+  #madeLive(key: string, first: BatchRow, second: BatchRow): Promise<Made> {
+    const kept = this.#live.get(key)
+    if (kept !== undefined && kept.until > performance.now()) return kept.made
+    const askedMs = performance.now()
+    const entry = {
+      until: Number.POSITIVE_INFINITY,
+      made: this.#inLine(first, second),
+    }
+    this.#live.delete(key)
+    this.#live.set(key, entry)
+    for (const oldest of this.#live.keys()) {
+      if (this.#live.size <= MOST_LIVE) break
+      this.#live.delete(oldest)
+    }
+    entry.made.then(
+      () => {
+        const now = performance.now()
+        entry.until = now + Math.max(LIVE_TTL_MS, (now - askedMs) / LIVE_SHARE)
+      },
+      () => {
+        if (this.#live.get(key) === entry) this.#live.delete(key)
+      },
+    )
+    return entry.made
+  }
+
+  #inLine(first: BatchRow, second: BatchRow): Promise<Made> {
+    if (this.#waiting >= MOST_WAITING) {
+      throw new RewardOpsError('busy', `${MOST_WAITING} comparisons are already queued.`, {
+        retryAfterMs: 1_000,
+      })
+    }
+    this.#waiting++
+    const made = this.#line.then(() => {
+      this.#waiting--
+      return this.#make(first, second)
+    })
+    this.#line = made.catch(() => {})
+    return made
+  }
+
+  async #make(first: BatchRow, second: BatchRow): Promise<Made> {
+    const mayBeSame = areWhole(
+      await rescoreChain(this.#db, first.id),
+      await rescoreChain(this.#db, second.id),
+    )
+    let one = await readColumns(this.#db, first, !mayBeSame)
+    let other = await readColumns(this.#db, second, !mayBeSame)
+    const sameIndex = mayBeSame && haveSamePlaces(one, other)
+    if (mayBeSame && !sameIndex) {
+      one = await readColumns(this.#db, first, true)
+      other = await readColumns(this.#db, second, true)
+    }
+    const comparison = await inPortions(compareScores(one, other, sameIndex))
+    return {
+      ...comparison,
+      first: one,
+      joinedBy: sameIndex ? 'index' : 'response',
+      orders: new Map(),
+      groupOrder: null,
+    }
+  }
+}
+
+/**
+ * Both are of one batch, and no rescore between them left samples out: then the same index is the same rollout. A part of a
+ * batch is numbered anew.
+ */
+function areWhole(
+  first: readonly { id: number; samples: number }[],
+  second: readonly { id: number; samples: number }[],
+): boolean {
+  const shared = second.findIndex(({ id }) => first.some((one) => one.id === id))
+  if (shared < 0) return false
+  const origin = second[shared] as { id: number; samples: number }
+  const between = [
+    ...first.slice(
+      0,
+      first.findIndex(({ id }) => id === origin.id),
+    ),
+    ...second.slice(0, shared),
+  ]
+  return between.every(({ samples }) => samples === origin.samples)
+}
+
+/** Every sample is in the group of the same uid: a rescore of a whole batch. */
+function haveSamePlaces(one: SampleColumns, other: SampleColumns): boolean {
+  return (
+    one.uids.length === other.uids.length &&
+    one.uids.every((uid, no) => uid === other.uids[no]) &&
+    one.group.every((no, at) => no === other.group[at])
+  )
+}
+
+/** How far apart the two are about each sample; NaN: the measure does not say. */
+function disagreements(made: Made, by: DisagreementMeasure): Float64Array {
+  const { matched, groups } = made
+  const [a, b] =
+    by === 'advantage'
+      ? [groups.firstAdvantage, groups.secondAdvantage]
+      : by === 'rank'
+        ? [made.firstRank, made.secondRank]
+        : [matched.first, matched.second]
+  return a.map((value, at) => Math.abs((b[at] as number) - value))
+}
+
+/** The lower τ, the greater; where there is none, groups that lost or gained their signal, then those silent in both. */
+function groupKeys({ matched, groups }: Made): Float64Array {
+  return groups.tau.map((tau, at) => {
+    if ((matched.starts[at + 1] as number) - (matched.starts[at] as number) < 2) return Number.NaN
+    if (!Number.isNaN(tau)) return -tau
+    return groups.silentFirst[at] === 1 && groups.silentSecond[at] === 1 ? -3 : -2
+  })
+}
+
+function* orderOf(keys: Float64Array): Generator<void, Ordered> {
+  const places: number[] = []
+  for (let at = 0; at < keys.length; at++) {
+    if (at % 16_384 === 0) yield
+    if (!Number.isNaN(keys[at])) places.push(at)
+  }
+  const known = Float64Array.from(places, (at) => keys[at] as number)
+  yield
+  const order = yield* descendingOrder(known)
+  return { keys, order: order.map((k) => places[k] as number) }
+}
+
+/** The samples of a group; empty where the comparison does not have it. */
+function rangeOfGroup({ first, matched }: Made, uid: string): { from: number; to: number } {
+  const no = first.uids.indexOf(uid)
+  const at = matched.groups.indexOf(no)
+  if (no < 0 || at < 0) return { from: 0, to: 0 }
+  return { from: matched.starts[at] as number, to: matched.starts[at + 1] as number }
+}
+
+/** What follows a place: its key and itself, so that a list that grew meanwhile goes on where it stood. */
+function pageOf(
+  keys: Float64Array,
+  order: Int32Array,
+  fits: (at: number) => boolean,
+  { cursor, limit }: { cursor?: string | null | undefined; limit: number },
+  isNarrowed: boolean,
+): { items: number[]; nextCursor: string | null; total: number } {
+  let from = 0
+  const match = /^(-?[\d.]+(?:e[+-]?\d+)?) (\d{1,9})$/.exec(cursor ?? '')
+  if (cursor && match === null) {
+    throw new RewardOpsError('invalid_input', 'cursor: not a cursor of this list.')
+  }
+  if (match !== null) from = placeAfter(keys, order, Number(match[1]), Number(match[2]))
+  const items: number[] = []
+  let at = from
+  for (; at < order.length && items.length < limit; at++) {
+    if (fits(order[at] as number)) items.push(order[at] as number)
+  }
+  let more = false
+  for (; at < order.length && !more; at++) more = fits(order[at] as number)
+  const last = items.at(-1)
+  return {
+    items,
+    nextCursor: more && last !== undefined ? `${keys[last]} ${last}` : null,
+    total: isNarrowed ? order.reduce((n, one) => n + Number(fits(one)), 0) : order.length,
+  }
+}
+
+/** The first place of the order behind a key and, of those with the same key, a place. */
+function placeAfter(keys: Float64Array, order: Int32Array, key: number, place: number): number {
+  let low = 0
+  let high = order.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    const at = order[middle] as number
+    const value = keys[at] as number
+    if (value > key || (value === key && at <= place)) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+function numberOf(value: number | undefined): number | null {
+  return value === undefined || Number.isNaN(value) ? null : value
+}
+
+/** Two batches of one rule often differ in this alone. */
+function optionsOf({ kwargs, function: own }: BatchRow['reward']): string {
+  const all = { ...kwargs, ...own?.kwargs }
+  const text = Object.keys(all).length === 0 ? '' : JSON.stringify(all)
+  return text.length > 200 ? `${text.slice(0, 199)}…` : text
+}
+
+function toCompared(row: BatchRow): ComparedBatchDto {
+  return {
+    batchId: `b${row.id}`,
+    run: row.run,
+    step: row.step,
+    split: row.split,
+    status: hasEnded(row.status) && row.completed_at === null ? 'running' : row.status,
+    rewardName: row.reward_name,
+    rewardVersion: rewardVersionOf(row.reward),
+    rewardOptions: optionsOf(row.reward),
+    samples: row.samples,
+    scored: row.scored,
+    failed: row.failed,
+    groups: row.groups,
+    mean: row.mean,
+    submittedAt: row.submitted_at.toISOString(),
+    rescoredFrom: row.rescored_from === null ? null : `b${row.rescored_from}`,
+  }
+}

@@ -1,0 +1,102 @@
+import type { Database } from '../store/database.ts'
+import {
+  type ComponentBatch,
+  type ComponentStatsRow,
+  componentBatches,
+  componentStats,
+  runsWithComponents,
+} from '../store/sql/components.ts'
+import type { ComponentDto, ComponentsDto } from '../contract/rewards.ts'
+
+/** Batches of a run that are shown, the newest. */
+const MOST_BATCHES = 200
+/** Batches whose sums are remembered: one that has ended does not change. */
+const REMEMBERED = 4_000
+/** Work of one answer; the rest is asked for again. A batch of 5,000 samples takes some 20 ms a component. */
+const BUDGET_MS = 1_500
+
+/** Components of composite rewards over the steps of a run, exact: each batch is added up once, when it is asked for. */
+export class ComponentsView {
+  readonly #db: Database
+  readonly #sums = new Map<number, Promise<ComponentStatsRow[]>>()
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** Of the run that is named, else of the newest that has any. */
+  async get(wanted: string | undefined): Promise<ComponentsDto> {
+    const runs = await runsWithComponents(this.#db)
+    const run = wanted ?? runs[0]
+    if (run === undefined)
+      return { runs, run: null, components: [], running: 0, pending: 0, more: false }
+    const found = await componentBatches(this.#db, run, MOST_BATCHES + 1)
+    const batches = found.slice(0, MOST_BATCHES)
+    const ended = batches.filter((batch) => batch.ended)
+    const until = performance.now() + BUDGET_MS
+    const components = new Map<string, ComponentDto>()
+    let pending = 0
+    for (const batch of ended) {
+      if (batch.sums !== null) {
+        add(components, batch, batch.sums)
+        continue
+      }
+      if (!this.#sums.has(batch.id) && performance.now() > until) {
+        pending++
+        continue
+      }
+      add(components, batch, await this.#sumsOf(batch))
+    }
+    for (const { points } of components.values()) points.reverse()
+    return {
+      runs,
+      run,
+      components: [...components.values()],
+      running: batches.length - ended.length,
+      pending,
+      more: found.length > MOST_BATCHES,
+    }
+  }
+
+  #sumsOf(batch: ComponentBatch): Promise<ComponentStatsRow[]> {
+    const known = this.#sums.get(batch.id)
+    if (known !== undefined) return known
+    const sums = componentStats(
+      this.#db,
+      batch.id,
+      weightsOf(batch).map(([name]) => name),
+    )
+    if (this.#sums.size >= REMEMBERED) this.#sums.clear()
+    this.#sums.set(batch.id, sums)
+    sums.catch(() => this.#sums.delete(batch.id))
+    return sums
+  }
+}
+
+/** The names of a reward's components with their weights, the reward itself first. */
+function weightsOf({ reward }: ComponentBatch): [name: string, weight: number | null][] {
+  const { keys = [], weights = [] } = reward.gdpo ?? {}
+  return [
+    ['', null],
+    ...(reward.parts ?? []).map(({ name, weight }): [string, number] => [name, weight]),
+    ...keys.map((key, at): [string, number] => [key, weights[at] ?? 1]),
+  ]
+}
+
+function add(
+  components: Map<string, ComponentDto>,
+  batch: ComponentBatch,
+  sums: readonly ComponentStatsRow[],
+): void {
+  for (const [name, weight] of weightsOf(batch)) {
+    const sum = sums.find((one) => one.name === name)
+    if (sum === undefined || sum.mean === null) continue
+    let component = components.get(name)
+    if (component === undefined) {
+      component = { name, weight, points: [] }
+      components.set(name, component)
+    }
+    const { n, mean, std } = sum
+    component.points.push({ batchId: `b${batch.id}`, step: batch.step, n, mean, std })
+  }
+}

@@ -1,0 +1,169 @@
+import type { Database } from '../store/database.ts'
+import { overviewFigures, retriesPerMinute } from '../store/sql/fleet.ts'
+import { type IncidentRow, incidentsOfLate } from '../store/sql/monitor-views.ts'
+import type { IncidentDto } from '../contract/monitors.ts'
+import type { Attention, OverviewDto, RetryMinuteDto, WorkerDto } from '../contract/pages.ts'
+import type { ServerDto } from '../contract/servers.ts'
+import { labelOf, valueText } from '../monitoring/alerts/alert-payload.ts'
+import { Memo } from '../memo.ts'
+import type { BatchViews } from './batch-view.ts'
+import type { FleetView } from './fleet-view.ts'
+
+const ACTIVE_SHOWN = 20
+/** Incidents that are told one by one, the newest. */
+const ATTENTION_INCIDENTS = 8
+/** An hour's attempts are gone through each time: at three readings a second of every open page that would add up. */
+const RETRIES_KEPT_MS = 5_000
+/** States of a server that does not answer. */
+const GONE: ReadonlySet<string> = new Set(['unreachable', 'dead'])
+
+/** The overview: what needs attention, the fleet, what runs. */
+export class OverviewView {
+  readonly #db: Database
+  readonly #fleet: FleetView
+  readonly #batches: BatchViews
+  readonly #memo = new Memo<OverviewDto>(400)
+  readonly #retries = new Memo<RetryMinuteDto[]>(RETRIES_KEPT_MS)
+  readonly #wantedWorkers: number
+
+  constructor(db: Database, fleet: FleetView, batches: BatchViews, wantedWorkers: number) {
+    this.#db = db
+    this.#fleet = fleet
+    this.#batches = batches
+    this.#wantedWorkers = wantedWorkers
+  }
+
+  get(): Promise<OverviewDto> {
+    return this.#memo.get('', () => this.#compute())
+  }
+
+  /** Calls made again by minute and cause, over the last hour; up to 5 s old. */
+  retries(): Promise<RetryMinuteDto[]> {
+    return this.#retries.get('', async () => {
+      const rows = await retriesPerMinute(this.#db)
+      return [...Map.groupBy(rows, (r) => r.minute.toISOString())].map(([minute, causes]) => ({
+        minute,
+        byReason: Object.fromEntries(causes.map((r) => [r.reason, r.count])),
+      }))
+    })
+  }
+
+  async #compute(): Promise<OverviewDto> {
+    const [figures, servers, workers, active, incidents] = await Promise.all([
+      overviewFigures(this.#db),
+      this.#fleet.servers(),
+      this.#fleet.workers(),
+      this.#batches.active(ACTIVE_SHOWN),
+      incidentsOfLate(this.#db, ATTENTION_INCIDENTS),
+    ])
+    const alive = workers.filter((w) => w.state === 'alive')
+    return {
+      empty: !figures.any_batch,
+      attention: [
+        ...attentionOf(servers, workers, alive.length, this.#wantedWorkers, figures),
+        ...monitorAttention(incidents),
+      ],
+      figures: {
+        samplesPerSecond: sum(alive.map((w) => w.samplesPerSecond)),
+        samplesPerSecondHistory: addHistories(alive.map((w) => w.samplesPerSecondHistory)),
+        inFlight: sum(alive.map((w) => w.inFlight)),
+        queued: figures.queued,
+        activeBatches: figures.active,
+        failedLastHour: figures.failed_hour,
+        scoredLastHour: figures.scored_hour,
+        validationLastHour: figures.val_hour,
+        rescoredLastHour: figures.rescored_hour,
+        workersAlive: alive.length,
+        serversReady: servers.filter((s) => s.state === 'ready').length,
+        serversTotal: servers.length,
+      },
+      servers,
+      workers,
+      activeBatches: active,
+    }
+  }
+}
+
+function attentionOf(
+  servers: ServerDto[],
+  workers: WorkerDto[],
+  alive: number,
+  wanted: number,
+  figures: { queued: number; failed_hour: number; scored_hour: number },
+): Attention[] {
+  const out: Attention[] = []
+  if (alive === 0 && (wanted > 0 || figures.queued > 0)) {
+    out.push({
+      level: 'error',
+      title: 'No worker is alive',
+      detail: `${figures.queued} samples are queued. Start a worker with npm run worker, or set REWARDOPS_WORKERS.`,
+      href: '/workers',
+    })
+  }
+  for (const server of servers.filter((s) => GONE.has(s.state))) {
+    out.push({
+      level: 'error',
+      title: `${server.name} is ${server.state}`,
+      detail: server.stateCause ?? 'The server does not respond to probes.',
+      href: '/servers',
+    })
+  }
+  for (const server of servers.filter((s) => s.state === 'distrusted')) {
+    out.push({
+      level: 'error',
+      title: `${server.name} is quarantined`,
+      detail: server.stateCause ?? server.selfTest?.detail ?? 'The self-test failed.',
+      href: '/servers',
+    })
+  }
+  const requeued = workers.filter((w) => w.state === 'dead' && w.requeued > 0)
+  if (requeued.length > 0) {
+    out.push({
+      level: 'warning',
+      title: `${requeued.length === 1 ? 'A worker' : `${requeued.length} workers`} died while scoring`,
+      detail: `${sum(requeued.map((w) => w.requeued))} samples were requeued to other workers; none were lost.`,
+      href: '/workers',
+    })
+  }
+  const ended = figures.failed_hour + figures.scored_hour
+  if (figures.failed_hour > 0 && figures.failed_hour / ended > 0.01) {
+    out.push({
+      level: 'warning',
+      title: `${((figures.failed_hour / ended) * 100).toFixed(1)} % of samples failed in the last hour`,
+      detail: `${figures.failed_hour} of ${ended} samples have no score. Each sample shows its failure reason.`,
+      href: '/samples?status=failed',
+    })
+  }
+  return out
+}
+
+/** What the monitors of runs have open; those of the fleet are told of the servers themselves. */
+function monitorAttention(incidents: readonly IncidentRow[]): Attention[] {
+  return incidents.map((incident): Attention => {
+    const monitor = incident.monitor as IncidentDto['monitor']
+    const split = incident.split === 'val' ? '?split=val' : ''
+    const threshold = valueText(monitor, incident.threshold)
+    return {
+      level: incident.severity === 'alerting' ? 'error' : 'warning',
+      title: `${incident.run}: ${labelOf(monitor).toLowerCase()}`,
+      detail: `since step ${incident.opened_step}: ${valueText(monitor, incident.value)}, threshold ${threshold}`,
+      href: `/runs/${encodeURIComponent(incident.run ?? '')}${split}#monitor-${monitor}`,
+    }
+  })
+}
+
+function sum(values: number[]): number {
+  return values.reduce((a, b) => a + b, 0)
+}
+
+/** Adds the workers' readings, aligned at the newest; a second that nobody reported is a gap. */
+function addHistories(histories: (number | null)[][]): (number | null)[] {
+  const length = Math.max(0, ...histories.map((h) => h.length))
+  return Array.from({ length }, (_, i) => {
+    const back = length - 1 - i
+    const values = histories
+      .map((h) => h[h.length - 1 - back])
+      .filter((v) => v !== undefined && v !== null)
+    return values.length === 0 ? null : sum(values as number[])
+  })
+}

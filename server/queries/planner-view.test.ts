@@ -1,0 +1,136 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { createLogger } from '../log.ts'
+import { Database } from '../store/database.ts'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { PlannerInput } from '../contract/planner.ts'
+import { PlannerView } from './planner-view.ts'
+
+const database = testDatabaseForFile()
+let db: Database
+let view: PlannerView
+
+beforeAll(async () => {
+  db = new Database(database.url, createLogger('silent', 'test'), { max: 3, name: 'test' })
+  view = new PlannerView(db)
+  await db.adhoc(`insert into run (id, name) values (1, 'recorded'), (2, 'empty')`)
+  const batch = (id: number, step: number, status: string, samples: number, at: string) =>
+    db.adhoc(
+      `insert into batch (id, run_id, step, split, status, reward, reward_name, samples, submitted_at, text_bucket)
+       values ($1, 1, $2, 'train', $3, '{}', 'naive', $4, $5, '2026-01-01')`,
+      [id, step, status, samples, at],
+    )
+  await batch(1, 1, 'completed', 40, '2026-01-01T00:00:00Z')
+  await batch(2, 2, 'completed', 40, '2026-01-01T00:05:00Z')
+  await batch(3, 3, 'completed', 40, '2026-01-01T00:09:00Z')
+  await batch(4, 4, 'running', 8, '2026-01-01T00:14:00Z')
+  await batch(5, 5, 'running', 4, '2026-01-01T00:18:00Z')
+  // Members of a group do not lie side by side; the reward of sample i of batch b takes b × 100 + i ms.
+  await db.adhoc(
+    `insert into sample (batch_id, idx, group_no, status, data_source, score, reason, score_ms)
+     select b, i, i % 10, status, 'd', case status when 2 then 1 end, case status when 3 then 'timeout' end,
+       case when i <> 9 then b * 100 + i end
+     from generate_series(1, 4) b, generate_series(0, 39) i,
+       lateral (select case when b = 4 and i >= 5 then 0 when i = 7 then 3 else 2 end as status) s
+     where b < 4 or i < 8`,
+  )
+  await db.adhoc(
+    `insert into sample (batch_id, idx, group_no, status, data_source)
+     select 5, i, i, 0, 'd' from generate_series(0, 3) i`,
+  )
+  return () => db.close()
+})
+
+const plan = (source: object, over: object = {}) =>
+  view.plan(
+    PlannerInput.parse({
+      source,
+      phases: { rolloutMs: 100, logProbMs: 50, updateMs: 200 },
+      limits: [null],
+      ...over,
+    }),
+  )
+
+describe('a recorded batch', () => {
+  it('has its very latencies, groups as they were', async () => {
+    const { rewards, columns } = await plan({ kind: 'batch', batchId: 'b2' })
+    expect(rewards).toMatchObject({
+      samples: 40,
+      groups: 10,
+      maxMs: 239,
+      p50Ms: 219,
+      batches: [{ batchId: 'b2', step: 2 }],
+      pending: 0,
+      withoutCall: 1,
+      recordedStepMs: null,
+    })
+    // Every step is as that one: rolled out, the slowest reward waited for, trained.
+    expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(350 + 239)
+  })
+
+  it('that still runs is taken as far as it is', async () => {
+    const { rewards } = await plan({ kind: 'batch', batchId: 'b4' })
+    expect(rewards).toMatchObject({ samples: 5, groups: 5, pending: 3, maxMs: 404 })
+  })
+
+  it('is refused where there is none, or nothing of it has ended', async () => {
+    for (const [batchId, reason] of [
+      ['b99', 'batch_not_found'],
+      ['b999999999999', 'batch_not_found'],
+      ['b5', 'nothing_recorded'],
+    ]) {
+      await expect(plan({ kind: 'batch', batchId })).rejects.toMatchObject({ reason })
+    }
+  })
+})
+
+describe('a recorded run', () => {
+  it('gives a step a batch, the oldest first, and goes through them again', async () => {
+    const { rewards, columns } = await plan({ kind: 'run', run: 'recorded' }, { steps: 6 })
+    expect(rewards.batches.map(({ step }) => step)).toEqual([1, 2, 3])
+    expect(rewards).toMatchObject({ samples: 40, recordedStepMs: 240_000, withoutCall: 3 })
+    expect(columns[0]?.strategies[0]?.stepMs).toBeCloseTo(350 + (139 + 239 + 339) / 3)
+  })
+
+  it('takes the newest where there are more than steps', async () => {
+    const { rewards } = await plan({ kind: 'run', run: 'recorded' }, { steps: 2 })
+    expect(rewards.batches.map(({ step }) => step)).toEqual([2, 3])
+  })
+
+  it('is refused where there is none, or no batch of it has ended', async () => {
+    for (const [run, reason] of [
+      ['empty', 'nothing_recorded'],
+      ['unknown', 'run_not_found'],
+    ] as const) {
+      await expect(plan({ kind: 'run', run })).rejects.toMatchObject({
+        reason,
+        message: expect.stringContaining(run),
+      })
+    }
+  })
+})
+
+it('refuses what would take too long, in words', async () => {
+  const source = {
+    kind: 'typed',
+    prompts: 65_536,
+    groupSize: 8,
+    reward: { kind: 'constant', ms: 1 },
+  }
+  await expect(plan(source)).rejects.toMatchObject({
+    reason: 'plan_too_large',
+    message: expect.stringContaining('524,288'),
+  })
+})
+
+it('makes one plan after the other, and refuses a crowd', async () => {
+  const source = { kind: 'batch', batchId: 'b1' }
+  const all = await Promise.allSettled(Array.from({ length: 12 }, () => plan(source)))
+  const made = all.filter(({ status }) => status === 'fulfilled')
+  expect(made).toHaveLength(8)
+  for (const one of all) {
+    if (one.status === 'rejected') {
+      expect(one.reason).toMatchObject({ reason: 'busy', retryAfterMs: 1_000 })
+    }
+  }
+  await expect(plan(source)).resolves.toBeDefined()
+})

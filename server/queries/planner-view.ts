@@ -1,0 +1,184 @@
+import { RewardOpsError } from '../errors.ts'
+import type { StepRewards } from '../planner/overlap.ts'
+import { planSteps, tooLarge } from '../planner/plan.ts'
+import { typedSteps } from '../planner/typed-rewards.ts'
+import type { Database } from '../store/database.ts'
+import {
+  type PlannableBatch,
+  plannableBatch,
+  plannableBatches,
+  recordedLatencies,
+} from '../store/sql/planner.ts'
+import {
+  MOST_REWARDS,
+  type PlannedRewards,
+  type PlannerDto,
+  type PlannerInput,
+  type PlannerSource,
+} from '../contract/planner.ts'
+import { batchNumber } from '../batches/batch-reader.ts'
+
+/** The rewards of the steps of a plan, and what is told of them. */
+interface Rewards {
+  steps: StepRewards[]
+  told: PlannedRewards
+}
+
+/** Plans that wait for the one that is made; one takes up to 2 s of processor. */
+const MOST_WAITING = 8
+
+/** What arrangements of rewards and training would cost a step, from a record or typed numbers. */
+export class PlannerView {
+  readonly #db: Database
+  #waiting = 0
+  /** Ends with the plan that is made, or the last of those that wait. */
+  #line: Promise<unknown> = Promise.resolve()
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /**
+   * Answers `planner.plan`. The same input gives the same answer, as long as the batches are the same.
+   * @throws RewardOpsError `plan_too_large`, `batch_not_found`, `run_not_found`, `nothing_recorded`, or `busy` while eight others wait
+   */
+  async plan(input: PlannerInput, signal?: AbortSignal): Promise<PlannerDto> {
+    if (this.#waiting >= MOST_WAITING) {
+      throw new RewardOpsError('busy', `${MOST_WAITING} plans are already queued.`, {
+        retryAfterMs: 1_000,
+      })
+    }
+    this.#waiting++
+    const made = this.#line.then(() => {
+      this.#waiting--
+      return this.#make(input, signal)
+    })
+    this.#line = made.catch(() => {})
+    return made
+  }
+
+  async #make(input: PlannerInput, signal?: AbortSignal): Promise<PlannerDto> {
+    signal?.throwIfAborted()
+    const { source, ...plan } = input
+    const { steps, told } = await this.#rewardsOf(source, input)
+    return {
+      phases: plan.phases,
+      steps: plan.steps,
+      miniBatches: plan.miniBatches,
+      rewards: told,
+      ...(await planSteps(plan, steps, signal)),
+    }
+  }
+
+  async #rewardsOf(source: PlannerSource, plan: PlannerInput): Promise<Rewards> {
+    if (source.kind === 'typed') {
+      checkSize(plan, source.prompts * source.groupSize)
+      return describe(typedSteps(source, plan.steps), [], 0)
+    }
+    const batches = await this.#batchesOf(source, plan.steps)
+    checkSize(plan, Math.max(...batches.map(({ samples }) => samples)))
+    const recorded: StepRewards[] = []
+    const from: PlannableBatch[] = []
+    let pending = 0
+    for (const batch of batches) {
+      const latencies = await recordedLatencies(this.#db, batch.id, MOST_REWARDS)
+      pending += latencies.pending
+      if (latencies.scoreMs.length === 0) continue
+      recorded.push(stepOf(latencies.scoreMs, latencies.groupNo))
+      from.push(batch)
+    }
+    if (recorded.length === 0) {
+      throw new RewardOpsError('nothing_recorded', 'None of its samples has ended yet.')
+    }
+    const steps = Array.from(
+      { length: plan.steps },
+      (_, i) => recorded[i % recorded.length] as StepRewards,
+    )
+    return describe(steps, from, pending)
+  }
+
+  /** The oldest first. */
+  async #batchesOf(
+    source: Exclude<PlannerSource, { kind: 'typed' }>,
+    steps: number,
+  ): Promise<PlannableBatch[]> {
+    if (source.kind === 'batch') {
+      const batch = await plannableBatch(this.#db, batchNumber(source.batchId))
+      if (batch === undefined) {
+        throw new RewardOpsError('batch_not_found', `There is no batch ${source.batchId}.`)
+      }
+      return [batch]
+    }
+    const batches = await plannableBatches(this.#db, source.run, steps)
+    if (batches === null) {
+      throw new RewardOpsError('run_not_found', `There is no run "${source.run}".`)
+    }
+    if (batches.length === 0) {
+      throw new RewardOpsError(
+        'nothing_recorded',
+        `No training batch of run "${source.run}" has completed yet.`,
+      )
+    }
+    return batches.reverse()
+  }
+}
+
+function checkSize(plan: PlannerInput, samplesOfStep: number): void {
+  const why = tooLarge(plan, samplesOfStep)
+  if (why !== null) throw new RewardOpsError('plan_too_large', why)
+}
+
+/** Groups by their number in the batch, which may have gaps where samples have not ended. */
+function stepOf(rewardMs: Float64Array, groupNo: Int32Array): StepRewards {
+  const known = new Map<number, number>()
+  const groupOf = groupNo.map((no) => {
+    const at = known.get(no) ?? known.size
+    known.set(no, at)
+    return at
+  })
+  return { rewardMs, groupOf, groups: known.size }
+}
+
+function describe(steps: StepRewards[], from: PlannableBatch[], pending: number): Rewards {
+  // A step that is gone through again counts once.
+  const distinct = [...new Set(steps)]
+  const n = distinct.reduce((sum, { rewardMs }) => sum + rewardMs.length, 0)
+  const all = new Float64Array(n)
+  let at = 0
+  for (const { rewardMs } of distinct) {
+    all.set(Float64Array.from(rewardMs), at)
+    at += rewardMs.length
+  }
+  all.sort()
+  const sumMs = all.reduce((sum, ms) => sum + ms, 0)
+  // The nearest rank: a time that was really taken.
+  const quantile = (q: number) => all[Math.max(0, Math.ceil(q * n) - 1)] ?? 0
+  return {
+    steps,
+    told: {
+      samples: Math.round(n / distinct.length),
+      groups: Math.round(distinct.reduce((sum, { groups }) => sum + groups, 0) / distinct.length),
+      meanMs: n > 0 ? sumMs / n : 0,
+      p50Ms: quantile(0.5),
+      p99Ms: quantile(0.99),
+      maxMs: quantile(1),
+      workMs: sumMs / distinct.length,
+      batches: from.map(({ id, step }) => ({ batchId: `b${id}`, step })),
+      pending,
+      withoutCall: from.length > 0 ? all.lastIndexOf(0) + 1 : 0,
+      recordedStepMs: medianGapMs(from),
+    },
+  }
+}
+
+/** Null for less than two batches. */
+function medianGapMs(batches: readonly PlannableBatch[]): number | null {
+  const gaps = batches
+    .slice(1)
+    .map(
+      ({ submitted_at }, i) =>
+        submitted_at.getTime() - (batches[i] as PlannableBatch).submitted_at.getTime(),
+    )
+    .sort((a, b) => a - b)
+  return gaps[Math.floor((gaps.length - 1) / 2)] ?? null
+}

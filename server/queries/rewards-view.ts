@@ -1,0 +1,34 @@
+import { describeJudges, describeManagers, describeRules } from '../rewards/registered.ts'
+import type { RewardModelDto, RewardsDto } from '../contract/rewards.ts'
+import type { FunctionsFolder } from './functions-folder.ts'
+import type { FleetView } from './fleet-view.ts'
+
+/** What a batch's `reward` can name: what is built in, the models with their servers, the functions' folder. */
+export class RewardsView {
+  readonly #fleet: FleetView
+  readonly #folder: FunctionsFolder
+
+  constructor(fleet: FleetView, folder: FunctionsFolder) {
+    this.#fleet = fleet
+    this.#folder = folder
+  }
+
+  async get(): Promise<RewardsDto> {
+    const [servers, functions] = await Promise.all([this.#fleet.servers(), this.#folder.list()])
+    const byModel = Map.groupBy(servers, (server) => server.model)
+    const models = [...byModel].map(
+      ([model, of]): RewardModelDto => ({
+        model,
+        kind: of[0]!.kind,
+        servers: of.map(({ name, state, engine, version }) => ({ name, state, engine, version })),
+      }),
+    )
+    return {
+      rules: describeRules(),
+      managers: describeManagers(),
+      judges: describeJudges(),
+      models: models.sort((a, b) => a.model.localeCompare(b.model)),
+      functions: { folder: this.#folder.folder, ...functions },
+    }
+  }
+}

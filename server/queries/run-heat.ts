@@ -1,0 +1,92 @@
+import type { RunHeatDto } from '../contract/runs.ts'
+
+/** Up to so many different scores over all steps have a row each. */
+const MOST_ROWS = 24
+const ROWS = 32
+
+/** A step's scores as its roll-up keeps them. */
+export interface StepBins {
+  step: number
+  min: number
+  max: number
+  /** Each score, with its count at the same place; empty: the counts are of equal bins from min to max. */
+  values: readonly number[]
+  counts: readonly number[]
+}
+
+/** The scores of steps on one scale: a row a score where they are few, else equal bins. Null: there is nothing to show. */
+export function runHeat(steps: readonly StepBins[]): RunHeatDto | null {
+  const drawn = steps.filter(({ counts }) => counts.length > 0)
+  if (drawn.length === 0) return null
+  const values = distinct(drawn)
+  if (values !== null) {
+    const rowOf = new Map(values.map((value, row) => [value, row]))
+    return {
+      kind: 'values',
+      edges: values,
+      steps: drawn.map((at) => {
+        const shares = new Array<number>(values.length).fill(0)
+        const n = total(at.counts)
+        for (const [i, value] of at.values.entries()) {
+          shares[rowOf.get(value) as number] = (at.counts[i] as number) / n
+        }
+        return { step: at.step, shares: shares.map(rounded) }
+      }),
+    }
+  }
+  const low = Math.min(...drawn.map(({ min }) => min))
+  const high = Math.max(...drawn.map(({ max }) => max))
+  const width = (high - low) / ROWS
+  if (!Number.isFinite(width) || width <= 0) return null
+  return {
+    kind: 'bins',
+    edges: Array.from({ length: ROWS + 1 }, (_, i) => (i === ROWS ? high : low + i * width)),
+    steps: drawn.map((at) => ({ step: at.step, shares: spread(at, low, width).map(rounded) })),
+  }
+}
+
+/** All scores there are, ascending; null where they are too many or only known by bins. */
+function distinct(steps: readonly StepBins[]): number[] | null {
+  const all = new Set<number>()
+  for (const { values } of steps) {
+    if (values.length === 0) return null
+    for (const value of values) all.add(value)
+    if (all.size > MOST_ROWS) return null
+  }
+  return [...all].sort((a, b) => a - b)
+}
+
+/** A step's own bins lie across ours: what each holds is taken to be spread evenly in it. */
+function spread(at: StepBins, low: number, width: number): number[] {
+  const shares = new Array<number>(ROWS).fill(0)
+  const n = total(at.counts)
+  const rowOf = (score: number) =>
+    Math.min(ROWS - 1, Math.max(0, Math.floor((score - low) / width)))
+  const add = (row: number, share: number) => {
+    shares[row] = (shares[row] as number) + share
+  }
+  if (at.values.length > 0) {
+    for (const [i, value] of at.values.entries()) add(rowOf(value), (at.counts[i] as number) / n)
+    return shares
+  }
+  const own = (at.max - at.min) / at.counts.length
+  for (const [i, count] of at.counts.entries()) {
+    if (count === 0) continue
+    const from = at.min + i * own
+    const to = from + own
+    for (let row = rowOf(from); row <= rowOf(to); row++) {
+      const overlap = Math.min(to, low + (row + 1) * width) - Math.max(from, low + row * width)
+      if (overlap > 0) add(row, (count / n) * (overlap / own))
+    }
+  }
+  return shares
+}
+
+function total(counts: readonly number[]): number {
+  return counts.reduce((sum, count) => sum + count, 0)
+}
+
+/** Four digits: a thousandth of a step is less than a pixel's shade. */
+function rounded(share: number): number {
+  return Math.round(share * 1e4) / 1e4
+}

@@ -1,0 +1,169 @@
+import { RewardOpsError } from '../errors.ts'
+import type { Database } from '../store/database.ts'
+import { runRows } from '../store/sql/fleet.ts'
+import {
+  type RunStepRow,
+  runByName,
+  runSteps,
+  type SourceRow,
+  sourcesOfBatches,
+} from '../store/sql/run-view.ts'
+import type { RunMarkDto } from '../contract/marks.ts'
+import {
+  MOST_STEPS,
+  type RunDto,
+  type RunInput,
+  type RunRowDto,
+  type RunSourceDto,
+  type RunStepDto,
+} from '../contract/runs.ts'
+import { Memo } from '../memo.ts'
+import { runHeat } from './run-heat.ts'
+
+/** However many look at a run, it is put together so often at most. */
+const TTL_MS = 700
+
+/** The list of runs, and the page of a run: its steps, made of the roll-ups of their batches. */
+export class RunView {
+  readonly #db: Database
+  readonly #memo = new Memo<RunDto>(TTL_MS)
+
+  constructor(db: Database) {
+    this.#db = db
+  }
+
+  /** Runs with their batches, the newest first. */
+  async list(): Promise<RunRowDto[]> {
+    return (await runRows(this.#db)).map((row) => ({
+      name: row.name,
+      batches: row.batches,
+      validationBatches: row.validation_batches,
+      rescoredBatches: row.rescored_batches,
+      lastStep: row.last_step,
+      lastSubmittedAt: row.last_at.toISOString(),
+      seeded: row.seeded,
+    }))
+  }
+
+  /** Throws `run_not_found`. */
+  get(input: RunInput): Promise<RunDto> {
+    return this.#memo.get(JSON.stringify([input.name, input.split]), () => this.#compute(input))
+  }
+
+  async #compute({ name, split }: RunInput): Promise<RunDto> {
+    const run = await runByName(this.#db, name, split)
+    if (run === undefined) {
+      throw new RewardOpsError('run_not_found', `There is no run "${name}".`)
+    }
+    const rows = await runSteps(this.#db, run.id, split, MOST_STEPS)
+    const rolledUp = rows.filter((row) => row.rolled_up)
+    const sources = await sourcesOfBatches(
+      this.#db,
+      rolledUp.map(({ id }) => id),
+    )
+    return {
+      name: run.name,
+      seeded: run.seeded,
+      createdAt: run.created_at.toISOString(),
+      split,
+      splits: (
+        [
+          ['train', run.batches_train],
+          ['val', run.batches_val],
+        ] as const
+      ).map(([name, batches]) => ({ split: name, batches })),
+      batches: split === 'train' ? run.batches_train : run.batches_val,
+      samples: run.samples,
+      scored: run.scored,
+      failed: run.failed,
+      rescored: { batches: run.rescored_batches, samples: run.rescored_samples },
+      earlier: Math.max(0, run.steps - rows.length),
+      pending: rows.filter((row) => row.completed_at !== null && !row.rolled_up).length,
+      steps: rows.map((row, at) => stepOf(row, rows[at + 1])),
+      sources: sourcesOf(rows, sources),
+      heat: runHeat(
+        rolledUp.map((row) => ({
+          step: row.step,
+          min: row.min ?? 0,
+          max: row.max ?? 0,
+          values: row.bin_values ?? [],
+          counts: row.bin_counts ?? [],
+        })),
+      ),
+      marks: marksOf(rows),
+    }
+  }
+}
+
+function stepOf(row: RunStepRow, next: RunStepRow | undefined): RunStepDto {
+  const submittedMs = row.submitted_at.getTime()
+  // A step that was sent again later has no time until the next one.
+  const untilNextMs = next === undefined ? null : next.submitted_at.getTime() - submittedMs
+  const quantiles = row.quantiles?.length === 5 ? row.quantiles : null
+  return {
+    step: row.step,
+    batchId: `b${row.id}`,
+    status: row.status,
+    others: row.others,
+    samples: row.samples,
+    scored: row.scored,
+    failed: row.failed,
+    substituted: row.substituted ?? 0,
+    groups: row.groups,
+    retries: row.retries,
+    n: row.rolled_up ? (row.n ?? 0) : null,
+    mean: row.mean,
+    std: row.std,
+    min: row.min,
+    max: row.max,
+    quantiles: quantiles as RunStepDto['quantiles'],
+    groupSignals: row.group_signals,
+    reasons: row.reasons ?? {},
+    submittedAt: row.submitted_at.toISOString(),
+    waitMs: row.completed_at === null ? null : row.completed_at.getTime() - submittedMs,
+    stepMs: untilNextMs !== null && untilNextMs > 0 ? untilNextMs : null,
+    queueMsP50: row.queue_ms?.[0] ?? null,
+    scoreMsP50: row.score_ms?.[0] ?? null,
+    scoreMsP95: row.score_ms?.[1] ?? null,
+  }
+}
+
+function sourcesOf(rows: readonly RunStepRow[], sources: readonly SourceRow[]): RunSourceDto[] {
+  const stepOfBatch = new Map(rows.map(({ id, step }) => [id, step]))
+  const bySource = Map.groupBy(sources, ({ data_source }) => data_source)
+  return [...bySource]
+    .map(([name, points]) => ({
+      name,
+      samples: points.reduce((sum, { samples }) => sum + samples, 0),
+      points: points
+        .map(({ batch_id, n, mean, q25, q75, failed }) => ({
+          ...{ step: stepOfBatch.get(batch_id) as number, n, mean, q25, q75, failed },
+        }))
+        .sort((a, b) => a.step - b.step),
+    }))
+    .sort((a, b) => b.samples - a.samples || (a.name < b.name ? -1 : 1))
+}
+
+/** The steps from which on another reward scored. */
+function marksOf(rows: readonly RunStepRow[]): RunMarkDto[] {
+  const marks: RunMarkDto[] = []
+  for (const [at, row] of rows.entries()) {
+    const before = rows[at - 1]
+    if (before === undefined || before.reward_hash === row.reward_hash) continue
+    const same = before.reward_name === row.reward_name
+    marks.push({
+      ...{
+        id: null,
+        kind: 'auto',
+        step: row.step,
+        author: null,
+        at: row.submitted_at.toISOString(),
+      },
+      label: same ? 'reward changed' : `reward: ${row.reward_name}`.slice(0, 60),
+      note: same
+        ? `The settings or the version of the reward “${row.reward_name}” changed.`
+        : `The reward changed from “${before.reward_name}” to “${row.reward_name}”.`,
+    })
+  }
+  return marks
+}

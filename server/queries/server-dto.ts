@@ -1,0 +1,100 @@
+import { LatencyHistogram } from '../router/latency-histogram.ts'
+import type { RecentCalls } from '../store/sql/fleet.ts'
+import type { ServerRow } from '../store/sql/servers.ts'
+import { isOverridable, isTrusted } from '../contract/self-test-verdict.ts'
+import { mostInFlight, type ServerDto } from '../contract/servers.ts'
+import type { WorkerServerStats } from '../contract/worker-stats.ts'
+
+/** What an unmeasured server begins with over all processes: judges take longer, so more of them are in flight. */
+const FIRST_LIMIT = { discriminative: 8, generative: 16 } as const
+
+/** What the processes and the minutes say of a server. */
+export interface SeenOfServer {
+  /** By the processes that live. */
+  stats: readonly WorkerServerStats[]
+  recent: RecentCalls | undefined
+  /** Requests of its whole pool over the same ten minutes. */
+  poolRequests: number
+  /** Another server with the same address; null: there is none. */
+  twin: string | null
+}
+
+/** A server as the pages and `servers.*` show it; never its key. */
+export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
+  const { stats, recent, poolRequests, twin } = seen
+  const latency = recent?.latency_ms ? LatencyHistogram.from(recent.latency_ms) : null
+  const test = row.self_test
+  return {
+    id: `s${row.id}`,
+    name: row.name,
+    url: row.url,
+    engine: row.engine as ServerDto['engine'],
+    kind: row.kind,
+    model: row.model,
+    state: row.state,
+    stateCause: row.state_cause,
+    stateSince: row.state_since.toISOString(),
+    version: row.version,
+    route: row.route,
+    label: row.label,
+    maxModelLen: row.max_model_len,
+    weight: row.weight,
+    tags: row.tags,
+    inFlight: sum(stats.map((s) => s.inFlight)),
+    limit: limitOf(row, stats),
+    requests: Number(row.requests),
+    errors: Number(row.errors),
+    retries: Number(row.retries),
+    p50Ms: latency?.quantile(0.5) ?? null,
+    p99Ms: latency?.quantile(0.99) ?? null,
+    requestsPerSecond: sum(stats.map((s) => s.requestsPerSecond)),
+    share: poolRequests > 0 ? (recent?.requests ?? 0) / poolRequests : null,
+    lastProbeAt: row.last_probe_at?.toISOString() ?? null,
+    selfTest: test && {
+      verdict: test.verdict,
+      raw: test.raw,
+      activated: test.activated,
+      calibration: test.calibration,
+      calibrations: test.calibrations ?? [],
+      detail: test.detail,
+      at: test.at,
+      overridden: row.self_test_override && !isTrusted(test.verdict) && isOverridable(test.verdict),
+    },
+    rpm: row.rpm,
+    tpm: row.tpm,
+    warnings:
+      twin === null
+        ? row.warnings
+        : [...row.warnings, `has the same address as ${twin}, with separate limits`],
+    canSleep: row.can_sleep,
+    awakeUntil: row.awake_until?.toISOString() ?? null,
+    launched: row.launch !== null,
+    health: healthOf(stats),
+    limitGiven: row.max_in_flight !== null,
+  }
+}
+
+/** As given; else what the processes found, together; else what they begin with. */
+function limitOf(row: ServerRow, stats: readonly WorkerServerStats[]): number {
+  if (row.max_in_flight !== null) return row.max_in_flight
+  const most = mostInFlight(null, row.max_concurrent)
+  // A process that never called it has found nothing: its part of the first limit is nobody's.
+  const found = stats.flatMap((s) => {
+    const used = s.slots > 0 || s.inFlight > 0 || typeof s.tokensPerSecond === 'number'
+    return s.limit === undefined || !used ? [] : [s.limit]
+  })
+  return Math.min(most, found.length > 0 ? Math.round(sum(found)) : FIRST_LIMIT[row.kind])
+}
+
+function healthOf(stats: readonly WorkerServerStats[]): ServerDto['health'] {
+  const health = { ok: 0, suspect: 0, out: 0, halfOpen: 0, slowStart: 0 }
+  for (const { health: word = 'ok' } of stats) {
+    const key = word === 'half_open' ? 'halfOpen' : word === 'slow_start' ? 'slowStart' : word
+    health[key]++
+  }
+  return health
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((a, b) => a + b, 0)
+}

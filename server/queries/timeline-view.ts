@@ -1,0 +1,116 @@
+import type { Database } from '../store/database.ts'
+import type { BatchRow } from '../store/sql/batches.ts'
+import { type TimelineRow, timelinePart } from '../store/sql/timeline.ts'
+import {
+  TIMELINE_GROUPS,
+  TIMELINE_SAMPLES,
+  type TimelineDto,
+  type TimelineInput,
+} from '../contract/timeline.ts'
+import type { BatchReader } from '../batches/batch-reader.ts'
+import { Memo } from '../memo.ts'
+
+/** Pages read what changed three times a second; two that read in the same quarter share the answer. */
+const RUNNING_TTL_MS = 250
+const ENDED_TTL_MS = 10_000
+/** A flush writes the time before it commits: what is older than this and was not seen then is found by the reader's count. */
+const OVERLAP_MS = 3_000
+
+/** The timelines of batches: one answer a quarter of a second for all who look at the same part. */
+export class TimelineView {
+  readonly #db: Database
+  readonly #reader: BatchReader
+  readonly #running = new Memo<TimelineDto>(RUNNING_TTL_MS)
+  readonly #ended = new Memo<TimelineDto>(ENDED_TTL_MS)
+
+  constructor(db: Database, reader: BatchReader) {
+    this.#db = db
+    this.#reader = reader
+  }
+
+  /** A part of a batch's timeline, or what changed in it. Throws `batch_not_found`. */
+  async part(input: TimelineInput): Promise<TimelineDto> {
+    const batch = await this.#reader.row(input.batchId)
+    const partGroups = groupsInAPart(batch)
+    const changedAfter = changedAfterOf(input.after, partGroups)
+    const memo = batch.completed_at === null ? this.#running : this.#ended
+    return memo.get(`${batch.id} ${input.part} ${partGroups} ${changedAfter}`, async () => {
+      const row = await timelinePart(this.#db, {
+        batchId: batch.id,
+        from: input.part * partGroups,
+        limit: partGroups,
+        maxSamples: TIMELINE_SAMPLES,
+        changedAfter,
+      })
+      return toTimeline(input.batchId, input.part, partGroups, changedAfter === null, row)
+    })
+  }
+}
+
+/** As many groups as have about TIMELINE_SAMPLES samples, at most TIMELINE_GROUPS. */
+function groupsInAPart(batch: Pick<BatchRow, 'samples' | 'groups' | 'group_size'>): number {
+  const size = batch.group_size ?? Math.ceil(batch.samples / Math.max(1, batch.groups))
+  return Math.max(1, Math.min(TIMELINE_GROUPS, Math.floor(TIMELINE_SAMPLES / Math.max(1, size))))
+}
+
+/** Epoch milliseconds, to the quarter of a second so that readers share answers; null: everything is asked for. */
+function changedAfterOf(cursor: string | null, partGroups: number): number | null {
+  const match = /^(\d{1,6})-(\d{1,15})$/.exec(cursor ?? '')
+  if (match === null || Number(match[1]) !== partGroups) return null
+  return Math.floor(Number(match[2]) / RUNNING_TTL_MS) * RUNNING_TTL_MS
+}
+
+function toTimeline(
+  batchId: string,
+  part: number,
+  partGroups: number,
+  full: boolean,
+  row: TimelineRow,
+): TimelineDto {
+  const servers = row.servers ?? []
+  const indexOf = new Map(servers.map(({ id }, i) => [id, i]))
+  const { group_columns: groups, sample_columns: samples, failed, retried, held, calls } = row
+  // The groups of a part behind the completed ones move up as others complete: told anew each time.
+  const moves = part * partGroups > row.done
+  return {
+    batchId,
+    full,
+    cursor:
+      row.ended || moves
+        ? null
+        : `${partGroups}-${Math.max(0, Math.floor(row.now_ms - OVERLAP_MS))}`,
+    atMs: row.at_ms,
+    ended: row.ended,
+    totals: { groups: row.groups, groupsCompleted: row.done, samples: row.samples },
+    part,
+    parts: Math.max(1, Math.ceil(row.groups / partGroups)),
+    partGroups,
+    groupsInPart: row.in_part,
+    samplesLeftOut: Math.max(0, row.samples_in_part - TIMELINE_SAMPLES),
+    servers: servers.map(({ name }) => name),
+    groups: {
+      no: groups.no ?? [],
+      uid: groups.uid ?? [],
+      size: groups.size ?? [],
+      seq: groups.seq ?? [],
+      completedMs: groups.completedMs ?? [],
+    },
+    samples: {
+      index: samples.index ?? [],
+      group: samples.group ?? [],
+      dispatchedMs: samples.dispatchedMs ?? [],
+      endedMs: samples.endedMs ?? [],
+      server: (samples.server ?? []).map((id) => (id === null ? null : (indexOf.get(id) ?? null))),
+    },
+    failed: { index: failed.index ?? [], reason: failed.reason ?? [] },
+    retried: { index: retried.index ?? [], attempts: retried.attempts ?? [] },
+    held: { group: held.group ?? [], samples: held.samples ?? [], sinceMs: held.sinceMs ?? [] },
+    calls: {
+      index: calls.index ?? [],
+      startedMs: calls.startedMs ?? [],
+      queueMs: calls.queueMs ?? [],
+      backoffMs: calls.backoffMs ?? [],
+      serviceMs: calls.serviceMs ?? [],
+    },
+  }
+}
