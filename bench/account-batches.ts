@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
-} from '../examples/processes/reference-rm.ts'
+} from '../testkit/processes/reference-rm.ts'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import type { SubmitResult } from '../server/contract/trainer.ts'
 import { applicationNames, type CpuTimes, CpuWatch, type ServicePids } from './account-cpu.ts'

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { waitFor } from '../server/testing/wait-for.ts'
+import { waitFor } from '../testkit/service/wait-for.ts'
 import { CpuWatch, partOfPostgres, totalUs } from './account-cpu.ts'
 import { Profilers } from './account-profiles.ts'
 import {

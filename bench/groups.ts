@@ -1,5 +1,5 @@
-import { type Behaviour, delayOfDraw, PLAIN_BEHAVIOUR } from '../examples/reference-rm/behaviour.ts'
-import { tailHash } from '../examples/reference-rm/score.ts'
+import { type Behaviour, delayOfDraw, PLAIN_BEHAVIOUR } from '../testkit/reference-rm/behaviour.ts'
+import { tailHash } from '../testkit/reference-rm/score.ts'
 import type { SubmitResult } from '../server/contract/trainer.ts'
 import {
   type Bench,

@@ -2,13 +2,13 @@ import { chmod, mkdtemp, rm as removeFolder } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'undici'
-import { freePort } from '../examples/processes/port.ts'
+import { freePort } from '../testkit/processes/port.ts'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
-} from '../examples/processes/reference-rm.ts'
-import { type ServiceProcess, startService } from '../examples/processes/service.ts'
-import type { ReferenceRmCounters } from '../examples/reference-rm/server.ts'
+} from '../testkit/processes/reference-rm.ts'
+import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
+import type { ReferenceRmCounters } from '../testkit/reference-rm/server.ts'
 import type {
   BatchSummary,
   NextResult,

@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import { fileURLToPath } from 'node:url'
 import { type Dispatcher, Pool } from 'undici'
-import { type Child, startNode } from '../examples/processes/child.ts'
+import { type Child, startNode } from '../testkit/processes/child.ts'
 
 /**
  * What Node itself costs between a caller and a server: each request passed on by node:http and undici's dispatch as it

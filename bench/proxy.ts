@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Pool } from 'undici'
-import { startSimulatedServers } from '../examples/simulated-rm/process.ts'
+import { startSimulatedServers } from '../testkit/simulated-rm/process.ts'
 import { type Bench, type Emit, withBench } from './harness.ts'
 import { type PassThrough, startPassThrough } from './pass-through.ts'
 import { classifyBodies } from './rate.ts'

@@ -1,4 +1,4 @@
-import { REFERENCE_VERSION } from '../examples/reference-rm/server.ts'
+import { REFERENCE_VERSION } from '../testkit/reference-rm/server.ts'
 import { vllm } from '../server/engines/vllm.ts'
 import type { SampleInput } from '../server/contract/trainer.ts'
 import { type BareLoopResult, bareLoop } from './bare-loop.ts'

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { drawFrom } from '../examples/generator/random.ts'
-import { countTokens } from '../examples/simulated-rm/text.ts'
+import { countTokens } from '../testkit/simulated-rm/text.ts'
 import { randomTexts } from './texts.ts'
 
 /** Characters a token, here and in the simulated servers. */

@@ -1,6 +1,6 @@
 import { readdirSync } from 'node:fs'
 import { expect, it } from 'vitest'
-import { itInFullRun } from '../server/testing/full-run.ts'
+import { itInFullRun } from '../testkit/service/full-run.ts'
 import { EXIT } from './exit-codes.ts'
 import { commandNames, loadCommand } from './registry.ts'
 import { runCli } from './testing/run-cli.ts'

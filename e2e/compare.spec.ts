@@ -2,7 +2,7 @@ import { expect, type Page, test } from '@playwright/test'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
-} from '../examples/processes/reference-rm.ts'
+} from '../testkit/processes/reference-rm.ts'
 import {
   expectAccessible,
   expectFits,

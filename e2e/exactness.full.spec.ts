@@ -21,7 +21,7 @@ import { shortenMiddle } from '../components/format/text.ts'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
-} from '../examples/processes/reference-rm.ts'
+} from '../testkit/processes/reference-rm.ts'
 import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from '../server/contract/csv-cells.ts'
 import { TEXT_COLUMNS } from '../server/contract/export.ts'
 import type { RewardSpec, SubmitInput } from '../server/contract/trainer.ts'

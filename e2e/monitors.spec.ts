@@ -2,7 +2,7 @@ import { expect, type Page, test } from '@playwright/test'
 import {
   startWebhookReceiver,
   type WebhookReceiver,
-} from '../server/testing/webhook-receiver/process.ts'
+} from '../testkit/service/webhook-receiver/process.ts'
 import { expectAccessible, expectFits, watchErrors } from './fixtures/look.ts'
 import { looksOf } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'

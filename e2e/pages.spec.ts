@@ -3,7 +3,7 @@ import { expect, type Page, test } from '@playwright/test'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
-} from '../examples/processes/reference-rm.ts'
+} from '../testkit/processes/reference-rm.ts'
 import type { SampleInput } from '../server/contract/trainer.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
 import { lookAtEach, type View } from './fixtures/looks.ts'

@@ -2,7 +2,7 @@ import { expect, type Page, test } from '@playwright/test'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
-} from '../examples/processes/reference-rm.ts'
+} from '../testkit/processes/reference-rm.ts'
 import { lookAtEach, type View } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 

@@ -1,10 +1,10 @@
 import { expect, type Page, test } from '@playwright/test'
-import { freePort } from '../examples/processes/port.ts'
+import { freePort } from '../testkit/processes/port.ts'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
-} from '../examples/processes/reference-rm.ts'
-import { type SimulatedServers, startSimulatedServers } from '../examples/simulated-rm/process.ts'
+} from '../testkit/processes/reference-rm.ts'
+import { type SimulatedServers, startSimulatedServers } from '../testkit/simulated-rm/process.ts'
 import { expectAccessible, expectFits, pageHeader, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 
@@ -259,7 +259,7 @@ test('the log of a server that was started here is followed', { tag: '@full' }, 
     ...{ name: 'launched', engine: 'vllm', port, model: 'launched-rm' },
     command: [
       process.execPath,
-      'examples/simulated-rm/main.ts',
+      'testkit/simulated-rm/main.ts',
       ...['--port', String(port), '--model', 'launched-rm'],
     ],
   })

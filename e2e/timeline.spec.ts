@@ -3,7 +3,7 @@ import { expect, type Locator, type Page, test } from '@playwright/test'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
-} from '../examples/processes/reference-rm.ts'
+} from '../testkit/processes/reference-rm.ts'
 import type { TimelineDto } from '../server/contract/timeline.ts'
 import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'

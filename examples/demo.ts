@@ -10,9 +10,9 @@ import type { RewardSpec } from '../server/contract/trainer.ts'
 import { collectGroups, collectRewards } from './demo/collect.ts'
 import { renderReport, type Scored, summarise } from './demo/report.ts'
 import { bySteps, type Client, type StepOfRollouts, submitStep } from './demo/submit.ts'
-import { freePort, portTaken } from './processes/port.ts'
-import { type ReferenceRmProcess, startReferenceRmProcess } from './processes/reference-rm.ts'
-import { type ServiceProcess, startService } from './processes/service.ts'
+import { freePort, portTaken } from '../testkit/processes/port.ts'
+import { type ReferenceRmProcess, startReferenceRmProcess } from '../testkit/processes/reference-rm.ts'
+import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
 
 const USAGE = `npm run demo -- [options]
 

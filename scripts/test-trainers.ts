@@ -12,8 +12,8 @@ import {
 } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { freePort } from '../examples/processes/port.ts'
-import { startService } from '../examples/processes/service.ts'
+import { freePort } from '../testkit/processes/port.ts'
+import { startService } from '../testkit/processes/service.ts'
 
 // Runs the trainers' own code against the service, as far as pip can install it: a GRPOTrainer of TRL, verl's reward
 // managers, a task of verifiers. Each has an environment of its own under .data/trainers, which stays for the next time;

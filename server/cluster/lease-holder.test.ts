@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vite
 import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
-import { waitFor } from '../testing/wait-for.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import { LeaseHolder } from './lease-holder.ts'
 import { insertServer } from './testing/servers.ts'
 

@@ -1,12 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { batchCalls } from '../testing/batch-calls.ts'
-import { expectRefusal } from '../testing/refusals.ts'
-import type { RewardModel } from '../testing/reward-model.ts'
-import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
-import type { Service } from '../testing/service.ts'
-import { startWithModel, stopWithModel } from '../testing/service-with-model.ts'
-import { waitFor } from '../testing/wait-for.ts'
+import { batchCalls } from '../../testkit/service/batch-calls.ts'
+import { expectRefusal } from '../../testkit/service/refusals.ts'
+import type { RewardModel } from '../../testkit/service/reward-model.ts'
+import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
+import type { Service } from '../../testkit/service/service.ts'
+import { startWithModel, stopWithModel } from '../../testkit/service/service-with-model.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import type {
   CompareCandidatesDto,
   ComparedGroupDto,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { rollouts } from '../testing/rollouts.ts'
-import { Service } from '../testing/service.ts'
-import { stopCleanly } from '../testing/service-with-model.ts'
+import { rollouts } from '../../testkit/service/rollouts.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import type { ComponentsDto } from '../contract/rewards.ts'
 import type { ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { nothingStored } from '../testing/refusals.ts'
-import { rollouts, type Sample, type Submit, sample } from '../testing/rollouts.ts'
-import { Service } from '../testing/service.ts'
-import { stopCleanly } from '../testing/service-with-model.ts'
-import { waitFor } from '../testing/wait-for.ts'
+import { nothingStored } from '../../testkit/service/refusals.ts'
+import { rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import type {
   AppendResult,
   BatchSummary,

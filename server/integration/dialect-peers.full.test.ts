@@ -3,15 +3,15 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { Service } from '../testing/service.ts'
-import { stopCleanly } from '../testing/service-with-model.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 
 /**
  * Dialects driven by the peer's own client, installed from its package index. Where it cannot be installed this is skipped:
  * the payloads it sends are in dialects.test.ts.
  */
 
-const DRIVER = join(import.meta.dirname, '../testing/dialect-peers/openrlhf.py')
+const DRIVER = join(import.meta.dirname, '../../testkit/service/dialect-peers/openrlhf.py')
 const dir = mkdtempSync(join(tmpdir(), 'rewardops-peers-'))
 const python = join(dir, 'bin/python')
 

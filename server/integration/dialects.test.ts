@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { expectRefusal } from '../testing/refusals.ts'
-import { Service } from '../testing/service.ts'
+import { expectRefusal } from '../../testkit/service/refusals.ts'
+import { Service } from '../../testkit/service/service.ts'
 
 /** Trainers with a remote reward server: what each sends, as its own client does, and what it must be able to read. */
 

@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type Sample, type Submit, sample, shuffled } from '../testing/rollouts.ts'
-import { Service } from '../testing/service.ts'
-import { stopCleanly } from '../testing/service-with-model.ts'
+import { type Sample, type Submit, sample, shuffled } from '../../testkit/service/rollouts.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import type { BatchGroupDto, BatchViewDto, SampleDetailDto } from '../contract/pages.ts'
 import type {
   BatchSummary,

@@ -7,9 +7,9 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { EXIT } from '../../cli/exit-codes.ts'
 import { readLines } from '../../cli/rollouts/lines.ts'
 import { startCli } from '../../cli/testing/run-cli.ts'
-import { Service } from '../testing/service.ts'
-import { stopCleanly } from '../testing/service-with-model.ts'
-import { waitFor } from '../testing/wait-for.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, Page } from '../contract/trainer.ts'
 
 /**

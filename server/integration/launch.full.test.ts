@@ -3,20 +3,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { freePort } from '../../examples/processes/port.ts'
+import { freePort } from '../../testkit/processes/port.ts'
 import { inspectProcess } from '../store/postgres/processes.ts'
-import { expectRefusal } from '../testing/refusals.ts'
-import { rollouts } from '../testing/rollouts.ts'
-import { runToEnd, Service } from '../testing/service.ts'
-import { stopCleanly } from '../testing/service-with-model.ts'
-import { waitFor } from '../testing/wait-for.ts'
+import { expectRefusal } from '../../testkit/service/refusals.ts'
+import { rollouts } from '../../testkit/service/rollouts.ts'
+import { runToEnd, Service } from '../../testkit/service/service.ts'
+import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerDetailDto, ServerLogDto } from '../contract/server-detail.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** Servers the service starts itself: from its configuration, and by a call where that is allowed. */
 
-const MAIN = fileURLToPath(new URL('../../examples/simulated-rm/main.ts', import.meta.url))
+const MAIN = fileURLToPath(new URL('../../testkit/simulated-rm/main.ts', import.meta.url))
 const KEY = 'sk-of-the-launched-0815'
 const TOKEN = 'hf_token_of_the_launched'
 

@@ -1,10 +1,10 @@
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { parsePrometheusText, seriesValue } from '../testing/prometheus-text.ts'
-import { rollouts } from '../testing/rollouts.ts'
-import { Service } from '../testing/service.ts'
-import { stopCleanly } from '../testing/service-with-model.ts'
-import { waitFor } from '../testing/wait-for.ts'
+import { parsePrometheusText, seriesValue } from '../../testkit/service/prometheus-text.ts'
+import { rollouts } from '../../testkit/service/rollouts.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 
 /** Streams of pages: whatever way one ends, nobody is told of changes any more. */
 

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { expectExactlyOnce, followBatch } from '../testing/follow-batch.ts'
-import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
-import { rollouts, type Sample, shuffled } from '../testing/rollouts.ts'
-import { Service } from '../testing/service.ts'
-import { waitFor } from '../testing/wait-for.ts'
+import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
+import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
+import { rollouts, type Sample, shuffled } from '../../testkit/service/rollouts.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** Everything that locks groups and batches at once: flushes of two workers, appends, closes, cancels, deadlines. */

@@ -5,24 +5,24 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { hashScore } from '../../examples/reference-rm/score.ts'
-import { readJournal } from '../testing/overlapping/journal.ts'
+import { hashScore } from '../../testkit/reference-rm/score.ts'
+import { readJournal } from '../../testkit/service/overlapping/journal.ts'
 import {
   BATCH_SAMPLES,
   BATCHES,
   GROUP_SIZE,
   lengthOf,
   stepOf,
-} from '../testing/overlapping/steps.ts'
-import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
-import { Service } from '../testing/service.ts'
-import { waitFor } from '../testing/wait-for.ts'
+} from '../../testkit/service/overlapping/steps.ts'
+import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchProgressDto } from '../contract/pages.ts'
 import type { Page } from '../contract/trainer.ts'
 
 /** Several steps in flight at once, and a trainer that does not live to see their end: nothing is lost, nothing comes twice. */
 
-const TRAINER = fileURLToPath(new URL('../testing/overlapping/trainer.ts', import.meta.url))
+const TRAINER = fileURLToPath(new URL('../../testkit/service/overlapping/trainer.ts', import.meta.url))
 const GROUPS = BATCH_SAMPLES / GROUP_SIZE
 
 let service: Service

@@ -2,10 +2,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { SimulatedServer } from '../../examples/simulated-rm/server.ts'
+import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { current, legacy } from '../rewards/config/testing/upstream-yaml.ts'
-import { Service } from '../testing/service.ts'
-import type { CallError } from '../testing/trpc-call.ts'
+import { Service } from '../../testkit/service/service.ts'
+import type { CallError } from '../../testkit/service/trpc-call.ts'
 import type {
   ImportedConfigDto,
   RewardsDto,

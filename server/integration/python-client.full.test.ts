@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { FULL } from '../testing/full-run.ts'
+import { FULL } from '../../testkit/service/full-run.ts'
 
 /** The Python client's own suite; on the standard library alone, and on aiohttp and numpy where they are installed. */
 

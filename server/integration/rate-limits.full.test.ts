@@ -4,13 +4,13 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import {
   type SimulatedServers,
   startSimulatedServers,
-} from '../../examples/simulated-rm/process.ts'
-import { textId } from '../../examples/simulated-rm/text.ts'
+} from '../../testkit/simulated-rm/process.ts'
+import { textId } from '../../testkit/simulated-rm/text.ts'
 import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
-import { rollouts, type Sample } from '../testing/rollouts.ts'
-import { environment, Service } from '../testing/service.ts'
-import { ServiceLog } from '../testing/service-log.ts'
-import { waitFor } from '../testing/wait-for.ts'
+import { rollouts, type Sample } from '../../testkit/service/rollouts.ts'
+import { environment, Service } from '../../testkit/service/service.ts'
+import { ServiceLog } from '../../testkit/service/service-log.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
 
 /** Limits of a server over several workers, as the server sees them, and a worker that is killed. Full: limits a minute take minutes. */

@@ -2,9 +2,9 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type MoodyServer, proxyStorm, startMoodyServer } from '../testing/proxy-storm.ts'
-import { Service } from '../testing/service.ts'
-import { waitFor } from '../testing/wait-for.ts'
+import { type MoodyServer, proxyStorm, startMoodyServer } from '../../testkit/service/proxy-storm.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerDto } from '../contract/servers.ts'
 
 /** The router address under a hundred thousand requests, with servers and clients that break off: nothing may be left over. */
@@ -21,7 +21,7 @@ beforeAll(async () => {
   service = await Service.start({
     env: {
       REWARDOPS_WORKERS: '0',
-      NODE_OPTIONS: `--expose-gc --import=${new URL('../testing/tell-memory.ts', import.meta.url)}`,
+      NODE_OPTIONS: `--expose-gc --import=${new URL('../../testkit/service/tell-memory.ts', import.meta.url)}`,
       TELL_MEMORY_TO: memoryFile,
     },
   })

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { hashScore } from '../../examples/reference-rm/score.ts'
-import { type RewardModel, startRewardModel } from '../testing/reward-model.ts'
-import { rollouts, type Sample } from '../testing/rollouts.ts'
-import { Service } from '../testing/service.ts'
-import { stopCleanly } from '../testing/service-with-model.ts'
+import { hashScore } from '../../testkit/reference-rm/score.ts'
+import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
+import { rollouts, type Sample } from '../../testkit/service/rollouts.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 
 /**

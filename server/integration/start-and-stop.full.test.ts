@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
-import { processesAbout, processesWith, type SeenProcess } from '../testing/process-tree.ts'
-import { environment } from '../testing/service.ts'
-import { waitFor } from '../testing/wait-for.ts'
+import { processesAbout, processesWith, type SeenProcess } from '../../testkit/service/process-tree.ts'
+import { environment } from '../../testkit/service/service.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 
 /** Stopped or killed at any moment of its start, the service leaves no process, and a stop is no failure. */
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { sample } from '../testing/rollouts.ts'
-import { Service } from '../testing/service.ts'
-import { stopCleanly } from '../testing/service-with-model.ts'
-import { waitFor } from '../testing/wait-for.ts'
+import { sample } from '../../testkit/service/rollouts.ts'
+import { Service } from '../../testkit/service/service.ts'
+import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, NextResult, Page, Result, SubmitResult } from '../contract/trainer.ts'
 
 /** What the contract says takes a minute. Full: it does. */

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { waitFor } from '../testing/wait-for.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import { isRunning, type LaunchRecord, readRecord } from './launch-record.ts'
 import {
   claimLaunched,

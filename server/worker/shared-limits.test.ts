@@ -5,7 +5,7 @@ import { readLimits } from '../rewards/limits/limit-settings.ts'
 import { runLimited } from '../rewards/limits/limited-run.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
-import { waitFor } from '../testing/wait-for.ts'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import { SharedLimits } from './shared-limits.ts'
 
 const database = testDatabaseForFile()

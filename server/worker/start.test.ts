@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { environment } from '../testing/service.ts'
+import { environment } from '../../testkit/service/service.ts'
 
 /** A worker that waits for a database which takes connections and never answers. */
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Sample } from '../../server/testing/rollouts.ts'
-import type { Service } from '../../server/testing/service.ts'
+import type { Sample } from '../service/rollouts.ts'
+import type { Service } from '../service/service.ts'
 import type { BatchSummary, ResultsColumns, SubmitResult } from '../../server/contract/trainer.ts'
 import type { ReferenceRequest } from './reference.ts'
 

@@ -1,4 +1,4 @@
-import type { Service } from '../../server/testing/service.ts'
+import type { Service } from '../service/service.ts'
 import type { ServerDetailDto } from '../../server/contract/server-detail.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
 import { nameOf, type Release } from './cache.ts'

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { Service } from '../../server/testing/service.ts'
+import { Service } from '../service/service.ts'
 import { cacheDir, install, makeModels, nameOf, RELEASES, type Release } from './cache.ts'
 import { type Outcome, runStage } from './checks.ts'
 import { record } from './record.ts'

@@ -1,10 +1,10 @@
 import { createServer } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { itInFullRun } from '../../../server/testing/full-run.ts'
-import { type RewardModel, startRewardModel } from '../../../server/testing/reward-model.ts'
-import { rollouts, sample } from '../../../server/testing/rollouts.ts'
-import { Service } from '../../../server/testing/service.ts'
-import { waitFor } from '../../../server/testing/wait-for.ts'
+import { itInFullRun } from '../../../testkit/service/full-run.ts'
+import { type RewardModel, startRewardModel } from '../../../testkit/service/reward-model.ts'
+import { rollouts, sample } from '../../../testkit/service/rollouts.ts'
+import { Service } from '../../../testkit/service/service.ts'
+import { waitFor } from '../../../testkit/service/wait-for.ts'
 import { createRewardOpsClient, type RewardChunk, type RewardOpsClient } from '../src/index.ts'
 
 /** The client against a real service: rewards as they come, resumed, through restarts. */

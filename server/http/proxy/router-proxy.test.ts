@@ -3,7 +3,7 @@ import { request as httpRequest, type IncomingMessage, type ServerResponse } fro
 import { connect } from 'node:net'
 import { gzipSync, zstdCompressSync } from 'node:zlib'
 import { afterEach, describe, expect, it } from 'vitest'
-import { waitFor } from '../../testing/wait-for.ts'
+import { waitFor } from '../../../testkit/service/wait-for.ts'
 import { MAX_PROXIED_BYTES } from './read-body.ts'
 import type { RouterProxyOptions } from './router-proxy.ts'
 import { PROXIED_PATHS } from './routes.ts'

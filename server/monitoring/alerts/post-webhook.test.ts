@@ -1,10 +1,10 @@
 import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { freePort } from '../../../examples/processes/port.ts'
+import { freePort } from '../../../testkit/processes/port.ts'
 import {
   startWebhookReceiver,
   type WebhookReceiver,
-} from '../../testing/webhook-receiver/process.ts'
+} from '../../../testkit/service/webhook-receiver/process.ts'
 import { MOST_ATTEMPTS } from '../../contract/alerts.ts'
 import { waitAfter } from './alert-sender.ts'
 import { postWebhook, webhookUrlProblem } from './post-webhook.ts'

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { FULL } from '../../testing/full-run.ts'
+import { FULL } from '../../../testkit/service/full-run.ts'
 import { RewardSpec } from '../../contract/trainer.ts'
 import { AcceptedFunctions } from './accepted-functions.ts'
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
-import type { ControlChangeInput } from '../../../examples/simulated-rm/options.ts'
+import type { ControlChangeInput } from '../../../testkit/simulated-rm/options.ts'
 import { answer, type FakeHandler, scores } from '../../engines/testing/fake-server.ts'
 import type { RouterResult } from '../router-types.ts'
 import { config, Harness, until } from '../testing/harness.ts'

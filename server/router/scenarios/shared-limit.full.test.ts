@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { SimulatedServer } from '../../../examples/simulated-rm/server.ts'
+import { SimulatedServer } from '../../../testkit/simulated-rm/server.ts'
 import { createRewardRouter } from '../reward-router.ts'
 import { config } from '../testing/harness.ts'
 

@@ -1,5 +1,5 @@
-import type { ServerOptionsInput } from '../../../examples/simulated-rm/options.ts'
-import { SimulatedServer } from '../../../examples/simulated-rm/server.ts'
+import type { ServerOptionsInput } from '../../../testkit/simulated-rm/options.ts'
+import { SimulatedServer } from '../../../testkit/simulated-rm/server.ts'
 import type { EngineName } from '../../engines/engine.ts'
 import { createRewardRouter } from '../reward-router.ts'
 import type {

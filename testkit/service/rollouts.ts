@@ -1,5 +1,5 @@
 import type { z } from 'zod'
-import type { SampleInput, SubmitInput } from '../contract/trainer.ts'
+import type { SampleInput, SubmitInput } from '../../server/contract/trainer.ts'
 
 /** A sample as a trainer writes it, defaults left out. */
 export type Sample = z.input<typeof SampleInput>

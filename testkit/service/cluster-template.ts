@@ -1,8 +1,8 @@
 import { chmodSync, cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createLogger } from '../log.ts'
-import { openDatabase } from '../store/postgres/connect.ts'
+import { createLogger } from '../../server/log.ts'
+import { openDatabase } from '../../server/store/postgres/connect.ts'
 
 /** Names the folder of the template to the processes that tests run in. */
 const VARIABLE = 'REWARDOPS_TEST_CLUSTER'

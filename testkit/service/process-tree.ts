@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { inspectProcess } from '../store/postgres/processes.ts'
+import { inspectProcess } from '../../server/store/postgres/processes.ts'
 
 /** A process, told apart from another that is given its pid later. */
 export interface SeenProcess {

@@ -4,7 +4,7 @@ import { startControl } from './control.ts'
 import { ServerOptions, type ServerOptionsInput } from './options.ts'
 import { SimulatedServer, WHAT_IT_IS } from './server.ts'
 
-const USAGE = `node examples/simulated-rm/main.ts [options]
+const USAGE = `node testkit/simulated-rm/main.ts [options]
 
 Simulated reward-model servers. Each is a ${WHAT_IT_IS}.
 

@@ -242,7 +242,7 @@ describe('the command', () => {
     for (const child of children.splice(0)) child.kill('SIGKILL')
   })
   function run(...options: string[]): ChildProcess {
-    const child = spawn(process.execPath, ['examples/reference-rm/main.ts', ...options])
+    const child = spawn(process.execPath, ['testkit/reference-rm/main.ts', ...options])
     children.push(child)
     return child
   }

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { BehaviourChange, changed, PLAIN_BEHAVIOUR } from './behaviour.ts'
 import { REFERENCE_VERSION, startReferenceRm, WHAT_IT_IS } from './server.ts'
 
-const USAGE = `node examples/reference-rm/main.ts [options]
+const USAGE = `node testkit/reference-rm/main.ts [options]
 
 A reward-model server that speaks vLLM's /classify.
 It is a ${WHAT_IT_IS}.

@@ -1,9 +1,9 @@
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
-} from '../../examples/processes/reference-rm.ts'
-import type { BehaviourChange } from '../../examples/reference-rm/behaviour.ts'
-import type { ReferenceRmCounters } from '../../examples/reference-rm/server.ts'
+} from '../processes/reference-rm.ts'
+import type { BehaviourChange } from '../reference-rm/behaviour.ts'
+import type { ReferenceRmCounters } from '../reference-rm/server.ts'
 import { rawRequest } from './trpc-call.ts'
 
 /** What `/__control` takes: the texts of the command line's options. */
@@ -24,7 +24,7 @@ export interface RewardModel {
   stop(): Promise<void>
 }
 
-/** Starts one on a free port, with options of examples/reference-rm. */
+/** Starts one on a free port, with options of testkit/reference-rm. */
 export async function startRewardModel(args: readonly string[] = []): Promise<RewardModel> {
   const rm: ReferenceRmProcess = await startReferenceRmProcess(args)
   const control = async (body?: string) => {

@@ -1,4 +1,4 @@
-import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
+import type { BatchSummary, ResultsColumns, SubmitResult } from '../../server/contract/trainer.ts'
 import type { Sample, Submit } from './rollouts.ts'
 import type { Service } from './service.ts'
 

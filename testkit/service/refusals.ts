@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import type { ErrorData, ErrorReason } from '../contract/error-reasons.ts'
+import type { ErrorData, ErrorReason } from '../../server/contract/error-reasons.ts'
 import type { Service } from './service.ts'
 import type { RawAnswer } from './trpc-call.ts'
 import { waitFor } from './wait-for.ts'

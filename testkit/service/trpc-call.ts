@@ -1,5 +1,5 @@
 import { type Dispatcher, request } from 'undici'
-import type { ErrorData } from '../contract/error-reasons.ts'
+import type { ErrorData } from '../../server/contract/error-reasons.ts'
 
 /** An answer as it came: status, headers, and the body parsed where it is JSON. */
 export interface RawAnswer {

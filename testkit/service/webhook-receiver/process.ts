@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
-import type { Child } from '../../../examples/processes/child.ts'
-import { startServerProcess } from '../../../examples/processes/server-process.ts'
+import type { Child } from '../../processes/child.ts'
+import { startServerProcess } from '../../processes/server-process.ts'
 import { rawRequest } from '../trpc-call.ts'
 import type { ReceivedCall } from './main.ts'
 
