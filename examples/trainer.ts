@@ -1,5 +1,5 @@
 /** A trainer's loop: hand a step's rollouts over, train on mini-batches as their rewards come in. */
-import { createRewardOpsClient } from '../clients/typescript/src/index.ts'
+import { createRewardOpsClient } from '../packages/client-typescript/src/index.ts'
 
 const url = process.env.REWARDOPS_URL ?? 'http://127.0.0.1:3000'
 const rewards = createRewardOpsClient({ url, apiKey: process.env.REWARDOPS_API_KEY })

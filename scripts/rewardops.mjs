@@ -17,7 +17,7 @@ async function main(given) {
   }
   const node = await setUp(root, {})
   const tie = new URL('exit-with-parent.mjs', import.meta.url).href
-  const child = spawn(node, ['--import', tie, join(root, 'cli/main.ts'), ...given], {
+  const child = spawn(node, ['--import', tie, join(root, 'packages/cli/main.ts'), ...given], {
     stdio: ['inherit', 'inherit', 'inherit', 'pipe'],
     env: { ...process.env, EXIT_WITH_PARENT_FD: '3' },
   })

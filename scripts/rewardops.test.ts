@@ -37,7 +37,7 @@ beforeEach(() => {
   )
   write('node_modules/prisma/package.json', '{"type":"commonjs"}')
   write(
-    'cli/main.ts',
+    'packages/cli/main.ts',
     `console.log(process.cwd(), process.argv.slice(2).join(' '))
      if (process.argv[2] === 'wait') setInterval(() => {}, 1_000)
      else process.exitCode = 4`,

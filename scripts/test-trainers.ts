@@ -22,7 +22,7 @@ import { startService } from '../testkit/processes/service.ts'
 // Exit code 1 when one that is installed fails, or when none could be installed.
 
 const root = join(import.meta.dirname, '..')
-const CLIENT = join(root, 'clients/python')
+const CLIENT = join(root, 'packages/client-python')
 const FOLDER = join(root, '.data/trainers')
 
 interface Trainer {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { progressLine, showProgress } from '../../cli/progress.ts'
+import { progressLine, showProgress } from '../../packages/cli/progress.ts'
 import type { GroupResult, SampleInput } from '../../server/contract/trainer.ts'
 import type { Reward } from './collect.ts'
 import { isCorrect, renderReport, type Scored, summarise } from './report.ts'

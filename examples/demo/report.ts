@@ -1,4 +1,4 @@
-import { number } from '../../cli/progress.ts'
+import { number } from '../../packages/cli/progress.ts'
 import type { GroupResult, SampleInput } from '../../server/contract/trainer.ts'
 import type { Reward } from './collect.ts'
 

@@ -1,5 +1,5 @@
 import type { TRPCClient } from '@trpc/client'
-import type { Rollout } from '../../cli/rollouts/read-rollouts.ts'
+import type { Rollout } from '../../packages/cli/rollouts/read-rollouts.ts'
 import type { AppRouter } from '../../server/api/root.ts'
 import type { RewardSpec, SampleInput } from '../../server/contract/trainer.ts'
 

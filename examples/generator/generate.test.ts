@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { expect, test } from 'vitest'
-import { openRollouts } from '../../cli/rollouts/read-rollouts.ts'
+import { openRollouts } from '../../packages/cli/rollouts/read-rollouts.ts'
 import { ruleForDataSource } from '../../server/rewards/rules/registry.ts'
 import { DEMO_ROLLOUTS, generateRollouts, rolloutLines } from './generate.ts'
 import { RIGHT_ANSWERS } from './questions.ts'

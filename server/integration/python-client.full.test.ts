@@ -7,7 +7,7 @@ import { FULL } from '../../testkit/service/full-run.ts'
 
 /** The Python client's own suite; on the standard library alone, and on aiohttp and numpy where they are installed. */
 
-const CLIENT = join(import.meta.dirname, '../../clients/python')
+const CLIENT = join(import.meta.dirname, '../../packages/client-python')
 
 const python = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 9))'])
 const missing = python.status !== 0

@@ -13,7 +13,7 @@ import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../
 
 /** verl reward functions in Python, unchanged: `rewardops serve-reward` registers them, and a batch is scored by them. */
 
-const CLIENT = join(import.meta.dirname, '../../clients/python')
+const CLIENT = join(import.meta.dirname, '../../packages/client-python')
 const REWARDS = join(CLIENT, 'tests/rewards.py')
 const SAMPLES = 2_000
 

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import { request } from 'undici'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { runCli } from '../../cli/testing/run-cli.ts'
+import { runCli } from '../../packages/cli/testing/run-cli.ts'
 import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { padding, rollouts, sample } from '../../testkit/service/rollouts.ts'

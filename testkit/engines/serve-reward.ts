@@ -7,7 +7,7 @@ import { ended, samplesOf, submit } from './batches.ts'
 import { scriptPath } from './cache.ts'
 import { must, type Outcome, said } from './checks.ts'
 
-const CLIENT = join(import.meta.dirname, '../../clients/python/src')
+const CLIENT = join(import.meta.dirname, '../../packages/client-python/src')
 const MODEL = 'zero-or-one'
 
 /** Name of the one check that needs no engine. */

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { openRollouts } from '../../cli/rollouts/read-rollouts.ts'
+import { openRollouts } from '../../packages/cli/rollouts/read-rollouts.ts'
 import { splitText } from './conversation.ts'
 import { features, finalAnswer } from './features.ts'
 import { hashScore, rawScore, tailHash } from './score.ts'

@@ -1,6 +1,6 @@
 import { appendFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { createRewardOpsClient } from '../../../clients/typescript/src/index.ts'
+import { createRewardOpsClient } from '../../../packages/client-typescript/src/index.ts'
 import { readJournal } from './journal.ts'
 import { BATCHES, CHUNK_SAMPLES, stepOf } from './steps.ts'
 

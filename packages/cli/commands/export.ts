@@ -1,0 +1,197 @@
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ExportFormat } from '../../../server/contract/export.ts'
+import type { BatchSummary, Page } from '../../../server/contract/trainer.ts'
+import { defineCommand } from '../command.ts'
+import { usageError } from '../exit-codes.ts'
+import { type DownloadQuery, download, leaving } from '../export/download.ts'
+import { type ExportTarget, FileTarget, StreamTarget } from '../export/targets.ts'
+import { splitOption } from '../option-values.ts'
+import { number, Pace, showProgress } from '../progress.ts'
+import { FILTER_OPTIONS, filterOf } from '../sample-filter-options.ts'
+import type { ServiceClient } from '../service-client.ts'
+import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
+
+const DRAW_MS = 100
+
+/** Rollouts with their rewards out of the service. */
+export const command = defineCommand({
+  name: 'export',
+  summary: 'write rollouts with their rewards: as JSON Lines, CSV, or upstream’s dump',
+  usage: '(--batch ID | --run NAME | a filter) [options]',
+  details: `Without --out the rows go to stdout. A file is written as FILE.part and renamed when it is complete. With --format verl
+--out is a folder, and each step becomes a file in it, as in trainer.rollout_data_dir.
+What is exported can be imported: the rows come back as they were. The filters are those of the Samples page, and all of
+them must hold.`,
+  options: {
+    batch: { type: 'string', value: 'ID', help: 'this batch' },
+    run: { type: 'string', value: 'NAME', help: 'all batches of this run' },
+    step: { type: 'string', value: 'N', help: 'of the run: this step, or a range as 0-99' },
+    split: {
+      type: 'string',
+      value: 'SPLIT',
+      help: 'train or val (default: both; with --format verl train)',
+    },
+    ...FILTER_OPTIONS,
+    kept: {
+      type: 'boolean',
+      help: 'what is left where retention removed texts: null stands for them',
+    },
+    columns: {
+      type: 'string',
+      value: 'NAMES',
+      help: 'these columns, with commas between; rewardExtraInfo.KEY and annotations are columns too',
+    },
+    format: { type: 'string', value: 'FORMAT', help: 'jsonl (default), csv or verl' },
+    out: { type: 'string', short: 'o', value: 'FILE', help: 'where to (default: stdout)' },
+    resume: { type: 'boolean', help: 'go on with a FILE.part after its last complete row' },
+    force: { type: 'boolean', help: 'replace what is there' },
+  },
+  async run({ values, output, service, signal }) {
+    const format = ExportFormat.safeParse(values.format ?? 'jsonl')
+    if (!format.success)
+      throw usageError(`--format ${values.format}: jsonl, csv or verl is expected`)
+    if (values.step !== undefined && !/^\d{1,10}(-\d{1,10})?$/.test(values.step)) {
+      throw usageError(
+        `--step ${values.step}: a step such as 7, or a range such as 0-99, is expected`,
+      )
+    }
+    if (values.resume && values.out === undefined) throw usageError('--resume needs --out FILE.')
+    if (values.resume && values.force) throw usageError('--resume and --force exclude each other.')
+    if (output.json && values.out === undefined) {
+      throw usageError('--json needs --out FILE: without it the rows are on stdout.')
+    }
+    const isDump = format.data === 'verl'
+    const split =
+      splitOption(values.split) ?? (isDump && values.run !== undefined ? 'train' : undefined)
+    const filter = filterOf(values)
+    if (values.batch !== undefined) filter.set('batch', batchIdOf(values.batch))
+    if (split !== undefined) filter.set('split', split)
+    if (filter.size === 0) {
+      throw usageError('export needs either --batch ID or --run NAME, or another filter.')
+    }
+    if (isDump && values.batch === undefined && values.run === undefined) {
+      throw usageError('--format verl needs either --batch ID or --run NAME: its files are steps.')
+    }
+    if (isDump && values.columns !== undefined) {
+      throw usageError('--columns: a dump has columns of its own.')
+    }
+    const query: DownloadQuery = {
+      format: format.data,
+      filter,
+      ...(values.columns === undefined ? {} : { columns: columnsOf(values.columns) }),
+      kept: values.kept === true,
+    }
+    const client = await service()
+    const parts = await partsOf(client, query, values.out)
+    const how = { resume: values.resume === true, force: values.force === true }
+    const startedAt = performance.now()
+    let rows = 0
+    let before = 0
+    let skipped = 0
+    for (const part of parts) {
+      const target =
+        part.path === null
+          ? new StreamTarget(output.stdout)
+          : await FileTarget.open(part.path, format.data, { ...how, columns: query.columns })
+      if (target === null) {
+        skipped++
+        continue
+      }
+      const done = await one(client, part.query, target)
+      rows += done.rows
+      before += done.before
+    }
+    const seconds = Math.round(performance.now() - startedAt) / 1_000
+    if (values.out === undefined) return
+    output.line(
+      `${number(rows + before)} rows in ${parts.length === 1 ? parts[0]?.path : `${number(parts.length)} files under ${values.out}`}` +
+        `${before > 0 ? `, ${number(before)} of them there before` : ''}${skipped > 0 ? `; ${number(skipped)} complete already` : ''}`,
+    )
+    output.data({
+      rows: rows + before,
+      before,
+      complete: skipped,
+      seconds,
+      files: parts.map(({ path }) => path),
+    })
+    return
+
+    async function one(client: ServiceClient, query: DownloadQuery, target: ExportTarget) {
+      // Where rows and terminal are the same, a bar would be written into them.
+      const quiet = target instanceof StreamTarget && output.stdout.isTTY === true
+      const progress = showProgress('export', quiet ? { write() {} } : output.stderr)
+      const pace = new Pace()
+      let drawnAt = Number.NEGATIVE_INFINITY
+      let total = 0
+      try {
+        const done = await download(client, query, target, {
+          retryForMs: AWAY_MS,
+          signal,
+          onRetry: (why) => output.note(`${why} Going on from the last row.`),
+          onProgress: (now, of) => {
+            total = Math.max(now, of)
+            if (performance.now() - drawnAt < DRAW_MS) return
+            drawnAt = performance.now()
+            progress.update({ done: now, total, note: pace.note(now, total) })
+          },
+        })
+        await target.finish()
+        progress.end({ done: done.before + done.rows, total, note: 'rows' })
+        return done
+      } catch (error) {
+        throw await leaving(error, target)
+      }
+    }
+  },
+})
+
+/** The columns chosen, with those by which an export goes on after a break. */
+function columnsOf(text: string): string[] {
+  const names = text.split(',').map((name) => name.trim())
+  return [...['batchId', 'index'].filter((name) => !names.includes(name)), ...names]
+}
+
+/** What becomes of which file: one of all, or, as upstream has it, a file a step. */
+async function partsOf(
+  client: ServiceClient,
+  query: DownloadQuery,
+  out: string | undefined,
+): Promise<{ path: string | null; query: DownloadQuery }[]> {
+  if (out === undefined) return [{ path: null, query }]
+  if (query.format !== 'verl') return [{ path: out, query }]
+  await mkdir(out, { recursive: true })
+  const steps = await stepsOf(client, query)
+  // Nothing is there: the service says so in its own words.
+  if (steps.length === 0)
+    return [{ path: join(out, `${query.filter.get('step') ?? 'none'}.jsonl`), query }]
+  return steps.map((step) => {
+    const filter = new URLSearchParams(query.filter)
+    filter.set('step', String(step))
+    return { path: join(out, `${step}.jsonl`), query: { ...query, filter } }
+  })
+}
+
+async function stepsOf(client: ServiceClient, { filter }: DownloadQuery): Promise<number[]> {
+  const batchId = filter.get('batch')
+  if (batchId !== null) {
+    const { step } = await client.query<BatchSummary>('batches.get', { batchId })
+    return [step]
+  }
+  const split = filter.get('split')
+  const [first = 0, last = first] = (filter.get('step') ?? `0-${Number.MAX_SAFE_INTEGER}`)
+    .split('-')
+    .map(Number)
+  const steps = new Set<number>()
+  for (let cursor: string | null = null; ; ) {
+    const page: Page<BatchSummary> = await client.query('batches.list', {
+      run: filter.get('run'),
+      ...(split === null ? {} : { split }),
+      cursor,
+      limit: 200,
+    })
+    for (const { step } of page.items) if (step >= first && step <= last) steps.add(step)
+    cursor = page.nextCursor
+    if (cursor === null) return [...steps].sort((a, b) => a - b)
+  }
+}

@@ -1,0 +1,82 @@
+import type { ResultsColumns } from '../../../server/contract/trainer.ts'
+import { defineCommand } from '../command.ts'
+import { wholeNumber } from '../option-values.ts'
+import { AWAY_MS, batchIdOf } from '../wait-batch.ts'
+
+const PAGE_ROWS = 10_000
+/** Rows of the table people read. */
+const SHOWN = 20
+
+/** Rewards of a batch, a row a sample. */
+export const command = defineCommand({
+  name: 'results',
+  summary: 'the rewards of a batch, in the order of its samples',
+  usage: 'BATCH [options]',
+  details:
+    'With --json a line of JSON a sample, all of them unless --limit says otherwise. The rollouts with their rewards: export.',
+  positionals: { min: 1, max: 1 },
+  options: {
+    offset: { type: 'string', value: 'N', help: 'the first index (default 0)' },
+    limit: { type: 'string', value: 'N', help: `rows at most (default ${SHOWN}; with --json all)` },
+  },
+  async run({ values, positionals, output, service, signal }) {
+    const batchId = batchIdOf(positionals[0] as string)
+    const first = wholeNumber('offset', values.offset) ?? 0
+    const limit =
+      wholeNumber('limit', values.limit, 1) ?? (output.json ? Number.POSITIVE_INFINITY : SHOWN)
+    const client = await service()
+    const shown: (string | number | null)[][] = []
+    for (let offset = first; offset < first + limit; offset += PAGE_ROWS) {
+      const rows = Math.min(PAGE_ROWS, first + limit - offset)
+      const page = await client.query<ResultsColumns>(
+        'batches.results',
+        { batchId, offset, limit: rows },
+        { retryForMs: AWAY_MS, signal },
+      )
+      for (const [at, index] of page.index.entries()) {
+        if (!output.json) {
+          const { uid, status, score, reason } = page
+          shown.push([
+            index,
+            uid[at] as string,
+            status[at] as string,
+            shortened(score[at]),
+            shortened(page.advantage[at]),
+            reason[at] ?? '',
+          ])
+          continue
+        }
+        output.data(rowOf(page, at))
+      }
+      if (page.index.length < rows) break
+    }
+    output.table(['INDEX', 'UID', 'STATUS', 'SCORE', 'ADVANTAGE', 'REASON'], shown)
+    if (shown.length === limit)
+      output.note('There may be more: --limit N, --offset N, or --json for all.')
+  },
+})
+
+/** A score as people read it; all of its digits are in --json. */
+function shortened(score: number | null | undefined): number | null {
+  return score === null || score === undefined ? null : Number(score.toPrecision(6))
+}
+
+function rowOf(page: ResultsColumns, at: number): Record<string, unknown> {
+  const extra: Record<string, unknown> = {}
+  for (const key of page.rewardExtraKeys) {
+    const value = page.rewardExtraInfo[key]?.[at]
+    if (value !== null && value !== undefined) extra[key] = value
+  }
+  return {
+    index: page.index[at],
+    uid: page.uid[at],
+    status: page.status[at],
+    reason: page.reason[at],
+    score: page.score[at],
+    rawScore: page.rawScore[at],
+    substituted: page.substituted[at],
+    rewardExtraInfo: extra,
+    position: page.position[at],
+    advantage: page.advantage[at],
+  }
+}

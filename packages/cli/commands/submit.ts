@@ -1,0 +1,132 @@
+import { randomUUID } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { SampleInput, SubmitResult } from '../../../server/contract/trainer.ts'
+import { defineCommand } from '../command.ts'
+import { CliError, EXIT, usageError } from '../exit-codes.ts'
+import { told } from '../import/survey.ts'
+import { REWARD_OPTION, readReward, splitOption, wholeNumber } from '../option-values.ts'
+import { openRollouts } from '../rollouts/read-rollouts.ts'
+import { AWAY_MS, exitCodeOf, summaryLines, waitForBatch } from '../wait-batch.ts'
+
+/** One batch, as a trainer hands it over. */
+export const command = defineCommand({
+  name: 'submit',
+  summary: 'hand over one batch to be scored',
+  usage: '(FILE | -) [options]',
+  details: `FILE holds the rollouts of one step: our JSON Lines or CSV, or upstream's dump, packed by gzip or not. Its scores
+are not used: all is scored. "-" reads a whole body of batches.submit as JSON from stdin; options then add to it.
+Many steps, scores that are to be kept, more than 256 MiB: import.`,
+  positionals: { min: 1, max: 1 },
+  options: {
+    run: { type: 'string', value: 'NAME', help: 'the run (default: what the rows say)' },
+    step: { type: 'string', value: 'N', help: 'the step (default: what the rows say)' },
+    split: { type: 'string', value: 'SPLIT', help: 'train (default) or val' },
+    reward: REWARD_OPTION,
+    'data-source': {
+      type: 'string',
+      value: 'NAME',
+      help: 'of a dump that names none, for example openai/gsm8k',
+    },
+    'group-size': { type: 'string', value: 'N', help: 'samples of a uid' },
+    'deadline-ms': { type: 'string', value: 'MS', help: 'what is not scored by then fails' },
+    key: {
+      type: 'string',
+      value: 'TEXT',
+      help: 'idempotency key: the same key again gives the same batch',
+    },
+    wait: { type: 'boolean', help: 'wait for its end' },
+    timeout: {
+      type: 'string',
+      value: 'S',
+      help: 'with --wait: seconds at most; then the exit code is 5',
+    },
+    'fail-on-failed': {
+      type: 'boolean',
+      help: 'with --wait: exit code 4 also when a sample has failed',
+    },
+  },
+  async run({ values, positionals, output, service, signal }) {
+    const path = positionals[0] as string
+    const timeout = wholeNumber('timeout', values.timeout)
+    const step = wholeNumber('step', values.step)
+    const split = splitOption(values.split)
+    const groupSize = wholeNumber('group-size', values['group-size'], 1, 100_000)
+    const deadlineMs = wholeNumber('deadline-ms', values['deadline-ms'], 1)
+    const given = {
+      ...(values.run === undefined ? {} : { run: values.run }),
+      ...(step === undefined ? {} : { step }),
+      ...(split === undefined ? {} : { split }),
+      ...(groupSize === undefined ? {} : { groupSize }),
+      ...(deadlineMs === undefined ? {} : { deadlineMs }),
+      ...(values.reward === undefined ? {} : { reward: readReward(values.reward) }),
+      ...(values.key === undefined ? {} : { idempotencyKey: values.key }),
+    }
+    const body = path === '-' ? bodyOfStdin() : await bodyOfFile(path, values['data-source'], given)
+    const client = await service()
+    const result = await client.mutate<SubmitResult>(
+      'batches.submit',
+      // With a key of its own a call whose answer was lost is made again, and makes no second batch.
+      { idempotencyKey: randomUUID(), ...body, ...given },
+      { retryForMs: AWAY_MS, signal },
+    )
+    output.line(
+      `${result.batchId}  ${result.accepted} samples in ${result.groups} groups${result.duplicate ? ', there before' : ''}`,
+    )
+    if (!values.wait) {
+      output.data(result)
+      return
+    }
+    const timeoutMs = timeout === undefined ? null : timeout * 1_000
+    const summary = await waitForBatch(client, result.batchId, output, signal, timeoutMs)
+    for (const line of summaryLines(summary)) output.line(line)
+    output.data(summary)
+    return exitCodeOf(summary, values['fail-on-failed'] === true)
+  },
+})
+
+function bodyOfStdin(): Record<string, unknown> {
+  let body: unknown
+  try {
+    body = JSON.parse(readFileSync(0, 'utf8'))
+  } catch (error) {
+    throw usageError(`stdin is not valid JSON: ${(error as Error).message}`)
+  }
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw usageError('stdin is not a JSON object, as batches.submit takes it')
+  }
+  return body as Record<string, unknown>
+}
+
+async function bodyOfFile(
+  path: string,
+  dataSource: string | undefined,
+  given: { run?: string; step?: number },
+): Promise<Record<string, unknown>> {
+  const samples: SampleInput[] = []
+  let run = given.run ?? null
+  let step = given.step ?? null
+  try {
+    const file = await openRollouts(path, { dataSource, scores: 'log' })
+    for await (const rollout of file.rollouts()) {
+      if (given.run === undefined) run = one('run', run, rollout.run, path)
+      if (given.step === undefined) step = one('step', step, rollout.step, path)
+      samples.push(rollout.sample)
+    }
+  } catch (error) {
+    throw told(error)
+  }
+  if (run === null) throw new CliError(EXIT.badInput, `${path} names no run: give --run NAME.`)
+  if (step === null) throw new CliError(EXIT.badInput, `${path} names no step: give --step N.`)
+  return { run, step, samples }
+}
+
+/** All rows are of one; a batch has one run and one step. */
+function one<T>(what: string, before: T | null, now: T | null, path: string): T | null {
+  if (before !== null && now !== null && before !== now) {
+    throw new CliError(
+      EXIT.badInput,
+      `${path} holds more than one ${what} (${before}, ${now}): import takes them, a batch each.`,
+    )
+  }
+  return before ?? now
+}

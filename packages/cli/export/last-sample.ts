@@ -1,0 +1,28 @@
+import { ROLLOUT_COLUMNS } from '../../../server/contract/csv-cells.ts'
+import type { ExportFormat } from '../../../server/contract/export.ts'
+import { splitRecord } from '../rollouts/csv-rows.ts'
+
+/**
+ * The sample a row of an export is of, as `b12-3`; null for a CSV's header.
+ * @param columns of a CSV, in their order; the first ones are enough
+ * @throws Error when it is no such row
+ */
+export function sampleOfRow(
+  row: Buffer,
+  format: ExportFormat,
+  columns: readonly string[] = ROLLOUT_COLUMNS,
+): string | null {
+  const text = row.toString('utf8').replace(/\r?\n$/, '')
+  if (format === 'csv') {
+    const cells = splitRecord(text)
+    const [batch, index] = [cells[columns.indexOf('batchId')], cells[columns.indexOf('index')]]
+    return batch === 'batchId' ? null : checked(`${batch}-${index}`)
+  }
+  const value = JSON.parse(text) as { batchId?: string; index?: number; sample_id?: string }
+  return checked(format === 'verl' ? `${value.sample_id}` : `${value.batchId}-${value.index}`)
+}
+
+function checked(sample: string): string {
+  if (!/^b\d+-\d+$/.test(sample)) throw new Error('it names no sample')
+  return sample
+}

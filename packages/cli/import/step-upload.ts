@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto'
+import type { AppendResult, BatchSummary, SubmitResult } from '../../../server/contract/trainer.ts'
+import { CliError, EXIT } from '../exit-codes.ts'
+import type { CallOptions, ServiceClient } from '../service-client.ts'
+import type { ImportOptions, ImportStep } from './import-options.ts'
+
+/** What one step's upload needs of the import it is part of. */
+export interface UploadContext {
+  client: ServiceClient
+  options: ImportOptions
+  /** Of the import (survey.ts). */
+  identity: string
+  call: CallOptions
+}
+
+/**
+ * One step on its way into one batch. The chunks are the same whenever the same files are imported, so what an earlier try
+ * stored is found by counting, and nothing is stored twice:
+ *
+ *   chunk 0 ─submit(idempotency key)─▶ known: how much is stored ─append(startIndex), chunk by chunk─▶ all ─close─▶ closed
+ *
+ * A submit with the key of an earlier try gives that try's batch; a chunk that is stored is passed over; one that the earlier
+ * try sent and never heard of is sent again, and the service sees that it is the same.
+ */
+export class StepUpload {
+  readonly step: ImportStep
+  /** Rows the step has, in all files. */
+  readonly rows: number
+  batchId: string | null = null
+  /** Rows handed to {@link send} so far. */
+  sent = 0
+  /** Rows known to be stored. */
+  stored = 0
+  /** Rows that an earlier try had stored. */
+  before = 0
+  closed = false
+  /** The rows of the next chunk, as JSON. */
+  readonly pending: string[] = []
+  pendingChars = 0
+  readonly #context: UploadContext
+
+  constructor(step: ImportStep, rows: number, context: UploadContext) {
+    this.step = step
+    this.rows = rows
+    this.#context = context
+  }
+
+  /** Takes a row. */
+  add(json: string): void {
+    this.pending.push(json)
+    this.pendingChars += json.length + 1
+  }
+
+  /** Stores the pending rows, and closes the batch after the last. @throws CliError */
+  async send(samples: readonly string[]): Promise<void> {
+    const from = this.sent
+    this.sent += samples.length
+    if (this.batchId === null) await this.#begin(samples)
+    else if (this.sent > this.stored) await this.#append(from, samples)
+    if (this.sent === this.rows) await this.#close()
+  }
+
+  async #begin(samples: readonly string[]): Promise<void> {
+    const { client, options, identity, call } = this.#context
+    const { run, step, split } = this.step
+    const open = samples.length < this.rows
+    const envelope = {
+      run,
+      step,
+      split,
+      groupSize: options.groupSize,
+      reward: options.reward,
+      open,
+      idempotencyKey: `import-${createHash('sha256')
+        .update(JSON.stringify([identity, run, step, split]))
+        .digest('hex')
+        .slice(0, 40)}`,
+    }
+    const result = await client.mutate<SubmitResult>(
+      'batches.submit',
+      withSamples(envelope, samples),
+      call,
+    )
+    this.batchId = result.batchId
+    this.stored = result.accepted
+    if (result.duplicate) this.before = result.accepted
+  }
+
+  async #append(from: number, samples: readonly string[]): Promise<void> {
+    const { client, call } = this.#context
+    // Only where an earlier version cut the chunks otherwise: what is stored ends inside this one.
+    const startIndex = Math.max(from, Math.min(this.stored, this.sent))
+    const result = await client.mutate<AppendResult>(
+      'batches.append',
+      withSamples({ batchId: this.batchId, startIndex }, samples.slice(startIndex - from)),
+      call,
+    )
+    this.stored = Math.max(this.stored, Math.min(result.samples, this.rows))
+    if (result.samples < this.sent) {
+      throw new CliError(
+        EXIT.refused,
+        `The service says that ${this.batchId} has ${result.samples} rows after ${this.sent} were sent.`,
+      )
+    }
+  }
+
+  async #close(): Promise<void> {
+    const { client, call } = this.#context
+    const batchId = this.batchId as string
+    if (this.rows > this.stored) return
+    // It may have ended, even been cancelled, since an earlier try.
+    if (this.before === this.rows) {
+      const summary = await client.query<BatchSummary>('batches.get', { batchId }, call)
+      this.closed = summary.status !== 'open'
+    }
+    if (!this.closed) await client.mutate<BatchSummary>('batches.close', { batchId }, call)
+    this.closed = true
+  }
+}
+
+/** The rows are JSON already: put together as text, they are not parsed and written once more. */
+function withSamples(envelope: object, samples: readonly string[]): string {
+  return `${JSON.stringify(envelope).slice(0, -1)},"samples":[${samples.join(',')}]}`
+}

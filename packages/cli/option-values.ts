@@ -1,0 +1,61 @@
+import { readFileSync } from 'node:fs'
+import { describeIssues } from '../../server/contract/describe-issues.ts'
+import { RewardSpec } from '../../server/contract/trainer.ts'
+import { usageError } from './exit-codes.ts'
+
+/** `--reward` of every command that has one. */
+export const REWARD_OPTION = {
+  type: 'string',
+  value: 'JSON',
+  help: 'the reward, as batches.submit takes it, or @FILE; default: the rule of each data source',
+} as const
+
+/**
+ * A reward as it is given on the command line: JSON, or `@` and a file of it. Checked, and left as it was given.
+ * @throws CliError naming what is wrong
+ */
+export function readReward(given: string | undefined): Partial<RewardSpec> {
+  if (given === undefined) return {}
+  let text = given
+  if (given.startsWith('@')) {
+    try {
+      text = readFileSync(given.slice(1), 'utf8')
+    } catch (error) {
+      throw usageError(
+        `--reward ${given}: cannot be read (${(error as NodeJS.ErrnoException).code})`,
+      )
+    }
+  }
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    throw usageError(
+      `--reward is not valid JSON: ${(error as Error).message}. For example: --reward '{"model":"my-rm"}'`,
+    )
+  }
+  const parsed = RewardSpec.safeParse(value)
+  if (!parsed.success) throw usageError(`--reward: ${describeIssues(parsed.error)}`)
+  return value as Partial<RewardSpec>
+}
+
+/** A whole number given as an option; undefined where it is not given. @throws CliError */
+export function wholeNumber(
+  name: string,
+  given: string | undefined,
+  min = 0,
+  max = 2_147_483_647,
+): number | undefined {
+  if (given === undefined) return undefined
+  const value = Number(given)
+  if (!/^\d+$/.test(given) || value < min || value > max) {
+    throw usageError(`--${name} ${given}: a whole number from ${min} to ${max} is expected`)
+  }
+  return value
+}
+
+/** train or val. @throws CliError */
+export function splitOption(given: string | undefined): 'train' | 'val' | undefined {
+  if (given === undefined || given === 'train' || given === 'val') return given
+  throw usageError(`--split ${given}: train or val is expected`)
+}

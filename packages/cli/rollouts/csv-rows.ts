@@ -1,0 +1,116 @@
+import {
+  NEEDED_COLUMNS,
+  RESULT_COLUMNS,
+  ROLLOUT_COLUMNS,
+  readGroundTruthCell,
+  readPromptCell,
+  readTextCell,
+} from '../../../server/contract/csv-cells.ts'
+import { ANNOTATIONS_COLUMN } from '../../../server/contract/export.ts'
+import { type JsonObject, parseJsonObject, parseJsonValue } from './parse-json.ts'
+
+/** Names that Python writes for ours. */
+const ALIASES: Readonly<Record<string, string>> = {
+  data_source: 'dataSource',
+  ground_truth: 'groundTruth',
+  extra_info: 'extraInfo',
+  response_length: 'responseLength',
+  reward_extra_info: 'rewardExtraInfo',
+}
+
+/** Columns whose cell is a number, or empty. */
+const NUMBERS = new Set(['step', 'responseLength', 'score'])
+const IGNORED = new Set([
+  ...['batchId', 'index', 'rawScore', 'queueMs', 'scoreMs'],
+  ANNOTATIONS_COLUMN,
+])
+const KNOWN = new Set<string>([...ROLLOUT_COLUMNS, ...RESULT_COLUMNS, ANNOTATIONS_COLUMN])
+
+/**
+ * The fields of a record of RFC 4180, quotes taken off.
+ * @throws Error for a quote where none may be
+ */
+export function splitRecord(record: string): string[] {
+  const fields: string[] = []
+  for (let at = 0; ; ) {
+    if (record[at] === '"') {
+      let field = ''
+      let from = at + 1
+      for (;;) {
+        const quote = record.indexOf('"', from)
+        if (quote === -1) throw new Error('a quoted field has no end')
+        field += record.slice(from, quote)
+        if (record[quote + 1] !== '"') {
+          at = quote + 1
+          break
+        }
+        field += '"'
+        from = quote + 2
+      }
+      fields.push(field)
+      if (at === record.length) return fields
+      if (record[at] !== ',') throw new Error('something stands behind a quoted field')
+    } else {
+      let end = record.indexOf(',', at)
+      if (end === -1) end = record.length
+      const field = record.slice(at, end)
+      if (field.includes('"')) throw new Error('a quote stands inside a field that is not quoted')
+      fields.push(field)
+      if (end === record.length) return fields
+      at = end
+    }
+    at++
+  }
+}
+
+/**
+ * What reads the records under a header: each becomes the object that a line of our JSON Lines is.
+ * @throws Error naming the column that is missing, unknown, or there twice
+ */
+export function readerOfHeader(header: string[]): (record: string) => JsonObject {
+  const columns = header.map((name) => ALIASES[name.trim()] ?? name.trim())
+  const missing = NEEDED_COLUMNS.filter((name) => !columns.includes(name))
+  if (missing.length > 0) {
+    throw new Error(
+      `is neither JSON Lines nor a CSV of rollouts: it has no column ${missing.map((name) => `"${name}"`).join(', ')}`,
+    )
+  }
+  const unknown = columns.find((name) => !KNOWN.has(name))
+  if (unknown !== undefined) {
+    throw new Error(`has an unknown column "${unknown}"; known are ${[...KNOWN].join(', ')}`)
+  }
+  const twice = columns.find((name, at) => columns.indexOf(name) !== at)
+  if (twice !== undefined) throw new Error(`has the column "${twice}" twice`)
+  return (record) => {
+    const fields = splitRecord(record)
+    if (fields.length !== columns.length) {
+      throw new Error(`has ${fields.length} fields, and the header has ${columns.length}`)
+    }
+    const object: JsonObject = {}
+    for (const [at, column] of columns.entries()) {
+      if (IGNORED.has(column)) continue
+      const value = cellValue(column, fields[at] as string)
+      if (value !== undefined) object[column] = value
+    }
+    return object
+  }
+}
+
+function cellValue(column: string, cell: string): unknown {
+  try {
+    if (column === 'prompt') return readPromptCell(cell, parseJsonValue)
+    if (column === 'response') return readTextCell(cell, parseJsonValue)
+    if (column === 'groundTruth') return readGroundTruthCell(cell, parseJsonValue)
+    if (cell === '') return column === 'uid' || column === 'dataSource' ? cell : undefined
+    if (column === 'extraInfo' || column === 'rewardExtraInfo') return parseJsonObject(cell)
+  } catch (error) {
+    throw new Error(`${column}: ${(error as Error).message}`)
+  }
+  if (column === 'substituted') return cell === 'true'
+  if (!NUMBERS.has(column)) return cell
+  const number = Number(cell)
+  if (cell.trim() === '' || !Number.isFinite(number)) {
+    throw new Error(`${column}: is not a number but ${JSON.stringify(cell.slice(0, 40))}`)
+  }
+  return number
+}

@@ -1,0 +1,69 @@
+import {
+  readSampleFilter,
+  SAMPLE_FILTER_NAMES,
+  type SampleFilterName,
+} from '../../server/contract/sample-filter.ts'
+import type { CommandOption } from './command.ts'
+import { usageError } from './exit-codes.ts'
+
+/** The filters of the Samples page as options; run, batch, step and split are the command's own. */
+export const FILTER_OPTIONS = {
+  rescored: {
+    type: 'string',
+    value: 'BOOL',
+    help: 'true: of batches that scored older rollouts again; false: of the others',
+  },
+  uid: { type: 'string', value: 'UID', help: 'of this group' },
+  'data-source': { type: 'string', value: 'NAME', help: 'of this data source' },
+  status: { type: 'string', value: 'STATUS', help: 'queued, running, scored or failed' },
+  reason: { type: 'string', value: 'REASON', help: 'failed for this reason, such as timeout' },
+  server: { type: 'string', value: 'NAME', help: 'scored by this server' },
+  'score-min': { type: 'string', value: 'N', help: 'score at least N' },
+  'score-max': { type: 'string', value: 'N', help: 'score at most N' },
+  'length-min': { type: 'string', value: 'N', help: 'response of at least N tokens' },
+  'length-max': { type: 'string', value: 'N', help: 'response of at most N tokens' },
+  'attempts-min': { type: 'string', value: 'N', help: 'at least N attempts' },
+  substituted: { type: 'string', value: 'BOOL', help: 'true: score put there by a failure policy' },
+  annotated: { type: 'string', value: 'BOOL', help: 'true: has an annotation; false: has none' },
+  label: { type: 'string', value: 'LABEL', help: 'has an annotation of this label' },
+  text: {
+    type: 'string',
+    value: 'TEXT',
+    help: 'in prompt, response or ground truth, as it is written, whatever the case',
+  },
+  extra: {
+    type: 'string',
+    value: 'COND',
+    multiple: true,
+    help: 'of the reward extra info: KEY:present, KEY:number:0.5..1, KEY:boolean:true or KEY:text:VALUE; may be repeated',
+  },
+} as const satisfies Record<string, CommandOption>
+
+/** The name of an option as it is typed. */
+function optionOf(name: SampleFilterName): string {
+  return name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+}
+
+/**
+ * The filter of the options given, as the service takes it.
+ * @throws CliError naming the option that cannot be read
+ */
+export function filterOf(values: Readonly<Record<string, unknown>>): URLSearchParams {
+  const given = new URLSearchParams()
+  for (const name of SAMPLE_FILTER_NAMES) {
+    // A batch may be typed without its "b", and has its own check.
+    if (name === 'batch') continue
+    const value = values[optionOf(name)]
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (typeof one !== 'string') continue
+      if (one === '') throw usageError(`--${optionOf(name)} is empty`)
+      given.append(name, one)
+    }
+  }
+  const { unread } = readSampleFilter(given)
+  const [first] = unread
+  if (first !== undefined) {
+    throw usageError(`--${optionOf(first.name)} ${first.value}: ${first.message}`)
+  }
+  return given
+}
