@@ -1,12 +1,12 @@
 import { rm as removeFolder } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { SubmitResult } from '../server/contract/trainer.ts'
+import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
 } from '../testkit/processes/reference-rm.ts'
-import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'
-import type { SubmitResult } from '../server/contract/trainer.ts'
 import { applicationNames, type CpuTimes, CpuWatch, type ServicePids } from './account-cpu.ts'
 import {
   benchFolder,

@@ -79,7 +79,7 @@ const OURS = 'file:///checkout/server/'
 const PACKAGES = 'file:///checkout/node_modules/'
 
 test.each<[string, [string, string][], string]>([
-  ['a function of ours', [['push', `${OURS}loop/accept/body-splitter.ts`]], 'parse'],
+  ['a function of ours', [['push', `${OURS}batches/accept/body-splitter.ts`]], 'parse'],
   [
     'what a package does for us',
     [

@@ -1,6 +1,6 @@
+import type { SubmitResult } from '../server/contract/trainer.ts'
 import { type Behaviour, delayOfDraw, PLAIN_BEHAVIOUR } from '../testkit/reference-rm/behaviour.ts'
 import { tailHash } from '../testkit/reference-rm/score.ts'
-import type { SubmitResult } from '../server/contract/trainer.ts'
 import {
   type Bench,
   type Emit,

@@ -2,13 +2,6 @@ import { chmod, mkdtemp, rm as removeFolder } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Pool } from 'undici'
-import { freePort } from '../testkit/processes/port.ts'
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../testkit/processes/reference-rm.ts'
-import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
-import type { ReferenceRmCounters } from '../testkit/reference-rm/server.ts'
 import type {
   BatchSummary,
   NextResult,
@@ -17,6 +10,13 @@ import type {
   SampleInput,
   SubmitResult,
 } from '../server/contract/trainer.ts'
+import { freePort } from '../testkit/processes/port.ts'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../testkit/processes/reference-rm.ts'
+import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
+import type { ReferenceRmCounters } from '../testkit/reference-rm/server.ts'
 
 /** One line of output: the name of the measurement, and its numbers with their units in their names. */
 export type Emit = (measurement: { name: string } & Record<string, unknown>) => void

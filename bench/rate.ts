@@ -1,6 +1,6 @@
-import { REFERENCE_VERSION } from '../testkit/reference-rm/server.ts'
-import { vllm } from '../server/engines/vllm.ts'
 import type { SampleInput } from '../server/contract/trainer.ts'
+import { vllm } from '../server/engines/vllm.ts'
+import { REFERENCE_VERSION } from '../testkit/reference-rm/server.ts'
 import { type BareLoopResult, bareLoop } from './bare-loop.ts'
 import {
   type BatchTimes,

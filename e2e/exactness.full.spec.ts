@@ -18,13 +18,13 @@ import {
   quantityText,
 } from '../components/format/numbers.ts'
 import { shortenMiddle } from '../components/format/text.ts'
+import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from '../server/contract/csv-cells.ts'
+import { TEXT_COLUMNS } from '../server/contract/export.ts'
+import type { RewardSpec, SubmitInput } from '../server/contract/trainer.ts'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
 } from '../testkit/processes/reference-rm.ts'
-import { RESULT_COLUMNS, ROLLOUT_COLUMNS } from '../server/contract/csv-cells.ts'
-import { TEXT_COLUMNS } from '../server/contract/export.ts'
-import type { RewardSpec, SubmitInput } from '../server/contract/trainer.ts'
 import {
   type BatchNumbers,
   differences,

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { expect, type Page, test } from '@playwright/test'
+import type { SampleInput } from '../server/contract/trainer.ts'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
 } from '../testkit/processes/reference-rm.ts'
-import type { SampleInput } from '../server/contract/trainer.ts'
 import { expectAccessible, expectLive } from './fixtures/look.ts'
 import { lookAtEach, type View } from './fixtures/looks.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'

@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises'
 import { expect, type Locator, type Page, test } from '@playwright/test'
+import type { TimelineDto } from '../server/contract/timeline.ts'
 import {
   type ReferenceRmProcess,
   startReferenceRmProcess,
 } from '../testkit/processes/reference-rm.ts'
-import type { TimelineDto } from '../server/contract/timeline.ts'
 import { expectAccessible, expectFits, expectLive, watchErrors } from './fixtures/look.ts'
 import { startTestService, type TestService } from './fixtures/service.ts'
 

@@ -7,12 +7,15 @@ import { openRollouts, type Rollout } from '../packages/cli/rollouts/read-rollou
 import type { AppRouter } from '../server/api/root.ts'
 import type { ErrorData } from '../server/contract/error-reasons.ts'
 import type { RewardSpec } from '../server/contract/trainer.ts'
+import { freePort, portTaken } from '../testkit/processes/port.ts'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../testkit/processes/reference-rm.ts'
+import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
 import { collectGroups, collectRewards } from './demo/collect.ts'
 import { renderReport, type Scored, summarise } from './demo/report.ts'
 import { bySteps, type Client, type StepOfRollouts, submitStep } from './demo/submit.ts'
-import { freePort, portTaken } from '../testkit/processes/port.ts'
-import { type ReferenceRmProcess, startReferenceRmProcess } from '../testkit/processes/reference-rm.ts'
-import { type ServiceProcess, startService } from '../testkit/processes/service.ts'
 
 const USAGE = `npm run demo -- [options]
 

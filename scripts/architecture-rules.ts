@@ -16,86 +16,128 @@ export interface Layer {
 const SERVER = [
   'http',
   'api',
-  'loop',
+  'queries',
+  'background',
+  'batches',
+  'model-servers',
+  'monitoring',
+  'admin',
   'worker',
   'rewards',
   'planner',
-  'fleet',
+  'cluster',
   'router',
   'engines',
   'store',
   'shared',
-  'wire',
+  'contract',
+]
+
+/** Everything that the product consists of. */
+const PRODUCT = [
+  ...SERVER,
+  ...['app', 'components', 'cli', 'clients', 'roots', 'tools', 'generated', 'config'],
 ]
 
 export const LAYERS: Layer[] = [
-  // Tests, and what only tests use, may import anything; nothing else may import them.
+  // Tests and what only tests use may import anything. Nothing else may import them.
   {
     name: 'tests',
-    files: /\.test\.tsx?$|(^|\/)(testing|fixtures)\/|(^|\/)test-[^/]+\.ts$|^e2e\//,
-    imports: [
-      ...SERVER,
-      ...['app', 'components', 'cli', 'clients', 'roots', 'tools', 'generated', 'config'],
-      'testkit',
-    ],
+    files:
+      /\.test\.tsx?$|(^|\/)(testing|fixtures)\/|(^|\/)test-[^/]+\.ts$|^e2e\/|^testkit\/(chaos|engines|service)\//,
+    imports: [...PRODUCT, 'testkit'],
   },
-  // What tests and measures the product from outside. Nothing else may import it.
+  // Simulated reward-model servers and processes, for tests, benchmarks and the demo.
   {
     name: 'testkit',
     files: /^testkit\//,
-    imports: [
-      ...SERVER,
-      ...['app', 'components', 'cli', 'clients', 'roots', 'tools', 'tests', 'generated', 'config'],
-    ],
+    imports: ['contract', 'router', 'engines', 'shared', 'store'],
   },
   {
     name: 'tools',
     files: /^(scripts|bench|examples)\//,
-    imports: [...SERVER, 'cli', 'clients', 'generated', 'roots'],
+    imports: [...SERVER, 'cli', 'clients', 'generated', 'roots', 'testkit'],
   },
-  // Speaks to the service over HTTP, as anybody does: of the server it knows what travels.
-  { name: 'cli', files: /^cli\//, imports: ['wire'] },
-  // What a trainer installs: of the server types alone, so that nothing of it runs there.
-  { name: 'clients', files: /^clients\//, imports: [], types: ['api', 'wire'] },
+  // The CLI talks to the service over HTTP like any client.
+  { name: 'cli', files: /^packages\/cli\//, imports: ['contract'] },
+  // Clients are installed by trainers. They use types of the server only, so no server code runs there.
+  { name: 'clients', files: /^packages\/client-/, imports: [], types: ['api', 'contract'] },
   { name: 'config', files: /^[^/]+\.config\.m?[jt]s$/, imports: ['tools'] },
-  { name: 'app', files: /^app\//, imports: ['components', 'wire'], types: ['api'] },
-  { name: 'components', files: /^components\//, imports: ['wire'], types: ['api'] },
-  // The composition roots: they wire everything together, and hold no logic.
+  { name: 'app', files: /^app\//, imports: ['components', 'contract'], types: ['api'] },
+  { name: 'components', files: /^components\//, imports: ['contract'], types: ['api'] },
+  // The composition roots connect everything and hold no logic.
   { name: 'roots', files: /^server\/(service\/|(worker\/)?(main|start)\.ts$)/, imports: SERVER },
   {
     name: 'http',
     files: /^server\/http\//,
-    imports: ['api', 'loop', 'rewards', 'fleet', 'router', 'store', 'shared', 'wire'],
+    imports: [
+      ...['api', 'queries', 'batches', 'admin', 'rewards', 'router', 'store'],
+      ...['shared', 'contract'],
+    ],
   },
   {
     name: 'api',
     files: /^server\/api\//,
-    imports: ['loop', 'rewards', 'router', 'store', 'shared', 'wire'],
+    imports: [
+      ...['queries', 'background', 'batches', 'model-servers', 'monitoring', 'admin', 'rewards'],
+      ...['store', 'shared', 'contract'],
+    ],
+  },
+  // What pages read.
+  {
+    name: 'queries',
+    files: /^server\/queries\//,
+    imports: [
+      ...['batches', 'monitoring', 'planner', 'rewards', 'cluster', 'router', 'store'],
+      ...['shared', 'contract'],
+    ],
+  },
+  // Periodic work of the server: sweeps, roll-ups, readiness, its workers.
+  {
+    name: 'background',
+    files: /^server\/background\//,
+    imports: ['batches', 'cluster', 'store', 'shared', 'contract'],
   },
   {
-    name: 'loop',
-    files: /^server\/loop\//,
-    imports: ['rewards', 'planner', 'fleet', 'router', 'store', 'shared', 'wire'],
+    name: 'batches',
+    files: /^server\/batches\//,
+    imports: ['admin', 'rewards', 'router', 'store', 'shared', 'contract'],
   },
+  {
+    name: 'model-servers',
+    files: /^server\/model-servers\//,
+    imports: ['router', 'store', 'shared', 'contract'],
+  },
+  {
+    name: 'monitoring',
+    files: /^server\/monitoring\//,
+    imports: ['router', 'store', 'shared', 'contract'],
+  },
+  // Keys, limits, retention, the audit log, saved views and marks.
+  { name: 'admin', files: /^server\/admin\//, imports: ['store', 'shared', 'contract'] },
   {
     name: 'worker',
     files: /^server\/worker\//,
-    imports: ['rewards', 'fleet', 'router', 'store', 'shared', 'wire'],
+    imports: ['rewards', 'cluster', 'router', 'store', 'shared', 'contract'],
   },
-  // What feeds a router in any process: the registry read, limits leased, reports written.
-  { name: 'fleet', files: /^server\/fleet\//, imports: ['router', 'store', 'shared', 'wire'] },
-  { name: 'rewards', files: /^server\/rewards\//, imports: ['router', 'shared', 'wire'] },
-  { name: 'router', files: /^server\/router\//, imports: ['engines', 'shared', 'wire'] },
-  { name: 'engines', files: /^server\/engines\//, imports: ['shared', 'wire'] },
+  // What connects a router to the cluster: the server registry, leases, reports.
+  {
+    name: 'cluster',
+    files: /^server\/cluster\//,
+    imports: ['router', 'store', 'shared', 'contract'],
+  },
+  { name: 'rewards', files: /^server\/rewards\//, imports: ['router', 'shared', 'contract'] },
+  { name: 'router', files: /^server\/router\//, imports: ['engines', 'shared', 'contract'] },
+  { name: 'engines', files: /^server\/engines\//, imports: ['shared', 'contract'] },
   // Prisma's types stop at the store.
   { name: 'generated', files: /^server\/store\/generated\//, imports: [] },
-  { name: 'store', files: /^server\/store\//, imports: ['generated', 'shared', 'wire'] },
-  { name: 'wire', files: /^server\/wire\//, imports: [] },
-  // What an arrangement of rewards and training would come to, on a virtual clock.
-  { name: 'planner', files: /^server\/planner\//, imports: ['wire'] },
-  { name: 'shared', files: /^server\/[^/]+\.ts$/, imports: ['wire'] },
+  { name: 'store', files: /^server\/store\//, imports: ['generated', 'shared', 'contract'] },
+  { name: 'contract', files: /^server\/contract\//, imports: [] },
+  // Predicts the duration of a training step on a virtual clock.
+  { name: 'planner', files: /^server\/planner\//, imports: ['contract'] },
+  { name: 'shared', files: /^server\/[^/]+\.ts$/, imports: ['contract'] },
 ]
 
 /** Where the environment may be read. Everybody else is handed a `Config`. */
 export const READS_ENVIRONMENT =
-  /^(server|cli)\/config\.ts$|^(scripts|bench|examples|e2e|testkit)\/|\/testing\/|\.test\.tsx?$|^[^/]+\.config\.m?[jt]s$/
+  /^(server|packages\/cli)\/config\.ts$|^(scripts|bench|examples|e2e|testkit)\/|\/testing\/|\.test\.tsx?$|^[^/]+\.config\.m?[jt]s$/

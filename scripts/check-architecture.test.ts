@@ -25,15 +25,15 @@ test('the arrows themselves are allowed', () => {
   const breaches = check({
     'app/page.tsx': `import type { Api } from '../server/api/root.ts'\nimport { A } from '../components/a.tsx'\nexport default () => <A<Api> />`,
     'components/a.tsx': `import { x } from '../server/contract/x.ts'\nexport const A = <T,>() => <i>{x as T & string}</i>`,
-    'server/api/root.ts': `import { loop } from '../loop/loop.ts'\nexport type Api = typeof loop`,
-    'server/loop/loop.ts': `import { s } from '../store/s.ts'\nimport { r } from '../router/r.ts'\nexport const loop = [s, r]`,
+    'server/api/root.ts': `import { batches } from '../batches/batches.ts'\nexport type Api = typeof batches`,
+    'server/batches/batches.ts': `import { s } from '../store/s.ts'\nimport { r } from '../router/r.ts'\nexport const batches = [s, r]`,
     'server/router/r.ts': `import { e } from '../engines/e.ts'\nexport const r = e`,
-    'server/engines/e.ts': `import { x } from '../wire/x.ts'\nimport { env } from '../config.ts'\nexport const e = [x, env]`,
+    'server/engines/e.ts': `import { x } from '../contract/x.ts'\nimport { env } from '../config.ts'\nexport const e = [x, env]`,
     'server/store/s.ts': `import { c } from './generated/client.ts'\nexport const s = c`,
     'server/contract/x.ts': `export const x = 'x'`,
     'server/config.ts': `export const env = process.env`,
-    'server/main.ts': `import './loop/loop.ts'\nimport './engines/e.ts'`,
-    'server/loop/loop.test.ts': `import { e } from '../engines/e.ts'\nprocess.env.X = String(e)`,
+    'server/main.ts': `import './batches/batches.ts'\nimport './engines/e.ts'`,
+    'server/batches/batches.test.ts': `import { e } from '../engines/e.ts'\nprocess.env.X = String(e)`,
   })
   expect(breaches).toEqual([])
 })
@@ -55,11 +55,11 @@ test.each([
   ['components/a.tsx', `import { b } from '../app/b.tsx'`, 'components must not import app'],
   ['app/a.tsx', `import { b } from '../server/api/b.ts'`, 'app may import the types of api only'],
   ['app/a.tsx', `import type { b } from '../server/store/b.ts'`, 'app must not import store'],
-  ['server/loop/a.ts', `import '../store/generated/b.ts'`, 'loop must not import generated'],
-  ['server/loop/a.ts', `import './b.test.ts'`, 'loop must not import tests'],
-  ['server/loop/a.ts', `import '../../scripts/b.ts'`, 'loop must not import tools'],
-  ['server/new/a.ts', `import '../loop/b.ts'`, 'this file is in no layer'],
-  ['server/loop/a.ts', `import './nowhere.ts'`, './nowhere.ts does not exist'],
+  ['server/batches/a.ts', `import '../store/generated/b.ts'`, 'batches must not import generated'],
+  ['server/batches/a.ts', `import './b.test.ts'`, 'batches must not import tests'],
+  ['server/batches/a.ts', `import '../../scripts/b.ts'`, 'batches must not import tools'],
+  ['server/new/a.ts', `import '../batches/b.ts'`, 'this file is in no layer'],
+  ['server/batches/a.ts', `import './nowhere.ts'`, './nowhere.ts does not exist'],
 ])('%s: %s', (file, text, breach) => {
   const [, specifier = ''] = /'([^']+)'/.exec(text) ?? []
   const target = join(dirname(file), specifier)
@@ -72,25 +72,25 @@ test.each([
 test('a cycle of values is one, a cycle of types is none', () => {
   expect(
     check({
-      'server/loop/a.ts': `import { b } from './b.ts'`,
-      'server/loop/b.ts': `import { c } from './c.ts'`,
-      'server/loop/c.ts': `import { a } from './a.ts'`,
-      'server/loop/d.ts': `import type { e } from './e.ts'`,
-      'server/loop/e.ts': `import { d } from './d.ts'`,
+      'server/batches/a.ts': `import { b } from './b.ts'`,
+      'server/batches/b.ts': `import { c } from './c.ts'`,
+      'server/batches/c.ts': `import { a } from './a.ts'`,
+      'server/batches/d.ts': `import type { e } from './e.ts'`,
+      'server/batches/e.ts': `import { d } from './d.ts'`,
     }),
   ).toEqual([
-    'server/loop/a.ts: a cycle: server/loop/a.ts → server/loop/b.ts → server/loop/c.ts → server/loop/a.ts',
+    'server/batches/a.ts: a cycle: server/batches/a.ts → server/batches/b.ts → server/batches/c.ts → server/batches/a.ts',
   ])
 })
 
 test('the environment is read in one place', () => {
   expect(
     check({
-      'server/loop/a.ts': `// process.env in a comment\nconst a = process.env.A\nconst b = process['env'].B`,
+      'server/batches/a.ts': `// process.env in a comment\nconst a = process.env.A\nconst b = process['env'].B`,
       'scripts/b.ts': 'process.env.A',
     }),
   ).toEqual([
-    'server/loop/a.ts:2: process.env is read in server/config.ts alone',
-    'server/loop/a.ts:3: process.env is read in server/config.ts alone',
+    'server/batches/a.ts:2: process.env is read in server/config.ts alone',
+    'server/batches/a.ts:3: process.env is read in server/config.ts alone',
   ])
 })

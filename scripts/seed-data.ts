@@ -1,5 +1,5 @@
-import type { Logger } from '../server/log.ts'
 import { GroupRollUps } from '../server/background/group-roll-ups.ts'
+import type { Logger } from '../server/log.ts'
 import { Database } from '../server/store/database.ts'
 import { openDatabase } from '../server/store/postgres/connect.ts'
 import { runningEmbeddedUrl } from '../server/store/postgres/embedded.ts'

@@ -130,7 +130,7 @@ function clientKey(root) {
   )
 }
 
-/** Everything the pages are made of; of the server they import the wire types alone. */
+/** Everything the pages are made of; of the server they import the types of server/contract alone. */
 function pagesKey(root) {
   const files = [
     ...['app', 'components', 'server/contract', 'public'].flatMap((dir) => filesUnder(root, dir)),

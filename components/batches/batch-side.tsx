@@ -1,5 +1,8 @@
 import type { BatchViewDto } from '../../server/contract/pages.ts'
-import { SAMPLE_FAILURE_TEXT, type SampleFailureReason } from '../../server/contract/sample-reason.ts'
+import {
+  SAMPLE_FAILURE_TEXT,
+  type SampleFailureReason,
+} from '../../server/contract/sample-reason.ts'
 import { hueOf } from '../charts/hue.ts'
 import {
   formatCount,

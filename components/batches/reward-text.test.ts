@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { resolveReward } from '../../server/rewards/resolve.ts'
 import { RewardSpec } from '../../server/contract/trainer.ts'
+import { resolveReward } from '../../server/rewards/resolve.ts'
 import { askedReward, readReward, rewardText } from './reward-text.prepare.ts'
 
 const context = { models: ['rm'], judges: ['judge'], sleepless: [] }

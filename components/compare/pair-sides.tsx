@@ -2,7 +2,11 @@
 
 import { ArrowLeftRight } from 'lucide-react'
 import type { ReactNode } from 'react'
-import type { ComparedBatchDto, ComparedScores, ComparePairDto } from '../../server/contract/compare.ts'
+import type {
+  ComparedBatchDto,
+  ComparedScores,
+  ComparePairDto,
+} from '../../server/contract/compare.ts'
 import { BatchLink, RunName } from '../batches/batch-cells.tsx'
 import { formatCount, formatScore } from '../format/numbers.ts'
 import { IconButton } from '../ui/button.tsx'

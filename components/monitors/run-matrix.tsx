@@ -1,4 +1,8 @@
-import { MONITOR_DEFINITIONS, MONITORS, type MonitoredRunDto } from '../../server/contract/monitors.ts'
+import {
+  MONITOR_DEFINITIONS,
+  MONITORS,
+  type MonitoredRunDto,
+} from '../../server/contract/monitors.ts'
 import { hueOf } from '../charts/hue.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { SeededMark } from '../runs/seeded-mark.tsx'

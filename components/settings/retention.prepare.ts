@@ -1,4 +1,8 @@
-import type { RemovedDto, RetentionJobDto, RetentionPolicy } from '../../server/contract/retention.ts'
+import type {
+  RemovedDto,
+  RetentionJobDto,
+  RetentionPolicy,
+} from '../../server/contract/retention.ts'
 import { formatBytes, formatCount, plural, quantityText } from '../format/numbers.ts'
 
 /** The retention ages in display order. */

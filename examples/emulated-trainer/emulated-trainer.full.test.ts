@@ -3,11 +3,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startCli } from '../../packages/cli/testing/run-cli.ts'
+import type { PlannerDto } from '../../server/contract/planner.ts'
 import { STRATEGIES } from '../../server/planner/overlap.ts'
+import {
+  type ReferenceRmProcess,
+  startReferenceRmProcess,
+} from '../../testkit/processes/reference-rm.ts'
 import { FULL, itInFullRun } from '../../testkit/service/full-run.ts'
 import { Service } from '../../testkit/service/service.ts'
-import type { PlannerDto } from '../../server/contract/planner.ts'
-import { type ReferenceRmProcess, startReferenceRmProcess } from '../../testkit/processes/reference-rm.ts'
 import { type Compared, conduct, SEED } from './laboratory.ts'
 import { type Job, readOptions, readRun } from './options.ts'
 import { keepResult } from './results.ts'

@@ -1,5 +1,9 @@
 import { boundOf, evenSteps, predict, type Workload } from '../../server/planner/overlap.ts'
-import { type Behaviour, delayOfDraw, PLAIN_BEHAVIOUR } from '../../testkit/reference-rm/behaviour.ts'
+import {
+  type Behaviour,
+  delayOfDraw,
+  PLAIN_BEHAVIOUR,
+} from '../../testkit/reference-rm/behaviour.ts'
 import { hashScore, tailHash } from '../../testkit/reference-rm/score.ts'
 import { type Job, type Run, readRun } from './options.ts'
 import { type Emulated, emulate, type Rollouts, STREAMED_PARTS } from './trainer.ts'

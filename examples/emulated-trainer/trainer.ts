@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createTRPCClient, httpLink } from '@trpc/client'
 import type { AppRouter } from '../../server/api/root.ts'
-import { type Span, traitsOf } from '../../server/planner/overlap.ts'
 import type { GroupResult } from '../../server/contract/trainer.ts'
+import { type Span, traitsOf } from '../../server/planner/overlap.ts'
 import type { Job, Run } from './options.ts'
 
 /** What a run took, in emulated ms: as if nothing had been scaled. */

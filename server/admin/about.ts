@@ -1,10 +1,10 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SettingInForce } from '../config.ts'
-import type { Database } from '../store/database.ts'
-import { databaseFacts, tableSizes } from '../store/sql/database-facts.ts'
 import type { AboutDto } from '../contract/about.ts'
 import { Memo } from '../memo.ts'
+import type { Database } from '../store/database.ts'
+import { databaseFacts, tableSizes } from '../store/sql/database-facts.ts'
 
 /** A data folder is walked, and the database's sizes are read, once in this time. */
 const TTL_MS = 30_000

@@ -1,7 +1,7 @@
+import type { AuditEntryDto, AuditInput, AuditPageDto } from '../contract/audit.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import { auditChoices, auditPage, insertAudit } from '../store/sql/audit.ts'
-import type { AuditEntryDto, AuditInput, AuditPageDto } from '../contract/audit.ts'
 
 /** Of so many of the newest changes a filter offers actors and actions. */
 const CHOICES_OF = 5_000

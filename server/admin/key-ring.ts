@@ -1,4 +1,12 @@
 import { createHash, randomBytes } from 'node:crypto'
+import type {
+  ApiKeyDto,
+  CreatedKeyDto,
+  CreateKeyInput,
+  KeysDto,
+  RequireKeysInput,
+} from '../contract/access.ts'
+import type { Actor, Role } from '../contract/roles.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { type Database, isOutage } from '../store/database.ts'
@@ -14,14 +22,6 @@ import {
 } from '../store/sql/api-keys.ts'
 import { notify } from '../store/sql/notify.ts'
 import { readSetting, writeSetting } from '../store/sql/settings.ts'
-import type {
-  ApiKeyDto,
-  CreatedKeyDto,
-  CreateKeyInput,
-  KeysDto,
-  RequireKeysInput,
-} from '../contract/access.ts'
-import type { Actor, Role } from '../contract/roles.ts'
 import { endKey } from './key-end.ts'
 
 /** Keys that are not revoked, at most: they are all kept in memory. */

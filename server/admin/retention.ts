@@ -1,7 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  DEFAULT_POLICY,
+  type RemovedDto,
+  type RetentionDto,
+  type RetentionJobDto,
+  RetentionPolicy,
+  type RetentionPreviewDto,
+} from '../contract/retention.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import { type Client, type Database, isOutage } from '../store/database.ts'
+import { PeriodicTask } from '../store/periodic-task.ts'
 import { insertAudit } from '../store/sql/audit.ts'
 import {
   anythingToRemove,
@@ -29,15 +38,6 @@ import {
   unmark,
 } from '../store/sql/retention.ts'
 import { readSetting, writeSetting } from '../store/sql/settings.ts'
-import {
-  DEFAULT_POLICY,
-  type RemovedDto,
-  type RetentionDto,
-  type RetentionJobDto,
-  RetentionPolicy,
-  type RetentionPreviewDto,
-} from '../contract/retention.ts'
-import { PeriodicTask } from '../store/periodic-task.ts'
 
 /** How often a process looks for something to remove. */
 const TICK_MS = 2_000

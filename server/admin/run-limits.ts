@@ -1,4 +1,6 @@
+import type { LimitsDto, RunLimitValues, SetLimitsInput } from '../contract/limits.ts'
 import { RewardOpsError } from '../errors.ts'
+import { Memo } from '../memo.ts'
 import type { Client, Database } from '../store/database.ts'
 import {
   allLimits,
@@ -9,8 +11,6 @@ import {
   usageHeld,
   usageOf,
 } from '../store/sql/run-limits.ts'
-import type { LimitsDto, RunLimitValues, SetLimitsInput } from '../contract/limits.ts'
-import { Memo } from '../memo.ts'
 
 /** Runs with limits of their own, at most. */
 export const MOST_LIMITED_RUNS = 1_000

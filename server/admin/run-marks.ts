@@ -1,8 +1,8 @@
+import { type MarkInput, type MarkUpdate, MOST_MARKS, type RunMarkDto } from '../contract/marks.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { runIdOf } from '../store/sql/monitor-views.ts'
 import { addMark, changeMark, dropMark, type RunMarkRow, runMarks } from '../store/sql/run-marks.ts'
-import { type MarkInput, type MarkUpdate, MOST_MARKS, type RunMarkDto } from '../contract/marks.ts'
 
 /** Marks that people draw on a run's charts: what changed there. */
 export class RunMarks {

@@ -1,3 +1,11 @@
+import type { Actor } from '../contract/roles.ts'
+import {
+  MOST_VIEWS,
+  type SavedViewDto,
+  type SaveViewInput,
+  type UpdateViewInput,
+  VIEW_VERSION,
+} from '../contract/saved-views.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import {
@@ -8,14 +16,6 @@ import {
   savedViews,
   updateView,
 } from '../store/sql/saved-views.ts'
-import type { Actor } from '../contract/roles.ts'
-import {
-  MOST_VIEWS,
-  type SavedViewDto,
-  type SaveViewInput,
-  type UpdateViewInput,
-  VIEW_VERSION,
-} from '../contract/saved-views.ts'
 
 /** Views of pages that people gave a name. All see them; a view is changed and deleted by its author, or by an admin. */
 export class SavedViews {

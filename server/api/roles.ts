@@ -1,6 +1,6 @@
-import { RewardOpsError } from '../errors.ts'
 import type { Actor, Role } from '../contract/roles.ts'
 import { mayDo } from '../contract/roles.ts'
+import { RewardOpsError } from '../errors.ts'
 import type { Modules } from './context.ts'
 
 /** What is noted of a change, beside who made it and when. */

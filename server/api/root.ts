@@ -1,7 +1,5 @@
 import { z } from 'zod'
-import { RewardOpsError } from '../errors.ts'
 import { demoBatch } from '../batches/demo-batch.ts'
-import { importOffLoop } from '../rewards/config/import-off-loop.ts'
 import {
   BatchGroupsInput,
   BatchViewInput,
@@ -33,6 +31,8 @@ import {
   SubmitInput,
   WaitInput,
 } from '../contract/trainer.ts'
+import { RewardOpsError } from '../errors.ts'
+import { importOffLoop } from '../rewards/config/import-off-loop.ts'
 import { alertsRouter } from './alerts.ts'
 import { compareRouter } from './compare.ts'
 import { marksRouter } from './marks.ts'

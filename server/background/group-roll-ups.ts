@@ -1,5 +1,9 @@
+import { lacksSpread, reportsOf } from '../batches/group-reports.ts'
+import { type GroupSignalCounts, noSignals, withoutSpread } from '../contract/group-signal.ts'
+import { componentNames } from '../contract/resolved-reward.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
+import { PeriodicTask } from '../store/periodic-task.ts'
 import { storeBatchRollUps } from '../store/sql/batch-roll-ups.ts'
 import {
   batchesUnderWay,
@@ -12,10 +16,6 @@ import {
   storeGroupRollUps,
   storeSignalCounts,
 } from '../store/sql/group-statistics.ts'
-import { type GroupSignalCounts, noSignals, withoutSpread } from '../contract/group-signal.ts'
-import { componentNames } from '../contract/resolved-reward.ts'
-import { lacksSpread, reportsOf } from '../batches/group-reports.ts'
-import { PeriodicTask } from '../store/periodic-task.ts'
 
 /** How often ended batches are looked for. */
 const TICK_MS = 500

@@ -1,3 +1,6 @@
+import { poolOf } from '../batches/accept/accept-batch.ts'
+import { chunk } from '../batches/accept/chunks.ts'
+import { scoresWholeGroups, wholeGroupJobs } from '../batches/accept/whole-groups.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
@@ -8,9 +11,6 @@ import {
   unfinishedBatches,
   unmarkOrphanedGroups,
 } from '../store/sql/orphans.ts'
-import { poolOf } from '../batches/accept/accept-batch.ts'
-import { chunk } from '../batches/accept/chunks.ts'
-import { scoresWholeGroups, wholeGroupJobs } from '../batches/accept/whole-groups.ts'
 
 /** A batch is checked when none of its samples has ended for this long, and again after each further one. */
 const STALLED_MS = 5_000

@@ -2,6 +2,7 @@ import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import { dropUnusedFunctions } from '../store/functions.ts'
 import type { JobQueue } from '../store/job-queue.ts'
+import { PeriodicTask } from '../store/periodic-task.ts'
 import { rollUpEnded } from '../store/sql/batches.ts'
 import {
   batchesPastDeadline,
@@ -16,7 +17,6 @@ import { postProcessedBatches, queuePostProcessing } from '../store/sql/post-pro
 import { takeBackCopies } from '../store/sql/rescore.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
 import { Orphans } from './orphans.ts'
-import { PeriodicTask } from '../store/periodic-task.ts'
 import { sweepDeadWorkers } from './worker-supervisor.ts'
 
 /** How often deadlines, silent implicit batches and roll-ups are looked at. */

@@ -1,6 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { hostname } from 'node:os'
 import { fileURLToPath } from 'node:url'
+import type { WorkerChannel } from '../batches/direct-scores.ts'
+import { DEAD_AFTER_MS } from '../cluster/process-row.ts'
+import type {
+  DirectEndMessage,
+  DirectScoreMessage,
+  ForgetScoreMessage,
+} from '../contract/direct-score.ts'
+import type { EndedMessage } from '../contract/ended-message.ts'
 import type { Logger } from '../log.ts'
 import { type Database, throughOutage } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'
@@ -14,18 +22,9 @@ import {
   processesToCheck,
   silentProcesses,
 } from '../store/sql/processes.ts'
-import type {
-  DirectEndMessage,
-  DirectScoreMessage,
-  ForgetScoreMessage,
-} from '../contract/direct-score.ts'
-import type { EndedMessage } from '../contract/ended-message.ts'
-import type { WorkerChannel } from '../batches/direct-scores.ts'
 
 /** A worker that dies again and again is started after this long at most. */
 const MAX_BACKOFF_MS = 5_000
-/** A worker that is not seen for this long is dead: five missed reports. */
-export const DEAD_AFTER_MS = 5_000
 /** A worker claims a job that it has held for 60 ms; this leaves a busy one time to do so. */
 const CLAIMED_BY_MS = 1_500
 /** Of the 8 s that SIGTERM may take. */

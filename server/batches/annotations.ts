@@ -1,3 +1,13 @@
+import {
+  type AddAnnotationInput,
+  type AddedAnnotationsDto,
+  type AnnotationDto,
+  type AnnotationLabelDto,
+  type AnnotationLabelsInput,
+  MOST_ANNOTATED,
+  type UpdateAnnotationInput,
+} from '../contract/annotations.ts'
+import type { Actor } from '../contract/roles.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import {
@@ -11,16 +21,6 @@ import {
 } from '../store/sql/annotations.ts'
 import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
 import type { SampleKey } from '../store/sql/sample-texts.ts'
-import {
-  type AddAnnotationInput,
-  type AddedAnnotationsDto,
-  type AnnotationDto,
-  type AnnotationLabelDto,
-  type AnnotationLabelsInput,
-  MOST_ANNOTATED,
-  type UpdateAnnotationInput,
-} from '../contract/annotations.ts'
-import type { Actor } from '../contract/roles.ts'
 import { batchNumber } from './batch-reader.ts'
 
 /** Samples annotated by one transaction: some 20 ms. */

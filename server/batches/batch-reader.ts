@@ -1,4 +1,7 @@
+import type { GroupSignalCounts } from '../contract/group-signal.ts'
+import type { BatchSummary, GroupResult, NextResult, ResultsColumns } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
+import { Memo } from '../memo.ts'
 import { groupReport } from '../rewards/group-report.ts'
 import { type Database, isOutage } from '../store/database.ts'
 import { type BatchRow, batchById, scoreStatistics, toSummary } from '../store/sql/batches.ts'
@@ -14,11 +17,8 @@ import {
   samplesOfGroups,
   toResult,
 } from '../store/sql/results.ts'
-import type { GroupSignalCounts } from '../contract/group-signal.ts'
-import type { BatchSummary, GroupResult, NextResult, ResultsColumns } from '../contract/trainer.ts'
 import { cursorAt, seqOf } from './cursor.ts'
 import { countSignals, memberOf, reportsOf } from './group-reports.ts'
-import { Memo } from '../memo.ts'
 import type { BatchSignals } from './signals.ts'
 
 /** A batch id as a number: `b12` → 12. Ids past int4 belong to no batch. */

@@ -1,8 +1,8 @@
 import { createReadStream, existsSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { RewardOpsError } from '../errors.ts'
 import { SubmitInput } from '../contract/trainer.ts'
+import { RewardOpsError } from '../errors.ts'
 
 const DEMO_ROLLOUTS = fileURLToPath(
   new URL('../../examples/data/demo-rollouts.jsonl', import.meta.url),

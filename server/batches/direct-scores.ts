@@ -1,4 +1,3 @@
-import type { BatchSpec } from '../store/sql/worker-reads.ts'
 import type {
   DirectEnd,
   DirectEndMessage,
@@ -6,6 +5,7 @@ import type {
   ForgetScoreMessage,
 } from '../contract/direct-score.ts'
 import type { SampleInput } from '../contract/trainer.ts'
+import type { BatchSpec } from '../store/sql/worker-reads.ts'
 
 /** A reward that lately took longer than this is not asked for directly: storing first costs about as much. */
 const QUICK_MS = 3

@@ -1,10 +1,10 @@
+import { type GroupSignalCounts, noSignals, withoutSpread } from '../contract/group-signal.ts'
+import { isByModelsAlone, type ResolvedReward, type ScoredBy } from '../contract/resolved-reward.ts'
 import { signalOf } from '../rewards/advantages.ts'
 import { type GroupMember, type GroupReport, groupReport } from '../rewards/group-report.ts'
 import type { Database } from '../store/database.ts'
 import { scoreStatistics } from '../store/sql/batches.ts'
 import { alikeGroups } from '../store/sql/group-statistics.ts'
-import { type GroupSignalCounts, noSignals, withoutSpread } from '../contract/group-signal.ts'
-import { isByModelsAlone, type ResolvedReward, type ScoredBy } from '../contract/resolved-reward.ts'
 
 /** A sample's row, as far as its group's report needs it. */
 export interface MemberRow {

@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { rollouts } from '../../testkit/service/rollouts.ts'
+import { Retention } from '../admin/retention.ts'
+import { SubmitInput } from '../contract/trainer.ts'
 import { createLogger } from '../log.ts'
 import { AcceptedFunctions } from '../rewards/functions/accepted-functions.ts'
 import { Database } from '../store/database.ts'
@@ -6,10 +9,7 @@ import { JobQueue, RULES_POOL } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { storeBatchRollUps } from '../store/sql/batch-roll-ups.ts'
 import { flushStatement } from '../store/sql/flush.ts'
-import { rollouts } from '../../testkit/service/rollouts.ts'
-import { SubmitInput } from '../contract/trainer.ts'
 import { RewardLoopManager } from './reward-loop-manager.ts'
-import { Retention } from '../admin/retention.ts'
 import { BatchSignals } from './signals.ts'
 
 /**

@@ -1,11 +1,11 @@
+import { modelsOf, type ResolvedReward } from '../contract/resolved-reward.ts'
+import type { TriedDto, TryInput } from '../contract/rewards.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { AcceptedFunctions } from '../rewards/functions/accepted-functions.ts'
 import type { RewardSample, RewardTools } from '../rewards/managers/manager.ts'
 import { resolveReward } from '../rewards/resolve.ts'
 import { trySample } from '../rewards/trace/try-sample.ts'
 import type { RouterServer } from '../router/router-types.ts'
-import { modelsOf, type ResolvedReward } from '../contract/resolved-reward.ts'
-import type { TriedDto, TryInput } from '../contract/rewards.ts'
 
 /** Samples tried at once; each is a click of somebody. */
 const AT_ONCE = 8

@@ -1,8 +1,8 @@
+import { MOST_SELECTED, type RescoreSelection } from '../contract/rescore.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { groupsByUid, type PartToCopy, samplesOfBatch } from '../store/sql/rescore-part.ts'
 import { type SampleCursor, sampleKeys } from '../store/sql/sample-list.ts'
-import { MOST_SELECTED, type RescoreSelection } from '../contract/rescore.ts'
 
 const KEYS_AT_ONCE = 5_000
 

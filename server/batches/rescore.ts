@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto'
+import { foreseeLimits, holdToLimits, limitsOf } from '../admin/run-limits.ts'
+import type { RescoreResult, RescoreSomeInput } from '../contract/rescore.ts'
 import { RewardOpsError } from '../errors.ts'
 import { resolveReward } from '../rewards/resolve.ts'
 import { type Client, inTransaction } from '../store/database.ts'
@@ -25,7 +27,6 @@ import {
   partToCopy,
 } from '../store/sql/rescore-part.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
-import type { RescoreResult, RescoreSomeInput } from '../contract/rescore.ts'
 import {
   type AcceptContext,
   asksModels,
@@ -38,7 +39,6 @@ import { scoresWholeGroups } from './accept/whole-groups.ts'
 import type { BatchReader } from './batch-reader.ts'
 import { rescoreJobs } from './rescore-jobs.ts'
 import { selectPart } from './rescore-selection.ts'
-import { foreseeLimits, holdToLimits, limitsOf } from '../admin/run-limits.ts'
 
 /** Copies at once: each keeps a connection and a core of Postgres busy. A third is asked to come back. */
 const MOST_COPIES = 2

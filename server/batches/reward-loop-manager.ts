@@ -1,14 +1,3 @@
-import { RewardOpsError } from '../errors.ts'
-import { type Client, type Database, throughOutage } from '../store/database.ts'
-import { lockBatch } from '../store/sql/append.ts'
-import {
-  type ClosedBatch,
-  cancelBatch,
-  closeBatch,
-  endWhatIsOpen,
-  settleClosed,
-} from '../store/sql/end-batch.ts'
-import { isPostProcessed, queuePostProcessing } from '../store/sql/post-process.ts'
 import type { DirectEndMessage } from '../contract/direct-score.ts'
 import type { EndedMessage } from '../contract/ended-message.ts'
 import type { RescoreResult, RescoreSomeInput } from '../contract/rescore.ts'
@@ -21,6 +10,17 @@ import type {
   SubmitInput,
   SubmitResult,
 } from '../contract/trainer.ts'
+import { RewardOpsError } from '../errors.ts'
+import { type Client, type Database, throughOutage } from '../store/database.ts'
+import { lockBatch } from '../store/sql/append.ts'
+import {
+  type ClosedBatch,
+  cancelBatch,
+  closeBatch,
+  endWhatIsOpen,
+  settleClosed,
+} from '../store/sql/end-batch.ts'
+import { isPostProcessed, queuePostProcessing } from '../store/sql/post-process.ts'
 import { type AcceptContext, poolOf } from './accept/accept-batch.ts'
 import { appendParsed, submitParsed } from './accept/ingest.ts'
 import { queueUnfilledGroups, scoresWholeGroups } from './accept/whole-groups.ts'

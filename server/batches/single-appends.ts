@@ -1,3 +1,5 @@
+import { foreseeLimits, limitsOf } from '../admin/run-limits.ts'
+import type { SampleInput } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Statement } from '../store/database.ts'
 import { type ChunkJob, INTERACTIVE_POOL, type InlineSample, toRanges } from '../store/job-queue.ts'
@@ -11,11 +13,9 @@ import {
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
 import type { BatchSpec } from '../store/sql/worker-reads.ts'
 import { type EncodedTexts, encodeTexts } from '../store/stored-texts.ts'
-import type { SampleInput } from '../contract/trainer.ts'
 import type { AcceptContext } from './accept/accept-batch.ts'
 import { rewardExtraJson } from './accept/batch-draft.ts'
 import type { DirectlyScored } from './direct-scores.ts'
-import { foreseeLimits, limitsOf } from '../admin/run-limits.ts'
 
 /** An idempotency key and the hash of what it came with. */
 export interface ScoreKey {

@@ -1,9 +1,9 @@
+import type { EndedMessage } from '../contract/ended-message.ts'
+import type { Result, SampleInput } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { durationAsStored } from '../store/sql/flush.ts'
 import { positionOf, samplesByIndex, toResult } from '../store/sql/results.ts'
-import type { EndedMessage } from '../contract/ended-message.ts'
-import type { Result, SampleInput } from '../contract/trainer.ts'
 import type { BatchSignals } from './signals.ts'
 
 /** A fresh sample's end is told; should the telling be missed, it is looked for after this long, then every second. */

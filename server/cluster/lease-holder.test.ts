@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
-import { waitFor } from '../../testkit/service/wait-for.ts'
 import { LeaseHolder } from './lease-holder.ts'
 import { insertServer } from './testing/servers.ts'
 

@@ -1,10 +1,10 @@
+import { mostInFlight } from '../contract/servers.ts'
 import type { Logger } from '../log.ts'
 import type { EngineName, RewardRouter, RouterServer } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
 import { workersAlive } from '../store/sql/fleet.ts'
 import { allPools } from '../store/sql/pools.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
-import { mostInFlight } from '../contract/servers.ts'
 import { CALLS_GRACE_MS, type LeaseHolder } from './lease-holder.ts'
 import type { RatePermits } from './rate-permits.ts'
 

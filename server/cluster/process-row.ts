@@ -6,6 +6,8 @@ import { FUNCTIONS_SCHEMA } from '../store/functions.ts'
 import { SCHEMA_VERSION } from '../store/schema-version.ts'
 import { insertProcess, noteEnded, noteStopping, reportProcess } from '../store/sql/processes.ts'
 
+/** A process without a report for this long counts as dead: five missed reports. */
+export const DEAD_AFTER_MS = 5_000
 /** A process that is starting waits this long for the database. */
 const START_MS = 10_000
 

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import { createLogger } from '../log.ts'
 import { Permits } from '../router/permits.ts'
 import type { RatePermits as Granted, RouterServerStats } from '../router/router-types.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
-import { waitFor } from '../../testkit/service/wait-for.ts'
 import { type PermitRouter, type RateLimits, RatePermits } from './rate-permits.ts'
 
 const database = testDatabaseForFile()

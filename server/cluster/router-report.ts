@@ -1,3 +1,4 @@
+import type { WorkerServerStats } from '../contract/worker-stats.ts'
 import type { Logger } from '../log.ts'
 import type { RewardRouter, RouterEvent, RouterServerStats } from '../router/router-types.ts'
 import type { Database } from '../store/database.ts'
@@ -7,7 +8,6 @@ import {
   type HealthEvent,
   type ServerCalls,
 } from '../store/sql/server-reports.ts'
-import type { WorkerServerStats } from '../contract/worker-stats.ts'
 
 const REPORT_MS = 1_000
 /** Health events of one server that are stored each by itself; what comes beyond them is told in one. */

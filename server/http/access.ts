@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
-import { checkRole, type SurfaceName, surfaceRole } from '../api/roles.ts'
-import { type Config, isLoopback } from '../config.ts'
-import { RewardOpsError } from '../errors.ts'
 import { endKey } from '../admin/key-end.ts'
 import { type KeyHolder, type KeyRing, lookUpOf, sessionOf } from '../admin/key-ring.ts'
+import { checkRole, type SurfaceName, surfaceRole } from '../api/roles.ts'
+import { type Config, isLoopback } from '../config.ts'
 import { ERROR_REASONS } from '../contract/error-reasons.ts'
+import { RewardOpsError } from '../errors.ts'
 import { type PeerOwner, PeerOwners, TELLS_PEER_OWNERS } from './peer-owner.ts'
 
 /** The login cookie: HttpOnly, same site, its value a digest of the key, never the key. */

@@ -1,7 +1,3 @@
-import type { AnnotationRow } from '../store/sql/annotations.ts'
-import type { ExportedBatch, ExportedRow } from '../store/sql/export.ts'
-import { statusOf } from '../store/sql/results.ts'
-import { textsAsJson } from '../store/stored-texts.ts'
 import {
   groundTruthCell,
   promptCell,
@@ -11,6 +7,10 @@ import {
   textCell,
 } from '../contract/csv-cells.ts'
 import { EXTRA_COLUMN, type ExportFormat } from '../contract/export.ts'
+import type { AnnotationRow } from '../store/sql/annotations.ts'
+import type { ExportedBatch, ExportedRow } from '../store/sql/export.ts'
+import { statusOf } from '../store/sql/results.ts'
+import { textsAsJson } from '../store/stored-texts.ts'
 
 /** How samples are written in one format. */
 interface LineWriter {

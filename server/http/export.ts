@@ -1,10 +1,20 @@
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { whileKeyHolds } from '../admin/key-end.ts'
 import type { Modules } from '../api/context.ts'
 import { translateError } from '../api/trpc.ts'
-import { RewardOpsError } from '../errors.ts'
 import { batchNumber } from '../batches/batch-reader.ts'
-import { whileKeyHolds } from '../admin/key-end.ts'
+import { describeIssues } from '../contract/describe-issues.ts'
+import {
+  ANNOTATIONS_COLUMN,
+  EXPORT_PATH,
+  EXPORT_ROWS_HEADER,
+  ExportQuery,
+  narrowsWithinBatches,
+  TEXT_COLUMNS,
+} from '../contract/export.ts'
+import { filterOfText, type SampleFilter as WrittenFilter } from '../contract/sample-filter.ts'
+import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { type AnnotationRow, annotationsOfBatch } from '../store/sql/annotations.ts'
 import {
@@ -16,16 +26,6 @@ import {
   fittingIndexes,
 } from '../store/sql/export.ts'
 import type { SampleFilter } from '../store/sql/sample-filter.ts'
-import { describeIssues } from '../contract/describe-issues.ts'
-import {
-  ANNOTATIONS_COLUMN,
-  EXPORT_PATH,
-  EXPORT_ROWS_HEADER,
-  ExportQuery,
-  narrowsWithinBatches,
-  TEXT_COLUMNS,
-} from '../contract/export.ts'
-import { filterOfText, type SampleFilter as WrittenFilter } from '../contract/sample-filter.ts'
 import type { Access } from './access.ts'
 import { lineWriter } from './export-lines.ts'
 

@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { describe, expect, it } from 'vitest'
-import { createLogger } from '../log.ts'
 import { firstAnswers } from '../contract/first-answers.ts'
 import type { OverviewDto } from '../contract/pages.ts'
+import { createLogger } from '../log.ts'
 import { withFirstOverview } from './first-overview.ts'
 
 const OVERVIEW = { empty: true } as OverviewDto

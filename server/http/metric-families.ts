@@ -1,8 +1,8 @@
-import { LATENCY_BOUNDS_MS, LATENCY_BUCKET_RATIO } from '../router/latency-histogram.ts'
-import type { CallFigures, Figures, ServerFigures } from '../store/metrics-reader.ts'
 import type { SelfTestVerdict } from '../contract/self-test-verdict.ts'
 import { mostInFlight, SERVER_STATES } from '../contract/servers.ts'
 import type { WorkerServerStats, WorkerStats } from '../contract/worker-stats.ts'
+import { LATENCY_BOUNDS_MS, LATENCY_BUCKET_RATIO } from '../router/latency-histogram.ts'
+import type { CallFigures, Figures, ServerFigures } from '../store/metrics-reader.ts'
 
 /** One series of a family. */
 export interface Series {

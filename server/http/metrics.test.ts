@@ -1,6 +1,12 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import {
+  parsePrometheusText,
+  type ScrapedFamily,
+  seriesValue,
+} from '../../testkit/service/prometheus-text.ts'
+import { rawRequest } from '../../testkit/service/trpc-call.ts'
 import { insertServer } from '../cluster/testing/servers.ts'
 import { createLogger } from '../log.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
@@ -8,8 +14,6 @@ import { Database } from '../store/database.ts'
 import { JobQueue } from '../store/job-queue.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { addServerCalls } from '../store/sql/server-reports.ts'
-import { parsePrometheusText, type ScrapedFamily, seriesValue } from '../../testkit/service/prometheus-text.ts'
-import { rawRequest } from '../../testkit/service/trpc-call.ts'
 import { Access } from './access.ts'
 import type { ProcessView } from './metric-families.ts'
 import { createMetrics } from './metrics.ts'

@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { appRouter } from '../api/root.ts'
 import { expectRefusal, nothingStored } from '../../testkit/service/refusals.ts'
 import { sample } from '../../testkit/service/rollouts.ts'
 import { environment, runToEnd, Service } from '../../testkit/service/service.ts'
+import { appRouter } from '../api/root.ts'
 import type { SubmitResult } from '../contract/trainer.ts'
 
 /** Who may ask: this machine alone without keys, whoever has one with keys; and settings that are refused. */

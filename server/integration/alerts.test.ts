@@ -3,8 +3,16 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import { startWebhookReceiver, type WebhookReceiver } from '../../testkit/service/webhook-receiver/process.ts'
-import type { AlertPayload, DeliveryPageDto, TestedWebhookDto, WebhookDto } from '../contract/alerts.ts'
+import {
+  startWebhookReceiver,
+  type WebhookReceiver,
+} from '../../testkit/service/webhook-receiver/process.ts'
+import type {
+  AlertPayload,
+  DeliveryPageDto,
+  TestedWebhookDto,
+  WebhookDto,
+} from '../contract/alerts.ts'
 import type { IncidentPageDto, MonitorsDto, RunMonitorsDto } from '../contract/monitors.ts'
 import type { OverviewDto } from '../contract/pages.ts'
 import type { SubmitResult } from '../contract/trainer.ts'

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { FakeServer } from '../engines/testing/fake-server.ts'
 import { expectRefusal, nothingStored, type Refusal } from '../../testkit/service/refusals.ts'
 import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
 import { type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import type { BatchSummary, NextResult, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
+import { FakeServer } from '../engines/testing/fake-server.ts'
 
 /** What is wrong with a call is told clearly, under its own reason, and leaves nothing behind. */
 

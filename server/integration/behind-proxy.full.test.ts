@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hashScore } from '../../testkit/reference-rm/score.ts'
-import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
 import { rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { CallError, rawRequest, unwrap } from '../../testkit/service/trpc-call.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { NextResult, SubmitResult } from '../contract/trainer.ts'
+import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
 /**
  * Two servers and four workers on one database behind nginx, while the servers are upgraded, or killed and restarted, one

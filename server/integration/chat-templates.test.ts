@@ -2,8 +2,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { LLAMA3, MISTRAL } from '../engines/testing/chat-templates.ts'
-import { FakeServer } from '../engines/testing/fake-server.ts'
 import { type Sample, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
@@ -11,6 +9,8 @@ import type { SampleDetailDto } from '../contract/pages.ts'
 import type { ServerDetailDto } from '../contract/server-detail.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import type { BatchSummary, ScoreResult, SubmitResult } from '../contract/trainer.ts'
+import { LLAMA3, MISTRAL } from '../engines/testing/chat-templates.ts'
+import { FakeServer } from '../engines/testing/fake-server.ts'
 
 /** A server registered with its model's chat template is sent texts made by it, and a sample that it does not take fails. */
 

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { createLogger } from '../log.ts'
-import { SERVER_POOLS, WORKER_POOL } from '../store/connection-budget.ts'
-import { Database } from '../store/database.ts'
-import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { FULL } from '../../testkit/service/full-run.ts'
 import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
 import { padding, rollouts, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import type { SubmitResult } from '../contract/trainer.ts'
+import { createLogger } from '../log.ts'
+import { SERVER_POOLS, WORKER_POOL } from '../store/connection-budget.ts'
+import { Database } from '../store/database.ts'
+import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
 /** How many connections servers and their workers have while everything is used at once. */
 

@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { hashScore } from '../../testkit/reference-rm/score.ts'
-import { inspectProcess } from '../store/postgres/processes.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { FULL, itInFullRun } from '../../testkit/service/full-run.ts'
 import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
@@ -11,6 +10,7 @@ import { type Part, Service, STOP_MS } from '../../testkit/service/service.ts'
 import type { CallError } from '../../testkit/service/trpc-call.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, NextResult, SubmitResult } from '../contract/trainer.ts'
+import { inspectProcess } from '../store/postgres/processes.ts'
 
 /** Whatever dies in the middle of a batch: every sample gets one end, every group is delivered once. */
 

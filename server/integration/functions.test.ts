@@ -5,14 +5,12 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
-import { inspectProcess } from '../store/postgres/processes.ts'
 import { padding, rollouts, type Sample, type Submit } from '../../testkit/service/rollouts.ts'
 import { environment, Service } from '../../testkit/service/service.ts'
 import { ServiceLog } from '../../testkit/service/service-log.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
+import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type { SampleDetailDto } from '../contract/pages.ts'
 import type { TriedDto } from '../contract/rewards.ts'
 import type {
@@ -22,6 +20,8 @@ import type {
   ScoreResult,
   SubmitResult,
 } from '../contract/trainer.ts'
+import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
+import { inspectProcess } from '../store/postgres/processes.ts'
 
 /** Reward functions of one's own, over a real service: its workers, their child processes, its tables. */
 

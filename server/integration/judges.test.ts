@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { rollouts, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
+import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type { SampleDetailDto } from '../contract/pages.ts'
 import type { BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
 

@@ -7,7 +7,12 @@ import { padding, type Sample, type Submit, sample } from '../../testkit/service
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
-import type { AppendResult, BatchSummary, ResultsColumns, SubmitResult } from '../contract/trainer.ts'
+import type {
+  AppendResult,
+  BatchSummary,
+  ResultsColumns,
+  SubmitResult,
+} from '../contract/trainer.ts'
 
 /**
  * Bodies past 1 MiB go as bytes to the ingest thread, smaller ones are parsed on the server's loop: whatever is wrong

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { freePort } from '../../testkit/processes/port.ts'
-import { inspectProcess } from '../store/postgres/processes.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import { rollouts } from '../../testkit/service/rollouts.ts'
 import { runToEnd, Service } from '../../testkit/service/service.ts'
@@ -13,6 +12,7 @@ import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerDetailDto, ServerLogDto } from '../contract/server-detail.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
+import { inspectProcess } from '../store/postgres/processes.ts'
 
 /** Servers the service starts itself: from its configuration, and by a call where that is allowed. */
 

@@ -22,7 +22,9 @@ import type { Page } from '../contract/trainer.ts'
 
 /** Several steps in flight at once, and a trainer that does not live to see their end: nothing is lost, nothing comes twice. */
 
-const TRAINER = fileURLToPath(new URL('../../testkit/service/overlapping/trainer.ts', import.meta.url))
+const TRAINER = fileURLToPath(
+  new URL('../../testkit/service/overlapping/trainer.ts', import.meta.url),
+)
 const GROUPS = BATCH_SAMPLES / GROUP_SIZE
 
 let service: Service

@@ -5,14 +5,14 @@ import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { testDatabaseForFile } from '../store/postgres/test-database.ts'
-import { connectSession } from '../store/session.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { padding, rollouts } from '../../testkit/service/rollouts.ts'
 import { runToEnd, Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { SubmitResult } from '../contract/trainer.ts'
+import { testDatabaseForFile } from '../store/postgres/test-database.ts'
+import { connectSession } from '../store/session.ts'
 
 /** The service behind a real PgBouncer, where one is installed. */
 

@@ -2,10 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import { current, legacy } from '../rewards/config/testing/upstream-yaml.ts'
 import { Service } from '../../testkit/service/service.ts'
 import type { CallError } from '../../testkit/service/trpc-call.ts'
+import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type {
   ImportedConfigDto,
   RewardsDto,
@@ -16,6 +15,7 @@ import type {
   TriedSum,
 } from '../contract/rewards.ts'
 import type { BatchSummary, SampleInput, SubmitResult } from '../contract/trainer.ts'
+import { current, legacy } from '../rewards/config/testing/upstream-yaml.ts'
 
 /** The Rewards page's calls: what is registered, one sample tried, a configuration imported. */
 

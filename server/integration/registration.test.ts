@@ -1,14 +1,14 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
-import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
-import { FakeServer } from '../engines/testing/fake-server.ts'
 import { expectRefusal, nothingStored, type Refusal } from '../../testkit/service/refusals.ts'
 import { sample } from '../../testkit/service/rollouts.ts'
 import { startSelfSigned } from '../../testkit/service/self-signed.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
+import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
+import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type { ServerDetailDto } from '../contract/server-detail.ts'
 import type { ServerDto } from '../contract/servers.ts'
+import { FakeServer } from '../engines/testing/fake-server.ts'
 
 /** Who is let in as a reward-model server, with what is known of it from then on; and that its key is told to nobody. */
 

@@ -1,13 +1,18 @@
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { hashScore } from '../../testkit/reference-rm/score.ts'
-import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 import { batchCalls } from '../../testkit/service/batch-calls.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { expectRefusal } from '../../testkit/service/refusals.ts'
 import type { RewardModel } from '../../testkit/service/reward-model.ts'
-import { padding, rollouts, type Sample, type Submit, sample } from '../../testkit/service/rollouts.ts'
+import {
+  padding,
+  rollouts,
+  type Sample,
+  type Submit,
+  sample,
+} from '../../testkit/service/rollouts.ts'
 import type { Service } from '../../testkit/service/service.ts'
 import { startWithModel, stopWithModel } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
@@ -22,6 +27,7 @@ import type {
 import type { RescoreResult } from '../contract/rescore.ts'
 import type { RunDto, RunRowDto } from '../contract/runs.ts'
 import type { Page, ScoreResult, SubmitResult } from '../contract/trainer.ts'
+import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
 /** The rollouts of a batch by another reward: the same rollouts to the byte, and nothing of what became of them before. */
 

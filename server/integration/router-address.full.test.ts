@@ -2,7 +2,11 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type MoodyServer, proxyStorm, startMoodyServer } from '../../testkit/service/proxy-storm.ts'
+import {
+  type MoodyServer,
+  proxyStorm,
+  startMoodyServer,
+} from '../../testkit/service/proxy-storm.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerDto } from '../contract/servers.ts'

@@ -1,11 +1,11 @@
 import { once } from 'node:events'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
-import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { type RawAnswer, rawRequest } from '../../testkit/service/trpc-call.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
+import type { ServerOptionsInput } from '../../testkit/simulated-rm/options.ts'
+import { SimulatedServer } from '../../testkit/simulated-rm/server.ts'
 import type { ServerDto } from '../contract/servers.ts'
 
 /** The router address as a reward function finds it: the whole service, and engines that speak their protocols. */

@@ -6,7 +6,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test } from 'vitest'
-import { processesAbout, processesWith, type SeenProcess } from '../../testkit/service/process-tree.ts'
+import {
+  processesAbout,
+  processesWith,
+  type SeenProcess,
+} from '../../testkit/service/process-tree.ts'
 import { environment } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 

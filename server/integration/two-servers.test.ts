@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { hashScore } from '../../testkit/reference-rm/score.ts'
-import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 import { expectExactlyOnce } from '../../testkit/service/follow-batch.ts'
 import { itInFullRun } from '../../testkit/service/full-run.ts'
 import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
@@ -8,6 +7,7 @@ import { rollouts, sample } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { GroupResult, NextResult, ScoreResult, SubmitResult } from '../contract/trainer.ts'
+import { createTestDatabase, type TestDatabase } from '../store/postgres/test-database.ts'
 
 /** Any number of servers share one database: any of them answers for any batch, and limits hold over all of them. */
 

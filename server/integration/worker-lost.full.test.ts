@@ -1,12 +1,12 @@
 import type { ServerResponse } from 'node:http'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { type FakeCall, FakeServer } from '../engines/testing/fake-server.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { rollouts } from '../../testkit/service/rollouts.ts'
 import { Service } from '../../testkit/service/service.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { ServerDto } from '../contract/servers.ts'
 import type { SubmitResult } from '../contract/trainer.ts'
+import { type FakeCall, FakeServer } from '../engines/testing/fake-server.ts'
 
 /** Samples whose workers die: given up after the third, and only those. Full: what lapses here lapses after 10 s. */
 

@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { hashScore } from '../../testkit/reference-rm/score.ts'
-import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 import { expectExactlyOnce, followBatch } from '../../testkit/service/follow-batch.ts'
 import { type RewardModel, startRewardModel } from '../../testkit/service/reward-model.ts'
 import { rollouts } from '../../testkit/service/rollouts.ts'
@@ -11,6 +10,7 @@ import { environment, Service } from '../../testkit/service/service.ts'
 import { ServiceLog } from '../../testkit/service/service-log.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { BatchSummary, SubmitResult } from '../contract/trainer.ts'
+import { runningEmbeddedUrl } from '../store/postgres/embedded.ts'
 
 /** Workers that no server started, as `npm run worker` does on another machine: only its silence tells that one died. */
 

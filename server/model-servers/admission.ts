@@ -1,9 +1,7 @@
+import type { ErrorReason } from '../contract/error-reasons.ts'
+import type { RegisterServerInput } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
-import {
-  ChatTemplateError,
-  takesChatTemplate,
-  tryChatTemplate,
-} from '../router/chat-template.ts'
+import { ChatTemplateError, takesChatTemplate, tryChatTemplate } from '../router/chat-template.ts'
 import {
   abilitiesOf,
   type EngineName,
@@ -12,8 +10,6 @@ import {
 } from '../router/server-admission.ts'
 import type { ProbedFacts, ServerWishes } from '../store/server-registry.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
-import type { ErrorReason } from '../contract/error-reasons.ts'
-import type { RegisterServerInput } from '../contract/servers.ts'
 import { maskSecrets } from './secrets.ts'
 
 /** A probe's failure as the caller is told of it, without the key that a server may have echoed. */

@@ -1,8 +1,4 @@
-import {
-  type Calibration,
-  calibrationDiffers,
-  differingText,
-} from '../router/server-admission.ts'
+import { type Calibration, calibrationDiffers, differingText } from '../router/server-admission.ts'
 import type { ServerRow, StoredSelfTest } from '../store/sql/servers.ts'
 
 /** A server's name with its calibration. */

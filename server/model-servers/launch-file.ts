@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { z } from 'zod'
-import { checkServerUrl } from '../router/server-admission.ts'
 import { describeIssues } from '../contract/describe-issues.ts'
 import { LaunchServerInput } from '../contract/servers.ts'
+import { checkServerUrl } from '../router/server-admission.ts'
 import { checkKind } from './admission.ts'
 
 const Entries = z.array(LaunchServerInput)

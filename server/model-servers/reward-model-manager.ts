@@ -1,3 +1,6 @@
+import { isOverridable, isTrusted } from '../contract/self-test-verdict.ts'
+import type { ServerLogDto } from '../contract/server-detail.ts'
+import type { LaunchServerInput, RegisterServerInput, ServerRef } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Logger } from '../log.ts'
 import {
@@ -12,9 +15,6 @@ import { type JobQueue, poolOfModel } from '../store/job-queue.ts'
 import { ServerLocks } from '../store/server-locks.ts'
 import { ServerRegistry, type ServerWishes } from '../store/server-registry.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
-import { isOverridable, isTrusted } from '../contract/self-test-verdict.ts'
-import type { ServerLogDto } from '../contract/server-detail.ts'
-import type { LaunchServerInput, RegisterServerInput, ServerRef } from '../contract/servers.ts'
 import {
   checkKind,
   checkPool,
@@ -69,7 +69,7 @@ export type ServerChanges = Partial<
 
 /**
  * Registers reward-model servers, launches them, watches them, tests their scores, puts them to sleep and wakes them.
- * The states a server goes through are drawn in wire/servers.ts; this is the front of the parts that move it.
+ * The states a server goes through are drawn in server/contract/servers.ts; this is the front of the parts that move it.
  */
 export class RewardModelManager {
   readonly #o: ModelsContext

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isOverridable, isTrusted, type SelfTestVerdict } from '../contract/self-test-verdict.ts'
 import {
   type Calibration,
   calibrate,
@@ -6,7 +7,6 @@ import {
   testScores,
 } from '../router/server-admission.ts'
 import type { ServerRow, StoredSelfTest } from '../store/sql/servers.ts'
-import { isOverridable, isTrusted, type SelfTestVerdict } from '../contract/self-test-verdict.ts'
 import {
   baselinesOf,
   type Compared,

@@ -7,8 +7,8 @@ import {
 } from '../router/server-admission.ts'
 import { isOutage } from '../store/database.ts'
 import { poolOfModel } from '../store/job-queue.ts'
-import type { ServerRow } from '../store/sql/servers.ts'
 import { PeriodicTask } from '../store/periodic-task.ts'
+import type { ServerRow } from '../store/sql/servers.ts'
 import { factsOf, failureEvidence, knownRoute, probeOfRow } from './admission.ts'
 import { type ModelsContext, scoringServer } from './context.ts'
 import { isDrainingToSleep, mendInterrupted } from './interrupted.ts'
@@ -23,7 +23,7 @@ const AT_ONCE = 32
 
 /**
  * Looks after the registered servers: who answers, whether its scores are still what they should be, and what a process
- * that died left half done. The states are those of wire/servers.ts.
+ * that died left half done. The states are those of server/contract/servers.ts.
  */
 export class ServerWatch {
   readonly #o: ModelsContext

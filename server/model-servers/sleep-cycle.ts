@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import type { ServerState } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
 import {
   abilitiesOf,
@@ -13,7 +14,6 @@ import {
 } from '../router/server-admission.ts'
 import { lastSleepLevel } from '../store/sql/server-detail.ts'
 import { leasedSlots, noteDrainingCause, type ServerRow } from '../store/sql/servers.ts'
-import type { ServerState } from '../contract/servers.ts'
 import { knownRoute, probeOfRow } from './admission.ts'
 import { type ModelsContext, scoringServer } from './context.ts'
 import { BEFORE_SLEEP, GOING_TO_SLEEP, isDrainingToSleep } from './interrupted.ts'

@@ -1,5 +1,5 @@
-import { newestBatch, type ServerRow, sleepWishes } from '../store/sql/servers.ts'
 import { PeriodicTask } from '../store/periodic-task.ts'
+import { newestBatch, type ServerRow, sleepWishes } from '../store/sql/servers.ts'
 import type { ModelsContext } from './context.ts'
 import type { SleepCycle } from './sleep-cycle.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { FigureRow } from '../store/sql/monitor-batches.ts'
 import { noSignals } from '../contract/group-signal.ts'
+import type { FigureRow } from '../store/sql/monitor-batches.ts'
 import { readMonitors, varianceShares, type Watched } from './definitions.ts'
 
 const figures = (change: Partial<FigureRow> = {}): FigureRow => ({

@@ -1,7 +1,7 @@
-import type { FigureRow, WindowRow } from '../store/sql/monitor-batches.ts'
 import { GROUP_SIGNALS, type GroupSignalCounts } from '../contract/group-signal.ts'
 import { MONITOR_DEFINITIONS, type MonitorName } from '../contract/monitors.ts'
 import { isByModelsAlone, type ResolvedReward } from '../contract/resolved-reward.ts'
+import type { FigureRow, WindowRow } from '../store/sql/monitor-batches.ts'
 
 /** A monitor's number at one batch. */
 export interface Reading {

@@ -1,3 +1,4 @@
+import { FLEET_DEFINITIONS, type FleetMonitorName } from '../contract/monitors.ts'
 import type { Client } from '../store/database.ts'
 import { queueEvent } from '../store/sql/alert-outbox.ts'
 import {
@@ -7,7 +8,6 @@ import {
   openFleetIncidents,
   openIncident,
 } from '../store/sql/monitor-state.ts'
-import { FLEET_DEFINITIONS, type FleetMonitorName } from '../contract/monitors.ts'
 import { alertPayload } from './alerts/alert-payload.ts'
 
 /** States in which a server takes no work, and nobody wanted that. */

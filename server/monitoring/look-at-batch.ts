@@ -1,3 +1,11 @@
+import {
+  MONITOR_DEFINITIONS,
+  MONITORS,
+  type MonitorName,
+  type MonitorSettingDto,
+  type Severity,
+  WINDOW,
+} from '../contract/monitors.ts'
 import type { Client } from '../store/database.ts'
 import { queueEvent } from '../store/sql/alert-outbox.ts'
 import {
@@ -16,14 +24,6 @@ import {
   storeStandings,
   worsenIncident,
 } from '../store/sql/monitor-state.ts'
-import {
-  MONITOR_DEFINITIONS,
-  MONITORS,
-  type MonitorName,
-  type MonitorSettingDto,
-  type Severity,
-  WINDOW,
-} from '../contract/monitors.ts'
 import { alertPayload } from './alerts/alert-payload.ts'
 import { type Reading, readMonitors, referenceOf } from './definitions.ts'
 import { advance, newStanding, type Standing } from './hysteresis.ts'

@@ -1,9 +1,9 @@
 import type { Logger } from '../log.ts'
 import { type Client, type Database, isOutage } from '../store/database.ts'
+import { PeriodicTask } from '../store/periodic-task.ts'
 import { batchesToMonitor } from '../store/sql/monitor-batches.ts'
 import { forgetGoneRuns, lockMonitors } from '../store/sql/monitor-state.ts'
 import { notify } from '../store/sql/notify.ts'
-import { PeriodicTask } from '../store/periodic-task.ts'
 import { lookAtFleet } from './fleet-conditions.ts'
 import { lookAtBatch } from './look-at-batch.ts'
 

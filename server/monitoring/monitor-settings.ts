@@ -1,10 +1,10 @@
-import type { SettingRow } from '../store/sql/monitor-state.ts'
 import {
   MONITOR_DEFINITIONS,
   MONITORS,
   type MonitorName,
   type MonitorSettingDto,
 } from '../contract/monitors.ts'
+import type { SettingRow } from '../store/sql/monitor-state.ts'
 
 /** By what each monitor of a run is judged: its own setting, else that of all runs, else the default, field by field. */
 export function settingsOf(

@@ -1,3 +1,17 @@
+import {
+  type IncidentDto,
+  type IncidentPageDto,
+  MONITOR_DEFINITIONS,
+  MONITORS,
+  type MonitorConfigureInput,
+  type MonitorHistoryInput,
+  type MonitorRunInput,
+  type MonitorSettingDto,
+  type MonitorSettingsInput,
+  type MonitorState,
+  type MonitorsDto,
+  type RunMonitorsDto,
+} from '../contract/monitors.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { monitorSettings } from '../store/sql/monitor-state.ts'
@@ -14,20 +28,6 @@ import {
   standingSplits,
   waitingForMonitors,
 } from '../store/sql/monitor-views.ts'
-import {
-  type IncidentDto,
-  type IncidentPageDto,
-  MONITOR_DEFINITIONS,
-  MONITORS,
-  type MonitorConfigureInput,
-  type MonitorHistoryInput,
-  type MonitorRunInput,
-  type MonitorSettingDto,
-  type MonitorSettingsInput,
-  type MonitorState,
-  type MonitorsDto,
-  type RunMonitorsDto,
-} from '../contract/monitors.ts'
 import { isBeyond } from './hysteresis.ts'
 import { settingsOf } from './monitor-settings.ts'
 

@@ -1,3 +1,14 @@
+import type { BatchReader } from '../batches/batch-reader.ts'
+import { lacksSpread, memberOf } from '../batches/group-reports.ts'
+import { withoutSpread } from '../contract/group-signal.ts'
+import type {
+  BatchGroupDto,
+  BatchProgressDto,
+  BatchViewDto,
+  Distribution,
+} from '../contract/pages.ts'
+import type { Page } from '../contract/trainer.ts'
+import { Memo } from '../memo.ts'
 import { groupReport } from '../rewards/group-report.ts'
 import type { Database } from '../store/database.ts'
 import {
@@ -10,17 +21,6 @@ import {
 } from '../store/sql/batch-view.ts'
 import { type BatchRow, listBatches, liveBatches, toSummary } from '../store/sql/batches.ts'
 import { rescoresOf } from '../store/sql/rescore.ts'
-import { withoutSpread } from '../contract/group-signal.ts'
-import type {
-  BatchGroupDto,
-  BatchProgressDto,
-  BatchViewDto,
-  Distribution,
-} from '../contract/pages.ts'
-import type { Page } from '../contract/trainer.ts'
-import type { BatchReader } from '../batches/batch-reader.ts'
-import { lacksSpread, memberOf } from '../batches/group-reports.ts'
-import { Memo } from '../memo.ts'
 import type { RateMeter } from './rate-meter.ts'
 
 /** Up to this many distinct values are bars; more are a histogram of {@link BINS} bins. */

@@ -1,10 +1,10 @@
-import { stepDeltas } from '../rewards/comparison/step-delta.ts'
-import type { Database } from '../store/database.ts'
-import { type RunColumns, runColumns, sourceSteps } from '../store/sql/compare.ts'
 import type { ComparedRunDto, CompareRunsDto, CompareRunsInput } from '../contract/compare.ts'
 import { GROUP_SIGNALS, type GroupSignalCounts } from '../contract/group-signal.ts'
 import { MOST_STEPS } from '../contract/runs.ts'
 import { Memo } from '../memo.ts'
+import { stepDeltas } from '../rewards/comparison/step-delta.ts'
+import type { Database } from '../store/database.ts'
+import { type RunColumns, runColumns, sourceSteps } from '../store/sql/compare.ts'
 
 /** However many look at a comparison of runs, it is put together so often at most. */
 const TTL_MS = 1_000

@@ -1,15 +1,4 @@
-import { RewardOpsError } from '../errors.ts'
-import { type Comparison, compareScores } from '../rewards/comparison/compare-scores.ts'
-import type { SampleColumns } from '../rewards/comparison/match-samples.ts'
-import { descendingOrder } from '../rewards/comparison/ranks.ts'
-import type { Database } from '../store/database.ts'
-import { type BatchRow, batchById, hasEnded } from '../store/sql/batches.ts'
-import {
-  batchesOfSameRollouts,
-  batchesOfSameStep,
-  newestRescores,
-  rescoreChain,
-} from '../store/sql/compare.ts'
+import { batchNumber } from '../batches/batch-reader.ts'
 import {
   type CompareCandidatesDto,
   type CompareCandidatesInput,
@@ -25,9 +14,20 @@ import {
   MOST_COMPARED,
 } from '../contract/compare.ts'
 import { rewardVersionOf } from '../contract/resolved-reward.ts'
-import { batchNumber } from '../batches/batch-reader.ts'
-import { inPortions } from './in-portions.ts'
+import { RewardOpsError } from '../errors.ts'
+import { type Comparison, compareScores } from '../rewards/comparison/compare-scores.ts'
+import type { SampleColumns } from '../rewards/comparison/match-samples.ts'
+import { descendingOrder } from '../rewards/comparison/ranks.ts'
+import type { Database } from '../store/database.ts'
+import { type BatchRow, batchById, hasEnded } from '../store/sql/batches.ts'
+import {
+  batchesOfSameRollouts,
+  batchesOfSameStep,
+  newestRescores,
+  rescoreChain,
+} from '../store/sql/compare.ts'
 import { readColumns } from './compared-columns.ts'
+import { inPortions } from './in-portions.ts'
 
 /** Comparisons of ended batches that are remembered: up to 20 MB each at 131,072 samples. */
 const REMEMBERED = 6

@@ -1,3 +1,4 @@
+import type { ComponentDto, ComponentsDto } from '../contract/rewards.ts'
 import type { Database } from '../store/database.ts'
 import {
   type ComponentBatch,
@@ -6,7 +7,6 @@ import {
   componentStats,
   runsWithComponents,
 } from '../store/sql/components.ts'
-import type { ComponentDto, ComponentsDto } from '../contract/rewards.ts'
 
 /** Batches of a run that are shown, the newest. */
 const MOST_BATCHES = 200

@@ -1,4 +1,10 @@
+import { DEAD_AFTER_MS } from '../cluster/process-row.ts'
+import type { WorkerDto } from '../contract/pages.ts'
+import type { BalancingPolicyName, PoolDto } from '../contract/pools.ts'
+import type { ServerDto } from '../contract/servers.ts'
+import type { WorkerServerStats, WorkerStats } from '../contract/worker-stats.ts'
 import { RewardOpsError } from '../errors.ts'
+import { Memo } from '../memo.ts'
 import { DEFAULT_POLICY } from '../router/policies/registry.ts'
 import type { Database } from '../store/database.ts'
 import {
@@ -11,12 +17,6 @@ import {
 } from '../store/sql/fleet.ts'
 import { type PoolRow, poolRows, setPoolPolicy } from '../store/sql/pools.ts'
 import { activeServers, type ServerRow } from '../store/sql/servers.ts'
-import type { WorkerDto } from '../contract/pages.ts'
-import type { BalancingPolicyName, PoolDto } from '../contract/pools.ts'
-import type { ServerDto } from '../contract/servers.ts'
-import type { WorkerServerStats, WorkerStats } from '../contract/worker-stats.ts'
-import { Memo } from '../memo.ts'
-import { DEAD_AFTER_MS } from '../background/worker-supervisor.ts'
 import { toServerDto } from './server-dto.ts'
 
 /** The servers, and what they were made from. */

@@ -1,9 +1,9 @@
 import { type Dirent, existsSync } from 'node:fs'
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join, relative, sep } from 'node:path'
-import { readSource } from '../rewards/functions/read-source.ts'
 import type { FunctionFileDto } from '../contract/rewards.ts'
 import { Memo } from '../memo.ts'
+import { readSource } from '../rewards/functions/read-source.ts'
 
 /** Files that are listed, and folders within each other that are looked into. */
 const MOST_FILES = 200

@@ -1,8 +1,8 @@
 import { beforeAll, describe, expect, it } from 'vitest'
+import { PlannerInput } from '../contract/planner.ts'
 import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
-import { PlannerInput } from '../contract/planner.ts'
 import { PlannerView } from './planner-view.ts'
 
 const database = testDatabaseForFile()

@@ -1,3 +1,11 @@
+import { batchNumber } from '../batches/batch-reader.ts'
+import {
+  MOST_REWARDS,
+  type PlannedRewards,
+  type PlannerDto,
+  type PlannerInput,
+  type PlannerSource,
+} from '../contract/planner.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { StepRewards } from '../planner/overlap.ts'
 import { planSteps, tooLarge } from '../planner/plan.ts'
@@ -9,14 +17,6 @@ import {
   plannableBatches,
   recordedLatencies,
 } from '../store/sql/planner.ts'
-import {
-  MOST_REWARDS,
-  type PlannedRewards,
-  type PlannerDto,
-  type PlannerInput,
-  type PlannerSource,
-} from '../contract/planner.ts'
-import { batchNumber } from '../batches/batch-reader.ts'
 
 /** The rewards of the steps of a plan, and what is told of them. */
 interface Rewards {

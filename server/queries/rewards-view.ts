@@ -1,7 +1,7 @@
-import { describeJudges, describeManagers, describeRules } from '../rewards/registered.ts'
 import type { RewardModelDto, RewardsDto } from '../contract/rewards.ts'
-import type { FunctionsFolder } from './functions-folder.ts'
+import { describeJudges, describeManagers, describeRules } from '../rewards/registered.ts'
 import type { FleetView } from './fleet-view.ts'
+import type { FunctionsFolder } from './functions-folder.ts'
 
 /** What a batch's `reward` can name: what is built in, the models with their servers, the functions' folder. */
 export class RewardsView {

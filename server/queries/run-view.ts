@@ -1,13 +1,3 @@
-import { RewardOpsError } from '../errors.ts'
-import type { Database } from '../store/database.ts'
-import { runRows } from '../store/sql/fleet.ts'
-import {
-  type RunStepRow,
-  runByName,
-  runSteps,
-  type SourceRow,
-  sourcesOfBatches,
-} from '../store/sql/run-view.ts'
 import type { RunMarkDto } from '../contract/marks.ts'
 import {
   MOST_STEPS,
@@ -17,7 +7,17 @@ import {
   type RunSourceDto,
   type RunStepDto,
 } from '../contract/runs.ts'
+import { RewardOpsError } from '../errors.ts'
 import { Memo } from '../memo.ts'
+import type { Database } from '../store/database.ts'
+import { runRows } from '../store/sql/fleet.ts'
+import {
+  type RunStepRow,
+  runByName,
+  runSteps,
+  type SourceRow,
+  sourcesOfBatches,
+} from '../store/sql/run-view.ts'
 import { runHeat } from './run-heat.ts'
 
 /** However many look at a run, it is put together so often at most. */

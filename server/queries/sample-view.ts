@@ -1,4 +1,22 @@
+import { toAnnotation } from '../batches/annotations.ts'
+import { batchNumber } from '../batches/batch-reader.ts'
+import { lacksSpread, memberOf } from '../batches/group-reports.ts'
+import { withoutSpread } from '../contract/group-signal.ts'
+import type {
+  AttemptDto,
+  SampleDetailDto,
+  SampleFacetsDto,
+  SampleFacetsInput,
+  SampleListInput,
+  SamplePageDto,
+  SampleRowDto,
+} from '../contract/pages.ts'
+import type { SamplesByBatchDto } from '../contract/rescore.ts'
+import { rewardVersionOf } from '../contract/resolved-reward.ts'
+import type { ExtraKeysDto, ExtraKeysInput, SampleCountDto } from '../contract/sample-extras.ts'
+import type { SampleFilter } from '../contract/sample-filter.ts'
 import { RewardOpsError } from '../errors.ts'
+import { Memo } from '../memo.ts'
 import { groupReport } from '../rewards/group-report.ts'
 import type { Database } from '../store/database.ts'
 import { annotationsOf } from '../store/sql/annotations.ts'
@@ -16,24 +34,6 @@ import { batchSizes, sampleCount } from '../store/sql/sample-count.ts'
 import { sampleFacets } from '../store/sql/sample-facets.ts'
 import { type SampleCursor, sampleKeys, sampleList } from '../store/sql/sample-list.ts'
 import { decodeTexts } from '../store/stored-texts.ts'
-import { withoutSpread } from '../contract/group-signal.ts'
-import type {
-  AttemptDto,
-  SampleDetailDto,
-  SampleFacetsDto,
-  SampleFacetsInput,
-  SampleListInput,
-  SamplePageDto,
-  SampleRowDto,
-} from '../contract/pages.ts'
-import type { SamplesByBatchDto } from '../contract/rescore.ts'
-import { rewardVersionOf } from '../contract/resolved-reward.ts'
-import type { ExtraKeysDto, ExtraKeysInput, SampleCountDto } from '../contract/sample-extras.ts'
-import type { SampleFilter } from '../contract/sample-filter.ts'
-import { toAnnotation } from '../batches/annotations.ts'
-import { batchNumber } from '../batches/batch-reader.ts'
-import { lacksSpread, memberOf } from '../batches/group-reports.ts'
-import { Memo } from '../memo.ts'
 
 /** However many look, counts are made so often at most. */
 const FACETS_TTL_MS = 1_500

@@ -1,9 +1,9 @@
-import { LatencyHistogram } from '../router/latency-histogram.ts'
-import type { RecentCalls } from '../store/sql/fleet.ts'
-import type { ServerRow } from '../store/sql/servers.ts'
 import { isOverridable, isTrusted } from '../contract/self-test-verdict.ts'
 import { mostInFlight, type ServerDto } from '../contract/servers.ts'
 import type { WorkerServerStats } from '../contract/worker-stats.ts'
+import { LatencyHistogram } from '../router/latency-histogram.ts'
+import type { RecentCalls } from '../store/sql/fleet.ts'
+import type { ServerRow } from '../store/sql/servers.ts'
 
 /** What an unmeasured server begins with over all processes: judges take longer, so more of them are in flight. */
 const FIRST_LIMIT = { discriminative: 8, generative: 16 } as const

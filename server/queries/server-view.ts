@@ -1,4 +1,12 @@
+import type {
+  PoolShareDto,
+  ServerDetailDto,
+  ServerMinuteDto,
+  ServerMonitorDto,
+} from '../contract/server-detail.ts'
+import type { ServerDto } from '../contract/servers.ts'
 import { RewardOpsError } from '../errors.ts'
+import { Memo } from '../memo.ts'
 import { LatencyHistogram } from '../router/latency-histogram.ts'
 import type { Database } from '../store/database.ts'
 import {
@@ -8,14 +16,6 @@ import {
   type ServerMinuteRow,
   serverEvents,
 } from '../store/sql/server-detail.ts'
-import type {
-  PoolShareDto,
-  ServerDetailDto,
-  ServerMinuteDto,
-  ServerMonitorDto,
-} from '../contract/server-detail.ts'
-import type { ServerDto } from '../contract/servers.ts'
-import { Memo } from '../memo.ts'
 import type { FleetView, SeenFleet } from './fleet-view.ts'
 import { monitorPool, type WatchedServer } from './server-monitors.ts'
 

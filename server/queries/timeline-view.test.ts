@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { BatchReader } from '../batches/batch-reader.ts'
+import { BatchSignals } from '../batches/signals.ts'
 import { insertServer } from '../cluster/testing/servers.ts'
+import { TIMELINE_GROUPS, TIMELINE_SAMPLES, type TimelineDto } from '../contract/timeline.ts'
 import { createLogger } from '../log.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
-import { TIMELINE_GROUPS, TIMELINE_SAMPLES, type TimelineDto } from '../contract/timeline.ts'
-import { BatchReader } from '../batches/batch-reader.ts'
-import { BatchSignals } from '../batches/signals.ts'
 import { TimelineView } from './timeline-view.ts'
 
 const database = testDatabaseForFile()

@@ -1,14 +1,14 @@
-import type { Database } from '../store/database.ts'
-import type { BatchRow } from '../store/sql/batches.ts'
-import { type TimelineRow, timelinePart } from '../store/sql/timeline.ts'
+import type { BatchReader } from '../batches/batch-reader.ts'
 import {
   TIMELINE_GROUPS,
   TIMELINE_SAMPLES,
   type TimelineDto,
   type TimelineInput,
 } from '../contract/timeline.ts'
-import type { BatchReader } from '../batches/batch-reader.ts'
 import { Memo } from '../memo.ts'
+import type { Database } from '../store/database.ts'
+import type { BatchRow } from '../store/sql/batches.ts'
+import { type TimelineRow, timelinePart } from '../store/sql/timeline.ts'
 
 /** Pages read what changed three times a second; two that read in the same quarter share the answer. */
 const RUNNING_TTL_MS = 250

@@ -1,6 +1,6 @@
-import { RewardOpsError } from '../errors.ts'
 import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import type { CombinedPart, RewardSpec } from '../contract/trainer.ts'
+import { RewardOpsError } from '../errors.ts'
 import { type ResolveContext, resolveScorer, type Scorer } from './resolve-scorer.ts'
 
 /**

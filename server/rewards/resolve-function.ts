@@ -1,5 +1,5 @@
-import { RewardOpsError } from '../errors.ts'
 import type { FunctionRef } from '../contract/resolved-reward.ts'
+import { RewardOpsError } from '../errors.ts'
 import { type FunctionVersion, versionKey } from './functions/accepted-functions.ts'
 import { postProcesses } from './functions/group-calls.ts'
 import type { ResolveContext, Scorer, ScorerSpec } from './resolve-scorer.ts'

@@ -1,6 +1,6 @@
+import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import { RewardOpsError } from '../errors.ts'
 import { checkServerUrl } from '../router/server-admission.ts'
-import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import { suggest } from './nearest-name.ts'
 import type { AsyncRule } from './rules/async-rule.ts'
 import {

@@ -1,7 +1,7 @@
-import { RewardOpsError } from '../errors.ts'
 import { describeIssues } from '../contract/describe-issues.ts'
 import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import type { RewardPart } from '../contract/trainer.ts'
+import { RewardOpsError } from '../errors.ts'
 import type { FunctionVersion } from './functions/accepted-functions.ts'
 import { BUILTIN_JUDGES } from './judge/builtin-templates.ts'
 import { JudgeTemplate } from './judge/judge-template.ts'

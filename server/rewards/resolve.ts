@@ -1,6 +1,6 @@
-import { RewardOpsError } from '../errors.ts'
 import { modelsOf, type ResolvedReward } from '../contract/resolved-reward.ts'
 import type { RewardSpec } from '../contract/trainer.ts'
+import { RewardOpsError } from '../errors.ts'
 import { limiterNameOf } from './limits/limiter-name.ts'
 import { batchManager } from './managers/batch.ts'
 import { takeManagerKwargs } from './managers/manager-kwargs.ts'

@@ -4,9 +4,9 @@
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { afterEach, describe, expect, test } from 'vitest'
+import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import { answer, hangs, scores } from '../engines/testing/fake-server.ts'
 import { Harness, until } from '../router/testing/harness.ts'
-import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import type { FunctionCaller } from './functions/function-caller.ts'
 import { JudgeParser } from './judge/parser-spec.ts'
 import { readReply } from './judge/read-reply.ts'

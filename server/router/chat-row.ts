@@ -1,6 +1,6 @@
+import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import { buildChatRequest, parseChatResponse } from '../engines/chat.ts'
 import type { ChatReply, EngineFailure, EngineRequest } from '../engines/engine.ts'
-import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'

@@ -1,3 +1,4 @@
+import type { ServerState } from '../contract/servers.ts'
 import type {
   Engine,
   EngineRequest,
@@ -6,7 +7,6 @@ import type {
   ScoreJoin,
 } from '../engines/engine.ts'
 import { engineOf } from '../engines/registry.ts'
-import type { ServerState } from '../contract/servers.ts'
 import { BusyPause } from './busy-pause.ts'
 import { storedChatTemplate } from './chat-template.ts'
 import type { Flight } from './flight.ts'

@@ -1,5 +1,5 @@
-import type { EngineFailure } from '../engines/engine.ts'
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
+import type { EngineFailure } from '../engines/engine.ts'
 import { CanaryRow } from './canary-row.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'

@@ -1,3 +1,5 @@
+import type { SampleFailureReason } from '../contract/sample-reason.ts'
+import type { ServerState } from '../contract/servers.ts'
 import type {
   ChatReply,
   ChatRequest,
@@ -6,8 +8,6 @@ import type {
   ScoreInput,
   ScoreRoute,
 } from '../engines/engine.ts'
-import type { SampleFailureReason } from '../contract/sample-reason.ts'
-import type { ServerState } from '../contract/servers.ts'
 import type { PolicyName } from './policies/policy.ts'
 
 export type { ChatReply, ChatRequest, EngineName, ScoreInput } from '../engines/engine.ts'

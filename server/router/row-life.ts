@@ -1,6 +1,6 @@
+import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import { failure } from '../engines/answer.ts'
 import type { EngineFailure, EngineRequest, FailureClass } from '../engines/engine.ts'
-import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import { AbortRegistry } from './abort-registry.ts'
 import { classifyCallError } from './call-error.ts'
 import { CanaryRow } from './canary-row.ts'

@@ -1,5 +1,5 @@
-import type { EngineFailure, EngineRequest, EngineScore, ScoreInput } from '../engines/engine.ts'
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
+import type { EngineFailure, EngineRequest, EngineScore, ScoreInput } from '../engines/engine.ts'
 import type { FairItem, PriorityClass } from './fair-queue.ts'
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'

@@ -1,6 +1,6 @@
+import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import { failure } from '../engines/answer.ts'
 import type { EngineFailure } from '../engines/engine.ts'
-import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { RouterSlot, SlotEnd, SlotRefusal, SlotRequest } from './router-types.ts'

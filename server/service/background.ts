@@ -1,8 +1,8 @@
+import { GroupRollUps } from '../background/group-roll-ups.ts'
+import { Sweeps } from '../background/sweeps.ts'
 import type { Logger } from '../log.ts'
 import { AlertSender } from '../monitoring/alerts/alert-sender.ts'
-import { GroupRollUps } from '../background/group-roll-ups.ts'
 import { MonitorLoop } from '../monitoring/monitor-loop.ts'
-import { Sweeps } from '../background/sweeps.ts'
 import type { ServerModules } from './modules.ts'
 import type { Stores } from './stores.ts'
 

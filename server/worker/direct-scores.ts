@@ -1,9 +1,9 @@
+import type { DirectEnd, DirectEndMessage, DirectScoreMessage } from '../contract/direct-score.ts'
 import type { RewardOutcome, RewardSample, RewardTools } from '../rewards/managers/manager.ts'
 import { managerNamed } from '../rewards/managers/registry.ts'
 import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import { type BatchSpec, batchSpec } from '../store/sql/worker-reads.ts'
-import type { DirectEnd, DirectEndMessage, DirectScoreMessage } from '../contract/direct-score.ts'
 import { sampleEndOf } from './sample-end.ts'
 
 /** Batches whose reward is remembered. */

@@ -1,3 +1,4 @@
+import type { PostProcessed } from '../contract/post-processed.ts'
 import type { Logger } from '../log.ts'
 import { postProcessGroup } from '../rewards/functions/group-calls.ts'
 import type { RewardTools } from '../rewards/managers/manager.ts'
@@ -10,7 +11,6 @@ import {
   type StagedSample,
   stagedSamples,
 } from '../store/sql/post-process.ts'
-import type { PostProcessed } from '../contract/post-processed.ts'
 import type { ActiveBatch } from './active-batches.ts'
 
 /** Groups that became ready within this time are looked for together. */

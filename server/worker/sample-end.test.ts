@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import type { RewardOutcome } from '../rewards/managers/manager.ts'
 import type { AttemptRecord } from '../router/router-types.ts'
-import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import { sampleEndOf } from './sample-end.ts'
 
 const times = { acceptedAtMs: 1_000, dispatchedAtMs: 1_250, scoreMs: 40, clockOffsetMs: 0 }

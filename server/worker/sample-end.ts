@@ -1,7 +1,7 @@
+import type { ResolvedReward } from '../contract/resolved-reward.ts'
 import type { RewardOutcome } from '../rewards/managers/manager.ts'
 import type { AttemptRecord } from '../router/router-types.ts'
 import type { FlushedSample } from '../store/sql/flush.ts'
-import type { ResolvedReward } from '../contract/resolved-reward.ts'
 
 /** A sample's end, all but where it is stored. */
 export type SampleEnd = Omit<FlushedSample, 'batchId' | 'index'>

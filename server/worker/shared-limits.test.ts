@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { waitFor } from '../../testkit/service/wait-for.ts'
 import { LeaseHolder } from '../cluster/lease-holder.ts'
 import { createLogger, type Logger } from '../log.ts'
 import { readLimits } from '../rewards/limits/limit-settings.ts'
 import { runLimited } from '../rewards/limits/limited-run.ts'
 import { Database } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
-import { waitFor } from '../../testkit/service/wait-for.ts'
 import { SharedLimits } from './shared-limits.ts'
 
 const database = testDatabaseForFile()

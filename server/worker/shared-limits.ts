@@ -1,4 +1,5 @@
 import { CALLS_GRACE_MS, type LeaseHolder } from '../cluster/lease-holder.ts'
+import type { RequestLimits } from '../contract/resolved-reward.ts'
 import type { Logger } from '../log.ts'
 import type { CallLimits, LimiterRef } from '../rewards/limits/call-limits.ts'
 import { systemClock } from '../rewards/limits/clock.ts'
@@ -9,7 +10,6 @@ import type { Rate } from '../rewards/limits/token-bucket.ts'
 import { type Database, throughOutage } from '../store/database.ts'
 import { poolOfLimiter } from '../store/job-queue.ts'
 import { agreeOnLimits, reserveRate } from '../store/sql/rate.ts'
-import type { RequestLimits } from '../contract/resolved-reward.ts'
 
 /** Limits that nobody has used for so long are over: whoever comes then sets them anew. */
 const FORGET_AFTER_MS = 30_000

@@ -1,9 +1,9 @@
 import type { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { FleetMember } from '../cluster/fleet-member.ts'
 import type { ProcessRow } from '../cluster/process-row.ts'
+import type { WorkerStats } from '../contract/worker-stats.ts'
 import type { Logger } from '../log.ts'
 import type { JobQueue } from '../store/job-queue.ts'
-import type { WorkerStats } from '../contract/worker-stats.ts'
 import type { RewardLoopWorker } from './reward-loop-worker.ts'
 
 const REPORT_MS = 1_000

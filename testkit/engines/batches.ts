@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { BatchSummary, ResultsColumns, SubmitResult } from '../../server/contract/trainer.ts'
 import type { Sample } from '../service/rollouts.ts'
 import type { Service } from '../service/service.ts'
-import type { BatchSummary, ResultsColumns, SubmitResult } from '../../server/contract/trainer.ts'
 import type { ReferenceRequest } from './reference.ts'
 
 const ROLLOUTS = join(import.meta.dirname, '../../examples/data/demo-rollouts.jsonl')

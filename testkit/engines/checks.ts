@@ -1,6 +1,6 @@
-import type { Service } from '../service/service.ts'
 import type { ServerDetailDto } from '../../server/contract/server-detail.ts'
 import type { ServerDto } from '../../server/contract/servers.ts'
+import type { Service } from '../service/service.ts'
 import { nameOf, type Release } from './cache.ts'
 import { EngineProcess, type Serving } from './engine-process.ts'
 import { endReferences } from './reference.ts'

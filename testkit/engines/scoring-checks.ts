@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { request } from 'undici'
-import { scoreBy } from '../simulated-rm/testing/ask.ts'
+import type { BatchSummary } from '../../server/contract/trainer.ts'
 import { openFetch } from '../../server/engines/engine-fetch.ts'
 import { engineOf } from '../../server/engines/registry.ts'
 import { createRewardRouter } from '../../server/router/reward-router.ts'
 import type { RouterServer } from '../../server/router/router-types.ts'
 import type { Sample } from '../service/rollouts.ts'
 import { waitFor } from '../service/wait-for.ts'
-import type { BatchSummary } from '../../server/contract/trainer.ts'
+import { scoreBy } from '../simulated-rm/testing/ask.ts'
 import {
   ended,
   messagesOf,

@@ -1,5 +1,10 @@
 import { expect } from 'vitest'
-import type { BatchSummary, GroupResult, NextResult, Result } from '../../server/contract/trainer.ts'
+import type {
+  BatchSummary,
+  GroupResult,
+  NextResult,
+  Result,
+} from '../../server/contract/trainer.ts'
 import type { Service } from './service.ts'
 import { CallError } from './trpc-call.ts'
 

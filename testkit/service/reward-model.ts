@@ -1,7 +1,4 @@
-import {
-  type ReferenceRmProcess,
-  startReferenceRmProcess,
-} from '../processes/reference-rm.ts'
+import { type ReferenceRmProcess, startReferenceRmProcess } from '../processes/reference-rm.ts'
 import type { BehaviourChange } from '../reference-rm/behaviour.ts'
 import type { ReferenceRmCounters } from '../reference-rm/server.ts'
 import { rawRequest } from './trpc-call.ts'

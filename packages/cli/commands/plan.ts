@@ -1,5 +1,9 @@
 import { describeIssues } from '../../../server/contract/describe-issues.ts'
-import { type PlannedColumn, type PlannerDto, PlannerInput } from '../../../server/contract/planner.ts'
+import {
+  type PlannedColumn,
+  type PlannerDto,
+  PlannerInput,
+} from '../../../server/contract/planner.ts'
 import { defineCommand } from '../command.ts'
 import { usageError } from '../exit-codes.ts'
 import { wholeNumber } from '../option-values.ts'

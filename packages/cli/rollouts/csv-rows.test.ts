@@ -3,7 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { groundTruthCell, promptCell, quoted, textCell } from '../../../server/contract/csv-cells.ts'
+import {
+  groundTruthCell,
+  promptCell,
+  quoted,
+  textCell,
+} from '../../../server/contract/csv-cells.ts'
 import { splitRecord } from './csv-rows.ts'
 import { openRollouts, type Rollout } from './read-rollouts.ts'
 

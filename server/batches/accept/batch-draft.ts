@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
+import { describeIssues } from '../../contract/describe-issues.ts'
+import { SampleInput } from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
 import { CopyBinary, postgresDay, type RowPosition } from '../../store/copy-binary.ts'
 import { encodeTexts } from '../../store/stored-texts.ts'
-import { describeIssues } from '../../contract/describe-issues.ts'
-import { SampleInput } from '../../contract/trainer.ts'
 
 /** Bytes of a text row before its first text: field count, and bucket, batch and index with their lengths. */
 const TEXT_ROW_HEADER = 2 + 3 * 8

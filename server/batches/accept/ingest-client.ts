@@ -1,10 +1,10 @@
 import { Worker } from 'node:worker_threads'
+import type { ErrorReason } from '../../contract/error-reasons.ts'
+import type { AppendResult, SubmitResult } from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
 import type { AcceptedFunctionsOptions } from '../../rewards/functions/accepted-functions.ts'
 import { isOutage } from '../../store/database.ts'
-import type { ErrorReason } from '../../contract/error-reasons.ts'
-import type { AppendResult, SubmitResult } from '../../contract/trainer.ts'
 import type { IngestKind } from './ingest.ts'
 import type { FromThread, ToThread } from './ingest-thread.ts'
 

@@ -1,4 +1,3 @@
-import { RewardOpsError } from '../../errors.ts'
 import { describeIssues } from '../../contract/describe-issues.ts'
 import {
   AppendEnvelope,
@@ -8,6 +7,7 @@ import {
   type SubmitInput,
   type SubmitResult,
 } from '../../contract/trainer.ts'
+import { RewardOpsError } from '../../errors.ts'
 import { type AcceptContext, acceptBatch, appendToBatch } from './accept-batch.ts'
 import { BatchDraft } from './batch-draft.ts'
 import { BodySplitter, parseJson } from './body-splitter.ts'

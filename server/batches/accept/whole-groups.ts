@@ -1,8 +1,8 @@
+import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { Client } from '../../store/database.ts'
 import { type ChunkJob, type JobQueue, toRanges } from '../../store/job-queue.ts'
 import { samplesOfFilledGroups, samplesOfUnfilledGroups } from '../../store/sql/append.ts'
-import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 
 /** Samples of a job, unless a group alone has more. */
 const JOB_SAMPLES = 64

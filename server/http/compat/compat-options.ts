@@ -1,7 +1,7 @@
 import { z } from 'zod'
+import { describeIssues } from '../../contract/describe-issues.ts'
 import { RewardOpsError } from '../../errors.ts'
 import { nearestName } from '../../rewards/nearest-name.ts'
-import { describeIssues } from '../../contract/describe-issues.ts'
 
 /** A pause after which samples belong to the next step, where nobody says which one they are of. */
 const STEP_GAP_MS = 30_000

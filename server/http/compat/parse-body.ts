@@ -1,6 +1,6 @@
 import type { z } from 'zod'
-import { RewardOpsError } from '../../errors.ts'
 import { describeIssues } from '../../contract/describe-issues.ts'
+import { RewardOpsError } from '../../errors.ts'
 
 /** A request's body by its schema. Throws `invalid_input` naming the field. */
 export function parseBody<T extends z.ZodType>(schema: T, body: unknown): z.output<T> {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { RewardOpsError } from '../../errors.ts'
 import type { ChatMessage } from '../../contract/trainer.ts'
 import { toolResultText, turnText } from '../../contract/turn-text.ts'
+import { RewardOpsError } from '../../errors.ts'
 
 const Part = z.looseObject({ type: z.string().optional(), text: z.string().nullish() })
 const Parts = z.union([z.string(), z.array(Part)])

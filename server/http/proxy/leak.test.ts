@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest'
-import { createRewardRouter } from '../../router/reward-router.ts'
-import type { RouterServer } from '../../router/router-types.ts'
 import { proxyStorm, startMoodyServer } from '../../../testkit/service/proxy-storm.ts'
 import { waitFor } from '../../../testkit/service/wait-for.ts'
+import { createRewardRouter } from '../../router/reward-router.ts'
+import type { RouterServer } from '../../router/router-types.ts'
 import { startProxy } from './testing/proxy-bed.ts'
 
 /** Three thousand requests over the real router, with faults and clients that go away: nothing may be left over. */

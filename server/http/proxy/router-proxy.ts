@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { KeyHolder } from '../../admin/key-ring.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { Logger } from '../../log.ts'
-import type { KeyHolder } from '../../admin/key-ring.ts'
 import type { RewardRouter } from '../../router/router-types.ts'
 import { SwapList } from '../../router/swap-list.ts'
 import type { Access } from '../access.ts'

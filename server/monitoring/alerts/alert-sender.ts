@@ -1,6 +1,8 @@
+import { MOST_ATTEMPTS } from '../../contract/alerts.ts'
 import { inTime } from '../../in-time.ts'
 import type { Logger } from '../../log.ts'
 import { type Database, isOutage } from '../../store/database.ts'
+import { PeriodicTask } from '../../store/periodic-task.ts'
 import {
   type DueDelivery,
   forgetOldEvents,
@@ -8,8 +10,6 @@ import {
   takeDueDeliveries,
 } from '../../store/sql/alert-outbox.ts'
 import { notify } from '../../store/sql/notify.ts'
-import { MOST_ATTEMPTS } from '../../contract/alerts.ts'
-import { PeriodicTask } from '../../store/periodic-task.ts'
 import { ANSWER_MS, postWebhook } from './post-webhook.ts'
 
 /** How often deliveries that are due are looked for, ms. */

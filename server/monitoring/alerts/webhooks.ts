@@ -1,3 +1,12 @@
+import type {
+  DeliveriesInput,
+  DeliveryDto,
+  DeliveryPageDto,
+  TestedWebhookDto,
+  WebhookDto,
+  WebhookInput,
+  WebhookUpdate,
+} from '../../contract/alerts.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { Database } from '../../store/database.ts'
 import { noteAttempt, queueTest } from '../../store/sql/alert-outbox.ts'
@@ -13,15 +22,6 @@ import {
   webhookRows,
   webhookTarget,
 } from '../../store/sql/webhooks.ts'
-import type {
-  DeliveriesInput,
-  DeliveryDto,
-  DeliveryPageDto,
-  TestedWebhookDto,
-  WebhookDto,
-  WebhookInput,
-  WebhookUpdate,
-} from '../../contract/alerts.ts'
 import { idOf } from '../monitors-view.ts'
 import { testPayload } from './alert-payload.ts'
 import { HELD_MS } from './alert-sender.ts'

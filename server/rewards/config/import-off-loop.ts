@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
-import { RewardOpsError } from '../../errors.ts'
 import type { ImportedConfigDto } from '../../contract/rewards.ts'
+import { RewardOpsError } from '../../errors.ts'
 
 /** Imports at once; each is a click of a person. */
 const AT_ONCE = 4

@@ -1,5 +1,5 @@
-import { RewardOpsError } from '../../errors.ts'
 import type { RewardSpec } from '../../contract/trainer.ts'
+import { RewardOpsError } from '../../errors.ts'
 import { suggest } from '../nearest-name.ts'
 import type { FunctionSource } from './function-source.ts'
 import { unpack, type VersionFolders } from './function-versions.ts'

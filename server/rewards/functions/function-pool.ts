@@ -1,6 +1,6 @@
+import type { FunctionRef, ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { Logger } from '../../log.ts'
 import type { RewardRouter, RouteRequest } from '../../router/router-types.ts'
-import type { FunctionRef, ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 import {
   type EndedCall,

@@ -1,5 +1,5 @@
-import type { ScoreInput } from '../../router/router-types.ts'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
+import type { ScoreInput } from '../../router/router-types.ts'
 import type { RewardSample } from '../managers/manager.ts'
 import type {
   FunctionContext,

@@ -1,6 +1,6 @@
-import type { ChatReply, ChatRequest, ScoreInput } from '../../router/router-types.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
+import type { ChatReply, ChatRequest, ScoreInput } from '../../router/router-types.ts'
 import type { RewardSample } from '../managers/manager.ts'
 import type { ReadResult } from './read-result.ts'
 

@@ -1,10 +1,10 @@
+import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type {
   AttemptRecord,
   ChatRequest,
   RewardRouter,
   RouteRequest,
 } from '../../router/router-types.ts'
-import type { SampleFailureReason } from '../../contract/sample-reason.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 import type { JudgeTemplate } from './judge-template.ts'
 import { fillIn, type JudgedTexts, placeholderValue } from './placeholders.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { RewardRouter } from '../../router/router-types.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
+import type { RewardRouter } from '../../router/router-types.ts'
 import { dapoManager } from './dapo.ts'
 import type { RewardContext } from './manager.ts'
 import { takeManagerKwargs } from './manager-kwargs.ts'

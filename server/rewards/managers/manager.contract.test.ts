@@ -1,8 +1,8 @@
 /** One suite for every reward manager: what each of them keeps to, whatever it adds. */
 import { describe, expect, test } from 'vitest'
-import type { RouterResult, ScoreRequest } from '../../router/router-types.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import { SAMPLE_FAILURE_REASONS } from '../../contract/sample-reason.ts'
+import type { RouterResult, ScoreRequest } from '../../router/router-types.ts'
 import { localCallLimits } from '../limits/call-limits.ts'
 import { readLimits } from '../limits/limit-settings.ts'
 import { scoreByRule } from '../scoring/by-rule.ts'

@@ -1,6 +1,6 @@
-import type { AttemptRecord, RewardRouter } from '../../router/router-types.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type { SampleFailureReason } from '../../contract/sample-reason.ts'
+import type { AttemptRecord, RewardRouter } from '../../router/router-types.ts'
 import type { FunctionCaller } from '../functions/function-caller.ts'
 import type { CallLimits } from '../limits/call-limits.ts'
 

@@ -1,7 +1,7 @@
 /** The manager around the limits, on a clock that stands still between steps; the limits themselves: limits/*.test.ts. */
 import { describe, expect, test } from 'vitest'
-import type { RouterChatResult, RouterResult, ScoreRequest } from '../../router/router-types.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
+import type { RouterChatResult, RouterResult, ScoreRequest } from '../../router/router-types.ts'
 import { BUILTIN_JUDGES } from '../judge/builtin-templates.ts'
 import { JudgeTemplate } from '../judge/judge-template.ts'
 import { localCallLimits } from '../limits/call-limits.ts'

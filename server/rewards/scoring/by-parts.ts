@@ -1,5 +1,5 @@
-import type { AttemptRecord } from '../../router/router-types.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
+import type { AttemptRecord } from '../../router/router-types.ts'
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
 import { scoreByRule } from './by-rule.ts'
 

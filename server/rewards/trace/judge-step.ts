@@ -1,5 +1,5 @@
-import type { RouterChatResult } from '../../router/router-types.ts'
 import type { TriedJudge, TriedVote } from '../../contract/rewards.ts'
+import type { RouterChatResult } from '../../router/router-types.ts'
 import { type JudgeReply, judgeSample } from '../judge/judge-sample.ts'
 import type { JudgeTemplate } from '../judge/judge-template.ts'
 import { readReply } from '../judge/read-reply.ts'

@@ -1,10 +1,10 @@
+import type { FunctionRef } from '../../contract/resolved-reward.ts'
 import type {
   RouterChatRequest,
   RouterChatResult,
   RouterResult,
   ScoreRequest,
 } from '../../router/router-types.ts'
-import type { FunctionRef } from '../../contract/resolved-reward.ts'
 import type { RewardOutcome, RewardSample, RewardTools } from '../managers/manager.ts'
 
 /** A call that a scorer made, and what came of it. */

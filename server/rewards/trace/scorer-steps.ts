@@ -1,4 +1,3 @@
-import type { RewardRouter } from '../../router/router-types.ts'
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type {
   TriedEnd,
@@ -7,6 +6,7 @@ import type {
   TriedPart,
   TriedStep,
 } from '../../contract/rewards.ts'
+import type { RewardRouter } from '../../router/router-types.ts'
 import type { JudgeTemplate } from '../judge/judge-template.ts'
 import type { RewardOutcome, RewardSample } from '../managers/manager.ts'
 import { judgeStep, repliesOf } from './judge-step.ts'

@@ -1,5 +1,5 @@
-import type { AttemptRecord } from '../../router/router-types.ts'
 import type { TriedAttempt, TriedEnd } from '../../contract/rewards.ts'
+import type { AttemptRecord } from '../../router/router-types.ts'
 import type { RewardOutcome } from '../managers/manager.ts'
 
 /** Attempts as they are told: in ms after the try began. */

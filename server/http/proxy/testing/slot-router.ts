@@ -1,3 +1,4 @@
+import type { ServerState } from '../../../contract/servers.ts'
 import type {
   EngineName,
   RewardRouter,
@@ -6,7 +7,6 @@ import type {
   SlotRefusal,
   SlotRequest,
 } from '../../../router/router-types.ts'
-import type { ServerState } from '../../../contract/servers.ts'
 import type { KnownServer } from '../model-directory.ts'
 
 /** A server as a test has it. */
