@@ -14,7 +14,7 @@ if (!existsSync(data)) {
 
 /** Suites with services of their own take up to a minute: begun last, one of them runs alone in the end. */
 const LONG =
-  /\/server\/integration\/|\/clients\/|emulated-trainer|cli\/main|service-client|function-pool|rate-permits|scenarios|embedded|demo\.test/
+  /\/server\/integration\/|\/packages\/client-|emulated-trainer|packages\/cli\/main|service-client|function-pool|rate-permits|scenarios|embedded|demo\.test/
 
 class LongOnesFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -41,16 +41,16 @@ interface FileRule {
 
 /** The first rule that matches a frame's file, and function where it names some, gives the frame's stage. */
 export const FILES: readonly FileRule[] = [
-  { stage: 'parse', file: /^server\/loop\/accept\/(body-splitter|ingest-client|ingest)\.ts$/ },
-  { stage: 'parse', file: /^server\/(http\/(body|content-encoding)|wire\/trainer)\.ts$/ },
+  { stage: 'parse', file: /^server\/batches\/accept\/(body-splitter|ingest-client|ingest)\.ts$/ },
+  { stage: 'parse', file: /^server\/(http\/(body|content-encoding)|contract\/trainer)\.ts$/ },
   {
     stage: 'encode',
-    file: /^server\/loop\/accept\/batch-draft\.ts$|^server\/store\/copy-binary\.ts$/,
+    file: /^server\/batches\/accept\/batch-draft\.ts$|^server\/store\/copy-binary\.ts$/,
   },
   { stage: 'read', file: /^server\/store\/stored-texts\.ts$/, in: 'workers' },
   { stage: 'encode', file: /^server\/store\/stored-texts\.ts$/ },
-  { stage: 'copy', file: /^server\/(store\/copy-in|loop\/accept\/early-texts)\.ts$/ },
-  { stage: 'accept', file: /^server\/(loop\/accept\/|rewards\/(resolve|config\/))/ },
+  { stage: 'copy', file: /^server\/(store\/copy-in|batches\/accept\/early-texts)\.ts$/ },
+  { stage: 'accept', file: /^server\/(batches\/accept\/|rewards\/(resolve|config\/))/ },
   { stage: 'claim', file: /^server\/worker\/(intake|job-keeper|held-job)\.ts$/ },
   { stage: 'claim', file: /^server\/store\/job-queue\.ts$/, in: 'workers' },
   { stage: 'accept', file: /^server\/store\/job-queue\.ts$/ },
@@ -71,12 +71,18 @@ export const FILES: readonly FileRule[] = [
   },
   {
     stage: 'deliver',
-    file: /^server\/(loop\/(batch-reader|cursor|signals|group-reports|live-hub)|rewards\/(advantages|group-report)|store\/sql\/results)\.ts$/,
+    file: /^server\/(batches\/(batch-reader|cursor|signals|group-reports)|queries\/live-hub|rewards\/(advantages|group-report)|store\/sql\/results)\.ts$/,
   },
   { stage: 'score', file: /^server\/(rewards\/|worker\/reward-loop-worker\.ts)/ },
   { stage: 'http', file: /^server\/(http|api)\// },
-  { stage: 'database client', file: /^server\/store\/(database|listener|prisma|clock)\.ts$/ },
-  { stage: 'upkeep', file: /^server\/(fleet|loop|worker|store|planner)\/|^server\/[^/]+\.ts$/ },
+  {
+    stage: 'database client',
+    file: /^server\/store\/(database|session|listener|prisma|clock)\.ts$/,
+  },
+  {
+    stage: 'upkeep',
+    file: /^server\/(admin|background|batches|cluster|model-servers|monitoring|planner|queries|service|store|worker)\/|^server\/[^/]+\.ts$/,
+  },
 ]
 
 /** Packages, for what they do without one of our frames beneath them: after an answer came in on a socket. */
