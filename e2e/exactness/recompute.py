@@ -12,6 +12,7 @@ down here a second time, from the documentation. Milliseconds throughout; quanti
 
 import json
 import math
+import statistics
 import struct
 import sys
 from datetime import datetime, timezone
@@ -266,18 +267,20 @@ def timeline(rows):
                 else max(0, (ends[(n - 1) // 2] + ends[n // 2]) / 2 - first),
                 "tookMs": ends[-1] - (first or 0),
                 "lostMs": ends[-1] - ends[-2] if n > 1 else 0,
+                "tailMs": ends[-1] - (ends[(n - 1) // 2] + ends[n // 2]) / 2 if n > 1 else None,
                 "failed": sum(row["status"] == "failed" for row in members),
             }
         )
     groups.sort(key=lambda group: group["seq"])
-    lost = [group for group in groups if group["lostMs"] >= 50]
-    late = {
-        group["uid"]
-        for group in lost
-        if group["medianMs"] is not None and group["tookMs"] > 2 * group["medianMs"]
-    }
-    worst = sorted(lost, key=lambda group: -group["lostMs"])
-    late |= {group["uid"] for group in worst[: min(10, math.ceil(len(groups) / 10))]}
+    tails = [group["tailMs"] for group in groups if group["tailMs"] is not None]
+    typical = statistics.median(tails or [0])
+    deviation = statistics.median([abs(tail - typical) for tail in tails] or [0])
+    span = max([group["endMs"] for group in groups], default=0)
+    late = [
+        tail
+        for tail in tails
+        if tail > typical + 4 * deviation and tail >= max(50, 0.05 * span)
+    ]
     return {
         "samples": marks,
         "groups": groups,

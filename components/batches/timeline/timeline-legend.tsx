@@ -2,7 +2,8 @@ import { CircleX } from 'lucide-react'
 import type { ReactNode } from 'react'
 import { INK_TOKENS } from './painter.ts'
 import {
-  STRAGGLER_FACTOR,
+  MIN_STRAGGLER_SHARE,
+  STRAGGLER_DEVIATIONS,
   stragglerCauses,
   type TimelineData,
   WAIT_CAUSES,
@@ -41,7 +42,7 @@ export function TimelineLegend({ data, running }: { data: TimelineData; running:
         <Entry
           key={cause}
           text={`straggler, delay: ${CAUSE_WORDS[cause].word}`}
-          title={`${CAUSE_WORDS[cause].about} A straggler took more than ${STRAGGLER_FACTOR} times the median sample of its group, or has one of the longest straggler delays.`}
+          title={`${CAUSE_WORDS[cause].about} A straggler ended later after the median sample of its group than in other groups: by more than their median plus ${STRAGGLER_DEVIATIONS} median absolute deviations, and by at least ${100 * MIN_STRAGGLER_SHARE} % of the batch’s time.`}
           mark={
             <span className="inline-flex items-center">
               <Bar ink={`var(${INK_TOKENS[cause]})`} />

@@ -179,25 +179,40 @@ describe('stragglers', () => {
     [0, 1_010],
     [0, 1_020],
   ]
-  test('took more than twice the group’s median', () => {
-    const late: Times = [
-      [0, 1_000],
-      [0, 1_010],
-      [0, 2_100],
-    ]
-    const groups = [...Array.from({ length: 30 }, () => even), late]
+  const withLast = (endMs: number): Times => [
+    [0, 1_000],
+    [0, 1_010],
+    [0, endMs],
+  ]
+  test('end unusually long after the median sample of their group', () => {
+    const groups = [...Array.from({ length: 30 }, () => even), withLast(2_100)]
     const { stragglers, lostMs } = prepare(model(groups))
     expect([...stragglers]).toEqual([30])
     expect(lostMs).toBe(30 * 10 + 1_090)
   })
-  test('or are the tenth that lost most, if that is more than results are written apart', () => {
-    const slower = (by: number): Times => [
+  test('two late samples of a group are one', () => {
+    const twoLate: Times = [
       [0, 1_000],
-      [0, 1_000 + by],
+      [0, 1_010],
+      [0, 1_020],
+      [0, 2_090],
+      [0, 2_100],
     ]
-    const groups = Array.from({ length: 20 }, (_, i) => slower(i === 4 ? 300 : i === 9 ? 200 : 60))
-    expect([...prepare(model(groups)).stragglers]).toEqual([4, 9])
-    expect(prepare(model(groups.map(() => slower(40)))).stragglers.size).toBe(0)
+    const groups = [...Array.from({ length: 9 }, () => even), twoLate]
+    expect([...prepare(model(groups)).stragglers]).toEqual([9])
+  })
+  test('are exceptions: none where most groups have a late sample, or samples vary as much', () => {
+    const late = Array.from({ length: 30 }, (_, i) => (i % 3 === 0 ? even : withLast(2_000 + i)))
+    expect(prepare(model(late)).stragglers.size).toBe(0)
+    const varied = Array.from({ length: 30 }, (_, i) => withLast(1_100 + 50 * i))
+    expect(prepare(model(varied)).stragglers.size).toBe(0)
+  })
+  test('are no less late than 5 % of the batch’s time and 50 ms', () => {
+    const of = (endMs: number, batchMs: number) =>
+      prepare(model([...Array.from({ length: 30 }, () => even), withLast(endMs), [[0, batchMs]]]))
+        .stragglers.size
+    expect([of(1_059, 1_060), of(1_061, 1_062)]).toEqual([0, 0])
+    expect([of(1_070, 1_071), of(2_100, 10_000), of(2_100, 30_000)]).toEqual([1, 1, 0])
   })
 })
 
