@@ -11,6 +11,7 @@ import { runToEnd, Service } from '../../testkit/service/service.ts'
 import { stopCleanly } from '../../testkit/service/service-with-model.ts'
 import { waitFor } from '../../testkit/service/wait-for.ts'
 import type { SubmitResult } from '../contract/trainer.ts'
+import { isOutage } from '../store/database.ts'
 import { testDatabaseForFile } from '../store/postgres/test-database.ts'
 import { connectSession } from '../store/session.ts'
 
@@ -32,8 +33,26 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true })
 })
 
-/** Starts one on a free port, and gives the address of the test's database behind it. */
-async function startPgBouncer(settings: Record<string, string | number>): Promise<string> {
+/** A server on a free port that refuses every login as a Postgres does while it recovers. */
+async function startingPostgres(): Promise<{ port: number; close(): void }> {
+  const fields = 'SFATAL\0VFATAL\0C57P03\0Mthe database system is starting up\0\0'
+  const head = Buffer.alloc(5)
+  head.write('E')
+  head.writeInt32BE(fields.length + 4, 1)
+  const server = createServer((socket) => {
+    socket
+      .on('error', () => {})
+      .once('data', () => socket.end(head.toString('latin1') + fields, 'latin1'))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return { port: (server.address() as AddressInfo).port, close: () => void server.close() }
+}
+
+/** Starts one on a free port, and returns the address of the test's database behind it, or of the server at `port`. */
+async function startPgBouncer(
+  settings: Record<string, string | number>,
+  behind?: { port: number },
+): Promise<string> {
   const free = createServer().listen(0, '127.0.0.1')
   await once(free, 'listening')
   const { port } = free.address() as AddressInfo
@@ -41,6 +60,8 @@ async function startPgBouncer(settings: Record<string, string | number>): Promis
   const url = new URL(database.url)
   const socketDir = url.searchParams.get('host') as string
   const { uid, gid } = statSync(socketDir)
+  const target =
+    behind === undefined ? `host=${socketDir} port=5432` : `host=127.0.0.1 port=${behind.port}`
   const users = join(dir, 'users.txt')
   const config = join(dir, `${port}.ini`)
   writeFileSync(users, '"rewardops" ""\n')
@@ -52,10 +73,7 @@ async function startPgBouncer(settings: Record<string, string | number>): Promis
     auth_file: users,
     ...settings,
   }).map(([name, value]) => `${name} = ${value}`)
-  writeFileSync(
-    config,
-    `[databases]\n* = host=${socketDir} port=5432\n[pgbouncer]\n${lines.join('\n')}\n`,
-  )
+  writeFileSync(config, `[databases]\n* = ${target}\n[pgbouncer]\n${lines.join('\n')}\n`)
   chmodSync(dir, 0o755)
   // It refuses to run as root, and reaches the socket as the user that Postgres runs as.
   const account = process.getuid?.() === 0 ? { uid, gid } : {}
@@ -68,9 +86,10 @@ async function startPgBouncer(settings: Record<string, string | number>): Promis
   const address = `postgresql://rewardops@127.0.0.1:${port}${url.pathname}?sslmode=disable`
   await waitFor('PgBouncer', async () => {
     if (child.exitCode !== null) throw new Error('PgBouncer ended')
-    const client = await connectSession(address).catch(() => null)
-    await client?.end()
-    return client !== null
+    const client = await connectSession(address).catch((error) => error)
+    if (client instanceof Error) return behind !== undefined && 'severity' in client
+    await client.end()
+    return true
   })
   return address
 }
@@ -88,6 +107,21 @@ describe.skipIf(!isInstalled)('in session mode', () => {
     const url = new URL(await startPgBouncer({ pool_mode: 'session' }))
     url.searchParams.set('options', '-c enable_seqscan=off')
     await expect(connectSession(url.href)).rejects.toThrow(/unsupported startup parameter/)
+  })
+
+  it('reports a database that is starting up as an outage', async () => {
+    const { port, close } = await startingPostgres()
+    const url = await startPgBouncer({ pool_mode: 'session' }, { port })
+    const refusals: Error[] = []
+    // Every other client waits for the next login instead, and runs into its own time limit.
+    await waitFor('a refusal by PgBouncer', async () => {
+      const refusal = await connectSession(url).catch((error: Error) => error)
+      if (refusal instanceof Error) refusals.push(refusal)
+      return refusals.some((error) => 'severity' in error)
+    })
+    expect(refusals.filter((error) => !isOutage(error))).toEqual([])
+    expect(refusals.at(-1)).toMatchObject({ code: '08P01', severity: 'FATAL' })
+    close()
   })
 
   it('a batch is accepted, scored and delivered, large bodies included', async () => {

@@ -89,3 +89,15 @@ describe('a connection of its own', () => {
     await expect.poll(isFree).toBe(true)
   })
 })
+
+it.each([
+  ['the database system is starting up', true],
+  ['server login has been failing, try again later (server_login_retry)', true],
+  ['server conn crashed?', true],
+  ['unsupported startup parameter: options', false],
+  ['no such user: rewardops', false],
+  ['password authentication failed', false],
+])('PgBouncer: %s', (message, isLoss) => {
+  const error = Object.assign(new Error(message), { code: '08P01', severity: 'FATAL' })
+  expect(isConnectionLoss(error)).toBe(isLoss)
+})

@@ -37,11 +37,19 @@ const LOST = new Set([
   '53300',
 ])
 
+/**
+ * PgBouncer answers 08P01 with whatever kept it from a server: the server's own "the database system is starting up", then
+ * for 15 s "server login has been failing". Postgres says the same code to a client that will never be let in.
+ */
+const NEVER_LET_IN =
+  /unsupported (startup|frontend)|startup packet|no such (user|database)|user name|password|authentication|SASL|SSL|TLS|not allowed/i
+
 /** Whether an error means that the database went away (or is coming up), not that the statement was wrong. */
 export function isConnectionLoss(error: unknown): boolean {
-  const e = error as { code?: string; message?: string } | null
+  const e = error as { code?: string; severity?: string; message?: string } | null
   if (!e) return false
   if (e.code && LOST.has(e.code)) return true
+  if (e.code === '08P01' && e.severity === 'FATAL') return !NEVER_LET_IN.test(e.message ?? '')
   return /Connection terminated|connection timeout|Client has encountered a connection error|not queryable|timeout exceeded when trying to connect|Query read timeout/i.test(
     e.message ?? '',
   )
