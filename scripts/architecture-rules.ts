@@ -36,7 +36,17 @@ const SERVER = [
 /** Everything that the product consists of. */
 const PRODUCT = [
   ...SERVER,
-  ...['app', 'components', 'cli', 'clients', 'roots', 'tools', 'generated', 'config'],
+  ...[
+    'app',
+    'components',
+    'cli',
+    'clients',
+    'math-verify',
+    'roots',
+    'tools',
+    'generated',
+    'config',
+  ],
 ]
 
 export const LAYERS: Layer[] = [
@@ -56,12 +66,14 @@ export const LAYERS: Layer[] = [
   {
     name: 'tools',
     files: /^(scripts|bench|examples)\//,
-    imports: [...SERVER, 'cli', 'clients', 'generated', 'roots', 'testkit'],
+    imports: [...SERVER, 'cli', 'clients', 'math-verify', 'generated', 'roots', 'testkit'],
   },
   // The CLI talks to the service over HTTP like any client.
   { name: 'cli', files: /^packages\/cli\//, imports: ['contract'] },
   // Clients are installed by trainers. They use types of the server only, so no server code runs there.
   { name: 'clients', files: /^packages\/client-/, imports: [], types: ['api', 'contract'] },
+  // The port of Math-Verify is published alone and imports nothing of this repository.
+  { name: 'math-verify', files: /^packages\/math-verify\//, imports: [] },
   { name: 'config', files: /^[^/]+\.config\.m?[jt]s$/, imports: ['tools'] },
   { name: 'app', files: /^app\//, imports: ['components', 'contract'], types: ['api'] },
   { name: 'components', files: /^components\//, imports: ['contract'], types: ['api'] },
@@ -126,7 +138,11 @@ export const LAYERS: Layer[] = [
     files: /^server\/cluster\//,
     imports: ['router', 'store', 'shared', 'contract'],
   },
-  { name: 'rewards', files: /^server\/rewards\//, imports: ['router', 'shared', 'contract'] },
+  {
+    name: 'rewards',
+    files: /^server\/rewards\//,
+    imports: ['math-verify', 'router', 'shared', 'contract'],
+  },
   { name: 'router', files: /^server\/router\//, imports: ['engines', 'shared', 'contract'] },
   { name: 'engines', files: /^server\/engines\//, imports: ['shared', 'contract'] },
   // Prisma's types stop at the store.

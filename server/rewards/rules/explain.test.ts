@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { inWords } from './math-verify/in-words.ts'
-import { Budget, extractAnswer } from './math-verify/verify.ts'
+import { inWords } from '../../../packages/math-verify/src/in-words.ts'
+import { Budget, extractAnswer } from '../../../packages/math-verify/src/verify.ts'
 import { listRules, ruleByName } from './registry.ts'
 import { RuleInputError } from './rule.ts'
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
+import { Budget, OutOfBudget } from '../../../packages/math-verify/src/verify.ts'
 import { gradeAnswer, gradedForms, lastBoxedContent } from './grade-answer.ts'
-import { Budget, OutOfBudget } from './math-verify/verify.ts'
 import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './rule.ts'
 
 /** CPU milliseconds of one comparison. */

@@ -1,11 +1,11 @@
+import { answersEqual } from '../../../packages/math-verify/src/equal.ts'
+import { longestAnswer, parseLatex } from '../../../packages/math-verify/src/latex-parser.ts'
+import { NotReadable } from '../../../packages/math-verify/src/lexer.ts'
+import { normalizeLatex } from '../../../packages/math-verify/src/normalize-latex.ts'
+import { TooLarge } from '../../../packages/math-verify/src/rational.ts'
+import type { Node } from '../../../packages/math-verify/src/tree.ts'
+import type { Budget } from '../../../packages/math-verify/src/verify.ts'
 import { isMathEquivalent } from './math-equivalence.ts'
-import { answersEqual } from './math-verify/equal.ts'
-import { longestAnswer, parseLatex } from './math-verify/latex-parser.ts'
-import { NotReadable } from './math-verify/lexer.ts'
-import { normalizeLatex } from './math-verify/normalize-latex.ts'
-import { TooLarge } from './math-verify/rational.ts'
-import type { Node } from './math-verify/tree.ts'
-import type { Budget } from './math-verify/verify.ts'
 
 /**
  * PRM800K's grading of a short answer, which upstream's geo3k (through mathruler) and numina rules share: right if it

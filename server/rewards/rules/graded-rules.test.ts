@@ -1,8 +1,8 @@
 /** numina (prime_math) and geo3k: what upstream's own functions say, and where they are left on purpose. */
 import { describe, expect, test } from 'vitest'
+import { Budget } from '../../../packages/math-verify/src/verify.ts'
 import { hasThoughtAndBox } from './geo3k.ts'
 import { gradeAnswer } from './grade-answer.ts'
-import { Budget } from './math-verify/verify.ts'
 import { matchNuminaAnswer } from './numina.ts'
 import { ruleForDataSource } from './registry.ts'
 import { RuleInputError, type RuleResult } from './rule.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { inWords } from './math-verify/in-words.ts'
+import { inWords } from '../../../packages/math-verify/src/in-words.ts'
 import {
   Budget,
   compareAnswers,
@@ -7,7 +7,7 @@ import {
   extractAnswer,
   OutOfBudget,
   type Verdict,
-} from './math-verify/verify.ts'
+} from '../../../packages/math-verify/src/verify.ts'
 import {
   defineRule,
   groundTruthText,

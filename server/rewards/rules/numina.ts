@@ -1,7 +1,7 @@
 import { z } from 'zod'
+import { evaluate, NoValue } from '../../../packages/math-verify/src/numeric.ts'
+import { Budget, OutOfBudget } from '../../../packages/math-verify/src/verify.ts'
 import { equalByValue, gradeAnswer, gradedForms, readAnswer } from './grade-answer.ts'
-import { evaluate, NoValue } from './math-verify/numeric.ts'
-import { Budget, OutOfBudget } from './math-verify/verify.ts'
 import { endOfBraceGroup } from './python-text.ts'
 import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './rule.ts'
 

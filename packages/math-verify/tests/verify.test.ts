@@ -1,8 +1,8 @@
 /** Verdicts that need no data. Where Math-Verify 0.8.0 says otherwise, the row says so. */
 import { describe, expect, test } from 'vitest'
-import { verifyMath } from './math-verify.ts'
-import { ruleByName } from './registry.ts'
-import { RuleInputError, RuleTimeoutError } from './rule.ts'
+import { verifyMath } from '../../../server/rewards/rules/math-verify.ts'
+import { ruleByName } from '../../../server/rewards/rules/registry.ts'
+import { RuleInputError, RuleTimeoutError } from '../../../server/rewards/rules/rule.ts'
 
 const rule = ruleByName('math_verify')!
 

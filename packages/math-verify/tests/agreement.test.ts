@@ -1,12 +1,12 @@
 /**
  * Compares `math_verify` with Math-Verify 0.8.0 on recorded verdicts, and with the published verdicts on GSM8K's
- * solutions. `vitest -u` writes docs/maintainers/math-verify.md, which lists each disagreement. Skipped without the data.
+ * solutions. `vitest -u` writes packages/math-verify/agreement.md, which lists each disagreement. Skipped without the data.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import type { AnswerKind } from './math-verify/candidates.ts'
-import { Budget, compareAnswers, extractAnswer, type Verdict } from './math-verify/verify.ts'
-import { verifyMath } from './math-verify.ts'
+import { verifyMath } from '../../../server/rewards/rules/math-verify.ts'
+import type { AnswerKind } from '../src/candidates.ts'
+import { Budget, compareAnswers, extractAnswer, type Verdict } from '../src/verify.ts'
 
 const folder = new URL('../../../../shared/data/', import.meta.url)
 const hasData = existsSync(folder)
@@ -122,8 +122,8 @@ function reportOf(sets: Map<string, Row[]>, expected: number): string {
     })
   return `# Agreement with Math-Verify 0.8.0
 
-The rule \`math_verify\` ([rewards](../rewards.md)) is a native TypeScript implementation that compares answers by value. The test
-\`server/rewards/rules/math-verify-agreement.test.ts\` generates this page from both verdicts on the same responses.
+The rule \`math_verify\` ([rewards](../../docs/rewards.md)) is a native TypeScript implementation that compares answers by value. The test
+\`packages/math-verify/tests/agreement.test.ts\` generates this page from both verdicts on the same responses.
 
 | data set | responses | agree | share |
 |---|---|---|---|
@@ -187,7 +187,7 @@ describe.skipIf(!hasData)('agreement with Math-Verify 0.8.0', () => {
     const expected = caseRows().filter((row) => row.ours.correct === row.expected).length
     const report = reportOf(sets, expected)
     expect(report).not.toContain('not looked at yet')
-    await expect(report).toMatchFileSnapshot('../../../docs/maintainers/math-verify.md')
+    await expect(report).toMatchFileSnapshot('../agreement.md')
   })
 
   test("OpenAI's 5,276 GSM8K solutions: as published, every one", () => {
