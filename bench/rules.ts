@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { verifyMath } from '../server/rewards/rules/math-verify.ts'
+import { verifyResponse } from '../packages/math-verify/src/index.ts'
 import { ruleByName } from '../server/rewards/rules/registry.ts'
 import type { RuleInput } from '../server/rewards/rules/rule.ts'
 import type { Emit } from './harness.ts'
@@ -190,7 +190,7 @@ function measurePublished(emit: Emit): void {
     for (const model of models) {
       const { solution, is_correct } = row[model]!
       const start = performance.now()
-      if (verifyMath(solution, truth).correct !== is_correct) disagreements++
+      if (verifyResponse(solution, truth).correct !== is_correct) disagreements++
       took.push(performance.now() - start)
     }
   }

@@ -3,13 +3,13 @@ import { NotReadable } from './lexer.ts'
 import * as rational from './rational.ts'
 import { type Node, negated, whole } from './tree.ts'
 
-const mostNesting = 64
+const MAX_NESTING = 64
 
 const tokens = /\s*(?:(\d+\.\d*|\.\d+|\d+)|(\*\*|[-+*/^()]))/y
 
 /**
- * Reads arithmetic as it stands in running text: `1/2`, `(3 + 4) * 2^3`. Nothing is implied: two numbers side by
- * side, or a number before a parenthesis, are no arithmetic.
+ * Parses arithmetic in plain text: `1/2`, `(3 + 4) * 2^3`. No product is implied: adjacent numbers, and a number before
+ * a parenthesis, are not arithmetic.
  * @throws NotReadable, TooLarge, OutOfBudget
  */
 export function parseArithmetic(text: string, budget: Budget): Node {
@@ -60,7 +60,7 @@ export function parseArithmetic(text: string, budget: Budget): Node {
     const base = atom()
     if (read[at] !== '^' && read[at] !== '**') return base
     at++
-    if (++nesting > mostNesting) throw new rational.TooLarge('powers of powers')
+    if (++nesting > MAX_NESTING) throw new rational.TooLarge('powers of powers')
     const exponent = signed()
     nesting--
     return { kind: 'power', base, exponent }
@@ -69,14 +69,14 @@ export function parseArithmetic(text: string, budget: Budget): Node {
   const atom = (): Node => {
     const token = read[at++]
     if (token === '(') {
-      if (++nesting > mostNesting) throw new rational.TooLarge('groups within groups')
+      if (++nesting > MAX_NESTING) throw new rational.TooLarge('groups within groups')
       const value = sum()
       nesting--
       if (read[at++] !== ')') throw new NotReadable('an open parenthesis')
       return value
     }
     if (token === undefined || !/\d/.test(token)) throw new NotReadable('a number is missing')
-    // A date or a house number: 2024-01-05.
+    // Dates have leading zeros: 2024-01-05.
     if (/^0\d/.test(token)) throw new NotReadable('a leading zero')
     return { kind: 'number', value: rational.decimal(token), isDecimal: token.includes('.') }
   }

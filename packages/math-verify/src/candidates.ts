@@ -1,7 +1,7 @@
 import { type EnvironmentRun, Environments } from './environments.ts'
 import { type PlainMatch, PlainNumbers } from './plain-numbers.ts'
 
-/** A place in a text that may be its answer. */
+/** A part of a text that may be its answer. */
 export type Candidate = { start: number; end: number } & (
   | { kind: 'latex'; run: EnvironmentRun }
   /** From the first box to the last brace. */
@@ -9,19 +9,19 @@ export type Candidate = { start: number; end: number } & (
   | { kind: 'plain'; match: PlainMatch }
 )
 
-/** What an answer may be written as. */
+/** How an answer may be written. */
 export type AnswerKind = 'latex' | 'plain'
 
-/** Places of a text that are tried; those that end last are, and one of them nearly always reads. */
-export const mostCandidates = 64
+/** Candidates tried per text. Those that end last are tried first, and one of them is nearly always readable. */
+export const MAX_CANDIDATES = 64
 
-/** Of places that follow the same words: a text that says `answer` ten thousand times is no better for it. */
-const mostAnchors = 64
+/** Occurrences of the same words that are searched, the last ones, so a text may repeat `answer` ten thousand times. */
+const MAX_ANCHORS = 64
 
 /**
- * The places of a text that may hold its answer, in groups of falling rank, as Math-Verify 0.8.0 ranks them: after
- * "final answer is … I hope"; boxes, and after "final answer … is"; after "answer:"; after "answer"; anywhere. In a
- * group the one that ends last is first. Linear in the text.
+ * Candidates in groups of falling rank, ranked as by Math-Verify 0.8.0: after "final answer is … I hope"; boxes, and
+ * after "final answer … is"; after "answer:"; after "answer"; anywhere. In a group the candidate that ends last is
+ * first. The time is linear in the text.
  */
 export function* candidateGroups(
   text: string,
@@ -98,7 +98,7 @@ function stated(
   return found
 }
 
-/** "answer: 5", "the answer, x = 5": within fifty characters, or behind an equals sign within a hundred. */
+/** "answer: 5", "the answer, x = 5": within 50 characters, or after an equals sign within 100. */
 function answered(
   text: string,
   start: number,
@@ -190,9 +190,9 @@ function lastOf<T>(found: Iterable<T>): T[] {
   const last: T[] = []
   for (const one of found) {
     last.push(one)
-    if (last.length >= 4 * mostCandidates) last.splice(0, last.length - mostCandidates)
+    if (last.length >= 4 * MAX_CANDIDATES) last.splice(0, last.length - MAX_CANDIDATES)
   }
-  return last.slice(-mostCandidates)
+  return last.slice(-MAX_CANDIDATES)
 }
 
 function matchAt(pattern: RegExp, text: string, at: number): string | null {
@@ -200,12 +200,12 @@ function matchAt(pattern: RegExp, text: string, at: number): string | null {
   return pattern.exec(text)?.[0] ?? null
 }
 
-/** Where the last occurrences are, in order. */
+/** Positions of the last occurrences, in order. */
 function lastMatches(text: string, pattern: RegExp): number[] {
   const all: number[] = []
   for (const match of text.matchAll(pattern)) {
     all.push(match.index)
-    if (all.length >= 2 * mostAnchors) all.splice(0, mostAnchors)
+    if (all.length >= 2 * MAX_ANCHORS) all.splice(0, MAX_ANCHORS)
   }
-  return all.slice(-mostAnchors)
+  return all.slice(-MAX_ANCHORS)
 }

@@ -1,34 +1,34 @@
 /**
- * Where a text has mathematics: `$…$`, `$$…$$`, `\(…\)`, `\[…\]`, `[…]` between spaces, and bare fractions of
- * numbers. Every position is looked at once, whatever the text: 1 MB of `\[` takes as long as 1 MB of prose.
+ * Finds mathematics in a text: `$…$`, `$$…$$`, `\(…\)`, `\[…\]`, `[…]` between spaces, and bare fractions of
+ * numbers. Every position is read once: 1 MB of `\[` takes as long as 1 MB of prose.
  */
 
 /** A piece of mathematics in a text. */
 export interface Environment {
   start: number
-  /** After a percent sign or word behind it, spaces before that included. */
+  /** After the percent sign or word that follows, if any. */
   end: number
-  /** What stands between the signs: from the first character to after the last. */
+  /** The content between the delimiters: `from` inclusive, `to` exclusive. */
   from: number
   to: number
   isPercent: boolean
 }
 
-/** Several in a row, `$1$, $2$ and $3$`, are one answer of several parts. */
+/** Environments in a row: `$1$, $2$ and $3$` is one answer of three parts. */
 export interface EnvironmentRun {
   start: number
   end: number
   parts: Environment[]
 }
 
-const mostParts = 6
+const MAX_PARTS = 6
 
-/** `percentage` reads as `percent` first; the rest does not matter. */
+/** Also matches the start of `percentage`. */
 const percent = /\s{0,20}(?:\\?%|[Pp]ercent|[Pp]ct)/y
 const link = /\s{0,20}(?:,?and|,?or|,)\s{0,20}/y
 const bareFraction = /-?\\frac\{-?\d{1,400}(?:[.,]\d{1,400})?\}\{-?\d{1,400}(?:[.,]\d{1,400})?\}/y
 
-/** Finds environments by where they start; each position is worked out once. */
+/** Finds environments by their start and caches each position. */
 export class Environments {
   private readonly text: string
   private readonly found = new Map<number, Environment | null>()
@@ -38,7 +38,7 @@ export class Environments {
     this.text = text
   }
 
-  /** The environment that starts at `at`, if one does. */
+  /** The environment that starts at `at`, or null. */
   at(at: number): Environment | null {
     const known = this.found.get(at)
     if (known !== undefined) return known
@@ -47,13 +47,13 @@ export class Environments {
     return environment
   }
 
-  /** The run that starts at `at`. With `boxed`, only of environments that hold a box. */
+  /** The run that starts at `at`. With `boxed`, only environments that hold a box count. */
   runAt(at: number, boxed: boolean): EnvironmentRun | null {
     const first = this.at(at)
     if (!first || (boxed && !this.holdsBox(first))) return null
     const parts = [first]
     let end = first.end
-    while (parts.length < mostParts) {
+    while (parts.length < MAX_PARTS) {
       link.lastIndex = end
       const match = link.exec(this.text)
       if (!match) break
@@ -65,14 +65,14 @@ export class Environments {
     return { start: first.start, end, parts }
   }
 
-  /** At `at`, or at the space before it for `[…]`, which begins with one. */
+  /** The environment at `at`, or at the space before it: `[…]` begins with a space. */
   atOrBefore(at: number): Environment | null {
     const here = this.at(at)
     if (here) return here
     return this.text[at] === '[' && isSpace(this.text[at - 1]) ? this.at(at - 1) : null
   }
 
-  /** All runs from left to right, none within another. */
+  /** All runs from left to right, without overlaps. */
   *runs(boxed: boolean): Generator<EnvironmentRun> {
     for (let at = this.nextStart(0); at >= 0; at = this.nextStart(at)) {
       const run = this.runAt(at, boxed)
@@ -149,14 +149,14 @@ export class Environments {
     }
   }
 
-  /** Where an environment may start, from `at` on. */
+  /** The next position from `at` on where an environment may start, or -1. */
   private nextStart(at: number): number {
     starts.lastIndex = at
     const match = starts.exec(this.text)
     return match ? match.index : -1
   }
 
-  /** The first occurrence from `at` on; -1 if there is none. The occurrences are looked for once. */
+  /** The first occurrence from `at` on, or -1. The text is searched once per part. */
   private next(part: string, at: number): number {
     let all = this.nexts.get(part)
     if (all === undefined) {

@@ -16,8 +16,8 @@ import {
 type Chain = Extract<Node, { kind: 'chain' }>
 type Collection = Extract<Node, { kind: 'set' | 'tuple' }>
 
-/** Elements of two sets that are compared each with each. */
-const mostElements = 64
+/** Elements of a set or tuple that is compared: sets compare each element with each. */
+const MAX_ELEMENTS = 64
 
 const flipped: Record<RelationOp, RelationOp> = {
   '=': '=',
@@ -28,22 +28,22 @@ const flipped: Record<RelationOp, RelationOp> = {
   '≥': '≤',
 }
 
-/** What of Math-Verify's options there is. */
-export interface EqualOptions {
-  /** Whether -2 ≤ x ≤ 7 is right where x ∈ [-2, 7] is asked for; the other way round it always is. */
-  allowSetRelation: boolean
+/** The supported options of Math-Verify's `verify`. */
+export interface VerifyOptions {
+  /** Whether -2 ≤ x ≤ 7 equals the ground truth x ∈ [-2, 7]. The reverse always holds. */
+  allowSetRelation?: boolean
 }
 
 /**
- * Whether an answer is the one asked for. Not symmetric, as Math-Verify's `verify`: of `x = 5` only the value counts
- * where a value is asked for, and a set in any order where a set is.
+ * Whether an answer equals the ground truth. Not symmetric, like Math-Verify's `verify`: if the ground truth is a
+ * value, only the value of `x = 5` counts.
  * @throws TooLarge, OutOfBudget
  */
 export function answersEqual(
   goldAnswer: Node,
   answer: Node,
   budget: Budget,
-  options: EqualOptions,
+  options: VerifyOptions = {},
 ): boolean {
   budget.step()
   let gold = asAssignment(goldAnswer)
@@ -68,7 +68,7 @@ export function answersEqual(
   return numbersEqual(gold, given, budget)
 }
 
-/** `x = 2 + 3 = 5` as x = 5. */
+/** Reduces `x = 2 + 3 = 5` to x = 5. */
 function asAssignment(node: Node): Node {
   if (node.kind !== 'chain' || !isAssignment(node)) return node
   return {
@@ -94,8 +94,7 @@ function lastRelation(node: Relation | Chain): Relation {
 }
 
 /**
- * The letters of a product of letters, or of a name: `\text{Evelyn}` is the word that `Evelyn` is in LaTeX, where each
- * letter stands for itself.
+ * The letters of a name or of a product of letters: `Evelyn` in LaTeX is a product, `\text{Evelyn}` the same word.
  */
 function wordOf(node: Node): string | null {
   if (node.kind === 'symbol') return node.name.replaceAll(/[{}]|\\/g, '')
@@ -114,7 +113,7 @@ function relationsEqual(
   gold: Relation | Chain,
   given: Relation | Chain,
   budget: Budget,
-  options: EqualOptions,
+  options: VerifyOptions,
 ): boolean {
   if (gold.kind === 'chain' || given.kind === 'chain') {
     if (gold.kind !== 'chain' || given.kind !== 'chain') return false
@@ -135,13 +134,13 @@ function turned({ op, left, right }: Relation): Relation {
   return { kind: 'relation', op: flipped[op], left: right, right: left }
 }
 
-function sidesEqual(a: Relation, b: Relation, budget: Budget, options: EqualOptions): boolean {
+function sidesEqual(a: Relation, b: Relation, budget: Budget, options: VerifyOptions): boolean {
   return (
     answersEqual(a.left, b.left, budget, options) && answersEqual(a.right, b.right, budget, options)
   )
 }
 
-/** Two relations say the same where what is left of them less what is right is the same, but for a factor. */
+/** Whether left side minus right side is the same in both relations, up to a constant factor. */
 function differencesProportional(gold: Relation, given: Relation, budget: Budget): boolean {
   const sides = [gold.left, gold.right, given.left, given.right]
   if (sides.some((side) => isCollection(side) || isRelation(side))) return false
@@ -161,7 +160,12 @@ function difference({ left, right }: Relation): Node {
   return { kind: 'sum', parts: [left, negated(right)] }
 }
 
-function collectionsEqual(gold: Node, given: Node, budget: Budget, options: EqualOptions): boolean {
+function collectionsEqual(
+  gold: Node,
+  given: Node,
+  budget: Budget,
+  options: VerifyOptions,
+): boolean {
   const left: Node = isCollection(gold) ? gold : { kind: 'set', parts: [gold] }
   const right: Node = isCollection(given) ? given : { kind: 'set', parts: [given] }
   if (left.kind === 'interval' && right.kind === 'interval') {
@@ -181,19 +185,19 @@ function collectionsEqual(gold: Node, given: Node, budget: Budget, options: Equa
       collectionsEqual(left.right, right.right, budget, options)
     )
   }
-  // (1, 2) reads as an interval; where the other side is a list of two it is the pair.
+  // (1, 2) is parsed as an interval. Compared with a list of two it is a pair.
   const goldList = asList(left, right)
   const givenList = asList(right, left)
   if (goldList === null || givenList === null) return false
   if (goldList.parts.length !== givenList.parts.length) return false
-  if (goldList.parts.length > mostElements) return false
+  if (goldList.parts.length > MAX_ELEMENTS) return false
   if (goldList.kind === 'set') return setsEqual(goldList, givenList, budget, options)
   return goldList.parts.every((part, at) =>
     answersEqual(part, givenList.parts[at]!, budget, options),
   )
 }
 
-/** An end at infinity is open however it is written. */
+/** An end at infinity is always open. */
 function openAt(end: Node, isOpen: boolean): boolean {
   const isInfinite =
     (end.kind === 'constant' && end.name === 'infinity') ||
@@ -212,12 +216,12 @@ function asList(node: Node, other: Node): Collection | null {
   return isPair ? { kind: 'tuple', parts: [node.low, node.high] } : null
 }
 
-/** Each element of one has one of the other, whatever the order. */
+/** Matches each element of one set with one of the other, in any order. */
 function setsEqual(
   gold: Collection,
   given: Collection,
   budget: Budget,
-  options: EqualOptions,
+  options: VerifyOptions,
 ): boolean {
   const left = [...given.parts]
   return gold.parts.every((part) => {

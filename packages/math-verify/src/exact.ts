@@ -3,12 +3,12 @@ import type { Rational } from './rational.ts'
 import * as rational from './rational.ts'
 import type { Node } from './tree.ts'
 
-/** Factors of a factorial or a binomial coefficient: 1000! takes a millisecond. */
-const mostFactors = 1_000n
+/** Factors of a factorial or a binomial coefficient. 1000! takes a millisecond. */
+const MAX_FACTORS = 1_000n
 
 /**
- * The value of an expression as a fraction, or null where it is none or not known to be one (√2, x).
- * @throws TooLarge beyond the bounds, OutOfBudget
+ * The value of an expression as a fraction; null if it has none or is not known to have one (√2, x).
+ * @throws TooLarge, OutOfBudget
  */
 export function exactValue(node: Node, budget: Budget): Rational | null {
   budget.step()
@@ -39,7 +39,7 @@ export function exactValue(node: Node, budget: Budget): Rational | null {
       if (base === null || exponent === null) return null
       if (base.n === 0n && exponent.n <= 0n) return exponent.n === 0n ? rational.ONE : null
       if (rational.isWhole(exponent)) return rational.power(base, exponent.n)
-      // A root of a negative number is complex, whatever its degree.
+      // The root of a negative number is complex for every degree.
       if (base.n < 0n || exponent.d > 64n) return null
       const root = rational.exactRoot(base, Number(exponent.d))
       return root === null ? null : rational.power(root, exponent.n)
@@ -99,7 +99,7 @@ function exactCall(node: Extract<Node, { kind: 'call' }>, budget: Budget): Ratio
 }
 
 function factorial(n: bigint): bigint {
-  if (n > mostFactors) throw new rational.TooLarge(`${n}!`)
+  if (n > MAX_FACTORS) throw new rational.TooLarge(`${n}!`)
   let total = 1n
   for (let factor = 2n; factor <= n; factor++) total *= factor
   return total
@@ -109,7 +109,7 @@ function binomial(n: bigint, k: bigint): Rational | null {
   if (k < 0n || n < 0n) return null
   if (k > n) return rational.ZERO
   const count = k < n - k ? k : n - k
-  if (count > mostFactors) throw new rational.TooLarge('a binomial coefficient')
+  if (count > MAX_FACTORS) throw new rational.TooLarge('a binomial coefficient')
   let total = rational.ONE
   for (let at = 1n; at <= count; at++) {
     total = rational.multiply(total, rational.ratio(n - count + at, at))

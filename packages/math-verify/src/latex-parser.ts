@@ -3,11 +3,11 @@ import { isTextStyle, NotReadable, type Token, tokensOf } from './lexer.ts'
 import * as rational from './rational.ts'
 import { isCollection, isRelation, type Node, negated, type RelationOp, whole } from './tree.ts'
 
-/** Characters of an answer that is read; the longest of 500 MATH answers has 159. */
-export const longestAnswer = 2_000
+/** Characters of an answer that is parsed. The longest of 500 MATH answers has 159. */
+export const MAX_ANSWER_LENGTH = 2_000
 
-/** Groups within groups; each takes some seven frames of the stack. */
-const mostNesting = 64
+/** Nested groups. Each takes about seven stack frames. */
+const MAX_NESTING = 64
 
 const relations: Record<string, RelationOp> = {
   '=': '=',
@@ -29,7 +29,7 @@ const relations: Record<string, RelationOp> = {
   '\\neq': '≠',
 }
 
-/** Functions of one argument, which may stand without parentheses. */
+/** Functions of one argument, which need no parentheses. */
 const functions = new Set(
   (
     'sin cos tan csc sec cot arcsin arccos arctan arccsc arcsec arccot sinh cosh tanh arsinh arcosh artanh ' +
@@ -37,7 +37,7 @@ const functions = new Set(
   ).split(' '),
 )
 
-/** Letters that a parenthesis after them makes a function: `f(2)`. After others it is a factor: `x(x+1)`. */
+/** Letters that are functions before a parenthesis: `f(2)`. Other letters are factors: `x(x+1)`. */
 const functionLetters = new Set(['f', 'g', 'h', 'p', 'q'])
 
 const greek = new Set(
@@ -60,24 +60,24 @@ const numberSets: Record<string, Extract<Node, { kind: 'numberSet' }>['name']> =
 const emptySet: Node = { kind: 'set', parts: [] }
 
 /**
- * Reads one LaTeX answer: a number, an expression, a set, a tuple, an interval, an equation …
- * @throws NotReadable where it is none of these; TooLarge, OutOfBudget beyond the bounds
+ * Parses one LaTeX answer: a number, an expression, a set, a tuple, an interval, an equation …
+ * @throws NotReadable, TooLarge, OutOfBudget
  */
 export function parseLatex(latex: string, budget: Budget): Node {
-  if (latex.length > longestAnswer) {
+  if (latex.length > MAX_ANSWER_LENGTH) {
     throw new rational.TooLarge(`an answer of ${latex.length} characters`)
   }
   return new Parser(tokensOf(withoutSeparators(latex)), budget).answer()
 }
 
-/** `1,000` and `x = 1,000` are a number; within a set or a tuple the comma separates. */
+/** `1,000` and `x = 1,000` are numbers. Within a set or a tuple the comma separates. */
 const groupedNumber = /(?:^|=|\\approx)\s*-?\d{1,3}(?:,\d{3})+(?:\.\d+)?\s*$/
 
 function withoutSeparators(latex: string): string {
   const match = groupedNumber.exec(latex)
   if (!match || latex.slice(0, match.index).includes(',')) return latex
   const number = match[0]
-  // `0,111` is what others write as 0.111.
+  // `0,111` has a decimal comma.
   const isFraction = /^\D*0,\d{3}\s*$/.test(number)
   return latex.slice(0, match.index) + number.replaceAll(',', isFraction ? '.' : '')
 }
@@ -87,7 +87,7 @@ class Parser {
   private readonly budget: Budget
   private at = 0
   private nesting = 0
-  /** Inside |…| a bar closes. */
+  /** Open `|…|`. Inside one, a bar closes. */
   private bars = 0
 
   constructor(tokens: Token[], budget: Budget) {
@@ -96,7 +96,7 @@ class Parser {
   }
 
   answer(): Node {
-    // A full stop or comma of the sentence around it.
+    // The punctuation belongs to the surrounding sentence.
     while (this.tokens.length > 1 && /^[.,;]$/.test(this.tokens.at(-1)!.text)) this.tokens.pop()
     if (this.tokens.length === 0) throw new NotReadable('nothing')
     const rows = this.elementRows()
@@ -129,7 +129,7 @@ class Parser {
   }
 
   private nested<T>(read: () => T): T {
-    if (++this.nesting > mostNesting) throw new rational.TooLarge('groups within groups')
+    if (++this.nesting > MAX_NESTING) throw new rational.TooLarge('groups within groups')
     const result = read()
     this.nesting--
     return result
@@ -160,7 +160,7 @@ class Parser {
         links.push({ op, right: this.signedPair() })
       } else if (this.accept('\\approx')) {
         const right = this.signedPair()
-        // What is approximated is the answer, unless it is only a name.
+        // In `a ≈ b` the answer is a, unless a is only a name.
         if (links.length === 0 && left.length === 1 && isName(left[0]!)) left = right
       } else if (this.accept('\\in')) {
         links.push({ op: '=', right: this.signedPair() })
@@ -250,7 +250,7 @@ class Parser {
     return negated(numbersOnly([value])[0]!)
   }
 
-  /** Factors side by side; `2\frac{1}{2}` and `2 1/2` are mixed numbers. */
+  /** Adjacent factors. `2\frac{1}{2}` and `2 1/2` are mixed numbers. */
   private factors(withFunctions: boolean): Node {
     const mixed = this.mixedNumber()
     const parts = [mixed ?? this.postfixed()]
@@ -305,7 +305,7 @@ class Parser {
     if (token === undefined) return false
     if (token.type === 'letter' || token.type === 'styled') return true
     if (token.type === 'number') {
-      // `x 2` is nothing that is written.
+      // `x 2` and `2 2` are not products.
       const before = this.peek(-1)
       return before?.type !== 'letter' && before?.type !== 'number'
     }
@@ -348,7 +348,7 @@ class Parser {
       } else if (this.accept('%')) {
         value = percentOf(numbersOnly([value])[0]!)
       } else if (this.accept('\\degree', '\\circ')) {
-        // Degrees are the unit of all angles or of none.
+        // The degree sign is ignored, as the unit of all angles or of none.
       } else if (this.accept("'", '\\prime')) {
         if (value.kind !== 'symbol') this.fail()
         value = { kind: 'symbol', name: `${value.name}'` }
@@ -366,7 +366,7 @@ class Parser {
     return isBraced
   }
 
-  /** As TeX takes an argument: a group, or one token; of a number after `\frac` one digit. */
+  /** An argument as in TeX: a group, or one token. After `\frac`, one digit of a number. */
   private argument(isDigitAlone = false): Node {
     if (this.accept('{')) return this.nested(() => this.closed(this.elementRows(), '}'))
     if (this.accept('-')) return negated(this.argument(isDigitAlone))
@@ -403,7 +403,7 @@ class Parser {
   }
 
   private numberFrom(text: string): Node {
-    // The base of a number system: `204_5` is compared by its digits.
+    // The base of `204_5` is ignored.
     if (this.accept('_')) this.subscript()
     if (this.isNext('.') && this.peek(1)?.type === 'styled' && this.peek(1)!.text === 'overline') {
       this.at++
@@ -453,7 +453,7 @@ class Parser {
     return { kind: 'symbol', name: `${name}_${this.subscript()}` }
   }
 
-  /** A subscript is part of the name: its text, not its value. */
+  /** The text of a subscript, which is part of the name. */
   private subscript(): string {
     const start = this.at
     if (this.accept('{')) {
@@ -615,7 +615,7 @@ class Parser {
     return this.fail()
   }
 
-  /** `\sin^2 x`, `\log_2(8)`: without parentheses the argument is the factors up to the next function. */
+  /** `\sin^2 x`, `\log_2(8)`. Without parentheses the argument is the factors up to the next function. */
   private functionFrom(name: string): Node {
     let exponent: Node | null = null
     let base: Node | null = null
@@ -736,7 +736,7 @@ const numberOver100: Node = {
   isDecimal: false,
 }
 
-/** A sum, product or power is of numbers and matrices, never of sets or relations. */
+/** Sums, products and powers hold numbers and matrices, never sets or relations. @throws NotReadable */
 function numbersOnly(parts: Node[]): Node[] {
   for (const part of parts) {
     if (isCollection(part) || isRelation(part)) throw new NotReadable('arithmetic with a set')
@@ -749,7 +749,7 @@ function product(parts: Node[]): Node {
   return { kind: 'product', parts: flat }
 }
 
-/** A fraction of two whole numbers is the number. */
+/** A fraction of two numbers is a number. */
 function quotient(top: Node, bottom: Node): Node {
   numbersOnly([top, bottom])
   if (top.kind === 'number' && bottom.kind === 'number') {
@@ -767,7 +767,7 @@ function nonZero(value: rational.Rational): rational.Rational {
   return value
 }
 
-/** `(2, 1)` cannot be an interval: a pair. */
+/** `(2, 1)` cannot be an interval, so it is a pair. */
 function intervalOrPair(parts: Node[], lowOpen: boolean, highOpen: boolean): Node {
   const [low, high] = parts as [Node, Node]
   if (low.kind === 'number' && high.kind === 'number') {
@@ -794,7 +794,7 @@ function asSetOrOne(rows: Node[][]): Node {
   return { kind: 'set', parts: rows.map((parts) => ({ kind: 'tuple', parts })) }
 }
 
-/** `x = 1, 2` says that x is 1 or 2; `x = 1, y = 2` stays two equations. */
+/** `x = 1, 2` means that x is 1 or 2; `x = 1, y = 2` remains two equations. */
 function assignedTogether(row: Node[]): Node[] {
   const [first, ...rest] = row
   if (first?.kind !== 'relation' || first.op !== '=' || !isName(first.left)) return row
@@ -803,7 +803,7 @@ function assignedTogether(row: Node[]): Node[] {
   return [{ ...first, right: { kind: 'set', parts: [...values, ...rest] } }]
 }
 
-/** Whether it is made of names alone, as the left of `x = 5`, `f(x) = …` and `(x, y) = (1, 2)`. */
+/** Whether the node consists of names only, like the left of `x = 5`, `f(x) = …` and `(x, y) = (1, 2)`. */
 export function isName(node: Node): boolean {
   switch (node.kind) {
     case 'symbol':

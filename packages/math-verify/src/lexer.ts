@@ -1,6 +1,6 @@
-/** A LaTeX answer in tokens. What is for the eye alone (`\,`, `\left`, `\displaystyle`) is gone. */
+/** Splits a LaTeX answer into tokens and drops layout commands (`\,`, `\left`, `\displaystyle`). */
 
-/** A text that is no mathematics this reads. */
+/** The text is not mathematics that the parser supports. */
 export class NotReadable extends Error {
   override readonly name = 'NotReadable'
 }
@@ -10,7 +10,7 @@ export type Token =
   | { type: 'letter'; text: string; spaced: boolean }
   /** With the backslash: `\frac`, `\{`. */
   | { type: 'command'; text: string; spaced: boolean }
-  /** `\text{…}` and accents: the command without its backslash, and what is in the braces as it is. */
+  /** `\text{…}` and accents: the command without its backslash, and the raw content of the braces. */
   | { type: 'styled'; text: string; content: string; spaced: boolean }
   | { type: 'sign'; text: string; spaced: boolean }
 
@@ -28,12 +28,12 @@ const accents =
   'boldsymbol mathbb mathbf mathcal mathfrak mathit mathnormal mathscr mathsf mathtt underline'
 const styled = new Set([...textStyles, ...accents.split(' ')])
 
-/** Whether a styled token's command changes the face alone: `\text{C}` is the `C` of `$C$`. */
+/** Whether the command changes only the typeface: `\text{C}` is the `C` of `$C$`. */
 export function isTextStyle(command: string): boolean {
   return textStyles.includes(command)
 }
 
-/** Characters that stand for a command, or for another character. */
+/** Characters with the meaning of a command or of another character. */
 const synonyms: Record<string, string> = {
   '×': '\\times',
   '⋅': '\\cdot',
@@ -84,7 +84,7 @@ const synonyms: Record<string, string> = {
 
 const twoSigns = new Set(['<=', '>=', '==', '!=', '~='])
 
-/** @throws NotReadable for a character that no answer has */
+/** @throws NotReadable for an unsupported character */
 export function tokensOf(latex: string): Token[] {
   const tokens: Token[] = []
   let at = 0
@@ -124,7 +124,7 @@ export function tokensOf(latex: string): Token[] {
       }
       if (skipped.has(name)) {
         at = end
-        // `\left.` has no other side.
+        // `\left.` is an empty delimiter.
         if ((name === 'left' || name === 'right') && latex[at] === '.') at++
         spaced = true
       } else if (name === '$') {
@@ -165,7 +165,7 @@ function numberAt(latex: string, start: number): string {
   return latex.slice(start, end)
 }
 
-/** From `start` on, after spaces, what is between a brace and the one that closes it. */
+/** The content of the brace group that follows `start`, after spaces. */
 function bracedContent(latex: string, start: number): { text: string; end: number } | null {
   let open = start
   while (isSpace(latex[open])) open++

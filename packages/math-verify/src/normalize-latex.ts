@@ -1,10 +1,10 @@
 /**
- * An answer's LaTeX as it is read: without what surrounds a box, faces and units, words for signs as the signs.
- * What is done, and in which order, is what Math-Verify 0.8.0 does before it parses; the result is also what two
- * answers that no one can parse are compared by.
+ * Normalises an answer's LaTeX before it is parsed: takes the content of boxes, removes typefaces and units, replaces
+ * words by signs. The steps and their order are those of Math-Verify 0.8.0. Answers that are not readable are compared
+ * by the result.
  */
 
-/** Units that stand as words behind a number. */
+/** Units that follow a number as words. */
 const units = new Set(
   (
     'integer point feet foot sue digit pound meal edge student multiple east degree mph kmph ft deg mile monkey prime ratio rd ' +
@@ -14,18 +14,18 @@ const units = new Set(
     'apple liter loss yard pure year increase decrease d less surface litre metre meter'
   ).split(' '),
 )
-const longestUnit = 12
+const MAX_UNIT_LENGTH = 12
 
-/** An answer of more parts than this is none. */
-const mostBoxes = 128
+/** Boxes of one answer. */
+const MAX_BOXES = 128
 
-/** Words between two boxes that make them parts of one answer. */
+/** Text between two boxes that makes them parts of one answer. */
 const separator = /and|or|,|;/
 
 /**
- * The contents of the boxes of a text, joined by commas; the text itself where it has none. `all`: each box;
- * `last`: the last one, and those before it that are part of the same answer: nearer than ten characters, or
- * nearer than seventy with a separator between and another content.
+ * The contents of the boxes of a text, joined by commas, or the text itself if it has none. `all` takes each box.
+ * `last` takes the last one and those before it that belong to the same answer: less than 10 characters apart, or less
+ * than 70 with a separator between them and different contents.
  */
 export function boxedContents(text: string, mode: 'all' | 'last'): string {
   const found: string[] = []
@@ -35,13 +35,13 @@ export function boxedContents(text: string, mode: 'all' | 'last'): string {
   let fbox = text.lastIndexOf('\\fbox')
   for (;;) {
     const start = Math.max(boxed, fbox)
-    if (start < 0 || found.length === mostBoxes) break
+    if (start < 0 || found.length === MAX_BOXES) break
     let open = start + (text.startsWith('\\boxed', start) ? 6 : 5)
     while (open < end && isSpace(text[open]!)) open++
     if (open >= end) break
     const close = text[open] === '{' ? closingBrace(text, open, end) : -1
     if (close < 0) {
-      // A box that nothing closes: what follows, if it is the last one.
+      // The last box may be unclosed; its content reaches to the end.
       if (found.length === 0) found.push(text.slice(open))
       break
     }
@@ -56,14 +56,14 @@ export function boxedContents(text: string, mode: 'all' | 'last'): string {
     found.push(content)
     nextStart = start
     end = start
-    // Only the one that was used is looked for again: text without the other is searched once.
+    // Only the command just found is searched again, so a text without the other is searched once.
     if (start === boxed) boxed = start === 0 ? -1 : text.lastIndexOf('\\boxed', start - 1)
     else fbox = start === 0 ? -1 : text.lastIndexOf('\\fbox', start - 1)
   }
   return found.length === 0 ? text : found.reverse().join(',')
 }
 
-/** The brace that closes the one at `open`, before `end`; -1 if none does. */
+/** The position of the brace that closes the one at `open`, before `end`; or -1. */
 function closingBrace(text: string, open: number, end: number): number {
   let depth = 0
   for (let at = open; at < end; at++) {
@@ -96,18 +96,18 @@ const replacements: readonly (readonly [pattern: RegExp, by: string])[] = [
   [/[\n\t]/g, ' '],
 ]
 
-/** Characters of an answer that is normalised: the patterns are only nearly linear. */
-const longestLatex = 4_000
+/** Characters of an answer that is normalised. The patterns are only nearly linear. */
+const MAX_LATEX_LENGTH = 4_000
 
 /**
- * @param latex what stands between the signs of a LaTeX environment, or a text with a box
- * @returns null for an answer that is too long to be one
+ * @param latex the content of a LaTeX environment, or a text with a box
+ * @returns null for an answer that is too long
  */
 export function normalizeLatex(latex: string, boxes: 'all' | 'last'): string | null {
   let text = boxedContents(latex, boxes)
-  if (text.length > longestLatex) return null
+  if (text.length > MAX_LATEX_LENGTH) return null
   for (const [pattern, by] of replacements) text = text.replace(pattern, by)
-  // A command's backslash doubled by JSON; in a matrix two of them end a row.
+  // JSON may double a command's backslash. In a matrix two backslashes end a row.
   if (!text.includes('matrix') && !text.includes('{array}')) {
     text = text.replace(/\\\\(?=[a-zA-Z])/g, '\\')
   }
@@ -123,7 +123,7 @@ export function normalizeLatex(latex: string, boxes: 'all' | 'last'): string | n
   return text.trim()
 }
 
-/** `15\mbox{ cm}^2` → `15`, `20 cm` → `20`; never to nothing. */
+/** `15\mbox{ cm}^2` → `15`, `20 cm` → `20`. An answer is never emptied. */
 function withoutUnits(text: string): string {
   let result = text
   const unit = /(?:\^\d|\{\^\d\}|\^\{\d\})?$/.exec(result)!
@@ -139,13 +139,13 @@ function withoutUnits(text: string): string {
 function withoutUnitWord(text: string): string {
   const end = text.trimEnd().length
   let start = end
-  while (start > 0 && end - start <= longestUnit && /[a-zA-Z]/.test(text[start - 1]!)) start--
+  while (start > 0 && end - start <= MAX_UNIT_LENGTH && /[a-zA-Z]/.test(text[start - 1]!)) start--
   const word = text.slice(start, end)
   const isUnit = [word, word.replace(/s$/, ''), word.replace(/es$/, '')].some((one) =>
     units.has(one),
   )
   if (!isUnit || start === 0) return text
-  // The longest unit that ends a word is no word of a command.
+  // A word directly after another character may be part of a command.
   if (!/[\d}\s]/.test(text[start - 1]!)) return text
   const rest = text.slice(0, start).trimEnd()
   return rest === '' ? text : rest

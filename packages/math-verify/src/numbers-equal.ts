@@ -5,24 +5,24 @@ import { evaluate, NoValue, type Numeric } from './numeric.ts'
 import { compare, type Rational, roundedUnits, toNumber } from './rational.ts'
 import { isSame, type Node, symbolsOf, within } from './tree.ts'
 
-/** How far a number written with a decimal point counts: Math-Verify's `float_rounding`. */
-const decimals = 6
+/** Decimal places compared for a number with a decimal point: Math-Verify's `float_rounding`. */
+const DECIMALS = 6
 
-/** Doubles carry 16 digits; √2·√2 loses one, an expression of fifty parts four. */
-const closeness = 1e-11
-/** Between values of expressions with symbols, where cancellation costs more. */
-const sampledCloseness = 1e-9
+/** Doubles have 16 digits. √2·√2 loses one, an expression of fifty parts four. */
+const TOLERANCE = 1e-11
+/** For expressions with symbols, in which cancellation loses more digits. */
+const SAMPLED_TOLERANCE = 1e-9
 
-/** Random points at which two expressions that are not the same agree by chance: none in practice, the first tells. */
-const points = 8
-const fewestPoints = 3
+/** Points at which expressions with symbols are compared. In practice the first one separates different expressions. */
+const POINTS = 8
+const MIN_POINTS = 3
 
-/** Symbols of one answer; a sentence read as a product of letters has up to 26. */
-const mostSymbols = 64
+/** Symbols of one answer. A sentence parsed as a product of letters has up to 26. */
+const MAX_SYMBOLS = 64
 
 /**
- * Whether two expressions have the same value: exactly where both are fractions; to six decimals where one is written
- * with a decimal point, so that 1/3 is 0.333333; in doubles for roots and functions; and with symbols, at eight points.
+ * Whether two expressions have the same value. Fractions are compared exactly; to six decimals if one has a decimal
+ * point, so 1/3 equals 0.333333; roots and functions in double precision; expressions with symbols at eight points.
  * @throws TooLarge, OutOfBudget
  */
 export function numbersEqual(a: Node, b: Node, budget: Budget): boolean {
@@ -32,7 +32,7 @@ export function numbersEqual(a: Node, b: Node, budget: Budget): boolean {
   const exactB = exactValue(b, budget)
   if (exactA !== null && exactB !== null) {
     if (compare(exactA, exactB) === 0) return true
-    return isRounded && roundedUnits(exactA, decimals) === roundedUnits(exactB, decimals)
+    return isRounded && roundedUnits(exactA, DECIMALS) === roundedUnits(exactB, DECIMALS)
   }
   try {
     const symbols = new Set([...symbolsOf(a), ...symbolsOf(b)])
@@ -49,7 +49,7 @@ export function numbersEqual(a: Node, b: Node, budget: Budget): boolean {
     if (isRounded && valueA.im === 0 && valueB.im === 0) {
       return toUnits(valueA.re) === toUnits(valueB.re)
     }
-    return isClose(valueA, valueB, closeness)
+    return isClose(valueA, valueB, TOLERANCE)
   } catch (error) {
     if (error instanceof NoValue) return false
     throw error
@@ -65,10 +65,10 @@ function equalAtPoints(a: Node, b: Node, symbols: Set<string>, budget: Budget): 
     if (!areClose(valueA, valueB)) return false
     agreed++
   }
-  return agreed >= fewestPoints
+  return agreed >= MIN_POINTS
 }
 
-/** By which factor `a` is `b` everywhere, or null where there is none: 2x = 4 and x = 2 are the same equation. */
+/** The constant ratio a/b, or null: 2x = 4 and x = 2 are the same equation. */
 export function constantFactor(a: Node, b: Node, budget: Budget): number | null {
   const symbols = new Set([...symbolsOf(a), ...symbolsOf(b)])
   let factor: number | null = null
@@ -80,20 +80,20 @@ export function constantFactor(a: Node, b: Node, budget: Budget): number | null 
     if (!isFiniteValue(valueA) || !isFiniteValue(valueB)) continue
     const here = complex.divide(valueA, valueB)
     if (!isFiniteValue(here) || here.im !== 0 || here.re === 0) return null
-    if (factor !== null && !isClose(complex.real(factor), here, sampledCloseness)) return null
+    if (factor !== null && !isClose(complex.real(factor), here, SAMPLED_TOLERANCE)) return null
     factor = here.re
     agreed++
   }
-  return agreed >= fewestPoints ? factor : null
+  return agreed >= MIN_POINTS ? factor : null
 }
 
 /**
- * Values for the symbols, the same ones every time: between 0.3 and 3 in size, first all above zero, then of either
- * sign. None is a value at which functions are special.
+ * Values of the symbols, the same in every call: magnitudes between 0.3 and 3, first all positive, then of either sign.
+ * No function has a special value at any of them.
  */
 export function* samplePoints(symbols: ReadonlySet<string>): Generator<Map<string, number>> {
-  if (symbols.size > mostSymbols) return
-  for (let point = 0; point < points; point++) {
+  if (symbols.size > MAX_SYMBOLS) return
+  for (let point = 0; point < POINTS; point++) {
     const values = new Map<string, number>()
     for (const name of symbols) {
       let hash = Math.imul(2_166_136_261 ^ point, 16_777_619)
@@ -102,7 +102,7 @@ export function* samplePoints(symbols: ReadonlySet<string>): Generator<Map<strin
       }
       hash = Math.imul(hash ^ (hash >>> 15), 2_246_822_519)
       const share = ((hash ^ (hash >>> 13)) >>> 0) / 2 ** 32
-      const sign = point >= points / 2 && (hash & 64) === 0 ? -1 : 1
+      const sign = point >= POINTS / 2 && (hash & 64) === 0 ? -1 : 1
       values.set(name, sign * (0.3 + 2.7 * share))
     }
     yield values
@@ -135,18 +135,18 @@ function areClose(a: Numeric, b: Numeric): boolean {
     return (
       sameShape(a, b) &&
       a.every((row, at) =>
-        row.every((cell, column) => isClose(cell, b[at]![column]!, sampledCloseness)),
+        row.every((cell, column) => isClose(cell, b[at]![column]!, SAMPLED_TOLERANCE)),
       )
     )
   }
   if (Array.isArray(a) || Array.isArray(b)) return false
-  return isClose(a, b, sampledCloseness)
+  return isClose(a, b, SAMPLED_TOLERANCE)
 }
 
 function isClose(a: complex.Complex, b: complex.Complex, within: number): boolean {
   const difference = complex.size(complex.subtract(a, b))
   const scale = Math.max(complex.size(a), complex.size(b))
-  // What should be zero is left at the rounding of its parts, which are not known here.
+  // A result that should be zero keeps the rounding errors of its unknown parts, so its tolerance is absolute.
   return difference <= within * Math.max(scale, scale < within ? 1 : 0)
 }
 
@@ -167,5 +167,5 @@ function isInfinite(node: Node): boolean {
 }
 
 function toUnits(value: number): number {
-  return Math.round(value * 10 ** decimals)
+  return Math.round(value * 10 ** DECIMALS)
 }

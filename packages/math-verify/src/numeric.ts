@@ -4,19 +4,20 @@ import * as complex from './complex.ts'
 import { toNumber } from './rational.ts'
 import type { Node } from './tree.ts'
 
-/** A number or a matrix of them, row by row. */
+/** A number, or a matrix as rows of numbers. */
 export type Numeric = Complex | Complex[][]
 
-/** An expression that has no value: a set, a matrix of another shape, a function nobody knows with two arguments. */
+/** The expression has no value: a set, an unknown symbol, matrices of different shapes. */
 export class NoValue extends Error {
   override readonly name = 'NoValue'
 }
 
-/** Largest matrix: its product costs n³. */
-const mostRows = 32
+/** Rows and columns of a matrix: a product costs n³. */
+const MAX_ROWS = 32
 
 /**
- * The value in doubles, with a value for each symbol. Not finite where the expression has none there.
+ * Evaluates in double precision with the given values of the symbols. The result is not finite where the expression is
+ * undefined.
  * @throws NoValue, OutOfBudget
  */
 export function evaluate(node: Node, values: ReadonlyMap<string, number>, budget: Budget): Numeric {
@@ -51,7 +52,7 @@ export function evaluate(node: Node, values: ReadonlyMap<string, number>, budget
       return matrixPower(base, exponent, budget)
     }
     case 'matrix':
-      if (node.rows.length > mostRows || node.rows[0]!.length > mostRows) {
+      if (node.rows.length > MAX_ROWS || node.rows[0]!.length > MAX_ROWS) {
         throw new NoValue('a large matrix')
       }
       return node.rows.map((row) => row.map(scalar))
@@ -167,14 +168,14 @@ function call(name: string, parts: Complex[]): Complex {
     case 'ln':
       return complex.log(first)
     case 'log':
-      // Math-Verify's: without a base it is 10.
+      // The default base is 10, as in Math-Verify.
       return complex.divide(complex.log(first), complex.log(second ?? complex.real(10)))
     case 'exp':
       return complex.exp(first)
     case 'abs':
       return complex.real(complex.size(first))
   }
-  // Of these only the real ones are computed.
+  // These functions are computed for real arguments only.
   if (parts.some((part) => part.im !== 0)) return complex.real(Number.NaN)
   const x = first.re
   const y = second?.re ?? Number.NaN
@@ -213,7 +214,7 @@ function call(name: string, parts: Complex[]): Complex {
       return complex.real(x - y * Math.floor(x / y))
     case 'gcd':
     case 'lcm':
-      // Of whole numbers, and they are computed exactly.
+      // These are defined for integers only, which exactValue handles.
       return complex.real(Number.NaN)
     default:
       return complex.real(someFunction(name, parts))
@@ -221,8 +222,8 @@ function call(name: string, parts: Complex[]): Complex {
 }
 
 /**
- * A value for a function nobody knows, so that f(1 + 1) is f(2) and nothing else: equal for equal arguments (to nine
- * digits), and else as good as random, between 1 and 3.
+ * A pseudo-random value between 1 and 3 for an unknown function, equal for equal arguments (to nine digits), so that
+ * f(1 + 1) equals f(2) and nothing else.
  */
 function someFunction(name: string, parts: Complex[]): number {
   let hash = 2_166_136_261

@@ -1,15 +1,15 @@
 /**
- * Numbers and arithmetic in running text, outside of LaTeX: `1,234.5`, `12 %`, `3/4`. They stand at the start, after
- * a space or after an equals sign; a number may have a currency sign before it and anything behind it.
+ * Finds numbers and arithmetic in plain text: `1,234.5`, `12 %`, `3/4`. They follow the start of the text, a space or
+ * an equals sign. A currency sign may precede a number, and any character may follow it.
  */
 
-/** Where a number or arithmetic stands, the space before it included. */
+/** A number or arithmetic, with the space before it. */
 export interface PlainMatch {
   start: number
   end: number
-  /** The number without separators, or null where it is arithmetic. */
+  /** The number without separators; null for arithmetic. */
   number: string | null
-  /** The arithmetic as it stands, or null where it is a number. */
+  /** The arithmetic as written; null for a number. */
   arithmetic: string | null
   isPercent: boolean
 }
@@ -20,17 +20,17 @@ const percent = /\s{0,20}(?:%|[Pp]ercent|[Pp]ct)/y
 const head = /-?\(?-?\d/y
 const operators = '+-*×/^()÷'
 
-/** Reads plain numbers and arithmetic by where they start. */
+/** Finds plain numbers and arithmetic by their start. */
 export class PlainNumbers {
   private readonly text: string
-  /** The last stretch of arithmetic's characters that was looked at; starts within it share it. */
+  /** The last run of arithmetic characters that was read, shared by all starts within it. */
   private stretch = { from: 0, to: 0, end: 0, lastOperator: -1 }
 
   constructor(text: string) {
     this.text = text
   }
 
-  /** Arithmetic whose space or equals sign is at `at`; -1 for the start of the text. */
+  /** Arithmetic after the space or equals sign at `at`; -1 is the start of the text. */
   arithmeticAt(at: number): PlainMatch | null {
     const from = this.afterStars(at + 1)
     head.lastIndex = from
@@ -49,7 +49,7 @@ export class PlainNumbers {
     }
   }
 
-  /** A number whose space or equals sign is at `at`; -1 for the start of the text. */
+  /** A number after the space or equals sign at `at`; -1 is the start of the text. */
   numberAt(at: number): PlainMatch | null {
     let from = this.afterStars(at + 1)
     if (currency.includes(this.text[from] ?? ' ')) from++
@@ -70,13 +70,13 @@ export class PlainNumbers {
     }
   }
 
-  /** Arithmetic, else a number. */
+  /** Arithmetic, or else a number. */
   at(at: number): PlainMatch | null {
     if (at >= 0 && !/[\s=]/.test(this.text[at] ?? 'x')) return null
     return this.arithmeticAt(at) ?? this.numberAt(at)
   }
 
-  /** From left to right, none within another. */
+  /** All matches from left to right, without overlaps. */
   *all(kind: 'arithmetic' | 'number'): Generator<PlainMatch> {
     for (let at = -1; at < this.text.length; ) {
       const match = kind === 'arithmetic' ? this.arithmeticAt(at) : this.numberAt(at)
@@ -92,7 +92,7 @@ export class PlainNumbers {
     return this.text.startsWith('**', at) ? at + 2 : at
   }
 
-  /** Where arithmetic that starts at `from` ends: before the last character that may follow it. */
+  /** The end of arithmetic that starts at `from`: before the last character that may follow it. */
   private stretchAt(from: number): { end: number; lastOperator: number } {
     const { text } = this
     if (from >= this.stretch.from && from < this.stretch.to) return this.stretch
@@ -111,7 +111,7 @@ export class PlainNumbers {
   }
 }
 
-/** What neither letter nor space follows: most spaces of a text are before words. */
+/** Skips separators before letters and spaces: most spaces of a text precede words. */
 const anchors = /[\s=](?=[^\sA-Za-z=])/g
 
 function isArithmetic(char: string): boolean {

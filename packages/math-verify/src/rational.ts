@@ -1,6 +1,6 @@
 /**
- * Exact fractions of bounded size. `9^{9^9}` has 369 million digits: whatever would pass the bound is
- * refused before it is computed, with `TooLarge`.
+ * Exact fractions of limited size. A result beyond the limit throws `TooLarge` before it is computed: `9^{9^9}` has 369
+ * million digits.
  */
 
 /** A fraction in lowest terms; the denominator is positive. */
@@ -9,16 +9,16 @@ export interface Rational {
   readonly d: bigint
 }
 
-/** A number or an expression beyond what is computed. */
+/** The number or expression is beyond the limits. */
 export class TooLarge extends Error {
   override readonly name = 'TooLarge'
 }
 
-/** Bits of a numerator or denominator: 1000! has 8,530, and a product of two such takes 20 µs. */
-const mostBits = 16_384
+/** Bits of a numerator or denominator. 1000! has 8,530, and a product of two such numbers takes 20 µs. */
+const MAX_BITS = 16_384
 
-/** Digits of a number as written; the decimal form of `mostBits`. */
-const mostDigits = 4_900
+/** Digits of a number as written, about `MAX_BITS` bits. */
+const MAX_DIGITS = 4_900
 
 export const ZERO: Rational = { n: 0n, d: 1n }
 export const ONE: Rational = { n: 1n, d: 1n }
@@ -29,8 +29,8 @@ export function ratio(n: bigint, d: bigint): Rational {
   if (d < 0n) return ratio(-n, -d)
   const divisor = gcd(n < 0n ? -n : n, d)
   const reduced = divisor === 1n ? { n, d } : { n: n / divisor, d: d / divisor }
-  if (bits(reduced.n) > mostBits || bits(reduced.d) > mostBits) {
-    throw new TooLarge(`a number of more than ${mostBits} bits`)
+  if (bits(reduced.n) > MAX_BITS || bits(reduced.d) > MAX_BITS) {
+    throw new TooLarge(`a number of more than ${MAX_BITS} bits`)
   }
   return reduced
 }
@@ -42,7 +42,7 @@ export function whole(value: number | bigint): Rational {
 
 /** Decimal text without a sign or separators: `12`, `1.5`, `.5`, `5.`. @throws TooLarge */
 export function decimal(text: string): Rational {
-  if (text.length > mostDigits) throw new TooLarge(`a number of ${text.length} digits`)
+  if (text.length > MAX_DIGITS) throw new TooLarge(`a number of ${text.length} digits`)
   const point = text.indexOf('.')
   if (point < 0) return { n: BigInt(text), d: 1n }
   const digits = text.slice(0, point) + text.slice(point + 1)
@@ -67,14 +67,14 @@ export function divide(a: Rational, b: Rational): Rational {
   return ratio(a.n * b.d, a.d * b.n)
 }
 
-/** a to a whole power. @throws TooLarge before anything large is computed; RangeError for 0 to a negative power */
+/** Raises to an integer power. @throws TooLarge; RangeError for 0 to a negative power */
 export function power(a: Rational, exponent: bigint): Rational {
   if (exponent < 0n) return power(divide(ONE, a), -exponent)
   const size = Math.max(bits(a.n), bits(a.d))
-  if (size > 1 && exponent > BigInt(mostBits)) throw new TooLarge(`a power of ${exponent}`)
-  if (size > 1 && (size - 1) * Number(exponent) > mostBits) throw new TooLarge('a large power')
+  if (size > 1 && exponent > BigInt(MAX_BITS)) throw new TooLarge(`a power of ${exponent}`)
+  if (size > 1 && (size - 1) * Number(exponent) > MAX_BITS) throw new TooLarge('a large power')
   if (size <= 1) {
-    // 0, 1 and -1: the exponent's size does not matter.
+    // The bases 0, 1 and -1 allow any exponent.
     if (exponent === 0n) return ONE
     return a.n < 0n && exponent % 2n === 0n ? ONE : a
   }
@@ -102,7 +102,7 @@ export function toNumber(a: Rational): number {
   return Number.isNaN(scaled) ? Number.POSITIVE_INFINITY : scaled
 }
 
-/** Rounded half to even at so many decimals, as a whole number of the last decimal's unit. */
+/** Rounds half to even to `decimals` places. The result counts units of the last place. */
 export function roundedUnits(a: Rational, decimals: number): bigint {
   const scaled = a.n * 10n ** BigInt(decimals)
   const down = floorDivide(scaled, a.d)
@@ -111,12 +111,11 @@ export function roundedUnits(a: Rational, decimals: number): bigint {
   return down
 }
 
-/** The largest whole number not above it. */
 export function floor(a: Rational): bigint {
   return floorDivide(a.n, a.d)
 }
 
-/** The root when it is a fraction: 9/4 → 3/2; null when it is not, or not real. */
+/** The root if it is a fraction (9/4 → 3/2); null if it is irrational or not real. */
 export function exactRoot(a: Rational, degree: number): Rational | null {
   if (a.n < 0n) {
     if (degree % 2 === 0) return null
@@ -139,7 +138,7 @@ function wholeRoot(value: bigint, degree: number): bigint | null {
   if (value < 2n) return value
   const power = BigInt(degree)
   let guess = 1n << BigInt(Math.ceil(bits(value) / degree))
-  // Newton from above: it comes down and stops at the floor of the root.
+  // Newton's method from above descends to the floor of the root.
   for (;;) {
     const next = ((power - 1n) * guess + value / guess ** (power - 1n)) / power
     if (next >= guess) break

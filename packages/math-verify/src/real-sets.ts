@@ -2,7 +2,7 @@ import type { Budget } from './budget.ts'
 import { evaluate, NoValue } from './numeric.ts'
 import { type Node, type Relation, symbolsOf } from './tree.ts'
 
-/** A piece of the real line; a point is closed at both ends. */
+/** An interval of the real line. A point is closed at both ends. */
 interface Piece {
   low: number
   high: number
@@ -10,10 +10,10 @@ interface Piece {
   highOpen: boolean
 }
 
-/** Two ends nearer than this, relatively, are one. */
-const closeness = 1e-9
+/** Relative difference within which two ends are equal. */
+const TOLERANCE = 1e-9
 
-/** A set of real numbers as pieces in order that do not touch, or null where it is not of that kind. */
+/** A set of real numbers as sorted, disjoint pieces; null for other nodes. */
 function piecesOf(node: Node, budget: Budget): Piece[] | null {
   budget.step()
   switch (node.kind) {
@@ -53,7 +53,7 @@ function piecesOf(node: Node, budget: Budget): Piece[] | null {
   }
 }
 
-/** Whether two sets of real numbers are the same; false where one is of another kind. */
+/** Whether two sets of real numbers are equal; false if either is not a set of real numbers. */
 export function realSetsEqual(a: Node, b: Node, budget: Budget): boolean {
   const left = piecesOf(a, budget)
   const right = left === null ? null : piecesOf(b, budget)
@@ -69,7 +69,7 @@ export function realSetsEqual(a: Node, b: Node, budget: Budget): boolean {
   })
 }
 
-/** The numbers that satisfy `x < 3`, `-2 ≤ x ≤ 7`, `x ≠ 0`: one symbol, alone on its side. Null for others. */
+/** The numbers that satisfy `x < 3`, `-2 ≤ x ≤ 7` or `x ≠ 0`; null unless one symbol stands alone on its side. */
 export function solutionsOf(
   node: Relation | { kind: 'chain'; parts: readonly Relation[] },
 ): Node | null {
@@ -135,7 +135,7 @@ function everything(): Piece[] {
   ]
 }
 
-/** Sorted, without empty pieces, touching ones as one. */
+/** Sorts pieces, drops empty ones and merges those that touch. */
 function normalized(pieces: Piece[]): Piece[] {
   const sorted = pieces
     .filter(
@@ -197,5 +197,5 @@ function intersection(a: Piece[], b: Piece[]): Piece[] {
 function isNear(a: number, b: number): boolean {
   if (a === b) return true
   if (!Number.isFinite(a) || !Number.isFinite(b)) return false
-  return Math.abs(a - b) <= closeness * Math.max(Math.abs(a), Math.abs(b), 1e-6)
+  return Math.abs(a - b) <= TOLERANCE * Math.max(Math.abs(a), Math.abs(b), 1e-6)
 }

@@ -1,6 +1,6 @@
 import type { Rational } from './rational.ts'
 
-/** What an answer reads as. Sets, tuples and relations may hold any other; a sum or product only numbers. */
+/** A parsed answer. Sets, tuples and relations may hold any node; sums and products only numbers. */
 export type Node =
   | { kind: 'number'; value: Rational /** Written with a decimal point. */; isDecimal: boolean }
   | { kind: 'constant'; name: 'pi' | 'e' | 'i' | 'infinity' }
@@ -11,7 +11,7 @@ export type Node =
   | { kind: 'call'; name: string; parts: readonly Node[] }
   | { kind: 'matrix'; rows: readonly (readonly Node[])[] }
   | { kind: 'relation'; op: RelationOp; left: Node; right: Node }
-  /** `a < b < c`, as its relations in order. */
+  /** `a < b < c` as its relations, in order. */
   | { kind: 'chain'; parts: readonly Relation[] }
   /** In the order written. */
   | { kind: 'set'; parts: readonly Node[] }
@@ -23,7 +23,7 @@ export type Node =
 export type Relation = Extract<Node, { kind: 'relation' }>
 export type RelationOp = '=' | '≠' | '<' | '≤' | '>' | '≥'
 
-/** Whether it is a set of some kind, or a tuple: what is compared element by element. */
+/** Whether the node is a set of any kind or a tuple, which are compared by element. */
 export function isCollection(node: Node): boolean {
   return (
     node.kind === 'set' ||
@@ -47,7 +47,7 @@ export function negated(node: Node): Node {
   return { kind: 'product', parts: [whole(-1), node] }
 }
 
-/** All nodes within, itself included; the order is not said. */
+/** All nodes of the tree, its root included, in no defined order. */
 export function* within(node: Node): Generator<Node> {
   const open: Node[] = [node]
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
@@ -77,7 +77,7 @@ export function partsOf(node: Node): readonly Node[] {
   }
 }
 
-/** Whether two read the same: no arithmetic, and the order of sums and products matters. */
+/** Whether two trees are identical: no arithmetic, and the order of sums and products matters. */
 export function isSame(a: Node, b: Node): boolean {
   if (a.kind !== b.kind) return false
   switch (a.kind) {
@@ -120,7 +120,7 @@ function isSameList(a: readonly Node[], b: readonly Node[]): boolean {
   return a.length === b.length && a.every((node, at) => isSame(node, b[at]!))
 }
 
-/** The names of the symbols that stand for unknown numbers. */
+/** The names of all symbols of the tree. */
 export function symbolsOf(node: Node): Set<string> {
   const names = new Set<string>()
   for (const one of within(node)) if (one.kind === 'symbol') names.add(one.name)

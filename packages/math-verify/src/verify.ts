@@ -1,30 +1,30 @@
 import { parseArithmetic } from './arithmetic.ts'
-import { Budget, OutOfBudget } from './budget.ts'
-import { type AnswerKind, type Candidate, candidateGroups, mostCandidates } from './candidates.ts'
+import { Budget } from './budget.ts'
+import { type AnswerKind, type Candidate, candidateGroups, MAX_CANDIDATES } from './candidates.ts'
 import type { EnvironmentRun } from './environments.ts'
-import { answersEqual, type EqualOptions } from './equal.ts'
-import { longestAnswer, parseLatex } from './latex-parser.ts'
+import { answersEqual, type VerifyOptions } from './equal.ts'
+import { MAX_ANSWER_LENGTH, parseLatex } from './latex-parser.ts'
 import { NotReadable } from './lexer.ts'
 import { normalizeLatex } from './normalize-latex.ts'
 import * as rational from './rational.ts'
 import type { Node } from './tree.ts'
 
-/** Characters at the end of a text that are looked at: some 16,000 tokens after which nothing stands but the answer. */
-const longestText = 65_536
+/** Characters at the end of a text that are searched: some 16,000 tokens. */
+const MAX_TEXT_LENGTH = 65_536
 
-/** What a text gives for an answer. */
-export interface Extracted {
-  /** As it stands, normalised; null where nothing was found. */
+/** The answer found in a text. */
+export interface ParsedAnswer {
+  /** The answer's text, normalised; null if none was found. */
   text: string | null
-  /** What it reads as; null where no place of the text reads as an answer. */
+  /** The parsed answer; null if no candidate is readable. */
   value: Node | null
-  /** The first place tried, as text: what counts where neither side can be read. */
+  /** The text of the first candidate, compared if either side is not readable. */
   fallback: string | null
-  /** Some place of the text was beyond the bounds. */
+  /** Whether a candidate was beyond the limits. */
   isTooLarge: boolean
 }
 
-/** What was compared, and what came of it. */
+/** The result of a comparison. */
 export interface Verdict {
   correct: boolean
   /** The answer found in the response. */
@@ -33,8 +33,8 @@ export interface Verdict {
 }
 
 /**
- * `equal`, `different`; `same_text`: by text, one side or both could not be read; `no_answer`: the response has
- * none; `not_readable`: it has one that is no mathematics; `too_large`: beyond the bounds, so not compared.
+ * `equal`, `different`; `same_text`: equal texts, of which at least one is not readable; `no_answer`: the response has
+ * none; `not_readable`: its answer is not mathematics; `too_large`: beyond the limits, so not compared.
  */
 export type VerdictReason =
   | 'equal'
@@ -45,21 +45,22 @@ export type VerdictReason =
   | 'too_large'
 
 /**
- * Finds the answer of a text and reads it.
+ * Finds the answer of a text and parses it.
+ * @param kinds how the answer may be written, both by default
  * @throws OutOfBudget
  */
-export function extractAnswer(
+export function parse(
   text: string,
-  kinds: readonly AnswerKind[],
-  budget: Budget,
-): Extracted {
-  const end = text.length > longestText ? text.slice(-longestText) : text
-  const result: Extracted = { text: null, value: null, fallback: null, isTooLarge: false }
+  kinds: readonly AnswerKind[] = ['plain', 'latex'],
+  budget: Budget = new Budget(),
+): ParsedAnswer {
+  const end = text.length > MAX_TEXT_LENGTH ? text.slice(-MAX_TEXT_LENGTH) : text
+  const result: ParsedAnswer = { text: null, value: null, fallback: null, isTooLarge: false }
   let tried = 0
   for (const group of candidateGroups(end, kinds)) {
     for (const candidate of group) {
       budget.check()
-      if (++tried > mostCandidates) return result
+      if (++tried > MAX_CANDIDATES) return result
       const read = readCandidate(end, candidate, budget, result)
       if (read.text !== '') result.fallback ??= read.text
       if (read.value !== null) return { ...result, text: read.text, value: read.value }
@@ -77,7 +78,7 @@ function readCandidate(
   text: string,
   candidate: Candidate,
   budget: Budget,
-  result: Extracted,
+  result: ParsedAnswer,
 ): Read {
   switch (candidate.kind) {
     case 'latex':
@@ -87,7 +88,7 @@ function readCandidate(
     default: {
       const { number, arithmetic, isPercent } = candidate.match
       if (arithmetic !== null) {
-        if (arithmetic.length > longestAnswer) return { text: '', value: null }
+        if (arithmetic.length > MAX_ANSWER_LENGTH) return { text: '', value: null }
         const value = attempt(() => parseArithmetic(arithmetic, budget), result)
         return { text: arithmetic.trim(), value }
       }
@@ -109,8 +110,8 @@ function numberFrom(digits: string, isPercent: boolean): Node {
   }
 }
 
-/** One environment; of several, the set of what they hold. */
-function readRun(text: string, run: EnvironmentRun, budget: Budget, result: Extracted): Read {
+/** The answer of one environment, or the set of the answers of several. */
+function readRun(text: string, run: EnvironmentRun, budget: Budget, result: ParsedAnswer): Read {
   const reads = run.parts.map((part) =>
     readLatex(text.slice(part.from, part.to), 'all', part.isPercent, budget, result),
   )
@@ -125,7 +126,7 @@ function readLatex(
   boxes: 'all' | 'last',
   isPercent: boolean,
   budget: Budget,
-  result: Extracted,
+  result: ParsedAnswer,
 ): Read {
   const text = normalizeLatex(latex, boxes)
   if (text === null) {
@@ -150,14 +151,14 @@ function readLatex(
   return { text, value: { kind: 'product', parts: [value, hundredth] } }
 }
 
-/** Of `a = b = 5`, where a or b cannot be read, the last side; null where there are not two signs. */
+/** The last side of `a = b = 5`, read when another side is not readable; null with fewer than two equals signs. */
 function lastSide(latex: string): string | null {
   if (latex.includes(',') || latex.includes(';')) return null
   const sides = latex.split(/(?<![\\<!>])=/)
   return sides.length > 2 ? sides.at(-1)! : null
 }
 
-function attempt(read: () => Node, result: Extracted): Node | null {
+function attempt(read: () => Node, result: ParsedAnswer): Node | null {
   try {
     return read()
   } catch (error) {
@@ -171,14 +172,14 @@ function attempt(read: () => Node, result: Extracted): Node | null {
 }
 
 /**
- * Compares what two texts give for an answer.
+ * Compares an answer with the ground truth.
  * @throws OutOfBudget
  */
-export function compareAnswers(
-  gold: Extracted,
-  given: Extracted,
-  budget: Budget,
-  options: EqualOptions,
+export function verify(
+  gold: ParsedAnswer,
+  given: ParsedAnswer,
+  budget: Budget = new Budget(),
+  options: VerifyOptions = {},
 ): Verdict {
   const extracted = given.text
   if (given.value === null && given.fallback === null) {
@@ -202,5 +203,3 @@ export function compareAnswers(
   if (isTooLarge) return { correct: false, extracted, reason: 'too_large' }
   return { correct: false, extracted, reason: given.value === null ? 'not_readable' : 'different' }
 }
-
-export { Budget, OutOfBudget }

@@ -1,12 +1,17 @@
 /**
- * Compares `math_verify` with Math-Verify 0.8.0 on recorded verdicts, and with the published verdicts on GSM8K's
- * solutions. `vitest -u` writes packages/math-verify/agreement.md, which lists each disagreement. Skipped without the data.
+ * Compares the port with Math-Verify 0.8.0 on recorded verdicts and with the published verdicts on GSM8K's solutions.
+ * `vitest -u` writes agreement.md, which lists each disagreement. The tests are skipped without the data.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { verifyMath } from '../../../server/rewards/rules/math-verify.ts'
-import type { AnswerKind } from '../src/candidates.ts'
-import { Budget, compareAnswers, extractAnswer, type Verdict } from '../src/verify.ts'
+import {
+  type AnswerKind,
+  Budget,
+  parse,
+  type Verdict,
+  verify,
+  verifyResponse,
+} from '../src/index.ts'
 
 const folder = new URL('../../../../shared/data/', import.meta.url)
 const hasData = existsSync(folder)
@@ -21,12 +26,12 @@ interface Row {
   ours: Verdict
 }
 
-/** Who is right where the two differ, by the row's set and place. */
+/** Which of the two is right where they differ, by the row's set and place. */
 const rulings: Record<string, string> = {
   'math500-groups4 28/0':
-    '`math_verify`: “The final answer is $-2 + 7i.$” gives $-2 + 7i$; Math-Verify fails on the full stop',
+    'the port: “The final answer is $-2 + 7i.$” gives $-2 + 7i$; Math-Verify fails on the full stop',
   'math500-groups4 53/0':
-    '`math_verify`: “$\\arcsin(-\\frac12) = -\\frac{\\pi}{6}.$” gives $-\\frac{\\pi}{6}$; the full stop again',
+    'the port: “$\\arcsin(-\\frac12) = -\\frac{\\pi}{6}.$” gives $-\\frac{\\pi}{6}$; the full stop again',
 }
 
 const wholeFile = (path: string) => readFileSync(new URL(path, folder), 'utf8')
@@ -70,7 +75,7 @@ function groupRows(set: string, file: string, column: string): Row[] {
       gold,
       response,
       theirs,
-      ours: verifyMath(response, gold, { deadlineMs: 2_000 }),
+      ours: verifyResponse(response, gold, { deadlineMs: 2_000 }),
     }
   })
 }
@@ -83,13 +88,13 @@ interface Case {
   math_verify_080_default: number
 }
 
-/** Math-Verify's own cases: gold and answer are texts as they are, each LaTeX or plain. */
+/** Math-Verify's own cases: ground truth and answer are plain text or LaTeX. */
 function caseRows(): (Row & { expected: boolean })[] {
   const kinds: AnswerKind[] = ['latex', 'plain']
   return linesOf<Case>('answer-equivalence/math_verify.jsonl').map((row, at) => {
     const budget = new Budget(2_000)
-    const gold = extractAnswer(row.gold, kinds, budget)
-    const given = extractAnswer(row.pred, kinds, budget)
+    const gold = parse(row.gold, kinds, budget)
+    const given = parse(row.pred, kinds, budget)
     return {
       set: 'math_verify.jsonl',
       at: String(at),
@@ -97,7 +102,7 @@ function caseRows(): (Row & { expected: boolean })[] {
       response: row.pred,
       theirs: row.math_verify_080_default === 1,
       expected: row.expected === 1,
-      ours: compareAnswers(gold, given, budget, { allowSetRelation: false }),
+      ours: verify(gold, given, budget),
     }
   })
 }
@@ -116,14 +121,13 @@ function reportOf(sets: Map<string, Row[]>, expected: number): string {
     .filter((row) => row.ours.correct !== row.theirs)
     .map((row) => {
       const { set, at, gold, theirs, ours } = row
-      const ruling = rulings[`${set} ${at}`] ?? 'not looked at yet'
+      const ruling = rulings[`${set} ${at}`] ?? 'not reviewed'
       const found = ours.extracted === null ? '—' : `\`${cell(ours.extracted)}\``
       return `| ${set} ${at} | \`${cell(gold.slice(0, 120))}\` | ${found} | ${word(theirs)} | ${word(ours.correct)} (${ours.reason.replaceAll('_', ' ')}) | ${cell(ruling)} |`
     })
   return `# Agreement with Math-Verify 0.8.0
 
-The rule \`math_verify\` ([rewards](../../docs/rewards.md)) is a native TypeScript implementation that compares answers by value. The test
-\`packages/math-verify/tests/agreement.test.ts\` generates this page from both verdicts on the same responses.
+\`tests/agreement.test.ts\` generates this page from the verdicts of both on the same responses. “Port” is this package.
 
 | data set | responses | agree | share |
 |---|---|---|---|
@@ -135,15 +139,15 @@ Math-Verify itself answers with default options. On GSM8K's 5,276 published solu
 
 ## Disagreements
 
-| response | ground truth | answer | Math-Verify | \`math_verify\` | which is right, and why |
+| response | ground truth | answer | Math-Verify | port | which is right, and why |
 |---|---|---|---|---|---|
 ${disagreements.join('\n')}
 
 ## Intended differences
 
-Both were compared on every pair of 263 ways to write an answer: 69,169 pairs, of which Math-Verify calls 1,036 equal.
+They were found on all 69,169 pairs of 263 ways to write an answer, of which Math-Verify calls 1,036 equal.
 
-| answers | Math-Verify | \`math_verify\` | why |
+| answers | Math-Verify | port | why |
 |---|---|---|---|
 | \`1\\,024\` and \`1024\`; \`1 000\` and \`1000\` | different (25; 0) | equal | numbers side by side are digits in groups of three; Math-Verify adds or multiplies them |
 | \`2(3)\` and \`6\` | different (5) | equal | Math-Verify reads 2(3) as the mixed number 2 + 3/1 |
@@ -157,7 +161,7 @@ Both were compared on every pair of 263 ways to write an answer: 69,169 pairs, o
 `
 }
 
-const word = (correct: boolean) => (correct ? 'right' : 'wrong')
+const word = (correct: boolean) => (correct ? 'correct' : 'incorrect')
 const share = (part: number, all: number) => `${((part / all) * 100).toFixed(2)} %`
 
 describe.skipIf(!hasData)('agreement with Math-Verify 0.8.0', () => {
@@ -183,10 +187,10 @@ describe.skipIf(!hasData)('agreement with Math-Verify 0.8.0', () => {
     expect(expected).toBeGreaterThanOrEqual(191 * 0.95)
   })
 
-  test('the report lists every disagreement, and each has been looked at', async () => {
+  test('the report lists every disagreement, and each is reviewed', async () => {
     const expected = caseRows().filter((row) => row.ours.correct === row.expected).length
     const report = reportOf(sets, expected)
-    expect(report).not.toContain('not looked at yet')
+    expect(report).not.toContain('not reviewed')
     await expect(report).toMatchFileSnapshot('../agreement.md')
   })
 
@@ -202,7 +206,7 @@ describe.skipIf(!hasData)('agreement with Math-Verify 0.8.0', () => {
       for (const model of models) {
         const { is_correct, solution } = row[model]!
         compared++
-        if (verifyMath(solution, gold).correct !== is_correct) differ.push(`${at} ${model}`)
+        if (verifyResponse(solution, gold).correct !== is_correct) differ.push(`${at} ${model}`)
       }
     }
     expect(compared).toBe(5_276)

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { inWords } from '../../../packages/math-verify/src/in-words.ts'
-import { Budget, extractAnswer } from '../../../packages/math-verify/src/verify.ts'
+import { Budget, formatAnswer, parse } from '../../../packages/math-verify/src/index.ts'
 import { listRules, ruleByName } from './registry.ts'
 import { RuleInputError } from './rule.ts'
 
@@ -63,7 +62,7 @@ describe('a rule’s explanation', () => {
 
   test('what was read, in a notation for people', () => {
     const read = (latex: string) =>
-      inWords(extractAnswer(`\\boxed{${latex}}`, ['latex'], new Budget(1_000)).value!)
+      formatAnswer(parse(`\\boxed{${latex}}`, ['latex'], new Budget(1_000)).value!)
     expect(read('\\frac{2}{4}')).toBe('1/2')
     expect(read('[0, 1)')).toBe('[0, 1)')
     expect(read('x^2 = 4')).toBe('x^2 = 4')

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Budget, OutOfBudget } from '../../../packages/math-verify/src/verify.ts'
+import { Budget, OutOfBudget } from '../../../packages/math-verify/src/index.ts'
 import { gradeAnswer, gradedForms, lastBoxedContent } from './grade-answer.ts'
 import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './rule.ts'
 

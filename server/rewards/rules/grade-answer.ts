@@ -1,10 +1,13 @@
-import { answersEqual } from '../../../packages/math-verify/src/equal.ts'
-import { longestAnswer, parseLatex } from '../../../packages/math-verify/src/latex-parser.ts'
-import { NotReadable } from '../../../packages/math-verify/src/lexer.ts'
-import { normalizeLatex } from '../../../packages/math-verify/src/normalize-latex.ts'
-import { TooLarge } from '../../../packages/math-verify/src/rational.ts'
-import type { Node } from '../../../packages/math-verify/src/tree.ts'
-import type { Budget } from '../../../packages/math-verify/src/verify.ts'
+import {
+  answersEqual,
+  type Budget,
+  MAX_ANSWER_LENGTH,
+  type Node,
+  NotReadable,
+  normalizeLatex,
+  parseLatex,
+  TooLarge,
+} from '../../../packages/math-verify/src/index.ts'
 import { isMathEquivalent } from './math-equivalence.ts'
 
 /**
@@ -25,7 +28,7 @@ const mostLetters = 2
 /** Whether an answer is right; both LaTeX or plain text. @throws OutOfBudget */
 export function gradeAnswer(given: string, truth: string, budget: Budget): boolean {
   // No answer is that long, and what follows is only nearly linear.
-  if (given.length > longestAnswer || truth.length > longestAnswer) return given === truth
+  if (given.length > MAX_ANSWER_LENGTH || truth.length > MAX_ANSWER_LENGTH) return given === truth
   if (isMathEquivalent(withoutText(given.trim()), withoutText(truth.trim()))) return true
   const givenText = plainText(given)
   const truthText = plainText(truth)
@@ -56,7 +59,7 @@ export function gradedForms(
   given: string | null,
   truth: string,
 ): { step: string; response: string | null; groundTruth: string | null }[] {
-  const isLong = (given?.length ?? 0) > longestAnswer || truth.length > longestAnswer
+  const isLong = (given?.length ?? 0) > MAX_ANSWER_LENGTH || truth.length > MAX_ANSWER_LENGTH
   return [
     { step: 'as it stands', response: given, groundTruth: truth },
     ...(isLong
@@ -102,7 +105,7 @@ export function equalByValue(given: string, truth: string, budget: Budget): bool
   const answer = gold === null ? null : readAnswer(given, budget)
   if (gold === null || answer === null) return false
   try {
-    return answersEqual(gold, answer, budget, { allowSetRelation: false })
+    return answersEqual(gold, answer, budget)
   } catch (error) {
     if (error instanceof TooLarge) return false
     throw error

@@ -1,6 +1,7 @@
 /** numina (prime_math) and geo3k: what upstream's own functions say, and where they are left on purpose. */
+
 import { describe, expect, test } from 'vitest'
-import { Budget } from '../../../packages/math-verify/src/verify.ts'
+import { Budget } from '../../../packages/math-verify/src/index.ts'
 import { hasThoughtAndBox } from './geo3k.ts'
 import { gradeAnswer } from './grade-answer.ts'
 import { matchNuminaAnswer } from './numina.ts'

@@ -1,13 +1,15 @@
 import { z } from 'zod'
-import { inWords } from '../../../packages/math-verify/src/in-words.ts'
 import {
   Budget,
-  compareAnswers,
-  type Extracted,
-  extractAnswer,
+  DEFAULT_DEADLINE_MS,
+  formatAnswer,
+  GroundTruthError,
   OutOfBudget,
+  parse,
+  parseGroundTruth,
   type Verdict,
-} from '../../../packages/math-verify/src/verify.ts'
+  verifyResponse,
+} from '../../../packages/math-verify/src/index.ts'
 import {
   defineRule,
   groundTruthText,
@@ -16,57 +18,28 @@ import {
   versionOption,
 } from './rule.ts'
 
-/** Ground truths that are kept read: a batch has the same one for all members of a group. */
-const mostKept = 512
-const kept = new Map<string, Extracted>()
-
-/** CPU milliseconds of one comparison; real ones take 0.05 to 1, the first of a process 20. */
-const usualDeadlineMs = 100
-
 /**
- * Compares a response's answer with the ground truth as Math-Verify 0.8.0 does when upstream calls it: the ground truth
- * in a box, read as LaTeX; the response's answer as LaTeX or plain.
- * @throws RuleInputError for a ground truth without content, RuleTimeoutError
+ * Runs a part of the comparison and translates its errors.
+ * @throws RuleInputError for an unusable ground truth, RuleTimeoutError
  */
-export function verifyMath(
-  solutionStr: string,
-  groundTruth: string,
-  options: { deadlineMs?: number; allowSetRelation?: boolean } = {},
-): Verdict {
+function translated<T>(part: 'the comparison' | 'reading', run: () => T): T {
   try {
-    const budget = new Budget(options.deadlineMs ?? usualDeadlineMs)
-    const gold = goldAnswer(groundTruth, budget)
-    const given = extractAnswer(solutionStr, ['plain', 'latex'], budget)
-    return compareAnswers(gold, given, budget, {
-      allowSetRelation: options.allowSetRelation ?? false,
-    })
+    return run()
   } catch (error) {
-    if (!(error instanceof OutOfBudget)) throw error
-    throw new RuleTimeoutError(`math_verify: the comparison was given up: ${error.message}`)
-  }
-}
-
-function goldAnswer(groundTruth: string, budget: Budget): Extracted {
-  const known = kept.get(groundTruth)
-  if (known) return known
-  const gold = extractAnswer(`\\boxed{${groundTruth}}`, ['latex'], budget)
-  if (gold.fallback === null) {
+    if (error instanceof OutOfBudget) {
+      throw new RuleTimeoutError(`math_verify: ${part} was given up: ${error.message}`)
+    }
+    if (!(error instanceof GroundTruthError)) throw error
     throw new RuleInputError(
-      gold.isTooLarge
+      error.isTooLarge
         ? 'groundTruth is too large to be compared by rule math_verify'
         : 'groundTruth holds no answer that rule math_verify could compare',
       'Send the answer alone, as LaTeX without signs around it: "\\frac{1}{2}".',
     )
   }
-  if (kept.size >= mostKept) kept.delete(kept.keys().next().value as string)
-  kept.set(groundTruth, gold)
-  return gold
 }
 
-/**
- * Mathematical equivalence, as upstream's `math_verify`: 1 where the answer is the ground truth by value, whatever way
- * it is written, else 0. No data source selects it upstream either: it is chosen by name.
- */
+/** Mathematical equivalence, as upstream's `math_verify`. No data source selects it upstream either. */
 export const mathVerifyRule = defineRule({
   name: 'math_verify',
   title: 'Math-Verify (mathematical equivalence)',
@@ -76,7 +49,7 @@ export const mathVerifyRule = defineRule({
       .number()
       .min(1)
       .max(5_000)
-      .default(usualDeadlineMs)
+      .default(DEFAULT_DEADLINE_MS)
       .describe('CPU time limit of a comparison, in milliseconds'),
     timeout_score: z
       .number()
@@ -94,10 +67,12 @@ export const mathVerifyRule = defineRule({
     let verdict: Omit<Verdict, 'reason'> & { reason: string }
     let score: number
     try {
-      verdict = verifyMath(solutionStr, wanted, {
-        deadlineMs: options.deadline_ms,
-        allowSetRelation: options.allow_set_relation_comp,
-      })
+      verdict = translated('the comparison', () =>
+        verifyResponse(solutionStr, wanted, {
+          deadlineMs: options.deadline_ms,
+          allowSetRelation: options.allow_set_relation_comp,
+        }),
+      )
       score = verdict.correct ? 1 : 0
     } catch (error) {
       if (!(error instanceof RuleTimeoutError) || options.timeout_score === null) throw error
@@ -110,16 +85,13 @@ export const mathVerifyRule = defineRule({
   },
   explain({ solutionStr, groundTruth }, options) {
     const wanted = groundTruthText('math_verify', groundTruth)
-    let gold: Extracted
-    let given: Extracted
-    try {
+    const { gold, given } = translated('reading', () => {
       const budget = new Budget(options.deadline_ms)
-      gold = goldAnswer(wanted, budget)
-      given = extractAnswer(solutionStr, ['plain', 'latex'], budget)
-    } catch (error) {
-      if (!(error instanceof OutOfBudget)) throw error
-      throw new RuleTimeoutError(`math_verify: reading was given up: ${error.message}`)
-    }
+      return {
+        gold: parseGroundTruth(wanted, budget),
+        given: parse(solutionStr, ['plain', 'latex'], budget),
+      }
+    })
     const isRead = gold.value !== null && given.value !== null
     return {
       where:
@@ -133,8 +105,8 @@ export const mathVerifyRule = defineRule({
         },
         {
           step: 'read as',
-          response: given.value === null ? null : inWords(given.value),
-          groundTruth: gold.value === null ? null : inWords(gold.value),
+          response: given.value === null ? null : formatAnswer(given.value),
+          groundTruth: gold.value === null ? null : formatAnswer(gold.value),
         },
       ],
       comparison: isRead

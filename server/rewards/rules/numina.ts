@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import { evaluate, NoValue } from '../../../packages/math-verify/src/numeric.ts'
-import { Budget, OutOfBudget } from '../../../packages/math-verify/src/verify.ts'
+import { Budget, evaluate, NoValue, OutOfBudget } from '../../../packages/math-verify/src/index.ts'
 import { equalByValue, gradeAnswer, gradedForms, readAnswer } from './grade-answer.ts'
 import { endOfBraceGroup } from './python-text.ts'
 import { defineRule, groundTruthText, RuleTimeoutError, versionOption } from './rule.ts'

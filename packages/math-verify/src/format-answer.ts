@@ -1,12 +1,12 @@
 import { type Node, partsOf } from './tree.ts'
 
-/** Characters of a description; what is longer is cut, since people read it. */
-const longest = 400
+/** Characters of the text; the rest is cut. */
+const MAX_LENGTH = 400
 
-/** What an answer was read as, in a notation for people: `1/2`, `x^2 + 1`, `{1, 2}`, `[0, 1)`. */
-export function inWords(node: Node): string {
+/** Formats a parsed answer for readers: `1/2`, `x^2 + 1`, `{1, 2}`, `[0, 1)`. */
+export function formatAnswer(node: Node): string {
   const text = written(node)
-  return text.length > longest ? `${text.slice(0, longest - 1)}…` : text
+  return text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH - 1)}…` : text
 }
 
 function written(node: Node): string {
@@ -50,14 +50,14 @@ function written(node: Node): string {
   }
 }
 
-/** In brackets where its parts would join those around it. */
+/** Adds parentheses if the parts would otherwise join the surrounding expression. */
 function grouped(node: Node): string {
   const text = written(node)
   const isLone = partsOf(node).length < 2 && !/[/-]/.test(text)
   return isLone || node.kind === 'call' || node.kind === 'power' ? text : `(${text})`
 }
 
-/** The middle of a number of thousands of digits is left out; it is not written before that, which would be slow. */
+/** Numbers of more than 64 hexadecimal digits are described by their length: converting them to decimal is slow. */
 function short(value: bigint): string {
   const digits = value.toString(16).length
   return digits > 64 ? `a number of about ${Math.round(digits * 1.204)} digits` : value.toString()
