@@ -65,7 +65,7 @@ export const LAYERS: Layer[] = [
   },
   {
     name: 'tools',
-    files: /^(scripts|bench|examples)\//,
+    files: /^(scripts|bench|examples)\/|^packages\/build\.ts$/,
     imports: [...SERVER, 'cli', 'clients', 'math-verify', 'generated', 'roots', 'testkit'],
   },
   // The CLI talks to the service over HTTP like any client.

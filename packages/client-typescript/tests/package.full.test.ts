@@ -12,7 +12,7 @@ import {
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { buildClient } from '../build.ts'
+import { buildPackage } from '../../build.ts'
 
 /** The package as somebody else's project has it: installed, type-checked, run; nothing of the service with it. */
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
   const installed = join(project, 'node_modules/@rewardops/client')
   mkdirSync(installed, { recursive: true })
   cpSync(join(root, 'packages/client-typescript/package.json'), join(installed, 'package.json'))
-  await buildClient(join(installed, 'dist'))
+  await buildPackage(join(root, 'packages/client-typescript'), join(installed, 'dist'))
   const { dependencies } = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8')) as {
     dependencies: Record<string, string>
   }

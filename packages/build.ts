@@ -1,21 +1,27 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { cpSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative, resolve } from 'node:path'
 import { rolldown } from 'rolldown'
 
-const here = import.meta.dirname
-const root = join(here, '../..')
+const root = join(import.meta.dirname, '..')
 
 /**
- * Builds the package: one file of JavaScript with the client alone in it, and the declarations of everything its types
- * reach, the router's among them. Nothing of the service runs where the client does.
- * @param outDir where to, `dist` beside this file by default
+ * Builds a TypeScript package of this folder: one JavaScript file without its dependencies, and the declarations that
+ * its types reach.
+ * @param folder with `package.json` and `src/index.ts`
  */
-export async function buildClient(outDir: string = join(here, 'dist')): Promise<void> {
+export async function buildPackage(
+  folder: string,
+  outDir: string = join(folder, 'dist'),
+): Promise<void> {
+  const entry = join(folder, 'src/index.ts')
+  const { dependencies = {} } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
+    dependencies?: Record<string, string>
+  }
   rmSync(outDir, { recursive: true, force: true })
   const bundle = await rolldown({
-    input: join(here, 'src/index.ts'),
-    external: [/^@trpc\//],
+    input: entry,
+    external: Object.keys(dependencies).map((name) => new RegExp(`^${name}(/|$)`)),
     platform: 'neutral',
     treeshake: true,
   })
@@ -40,26 +46,30 @@ export async function buildClient(outDir: string = join(here, 'dist')): Promise<
       },
       include: [],
       exclude: [],
-      files: [join(here, 'src/index.ts')],
+      files: [entry],
     }),
   )
   execFileSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', config], {
     stdio: 'inherit',
   })
   rmSync(config)
-  keepReachable(join(outDir, 'all-types'), join(outDir, 'types'))
+  const types = relative(root, entry).replace(/\.ts$/, '.d.ts')
+  keepReachable(join(outDir, 'all-types'), join(outDir, 'types'), types)
   rmSync(join(outDir, 'all-types'), { recursive: true })
 }
 
 /**
- * Copies the declarations that the package's own reach. The context of the service's procedures is left out: callers never see
+ * Copies the declarations that `entry` reaches. The context of the service's procedures is replaced: callers never see
  * it, and it names every module of the service, down to the database driver.
  */
-function keepReachable(from: string, to: string): void {
-  writeFileSync(
-    join(from, 'server/api/context.d.ts'),
-    '/** Known to the service alone. */\nexport type RequestContext = object\n',
-  )
+function keepReachable(from: string, to: string, entry: string): void {
+  const context = join(from, 'server/api/context.d.ts')
+  if (existsSync(context)) {
+    writeFileSync(
+      context,
+      '/** Known to the service alone. */\nexport type RequestContext = object\n',
+    )
+  }
   const reached = new Set<string>()
   const reach = (file: string): void => {
     if (reached.has(file)) return
@@ -69,7 +79,7 @@ function keepReachable(from: string, to: string): void {
     for (const [, specifier] of text.matchAll(/(?:from |import\()["'](\..*?)["']/g))
       reach(join(dirname(file), (specifier as string).replace(/\.[jt]s$/, '.d.ts')))
   }
-  reach('packages/client-typescript/src/index.d.ts')
+  reach(entry)
 }
 
-if (import.meta.main) await buildClient(process.argv[2] && resolve(process.argv[2]))
+if (import.meta.main) await buildPackage(resolve(process.argv[2] ?? '.'))
