@@ -84,7 +84,7 @@ describe('the package', () => {
     expect(imports.sort()).toEqual(['@trpc/client', '@trpc/server/observable'])
     const files = readdirSync(join(dist, 'types'), { recursive: true }) as string[]
     expect(files.filter((file) => /\.\w+$/.test(file) && !file.endsWith('.d.ts'))).toEqual([])
-    expect(files.filter((file) => /server\/(loop|store)/.test(file))).toEqual([])
+    expect(files.filter((file) => /server\/(batches|store)/.test(file))).toEqual([])
   })
 })
 
