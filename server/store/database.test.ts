@@ -101,3 +101,15 @@ it.each([
   const error = Object.assign(new Error(message), { code: '08P01', severity: 'FATAL' })
   expect(isConnectionLoss(error)).toBe(isLoss)
 })
+
+it.each([
+  ['FATAL', '25P03', true],
+  ['FATAL', '40001', true],
+  ['PANIC', 'XX000', true],
+  ['FATAL', '28P01', false],
+  ['FATAL', '3D000', false],
+  ['ERROR', '23505', false],
+  ['ERROR', '40001', false],
+])('%s %s ends the connection: %s', (severity, code, isLoss) => {
+  expect(isConnectionLoss(Object.assign(new Error('x'), { code, severity }))).toBe(isLoss)
+})

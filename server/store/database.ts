@@ -49,7 +49,11 @@ export function isConnectionLoss(error: unknown): boolean {
   const e = error as { code?: string; severity?: string; message?: string } | null
   if (!e) return false
   if (e.code && LOST.has(e.code)) return true
-  if (e.code === '08P01' && e.severity === 'FATAL') return !NEVER_LET_IN.test(e.message ?? '')
+  // A fatal error ends its connection. Only the refusals of a client that will never be let in are not passing.
+  if (e.severity === 'FATAL' || e.severity === 'PANIC') {
+    if (e.code === '08P01') return !NEVER_LET_IN.test(e.message ?? '')
+    return !/^(0A|28|3D|42)/.test(e.code ?? '')
+  }
   return /Connection terminated|connection timeout|Client has encountered a connection error|not queryable|timeout exceeded when trying to connect|Query read timeout/i.test(
     e.message ?? '',
   )
