@@ -147,11 +147,11 @@ describe('the band of states', () => {
 
   test('health is marked where it changed; without a change of state the present one fills it', () => {
     const band = prepareStateBand(
-      [event(2, 1, 'ok', 'out', 'health')],
+      [event(2, 1, 'ok', 'ejected', 'health')],
       { state: 'ready', sinceMs: NOW - 5 * 60_000 },
       NOW,
     )
     expect(band.segments).toMatchObject([{ state: 'ready', from: 0.5, to: 1 }])
-    expect(band.marks).toMatchObject([{ kind: 'health', to: 'out' }])
+    expect(band.marks).toMatchObject([{ kind: 'health', to: 'ejected' }])
   })
 })

@@ -18,7 +18,7 @@ export function prepareAttention(
   })
   for (const { serverId, serverName, kind, severity, text } of monitors) {
     const server = servers.find(({ id }) => id === serverId)
-    const told = server?.state === 'distrusted' && (kind === 'squashed_scores' || kind === 'drift')
+    const told = server?.state === 'quarantined' && (kind === 'squashed_scores' || kind === 'drift')
     if (told) continue
     list.push({
       level: severity,

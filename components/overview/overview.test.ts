@@ -55,7 +55,7 @@ describe('what needs attention', () => {
     ]
     const list = prepareAttention(
       said,
-      [server('a', 'unreachable'), server('b', 'distrusted')],
+      [server('a', 'unreachable'), server('b', 'quarantined')],
       [sees('b', 'squashed_scores'), sees('a', 'black_hole')],
     )
     expect(list.map(({ title, href }) => `${title} → ${href}`)).toEqual([

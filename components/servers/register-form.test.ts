@@ -106,7 +106,7 @@ describe('the form that changes a server', () => {
     ...{ requests: 0, errors: 0, retries: 0, p50Ms: null, p99Ms: null, requestsPerSecond: 0 },
     ...{ share: null, lastProbeAt: null, selfTest: null, rpm: 600, tpm: null, warnings: [] },
     ...{ canSleep: false, awakeUntil: null, launched: false },
-    health: { ok: 0, suspect: 0, out: 0, halfOpen: 0, slowStart: 0 },
+    health: { ok: 0, suspect: 0, ejected: 0, halfOpen: 0, slowStart: 0 },
   }
   const update = (change: Partial<EditDraft>, of = server) =>
     prepareUpdate(of, { ...editDraft(of), ...change })

@@ -34,24 +34,24 @@ export function RegisterSheet({
   onClose(): void
   onRegistered(server: ServerDto): void
 }) {
-  const [distrusted, setDistrusted] = useState<ServerDto | null>(null)
+  const [quarantined, setQuarantined] = useState<ServerDto | null>(null)
   const finish = (server: ServerDto) => {
-    setDistrusted(null)
+    setQuarantined(null)
     onRegistered(server)
   }
   return (
     <Sheet
       open={open}
-      onClose={() => (distrusted ? finish(distrusted) : onClose())}
+      onClose={() => (quarantined ? finish(quarantined) : onClose())}
       title="Register server"
     >
-      {distrusted ? (
-        <Verdict server={distrusted} onDone={finish} />
+      {quarantined ? (
+        <Verdict server={quarantined} onDone={finish} />
       ) : (
         <RegisterForm
           onClose={onClose}
           onRegistered={(server) =>
-            server.state === 'distrusted' ? setDistrusted(server) : finish(server)
+            server.state === 'quarantined' ? setQuarantined(server) : finish(server)
           }
         />
       )}

@@ -162,7 +162,7 @@ export function useServerActions(
           {
             label: 'Put to sleep…',
             icon: <MoonStar size={14} aria-hidden />,
-            disabled: sleep.isPending || !['ready', 'distrusted', 'draining'].includes(state),
+            disabled: sleep.isPending || !['ready', 'quarantined', 'draining'].includes(state),
             onSelect: () => open('sleep'),
           },
         ]

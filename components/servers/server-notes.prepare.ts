@@ -27,7 +27,7 @@ export function serverNotes(
   const cause = stateCause ? sentence(stateCause) : ''
   if (state === 'unreachable') say('error', 'Unreachable', cause || 'The server does not respond.')
   else if (state === 'dead') say('error', 'Dead', `${cause} Probed once a minute.`.trim())
-  else if (state === 'distrusted') say('error', 'Quarantined', whyKeptOut(server) || cause)
+  else if (state === 'quarantined') say('error', 'Quarantined', whyKeptOut(server) || cause)
   else if (state === 'draining')
     say(
       'warning',
@@ -41,12 +41,12 @@ export function serverNotes(
     say('info', 'Asleep', cause || 'The server receives requests again after it wakes.')
   for (const { kind, severity, text } of seen) {
     // The state already shows the same numbers.
-    const told = state === 'distrusted' && (kind === 'squashed_scores' || kind === 'drift')
+    const told = state === 'quarantined' && (kind === 'squashed_scores' || kind === 'drift')
     if (!told) say(severity, MONITOR_WORDS[kind].name, text)
   }
   if (
     selfTest?.overridden &&
-    state !== 'distrusted' &&
+    state !== 'quarantined' &&
     !seen.some((m) => m.kind === 'squashed_scores')
   )
     say('warning', 'Trusted anyway', selfTest.detail)

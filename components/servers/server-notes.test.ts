@@ -18,7 +18,7 @@ const READY: ServerDto = {
   ...{ requests: 0, errors: 0, retries: 0, p50Ms: null, p99Ms: null, requestsPerSecond: 0 },
   ...{ share: null, lastProbeAt: null, selfTest: null, rpm: null, tpm: null, warnings: [] },
   ...{ canSleep: false, awakeUntil: null, launched: false },
-  health: { ok: 0, suspect: 0, out: 0, halfOpen: 0, slowStart: 0 },
+  health: { ok: 0, suspect: 0, ejected: 0, halfOpen: 0, slowStart: 0 },
 }
 const monitor = (over: Partial<ServerMonitorDto>): ServerMonitorDto => ({
   ...{ serverId: 's1', serverName: 'rm-1', model: 'm', kind: 'black_hole' },
@@ -40,7 +40,7 @@ describe('what there is to know about a server', () => {
   })
 
   test('a server kept out for its scores is told once, not again by the monitor', () => {
-    const server: ServerDto = { ...READY, state: 'distrusted', stateCause: 'self-test squashed' }
+    const server: ServerDto = { ...READY, state: 'quarantined', stateCause: 'self-test squashed' }
     const notes = serverNotes(server, [monitor({ kind: 'squashed_scores' })])
     expect(notes.map((note) => note.title)).toEqual(['Quarantined'])
   })

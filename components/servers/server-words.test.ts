@@ -15,14 +15,14 @@ describe('words for servers', () => {
       text: '1 of 3 ready, 1 draining, 1 asleep',
       calm: true,
     })
-    expect(fleetWords(['ready', 'distrusted', 'dead']).calm).toBe(false)
+    expect(fleetWords(['ready', 'quarantined', 'dead']).calm).toBe(false)
   })
 
   test('of the processes’ views the worst is told first', () => {
-    const none = { ok: 0, suspect: 0, out: 0, halfOpen: 0, slowStart: 0 }
+    const none = { ok: 0, suspect: 0, ejected: 0, halfOpen: 0, slowStart: 0 }
     expect(healthWords(none)).toMatchObject({ text: '–', tone: 'idle' })
     expect(healthWords({ ...none, ok: 3 })).toMatchObject({ text: 'ok', tone: 'ok' })
-    expect(healthWords({ ...none, ok: 2, out: 1, slowStart: 1 })).toEqual({
+    expect(healthWords({ ...none, ok: 2, ejected: 1, slowStart: 1 })).toEqual({
       text: 'ejected 1/4',
       detail: 'ejected in 1 process, slow start in 1 process, ok in 2 processes',
       tone: 'bad',

@@ -83,7 +83,7 @@ export const MONITOR_WORDS: Record<MonitorKind, { name: string; watches: string 
 
 /** Error states. Asleep and draining are intended states. */
 export function isTrouble(state: ServerState): boolean {
-  return state === 'unreachable' || state === 'dead' || state === 'distrusted'
+  return state === 'unreachable' || state === 'dead' || state === 'quarantined'
 }
 
 /** A summary of the server states: ready ones, then errors, then intended states. */
@@ -92,7 +92,7 @@ export function fleetWords(states: readonly ServerState[]): { text: string; calm
   const parts = [
     [count('unreachable'), 'unreachable'],
     [count('dead'), 'dead'],
-    [count('distrusted'), 'quarantined'],
+    [count('quarantined'), 'quarantined'],
     [count('draining'), 'draining'],
     [count('sleeping'), 'asleep'],
     [count('waking', 'probing', 'registering'), 'starting'],

@@ -62,7 +62,7 @@ const SERVER: Record<ServerState, Look> = {
   probing: { icon: ScanSearch, text: 'testing', tone: 'run' },
   ready: { icon: CircleCheck, text: 'ready', tone: 'ok' },
   unreachable: { icon: Unplug, text: 'unreachable', tone: 'bad' },
-  distrusted: { icon: ShieldAlert, text: 'quarantined', tone: 'bad' },
+  quarantined: { icon: ShieldAlert, text: 'quarantined', tone: 'bad' },
   draining: { icon: Hourglass, text: 'draining', tone: 'warn' },
   sleeping: { icon: MoonStar, text: 'asleep', tone: 'idle' },
   waking: { icon: Sunrise, text: 'waking', tone: 'run' },
@@ -75,7 +75,7 @@ export type PassiveHealth = NonNullable<WorkerServerStats['health']>
 const HEALTH: Record<PassiveHealth, Look> = {
   ok: { icon: CircleCheck, text: 'ok', tone: 'ok' },
   suspect: { icon: CircleHelp, text: 'suspect, no responses', tone: 'warn' },
-  out: { icon: CircleOff, text: 'ejected, no requests', tone: 'bad' },
+  ejected: { icon: CircleOff, text: 'ejected, no requests', tone: 'bad' },
   half_open: { icon: CircleDot, text: 'half open, one request at a time', tone: 'warn' },
   slow_start: { icon: CircleFadingArrowUp, text: 'slow start, increasing traffic', tone: 'run' },
 }

@@ -148,19 +148,19 @@ describe('changes of health', () => {
   it('are stored as events with their cause, what was seen, and who saw it', async () => {
     const atMs = Date.now() - 60_000
     router.event(id, { evidence: { faults: 5, status: null }, atMs })
-    router.event(id, { from: 'out', to: 'half_open', cause: 'its time is over' })
+    router.event(id, { from: 'ejected', to: 'half_open', cause: 'its time is over' })
     await report.write()
     await report.write()
     const stored = await events()
     expect(stored).toMatchObject([
       {
         from: 'ok',
-        to: 'out',
+        to: 'ejected',
         cause: '5 faults in a row',
         evidence: { faults: 5, status: null, process: 'w3' },
         kind: 'health',
       },
-      { from: 'out', to: 'half_open', evidence: { process: 'w3' } },
+      { from: 'ejected', to: 'half_open', evidence: { process: 'w3' } },
     ])
     expect(Math.abs(stored[0]!.at.getTime() - atMs)).toBeLessThan(5_000)
   })

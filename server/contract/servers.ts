@@ -179,14 +179,14 @@ function portOf(url: string): number | null {
 /**
  * What the registry says of a server:
  *
- *     registering ─answers─▶ probing ─self-test─▶ ready | distrusted
- *     ready, distrusted ──2 failed probes──▶ unreachable ──10 min──▶ dead ; either ──answers──▶ probing
- *     ready ──its scores changed──▶ distrusted ──a later test is good──▶ ready
+ *     registering ─answers─▶ probing ─self-test─▶ ready | quarantined
+ *     ready, quarantined ──2 failed probes──▶ unreachable ──10 min──▶ dead ; either ──answers──▶ probing
+ *     ready ──its scores changed──▶ quarantined ──a later test is good──▶ ready
  *     ready ──drain──▶ draining ──resume──▶ probing
  *     ready ──sleep──▶ draining ──nothing in flight──▶ sleeping ──wake──▶ waking ──answers──▶ probing
  *
  * `registering`: launched by us, its process is not up yet · `probing`: answers, its scores are being looked at · `ready`:
- * takes work · `unreachable`: does not answer (probed on) · `distrusted`: answers, but its scores are not what they should
+ * takes work · `unreachable`: does not answer (probed on) · `quarantined`: answers, but its scores are not what they should
  * be (self-test), kept out unless overridden · `draining`: finishes what it has, takes nothing new · `sleeping`, `waking` ·
  * `dead`: unreachable for ten minutes, probed once a minute.
  */
@@ -195,7 +195,7 @@ export const SERVER_STATES = [
   'probing',
   'ready',
   'unreachable',
-  'distrusted',
+  'quarantined',
   'draining',
   'sleeping',
   'waking',
@@ -265,7 +265,7 @@ export interface ServerDto {
   /** Started by us. */
   launched: boolean
   /** How the processes that call it see it, and how many each way; a process that never called it counts as `ok`. */
-  health: { ok: number; suspect: number; out: number; halfOpen: number; slowStart: number }
+  health: { ok: number; suspect: number; ejected: number; halfOpen: number; slowStart: number }
   /** True: `limit` was given; false: found by measuring, between 8 and 96. */
   limitGiven: boolean
 }

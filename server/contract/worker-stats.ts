@@ -7,7 +7,7 @@ export interface WorkerServerStats {
   requestsPerSecond: number
   /** What this process lets itself have in flight, found by measuring or given. */
   limit?: number
-  health?: 'ok' | 'suspect' | 'out' | 'half_open' | 'slow_start'
+  health?: 'ok' | 'suspect' | 'ejected' | 'half_open' | 'slow_start'
   consecutiveFaults?: number
   /** Tokens a second it was seen to score; null: not seen yet. */
   tokensPerSecond?: number | null

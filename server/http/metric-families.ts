@@ -36,7 +36,7 @@ const VERDICTS: Record<SelfTestVerdict, true> = {
   failed: true,
 }
 const BATCH_STATES = ['open', 'running', 'completed', 'cancelled', 'failed']
-const HEALTH = ['ok', 'suspect', 'out', 'half_open', 'slow_start'] as const
+const HEALTH = ['ok', 'suspect', 'ejected', 'half_open', 'slow_start'] as const
 /** Of the router's buckets every fourth, which doubles: 1.6 ms to 210 s. */
 const DURATION_BUCKETS = Array.from({ length: 18 }, (_, i) => 4 * (i + 4))
 

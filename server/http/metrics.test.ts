@@ -108,7 +108,7 @@ describe('a server', () => {
           requestsPerSecond: 1,
           ejections: 2,
           tokensPerSecond: 100,
-          health: 'out',
+          health: 'ejected',
           waiting: 5,
         },
       },
@@ -149,7 +149,7 @@ describe('a server', () => {
     expect(classes.map((name) => of('errors_total', { class: name }))).toEqual([2, 1, 1, 3])
     expect(of('ejections_total', { process: `w${a}` })).toBe(2)
     expect(of('ejections_total', { process: 'server' })).toBe(1)
-    expect(of('health_processes', { health: 'out' })).toBe(1)
+    expect(of('health_processes', { health: 'ejected' })).toBe(1)
     expect(of('self_test', { verdict: 'squashed' })).toBe(1)
     expect(of('self_test', { verdict: 'raw' })).toBe(0)
   })

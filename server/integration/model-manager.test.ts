@@ -166,11 +166,11 @@ describe('calibration', () => {
     const m = manager()
     await register(m, 'rm', rm)
     rm.control({ weights: 7 })
-    const drifted = await inState('rm', 'distrusted')
+    const drifted = await inState('rm', 'quarantined')
     expect(drifted.self_test).toMatchObject({ verdict: 'differs' })
     expect(drifted.state_cause).toMatch(/changed from -?[\d.]+ to -?[\d.]+/)
     // It stays so: the same weights are no news.
-    expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'distrusted' })
+    expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'quarantined' })
     expect(await register(m, 'rm', rm)).toMatchObject({ state: 'ready' })
     expect(await m.probe({ name: 'rm' })).toMatchObject({ state: 'ready' })
   })
@@ -180,15 +180,15 @@ describe('calibration', () => {
     const m = manager({}, false)
     expect(await register(m, 'a', a!)).toMatchObject({ state: 'ready' })
     const second = await register(m, 'b', b!)
-    expect(second).toMatchObject({ state: 'distrusted', self_test: { verdict: 'differs' } })
+    expect(second).toMatchObject({ state: 'quarantined', self_test: { verdict: 'differs' } })
     expect(second.state_cause).toMatch(/\(a\)/)
     expect(await register(m, 'c', c!)).toMatchObject({ state: 'ready' })
-    expect(await row('a')).toMatchObject({ state: 'distrusted', self_test: { verdict: 'differs' } })
+    expect(await row('a')).toMatchObject({ state: 'quarantined', self_test: { verdict: 'differs' } })
     expect(await row('b')).toMatchObject({ state: 'ready', self_test: { verdict: 'raw' } })
     // The later one is who came later, whatever was known under its name before.
     await m.remove({ name: 'a' })
     await m.remove({ name: 'b' })
-    expect(await register(m, 'a', a!)).toMatchObject({ state: 'distrusted' })
+    expect(await register(m, 'a', a!)).toMatchObject({ state: 'quarantined' })
     expect(await row('c')).toMatchObject({ state: 'ready' })
   })
 
@@ -196,11 +196,11 @@ describe('calibration', () => {
     const rm = await simulated({ activation: 'ignored' })
     const m = manager({}, false)
     const kept = await register(m, 'rm', rm)
-    expect(kept).toMatchObject({ state: 'distrusted', self_test: { verdict: 'squashed' } })
+    expect(kept).toMatchObject({ state: 'quarantined', self_test: { verdict: 'squashed' } })
     const used = await m.update({ name: 'rm' }, { selfTestOverride: true })
     expect(used).toMatchObject({ state: 'ready', self_test: { verdict: 'squashed' } })
     const again = await m.update({ name: 'rm' }, { selfTestOverride: false })
-    expect(again).toMatchObject({ state: 'distrusted' })
+    expect(again).toMatchObject({ state: 'quarantined' })
     const asked = await register(m, 'rm', rm, { selfTestOverride: true })
     expect(asked).toMatchObject({ state: 'ready', state_cause: expect.stringMatching(/squashed/) })
   })
@@ -318,7 +318,7 @@ describe('wake', () => {
     const stats = rm.stats()
     // Whether the weights were reloaded is the engine's affair; only right scores make it ready.
     const reloaded = (stats.calls['POST /collective_rpc']?.['200'] ?? 0) > 0
-    expect(woken.state).toBe(reloaded ? 'ready' : 'distrusted')
+    expect(woken.state).toBe(reloaded ? 'ready' : 'quarantined')
   })
 
   it('that fails leaves the server asleep, and says why', async () => {

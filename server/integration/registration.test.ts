@@ -83,7 +83,7 @@ describe('a server that gives raw scores', () => {
       imbalance: null,
       pool: [{ name: 'described', state: 'ready', requestShare: null, capacityShare: 1 }],
       monitors: [],
-      health: { suspect: 0, out: 0 },
+      health: { suspect: 0, ejected: 0 },
     })
     expect(detail.events).toHaveLength(1)
     expect(detail.events[0]).toMatchObject({
@@ -107,7 +107,7 @@ describe('a server whose scores cannot be trained with', () => {
     const rm = await simulated(options)
     const server = await register('rm', rm.url)
     expect(server).toMatchObject({
-      state: 'distrusted',
+      state: 'quarantined',
       stateCause: expect.stringContaining(verdict),
       selfTest: { verdict, overridden: false, detail: expect.stringMatching(/\w+ \w+/) },
     })
@@ -141,7 +141,7 @@ describe('a server whose scores cannot be trained with', () => {
     })
     servers.push(shortSighted)
     expect(await register('short', shortSighted.url)).toMatchObject({
-      state: 'distrusted',
+      state: 'quarantined',
       selfTest: { verdict: 'truncated', detail: expect.stringMatching(/truncates texts/) },
     })
     const frank = await simulated({ dialect: 'sglang', autoTruncate: true })
@@ -153,7 +153,7 @@ describe('a server whose scores cannot be trained with', () => {
     const [a, b] = await Promise.all([simulated({}), simulated({ weights: 5 })])
     expect(await register('a', a.url)).toMatchObject({ state: 'ready' })
     expect(await register('b', b.url)).toMatchObject({
-      state: 'distrusted',
+      state: 'quarantined',
       selfTest: { verdict: 'differs' },
     })
     const monitors = await service.query('servers.monitors')
@@ -163,7 +163,7 @@ describe('a server whose scores cannot be trained with', () => {
   it('is kept out when it gives none', async () => {
     const rm = await simulated({ faults: { error500: 1 } })
     expect(await register('rm', rm.url)).toMatchObject({
-      state: 'distrusted',
+      state: 'quarantined',
       selfTest: { verdict: 'failed' },
     })
   })

@@ -208,7 +208,7 @@ describe('two servers of a model', () => {
       expect.arrayContaining([expect.stringMatching(/^w\d+$/)]),
     )
     for (const worker of detail.workers) expect(worker.inFlight).toBeGreaterThanOrEqual(0)
-    expect(detail.health.out).toBe(0)
+    expect(detail.health.ejected).toBe(0)
   })
 
   it('stand in for each other: a drained one gets nothing new', async () => {

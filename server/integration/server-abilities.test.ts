@@ -70,7 +70,7 @@ describe('a server that scores everything the same', () => {
     const rm = await simulated({ dialect: 'llamacpp', activation: 'softmax' })
     const kept = await register('rm', rm, { selfTestOverride: true })
     expect(kept).toMatchObject({
-      state: 'distrusted',
+      state: 'quarantined',
       self_test: { verdict: 'constant', raw: 1 },
       state_cause: expect.stringMatching(/softmax over one label/),
     })
@@ -134,11 +134,11 @@ describe('a model of two labels', () => {
   it('waits on llama.cpp for its label to be named, then for consent', async () => {
     const rm = await simulated(options('llamacpp'))
     expect(await register('rm', rm, { selfTestOverride: true })).toMatchObject({
-      state: 'distrusted',
+      state: 'quarantined',
       self_test: { verdict: 'label_unknown' },
     })
     expect(await register('rm', rm, { label: 1 })).toMatchObject({
-      state: 'distrusted',
+      state: 'quarantined',
       self_test: { verdict: 'squashed' },
     })
     expect(await manager.update({ name: 'rm' }, { selfTestOverride: true })).toMatchObject({
@@ -218,7 +218,7 @@ describe('a judge', () => {
   it('that fails is not ready', async () => {
     const judge = await simulated({ serves: 'generate', faults: { error500: 1 } })
     expect(await register('judge', judge, { kind: 'generative' })).toMatchObject({
-      state: 'distrusted',
+      state: 'quarantined',
       self_test: { verdict: 'failed' },
     })
   })
@@ -228,7 +228,7 @@ it('a pool whose tokenizers differ is told apart, although its scores agree', as
   const [a, b] = await Promise.all([simulated(), simulated({ charsPerToken: 3.2 })])
   expect(await register('a', a!)).toMatchObject({ state: 'ready' })
   expect(await register('b', b!)).toMatchObject({
-    state: 'distrusted',
+    state: 'quarantined',
     self_test: { verdict: 'differs', detail: expect.stringMatching(/over \d+ tokens.*\(a\)/) },
   })
 })

@@ -117,7 +117,7 @@ export class RewardModelManager {
   }
 
   /**
-   * Registers a server after asking it what it is and looking at its scores: `ready`, or `distrusted` with the verdict.
+   * Registers a server after asking it what it is and looking at its scores: `ready`, or `quarantined` with the verdict.
    * Throws RewardOpsError when it is refused; then nothing changes.
    */
   async register(input: RegisterServerInput): Promise<ServerRow> {
@@ -277,8 +277,8 @@ export class RewardModelManager {
       )
     }
     await this.#o.registry.transition(row.id, {
-      to: override ? 'ready' : 'distrusted',
-      from: override ? ['distrusted'] : ['ready'],
+      to: override ? 'ready' : 'quarantined',
+      from: override ? ['quarantined'] : ['ready'],
       cause: override
         ? `trusted anyway: its self-test (${test.verdict}) was overridden`
         : `self-test ${test.verdict}: ${test.detail}`,
@@ -294,7 +294,7 @@ export class RewardModelManager {
     }
     await this.#o.registry.transition(row.id, {
       to: 'draining',
-      from: ['ready', 'unreachable', 'distrusted', 'probing', 'dead', 'registering'],
+      from: ['ready', 'unreachable', 'quarantined', 'probing', 'dead', 'registering'],
       cause: 'drain requested',
     })
     return this.#row(ref)

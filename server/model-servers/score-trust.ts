@@ -32,7 +32,7 @@ export type Subject = ScoringRow &
 
 /** What a look at a server's scores says of it. */
 export interface Examination {
-  to: 'ready' | 'distrusted'
+  to: 'ready' | 'quarantined'
   /** In words, with the numbers. */
   cause: string
   evidence: Record<string, unknown>
@@ -124,7 +124,7 @@ export class ScoreTrust {
         await registry.selfTested(row.id, { ...row.self_test, verdict: 'differs', detail })
         if (row.self_test_override) continue
         await registry.transition(row.id, {
-          to: 'distrusted',
+          to: 'quarantined',
           from: ['ready'],
           cause: `its scores differ: ${detail}`,
           evidence: { calibration: row.self_test.calibration, pool: this.#others(rows, row) },
@@ -137,7 +137,7 @@ export class ScoreTrust {
         })
         await registry.transition(row.id, {
           to: 'ready',
-          from: ['distrusted'],
+          from: ['quarantined'],
           cause: `its scores agree with most of the pool (${own.name})`,
           evidence: { calibration: row.self_test.calibration, pool: this.#others(rows, row) },
         })
@@ -196,7 +196,7 @@ export class ScoreTrust {
     const trusted = isTrusted(verdict)
     const overridden = row.self_test_override && isOverridable(verdict)
     return {
-      to: trusted || overridden ? 'ready' : 'distrusted',
+      to: trusted || overridden ? 'ready' : 'quarantined',
       cause: trusted
         ? verdict === 'raw'
           ? `scores raw, calibration ${show(calibration)}`

@@ -179,7 +179,7 @@ export class ServerWatch {
       await this.#o.locks.under(row.id, () =>
         registry.transition(row.id, {
           to: 'sleeping',
-          from: ['ready', 'distrusted', 'unreachable', 'dead', 'registering', 'probing'],
+          from: ['ready', 'quarantined', 'unreachable', 'dead', 'registering', 'probing'],
           cause: 'found asleep by a probe',
           evidence: { probeMs: probe.durationMs },
           awakeForMs: null,
@@ -188,12 +188,12 @@ export class ServerWatch {
       return
     }
     if (row.state === 'ready' && !asked && !otherVersion) return this.#calibrate(row)
-    if (row.state === 'distrusted' && !asked && !otherVersion && !this.#isTestDue(row)) return
+    if (row.state === 'quarantined' && !asked && !otherVersion && !this.#isTestDue(row)) return
     const why = asked
       ? `${asked}, and it responded`
       : otherVersion
         ? versionChange(row, probe)
-        : row.state === 'distrusted'
+        : row.state === 'quarantined'
           ? 'self-test repeated'
           : row.state === 'registering'
             ? 'the process responds'
@@ -241,7 +241,7 @@ export class ServerWatch {
     await this.#trust.keep(id, examination)
     await registry.transition(id, {
       to: examination.to,
-      from: ['probing', 'ready', 'distrusted'],
+      from: ['probing', 'ready', 'quarantined'],
       cause: `${why}; ${examination.cause}`,
       evidence: examination.evidence,
     })
@@ -276,9 +276,9 @@ export class ServerWatch {
       const examination = await this.#trust.lookForDrift(now)
       if (examination === null) return
       await this.#trust.keep(row.id, examination)
-      if (examination.to === 'distrusted') {
+      if (examination.to === 'quarantined') {
         await registry.transition(row.id, {
-          to: 'distrusted',
+          to: 'quarantined',
           from: ['ready'],
           cause: examination.cause,
           evidence: examination.evidence,
@@ -316,7 +316,7 @@ export class ServerWatch {
     if (!asked && failures < FAILURES_TO_UNREACHABLE) return
     await registry.transition(row.id, {
       to: 'unreachable',
-      from: ['ready', 'distrusted', 'sleeping', 'probing', 'draining'],
+      from: ['ready', 'quarantined', 'sleeping', 'probing', 'draining'],
       cause: maskSecrets(failure.message, [row.api_key]),
       evidence,
     })

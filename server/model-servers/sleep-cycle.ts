@@ -35,7 +35,7 @@ interface SleepRun {
  *
  *     ready ─▶ draining ──no lease, no load──▶ (call) ──it says so──▶ sleeping
  *                 └── not within a minute, or cancelled ──▶ ready
- *     sleeping ─▶ waking ──(call) answers awake──▶ probing ──self-test──▶ ready | distrusted
+ *     sleeping ─▶ waking ──(call) answers awake──▶ probing ──self-test──▶ ready | quarantined
  *
  * Sleep is called for only when nothing is in flight: it aborts or crashes what is. A server has one change at a time,
  * over all processes ({@link ModelsContext.locks}); concurrent wakes share one.
@@ -60,7 +60,7 @@ export class SleepCycle {
     if (known) return known.done
     if (!abilitiesOf(row.engine as EngineName).sleeps || !row.can_sleep) throw cannotSleep(row)
     if (row.state === 'sleeping') return this.#alreadyAsleep(row, level)
-    if (row.state !== 'ready' && row.state !== 'distrusted' && row.state !== 'draining') {
+    if (row.state !== 'ready' && row.state !== 'quarantined' && row.state !== 'draining') {
       throw notNow(row, 'put to sleep')
     }
     const run: SleepRun = { cancelled: null, done: Promise.resolve(row) }
@@ -101,7 +101,7 @@ export class SleepCycle {
 
   /**
    * Wakes a server, or keeps one awake that was woken; it stays awake for `forMs` at least. Resolves when it is ready
-   * (or distrusted). Throws `server_unreachable`, `server_busy`.
+   * (or quarantined). Throws `server_unreachable`, `server_busy`.
    */
   async wake(ref: { id: number }, forMs: number, why: string): Promise<ServerRow> {
     const { registry, timings } = this.#o
@@ -112,7 +112,7 @@ export class SleepCycle {
       if (waking) {
         const { state } = await waking
         // Another process may be at it, and ours only waits for that.
-        if (state !== 'ready' && state !== 'distrusted') continue
+        if (state !== 'ready' && state !== 'quarantined') continue
         await registry.prolong([row.id], forMs)
         return this.#row(row.id)
       }
@@ -120,7 +120,7 @@ export class SleepCycle {
         await this.cancelSleep(row.id, why)
         continue
       }
-      if (row.state === 'ready' || row.state === 'distrusted') {
+      if (row.state === 'ready' || row.state === 'quarantined') {
         if (row.awake_until !== null) await registry.prolong([row.id], forMs)
         return this.#row(row.id)
       }
@@ -128,7 +128,7 @@ export class SleepCycle {
         const run = this.#wake(row, forMs, why).finally(() => this.#wakes.delete(row.id))
         this.#wakes.set(row.id, run)
         const woken = await run
-        if (woken.state === 'ready' || woken.state === 'distrusted') return woken
+        if (woken.state === 'ready' || woken.state === 'quarantined') return woken
         if (performance.now() > until) throw notNow(woken, 'woken')
         continue
       }
@@ -148,7 +148,7 @@ export class SleepCycle {
       const before =
         (await registry.transition(row.id, {
           to: 'draining',
-          from: ['ready', 'distrusted'],
+          from: ['ready', 'quarantined'],
           cause: BEFORE_SLEEP,
           evidence: { why, level },
         })) ?? row.state

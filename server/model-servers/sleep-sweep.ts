@@ -67,7 +67,7 @@ export class SleepSweep {
     const over: number[] = []
     for (const row of await registry.active()) {
       if (!row.can_sleep) continue
-      const awake = row.state === 'ready' || row.state === 'distrusted'
+      const awake = row.state === 'ready' || row.state === 'quarantined'
       const leftMs = row.awake_left_ms
       if (needed.has(row.model)) {
         this.#noSleepBefore.delete(row.id)

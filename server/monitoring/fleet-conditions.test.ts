@@ -14,11 +14,11 @@ const told = (servers: FleetServerRow[]) =>
 describe('what is wrong with the fleet', () => {
   it('is each server that is out, and each model of which all are', () => {
     const a = [server('a1', 'a', 'dead'), server('a2', 'a', 'unreachable')]
-    const b = [server('b1', 'b', 'distrusted'), server('b2', 'b', 'ready')]
+    const b = [server('b1', 'b', 'quarantined'), server('b2', 'b', 'ready')]
     expect(told([...a, ...b])).toEqual([
       ...['no_healthy_server a', 'server_out a1', 'server_out a2', 'server_out b1'],
     ])
-    expect(fleetConditions(b)[0]?.detail).toBe('distrusted: refused')
+    expect(fleetConditions(b)[0]?.detail).toBe('quarantined: refused')
   })
 
   it('is nothing that was wanted, or that has just begun', () => {

@@ -11,7 +11,7 @@ import {
 import { alertPayload } from './alerts/alert-payload.ts'
 
 /** States in which a server takes no work, and nobody wanted that. */
-const OUT: ReadonlySet<string> = new Set(['unreachable', 'dead', 'distrusted'])
+const OUT: ReadonlySet<string> = new Set(['unreachable', 'dead', 'quarantined'])
 /** A server that is away for less was started again, or a probe was lost. */
 const OUT_FOR_MS = 10_000
 

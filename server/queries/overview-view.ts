@@ -108,7 +108,7 @@ function attentionOf(
       href: '/servers',
     })
   }
-  for (const server of servers.filter((s) => s.state === 'distrusted')) {
+  for (const server of servers.filter((s) => s.state === 'quarantined')) {
     out.push({
       level: 'error',
       title: `${server.name} is quarantined`,

@@ -87,7 +87,7 @@ function limitOf(row: ServerRow, stats: readonly WorkerServerStats[]): number {
 }
 
 function healthOf(stats: readonly WorkerServerStats[]): ServerDto['health'] {
-  const health = { ok: 0, suspect: 0, out: 0, halfOpen: 0, slowStart: 0 }
+  const health = { ok: 0, suspect: 0, ejected: 0, halfOpen: 0, slowStart: 0 }
   for (const { health: word = 'ok' } of stats) {
     const key = word === 'half_open' ? 'halfOpen' : word === 'slow_start' ? 'slowStart' : word
     health[key]++

@@ -13,7 +13,7 @@ const server = (name: string, fields: Partial<WatchedServer> = {}): WatchedServe
   corrupt: 0,
   capacityShare: 0.25,
   p50Ms: 100,
-  health: { ok: 3, suspect: 0, out: 0, halfOpen: 0, slowStart: 0 },
+  health: { ok: 3, suspect: 0, ejected: 0, halfOpen: 0, slowStart: 0 },
   inStateMs: 3_600_000,
   retries: 0,
   retriesBack: 0,
@@ -71,7 +71,7 @@ describe('the monitors', () => {
       server('b', { requests: 400, errors: 48, p50Ms: 510 }),
       server('c', { requests: 600, errors: 240, busy: 180, corrupt: 60 }),
     ]
-    pool[2]!.health = { ok: 1, suspect: 0, out: 2, halfOpen: 0, slowStart: 0 }
+    pool[2]!.health = { ok: 1, suspect: 0, ejected: 2, halfOpen: 0, slowStart: 0 }
     expect(seen(pool)).toEqual(['b degraded warning', 'c degraded error'])
     const [slow, failing] = monitorPool(pool).map(({ text }) => text)
     expect(slow).toMatch(/12 % of 400 requests failed.*510 ms.*5\.1 ×.*100 ms/)
@@ -92,7 +92,7 @@ describe('the monitors', () => {
     expect(seen(four({ retries: 20, retriesBack: 15 }))).toEqual(['a sticky_retries warning'])
     expect(seen(four({ retries: 20, retriesBack: 5 }))).toEqual([])
     expect(seen([server('a', { retries: 20, retriesBack: 20 })])).toEqual([])
-    const out = { ok: 0, suspect: 0, out: 3, halfOpen: 0, slowStart: 0 }
+    const out = { ok: 0, suspect: 0, ejected: 3, halfOpen: 0, slowStart: 0 }
     expect(seen(four({ retries: 20, retriesBack: 15 }, { health: out }))).not.toContain(
       'a sticky_retries warning',
     )

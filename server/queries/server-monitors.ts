@@ -71,7 +71,7 @@ export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] 
     } else if (server.state === 'ready') {
       const degraded = degradedBy(server, ready)
       if (degraded !== null) {
-        const isError = server.health.out > 0 || ownFailures(server) >= 0.25
+        const isError = server.health.ejected > 0 || ownFailures(server) >= 0.25
         tell('degraded', isError ? 'error' : 'warning', `${server.name}: ${degraded}.`)
       }
     }
@@ -82,7 +82,7 @@ export function monitorPool(pool: readonly WatchedServer[]): ServerMonitorDto[] 
         `${server.name} gets ${percent(share)} of ${count(total)} requests. The ${ready.length} ready servers have the same capacity and are healthy, ${latenciesText(ready)}.`,
       )
     }
-    const others = ready.filter((s) => s !== server && s.health.out === 0)
+    const others = ready.filter((s) => s !== server && s.health.ejected === 0)
     if (
       others.length > 0 &&
       server.retries >= MIN_RETRIES &&
@@ -125,10 +125,10 @@ const SQUASHED: ReadonlySet<string> = new Set([
 function degradedBy(server: WatchedServer, ready: readonly WatchedServer[]): string | null {
   const parts: string[] = []
   const { health, requests } = server
-  if (health.out > 0) {
-    const processes = health.ok + health.suspect + health.out + health.halfOpen + health.slowStart
+  if (health.ejected > 0) {
+    const processes = health.ok + health.suspect + health.ejected + health.halfOpen + health.slowStart
     parts.push(
-      `ejected in ${health.out} of ${processes} ${processes === 1 ? 'process' : 'processes'}`,
+      `ejected in ${health.ejected} of ${processes} ${processes === 1 ? 'process' : 'processes'}`,
     )
   }
   const enough = requests >= MIN_CALLS

@@ -117,7 +117,7 @@ export class PoolServer implements PolicyServer {
     this.#slowMs = options.joins?.slowMs ?? SLOW_MS
     this.processes = options.processes ?? 1
     this.health = new ServerHealth((from, to, cause, evidence) => {
-      if (to === 'out' || to === 'suspect') {
+      if (to === 'ejected' || to === 'suspect') {
         this.#outCause = cause
         this.#wakeLater()
       }
@@ -421,7 +421,7 @@ export class PoolServer implements PolicyServer {
       model: this.model,
       state: this.state,
       health,
-      outUntilMs: health === 'out' ? Math.round(Date.now() + this.health.outUntilMs - nowMs) : null,
+      ejectedUntilMs: health === 'ejected' ? Math.round(Date.now() + this.health.ejectedUntilMs - nowMs) : null,
       consecutiveFaults: this.health.consecutiveFaults,
       inFlight: this.#inFlight,
       slots: this.#slots,
@@ -454,7 +454,7 @@ export class PoolServer implements PolicyServer {
   /** Tells the listener when the time out, or the pause, is over. */
   #wakeLater(): void {
     const nowMs = performance.now()
-    const atMs = Math.max(this.pause.untilMs, this.health.outUntilMs)
+    const atMs = Math.max(this.pause.untilMs, this.health.ejectedUntilMs)
     if (this.#wakeTimer !== null) clearTimeout(this.#wakeTimer)
     this.#wakeTimer = null
     if (atMs <= nowMs) return

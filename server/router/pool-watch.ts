@@ -96,7 +96,7 @@ export class PoolWatch {
       if (mayCopy) this.#copyAll(server)
       return
     }
-    if (state === 'out' || this.#pool.servers.length < 2) return
+    if (state === 'ejected' || this.#pool.servers.length < 2) return
     const { oldest } = server
     if (oldest === null) return
     const silentMs = nowMs - Math.max(server.progressAtMs, oldest.startedAtMs)

@@ -154,5 +154,5 @@ export class Refusals {
 
 /** It is registered, ready and not out: if it has no room at the moment, it will have. */
 function canBeAsked(server: PoolServer, nowMs: number): boolean {
-  return server.state === 'ready' && server.health.state(nowMs) !== 'out'
+  return server.state === 'ready' && server.health.state(nowMs) !== 'ejected'
 }

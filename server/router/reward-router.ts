@@ -298,7 +298,7 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
     evidence?: RouterEvent['evidence'],
   ): void {
     const pool = this.#pools.get(server.model)
-    if (to === 'out' || to === 'suspect') pool?.orphan(server)
+    if (to === 'ejected' || to === 'suspect') pool?.orphan(server)
     else pool?.pumpSoon()
     if (this.#eventListeners.size === 0) return
     const event: RouterEvent = {

@@ -357,8 +357,8 @@ describe('passive health', () => {
     harness.router.onEvent((event) => events.push(event))
     const [fake] = await harness.serve([fails], 8)
     await Promise.all(Array.from({ length: 8 }, () => harness.score({ maxAttempts: 1 })))
-    expect(harness.stats().health).toBe('out')
-    expect(harness.stats().outUntilMs).toBeGreaterThan(0)
+    expect(harness.stats().health).toBe('ejected')
+    expect(harness.stats().ejectedUntilMs).toBeGreaterThan(0)
 
     // From here on it holds every call, so that all those let through would be seen together.
     const held: (() => void)[] = []

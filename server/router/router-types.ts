@@ -175,10 +175,10 @@ export type RouterChatResult =
   | { ok: false; reason: SampleFailureReason; detail: string; attempts: AttemptRecord[] }
 
 /**
- * `ok` takes work · `suspect` went silent: nothing new, what it has is sent elsewhere too · `out` takes none until
- * `outUntilMs` · `half_open` one call at a time until two succeed · `slow_start` a growing share of its slots.
+ * `ok` takes work · `suspect` went silent: nothing new, what it has is sent elsewhere too · `ejected` takes none until
+ * `ejectedUntilMs` · `half_open` one call at a time until two succeed · `slow_start` a growing share of its slots.
  */
-export type HealthState = 'ok' | 'suspect' | 'out' | 'half_open' | 'slow_start'
+export type HealthState = 'ok' | 'suspect' | 'ejected' | 'half_open' | 'slow_start'
 
 /** One server as this process sees it. Counts are since the router was made. */
 export interface RouterServerStats {
@@ -189,7 +189,7 @@ export interface RouterServerStats {
   state: ServerState | 'removed'
   health: HealthState
   /** Epoch ms; null unless out. */
-  outUntilMs: number | null
+  ejectedUntilMs: number | null
   consecutiveFaults: number
   /** Calls in flight from this process; never negative, 0 at idle. */
   inFlight: number

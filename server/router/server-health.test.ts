@@ -22,12 +22,12 @@ test('five faults in a row put it out for 5 s; a success between begins the coun
   for (let i = 0; i < 4; i++) fault(0)
   expect(health.state(0)).toBe('ok')
   fault(0)
-  expect(health.state(0)).toBe('out')
+  expect(health.state(0)).toBe('ejected')
   expect(health.isSoftOut).toBe(false)
   expect(health.admits(4_999)).toBe(false)
   expect(health.admits(5_000)).toBe(true)
   expect(turns).toEqual([
-    'ok>out: answered 500',
+    'ok>ejected: answered 500',
     'out>half_open: the ejection time has passed; one request at a time',
   ])
 })
@@ -40,7 +40,7 @@ test('the time out is spread by ±20 %: what fails together does not come back t
       () => random,
     )
     for (let i = 0; i < 5; i++) health.faulted(health.begin(), 1, 0, 'answered 500')
-    return health.outUntilMs
+    return health.ejectedUntilMs
   }
   expect(until(0)).toBeCloseTo(4_000)
   expect(until(1)).toBeCloseTo(6_000)
@@ -51,7 +51,7 @@ test('a time-out counts half', () => {
   for (let i = 0; i < 9; i++) fault(0, 0.5)
   expect(health.state(0)).toBe('ok')
   fault(0, 0.5)
-  expect(health.state(0)).toBe('out')
+  expect(health.state(0)).toBe('ejected')
 })
 
 test('half-open lets one call through at a time, and two scores in a row end it', () => {
@@ -89,13 +89,13 @@ test('a fault in half-open puts it out again, five in slow start too', () => {
   health.state(5_000)
   success(5_000)
   fault(5_000)
-  expect(health.state(5_000)).toBe('out')
-  const back = health.outUntilMs
+  expect(health.state(5_000)).toBe('ejected')
+  const back = health.ejectedUntilMs
   health.state(back)
   success(back)
   success(back)
   for (let i = 0; i < 5; i++) fault(back)
-  expect(health.state(back)).toBe('out')
+  expect(health.state(back)).toBe('ejected')
   expect(health.ejections).toBe(3)
 })
 
@@ -104,18 +104,18 @@ test('each time out is 5 s longer, at most 60 s, and forgotten after a good minu
   let now = 0
   for (let i = 0; i < 5; i++) fault(now)
   for (let n = 2; n <= 14; n++) {
-    now = health.outUntilMs
+    now = health.ejectedUntilMs
     expect(health.state(now)).toBe('half_open')
     fault(now)
-    expect(health.outUntilMs - now).toBe(Math.min(60_000, 5_000 * n))
+    expect(health.ejectedUntilMs - now).toBe(Math.min(60_000, 5_000 * n))
   }
-  now = health.outUntilMs
+  now = health.ejectedUntilMs
   health.state(now)
   success(now)
   success(now)
   now += 60_001
   for (let i = 0; i < 5; i++) fault(now)
-  expect(health.outUntilMs - now).toBe(5_000)
+  expect(health.ejectedUntilMs - now).toBe(5_000)
 })
 
 test('calls begun before it was put out decide nothing when they end after it', () => {
@@ -123,7 +123,7 @@ test('calls begun before it was put out decide nothing when they end after it', 
   const early = [health.begin(), health.begin()]
   for (let i = 0; i < 5; i++) fault(0)
   health.succeeded(early[0] as number, 0)
-  expect(health.state(0)).toBe('out')
+  expect(health.state(0)).toBe('ejected')
   expect(health.state(5_000)).toBe('half_open')
   health.begin()
   health.faulted(early[1] as number, 1, 5_000, 'late')
@@ -149,13 +149,13 @@ test('silent, and all it had was answered elsewhere: out', () => {
   const { health } = healthOf()
   health.wentSilent(0, 'no answer', {})
   health.eject(100, 'answered nothing it was sent', false, {})
-  expect(health.state(100)).toBe('out')
+  expect(health.state(100)).toBe('ejected')
 })
 
 test('out for being slow only is told apart from out for failing', () => {
   const { health } = healthOf()
   health.eject(0, '7 times as slow as its peers', true, { times: 7 })
-  expect(health.state(0)).toBe('out')
+  expect(health.state(0)).toBe('ejected')
   expect(health.isSoftOut).toBe(true)
 })
 
@@ -166,7 +166,7 @@ test('found ready again by the registry, it begins anew, slowly', () => {
   expect(health.state(1_000)).toBe('slow_start')
   expect(health.admits(1_000)).toBe(true)
   for (let i = 0; i < 5; i++) fault(1_000)
-  expect(health.outUntilMs).toBe(6_000)
+  expect(health.ejectedUntilMs).toBe(6_000)
 })
 
 test('found ready again while it is in, nothing changes', () => {

@@ -4,7 +4,7 @@ import type { HealthState } from './router-types.ts'
 const FAULTS_TO_EJECT = 5
 /** How long a server is out the first time; n times as long the n-th time, at most 12 times, ±20 %. */
 export const OUT_STEP_MS = 5_000
-const OUT_STEPS_MAX = 12
+const MAX_EJECTION_STEPS = 12
 const OUT_JITTER = 0.2
 /** A server that stayed in for so long begins at the first step again. */
 const FORGET_AFTER_MS = 60_000
@@ -40,7 +40,7 @@ export class ServerHealth {
   #state: HealthState = 'ok'
   #faults = 0
   #ejections = 0
-  #outUntilMs = 0
+  #ejectedUntilMs = 0
   #probing = false
   #passed = 0
   #slowSinceMs = 0
@@ -49,18 +49,18 @@ export class ServerHealth {
   /** Calls carry the number of the period they began in; a change of state begins a new one. */
   #period = 0
   readonly #onChange: OnHealthChange
-  readonly #outStepMs: number
+  readonly #ejectionStepMs: number
   readonly #random: () => number
 
-  constructor(onChange: OnHealthChange, outStepMs = OUT_STEP_MS, random = Math.random) {
+  constructor(onChange: OnHealthChange, ejectionStepMs = OUT_STEP_MS, random = Math.random) {
     this.#onChange = onChange
-    this.#outStepMs = outStepMs
+    this.#ejectionStepMs = ejectionStepMs
     this.#random = random
   }
 
   /** The state at `nowMs` (clock of `performance.now()`); what has run its time turns here. */
   state(nowMs: number): HealthState {
-    if (this.#state === 'out' && nowMs >= this.#outUntilMs) {
+    if (this.#state === 'ejected' && nowMs >= this.#ejectedUntilMs) {
       this.#probing = false
       this.#passed = 0
       this.#turn('half_open', 'the ejection time has passed; one request at a time')
@@ -80,14 +80,14 @@ export class ServerHealth {
     return this.#everEjected
   }
 
-  /** When `out` ends, on the clock of `performance.now()`. */
-  get outUntilMs(): number {
-    return this.#outUntilMs
+  /** When the ejection ends, on the clock of `performance.now()`. */
+  get ejectedUntilMs(): number {
+    return this.#ejectedUntilMs
   }
 
   /** It is out for being slow, not for failing: while most of the pool is out it is better than nothing. */
   get isSoftOut(): boolean {
-    return this.#state === 'out' && this.#soft
+    return this.#state === 'ejected' && this.#soft
   }
 
   /** Share of its slots it may use: 1 but for a slow start. */
@@ -134,7 +134,7 @@ export class ServerHealth {
     if (period !== this.#period) return
     this.#faults += weight
     if (this.#state === 'half_open') this.#eject(nowMs, cause, false)
-    else if (this.#state !== 'out' && this.#faults >= FAULTS_TO_EJECT) {
+    else if (this.#state !== 'ejected' && this.#faults >= FAULTS_TO_EJECT) {
       this.#eject(nowMs, cause, false, { faultsInARow: this.#faults })
     }
   }
@@ -158,7 +158,7 @@ export class ServerHealth {
     soft: boolean,
     evidence: Record<string, number | string>,
   ): void {
-    if (this.#state !== 'out') this.#eject(nowMs, cause, soft, evidence)
+    if (this.#state !== 'ejected') this.#eject(nowMs, cause, soft, evidence)
   }
 
   /** Begins anew: the registry found the server ready again, or it has another address. */
@@ -177,14 +177,14 @@ export class ServerHealth {
     soft: boolean,
     evidence?: Record<string, number | string | null>,
   ): void {
-    if (nowMs - this.#outUntilMs > FORGET_AFTER_MS) this.#ejections = 0
+    if (nowMs - this.#ejectedUntilMs > FORGET_AFTER_MS) this.#ejections = 0
     this.#ejections++
     this.#everEjected++
     const jitter = 1 - OUT_JITTER + 2 * OUT_JITTER * this.#random()
-    this.#outUntilMs = nowMs + this.#outStepMs * Math.min(OUT_STEPS_MAX, this.#ejections) * jitter
+    this.#ejectedUntilMs = nowMs + this.#ejectionStepMs * Math.min(MAX_EJECTION_STEPS, this.#ejections) * jitter
     this.#probing = false
     this.#soft = soft
-    this.#turn('out', cause, evidence)
+    this.#turn('ejected', cause, evidence)
   }
 
   #turn(to: HealthState, cause: string, evidence?: Record<string, number | string | null>): void {

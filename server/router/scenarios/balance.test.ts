@@ -39,7 +39,7 @@ test('12 · all servers turn 20 times slower: nobody is put out, copies stay wit
   const before = pool.copies
   expect(failuresOf(await pool.scoreAll(400))).toEqual([])
   expect(pool.copies - before).toBeLessThanOrEqual(20)
-  expect(pool.events.filter(({ to }) => to === 'out')).toEqual([])
+  expect(pool.events.filter(({ to }) => to === 'ejected')).toEqual([])
 })
 
 test('16 · a deadline shorter than any answer takes: not sent at all', async () => {

@@ -79,7 +79,7 @@ test('5 · NaN, null and a wrong length are corrupt; two servers that agree make
   pool = await SimulatedPool.start([steady, steady])
   pool.servers[0]?.control({ faults: { nan: 1 } })
   expect(failuresOf(await pool.scoreAll(60))).toEqual([])
-  expect(pool.stats(1).health).toBe('out')
+  expect(pool.stats(1).health).toBe('ejected')
   expect(pool.stats(2).health).toBe('ok')
 })
 
@@ -120,7 +120,7 @@ test('14 · half open: never more than one call in flight, until two in a row su
   const [server] = pool.servers
   server?.control({ faults: { error500: 1 } })
   await pool.scoreAll(8, () => ({ maxAttempts: 1 }))
-  expect(pool.stats(1).health).toMatch(/^(out|half_open)$/)
+  expect(pool.stats(1).health).toMatch(/^(ejected|half_open)$/)
   server?.control({ faults: null, latency: 'constant:30', resetStats: true })
   const results = pool.scoreAll(20)
   await until(() => pool.stats(1).health === 'half_open')

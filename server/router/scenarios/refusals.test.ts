@@ -37,7 +37,7 @@ describe('an answer that no sample can be to blame for', () => {
     const results = await pool.scoreAll(400)
     expect(failuresOf(results)).toEqual([])
     for (const result of results) expect(result).toMatchObject({ serverId: 2 })
-    expect(pool.events.filter(({ to }) => to === 'out').map(({ serverId }) => serverId)).toContain(
+    expect(pool.events.filter(({ to }) => to === 'ejected').map(({ serverId }) => serverId)).toContain(
       1,
     )
     expect(pool.stats(2).health).toBe('ok')
