@@ -13,8 +13,8 @@ import { median, quantile, rounded } from './statistics.ts'
 /** What is asked in one measurement: longer than a page's answer is remembered, so that each is made anew. */
 const PAUSE_MS = 750
 /** What a page's data may take, however much of it there is. */
-const MOST_P50_MS = 300
-const MOST_P95_MS = 800
+const MAX_P50_MS = 300
+const MAX_P95_MS = 800
 
 /** Options of the measurement. */
 export interface PagesOptions {
@@ -81,8 +81,8 @@ export async function measurePages(emit: Emit, options: PagesOptions): Promise<v
       // Of each page by itself, the slowest; what they are held to.
       slowestP50Ms: rounded(Math.max(...medians)),
       slowestP95Ms: rounded(Math.max(...p95s)),
-      mostP50Ms: MOST_P50_MS,
-      mostP95Ms: MOST_P95_MS,
+      mostP50Ms: MAX_P50_MS,
+      mostP95Ms: MAX_P95_MS,
       notMeasured: notMeasured(asked),
     })
   } finally {

@@ -42,7 +42,7 @@ const STICKY_RETRIES: RetryRule = {
 }
 
 /** Least in flight; the first of equals, as upstream's. */
-function leastInFlight(targets: readonly Target[]): Target {
+function leastConnections(targets: readonly Target[]): Target {
   let best = targets[0] as Target
   for (const target of targets) if (target.inFlight < best.inFlight) best = target
   return best
@@ -134,6 +134,6 @@ export const BASELINES: readonly Dispatcher[] = [
     },
     USUAL_RETRIES,
   ),
-  plain('least_in_flight', () => leastInFlight, USUAL_RETRIES),
-  plain('sticky_retries', () => leastInFlight, STICKY_RETRIES),
+  plain('least_connections', () => leastConnections, USUAL_RETRIES),
+  plain('sticky_retries', () => leastConnections, STICKY_RETRIES),
 ]

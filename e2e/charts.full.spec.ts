@@ -49,7 +49,7 @@ async function addServer(): Promise<void> {
       state_since: new Date(MIDNIGHT - 3_600_000).toISOString(),
     })
     await db.adhoc(
-      `insert into server_minute (server_id, minute, requests, errors, retries, copies, busy, latency_ms)
+      `insert into server_minute (server_id, minute, requests, errors, retries, hedges, busy, latency_ms)
        select $1, to_timestamp($2 / 1000.0) + i * interval '1 minute', 120 + (i * 37) % 60, (i % 9 = 4)::int * 14,
          (i % 9 = 5)::int * 12, i % 4, (i % 9 = 4)::int * 6,
          array_fill(0, array[40 + i / 4]) || array[60 + i % 20, 40, 15, 4] || array_fill(0, array[6]) || array[1 + i % 3]

@@ -109,11 +109,11 @@ test('other signs alone, one group alone, by score, swapped: the address is all 
   const errors = watchErrors(page)
   await page.goto(`${service.url}/compare?a=${batch}&b=${rescored}`)
   await page.getByRole('button', { name: 'Sign flipped' }).click()
-  const flipped = await service.api.compare.samples.query({
-    ...{ first: batch, second: rescored, flipped: true },
+  const signFlipped = await service.api.compare.samples.query({
+    ...{ first: batch, second: rescored, signFlipped: true },
   })
   const list = page.locator('#disagreements')
-  await expect(list).toContainText(`n = ${flipped.total}`)
+  await expect(list).toContainText(`n = ${signFlipped.total}`)
   await page.getByRole('button', { name: 'All', exact: true }).click()
   await page.getByRole('button', { name: 'Score', exact: true }).click()
   await page

@@ -2,11 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, type Page, test } from '@playwright/test'
-import {
-  countsOf,
-  SIGNAL_LABEL,
-  teachNothingText,
-} from '../components/batches/group-signal-text.ts'
+import { countsOf, noSignalText, SIGNAL_LABEL } from '../components/batches/group-signal-text.ts'
 import {
   durationText,
   formatCompact,
@@ -400,7 +396,7 @@ async function readSide(page: Page, of: BatchNumbers): Promise<void> {
     { Stage: 'Queue', p50: duration(of.queueMsP50), p95: duration(of.queueMsP95) },
     { Stage: 'Scoring', p50: duration(of.scoreMsP50), p95: duration(of.scoreMsP95) },
   ])
-  expect(await noteOf(page, 'Group signal')).toBe(bare(teachNothingText(of.groupSignals)))
+  expect(await noteOf(page, 'Group signal')).toBe(bare(noSignalText(of.groupSignals)))
 }
 
 async function readGroups(page: Page, of: BatchNumbers): Promise<void> {
@@ -560,9 +556,9 @@ async function readSteps(page: Page, of: RunNumbers): Promise<void> {
         expect(rows[at]?.Reasons).toContain(`${reason}${formatCount(count)}`)
     }
   }
-  const silent = (['all_right', 'all_wrong', 'all_equal', 'single', 'all_failed'] as const).filter(
-    (signal) => of.steps.some(({ groupSignals }) => groupSignals[signal] > 0),
-  )
+  const silent = (
+    ['all_correct', 'all_incorrect', 'all_equal', 'single_sample', 'all_failed'] as const
+  ).filter((signal) => of.steps.some(({ groupSignals }) => groupSignals[signal] > 0))
   if (silent.length > 0) {
     expect(await chartRows(page, 'No-signal groups')).toEqual(
       newest.map(({ step, groupSignals }) => {

@@ -5,7 +5,7 @@ import { constants, crc32, deflateSync, inflateSync } from 'node:zlib'
 // picture has more than 256 colours and `--palette` is given, its rarest colours become the nearest of the others.
 
 const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
-const MOST_COLOURS = 256
+const MAX_COLOURS = 256
 
 /** A picture of 8 bits a channel, three channels a pixel. */
 export interface Picture {
@@ -145,10 +145,10 @@ function indexed({ width, height, rgb }: Picture, mayRound: boolean): Buffer | n
     const colour = rgb.readUIntBE(at, 3)
     counts.set(colour, (counts.get(colour) ?? 0) + 1)
   }
-  if (counts.size > MOST_COLOURS && !mayRound) return null
+  if (counts.size > MAX_COLOURS && !mayRound) return null
   const kept = [...counts]
     .sort((a, b) => b[1] - a[1])
-    .slice(0, MOST_COLOURS)
+    .slice(0, MAX_COLOURS)
     .map(([colour]) => colour)
     .sort((a, b) => a - b)
   const indexOf = new Map(kept.map((colour, index) => [colour, index]))

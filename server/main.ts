@@ -79,7 +79,7 @@ async function main(): Promise<void> {
   await routes.pages
   process.stdout.write(
     `rewardops ${version} is on http://${front.routerAddress}` +
-      `${access.needsKey ? ' (keys needed)' : ' (no keys set: this machine only)'}\n`,
+      `${access.requiresKey ? ' (keys needed)' : ' (no keys set: this machine only)'}\n`,
   )
 
   // What was compiled is kept at once: whoever is killed writes nothing.

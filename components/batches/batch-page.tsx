@@ -44,7 +44,7 @@ import { useUrl } from '../url/use-url.ts'
 import { batchDurationMs, isActive, RunName } from './batch-cells.tsx'
 import { ReportGroups, ReportHead, ReportTimeline } from './batch-report.tsx'
 import { BatchSide } from './batch-side.tsx'
-import { teachNothingInShort } from './group-signal-text.ts'
+import { noSignalShortText } from './group-signal-text.ts'
 import { GroupTable } from './group-table.tsx'
 import { RemovedNote } from './removed-note.tsx'
 import { RescoreSheet } from './rescore-sheet.tsx'
@@ -284,7 +284,7 @@ function BatchFigures({ batch }: { batch: BatchViewDto }) {
           unit={`of ${formatCount(batch.groups)}`}
           detail={
             batch.groupsCompleted > 0
-              ? teachNothingInShort(batch.groupSignals)
+              ? noSignalShortText(batch.groupSignals)
               : isActive(batch)
                 ? 'none yet'
                 : 'none'

@@ -1,23 +1,23 @@
 import { describe, expect, test } from 'vitest'
 import { noSignals } from '../../server/contract/group-signal.ts'
-import { teachNothingInShort, teachNothingText } from './group-signal-text.ts'
+import { noSignalShortText, noSignalText } from './group-signal-text.ts'
 
 describe('what the groups of a batch teach, in words', () => {
   test('how many teach nothing, and why', () => {
-    expect(teachNothingText({ ...noSignals(), varied: 90, all_right: 30, all_wrong: 8 })).toBe(
+    expect(noSignalText({ ...noSignals(), varied: 90, all_correct: 30, all_incorrect: 8 })).toBe(
       '38 of 128 no-signal: 30 all correct, 8 all incorrect',
     )
-    expect(teachNothingInShort({ ...noSignals(), varied: 110, all_right: 18 })).toMatch(
+    expect(noSignalShortText({ ...noSignals(), varied: 110, all_correct: 18 })).toMatch(
       /^18 no-signal, 14/,
     )
-    expect(teachNothingText({ ...noSignals(), all_failed: 2, single: 1 })).toBe(
+    expect(noSignalText({ ...noSignals(), all_failed: 2, single_sample: 1 })).toBe(
       '3 of 3 no-signal: 1 single sample, 2 none scored',
     )
   })
 
   test('nothing to complain of', () => {
-    expect(teachNothingText({ ...noSignals(), varied: 4 })).toBe('all varied')
-    expect(teachNothingText({ ...noSignals(), single: 4 })).toBe('single-sample groups')
-    expect(teachNothingText(noSignals())).toBe('none completed')
+    expect(noSignalText({ ...noSignals(), varied: 4 })).toBe('all varied')
+    expect(noSignalText({ ...noSignals(), single_sample: 4 })).toBe('single-sample groups')
+    expect(noSignalText(noSignals())).toBe('none completed')
   })
 })

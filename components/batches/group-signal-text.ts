@@ -8,10 +8,10 @@ import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
 /** Short labels of the signal classes. */
 export const SIGNAL_LABEL: Record<GroupSignal, string> = {
   varied: 'varied',
-  all_right: 'all correct',
-  all_wrong: 'all incorrect',
+  all_correct: 'all correct',
+  all_incorrect: 'all incorrect',
   all_equal: 'all equal',
-  single: 'single sample',
+  single_sample: 'single sample',
   all_failed: 'none scored',
   empty: 'empty',
 }
@@ -19,10 +19,10 @@ export const SIGNAL_LABEL: Record<GroupSignal, string> = {
 /** The color of each class: groups with signal stand out, failed ones are also hatched. */
 export const SIGNAL_COLOUR: Record<GroupSignal, string> = {
   varied: 'var(--data-1)',
-  all_right: 'var(--data-3)',
-  all_wrong: 'var(--data-2)',
+  all_correct: 'var(--data-3)',
+  all_incorrect: 'var(--data-2)',
   all_equal: 'var(--data-7)',
-  single: 'var(--data-8)',
+  single_sample: 'var(--data-8)',
   all_failed: 'var(--bad)',
   empty: 'var(--data-8)',
 }
@@ -34,9 +34,9 @@ export function countsOf(counts: GroupSignalCounts): { groups: number; nothing: 
 }
 
 /** A short form with one number: `18 no-signal, 14 %`. */
-export function teachNothingInShort(counts: GroupSignalCounts): string {
+export function noSignalShortText(counts: GroupSignalCounts): string {
   const { groups, nothing } = countsOf(counts)
-  if (groups === 0 || nothing === 0 || counts.single === groups) return teachNothingText(counts)
+  if (groups === 0 || nothing === 0 || counts.single_sample === groups) return noSignalText(counts)
   return `${formatCount(nothing)} no-signal, ${quantityText(formatPercent(nothing / groups))}`
 }
 
@@ -44,10 +44,10 @@ export function teachNothingInShort(counts: GroupSignalCounts): string {
  * The number of no-signal groups by class: `38 of 128 no-signal: 30 all correct, 8 all incorrect`. A batch of
  * single-sample groups has no advantages, so its classes are not counted.
  */
-export function teachNothingText(counts: GroupSignalCounts): string {
+export function noSignalText(counts: GroupSignalCounts): string {
   const { groups, nothing } = countsOf(counts)
   if (groups === 0) return 'none completed'
-  if (counts.single === groups) return 'single-sample groups'
+  if (counts.single_sample === groups) return 'single-sample groups'
   if (nothing === 0) return 'all varied'
   return `${formatCount(nothing)} of ${formatCount(groups)} no-signal: ${GROUP_SIGNALS.filter(
     (signal) => signal !== 'varied' && counts[signal] > 0,

@@ -6,7 +6,7 @@ import {
 import type { BatchViewDto } from '../../server/contract/pages.ts'
 import { formatCount } from '../format/numbers.ts'
 import { Section } from '../ui/section.tsx'
-import { countsOf, SIGNAL_COLOUR, SIGNAL_LABEL, teachNothingText } from './group-signal-text.ts'
+import { countsOf, noSignalText, SIGNAL_COLOUR, SIGNAL_LABEL } from './group-signal-text.ts'
 
 /** The signal classes of the groups of a batch. */
 export function GroupSignals({ batch }: { batch: BatchViewDto }) {
@@ -15,7 +15,7 @@ export function GroupSignals({ batch }: { batch: BatchViewDto }) {
   if (groups === 0) return null
   const present = GROUP_SIGNALS.filter((signal) => counts[signal] > 0)
   return (
-    <Section title="Group signal" note={teachNothingText(counts)}>
+    <Section title="Group signal" note={noSignalText(counts)}>
       <div className="mx-5 mb-1 flex h-2 gap-px overflow-hidden rounded-full" aria-hidden>
         {present.map((signal) => (
           <span

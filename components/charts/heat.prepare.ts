@@ -27,7 +27,7 @@ export interface HeatData {
   span: number
 }
 
-const MOST_LABELS = 7
+const MAX_LABELS = 7
 
 /**
  * Lays out the cells. The shade is the square root of the share, so that a cell of 1 % is visible beside one of 60 %.
@@ -55,7 +55,7 @@ export function prepareHeat(heat: RunHeatDto): HeatData {
     kind === 'values'
       ? formatScore(edges[row])
       : `${formatScore(edges[row])} to ${formatScore(edges[row + 1])}`
-  const every = Math.max(1, Math.ceil(edges.length / MOST_LABELS))
+  const every = Math.max(1, Math.ceil(edges.length / MAX_LABELS))
   return {
     cells,
     rows: Array.from({ length: count }, (_, at) => told(count - 1 - at)),

@@ -28,7 +28,7 @@ export interface JointData {
   equal: { x1: number; y1: number; x2: number; y2: number } | null
 }
 
-const MOST_LABELS = 6
+const MAX_LABELS = 6
 
 /** Lays out the joint distribution: first reward on x, second on y. */
 export function prepareJoint(joint: JointDistribution): JointData {
@@ -70,7 +70,7 @@ function told(axis: JointAxis, at: number): string {
 /** A score is centered in its place, an edge is at the edge. */
 function ticksOf(axis: JointAxis): { at: number; label: string }[] {
   const marks = axis.kind === 'values' ? axis.values : axis.edges
-  const every = axis.kind === 'values' ? 1 : Math.ceil(marks.length / MOST_LABELS)
+  const every = axis.kind === 'values' ? 1 : Math.ceil(marks.length / MAX_LABELS)
   const size = sizeOf(axis)
   return marks.flatMap((mark, at) =>
     at % every === 0

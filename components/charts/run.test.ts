@@ -60,14 +60,14 @@ describe('the fan of a run', () => {
 
 describe('shares over the steps', () => {
   test('are of the groups, by cause, and of the samples that ended', () => {
-    const groupSignals = { ...noSignals(), varied: 5, all_right: 3, all_wrong: 2 }
+    const groupSignals = { ...noSignals(), varied: 5, all_correct: 3, all_incorrect: 2 }
     const shares = prepareShares([
       step(1, { groupSignals, scored: 6, failed: 2 }),
       step(2, { scored: 0, failed: 0 }),
     ])
-    expect(shares.signals).toEqual(['all_right', 'all_wrong'])
-    expect(shares.steps[0]).toMatchObject({ all_right: 0.3, all_wrong: 0.2, failed: 0.25 })
-    expect(shares.steps[1]).toMatchObject({ all_right: null, failed: null })
+    expect(shares.signals).toEqual(['all_correct', 'all_incorrect'])
+    expect(shares.steps[0]).toMatchObject({ all_correct: 0.3, all_incorrect: 0.2, failed: 0.25 })
+    expect(shares.steps[1]).toMatchObject({ all_correct: null, failed: null })
     expect(shares.signalTicks.at(-1)?.at).toBeGreaterThanOrEqual(0.5)
     expect(shares.signalTicks.at(-1)?.at).toBeLessThanOrEqual(1)
     expect(prepareShares([step(1, { scored: 0, failed: 8 })]).failedTicks.at(-1)).toEqual({

@@ -13,7 +13,7 @@ const NOW = Date.parse('2026-03-01T12:00:30Z')
 function minute(at: string, over: Partial<ServerMinuteDto> = {}): ServerMinuteDto {
   return {
     minute: `2026-03-01T${at}:00.000Z`,
-    ...{ requests: 10, errors: 0, retries: 0, copies: 0, busy: 0, corrupt: 0, client: 0 },
+    ...{ requests: 10, errors: 0, retries: 0, hedges: 0, busy: 0, corrupt: 0, client: 0 },
     ...{ p50Ms: 20, p99Ms: 90 },
     ...over,
   }

@@ -12,7 +12,7 @@ export interface CallMinute extends Record<CallEnd, number> {
   requests: number
   errors: number
   retries: number
-  copies: number
+  hedges: number
   p50Ms: number | null
   p99Ms: number | null
   /** The current minute, drawn paler because its bar still grows. */
@@ -24,7 +24,7 @@ export interface ServerMinutesData {
   /** 61: an hour and the current minute, oldest first. */
   minutes: CallMinute[]
   /** Over those minutes. */
-  totals: Record<CallEnd | 'requests' | 'errors' | 'retries' | 'copies', number>
+  totals: Record<CallEnd | 'requests' | 'errors' | 'retries' | 'hedges', number>
   /** Minutes with a latency. */
   timed: number
   /** Full ten-minute ticks, shared by both charts. */
@@ -54,7 +54,7 @@ export function prepareServerMinutes(
     const minute = last - (MINUTES - 1) + i
     return { ...countsOf(byMinute.get(minute)), atMs: minute * MINUTE_MS, running: minute === last }
   })
-  const sum = (key: CallEnd | 'requests' | 'errors' | 'retries' | 'copies') =>
+  const sum = (key: CallEnd | 'requests' | 'errors' | 'retries' | 'hedges') =>
     minutes.reduce((n, minute) => n + minute[key], 0)
   const times = minutes.flatMap(({ p99Ms, p50Ms }) => [p50Ms ?? 0, p99Ms ?? 0])
   const before = rows.filter((row) => Date.parse(row.minute) < (minutes[0]?.atMs ?? 0)).at(-1)
@@ -64,7 +64,7 @@ export function prepareServerMinutes(
       requests: sum('requests'),
       errors: sum('errors'),
       retries: sum('retries'),
-      copies: sum('copies'),
+      hedges: sum('hedges'),
       answered: sum('answered'),
       failed: sum('failed'),
       busy: sum('busy'),
@@ -79,7 +79,7 @@ export function prepareServerMinutes(
           Math.max(
             CALL_ENDS.reduce((n, end) => n + minute[end], 0),
             minute.retries,
-            minute.copies,
+            minute.hedges,
           ),
         ),
       ),
@@ -92,9 +92,9 @@ export function prepareServerMinutes(
 function countsOf(row: ServerMinuteDto | undefined): Omit<CallMinute, 'atMs' | 'running'> {
   if (row === undefined) {
     const none = { answered: 0, failed: 0, busy: 0, refused: 0, corrupt: 0 }
-    return { ...none, requests: 0, errors: 0, retries: 0, copies: 0, p50Ms: null, p99Ms: null }
+    return { ...none, requests: 0, errors: 0, retries: 0, hedges: 0, p50Ms: null, p99Ms: null }
   }
-  const { requests, errors, retries, copies, busy, client, corrupt, p50Ms, p99Ms } = row
+  const { requests, errors, retries, hedges, busy, client, corrupt, p50Ms, p99Ms } = row
   return {
     answered: Math.max(0, requests - errors),
     failed: Math.max(0, errors - busy - client - corrupt),
@@ -104,7 +104,7 @@ function countsOf(row: ServerMinuteDto | undefined): Omit<CallMinute, 'atMs' | '
     requests,
     errors,
     retries,
-    copies,
+    hedges,
     p50Ms,
     p99Ms,
   }

@@ -178,7 +178,7 @@ export function CallsPlot({ data }: { data: ServerMinutesData }) {
                     color: CALL_END_LOOK[end].color,
                   })),
                   { label: 'retried', value: formatCount(minute.retries) },
-                  { label: 'hedged', value: formatCount(minute.copies) },
+                  { label: 'hedged', value: formatCount(minute.hedges) },
                 ]}
               />
             )
@@ -205,9 +205,9 @@ export function CallsPlot({ data }: { data: ServerMinutesData }) {
             isAnimationActive={false}
           />
         )}
-        {data.totals.copies > 0 && (
+        {data.totals.hedges > 0 && (
           <Line
-            dataKey="copies"
+            dataKey="hedges"
             stroke="var(--ink-3)"
             strokeWidth={1.25}
             strokeDasharray="2 3"

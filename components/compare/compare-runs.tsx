@@ -2,7 +2,7 @@
 
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Eye, EyeOff, ListTree, X } from 'lucide-react'
-import { type CompareRunsDto, MOST_COMPARED_RUNS } from '../../server/contract/compare.ts'
+import { type CompareRunsDto, MAX_COMPARED_RUNS } from '../../server/contract/compare.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { hueOf } from '../charts/hue.ts'
 import { formatCount, plural } from '../format/numbers.ts'
@@ -43,8 +43,8 @@ export function CompareRuns({ url, onChange }: CompareProps) {
             </PageLink>
           }
         >
-          Overlays rewards, failures and reward waits over steps for up to {MOST_COMPARED_RUNS}{' '}
-          runs, and compares each with the first.
+          Overlays rewards, failures and reward waits over steps for up to {MAX_COMPARED_RUNS} runs,
+          and compares each with the first.
         </Empty>
       ) : (
         <QueryView
@@ -108,7 +108,7 @@ function ChosenRuns({ url, onChange, data }: CompareProps & { data: CompareRunsD
             }
           />
         ))}
-        {others.length > 0 && url.runs.length < MOST_COMPARED_RUNS && (
+        {others.length > 0 && url.runs.length < MAX_COMPARED_RUNS && (
           <div className="w-44">
             <Select
               label="Add a run"
@@ -141,9 +141,9 @@ function ChosenRuns({ url, onChange, data }: CompareProps & { data: CompareRunsD
       </div>
       <p className="num mt-1.5 text-xs text-ink-3">
         {[
-          url.runs.length >= MOST_COMPARED_RUNS
-            ? `At most ${MOST_COMPARED_RUNS} runs`
-            : `${plural(url.runs.length, 'run')} of at most ${MOST_COMPARED_RUNS}`,
+          url.runs.length >= MAX_COMPARED_RUNS
+            ? `At most ${MAX_COMPARED_RUNS} runs`
+            : `${plural(url.runs.length, 'run')} of at most ${MAX_COMPARED_RUNS}`,
           'ended batches only',
           ...earlier.map(
             (run) =>

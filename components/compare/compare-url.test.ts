@@ -9,7 +9,7 @@ describe('the address of a comparison', () => {
     for (const query of [
       '',
       'a=b12',
-      'a=b12&b=b15&by=rank&flipped=1&uid=q-1&open=b12-3%7Eb15-3',
+      'a=b12&b=b15&by=rank&signFlipped=1&uid=q-1&open=b12-3%7Eb15-3',
       'of=runs',
       'run=a&run=b%2Fc&hide=a&split=val&band=most',
     ])

@@ -1,7 +1,7 @@
 import {
   DISAGREEMENT_MEASURES,
   type DisagreementMeasure,
-  MOST_COMPARED_RUNS,
+  MAX_COMPARED_RUNS,
 } from '../../server/contract/compare.ts'
 import type { UrlCodec } from '../url/use-url.ts'
 
@@ -17,7 +17,7 @@ export interface CompareUrl {
   second: string | null
   /** Null: by advantage where there are groups, otherwise by rank. */
   by: DisagreementMeasure | null
-  flipped: boolean
+  signFlipped: boolean
   /** Only samples of this group. */
   uid: string | null
   /** The open sample, in both batches. */
@@ -46,10 +46,10 @@ export const compareUrl: UrlCodec<CompareUrl> = {
       first: batchOf(params.get('a')),
       second: params.get('b') === params.get('a') ? null : batchOf(params.get('b')),
       by: DISAGREEMENT_MEASURES.find((one) => one === params.get('by')) ?? null,
-      flipped: params.get('flipped') === '1',
+      signFlipped: params.get('signFlipped') === '1',
       uid: params.get('uid'),
       open: SAMPLE.test(first) && SAMPLE.test(second) ? { first, second } : null,
-      runs: runs.slice(0, MOST_COMPARED_RUNS),
+      runs: runs.slice(0, MAX_COMPARED_RUNS),
       hidden: params.getAll('hide'),
       split: params.get('split') === 'val' ? 'val' : 'train',
       band: BANDS.find((one) => one === params.get('band')) ?? 'none',
@@ -68,7 +68,7 @@ export const compareUrl: UrlCodec<CompareUrl> = {
     if (state.first !== null) params.set('a', state.first)
     if (state.second !== null) params.set('b', state.second)
     if (state.by !== null) params.set('by', state.by)
-    if (state.flipped) params.set('flipped', '1')
+    if (state.signFlipped) params.set('signFlipped', '1')
     if (state.uid !== null) params.set('uid', state.uid)
     if (state.open !== null) params.set('open', `${state.open.first}~${state.open.second}`)
     return params

@@ -36,7 +36,7 @@ export function ComparedGroupsTable({
   })
   const rows = useMemo(() => query.data?.pages.flatMap(({ items }) => items) ?? [], [query.data])
   const show = (uid: string) => {
-    onChange({ uid, flipped: false })
+    onChange({ uid, signFlipped: false })
     document.getElementById('disagreements')?.scrollIntoView({ block: 'start' })
   }
   return (
@@ -86,7 +86,7 @@ export function ComparedGroupsTable({
                       </td>
                       <td className="num end">{formatScore(group.firstMean)}</td>
                       <td className="num end">{formatScore(group.secondMean)}</td>
-                      <td className="num end">{formatCount(group.flipped)}</td>
+                      <td className="num end">{formatCount(group.signFlipped)}</td>
                       <td className="text-ink-2">{changesOf(group)}</td>
                     </tr>
                   ))}

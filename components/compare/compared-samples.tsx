@@ -61,7 +61,7 @@ export function useComparedSamples(
     second: pair.second.batchId,
     by,
     limit: PAGE,
-    flipped: url.flipped,
+    signFlipped: url.signFlipped,
     ...(url.uid === null ? {} : { uid: url.uid }),
   }
   const query = useInfiniteQuery({
@@ -124,12 +124,12 @@ export function ComparedSamples({
           )}
           <Segmented
             label="Filter samples"
-            value={url.flipped ? 'flipped' : 'all'}
+            value={url.signFlipped ? 'signFlipped' : 'all'}
             options={[
               { value: 'all', label: 'All' },
-              { value: 'flipped', label: 'Sign flipped' },
+              { value: 'signFlipped', label: 'Sign flipped' },
             ]}
-            onChange={(which) => onChange({ flipped: which === 'flipped' })}
+            onChange={(which) => onChange({ signFlipped: which === 'signFlipped' })}
           />
           <Segmented
             label="Sort by difference"
@@ -144,7 +144,7 @@ export function ComparedSamples({
         {() =>
           rows.length === 0 ? (
             <p className="px-5 pb-6 text-ink-2">
-              {url.flipped
+              {url.signFlipped
                 ? 'No advantage sign flipped.'
                 : by === 'advantage'
                   ? 'No group has two members with both scores. Sort by rank instead.'
@@ -230,7 +230,7 @@ function Rows({
               <td className="num end">{formatScore(row.first)}</td>
               <td className="num end">{formatScore(row.second)}</td>
               <td className="num end">{signed(row.firstAdvantage)}</td>
-              <td className={`num end ${row.flipped ? 'font-medium text-bad' : ''}`}>
+              <td className={`num end ${row.signFlipped ? 'font-medium text-bad' : ''}`}>
                 {signed(row.secondAdvantage)}
               </td>
               <td className={`num end text-ink-2 ${WIDE}`}>{placeText(row.firstRank)}</td>

@@ -111,8 +111,8 @@ function PairFigures({ pair }: { pair: ComparePairDto }) {
       <Figure
         label="Advantage sign flipped"
         hint="Samples whose GRPO advantage is positive under one reward and negative under the other."
-        value={shareText(groups.flipped, groups.samples)}
-        detail={`${formatCount(groups.flipped)} of ${formatCount(groups.samples)} samples`}
+        value={shareText(groups.signFlipped, groups.samples)}
+        detail={`${formatCount(groups.signFlipped)} of ${formatCount(groups.samples)} samples`}
       />
     </FigureStrip>
   )

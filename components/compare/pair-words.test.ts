@@ -6,7 +6,7 @@ import { pairVerdict, shareText, signed } from './pair-words.ts'
 const NO_GROUPS = {
   ...{ n: 0, samples: 0, tau: null, tauGroups: 0, comparable: 0, reversed: 0, tiedFirst: 0 },
   ...{ tiedSecond: 0, tiedBoth: 0, bestChanged: 0, silentFirst: 0, silentSecond: 0 },
-  ...{ silentBoth: 0, signs: [], flipped: 0 },
+  ...{ silentBoth: 0, signs: [], signFlipped: 0 },
 } satisfies ComparedGroups
 
 const pair = (fields: Partial<ComparePairDto>) =>
@@ -28,7 +28,7 @@ test('a comparison is said in a sentence, and what moves the policy after it', (
     'Strong rank agreement over 100 samples (Spearman 0.720)',
   )
   expect(pairVerdict(pair({})).title).toContain('ranks cannot be compared')
-  const groups = { ...NO_GROUPS, n: 4, samples: 16, comparable: 50, reversed: 5, flipped: 3 }
+  const groups = { ...NO_GROUPS, n: 4, samples: 16, comparable: 50, reversed: 5, signFlipped: 3 }
   const told = pairVerdict(
     pair({
       classes: { equal: 0.9, kappa: 0.7 },

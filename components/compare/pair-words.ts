@@ -31,9 +31,9 @@ export function pairVerdict(pair: ComparePairDto): { title: string; detail: stri
   }
   if (groups.n > 0) {
     details.push(
-      groups.flipped === 0
+      groups.signFlipped === 0
         ? 'No advantage sign flipped.'
-        : `The advantage sign flipped for ${formatCount(groups.flipped)} of ${plural(groups.samples, 'sample')}.`,
+        : `The advantage sign flipped for ${formatCount(groups.signFlipped)} of ${plural(groups.samples, 'sample')}.`,
     )
     const lost = groups.silentSecond - groups.silentBoth
     const gained = groups.silentFirst - groups.silentBoth

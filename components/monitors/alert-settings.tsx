@@ -99,7 +99,7 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
     <li className="border-t px-5 py-3" data-webhook={webhook.name}>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
         <span className="font-medium">{webhook.name}</span>
-        <span className="font-mono text-xs break-all text-ink-2">{webhook.shownUrl}</span>
+        <span className="font-mono text-xs break-all text-ink-2">{webhook.displayUrl}</span>
         {!webhook.enabled && (
           <span className="inline-flex items-center gap-1.5 text-xs text-ink-3">
             <BellOff size={13} aria-hidden />
@@ -144,7 +144,7 @@ function WebhookItem({ webhook, onEdit }: { webhook: WebhookDto; onEdit(): void 
           <>
             <DeliveryStateView state={webhook.last.state} />
             <span>
-              last <Ago at={webhook.last.triedAt ?? webhook.last.createdAt} />
+              last <Ago at={webhook.last.lastAttemptAt ?? webhook.last.createdAt} />
               {webhook.last.error !== null && `: ${webhook.last.error}`}
             </span>
             <span className="text-ink-3">

@@ -71,7 +71,7 @@ export function DeliveryLog() {
                           {item.error ?? ''}
                         </td>
                         <td className="end text-ink-2">
-                          <Ago at={item.triedAt ?? item.createdAt} />
+                          <Ago at={item.lastAttemptAt ?? item.createdAt} />
                         </td>
                       </tr>
                     ))}

@@ -78,7 +78,7 @@ function State({ data }: { data: MonitorsDto }) {
   const worst = data.open.some(({ severity }) => severity === 'alerting')
   return (
     <span className={`num truncate ${worst ? 'text-bad' : 'text-warn'}`}>
-      {data.moreOpen ? 'more than ' : ''}
+      {data.hasMoreOpen ? 'more than ' : ''}
       {formatCount(data.open.length)} open
     </span>
   )
@@ -118,7 +118,7 @@ function Now({
       {data.open.length > 0 && (
         <Section
           title="Open incidents"
-          note={`${data.moreOpen ? 'newest ' : ''}${plural(data.open.length, 'incident')}`}
+          note={`${data.hasMoreOpen ? 'newest ' : ''}${plural(data.open.length, 'incident')}`}
           className="border-b"
         >
           <IncidentTable incidents={data.open} />

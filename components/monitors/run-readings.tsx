@@ -82,7 +82,7 @@ function Readings({ data, onEdit }: { data: RunMonitorsDto; onEdit(monitor: Moni
         <tbody>
           {data.monitors.map(({ setting, state, points }) => {
             const name = setting.monitor
-            const { label, measures, counts } = MONITOR_DEFINITIONS[name]
+            const { label, measures, countedUnit: counts } = MONITOR_DEFINITIONS[name]
             const last = points.findLast(({ value }) => value !== null)
             const shown = points.slice(-SPARK_POINTS)
             return (

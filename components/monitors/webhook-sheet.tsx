@@ -96,7 +96,7 @@ function WebhookForm({ before, onClose }: { before: WebhookDto | null; onClose()
       <TextField
         label="URL"
         mono
-        placeholder={before?.shownUrl ?? 'https://hooks.example.com/…'}
+        placeholder={before?.displayUrl ?? 'https://hooks.example.com/…'}
         hint={
           before === null
             ? 'An http or https URL. It is not shown again, because it may contain a key.'

@@ -67,13 +67,13 @@ const OF_SOURCE: Partial<Record<keyof PlannerDraft, SourceKind>> = {
   second: 'typed',
   failed: 'typed',
 }
-const LONGEST = 256
+const MAX_FIELD_CHARS = 256
 
 export const plannerUrl: UrlCodec<PlannerDraft> = {
   parse(params) {
     const draft: PlannerDraft = { ...THEIR_EXPERIMENT }
     for (const key of KEYS) {
-      const value = params.get(key)?.slice(0, LONGEST)
+      const value = params.get(key)?.slice(0, MAX_FIELD_CHARS)
       if (value === undefined) continue
       if (key === 'source') {
         draft.source = SOURCES.find((one) => one === value) ?? draft.source

@@ -75,10 +75,10 @@ export function ComponentsView({
   )
 }
 
-function notesOf(data: { running: number; pending: number; more: boolean }): string[] {
+function notesOf(data: { running: number; pending: number; hasMore: boolean }): string[] {
   return [
     'mean ± std of the scored samples per step',
-    ...(data.more ? ['newest 200 batches'] : []),
+    ...(data.hasMore ? ['newest 200 batches'] : []),
     ...(data.running > 0 ? [`${plural(data.running, 'batch', 'batches')} not ended`] : []),
     ...(data.pending > 0
       ? [`aggregating ${plural(data.pending, 'more batch', 'more batches')}`]

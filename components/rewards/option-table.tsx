@@ -17,7 +17,7 @@ export function OptionTable({ of, options }: { of: string; options: readonly Opt
         ))}
       </div>
       <ul aria-label={`Options of ${of}`}>
-        {options.map(({ name, type, choices, defaultJson, about }) => (
+        {options.map(({ name, type, choices, defaultJson, description }) => (
           <li
             key={name}
             className={`grid gap-x-3 px-3 py-1.5 not-last:border-b max-md:grid-cols-[minmax(0,1fr)_auto] md:gap-x-0 md:px-0 ${COLUMNS}`}
@@ -33,7 +33,7 @@ export function OptionTable({ of, options }: { of: string; options: readonly Opt
                 defaultJson
               )}
             </span>
-            <span className="text-ink-2 max-md:col-span-2 md:px-3">{about}</span>
+            <span className="text-ink-2 max-md:col-span-2 md:px-3">{description}</span>
           </li>
         ))}
       </ul>

@@ -132,7 +132,7 @@ export function RegisteredView({
               ))}
             </RegisteredList>
           )}
-          {functions.more && (
+          {functions.hasMore && (
             <p className="px-5 py-2 text-xs text-ink-3">
               Only the first {functions.files.length} files by path are shown.
             </p>
@@ -149,7 +149,7 @@ interface Toggle {
 }
 
 function Rule({ rule, ...toggle }: { rule: RuleDto } & Toggle) {
-  const { name, title, dataSources, asksService, options } = rule
+  const { name, title, dataSources, callsService, options } = rule
   return (
     <RegisteredItem
       name={name}
@@ -161,7 +161,7 @@ function Rule({ rule, ...toggle }: { rule: RuleDto } & Toggle) {
           <span className="font-mono break-words">{dataSources.join(', ')}</span>
         )
       }
-      end={asksService ? 'calls a service' : plural(options.length, 'option')}
+      end={callsService ? 'calls a service' : plural(options.length, 'option')}
       {...toggle}
     >
       <OptionTable of={name} options={options} />
@@ -171,12 +171,12 @@ function Rule({ rule, ...toggle }: { rule: RuleDto } & Toggle) {
 }
 
 function Manager({ manager, ...toggle }: { manager: ManagerDto } & Toggle) {
-  const { name, aliases, about, options } = manager
+  const { name, aliases, description, options } = manager
   return (
     <RegisteredItem
       name={name}
       title={aliases.length > 0 ? `also ${aliases.join(', ')}` : undefined}
-      facts={about}
+      facts={description}
       end={plural(options.length, 'option')}
       {...toggle}
     >

@@ -6,10 +6,10 @@ const step = (fields: Partial<RunStepDto>) =>
   ({ samples: 32, scored: 0, failed: 0, n: null, groupSignals: null, ...fields }) as RunStepDto
 const signals = {
   varied: 4,
-  all_right: 0,
-  all_wrong: 0,
+  all_correct: 0,
+  all_incorrect: 0,
   all_equal: 0,
-  single: 0,
+  single_sample: 0,
   all_failed: 0,
   empty: 0,
 }

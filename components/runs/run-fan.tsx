@@ -13,7 +13,7 @@ import { prepareFan } from '../charts/run.prepare.ts'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { IconButton } from '../ui/button.tsx'
 import { Segmented, Select } from '../ui/field.tsx'
-import { MOST_OVERLAYS, type RunUrl } from './run-url.ts'
+import { MAX_OVERLAYS, type RunUrl } from './run-url.ts'
 
 /** The main chart: the reward distribution per step, with the means of overlaid runs. */
 export function RunFan({
@@ -109,7 +109,7 @@ function Overlays({
           </IconButton>
         </span>
       ))}
-      {others.length > 0 && over.length < MOST_OVERLAYS && (
+      {others.length > 0 && over.length < MAX_OVERLAYS && (
         <div className="w-52">
           <Select
             label="Overlay run"

@@ -94,7 +94,7 @@ function MonitorChart({
 }) {
   const { setting, points, state } = monitor
   const name = setting.monitor
-  const { label, measures, counts } = MONITOR_DEFINITIONS[name]
+  const { label, measures, countedUnit: counts } = MONITOR_DEFINITIONS[name]
   const data = useMemo(() => prepareMonitor(points, setting), [points, setting])
   const last = data.last
   return (

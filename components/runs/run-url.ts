@@ -1,7 +1,7 @@
 import type { UrlCodec } from '../url/use-url.ts'
 
 /** The maximum number of overlaid runs, limited by the number of hues. */
-export const MOST_OVERLAYS = 7
+export const MAX_OVERLAYS = 7
 
 /** The URL state of a run page. */
 export interface RunUrl {
@@ -17,7 +17,7 @@ export interface RunUrl {
 export const runUrl: UrlCodec<RunUrl> = {
   parse: (params) => ({
     split: params.get('split') === 'val' ? 'val' : 'train',
-    over: params.getAll('over').slice(0, MOST_OVERLAYS),
+    over: params.getAll('over').slice(0, MAX_OVERLAYS),
     range: params.get('range') === '1',
     mark: params.get('mark'),
   }),

@@ -3,7 +3,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { GitCompareArrows, ListTree } from 'lucide-react'
 import { useState } from 'react'
-import { MOST_COMPARED_RUNS } from '../../server/contract/compare.ts'
+import { MAX_COMPARED_RUNS } from '../../server/contract/compare.ts'
 import type { RunRowDto } from '../../server/contract/runs.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
@@ -46,7 +46,7 @@ export function RunsPage() {
   const trpc = useTRPC()
   const runs = useQuery(trpc.runs.list.queryOptions(undefined, { meta: { topics: ['batches'] } }))
   const [chosen, setChosen] = useState<readonly string[]>([])
-  const isFull = chosen.length >= MOST_COMPARED_RUNS
+  const isFull = chosen.length >= MAX_COMPARED_RUNS
   const [{ named }, setUrl] = useUrl(runsUrl)
   const fitting = (runs.data ?? []).filter((run) => fitsFilter(named, run.name))
   return (
@@ -64,7 +64,7 @@ export function RunsPage() {
             <PageLink
               href={compareRunsHref(chosen)}
               className={buttonClass('primary', true)}
-              title={isFull ? `At most ${MOST_COMPARED_RUNS} runs` : undefined}
+              title={isFull ? `At most ${MAX_COMPARED_RUNS} runs` : undefined}
             >
               <GitCompareArrows size={14} aria-hidden />
               Compare {chosen.length}

@@ -2,7 +2,10 @@
 
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
-import { type AddedAnnotationsDto, MOST_ANNOTATED } from '../../server/contract/annotations.ts'
+import {
+  type AddedAnnotationsDto,
+  MAX_ANNOTATED_SAMPLES,
+} from '../../server/contract/annotations.ts'
 import type { SampleFilter } from '../../server/contract/sample-filter.ts'
 import { failureText } from '../api/failure.ts'
 import { useTRPC } from '../api/trpc.ts'
@@ -80,9 +83,9 @@ function AnnotateForm({ target, onClose }: { target: Target; onClose(): void }) 
       {done !== undefined && (
         <p role="status" className="num text-ok" data-annotated={done.added}>
           {plural(done.added, 'sample')} annotated
-          {done.already > 0 && `, ${formatCount(done.already)} already annotated`}
+          {done.alreadyAnnotated > 0 && `, ${formatCount(done.alreadyAnnotated)} already annotated`}
           {done.missing > 0 && `, ${formatCount(done.missing)} no longer exist`}
-          {done.more && '. More samples match: narrow the filter to annotate them'}.
+          {done.hasMore && '. More samples match: narrow the filter to annotate them'}.
         </p>
       )}
       {error !== undefined && (
@@ -98,8 +101,8 @@ function FilterWords({ filter }: { filter: SampleFilter }) {
   const trpc = useTRPC()
   const { data } = useQuery(trpc.samples.count.queryOptions(filter))
   if (data === undefined) return 'Counting matches…'
-  if (data.exact && data.samples <= MOST_ANNOTATED) {
+  if (data.exact && data.samples <= MAX_ANNOTATED_SAMPLES) {
     return `All ${plural(data.samples, 'matching sample')} will be annotated.`
   }
-  return `${formatCount(data.samples)}${data.exact ? '' : '+'} samples match. The newest ${formatCount(MOST_ANNOTATED)} will be annotated.`
+  return `${formatCount(data.samples)}${data.exact ? '' : '+'} samples match. The newest ${formatCount(MAX_ANNOTATED_SAMPLES)} will be annotated.`
 }

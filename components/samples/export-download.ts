@@ -1,5 +1,5 @@
 /** The largest export that the page buffers; larger ones are streamed to a file. */
-export const MOST_HELD_BYTES = 256 << 20
+export const MAX_HELD_BYTES = 256 << 20
 /** The minimum rows between progress updates. */
 const TELL_EVERY_MS = 120
 
@@ -23,9 +23,9 @@ export async function downloadExport(
     parts.push(chunk)
     bytes += chunk.byteLength
     counter.push(chunk)
-    if (bytes > MOST_HELD_BYTES) {
+    if (bytes > MAX_HELD_BYTES) {
       throw new Error(
-        `The export exceeds the page limit (${MOST_HELD_BYTES >> 20} MiB, ${counter.rows} rows so far). Use the direct download link instead.`,
+        `The export exceeds the page limit (${MAX_HELD_BYTES >> 20} MiB, ${counter.rows} rows so far). Use the direct download link instead.`,
       )
     }
     const now = performance.now()

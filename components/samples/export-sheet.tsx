@@ -11,7 +11,7 @@ import { Sheet } from '../ui/dialog.tsx'
 import { Checkbox, Choices, Segmented } from '../ui/field.tsx'
 import { SheetFoot } from '../ui/sheet-form.tsx'
 import { exportColumns, USUAL_EXPORT } from './export-columns.ts'
-import { downloadExport, MOST_HELD_BYTES } from './export-download.ts'
+import { downloadExport, MAX_HELD_BYTES } from './export-download.ts'
 import type { SampleColumn } from './sample-columns.tsx'
 
 /** Exports all matching samples to a file. */
@@ -89,7 +89,7 @@ function ExportForm({
             ? 'Counting matches…'
             : count.data.exact
               ? `${plural(count.data.samples, 'matching sample')} will be exported, ordered by batch and index.`
-              : `${formatCount(count.data.samples)} of the newest ${plural(count.data.lookedAt, 'candidate')} match. All matching samples will be exported, ordered by batch and index.`}
+              : `${formatCount(count.data.samples)} of the newest ${plural(count.data.searchedSamples, 'candidate')} match. All matching samples will be exported, ordered by batch and index.`}
         </p>
         {everything && (
           <p className="text-warn">No filter is set. Select a run or a batch first.</p>
@@ -128,7 +128,7 @@ function ExportForm({
           onChange={setTexts}
         />
         <p className="text-xs text-ink-3">
-          The page exports at most {Math.round(MOST_HELD_BYTES / 2 ** 20)} MiB. For larger exports,
+          The page exports at most {Math.round(MAX_HELD_BYTES / 2 ** 20)} MiB. For larger exports,
           use the{' '}
           <a
             href={everything ? undefined : address}

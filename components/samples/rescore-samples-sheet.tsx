@@ -15,7 +15,7 @@ import { SheetForm } from '../ui/sheet-form.tsx'
 import type { Target } from './selection.ts'
 
 /** The maximum number of batches per rescore. */
-const MOST_BATCHES = 20
+const MAX_BATCHES = 20
 
 /** Rescores the selected samples with another reward: one new batch per source batch. */
 export function RescoreSamplesSheet({
@@ -36,7 +36,7 @@ export function RescoreSamplesSheet({
 
 interface Outcome {
   batchId: string
-  result: { batchId: string; accepted: number; groups: number; takenAlong: number } | null
+  result: { batchId: string; accepted: number; groups: number; addedGroupMembers: number } | null
   error: string | null
 }
 
@@ -67,7 +67,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
     setDone([])
   }
   const chosen = choices.find((choice) => choice.text === text)
-  const batches = placed?.batches.slice(0, MOST_BATCHES) ?? []
+  const batches = placed?.batches.slice(0, MAX_BATCHES) ?? []
   const submit = async () => {
     const read = readReward(text)
     if ('error' in read) {
@@ -87,7 +87,7 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
         })
         outcomes.push({
           batchId,
-          result: { ...result, takenAlong: result.takenAlong ?? 0 },
+          result: { ...result, addedGroupMembers: result.addedGroupMembers ?? 0 },
           error: null,
         })
       } catch (failure) {
@@ -125,9 +125,9 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
           ))}
         </ul>
       )}
-      {placed !== undefined && (placed.more || placed.batches.length > MOST_BATCHES) && (
+      {placed !== undefined && (placed.hasMore || placed.batches.length > MAX_BATCHES) && (
         <p className="text-warn">
-          More samples match; these are the newest. Batches beyond {MOST_BATCHES}and samples beyond
+          More samples match; these are the newest. Batches beyond {MAX_BATCHES}and samples beyond
           10,000 are excluded. Rescore whole batches from the batch page.
         </p>
       )}
@@ -180,8 +180,8 @@ function RescoreForm({ target, onClose }: { target: Target; onClose(): void }) {
                       {result.batchId}
                     </PageLink>{' '}
                     {plural(result.accepted, 'sample')} in {plural(result.groups, 'group')}
-                    {result.takenAlong > 0 &&
-                      `, ${formatCount(result.takenAlong)} of them added with their groups`}
+                    {result.addedGroupMembers > 0 &&
+                      `, ${formatCount(result.addedGroupMembers)} of them added with their groups`}
                   </>
                 )}
               </li>
@@ -197,7 +197,7 @@ function placesOf(ids: readonly string[]): SamplesByBatchDto {
   const batches = Map.groupBy(ids, (id) => id.slice(0, id.indexOf('-')))
   return {
     batches: [...batches].map(([batchId, mine]) => ({ batchId, samples: mine.length, ofBatch: 0 })),
-    more: false,
+    hasMore: false,
   }
 }
 

@@ -71,13 +71,13 @@ export function Parts({ text }: { text: string }) {
 }
 
 /** The maximum number of highlights per text. */
-const MOST_MARKS = 500
+const MAX_MARKS = 500
 
 function marked(text: string, searched: string): { piece: string; found: boolean }[] {
   const pieces: { piece: string; found: boolean }[] = []
   let from = 0
   for (const match of text.matchAll(literalPattern(searched))) {
-    if (pieces.length > MOST_MARKS * 2) break
+    if (pieces.length > MAX_MARKS * 2) break
     if (match.index > from) pieces.push({ piece: text.slice(from, match.index), found: false })
     pieces.push({ piece: match[0], found: true })
     from = match.index + match[0].length

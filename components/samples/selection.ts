@@ -14,7 +14,7 @@ export interface Selected {
 }
 
 /** The maximum number of individually selected rows. */
-export const MOST_CHOSEN = 1_000
+export const MAX_SELECTED = 1_000
 
 export function noneSelected(key: string): Selected {
   return { key, ids: new Set(), all: false, last: null }
@@ -39,7 +39,7 @@ export function toggled(
     if (on) ids.add(one)
     else ids.delete(one)
   }
-  return { ...selected, ids: new Set([...ids].slice(0, MOST_CHOSEN)), all: false, last: id }
+  return { ...selected, ids: new Set([...ids].slice(0, MAX_SELECTED)), all: false, last: id }
 }
 
 /** Selects all loaded rows, or none. */
@@ -48,6 +48,6 @@ export function toggledShown(selected: Selected, rows: readonly { id: string }[]
   return {
     ...selected,
     all: false,
-    ids: whole ? new Set() : new Set(rows.slice(0, MOST_CHOSEN).map((row) => row.id)),
+    ids: whole ? new Set() : new Set(rows.slice(0, MAX_SELECTED).map((row) => row.id)),
   }
 }

@@ -75,7 +75,7 @@ export function Pool({
         </span>
       }
       actions={
-        settings && (servers.length > 1 || settings.policyGiven) && <Policy pool={settings} />
+        settings && (servers.length > 1 || settings.hasChosenPolicy) && <Policy pool={settings} />
       }
       className="border-b pb-3"
     >
@@ -131,7 +131,11 @@ function Policy({ pool }: { pool: PoolDto }) {
     }),
   )
   const refused = useMay('admin')
-  const wanted = update.isPending ? update.variables.policy : pool.policyGiven ? pool.policy : null
+  const wanted = update.isPending
+    ? update.variables.policy
+    : pool.hasChosenPolicy
+      ? pool.policy
+      : null
   return (
     <span className="flex items-center gap-2">
       {update.error && (

@@ -115,7 +115,7 @@ export function editDraft(server: ServerDto): EditDraft {
   const text = (n: number | null) => (n === null ? '' : String(n))
   return {
     url: server.url,
-    maxInFlight: server.limitGiven ? String(server.limit) : '',
+    maxInFlight: server.hasFixedLimit ? String(server.limit) : '',
     weight: String(server.weight),
     rpm: text(server.rpm),
     tpm: text(server.tpm),
@@ -140,7 +140,7 @@ export function prepareUpdate(
   if (url === '') errors.url = 'Enter the root URL, such as http://10.0.0.5:8000.'
   const { weight, tags, ...limits } = readLimits(draft, errors)
   if (Object.keys(errors).length > 0) return { errors }
-  const before = { ...server, maxInFlight: server.limitGiven ? server.limit : null }
+  const before = { ...server, maxInFlight: server.hasFixedLimit ? server.limit : null }
   const changes = {
     ...(url === server.url ? {} : { url }),
     ...((weight ?? 1) === server.weight ? {} : { weight: weight ?? 1 }),

@@ -102,7 +102,7 @@ describe('the form that changes a server', () => {
     ...{ id: 's3', name: 'rm-1', url: 'http://h:1', engine: 'vllm', kind: 'discriminative' },
     ...{ model: 'm', state: 'ready', stateCause: null, stateSince: '', version: null },
     ...{ route: 'classify', label: null },
-    ...{ maxModelLen: null, weight: 1, tags: ['a'], inFlight: 0, limit: 24, limitGiven: false },
+    ...{ maxModelLen: null, weight: 1, tags: ['a'], inFlight: 0, limit: 24, hasFixedLimit: false },
     ...{ requests: 0, errors: 0, retries: 0, p50Ms: null, p99Ms: null, requestsPerSecond: 0 },
     ...{ share: null, lastProbeAt: null, selfTest: null, rpm: 600, tpm: null, warnings: [] },
     ...{ canSleep: false, awakeUntil: null, launched: false },
@@ -132,7 +132,7 @@ describe('the form that changes a server', () => {
 
   test('a measured limit is not taken for a given one, and a given one can be taken away', () => {
     expect(editDraft(server).maxInFlight).toBe('')
-    const given = { ...server, limitGiven: true }
+    const given = { ...server, hasFixedLimit: true }
     expect(editDraft(given).maxInFlight).toBe('24')
     expect(update({ maxInFlight: '' }, given)).toEqual({ input: { id: 's3', maxInFlight: null } })
   })

@@ -98,7 +98,7 @@ export function ServerFigures({
         label="In flight"
         value={formatCount(server.inFlight)}
         unit={`of ${formatCount(server.limit)}`}
-        detail={server.limitGiven ? 'fixed limit' : 'adaptive limit'}
+        detail={server.hasFixedLimit ? 'fixed limit' : 'adaptive limit'}
       >
         <Sparkline
           readings={inFlight}

@@ -86,10 +86,10 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
                 {totals.retries > 0 && (
                   <Stroke color="var(--ink)" word={`retried ${formatCount(totals.retries)}`} />
                 )}
-                {totals.copies > 0 && (
+                {totals.hedges > 0 && (
                   <Stroke
                     color="var(--ink-3)"
-                    word={`hedged ${formatCount(totals.copies)}`}
+                    word={`hedged ${formatCount(totals.hedges)}`}
                     dashed
                   />
                 )}
@@ -116,7 +116,7 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
             formatCount(minute.requests),
             ...CALL_ENDS.map((end) => formatCount(minute[end])),
             formatCount(minute.retries),
-            formatCount(minute.copies),
+            formatCount(minute.hedges),
           ]),
       }}
     />

@@ -14,7 +14,7 @@ const READY: ServerDto = {
     route: null,
     label: null,
   },
-  ...{ maxModelLen: null, weight: 1, tags: [], inFlight: 0, limit: 8, limitGiven: false },
+  ...{ maxModelLen: null, weight: 1, tags: [], inFlight: 0, limit: 8, hasFixedLimit: false },
   ...{ requests: 0, errors: 0, retries: 0, p50Ms: null, p99Ms: null, requestsPerSecond: 0 },
   ...{ share: null, lastProbeAt: null, selfTest: null, rpm: null, tpm: null, warnings: [] },
   ...{ canSleep: false, awakeUntil: null, launched: false },

@@ -112,12 +112,12 @@ export function healthWords(health: ServerDto['health']): {
   detail: string
   tone: 'ok' | 'warn' | 'bad' | 'idle'
 } {
-  const { ok, suspect, out, halfOpen, slowStart } = health
-  const all = ok + suspect + out + halfOpen + slowStart
+  const { ok, suspect, ejected, halfOpen, slowStart } = health
+  const all = ok + suspect + ejected + halfOpen + slowStart
   if (all === 0) return { text: '–', detail: 'no process has reported yet', tone: 'idle' }
   const parts = (
     [
-      [out, 'ejected'],
+      [ejected, 'ejected'],
       [suspect, 'suspect'],
       [halfOpen, 'half open'],
       [slowStart, 'slow start'],
@@ -133,7 +133,7 @@ export function healthWords(health: ServerDto['health']): {
   return {
     text: all === 1 ? word : `${word} ${n}/${all}`,
     detail,
-    tone: out > 0 ? 'bad' : 'warn',
+    tone: ejected > 0 ? 'bad' : 'warn',
   }
 }
 
@@ -176,7 +176,7 @@ export function readServerRef(segment: string): { id: string } | { name: string 
 /** Display labels of the balancing policies. */
 export const POLICY_WORDS: Record<BalancingPolicyName, string> = {
   least_work: 'Least work',
-  least_in_flight: 'Least connections',
+  least_connections: 'Least connections',
   power_of_two: 'Power of two choices',
   peak_ewma: 'Peak EWMA',
   round_robin: 'Round robin',

@@ -89,30 +89,34 @@ function keysInWords({ keys, configured }: KeysDto): string {
 /** Whether API keys are required, why, and the action to change it. */
 function Decision({ keys }: { keys: KeysDto }) {
   const [asking, setAsking] = useState<'on' | 'off' | null>(null)
-  const Icon = keys.needsKey ? ShieldCheck : LockOpen
+  const Icon = keys.requiresKey ? ShieldCheck : LockOpen
   const configured = keys.configured.length
   return (
     <div className="flex flex-wrap items-start gap-x-4 gap-y-3 px-5 py-4">
       <Icon
         size={18}
-        className={`mt-0.5 shrink-0 ${keys.needsKey ? 'text-ok' : 'text-ink-3'}`}
+        className={`mt-0.5 shrink-0 ${keys.requiresKey ? 'text-ok' : 'text-ink-3'}`}
         aria-hidden
       />
       <div className="max-w-[640px] min-w-0 flex-1 basis-64">
         <p className="font-medium">
-          {keys.needsKey ? 'API keys required' : 'API keys not required'}
+          {keys.requiresKey ? 'API keys required' : 'API keys not required'}
         </p>
         <p className="mt-0.5 text-ink-2">
           {configured > 0
             ? `REWARDOPS_API_KEYS contains ${plural(configured, 'key')} with the role admin. Change them in the environment of the service. Keys created here also work.`
-            : keys.needsKey
+            : keys.requiresKey
               ? 'If no admin key is left, start the service with REWARDOPS_API_KEYS to regain access.'
               : 'The service listens only on this machine. Processes of its own user and of root have full access. A request that sends a key gets the name and role of the key. Creating a key does not restrict access.'}
         </p>
       </div>
       {configured === 0 && keys.loopbackOnly && (
-        <Button small className="ml-auto" onClick={() => setAsking(keys.needsKey ? 'off' : 'on')}>
-          {keys.needsKey ? 'Stop requiring API keys…' : 'Require API keys…'}
+        <Button
+          small
+          className="ml-auto"
+          onClick={() => setAsking(keys.requiresKey ? 'off' : 'on')}
+        >
+          {keys.requiresKey ? 'Stop requiring API keys…' : 'Require API keys…'}
         </Button>
       )}
       <RequireSheet open={asking === 'on'} onClose={() => setAsking(null)} />
@@ -275,7 +279,7 @@ function KeyTable({ keys }: { keys: KeysDto }) {
           </tbody>
         </table>
       </Scroll>
-      {keys.more && (
+      {keys.hasMore && (
         <p className="px-5 py-3 text-xs text-ink-3">Newest 500 keys. All older keys are revoked.</p>
       )}
       {renaming && (

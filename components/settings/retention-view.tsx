@@ -195,8 +195,8 @@ function Preview({
   const { data } = preview
   if (data === undefined) return <Skeleton width={280} />
   const takes = removedInWords(data)
-  const { kept, underWay } = data.spared
-  const spared = [
+  const { kept, underWay } = data.skipped
+  const skipped = [
     kept > 0 ? `${plural(kept, 'batch', 'batches')} of kept runs` : '',
     underWay > 0 ? `${plural(underWay, 'batch', 'batches')} in progress` : '',
   ].filter(Boolean)
@@ -213,8 +213,8 @@ function Preview({
         )}
       </p>
       {takes !== '' && <p className="num text-xs text-ink-3">{spaceInWords(data)}</p>}
-      {spared.length > 0 && (
-        <p className="num text-xs text-ink-3">Kept although old: {spared.join(', ')}.</p>
+      {skipped.length > 0 && (
+        <p className="num text-xs text-ink-3">Kept although old: {skipped.join(', ')}.</p>
       )}
     </>
   )

@@ -107,9 +107,9 @@ function NavigationFoot({ onKeys }: { onKeys(): void }) {
         <IconButton label="Keyboard shortcuts (?)" className="ml-auto" onClick={onKeys}>
           <Keyboard size={15} aria-hidden />
         </IconButton>
-        {session.data?.withKey && <SignOut />}
+        {session.data?.hasKey && <SignOut />}
       </div>
-      {session.data?.withKey && (
+      {session.data?.hasKey && (
         <p className="mt-2 flex min-w-0 items-center gap-1.5 text-xs" title="Signed in as">
           <User size={13} className="shrink-0 text-ink-3" aria-hidden />
           <span className="truncate">{session.data.name}</span>

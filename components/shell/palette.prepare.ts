@@ -20,8 +20,8 @@ export interface PaletteSection {
 }
 
 /** The maximum number of recent places before a search. */
-const MOST_RECENT = 5
-const MOST_FOUND = 14
+const MAX_RECENT = 5
+const MAX_FOUND = 14
 
 /**
  * The palette contents. Before a search: recent places (`recent`, addresses, newest first), page actions, pages,
@@ -43,7 +43,7 @@ export function paletteSections(
   const kind = (wanted: PaletteEntry['kind'], about?: string) =>
     entries.filter((each) => each.kind === wanted && (about === undefined || each.about === about))
   return [
-    { title: 'Recent', entries: visited.slice(0, MOST_RECENT) },
+    { title: 'Recent', entries: visited.slice(0, MAX_RECENT) },
     { title: 'On this page', entries: kind('action', THIS_PAGE) },
     { title: 'Go to', entries: kind('page') },
     {
@@ -78,7 +78,7 @@ export function matchEntries(
     direct === null || scored.some((entry) => entry.href === direct.href)
       ? scored
       : [direct, ...scored]
-  return found.slice(0, MOST_FOUND)
+  return found.slice(0, MAX_FOUND)
 }
 
 /** Only breaks ties: smaller than the difference of two match classes. */

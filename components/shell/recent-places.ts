@@ -1,7 +1,7 @@
 /** The most recently visited batches, runs and servers in this browser, newest first, for the palette. */
 
 const KEY = 'rewardops-recent'
-const MOST = 12
+const MAX_PLACES = 12
 
 /** Detail pages only; list pages have shortcuts. */
 const PLACE = /^\/(batches|runs|servers)\/[^/]+$/
@@ -9,7 +9,7 @@ const PLACE = /^\/(batches|runs|servers)\/[^/]+$/
 /** Moves the address of a detail page to the front. */
 export function withPlace(recent: readonly string[], path: string): string[] {
   if (!PLACE.test(path)) return [...recent]
-  return [path, ...recent.filter((each) => each !== path)].slice(0, MOST)
+  return [path, ...recent.filter((each) => each !== path)].slice(0, MAX_PLACES)
 }
 
 /** The stored addresses; none without storage or with invalid data. */

@@ -113,8 +113,8 @@ function WorkersBody({
         <Figure
           label="In use"
           hint="Samples that workers hold, of their total capacity."
-          value={formatCount(sum((worker) => worker.held))}
-          unit={`of ${formatCount(sum((worker) => worker.room))}`}
+          value={formatCount(sum((worker) => worker.inUse))}
+          unit={`of ${formatCount(sum((worker) => worker.capacity))}`}
           detail="samples of capacity"
         />
         <Figure
@@ -253,8 +253,8 @@ function AliveTable({ workers, marked }: { workers: WorkerDto[]; marked: string 
               </td>
               <td className="num end">{formatCount(worker.inFlight)}</td>
               <td className="num end">
-                {formatCount(worker.held)}
-                <span className="unit">/{formatCount(worker.room)}</span>
+                {formatCount(worker.inUse)}
+                <span className="unit">/{formatCount(worker.capacity)}</span>
               </td>
               <td className="num end">{formatCount(worker.scoredTotal)}</td>
               <td className={`num end ${worker.failedTotal > 0 ? '' : 'text-ink-3'}`}>

@@ -18,7 +18,7 @@ import sys
 from datetime import datetime, timezone
 from fractions import Fraction
 
-SIGNALS = ("varied", "all_right", "all_wrong", "all_equal", "single", "all_failed", "empty")
+SIGNALS = ("varied", "all_correct", "all_incorrect", "all_equal", "single_sample", "all_failed", "empty")
 EPSILON = 1e-6
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -153,12 +153,12 @@ def signal(members):
     if not scores:
         return "all_failed"
     if len(scores) == 1:
-        return "single"
+        return "single_sample"
     if min(scores) != max(scores):
         return "varied"
     if scores[0] >= 1:
-        return "all_right"
-    return "all_wrong" if scores[0] <= 0 else "all_equal"
+        return "all_correct"
+    return "all_incorrect" if scores[0] <= 0 else "all_equal"
 
 
 def advantages(members, facts):

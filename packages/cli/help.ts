@@ -3,7 +3,7 @@ import type { Command, CommandOption } from './command.ts'
 const WIDTH = 100
 const INDENT = 2
 /** Where the second column begins at the latest. */
-const MOST_LEFT = 28
+const MAX_LEFT_CHARS = 28
 
 /** Options every command has. */
 export const COMMON_OPTIONS = {
@@ -59,7 +59,7 @@ function sentence(text: string): string {
 }
 
 function twoColumns(rows: readonly (readonly [string, string])[]): string[] {
-  const left = Math.min(MOST_LEFT, Math.max(...rows.map(([name]) => name.length)))
+  const left = Math.min(MAX_LEFT_CHARS, Math.max(...rows.map(([name]) => name.length)))
   const right = WIDTH - INDENT - left - 2
   return rows.flatMap(([name, text]) => {
     const lines = wrap(text, right)

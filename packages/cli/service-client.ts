@@ -12,7 +12,7 @@ const ANSWER_MS = 300_000
 const STREAM_MS = 30_000
 /** Between two tries where the service does not say how long; doubles up to the last. */
 const FIRST_PAUSE_MS = 200
-const LONGEST_PAUSE_MS = 5_000
+const MAX_PAUSE_MS = 5_000
 
 /** How one call is made. */
 export interface CallOptions {
@@ -123,7 +123,7 @@ export class ServiceClient {
   async #call<T>(path: string, body: string | null, options: CallOptions): Promise<T> {
     const { retryForMs = 0, signal, onRetry } = options
     let firstFailureAt: number | null = null
-    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(MAX_PAUSE_MS, pauseMs * 2)) {
       const refusal = await this.#try<T>(path, body, options)
       if (!('error' in refusal)) return refusal.data
       const { error, retryAfterMs } = refusal

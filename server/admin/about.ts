@@ -9,7 +9,7 @@ import { databaseFacts, tableSizes } from '../store/sql/database-facts.ts'
 /** A data folder is walked, and the database's sizes are read, once in this time. */
 const TTL_MS = 30_000
 /** Files looked at: a folder with more is told as not read. */
-const MOST_FILES = 200_000
+const MAX_FILES = 200_000
 const TABLES = 12
 
 /** The service itself: version, sizes, settings in force. */
@@ -70,7 +70,7 @@ export async function folderBytes(folder: string): Promise<number | null> {
   try {
     for (let next = folders.pop(); next !== undefined; next = folders.pop()) {
       for (const entry of await readdir(next, { withFileTypes: true })) {
-        if (++files > MOST_FILES) return null
+        if (++files > MAX_FILES) return null
         const path = join(next, entry.name)
         if (entry.isDirectory()) folders.push(path)
         // A database's files come and go while they are counted.

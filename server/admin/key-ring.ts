@@ -25,7 +25,7 @@ import { readSetting, writeSetting } from '../store/sql/settings.ts'
 import { endKey } from './key-end.ts'
 
 /** Keys that are not revoked, at most: they are all kept in memory. */
-export const MOST_KEYS = 1_000
+export const MAX_KEYS = 1_000
 const LISTED = 500
 /** A revocation elsewhere is heard of by notification; this stands behind it. */
 const POLL_MS = 2_000
@@ -40,7 +40,7 @@ export interface KeyHolder extends Actor {
   /** The stored key's number; null: a key of the environment, or nobody's. */
   keyId: number | null
   /** False: nobody in particular, who is on this machine. */
-  withKey: boolean
+  hasKey: boolean
   /** Aborted when the key is revoked or has ended; its reason is the `unauthorized` that says so. */
   ended: AbortSignal
 }
@@ -136,7 +136,7 @@ export class KeyRing {
   }
 
   /** Whether a call without a key is refused. */
-  get needsKey(): boolean {
+  get requiresKey(): boolean {
     return this.#configured.length > 0 || this.#required
   }
 
@@ -173,18 +173,18 @@ export class KeyRing {
   async list(): Promise<KeysDto> {
     const rows = await listedKeys(this.#db, LISTED + 1)
     return {
-      needsKey: this.needsKey,
+      requiresKey: this.requiresKey,
       configured: this.#configured.map((name) => ({ name })),
       loopbackOnly: this.#loopbackOnly,
       keys: rows.slice(0, LISTED).map(toDto),
-      more: rows.length > LISTED,
+      hasMore: rows.length > LISTED,
     }
   }
 
   /** Makes a key. Throws `name_taken`, `too_many_keys`. */
   async create(input: CreateKeyInput, by: string): Promise<CreatedKeyDto> {
-    if (this.#byId.size >= MOST_KEYS) {
-      throw new RewardOpsError('too_many_keys', `There are ${MOST_KEYS} keys already.`)
+    if (this.#byId.size >= MAX_KEYS) {
+      throw new RewardOpsError('too_many_keys', `There are ${MAX_KEYS} keys already.`)
     }
     const key = `rwo_${randomBytes(32).toString('base64url')}`
     const row = await this.#named(input.name, () =>
@@ -285,7 +285,7 @@ export class KeyRing {
 
   async #read(): Promise<void> {
     const [rows, required] = await Promise.all([
-      livingKeys(this.#db, MOST_KEYS),
+      livingKeys(this.#db, MAX_KEYS),
       readSetting<boolean>(this.#db, REQUIRED),
     ])
     const byKey = new Map<string, RingKey>()
@@ -322,7 +322,7 @@ function toRingKey(row: ApiKeyRow, end = new AbortController()): RingKey {
       name: row.name,
       role: row.role as Role,
       keyId: row.id,
-      withKey: true,
+      hasKey: true,
       ended: end.signal,
     },
     expiresAtMs: row.expires_at?.getTime() ?? null,

@@ -47,9 +47,9 @@ const POLICY_EVERY_MS = 3_600_000
 const PAUSE_MS = 10
 /** Where a piece failed, or somebody held a lock. */
 const RETRY_MS = 1_000
-const MOST_EVENTS = 100_000
-const MOST_DAYS = 400
-const MOST_KEPT = 1_000
+const MAX_EVENTS = 100_000
+const MAX_DAYS = 400
+const MAX_KEPT = 1_000
 const JOBS_SHOWN = 20
 const POLICY = 'retention'
 
@@ -92,7 +92,7 @@ export class Retention {
   async get(): Promise<RetentionDto> {
     const [setting, kept, jobs] = await Promise.all([
       readSetting<RetentionPolicy>(this.#db, POLICY),
-      keptRuns(this.#db, MOST_KEPT),
+      keptRuns(this.#db, MAX_KEPT),
       newestJobs(this.#db, JOBS_SHOWN),
     ])
     return {
@@ -118,8 +118,8 @@ export class Retention {
     if ('run' in of && (await runForDeletion(this.#db, of.run)) === undefined) throw noRun(of.run)
     const [row, days, events] = await Promise.all([
       previewBatches(this.#db, of),
-      previewDays(this.#db, of, MOST_DAYS),
-      'policy' in of ? previewEvents(this.#db, of.policy, MOST_EVENTS) : 0,
+      previewDays(this.#db, of, MAX_DAYS),
+      'policy' in of ? previewEvents(this.#db, of.policy, MAX_EVENTS) : 0,
     ])
     const whole = days.filter((day) => day.whole && day.bytes > 0)
     const shares = days.map((day) =>
@@ -132,10 +132,10 @@ export class Retention {
       textBatches: row.text_batches,
       partitions: whole.length,
       events,
-      eventsCapped: events >= MOST_EVENTS,
+      eventsCapped: events >= MAX_EVENTS,
       freedBytes: sum(whole.map((day) => day.bytes)),
       reusableBytes: Math.round(sum(shares) + rows),
-      spared: { kept: row.kept, underWay: row.under_way },
+      skipped: { kept: row.kept, underWay: row.under_way },
       days: days.map(({ day, batches, bytes, whole }) => ({ day, batches, bytes, whole })),
     }
   }

@@ -13,7 +13,7 @@ import {
 } from '../store/sql/run-limits.ts'
 
 /** Runs with limits of their own, at most. */
-export const MOST_LIMITED_RUNS = 1_000
+export const MAX_LIMITED_RUNS = 1_000
 /** A change made by another process counts here after this long. */
 const TTL_MS = 1_000
 const RETRY_AFTER_MS = 2_000
@@ -59,7 +59,7 @@ export async function limitsReader(db: Database): Promise<(run: string) => RunLi
     known.set(db, memo)
   }
   const all = await memo.get('', async () => {
-    const rows = await allLimits(db, MOST_LIMITED_RUNS + 1)
+    const rows = await allLimits(db, MAX_LIMITED_RUNS + 1)
     return new Map(rows.map((row) => [row.run, valuesOf(row)]))
   })
   return (run) => {
@@ -151,7 +151,7 @@ export class LimitSettings {
   }
 
   async get(): Promise<LimitsDto> {
-    const rows = await allLimits(this.#db, MOST_LIMITED_RUNS + 1)
+    const rows = await allLimits(this.#db, MAX_LIMITED_RUNS + 1)
     const own = rows.filter((row) => row.run !== DEFAULT)
     const runs: LimitsDto['runs'] = []
     for (const row of own) {
@@ -171,11 +171,11 @@ export class LimitSettings {
 
   /** Throws `invalid_input` when too many runs have limits of their own. */
   async set({ run, limits }: SetLimitsInput, by: string): Promise<LimitsDto> {
-    const rows = await allLimits(this.#db, MOST_LIMITED_RUNS + 1)
-    if (rows.length > MOST_LIMITED_RUNS && !rows.some((row) => row.run === (run ?? DEFAULT))) {
+    const rows = await allLimits(this.#db, MAX_LIMITED_RUNS + 1)
+    if (rows.length > MAX_LIMITED_RUNS && !rows.some((row) => row.run === (run ?? DEFAULT))) {
       throw new RewardOpsError(
         'invalid_input',
-        `run: ${MOST_LIMITED_RUNS} runs already have their own limits`,
+        `run: ${MAX_LIMITED_RUNS} runs already have their own limits`,
       )
     }
     await setLimits(this.#db, run ?? DEFAULT, limits, by)

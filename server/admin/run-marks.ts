@@ -1,4 +1,4 @@
-import { type MarkInput, type MarkUpdate, MOST_MARKS, type RunMarkDto } from '../contract/marks.ts'
+import { MAX_MARKS, type MarkInput, type MarkUpdate, type RunMarkDto } from '../contract/marks.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { runIdOf } from '../store/sql/monitor-views.ts'
@@ -14,14 +14,14 @@ export class RunMarks {
 
   /** Throws `run_not_found`. */
   async list(run: string): Promise<RunMarkDto[]> {
-    return (await runMarks(this.#db, await this.#runId(run), MOST_MARKS)).map(markOf)
+    return (await runMarks(this.#db, await this.#runId(run), MAX_MARKS)).map(markOf)
   }
 
   /** Throws `run_not_found`, and `invalid_input` where the run has as many as it may have. */
   async create({ run, ...mark }: MarkInput, author: string): Promise<RunMarkDto> {
-    const row = await addMark(this.#db, await this.#runId(run), { ...mark, author }, MOST_MARKS)
+    const row = await addMark(this.#db, await this.#runId(run), { ...mark, author }, MAX_MARKS)
     if (row === undefined) {
-      throw new RewardOpsError('invalid_input', `The run already has ${MOST_MARKS} marks.`, {
+      throw new RewardOpsError('invalid_input', `The run already has ${MAX_MARKS} marks.`, {
         hint: 'Remove outdated marks.',
       })
     }

@@ -1,6 +1,6 @@
 import type { Actor } from '../contract/roles.ts'
 import {
-  MOST_VIEWS,
+  MAX_VIEWS,
   type SavedViewDto,
   type SaveViewInput,
   type UpdateViewInput,
@@ -27,7 +27,7 @@ export class SavedViews {
 
   /** A page's views, by name. */
   async list(page: string): Promise<SavedViewDto[]> {
-    return (await savedViews(this.#db, page, MOST_VIEWS)).map(toDto)
+    return (await savedViews(this.#db, page, MAX_VIEWS)).map(toDto)
   }
 
   /** Throws `view_not_found`. */
@@ -39,8 +39,8 @@ export class SavedViews {
 
   /** Throws `view_exists`, `too_many_views`. */
   async save(input: SaveViewInput, actor: Actor): Promise<SavedViewDto> {
-    if ((await savedViews(this.#db, input.page, MOST_VIEWS)).length >= MOST_VIEWS) {
-      throw new RewardOpsError('too_many_views', `The page has ${MOST_VIEWS} saved views.`)
+    if ((await savedViews(this.#db, input.page, MAX_VIEWS)).length >= MAX_VIEWS) {
+      throw new RewardOpsError('too_many_views', `The page has ${MAX_VIEWS} saved views.`)
     }
     const row = await insertView(this.#db, { ...input, version: VIEW_VERSION, author: actor.name })
     if (row === undefined) throw taken(input.name)

@@ -38,10 +38,10 @@ const server: Audited = {
   // The name, where the call went by number.
   target: (input, output) => named('name')(output, input) || named('id')(input, output),
   async look({ servers }, { id, name }) {
-    const { state, url, engine, kind, model, weight, limit, limitGiven, rpm, tpm, tags } =
+    const { state, url, engine, kind, model, weight, limit, hasFixedLimit, rpm, tpm, tags } =
       await servers.get({ id, name } as { id?: string; name?: string })
     // A limit found by measuring moves by itself.
-    const maxInFlight = limitGiven ? limit : null
+    const maxInFlight = hasFixedLimit ? limit : null
     return { state, url, engine, kind, model, weight, maxInFlight, rpm, tpm, tags }
   },
 }
@@ -52,8 +52,8 @@ const webhook: Audited = {
   look: async ({ webhooks }, { id, name }) => {
     const found = (await webhooks.list()).find((one) => one.id === id || one.name === name)
     if (found === undefined) return null
-    const { shownUrl, severities, monitors, runs, fleet, enabled } = found
-    return { name: found.name, shownUrl, severities, monitors, runs, fleet, enabled }
+    const { displayUrl, severities, monitors, runs, fleet, enabled } = found
+    return { name: found.name, displayUrl, severities, monitors, runs, fleet, enabled }
   },
 }
 const batch: Audited = { target: named('batchId') }
@@ -103,7 +103,7 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
     target: named('model'),
     look: async ({ fleet }, { model }) => {
       const pool = (await fleet.pools()).find((one) => one.model === model)
-      return pool && { policy: pool.policyGiven ? pool.policy : 'default' }
+      return pool && { policy: pool.hasChosenPolicy ? pool.policy : 'default' }
     },
   }),
   'alerts.create': noted('admin', webhook),
@@ -126,7 +126,7 @@ export const MUTATIONS: Readonly<Record<string, MutationRow>> = {
   'keys.revoke': noted('admin', key),
   'keys.require': noted('admin', {
     target: () => 'keys needed',
-    look: async ({ keys }) => ({ needed: keys.needsKey }),
+    look: async ({ keys }) => ({ needed: keys.requiresKey }),
   }),
   'limits.set': noted('admin', {
     target: (input) => (typeof input.run === 'string' ? input.run : 'every run'),

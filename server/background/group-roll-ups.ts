@@ -24,7 +24,7 @@ const PAGE_SAMPLES = 16_384
 /** Storing 1,024 groups takes Postgres some 30 ms, beside the next step's samples: it waits for a quiet moment so long. */
 const DUE_AFTER_MS = 10_000
 /** Batches of one tick. */
-const MOST_BATCHES = 64
+const MAX_BATCHES = 64
 /** Batches behind the newest that are looked at again and again: a large body's id is taken long before it is there. */
 const KEEP_LOOKING = 1_000
 
@@ -60,9 +60,9 @@ export class GroupRollUps {
   /** Rolls up all that has ended, now. */
   async all(): Promise<void> {
     for (;;) {
-      const batches = await batchesWithoutGroupRollUp(this.#db, 0, MOST_BATCHES, 0)
+      const batches = await batchesWithoutGroupRollUp(this.#db, 0, MAX_BATCHES, 0)
       for (const batch of batches) await rollUpGroups(this.#db, batch)
-      if (batches.length < MOST_BATCHES) return
+      if (batches.length < MAX_BATCHES) return
     }
   }
 
@@ -74,11 +74,11 @@ export class GroupRollUps {
     const batches = await batchesWithoutGroupRollUp(
       this.#db,
       this.#fromId,
-      MOST_BATCHES,
+      MAX_BATCHES,
       DUE_AFTER_MS,
     )
     const left: number[] = first === null ? [] : [first]
-    if (batches.length === MOST_BATCHES) left.push((batches.at(-1) as RollUpCandidate).id + 1)
+    if (batches.length === MAX_BATCHES) left.push((batches.at(-1) as RollUpCandidate).id + 1)
     for (const batch of batches) {
       if (this.#task.stopping) return
       if (batch.due || !busy) await rollUpGroups(this.#db, batch)

@@ -4,7 +4,7 @@ import {
   type AnnotationDto,
   type AnnotationLabelDto,
   type AnnotationLabelsInput,
-  MOST_ANNOTATED,
+  MAX_ANNOTATED_SAMPLES,
   type UpdateAnnotationInput,
 } from '../contract/annotations.ts'
 import type { Actor } from '../contract/roles.ts'
@@ -28,7 +28,7 @@ const PAGE_SAMPLES = 1_000
 /** How long one call looks for samples that fit. */
 const LOOK_MS = 5_000
 /** Ids told, to take back what was done. */
-const MOST_TOLD = 1_000
+const MAX_LISTED = 1_000
 
 /** What people write on samples. Anybody may add; an annotation is changed and deleted by its author, or by an admin. */
 export class Annotations {
@@ -39,26 +39,32 @@ export class Annotations {
   }
 
   /**
-   * Annotates the samples given, or all that fit a filter: at most {@link MOST_ANNOTATED}, the newest first, a page a
+   * Annotates the samples given, or all that fit a filter: at most {@link MAX_ANNOTATED_SAMPLES}, the newest first, a page a
    * transaction. Said again, it adds nothing and goes on where it stopped.
    */
   async add(input: AddAnnotationInput, actor: Actor): Promise<AddedAnnotationsDto> {
     const annotation = { label: input.label, note: input.note || null, author: actor.name }
-    const done: AddedAnnotationsDto = { added: 0, already: 0, missing: 0, ids: [], more: false }
+    const done: AddedAnnotationsDto = {
+      added: 0,
+      alreadyAnnotated: 0,
+      missing: 0,
+      ids: [],
+      hasMore: false,
+    }
     const put = async (samples: readonly SampleKey[]) => {
       if (samples.length === 0) return
       const { ids, existing } = await addAnnotations(this.#db, samples, annotation)
       done.added += ids.length
-      done.already += existing - ids.length
+      done.alreadyAnnotated += existing - ids.length
       done.missing += samples.length - existing
-      if (done.ids.length < MOST_TOLD) done.ids.push(...ids.map((id) => `a${id}`))
+      if (done.ids.length < MAX_LISTED) done.ids.push(...ids.map((id) => `a${id}`))
     }
     if (input.samples !== undefined) await put([...new Set(input.samples)].map(sampleKey))
     else if (input.filter !== undefined) {
       const { batch, ...filter } = input.filter
       const batchId = batch === undefined ? undefined : batchNumber(batch)
       const until = performance.now() + LOOK_MS
-      let left = MOST_ANNOTATED
+      let left = MAX_ANNOTATED_SAMPLES
       for (let cursor: SampleCursor | null = null; ; ) {
         const page = await sampleKeys(
           this.#db,
@@ -69,11 +75,11 @@ export class Annotations {
         left -= page.keys.length
         cursor = page.next
         if (cursor === null) break
-        done.more = left <= 0 || performance.now() > until
-        if (done.more) break
+        done.hasMore = left <= 0 || performance.now() > until
+        if (done.hasMore) break
       }
     }
-    done.ids.length = Math.min(done.ids.length, MOST_TOLD)
+    done.ids.length = Math.min(done.ids.length, MAX_LISTED)
     return done
   }
 

@@ -10,7 +10,7 @@ import type { RouterServer } from '../router/router-types.ts'
 /** Samples tried at once; each is a click of somebody. */
 const AT_ONCE = 8
 /** Of a comparison of math_verify, as by default. */
-const LONGEST_RULE_MS = 100
+const MAX_RULE_MS = 100
 /** For the router to end its calls by itself. */
 const GRACE_MS = 250
 
@@ -83,10 +83,10 @@ export class Playground {
 /** Throws `unsupported_setting` for a rule that may take longer than the server's loop, which trainers wait for, can be held. */
 function refuseLongRules(reward: ResolvedReward): void {
   const { deadline_ms: deadlineMs } = reward.kwargs
-  if (typeof deadlineMs === 'number' && deadlineMs > LONGEST_RULE_MS) {
+  if (typeof deadlineMs === 'number' && deadlineMs > MAX_RULE_MS) {
     throw new RewardOpsError(
       'unsupported_setting',
-      `reward.kwargs.deadline_ms: ${deadlineMs} is more than the ${LONGEST_RULE_MS} that a rule may take while it is tried.`,
+      `reward.kwargs.deadline_ms: ${deadlineMs} is more than the ${MAX_RULE_MS} that a rule may take while it is tried.`,
       {
         hint: 'The playground runs rules in the server process. Workers, which score batches, allow more time.',
       },

@@ -1,4 +1,4 @@
-import { MOST_SELECTED, type RescoreSelection } from '../contract/rescore.ts'
+import { MAX_SELECTED_SAMPLES, type RescoreSelection } from '../contract/rescore.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Database } from '../store/database.ts'
 import { groupsByUid, type PartToCopy, samplesOfBatch } from '../store/sql/rescore-part.ts'
@@ -9,7 +9,7 @@ const KEYS_AT_ONCE = 5_000
 /** A part of a batch that is to be rescored. */
 export interface SelectedPart extends PartToCopy {
   /** Samples that were chosen; the others came along with their groups. */
-  chosen: number
+  selected: number
 }
 
 /**
@@ -34,13 +34,13 @@ export async function selectPart(
     const groups = [...new Set(rows.map(({ group_no }) => group_no))]
     rows = await samplesOfBatch(db, batch.id, { groups })
   }
-  if (rows.length > MOST_SELECTED) throw tooMany(batch.id)
+  if (rows.length > MAX_SELECTED_SAMPLES) throw tooMany(batch.id)
   const members = new Map<number, number>()
   for (const { group_no } of rows) members.set(group_no, (members.get(group_no) ?? 0) + 1)
   const groups = [...members.keys()].sort((a, b) => a - b)
   const numbers = new Map(groups.map((no, at) => [no, at]))
   return {
-    chosen,
+    selected: chosen,
     idx: rows.map(({ idx }) => idx),
     groupNo: rows.map(({ group_no }) => numbers.get(group_no) as number),
     groups: groups.map((no) => ({ no, members: members.get(no) as number })),
@@ -81,7 +81,7 @@ async function chosenOf(
       { sort: 'newest', cursor, limit: KEYS_AT_ONCE },
     )
     found.push(...page.keys.map(({ idx }) => idx))
-    if (found.length > MOST_SELECTED) throw tooMany(batchId)
+    if (found.length > MAX_SELECTED_SAMPLES) throw tooMany(batchId)
     cursor = page.next
     if (cursor === null) break
   }
@@ -91,7 +91,7 @@ async function chosenOf(
 function tooMany(batchId: number): RewardOpsError {
   return new RewardOpsError(
     'invalid_input',
-    `More than ${MOST_SELECTED.toLocaleString('en')} samples of b${batchId} are selected.`,
+    `More than ${MAX_SELECTED_SAMPLES.toLocaleString('en')} samples of b${batchId} are selected.`,
     { hint: 'Leave select out to rescore the whole batch, or narrow the filter.' },
   )
 }

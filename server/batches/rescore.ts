@@ -41,7 +41,7 @@ import { rescoreJobs } from './rescore-jobs.ts'
 import { selectPart } from './rescore-selection.ts'
 
 /** Copies at once: each keeps a connection and a core of Postgres busy. A third is asked to come back. */
-const MOST_COPIES = 2
+const MAX_COPIES = 2
 /** Samples whose place and size are read at once: 5 ms of the loop. */
 const PAGE_SAMPLES = 4_096
 /** Texts that one statement copies: about 30 ms, so that flushes of other batches find Postgres free in between. */
@@ -135,7 +135,10 @@ export class Rescores {
         batchId: `b${copy.toId}`,
         accepted: part?.idx.length ?? batch.samples,
         groups: part?.groups.length ?? batch.groups,
-        ...(part && { chosen: part.chosen, takenAlong: part.idx.length - part.chosen }),
+        ...(part && {
+          selected: part.selected,
+          addedGroupMembers: part.idx.length - part.selected,
+        }),
       }
       try {
         const { groupOf, workOf } =
@@ -193,8 +196,8 @@ export class Rescores {
 
   /** Runs `work` on a connection of its own, which holds the copy. Throws `busy`. */
   async #holding<T>(work: (client: Client) => Promise<T>): Promise<T> {
-    if (this.#copies >= MOST_COPIES) {
-      throw new RewardOpsError('busy', `${MOST_COPIES} batches are already being rescored.`, {
+    if (this.#copies >= MAX_COPIES) {
+      throw new RewardOpsError('busy', `${MAX_COPIES} batches are already being rescored.`, {
         retryAfterMs: 1_000,
       })
     }

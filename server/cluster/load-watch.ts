@@ -10,7 +10,7 @@ const TIMEOUT_MS = 1_000
 /** What is older says nothing any more. */
 const STALE_MS = 10_000
 /** No engine has as many requests: whoever says so is wrong. */
-const MOST_REQUESTS = 1e6
+const MAX_REQUESTS = 1e6
 
 /** What an engine says it has to do at this moment, in requests. */
 export interface ServerLoad {
@@ -99,6 +99,6 @@ export class LoadWatch {
 /** The load where it can be one, else null. */
 function sane(load: ServerLoad | null): ServerLoad | null {
   if (load === null) return null
-  const possible = (n: number) => Number.isFinite(n) && n >= 0 && n <= MOST_REQUESTS
+  const possible = (n: number) => Number.isFinite(n) && n >= 0 && n <= MAX_REQUESTS
   return possible(load.running) && possible(load.waiting) ? load : null
 }

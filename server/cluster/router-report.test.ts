@@ -38,7 +38,7 @@ const noFailures = { client: 0, busy: 0, fault: 0, stall: 0, corrupt: 0, conn_ra
 async function minutes() {
   const [row] = await db.adhoc<Record<string, number>>(
     `select count(*)::int as rows, sum(requests)::int as requests, sum(errors)::int as errors,
-            sum(retries)::int as retries, sum(copies)::int as copies, sum(busy)::int as busy,
+            sum(retries)::int as retries, sum(hedges)::int as hedges, sum(busy)::int as busy,
             sum(corrupt)::int as corrupt, sum(client)::int as client, sum(tokens)::int as tokens,
             sum((select sum(n) from unnest(latency_ms) n))::int as scored
      from server_minute where server_id = $1`,
@@ -59,7 +59,7 @@ describe('calls', () => {
       requests: 10,
       errors: 4,
       retries: 2,
-      copies: 1,
+      hedges: 1,
       tokens: 1_234.6,
       failures: { ...noFailures, busy: 1, corrupt: 1, client: 2 },
       latency: latencyOf(1, 2, 300),
@@ -75,7 +75,7 @@ describe('calls', () => {
       requests: 17,
       errors: 4,
       retries: 2,
-      copies: 1,
+      hedges: 1,
       busy: 1,
       corrupt: 1,
       client: 2,
@@ -123,7 +123,7 @@ describe('what a process says of its servers', () => {
       health: 'slow_start',
       consecutiveFaults: 1,
       tokensPerSecond: 5_000,
-      copies: 3,
+      hedges: 3,
       ejections: 2,
       waiting: 9,
     })
@@ -137,7 +137,7 @@ describe('what a process says of its servers', () => {
       health: 'slow_start',
       consecutiveFaults: 1,
       tokensPerSecond: 5_000,
-      copies: 3,
+      hedges: 3,
       ejections: 2,
       waiting: 9,
     })

@@ -67,7 +67,7 @@ export class RouterReport {
         health: s.health,
         consecutiveFaults: s.consecutiveFaults,
         tokensPerSecond: s.tokensPerSecond,
-        copies: s.copies,
+        hedges: s.hedges,
         ejections: s.ejections,
         waiting: s.waiting,
       }
@@ -182,7 +182,7 @@ function callsBetween(
     requests: since(now.requests, before?.requests),
     errors: since(now.errors, before?.errors),
     retries: since(now.retries, before?.retries),
-    copies: since(now.copies, before?.copies),
+    hedges: since(now.hedges, before?.hedges),
     busy: since(now.failures.busy, before?.failures.busy),
     corrupt: since(now.failures.corrupt, before?.failures.corrupt),
     client: since(now.failures.client, before?.failures.client),

@@ -56,14 +56,14 @@ export interface ApiKeyDto {
 /** `keys.list`: how access is decided, and the stored keys, those that work first. */
 export interface KeysDto {
   /** Whether a call needs a key at present. */
-  needsKey: boolean
+  requiresKey: boolean
   /** Keys of REWARDOPS_API_KEYS: admins, named by their place, not changed here. */
   configured: { name: string }[]
   /** Where the service listens can be reached from this machine only. */
   loopbackOnly: boolean
   keys: ApiKeyDto[]
   /** There are more revoked and ended ones than are listed. */
-  more: boolean
+  hasMore: boolean
 }
 
 /** A key that was made: told this once. */

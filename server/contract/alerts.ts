@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { FLEET_MONITORS, MONITORS, SEVERITIES } from './monitors.ts'
 
 /** Attempts of one delivery, over half an hour in the mean: full jitter, up to ten minutes between two. */
-export const MOST_ATTEMPTS = 15
+export const MAX_ATTEMPTS = 15
 
 const Name = z.string().trim().min(1).max(80)
 const Url = z.string().trim().min(1).max(2_048)
@@ -59,7 +59,7 @@ export interface WebhookDto {
   id: string
   name: string
   /** Scheme, host and the last four characters of the rest. */
-  shownUrl: string
+  displayUrl: string
   signed: boolean
   severities: (typeof SEVERITIES)[number][]
   monitors: ((typeof MONITORS)[number] | (typeof FLEET_MONITORS)[number])[]
@@ -94,9 +94,9 @@ export interface DeliveryDto {
   error: string | null
   createdAt: string
   /** When it was tried last. */
-  triedAt: string | null
+  lastAttemptAt: string | null
   /** When it is tried next. */
-  nextAt: string | null
+  nextAttemptAt: string | null
 }
 
 /** `alerts.deliveries`. */

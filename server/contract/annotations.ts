@@ -5,7 +5,7 @@ import { SampleId } from './trainer.ts'
 /** Notes on samples: a label, a few words, who and when. */
 
 /** Samples that one call may annotate by a filter. */
-export const MOST_ANNOTATED = 10_000
+export const MAX_ANNOTATED_SAMPLES = 10_000
 
 const plain = (text: string) => text.isWellFormed() && !text.includes('\u0000')
 const label = z
@@ -68,13 +68,13 @@ export interface AddedAnnotationsDto {
   /** Annotations made. */
   added: number
   /** Samples that have one of this label and author already; nothing was added to them. */
-  already: number
+  alreadyAnnotated: number
   /** Samples of the list that do not exist. */
   missing: number
   /** Their ids, where at most 1,000 were made: to take it back. */
   ids: string[]
-  /** More samples fit the filter than {@link MOST_ANNOTATED}, or than one call looks at: call again to go on. */
-  more: boolean
+  /** More samples fit the filter than {@link MAX_ANNOTATED_SAMPLES}, or than one call looks at: call again to go on. */
+  hasMore: boolean
 }
 
 /** A label in use, with how many samples have it. */

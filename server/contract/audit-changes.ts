@@ -3,8 +3,8 @@ import type { AuditChange } from './audit.ts'
 /** Fields whose value is never written down. */
 const SECRET = /key|secret|token$|password|authorization|^env$|^headers$|webhook/i
 /** Longer values are cut: a chat template is 4 kB and says nothing in a list. */
-const MOST_CHARS = 200
-const MOST_FIELDS = 20
+const MAX_CHARS = 200
+const MAX_FIELDS = 20
 
 /**
  * The fields in which two looks at something differ, as JSON without secrets; `null`: there was nothing. Fields are those
@@ -19,7 +19,7 @@ export function changesOf(before: unknown, after: unknown): AuditChange[] {
     const is = JSON.stringify(to[field] ?? null)
     if (was === is) continue
     changes.push({ field, from: told(field, from[field]), to: told(field, to[field]) })
-    if (changes.length === MOST_FIELDS) break
+    if (changes.length === MAX_FIELDS) break
   }
   return changes
 }
@@ -35,12 +35,12 @@ function told(field: string, value: unknown): string | null {
   if (value === undefined || value === null) return null
   if (SECRET.test(field)) return '"•••"'
   const text = JSON.stringify(withoutSecrets(value))
-  return text.length <= MOST_CHARS ? text : `${text.slice(0, MOST_CHARS)}…`
+  return text.length <= MAX_CHARS ? text : `${text.slice(0, MAX_CHARS)}…`
 }
 
 function withoutSecrets(value: unknown): unknown {
   if (typeof value === 'string') return withoutCredentials(value)
-  if (Array.isArray(value)) return value.slice(0, MOST_FIELDS).map(withoutSecrets)
+  if (Array.isArray(value)) return value.slice(0, MAX_FIELDS).map(withoutSecrets)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
     Object.entries(value).map(([name, one]) => [

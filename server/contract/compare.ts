@@ -3,9 +3,9 @@ import type { Distribution } from './pages.ts'
 import { BatchId, type BatchStatus } from './trainer.ts'
 
 /** Samples of a batch at most that are compared one by one; larger ones are refused. */
-export const MOST_COMPARED = 131_072
+export const MAX_COMPARED_SAMPLES = 131_072
 /** Runs drawn over one another at most: as many as there are hues. */
-export const MOST_COMPARED_RUNS = 8
+export const MAX_COMPARED_RUNS = 8
 
 /** `compare.pair`: two batches over the same rollouts, or over the same prompts. */
 export const ComparePairInput = z
@@ -26,7 +26,7 @@ export const CompareSamplesInput = z.strictObject({
   second: BatchId,
   by: z.enum(DISAGREEMENT_MEASURES).default('advantage'),
   /** Only samples whose advantage has the other sign. */
-  flipped: z.boolean().default(false),
+  signFlipped: z.boolean().default(false),
   /** Of one group. */
   uid: z.string().max(4_096).optional(),
   cursor: z.string().max(64).nullish(),
@@ -53,7 +53,7 @@ export type CompareCandidatesInput = z.infer<typeof CompareCandidatesInput>
 
 /** `compare.runs`: up to eight runs over their steps; the others against the first. */
 export const CompareRunsInput = z.strictObject({
-  runs: z.array(z.string().min(1).max(256)).min(1).max(MOST_COMPARED_RUNS),
+  runs: z.array(z.string().min(1).max(256)).min(1).max(MAX_COMPARED_RUNS),
   split: z.enum(['train', 'val']).default('train'),
 })
 export type CompareRunsInput = z.infer<typeof CompareRunsInput>
@@ -151,7 +151,7 @@ export interface ComparedGroups {
   /** Samples by the sign of their advantage: [first][second], each −, 0, +. */
   signs: [number, number, number][]
   /** Samples whose advantage is positive by one and negative by the other. */
-  flipped: number
+  signFlipped: number
 }
 
 /** A data source within a comparison. */
@@ -216,7 +216,7 @@ export interface ComparedSampleDto {
   /** Place in the batch from the lowest score (0) to the highest (1). */
   firstRank: number
   secondRank: number
-  flipped: boolean
+  signFlipped: boolean
 }
 
 /** A group in both batches. */
@@ -231,7 +231,7 @@ export interface ComparedGroupDto {
   silentSecond: boolean
   firstMean: number
   secondMean: number
-  flipped: number
+  signFlipped: number
 }
 
 /** A page of a comparison's list, and how many there are in all. */

@@ -4,10 +4,10 @@
  */
 export const GROUP_SIGNALS = [
   'varied',
-  'all_right',
-  'all_wrong',
+  'all_correct',
+  'all_incorrect',
   'all_equal',
-  'single',
+  'single_sample',
   'all_failed',
   'empty',
 ] as const
@@ -19,11 +19,11 @@ export type GroupSignalCounts = Record<GroupSignal, number>
 /** What each word means; printed in docs/api.md. */
 export const GROUP_SIGNAL_TEXT: Record<GroupSignal, string> = {
   varied: 'Scores differ, so the group has nonzero advantages.',
-  all_right: 'All scored members have the same score, 1 or more.',
-  all_wrong: 'All scored members have the same score, 0 or less.',
+  all_correct: 'All scored members have the same score, 1 or more.',
+  all_incorrect: 'All scored members have the same score, 0 or less.',
   all_equal:
     'All scored members have the same score between 0 and 1, or a reward model gave the whole batch one score.',
-  single: 'Only one member was scored.',
+  single_sample: 'Only one member was scored.',
   all_failed: 'No member has a score: all failed, or the group was dropped.',
   empty: 'The group has no members.',
 }
@@ -33,7 +33,7 @@ export const GROUP_SIGNAL_TEXT: Record<GroupSignal, string> = {
  * proves no answer right or wrong.
  */
 export function withoutSpread(signal: GroupSignal): GroupSignal {
-  return signal === 'all_right' || signal === 'all_wrong' ? 'all_equal' : signal
+  return signal === 'all_correct' || signal === 'all_incorrect' ? 'all_equal' : signal
 }
 
 /** Counts of zero. */

@@ -6,7 +6,7 @@ const Label = z.string().trim().min(1).max(60)
 const Note = z.string().trim().max(2_000)
 
 /** Marks that a run may have; so many lines on a chart hide it. */
-export const MOST_MARKS = 200
+export const MAX_MARKS = 200
 
 /** `marks.create`. */
 export const MarkInput = z.strictObject({

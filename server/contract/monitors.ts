@@ -8,15 +8,15 @@ export const MONITORS = [
   'floor',
   'component_dominance',
   'duplicates',
-  'all_zero',
+  'all_incorrect',
   'failures',
-  'group_collapse',
+  'no_signal',
   'no_spread',
 ] as const
 export type MonitorName = (typeof MONITORS)[number]
 
 /** What is watched of the servers. */
-export const FLEET_MONITORS = ['server_out', 'no_healthy_server'] as const
+export const FLEET_MONITORS = ['server_unavailable', 'no_healthy_server'] as const
 export type FleetMonitorName = (typeof FLEET_MONITORS)[number]
 
 /** How bad it is. */
@@ -44,9 +44,9 @@ export interface MonitorDefinition {
   /** Batches in a row beyond the threshold before it is told. */
   openAfter: number
   /** What `n` counts. */
-  counts: 'samples' | 'groups'
+  countedUnit: 'samples' | 'groups'
   /** Fewer say nothing. */
-  least: number
+  minCount: number
 }
 
 /** The definitions with their default thresholds. */
@@ -57,7 +57,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     measures: 'Pearson correlation of response length and score within a batch',
     why: 'The reward depends on response length rather than on content.',
     ...{ unit: 'correlation', bad: 'size', warning: 0.5, alerting: 0.7, openAfter: 3 },
-    ...{ counts: 'samples', least: 32 },
+    ...{ countedUnit: 'samples', minCount: 32 },
   },
   variance_collapse: {
     label: 'Variance collapse',
@@ -65,7 +65,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     measures: 'mean standard deviation within groups ÷ its median over the previous 20 batches',
     why: 'Responses to the same prompt get nearly equal scores, so advantages shrink to noise.',
     ...{ unit: 'ratio', bad: 'below', warning: 0.5, alerting: 0.25, openAfter: 3 },
-    ...{ counts: 'groups', least: 8 },
+    ...{ countedUnit: 'groups', minCount: 8 },
   },
   ceiling: {
     label: 'Ceiling',
@@ -73,7 +73,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     measures: 'share of scores within 1 % of the top of the last 20 batches’ range',
     why: 'The reward no longer distinguishes good responses.',
     ...{ unit: 'share', bad: 'above', warning: 0.9, alerting: 0.97, openAfter: 3 },
-    ...{ counts: 'samples', least: 32 },
+    ...{ countedUnit: 'samples', minCount: 32 },
   },
   floor: {
     label: 'Floor',
@@ -81,7 +81,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     measures: 'share of scores within 1 % of the bottom of the last 20 batches’ range',
     why: 'Almost no response is rewarded: the prompts are too hard, or the reward is broken.',
     ...{ unit: 'share', bad: 'above', warning: 0.9, alerting: 0.97, openAfter: 3 },
-    ...{ counts: 'samples', least: 32 },
+    ...{ countedUnit: 'samples', minCount: 32 },
   },
   component_dominance: {
     label: 'Component dominance',
@@ -89,7 +89,7 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     measures: 'largest share of the reward variance from one component',
     why: 'One component determines the reward, and the others have little effect.',
     ...{ unit: 'share', bad: 'above', warning: 0.95, alerting: 0.99, openAfter: 3 },
-    ...{ counts: 'samples', least: 32 },
+    ...{ countedUnit: 'samples', minCount: 32 },
   },
   duplicates: {
     label: 'Duplicate responses',
@@ -97,15 +97,15 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     measures: 'share of samples with a duplicate response in their group',
     why: 'The policy no longer explores, or decoding is greedy.',
     ...{ unit: 'share', bad: 'above', warning: 0.2, alerting: 0.5, openAfter: 2 },
-    ...{ counts: 'samples', least: 32 },
+    ...{ countedUnit: 'samples', minCount: 32 },
   },
-  all_zero: {
+  all_incorrect: {
     label: 'All incorrect',
     short: 'All incorrect',
     measures: 'share of groups with equal scores of 0 or less',
     why: 'The prompts are too hard, or the reward is 0 for every response.',
     ...{ unit: 'share', bad: 'above', warning: 0.6, alerting: 0.9, openAfter: 2 },
-    ...{ counts: 'groups', least: 8 },
+    ...{ countedUnit: 'groups', minCount: 8 },
   },
   failures: {
     label: 'Failures',
@@ -113,15 +113,15 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     measures: 'share of samples that failed',
     why: 'Failed samples have no score, so groups shrink, and not at random.',
     ...{ unit: 'share', bad: 'above', warning: 0.02, alerting: 0.1, openAfter: 1 },
-    ...{ counts: 'samples', least: 32 },
+    ...{ countedUnit: 'samples', minCount: 32 },
   },
-  group_collapse: {
+  no_signal: {
     label: 'No-signal share',
     short: 'No signal',
     measures: 'share of groups whose advantages are all zero',
     why: 'No-signal groups cost rollouts and do not change the policy.',
     ...{ unit: 'share', bad: 'above', warning: 0.7, alerting: 0.9, openAfter: 2 },
-    ...{ counts: 'groups', least: 8 },
+    ...{ countedUnit: 'groups', minCount: 8 },
   },
   no_spread: {
     label: 'No spread',
@@ -129,20 +129,20 @@ export const MONITOR_DEFINITIONS: Record<MonitorName, MonitorDefinition> = {
     measures: 'highest minus lowest score of a reward model within a batch',
     why: 'A reward model that gives every sample the same score has no learning signal.',
     ...{ unit: 'score', bad: 'below', warning: 0, alerting: 0, openAfter: 1 },
-    ...{ counts: 'samples', least: 32 },
+    ...{ countedUnit: 'samples', minCount: 32 },
   },
 }
 
 /** What fleet conditions are called, and how bad they are. */
 export const FLEET_DEFINITIONS: Record<FleetMonitorName, { label: string; severity: Severity }> = {
-  server_out: { label: 'Server unavailable', severity: 'warning' },
+  server_unavailable: { label: 'Server unavailable', severity: 'warning' },
   no_healthy_server: { label: 'No healthy server', severity: 'alerting' },
 }
 
 /** Batches of a run that are looked back on, of the same split. */
 export const WINDOW = 20
 /** Batches that a run's monitors are shown for, the newest. */
-export const MOST_POINTS = 1_000
+export const MAX_POINTS = 1_000
 
 const RunName = z.string().min(1).max(256)
 const Split = z.enum(['train', 'val'])
@@ -152,7 +152,7 @@ export const MonitorRunInput = z.strictObject({
   run: RunName,
   split: Split.default('train'),
   /** The newest batches that are wanted. */
-  points: z.int().min(1).max(MOST_POINTS).default(MOST_POINTS),
+  points: z.int().min(1).max(MAX_POINTS).default(MAX_POINTS),
 })
 export type MonitorRunInput = z.infer<typeof MonitorRunInput>
 
@@ -256,7 +256,7 @@ export interface MonitoredRunDto {
 export interface MonitorsDto {
   open: IncidentDto[]
   /** More than the list holds are open. */
-  moreOpen: boolean
+  hasMoreOpen: boolean
   runs: MonitoredRunDto[]
   /** Batches that have ended and are not looked at yet. */
   pending: number

@@ -23,8 +23,8 @@ export interface WorkerDto {
   samplesPerSecond: number
   inFlight: number
   /** Samples taken and not yet ended, and the most it would take now. */
-  held: number
-  room: number
+  inUse: number
+  capacity: number
   eventLoopP99Ms: number
   eventLoopMaxMs: number
   rssBytes: number
@@ -275,7 +275,7 @@ export interface SessionDto {
   name: string | null
   role: Role | null
   /** They showed a key or a login; false: everybody on this machine. */
-  withKey: boolean
+  hasKey: boolean
   version: string
   /** The service's own address as the browser reached it, for copy-paste examples. */
   address: string

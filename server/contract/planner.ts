@@ -3,9 +3,9 @@ import type { Phases, Strategy } from './strategies.ts'
 import { BatchId } from './trainer.ts'
 
 /** Rewards of one prediction at most, all steps together: about 40 ms of a server's loop. */
-export const MOST_REWARDS = 131_072
+export const MAX_PLANNED_REWARDS = 131_072
 /** Rewards replayed for one answer at most, all strategies and limits together: some 2 s, in pieces. */
-export const MOST_REPLAYED = 10_000_000
+export const MAX_REPLAYED_SAMPLES = 10_000_000
 /** A saving below this share of a step is none: rewards vary more than that from step to step. */
 export const NO_GAIN_SHARE = 0.01
 

@@ -3,7 +3,7 @@ import { z } from 'zod'
 /** Balancing policies; the words the router knows (server/router/policies). */
 export const BALANCING_POLICIES = [
   'least_work',
-  'least_in_flight',
+  'least_connections',
   'power_of_two',
   'peak_ewma',
   'round_robin',
@@ -24,7 +24,7 @@ export interface PoolDto {
   model: string
   policy: BalancingPolicyName
   /** False: the default. */
-  policyGiven: boolean
+  hasChosenPolicy: boolean
   servers: number
   ready: number
   /** Jobs (chunks of samples) that wait for a worker. */

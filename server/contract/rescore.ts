@@ -3,7 +3,7 @@ import { SampleFilter } from './sample-filter.ts'
 import { RescoreInput, type SubmitResult } from './trainer.ts'
 
 /** Of a batch, samples that one call may choose; more are rescored as the whole batch. */
-export const MOST_SELECTED = 100_000
+export const MAX_SELECTED_SAMPLES = 100_000
 
 /** Which samples of a batch are rescored: by their index, by their group, or by a filter. */
 export const RescoreSelection = z
@@ -30,13 +30,13 @@ export type RescoreSomeInput = z.infer<typeof RescoreSomeInput>
 
 /** What `batches.rescore` answers; of a part of a batch also how many were chosen and how many came along with their groups. */
 export interface RescoreResult extends SubmitResult {
-  chosen?: number
-  takenAlong?: number
+  selected?: number
+  addedGroupMembers?: number
 }
 
 /** `samples.byBatch`: in which batches the samples that fit lie. */
 export interface SamplesByBatchDto {
   batches: { batchId: string; samples: number; ofBatch: number }[]
   /** There are more that fit than are told. */
-  more: boolean
+  hasMore: boolean
 }

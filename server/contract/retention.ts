@@ -63,7 +63,7 @@ export interface RemovedDto {
 /** `retention.preview`. */
 export interface RetentionPreviewDto extends RemovedDto {
   /** Batches that are old enough and stay: of kept runs, under way, or being copied. */
-  spared: { kept: number; underWay: number }
+  skipped: { kept: number; underWay: number }
   /** Events counted up to this many; more are said to be so. */
   eventsCapped: boolean
   /** By day, oldest first; 400 at most. */

@@ -6,9 +6,9 @@ import { Prompt, RewardSpec } from './trainer.ts'
 /** What the Rewards page asks and is told: what is registered, one sample tried, a configuration imported. */
 
 /** Characters of a sample that is tried, prompt and response together; a rule is linear in them. */
-const LONGEST_TRIED = 500_000
+const MAX_TRIED_CHARS = 500_000
 /** Characters of a configuration; upstream's composed one has about 40,000. */
-const LONGEST_CONFIG = 400_000
+const MAX_CONFIG_CHARS = 400_000
 
 /** `rewards.try`: one sample and a reward. It is scored as in a batch, and nothing of it is stored. */
 export const TryInput = z
@@ -25,9 +25,9 @@ export const TryInput = z
     /** From the call, waiting for a server included: over it the sample ends as `deadline`. */
     deadlineMs: z.int().min(1).max(120_000).default(60_000),
   })
-  .refine(({ sample }) => sizeOf(sample) <= LONGEST_TRIED, {
+  .refine(({ sample }) => sizeOf(sample) <= MAX_TRIED_CHARS, {
     path: ['sample'],
-    message: `prompt and response have more than ${LONGEST_TRIED} characters together`,
+    message: `prompt and response have more than ${MAX_TRIED_CHARS} characters together`,
   })
 export type TryInput = z.infer<typeof TryInput>
 
@@ -38,7 +38,7 @@ function sizeOf({ prompt, response }: { prompt: z.infer<typeof Prompt>; response
 
 /** `rewards.importConfig`: upstream's YAML, or the overrides of a command line. */
 export const ImportConfigInput = z.strictObject({
-  text: z.string().max(LONGEST_CONFIG, `is longer than ${LONGEST_CONFIG} characters`),
+  text: z.string().max(MAX_CONFIG_CHARS, `is longer than ${MAX_CONFIG_CHARS} characters`),
 })
 export type ImportConfigInput = z.infer<typeof ImportConfigInput>
 
@@ -75,7 +75,7 @@ export interface ComponentsDto {
   /** Batches that are not added up yet: ask again. */
   pending: number
   /** There are older batches. */
-  more: boolean
+  hasMore: boolean
 }
 
 /** One option that a rule or manager takes in `reward.kwargs`. */
@@ -88,7 +88,7 @@ export interface OptionDto {
   choices: string[] | null
   /** As JSON; null: it has none. */
   defaultJson: string | null
-  about: string
+  description: string
 }
 
 /** A scorer that is built in. */
@@ -98,7 +98,7 @@ export interface RuleDto {
   /** Exact names, or a prefix as in `aime*`; none: it is chosen by its name alone. */
   dataSources: string[]
   /** It asks a service over HTTP. */
-  asksService: boolean
+  callsService: boolean
   options: OptionDto[]
 }
 
@@ -107,7 +107,7 @@ export interface ManagerDto {
   name: string
   /** Other names that are taken for it. */
   aliases: string[]
-  about: string
+  description: string
   options: OptionDto[]
 }
 
@@ -155,7 +155,7 @@ export interface RewardsDto {
     exists: boolean
     files: FunctionFileDto[]
     /** There are more files than are listed. */
-    more: boolean
+    hasMore: boolean
   }
 }
 

@@ -4,7 +4,7 @@ import type { RunMarkDto } from './marks.ts'
 import type { BatchStatus } from './trainer.ts'
 
 /** Steps that a run's page shows, the newest. */
-export const MOST_STEPS = 1_000
+export const MAX_STEPS = 1_000
 
 /** `runs.get`. */
 export const RunInput = z.strictObject({
@@ -100,7 +100,7 @@ export interface RunDto {
   failed: number
   /** Batches of this split that scored older rollouts again, and their samples: in none of the other counts. */
   rescored: { batches: number; samples: number }
-  /** Steps before the {@link MOST_STEPS} shown. */
+  /** Steps before the {@link MAX_STEPS} shown. */
   earlier: number
   /** Batches that have ended, whose roll-up is still on its way. */
   pending: number

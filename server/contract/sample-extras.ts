@@ -46,6 +46,6 @@ export interface SampleCountDto {
   samples: number
   /** False: so many among those that were looked at; there may be more. */
   exact: boolean
-  lookedAt: number
+  searchedSamples: number
   batches: number
 }

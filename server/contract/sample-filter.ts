@@ -7,7 +7,7 @@ import { BatchId, FailureReason, SampleId, SampleStatus } from './trainer.ts'
  */
 
 /** Conditions on the reward extra info that may be joined by "and". */
-const MOST_EXTRA = 8
+const MAX_EXTRA_FILTERS = 8
 
 const words = (most: number) =>
   z
@@ -65,7 +65,10 @@ export const SampleFilter = z.strictObject({
   label: plain(64).optional(),
   /** In prompt, response or ground truth, as it is written here, whatever the case. */
   text: words(500).optional(),
-  extra: z.array(ExtraFilter).max(MOST_EXTRA, `takes at most ${MOST_EXTRA}`).optional(),
+  extra: z
+    .array(ExtraFilter)
+    .max(MAX_EXTRA_FILTERS, `takes at most ${MAX_EXTRA_FILTERS}`)
+    .optional(),
 })
 export type SampleFilter = z.infer<typeof SampleFilter>
 
@@ -80,14 +83,14 @@ const numeric = <T extends z.ZodType>(schema: T) =>
     .transform(Number)
     .pipe(schema as unknown as z.ZodType<number, number>)
 const truth = z.enum(['true', 'false']).transform((text) => text === 'true')
-const MOST_STEP = 2_147_483_647
+const MAX_STEP = 2_147_483_647
 
 /** One step, or a range with both ends: `7`, `0-99`. */
 const StepRange = z
   .string()
   .regex(/^\d{1,10}(-\d{1,10})?$/, 'must be a step such as 7, or a range such as 0-99')
   .transform((text) => {
-    const [first, last] = text.split('-').map((part) => Math.min(Number(part), MOST_STEP))
+    const [first, last] = text.split('-').map((part) => Math.min(Number(part), MAX_STEP))
     return { first: first as number, last: last ?? (first as number) }
   })
 
@@ -127,7 +130,7 @@ export const SAMPLE_FILTER_TEXT = {
   annotated: truth,
   label: shape.label.unwrap(),
   text: shape.text.unwrap(),
-  extra: z.array(ExtraText).max(MOST_EXTRA, `takes at most ${MOST_EXTRA}`),
+  extra: z.array(ExtraText).max(MAX_EXTRA_FILTERS, `takes at most ${MAX_EXTRA_FILTERS}`),
 }
 /** A name of {@link SAMPLE_FILTER_TEXT}. */
 export type SampleFilterName = keyof typeof SAMPLE_FILTER_TEXT
@@ -158,8 +161,8 @@ export function readSampleFilter(given: URLSearchParams): {
       for (const value of values) {
         const read = ExtraText.safeParse(value)
         if (!read.success) unread.push({ name, value, message: firstIssue(read.error) })
-        else if (extra.length === MOST_EXTRA)
-          unread.push({ name, value, message: `takes at most ${MOST_EXTRA}` })
+        else if (extra.length === MAX_EXTRA_FILTERS)
+          unread.push({ name, value, message: `takes at most ${MAX_EXTRA_FILTERS}` })
         else extra.push(read.data)
       }
       if (extra.length > 0) filter.extra = extra

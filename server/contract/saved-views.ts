@@ -5,7 +5,7 @@ import { z } from 'zod'
 /** Of what a state is written in now; a page reads older ones as far as it can. */
 export const VIEW_VERSION = 1
 /** Views that a page has at most. */
-export const MOST_VIEWS = 200
+export const MAX_VIEWS = 200
 
 const plain = (text: string) => text.isWellFormed() && !text.includes('\u0000')
 const page = z.enum(['samples'])

@@ -24,7 +24,7 @@ export interface ServerMinuteDto {
   /** Calls for a sample that had failed before. */
   retries: number
   /** Calls sent while another was out for the same sample. */
-  copies: number
+  hedges: number
   busy: number
   corrupt: number
   /** Refused as the request's own fault (4xx). */

@@ -39,7 +39,7 @@ const name = z
   .regex(/^[\w.:-]+$/, 'use letters, digits, ".", "_", ":" and "-"')
 
 /** Longest chat template, in characters: a whole tokenizer_config.json with its 256 added tokens has some 60,000. */
-export const CHAT_TEMPLATE_LIMIT = 512 * 1024
+export const MAX_CHAT_TEMPLATE_CHARS = 512 * 1024
 
 /** Jinja, or the tokenizer_config.json that has it. */
 const chatTemplate = z
@@ -48,7 +48,7 @@ const chatTemplate = z
     'must be a template, or a tokenizer_config.json',
   )
   .transform((given) => (typeof given === 'string' ? given : JSON.stringify(given)))
-  .pipe(text(CHAT_TEMPLATE_LIMIT).min(1))
+  .pipe(text(MAX_CHAT_TEMPLATE_CHARS).min(1))
 
 /** How a server is asked for scores: a whole text, a whole text with a score for each token or step, or a pair of texts. */
 const route = z.enum(['classify', 'token', 'pair'])
@@ -267,5 +267,5 @@ export interface ServerDto {
   /** How the processes that call it see it, and how many each way; a process that never called it counts as `ok`. */
   health: { ok: number; suspect: number; ejected: number; halfOpen: number; slowStart: number }
   /** True: `limit` was given; false: found by measuring, between 8 and 96. */
-  limitGiven: boolean
+  hasFixedLimit: boolean
 }

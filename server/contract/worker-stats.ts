@@ -12,7 +12,7 @@ export interface WorkerServerStats {
   /** Tokens a second it was seen to score; null: not seen yet. */
   tokensPerSecond?: number | null
   /** Since this process started: calls sent while another was out for the same sample, and times it was put out. */
-  copies?: number
+  hedges?: number
   ejections?: number
   /** Samples of its model that wait for a slot in this process. */
   waiting?: number
@@ -22,8 +22,8 @@ export interface WorkerServerStats {
 export interface WorkerStats {
   samplesPerSecond: number
   inFlight: number
-  held: number
-  room: number
+  inUse: number
+  capacity: number
   eventLoopP99Ms: number
   eventLoopMaxMs: number
   rssBytes: number

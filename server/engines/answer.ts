@@ -1,15 +1,15 @@
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import {
-  DETAIL_LIMIT,
   type EngineFailure,
   type EngineScore,
   type FailureClass,
   type JoinedScores,
+  MAX_DETAIL_CHARS,
   type ResponseHeaders,
 } from './engine.ts'
 import { retryAfterMs } from './retry-after.ts'
 
-/** Makes a failure, its detail cut to {@link DETAIL_LIMIT}. */
+/** Makes a failure, its detail cut to {@link MAX_DETAIL_CHARS}. */
 export function failure(
   failureClass: FailureClass,
   reason: SampleFailureReason,
@@ -18,10 +18,10 @@ export function failure(
   return { ok: false, class: failureClass, reason, detail: clip(detail) }
 }
 
-/** Cuts a text to {@link DETAIL_LIMIT} characters on one line. */
+/** Cuts a text to {@link MAX_DETAIL_CHARS} characters on one line. */
 export function clip(text: string): string {
   const line = text.replace(/\s+/g, ' ').trim()
-  return line.length <= DETAIL_LIMIT ? line : `${line.slice(0, DETAIL_LIMIT - 1)}…`
+  return line.length <= MAX_DETAIL_CHARS ? line : `${line.slice(0, MAX_DETAIL_CHARS - 1)}…`
 }
 
 /**

@@ -2,13 +2,13 @@ import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja'
 import { formatTime } from './template-time.ts'
 
 /** Steps one rendering may take: a conversation of 1,000 turns takes some 50,000, and 500,000 are over in a second or two. */
-const MOST_STEPS = 500_000
+const MAX_STEPS = 500_000
 /** Longest text a template may make, in characters: far above the longest conversation taken. */
-const MOST_CHARS = 64 * 2 ** 20
+const MAX_CHARS = 64 * 2 ** 20
 /** Longest list it may make. */
-const MOST_ELEMENTS = 1_000_000
+const MAX_ELEMENTS = 1_000_000
 /** Longest list of numbers: a template counts turns, not characters. */
-const MOST_RANGE = 100_000
+const MAX_RANGE = 100_000
 
 /** A template as it was read: what {@link runProgram} takes. */
 export type Program = Parameters<Interpreter['run']>[0]
@@ -54,10 +54,10 @@ class BoundedInterpreter extends Interpreter {
   override evaluate(
     ...step: Parameters<Interpreter['evaluate']>
   ): ReturnType<Interpreter['evaluate']> {
-    if (++this.#steps > MOST_STEPS) throw new Error('the template takes too long')
+    if (++this.#steps > MAX_STEPS) throw new Error('the template takes too long')
     const result = super.evaluate(...step)
     const made: unknown = result.value
-    if (typeof made === 'string' ? made.length > MOST_CHARS : tooLongList(made)) {
+    if (typeof made === 'string' ? made.length > MAX_CHARS : tooLongList(made)) {
       throw new Error('the template makes too long a text or list')
     }
     return result
@@ -65,7 +65,7 @@ class BoundedInterpreter extends Interpreter {
 }
 
 function tooLongList(made: unknown): boolean {
-  return Array.isArray(made) && made.length > MOST_ELEMENTS
+  return Array.isArray(made) && made.length > MAX_ELEMENTS
 }
 
 /** Python's `range`, by which a template may make a list of any length in one step. */
@@ -73,6 +73,6 @@ function range(first: number, stop?: number, step = 1): number[] {
   const [from, to] = typeof stop === 'number' ? [first, stop] : [0, first]
   if (step === 0) throw new Error('range() step must not be zero')
   const count = Math.max(0, Math.ceil((to - from) / step))
-  if (!(count <= MOST_RANGE)) throw new Error(`range() of more than ${MOST_RANGE} numbers`)
+  if (!(count <= MAX_RANGE)) throw new Error(`range() of more than ${MAX_RANGE} numbers`)
   return Array.from({ length: count }, (_, i) => from + i * step)
 }

@@ -1,4 +1,4 @@
-import { CHAT_TEMPLATE_LIMIT } from '../contract/servers.ts'
+import { MAX_CHAT_TEMPLATE_CHARS } from '../contract/servers.ts'
 import { type Program, readProgram, runProgram } from './chat-interpreter.ts'
 import type { SampleTemplate, ScoreInput } from './engine.ts'
 import { type ChatMessage, sampleMessages } from './sample-text.ts'
@@ -117,9 +117,9 @@ export function chatTemplateOf(text: string): ChatTemplate {
 
 /** A pasted tokenizer_config.json or the template alone. */
 function readSource(text: string): Source {
-  if (text.length > CHAT_TEMPLATE_LIMIT) {
+  if (text.length > MAX_CHAT_TEMPLATE_CHARS) {
     throw new ChatTemplateError(
-      `it has ${text.length} characters; ${CHAT_TEMPLATE_LIMIT} are taken`,
+      `it has ${text.length} characters; ${MAX_CHAT_TEMPLATE_CHARS} are taken`,
     )
   }
   const config = jsonObject(text)

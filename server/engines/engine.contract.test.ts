@@ -8,7 +8,7 @@ import type {
   ResponseHeaders,
   ScoreInput,
 } from './engine.ts'
-import { DETAIL_LIMIT } from './engine.ts'
+import { MAX_DETAIL_CHARS } from './engine.ts'
 import { ENGINE_NAMES, engineOf } from './registry.ts'
 import { answer, type FakeHandler, FakeServer, hangs, scoreBody } from './testing/fake-server.ts'
 
@@ -506,7 +506,7 @@ describe.each(SCORING)('engine %s', (name) => {
 
   test('details are one line and short', async () => {
     const { detail } = (await score(answer(500, 'line\n'.repeat(5000)))) as EngineFailure
-    expect(detail.length).toBeLessThanOrEqual(DETAIL_LIMIT)
+    expect(detail.length).toBeLessThanOrEqual(MAX_DETAIL_CHARS)
     expect(detail).not.toContain('\n')
   })
 })

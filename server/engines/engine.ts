@@ -77,7 +77,7 @@ export interface EngineFailure {
   ok: false
   class: FailureClass
   reason: SampleFailureReason
-  /** What was wrong, in words, at most {@link DETAIL_LIMIT} characters. */
+  /** What was wrong, in words, at most {@link MAX_DETAIL_CHARS} characters. */
   detail: string
   /** When the server asked to come back, if it did. Not capped here. */
   retryAfterMs?: number
@@ -176,7 +176,7 @@ export interface EngineLifecycle {
 }
 
 /** Longest `detail` of a failure, in characters: it is stored with every attempt. */
-export const DETAIL_LIMIT = 300
+export const MAX_DETAIL_CHARS = 300
 
 /** Answer to one request of a probe. */
 export interface EngineReply {

@@ -18,7 +18,7 @@ import { versionBefore } from './version.ts'
 /** The short sample that every candidate route is asked to score. */
 const SHORT: ScoreInput = { prompt: 'What is 1 + 1?', response: '2' }
 /** A list longer than this for one text, or for one token, is an embedding: no reward model has as many labels. */
-const MOST_LABELS = 16
+const MAX_LABELS = 16
 /** Stands for the template of the registration: the route is found before a sample is rendered. */
 const RENDERED: SampleTemplate = {
   renderSample: () => 'What is 1 + 1?\n2',
@@ -226,7 +226,7 @@ async function pooled(
 async function isEmbedding(fetch: EngineFetch, question: RouteQuestion): Promise<boolean> {
   const data = await pooled(fetch, question)
   const numbers = Array.isArray(data) && Array.isArray(data[0]) ? data[0] : data
-  return Array.isArray(numbers) && numbers.length > MOST_LABELS
+  return Array.isArray(numbers) && numbers.length > MAX_LABELS
 }
 
 async function givesTokenRows(fetch: EngineFetch, question: RouteQuestion): Promise<boolean> {

@@ -13,14 +13,14 @@ export interface ServerUrl {
 }
 
 /** Longest address taken, in characters. */
-const URL_LIMIT = 2048
+const MAX_URL_CHARS = 2048
 
 /**
  * Checks a server's address without asking the network: http or https, no credentials, no query or fragment, and
  * neither a link-local nor a metadata address in any spelling (`new URL` turns decimal, octal and hex into dotted form).
  */
 export function checkServerUrl(text: string): ServerUrl | ProbeFailure {
-  if (text.length > URL_LIMIT) return refused('malformed', 'the address is too long')
+  if (text.length > MAX_URL_CHARS) return refused('malformed', 'the address is too long')
   let url: URL
   try {
     url = new URL(text)

@@ -52,7 +52,7 @@ export class Access {
         name: `configured key ${i + 1}`,
         role: 'admin',
         keyId: null,
-        withKey: true,
+        hasKey: true,
         ended: NEVER,
       }
       this.#configured.set(lookUpOf(key), holder)
@@ -72,7 +72,7 @@ export class Access {
   }
 
   /** Whether a call without a key is refused. */
-  get needsKey(): boolean {
+  get requiresKey(): boolean {
     return this.#configured.size > 0 || (this.#ring?.required ?? false)
   }
 
@@ -86,7 +86,7 @@ export class Access {
    * whoever sent it. The owner of a connection is looked up once; a promise only while that is under way.
    */
   checkPeer(req: IncomingMessage): Promise<void> | undefined {
-    if (this.needsKey) return
+    if (this.requiresKey) return
     const header = forwardingHeader(req)
     if (header !== null) {
       throw new RewardOpsError(
@@ -106,7 +106,7 @@ export class Access {
       })
     if (known === undefined) this.#peers.set(socket, looking)
     // Keys may have become necessary meanwhile.
-    return looking.then((owner) => (this.needsKey ? undefined : this.#checkOwner(owner)))
+    return looking.then((owner) => (this.requiresKey ? undefined : this.#checkOwner(owner)))
   }
 
   #checkOwner(owner: PeerOwner): undefined {
@@ -128,7 +128,7 @@ export class Access {
   /** Throws `forbidden_host` or `forbidden_origin`. */
   checkOrigin(req: IncomingMessage): void {
     const host = req.headers.host ?? ''
-    if (!this.needsKey && host !== this.#knownHost) {
+    if (!this.requiresKey && host !== this.#knownHost) {
       if (isLoopback(hostName(host))) this.#knownHost = host
       else
         throw new RewardOpsError(
@@ -178,7 +178,7 @@ export class Access {
       if (bearer) {
         holder = this.holderOf(bearer[1] as string)
         // A wrong key is wrong, whoever is signed in beside it.
-        if (holder === null && this.needsKey) return null
+        if (holder === null && this.requiresKey) return null
       }
     }
     if (holder === null && cookie !== undefined) {
@@ -188,7 +188,7 @@ export class Access {
         holder = this.#sessions.get(lookUpOf(session)) ?? this.#ring?.bySession(session) ?? null
       }
     }
-    return holder ?? (this.needsKey ? null : this.#local)
+    return holder ?? (this.requiresKey ? null : this.#local)
   }
 
   /** Whose key it is; null: nobody's. */
@@ -230,5 +230,5 @@ export class Access {
 const COOKIE = new RegExp(`(?:^|;\\s*)${SESSION_COOKIE}=([0-9a-f]{64})(?:;|$)`)
 
 function localHolder(end: AbortController): KeyHolder {
-  return { name: 'local', role: 'admin', keyId: null, withKey: false, ended: end.signal }
+  return { name: 'local', role: 'admin', keyId: null, hasKey: false, ended: end.signal }
 }

@@ -61,7 +61,7 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
       })),
     )
   const one = (value: (server: ServerFigures) => number) => each((s) => [{ value: value(s) }])
-  const counted = (key: 'copies' | 'tokens') => one((s) => calls.get(s.id)?.[key] ?? 0)
+  const counted = (key: 'hedges' | 'tokens') => one((s) => calls.get(s.id)?.[key] ?? 0)
   const seen = (key: 'inFlight' | 'slots' | 'waiting' | 'tokensPerSecond') =>
     one((s) => sum(viewsOf(s, views).map((view) => view[key] ?? 0)))
   return [
@@ -124,9 +124,9 @@ function serverFamilies(figures: Figures, views: ReadonlyMap<string, ProcessView
       one((s) => s.retries),
     ),
     counter(
-      'server_copies_total',
+      'server_hedges_total',
       'Calls sent while another was out for the same sample.',
-      counted('copies'),
+      counted('hedges'),
     ),
     counter(
       'server_ejections_total',
@@ -187,9 +187,9 @@ function workerFamilies({ workers }: Figures): Family[] {
       of((s) => s.inFlight),
     ),
     gauge(
-      'worker_held_samples',
+      'worker_samples_in_use',
       'Samples taken from the queue and not ended.',
-      of((s) => s.held),
+      of((s) => s.inUse),
     ),
     gauge(
       'worker_event_loop_p99_seconds',

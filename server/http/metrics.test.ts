@@ -78,7 +78,7 @@ async function calls(serverId: number, fields: object, ...durationsMs: number[])
     requests: 0,
     errors: 0,
     retries: 0,
-    copies: 0,
+    hedges: 0,
     busy: 0,
     corrupt: 0,
     client: 0,
@@ -130,7 +130,7 @@ describe('a server', () => {
       requests: 10,
       errors: 7,
       retries: 3,
-      copies: 2,
+      hedges: 2,
       busy: 1,
       corrupt: 1,
       client: 2,
@@ -144,7 +144,7 @@ describe('a server', () => {
     expect([of('in_flight'), of('slots'), of('waiting_samples')]).toEqual([6, 12, 6])
     expect([of('lease_slots'), of('limit'), of('tokens_per_second')]).toEqual([7, 12, 100])
     expect([of('requests_total'), of('retries_total')]).toEqual([10, 3])
-    expect([of('copies_total'), of('tokens_total')]).toEqual([2, 4_000])
+    expect([of('hedges_total'), of('tokens_total')]).toEqual([2, 4_000])
     const classes = ['client', 'busy', 'corrupt', 'fault']
     expect(classes.map((name) => of('errors_total', { class: name }))).toEqual([2, 1, 1, 3])
     expect(of('ejections_total', { process: `w${a}` })).toBe(2)

@@ -48,11 +48,11 @@ export function createTrpcPlane(options: TrpcPlaneOptions) {
   const { modules, ingest, access, log, version } = options
 
   const sessionOf = (req: IncomingMessage, holder: KeyHolder | null): SessionDto => ({
-    auth: access.needsKey ? 'key' : 'open',
+    auth: access.requiresKey ? 'key' : 'open',
     signedIn: holder !== null,
     name: holder?.name ?? null,
     role: holder?.role ?? null,
-    withKey: holder?.withKey ?? false,
+    hasKey: holder?.hasKey ?? false,
     version,
     address: `${req.headers['x-forwarded-proto'] === 'https' ? 'https' : 'http'}://${req.headers.host ?? 'localhost'}`,
   })

@@ -12,7 +12,7 @@ import type { SubmitResult } from '../contract/trainer.ts'
 const KEYS = ['first-key-1', 'second-key-2']
 const submission = { run: 'access', step: 1, samples: [sample()] }
 const large = { ...submission, samples: [sample({ response: 'x'.repeat(2 << 20) })] }
-const needsKey = { status: 401, reason: 'unauthorized', message: 'key' } as const
+const requiresKey = { status: 401, reason: 'unauthorized', message: 'key' } as const
 
 let open: Service
 let keyed: Service
@@ -48,9 +48,9 @@ describe('with keys', () => {
   ]
   it.each(wrong)('refuses %s, small bodies and large', (_, headers) =>
     nothingStored(keyed, async () => {
-      expectRefusal(await submit(keyed, headers), { ...needsKey, hint: /Bearer/ })
-      expectRefusal(await submit(keyed, headers, large), needsKey)
-      expectRefusal(await keyed.raw('/api/trpc/batches.list', { headers }), needsKey)
+      expectRefusal(await submit(keyed, headers), { ...requiresKey, hint: /Bearer/ })
+      expectRefusal(await submit(keyed, headers, large), requiresKey)
+      expectRefusal(await keyed.raw('/api/trpc/batches.list', { headers }), requiresKey)
     }),
   )
 
@@ -60,7 +60,7 @@ describe('with keys', () => {
         kind === 'mutation' ? await keyed.post(name, '{}') : await keyed.raw(`/api/trpc/${name}`)
       if (name.startsWith('session.')) expect(answer.text, name).not.toContain('A key is needed')
       else if (kind === 'subscription') expect(answer.text).toContain('"unauthorized"')
-      else expectRefusal(answer, needsKey)
+      else expectRefusal(answer, requiresKey)
     }
     // Asked for together, none slips through beside another.
     const both = await keyed.raw('/api/trpc/session.get,batches.list?batch=1&input={}')
@@ -105,7 +105,7 @@ describe('with keys', () => {
     const host = 'rewards.example.org'
     const behind = { host, 'x-forwarded-for': '192.0.2.1', authorization: `Bearer ${KEYS[1]}` }
     expect((await submit(keyed, behind)).status).toBe(200)
-    expectRefusal(await submit(keyed, { host }), needsKey)
+    expectRefusal(await submit(keyed, { host }), requiresKey)
     const { status } = await submit(keyed, { host, authorization: `Bearer ${KEYS[1]}` })
     expect(status).toBe(200)
   })

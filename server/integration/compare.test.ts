@@ -166,10 +166,10 @@ describe('a batch and its rescore', () => {
         return !isRight
       })
       expect(wrong).toEqual([])
-      const flipped = await service.query<ComparedPage<ComparedSampleDto>>('compare.samples', {
-        ...{ first: strict, second: flexible, flipped: true, limit: 200 },
+      const signFlipped = await service.query<ComparedPage<ComparedSampleDto>>('compare.samples', {
+        ...{ first: strict, second: flexible, signFlipped: true, limit: 200 },
       })
-      expect(flipped.total).toBe(pair.groups.flipped)
+      expect(signFlipped.total).toBe(pair.groups.signFlipped)
       const groups = await service.query<ComparedPage<ComparedGroupDto>>('compare.groups', {
         ...{ first: strict, second: flexible, limit: 200 },
       })

@@ -41,7 +41,7 @@ describe('rewards.components', () => {
       components: [],
       running: 0,
       pending: 0,
-      more: false,
+      hasMore: false,
     })
   })
 
@@ -52,7 +52,7 @@ describe('rewards.components', () => {
     odd[0] = { ...odd[0]!, groundTruth: { not: 'text' } as unknown as string }
     const results = await scored('summed', 3, { combine }, odd)
     const told = await components('summed')
-    expect(told).toMatchObject({ runs: ['summed'], run: 'summed', pending: 0, more: false })
+    expect(told).toMatchObject({ runs: ['summed'], run: 'summed', pending: 0, hasMore: false })
     expect(told.components.map(({ name, weight }) => [name, weight])).toEqual([
       ['', null],
       ['right', 1],

@@ -215,7 +215,7 @@ describe('batches.next', () => {
       workerId: expect.stringMatching(/^w\d+$/),
       advantage: expect.closeTo(1, 5),
     } satisfies MemberResult)
-    expect(groups[0]).toMatchObject({ mean: 1, std: null, signal: 'single' })
+    expect(groups[0]).toMatchObject({ mean: 1, std: null, signal: 'single_sample' })
   })
 
   it('times out with the cursor unchanged, and takes any waitMs', async () => {

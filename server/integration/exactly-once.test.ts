@@ -126,12 +126,12 @@ describe('a batch of 2,000', () => {
       }
       // It writes what it had in its hands, and is counted among the living again.
       await waitFor('the worker that stood still', async () => {
-        const [row] = await service.sql<{ state: string; held: number }>(
-          `select state, (stats ->> 'held')::int as held from process where pid = $1
+        const [row] = await service.sql<{ state: string; in_use: number }>(
+          `select state, (stats ->> 'inUse')::int as in_use from process where pid = $1
          and last_seen_at > now() - interval '1 second'`,
           [still],
         )
-        return row?.state === 'alive' && row.held === 0
+        return row?.state === 'alive' && row.in_use === 0
       })
       await expectAllScored(followed, samples, GROUPS)
       expect((await service.healthy()).workers).toEqual(workers)

@@ -158,10 +158,10 @@ describe('what groups teach', () => {
     ])
     const wanted = {
       varied: 1,
-      all_right: 1,
-      all_wrong: 1,
+      all_correct: 1,
+      all_incorrect: 1,
       all_equal: 1,
-      single: 2,
+      single_sample: 2,
       all_failed: 1,
       empty: 0,
     }
@@ -169,11 +169,11 @@ describe('what groups teach', () => {
     const signals = Object.fromEntries((await delivered(batchId)).map((g) => [g.uid, g.signal]))
     expect(signals).toEqual({
       varied: 'varied',
-      right: 'all_right',
-      wrong: 'all_wrong',
+      right: 'all_correct',
+      wrong: 'all_incorrect',
       equal: 'all_equal',
-      one: 'single',
-      left: 'single',
+      one: 'single_sample',
+      left: 'single_sample',
       failed: 'all_failed',
     })
     const rows = await stored(batchId)
@@ -197,10 +197,10 @@ describe('what groups teach', () => {
     const running = await service.query<BatchSummary>('batches.get', { batchId })
     expect(running).toMatchObject({ groupsCompleted: 1, groupSignals: null })
     const view = await service.query<BatchViewDto>('batches.view', { batchId })
-    expect(view.groupSignals).toMatchObject({ varied: 1, single: 0 })
+    expect(view.groupSignals).toMatchObject({ varied: 1, single_sample: 0 })
     await service.mutate('batches.cancel', { batchId })
-    expect((await wait(batchId)).groupSignals).toMatchObject({ varied: 1, single: 1 })
-    expect((await stored(batchId)).map((g) => g.signal)).toEqual(['varied', 'single'])
+    expect((await wait(batchId)).groupSignals).toMatchObject({ varied: 1, single_sample: 1 })
+    expect((await stored(batchId)).map((g) => g.signal)).toEqual(['varied', 'single_sample'])
   })
 })
 
@@ -243,7 +243,7 @@ describe('1,600 GSM8K responses in groups of 8', () => {
     for (const group of groups) {
       const scores = byUid.get(group.uid)!.map((m) => m.score)
       const right = scores.filter((s) => s === 1).length
-      const signal = right === 8 ? 'all_right' : right === 0 ? 'all_wrong' : 'varied'
+      const signal = right === 8 ? 'all_correct' : right === 0 ? 'all_incorrect' : 'varied'
       signals[signal] = (signals[signal] ?? 0) + 1
       expect(group.signal).toBe(signal)
       // Of right and wrong, the deviation has a closed form.
@@ -254,7 +254,7 @@ describe('1,600 GSM8K responses in groups of 8', () => {
       )
     }
     expect(summary.groupSignals).toMatchObject(signals)
-    expect(Object.keys(signals).sort()).toEqual(['all_right', 'all_wrong', 'varied'])
+    expect(Object.keys(signals).sort()).toEqual(['all_correct', 'all_incorrect', 'varied'])
     for (const group of await delivered(batchId)) {
       const row = groups.find((g) => g.uid === group.uid)!
       expect([group.mean, group.std, group.signal]).toEqual([row.mean, row.std, row.signal])

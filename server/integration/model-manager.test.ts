@@ -183,7 +183,10 @@ describe('calibration', () => {
     expect(second).toMatchObject({ state: 'quarantined', self_test: { verdict: 'differs' } })
     expect(second.state_cause).toMatch(/\(a\)/)
     expect(await register(m, 'c', c!)).toMatchObject({ state: 'ready' })
-    expect(await row('a')).toMatchObject({ state: 'quarantined', self_test: { verdict: 'differs' } })
+    expect(await row('a')).toMatchObject({
+      state: 'quarantined',
+      self_test: { verdict: 'differs' },
+    })
     expect(await row('b')).toMatchObject({ state: 'ready', self_test: { verdict: 'raw' } })
     // The later one is who came later, whatever was known under its name before.
     await m.remove({ name: 'a' })

@@ -101,20 +101,20 @@ describe('rewards.list', () => {
   it('names everything that a batch’s reward can name, with its options', async () => {
     const list = await service.query<RewardsDto>('rewards.list')
     const gsm8kRule = list.rules.find(({ name }) => name === 'gsm8k')
-    expect(gsm8kRule).toMatchObject({ dataSources: ['openai/gsm8k'], asksService: false })
+    expect(gsm8kRule).toMatchObject({ dataSources: ['openai/gsm8k'], callsService: false })
     expect(gsm8kRule?.options).toContainEqual({
       name: 'method',
       type: 'one of',
       choices: ['strict', 'flexible'],
       defaultJson: '"strict"',
-      about: expect.stringContaining('the last number'),
+      description: expect.stringContaining('the last number'),
     })
-    expect(list.rules.find(({ name }) => name === 'code')?.asksService).toBe(true)
+    expect(list.rules.find(({ name }) => name === 'code')?.callsService).toBe(true)
     // Every option says what it is, and every manager what it does.
     for (const { options } of [...list.rules, ...list.managers]) {
-      for (const option of options) expect(option.about, option.name).not.toBe('')
+      for (const option of options) expect(option.description, option.name).not.toBe('')
     }
-    for (const { name, about } of list.managers) expect(about, name).not.toBe('')
+    for (const { name, description: about } of list.managers) expect(about, name).not.toBe('')
     const dapo = list.managers.find(({ name }) => name === 'dapo')
     expect(dapo?.options.map(({ name }) => name)).toContain('overlong_buffer_cfg.penalty_factor')
     expect(list.judges.map(({ name }) => name)).toContain('rating-1-10')
@@ -126,7 +126,7 @@ describe('rewards.list', () => {
 
   it('lists the functions’ folder without running what lies in it', async () => {
     const list = await service.query<RewardsDto>('rewards.list')
-    expect(list.functions).toMatchObject({ folder: functions, exists: true, more: false })
+    expect(list.functions).toMatchObject({ folder: functions, exists: true, hasMore: false })
     expect(list.functions.files).toMatchObject([
       { path: 'group.ts', exports: ['computeScore'] },
       { path: 'loop.ts', exports: ['computeScore'] },

@@ -75,7 +75,7 @@ describe('a server that gives raw scores', () => {
     expect(detail).toMatchObject({
       ...limits,
       limit: 12,
-      limitGiven: true,
+      hasFixedLimit: true,
       canSleep: false,
       awakeUntil: null,
       launched: false,

@@ -418,7 +418,7 @@ describe('a part of a batch', () => {
     const some = (select: object) =>
       service.mutate<RescoreResult>('batches.rescore', { batchId: first, reward: BY_MODEL, select })
     const whole = await some({ indexes: [21, 2, 22] })
-    expect(whole).toMatchObject({ accepted: 8, groups: 2, chosen: 3, takenAlong: 5 })
+    expect(whole).toMatchObject({ accepted: 8, groups: 2, selected: 3, addedGroupMembers: 5 })
     const followed = followBatch(service, whole.batchId)
     await followed.done
     const delivered = await expectExactlyOnce(service, followed, 8, 2)
@@ -427,7 +427,7 @@ describe('a part of a batch', () => {
       from.map((i) => hashScore(samples[i]?.response as string)),
     )
     const cut = await some({ indexes: [21, 2, 22], wholeGroups: false })
-    expect(cut).toMatchObject({ accepted: 3, groups: 2, chosen: 3, takenAlong: 0 })
+    expect(cut).toMatchObject({ accepted: 3, groups: 2, selected: 3, addedGroupMembers: 0 })
     expect(await ended(cut.batchId)).toMatchObject({ status: 'completed', scored: 3, groups: 2 })
     expect((await results(cut.batchId)).uid).toEqual(['part-0', 'part-5', 'part-5'])
     const texts = await sampleOf(cut.batchId, 1)
@@ -461,7 +461,7 @@ describe('a part of a batch', () => {
     const group = await service.mutate<RescoreResult>('batches.rescore', {
       ...{ batchId: first, reward: BY_RULE, select: { uids: ['chosen-1'] } },
     })
-    expect(group).toMatchObject({ accepted: 8, groups: 1, takenAlong: 0 })
+    expect(group).toMatchObject({ accepted: 8, groups: 1, addedGroupMembers: 0 })
     await ended(group.batchId)
   })
 

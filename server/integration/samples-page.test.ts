@@ -107,7 +107,7 @@ describe('what is filtered', () => {
     const samples = batches.flatMap((id) => [0, 3, 7, 12, 40].map((i) => `${id}-${i}`))
     expect(
       await service.mutate<AddedAnnotationsDto>('annotations.add', { samples, label: 'hack' }),
-    ).toMatchObject({ added: 15, already: 0, missing: 0, more: false })
+    ).toMatchObject({ added: 15, alreadyAnnotated: 0, missing: 0, hasMore: false })
     await service.mutate('annotations.add', {
       filter: { reason: 'timeout', run: 'two' },
       label: 'too slow',
@@ -213,7 +213,7 @@ describe('annotations', () => {
     const first = await add('good', 'reads well')
     expect(first).toMatchObject({ added: 1, ids: [expect.stringMatching(/^a\d+$/)] })
     await add('check')
-    expect(await add('check')).toMatchObject({ added: 0, already: 1 })
+    expect(await add('check')).toMatchObject({ added: 0, alreadyAnnotated: 1 })
     const of = () => service.query<AnnotationDto[]>('annotations.of', { sample: id })
     expect((await of()).map(({ label, note, author }) => [label, note, author])).toEqual([
       ['good', 'reads well', 'local'],

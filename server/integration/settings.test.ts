@@ -120,10 +120,10 @@ describe('keys', () => {
 
   it('count where none is needed, and leave everybody else in', async () => {
     expect(await service.query('session.get')).toMatchObject({
-      ...{ auth: 'open', name: 'local', role: 'admin', withKey: false },
+      ...{ auth: 'open', name: 'local', role: 'admin', hasKey: false },
     })
     expect(await service.query('session.get', undefined, bearer(viewer.key))).toMatchObject({
-      ...{ auth: 'open', name: 'board', role: 'viewer', withKey: true },
+      ...{ auth: 'open', name: 'board', role: 'viewer', hasKey: true },
     })
     // Clients of models always send some key.
     const other = await service.raw('/v1/models', { headers: bearer('EMPTY') })
@@ -207,7 +207,7 @@ describe('keys', () => {
     expect((await service.raw('/api/trpc/batches.list')).status).toBe(200)
 
     const answer = await ask(admin.key)
-    expect(answer.json).toMatchObject({ result: { data: { needsKey: true } } })
+    expect(answer.json).toMatchObject({ result: { data: { requiresKey: true } } })
     const cookie = String(answer.headers['set-cookie']).split(';')[0] as string
     expect(cookie).toMatch(/^rewardops_session=[0-9a-f]{64}$/)
     expect(await service.query('session.get', undefined, { cookie })).toMatchObject({
@@ -531,7 +531,7 @@ describe('retention', () => {
     const preview = await service.query<RetentionPreviewDto>('retention.preview', { policy })
     expect(preview).toMatchObject({
       ...{ batches: 0, samples: 0, textBatches: 2, partitions: 1 },
-      spared: { kept: 1, underWay: 0 },
+      skipped: { kept: 1, underWay: 0 },
     })
     const [{ bytes } = { bytes: '0' }] = await service.sql<{ bytes: string }>(
       `select pg_total_relation_size($1) as bytes`,
@@ -588,7 +588,7 @@ describe('retention', () => {
 
     const policy = { ...KEEP_ALL, batchesDays: 45, eventsDays: 1 }
     const preview = await service.query<RetentionPreviewDto>('retention.preview', { policy })
-    expect(preview).toMatchObject({ batches: 1, samples: 16, spared: { underWay: 1 } })
+    expect(preview).toMatchObject({ batches: 1, samples: 16, skipped: { underWay: 1 } })
     await service.mutate('retention.set', policy)
     const job = await ended(await service.mutate<RetentionJobDto>('retention.start'))
     expect(job.removed).toMatchObject({ batches: 1, samples: 16 })

@@ -22,20 +22,27 @@ const past = (std: number | null, min = 0, max = 1) => ({
 
 describe('what the monitors read', () => {
   test('shares are of what can have them: empty groups and lone members are nobody’s fault', () => {
-    const signals = { ...noSignals(), varied: 4, all_wrong: 6, all_right: 2, single: 3, empty: 5 }
+    const signals = {
+      ...noSignals(),
+      varied: 4,
+      all_incorrect: 6,
+      all_correct: 2,
+      single_sample: 3,
+      empty: 5,
+    }
     const read = readMonitors(watched({ signals, figures: figures({ failed: 7 }) }))
-    expect(read.all_zero).toEqual({ value: 6 / 15, n: 15, detail: null })
-    expect(read.group_collapse).toEqual({ value: 11 / 15, n: 15, detail: null })
+    expect(read.all_incorrect).toEqual({ value: 6 / 15, n: 15, detail: null })
+    expect(read.no_signal).toEqual({ value: 11 / 15, n: 15, detail: null })
     expect(read.failures).toEqual({ value: 0.07, n: 100, detail: null })
     expect(read.duplicates.value).toBe(0.05)
-    const alone = readMonitors(watched({ signals: { ...noSignals(), single: 40 } }))
-    expect(alone.group_collapse.value).toBeNull()
-    expect(alone.all_zero.value).toBeNull()
+    const alone = readMonitors(watched({ signals: { ...noSignals(), single_sample: 40 } }))
+    expect(alone.no_signal.value).toBeNull()
+    expect(alone.all_incorrect.value).toBeNull()
   })
 
   test('too few say nothing', () => {
     const few = figures({ samples: 31, length_n: 31, duplicates_of: 31, group_std_of: 7 })
-    const signals = { ...noSignals(), all_wrong: 7 }
+    const signals = { ...noSignals(), all_incorrect: 7 }
     const read = readMonitors(
       watched({
         figures: { ...few, bin_counts: [15, 16] },

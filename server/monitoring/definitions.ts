@@ -26,7 +26,7 @@ export interface Watched {
 /** Share of the range from the least to the greatest score that counts as its end. */
 const END_OF_RANGE = 0.01
 /** Fewer batches before are no habit that one could fall from. */
-const LEAST_REFERENCES = 5
+const MIN_REFERENCES = 5
 
 /** What every monitor reads of a batch. The definitions are told in docs/monitors.md, and from where they are. */
 export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
@@ -34,7 +34,7 @@ export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
   const { ceiling, floor } = readEnds(watched)
   const groups = signals === null ? 0 : GROUP_SIGNALS.reduce((n, s) => n + signals[s], 0)
   // Groups of which one was scored are nothing to compare; a run of such groups has no advantages by design.
-  const compared = signals === null || signals.single === groups ? 0 : groups - signals.empty
+  const compared = signals === null || signals.single_sample === groups ? 0 : groups - signals.empty
   const readings: Record<MonitorName, Reading> = {
     length_correlation: {
       value: figures.length_correlation,
@@ -46,16 +46,13 @@ export function readMonitors(watched: Watched): Record<MonitorName, Reading> {
     floor,
     component_dominance: readDominance(watched),
     duplicates: share(figures.duplicates, figures.duplicates_of ?? 0),
-    all_zero: share(signals?.all_wrong ?? null, compared),
+    all_incorrect: share(signals?.all_incorrect ?? null, compared),
     failures: share(figures.failed, figures.samples),
-    group_collapse: share(
-      signals === null ? null : groups - signals.empty - signals.varied,
-      compared,
-    ),
+    no_signal: share(signals === null ? null : groups - signals.empty - signals.varied, compared),
     no_spread: readSpread(watched),
   }
   for (const [name, reading] of Object.entries(readings) as [MonitorName, Reading][]) {
-    const tooFew = reading.n < MONITOR_DEFINITIONS[name].least
+    const tooFew = reading.n < MONITOR_DEFINITIONS[name].minCount
     if (tooFew || (reading.value !== null && !Number.isFinite(reading.value))) reading.value = null
   }
   return readings
@@ -97,7 +94,7 @@ function readDominance(watched: Watched): Reading {
 function readSpread({ figures, reward }: Watched): Reading {
   const seen: Reading[] = []
   const note = (name: string | null, n: number, min: number | null, max: number | null) => {
-    if (n < MONITOR_DEFINITIONS.no_spread.least || min === null || max === null) return
+    if (n < MONITOR_DEFINITIONS.no_spread.minCount || min === null || max === null) return
     const what = name === null ? 'every score' : `every score of ${name}`
     seen.push({ value: max - min, n, detail: min === max ? `${what} is ${round(min)}` : name })
   }
@@ -117,10 +114,10 @@ function readSpread({ figures, reward }: Watched): Reading {
 function readCollapse({ figures, window, reference }: Watched): Reading {
   const before = window
     .filter(
-      ({ group_std_of }) => (group_std_of ?? 0) >= MONITOR_DEFINITIONS.variance_collapse.least,
+      ({ group_std_of }) => (group_std_of ?? 0) >= MONITOR_DEFINITIONS.variance_collapse.minCount,
     )
     .flatMap(({ group_std }) => group_std ?? [])
-  const usual = reference ?? (before.length < LEAST_REFERENCES ? null : medianOf(before))
+  const usual = reference ?? (before.length < MIN_REFERENCES ? null : medianOf(before))
   const n = figures.group_std_of ?? 0
   if (figures.group_std === null || usual === null || usual === 0)
     return { value: null, n, detail: null }

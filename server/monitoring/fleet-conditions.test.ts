@@ -16,7 +16,12 @@ describe('what is wrong with the fleet', () => {
     const a = [server('a1', 'a', 'dead'), server('a2', 'a', 'unreachable')]
     const b = [server('b1', 'b', 'quarantined'), server('b2', 'b', 'ready')]
     expect(told([...a, ...b])).toEqual([
-      ...['no_healthy_server a', 'server_out a1', 'server_out a2', 'server_out b1'],
+      ...[
+        'no_healthy_server a',
+        'server_unavailable a1',
+        'server_unavailable a2',
+        'server_unavailable b1',
+      ],
     ])
     expect(fleetConditions(b)[0]?.detail).toBe('quarantined: refused')
   })
@@ -57,7 +62,7 @@ describe('incidents of the fleet', () => {
       )
     const opened = [
       { name: 'all', kind: 'opened', monitor: 'no_healthy_server' },
-      { name: 'all', kind: 'opened', monitor: 'server_out' },
+      { name: 'all', kind: 'opened', monitor: 'server_unavailable' },
       { name: 'bad alone', kind: 'opened', monitor: 'no_healthy_server' },
     ]
     expect(await sent()).toEqual(opened)

@@ -28,7 +28,7 @@ export function fleetConditions(servers: readonly FleetServerRow[]): FleetCondit
   const isOut = ({ state, for_ms }: FleetServerRow) => OUT.has(state) && for_ms >= OUT_FOR_MS
   const out = servers.filter(isOut).map(({ name, state, state_cause }): FleetCondition => {
     return {
-      ...{ monitor: 'server_out', subject: name },
+      ...{ monitor: 'server_unavailable', subject: name },
       detail: state_cause === null ? state : `${state}: ${state_cause}`,
     }
   })

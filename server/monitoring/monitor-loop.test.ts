@@ -289,7 +289,7 @@ describe('the monitors', () => {
       )
       return row!.group_signals
     }
-    expect(await signals(id)).toMatchObject({ all_right: 0, all_equal: 16 })
+    expect(await signals(id)).toMatchObject({ all_correct: 0, all_equal: 16 })
     const groups = await db.adhoc<{ signal: string }>(
       'select distinct signal from sample_group where batch_id = $1',
       [id],
@@ -297,10 +297,10 @@ describe('the monitors', () => {
     expect(groups).toEqual([{ signal: 'all_equal' }])
     // By a rule the same scores are right answers, and a model that tells answers apart may find a group right.
     const ruled = await batchOf('flat-rule', 1, flat, { reward: { kind: 'rule', model: null } })
-    expect(await signals(ruled)).toMatchObject({ all_right: 16 })
+    expect(await signals(ruled)).toMatchObject({ all_correct: 16 })
     const some = usual((i) => ({ score: i < 32 ? 1 : i % 2 }))
     const told = await batchOf('some', 1, some, { reward: { kind: 'model', model: 'rm' } })
-    expect(await signals(told)).toMatchObject({ all_right: 8, varied: 8 })
+    expect(await signals(told)).toMatchObject({ all_correct: 8, varied: 8 })
   })
 
   it('name the component that decides', async () => {

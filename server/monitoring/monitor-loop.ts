@@ -14,7 +14,7 @@ const FLEET_EVERY = 4
 /** Ticks between two looks for runs that were removed. */
 const FORGET_EVERY = 2 * 600
 /** Batches of one tick, some 4 ms each. */
-const MOST_BATCHES = 64
+const MAX_BATCHES = 64
 /** A batch that could not be looked at is tried again after so long. */
 const FAILED_AGAIN_MS = 60_000
 
@@ -54,7 +54,7 @@ export class MonitorLoop {
 
   /** Looks at all batches that wait, now. */
   async all(): Promise<void> {
-    while ((await this.#batches()) === MOST_BATCHES);
+    while ((await this.#batches()) === MAX_BATCHES);
   }
 
   async #tick(): Promise<void> {
@@ -68,7 +68,7 @@ export class MonitorLoop {
 
   /** Gives how many were found. */
   async #batches(): Promise<number> {
-    const ids = await batchesToMonitor(this.#db, MOST_BATCHES)
+    const ids = await batchesToMonitor(this.#db, MAX_BATCHES)
     for (const id of ids) {
       if (this.#task.stopping) return 0
       if ((this.#notBefore.get(id) ?? 0) > performance.now()) continue

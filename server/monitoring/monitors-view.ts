@@ -32,13 +32,13 @@ import { isBeyond } from './hysteresis.ts'
 import { settingsOf } from './monitor-settings.ts'
 
 /** Open incidents that are listed at once. */
-const MOST_OPEN = 100
+const MAX_OPEN = 100
 /** Runs and splits at a glance, those of the newest batches. */
-const MOST_RUNS = 40
+const MAX_RUNS = 40
 /** Incidents shown with a run. */
 const RUN_INCIDENTS = 100
 /** Batches that wait are counted up to here. */
-const MOST_WAITING = 10_000
+const MAX_WAITING = 10_000
 
 /** What the pages of monitors show, and the thresholds they change. */
 export class MonitorsView {
@@ -50,17 +50,17 @@ export class MonitorsView {
 
   async list(): Promise<MonitorsDto> {
     const [open, standings, pending] = await Promise.all([
-      openIncidents(this.#db, MOST_OPEN + 1),
-      latestStandings(this.#db, MOST_RUNS),
-      waitingForMonitors(this.#db, MOST_WAITING),
+      openIncidents(this.#db, MAX_OPEN + 1),
+      latestStandings(this.#db, MAX_RUNS),
+      waitingForMonitors(this.#db, MAX_WAITING),
     ])
     const settings = await monitorSettings(this.#db.pool, [
       0,
       ...new Set(standings.map(({ run_id }) => run_id)),
     ])
     return {
-      open: open.slice(0, MOST_OPEN).map(incidentOf),
-      moreOpen: open.length > MOST_OPEN,
+      open: open.slice(0, MAX_OPEN).map(incidentOf),
+      hasMoreOpen: open.length > MAX_OPEN,
       runs: standings.map((row) => {
         const of = settingsOf(settings, row.run_id)
         return {

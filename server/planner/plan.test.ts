@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { MOST_REWARDS, PlannerInput } from '../contract/planner.ts'
+import { MAX_PLANNED_REWARDS, PlannerInput } from '../contract/planner.ts'
 import { InFlight } from './in-flight.ts'
 import { evenSteps } from './overlap.ts'
 import { type Plan, planSteps, tooLarge } from './plan.ts'
@@ -132,7 +132,7 @@ describe('a plan', () => {
   it('is refused where it would take too long', () => {
     const plan: Plan = typed({ steps: 32, limits: [1, 2, 3, 4, 5, 6], servers: [1, 2, 3] })
     expect(tooLarge(plan, 64)).toBeNull()
-    expect(tooLarge(plan, MOST_REWARDS / 32 + 1)).toContain('at most 131,072')
+    expect(tooLarge(plan, MAX_PLANNED_REWARDS / 32 + 1)).toContain('at most 131,072')
     expect(tooLarge(plan, 4_000)).toContain('at most 10,000,000')
   })
 

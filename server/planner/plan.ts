@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import {
-  MOST_REPLAYED,
-  MOST_REWARDS,
+  MAX_PLANNED_REWARDS,
+  MAX_REPLAYED_SAMPLES,
   NO_GAIN_SHARE,
   type PlannedColumn,
   type PlannedPicture,
@@ -24,12 +24,12 @@ export type Plan = Omit<PlannerInput, 'source'>
 /** Says in words why a plan is too large to be replayed; null: it is not. */
 export function tooLarge(plan: Plan, samplesOfStep: number): string | null {
   const rewards = plan.steps * samplesOfStep
-  if (rewards > MOST_REWARDS) {
-    return `${plan.steps} steps of ${count(samplesOfStep)} samples are ${count(rewards)} rewards; at most ${count(MOST_REWARDS)} are replayed.`
+  if (rewards > MAX_PLANNED_REWARDS) {
+    return `${plan.steps} steps of ${count(samplesOfStep)} samples are ${count(rewards)} rewards; at most ${count(MAX_PLANNED_REWARDS)} are replayed.`
   }
   const replayed = rewards * plan.limits.length * plan.servers.length * STRATEGIES.length
-  if (replayed > MOST_REPLAYED) {
-    return `${count(rewards)} rewards under ${plan.limits.length * plan.servers.length} limits and ${STRATEGIES.length} strategies are ${count(replayed)}; at most ${count(MOST_REPLAYED)} are replayed.`
+  if (replayed > MAX_REPLAYED_SAMPLES) {
+    return `${count(rewards)} rewards under ${plan.limits.length * plan.servers.length} limits and ${STRATEGIES.length} strategies are ${count(replayed)}; at most ${count(MAX_REPLAYED_SAMPLES)} are replayed.`
   }
   return null
 }

@@ -27,7 +27,7 @@ import type { RateMeter } from './rate-meter.ts'
 const MAX_BARS = 12
 const BINS = 40
 const CURVE_POINTS = 200
-const MOST_RESCORES = 50
+const MAX_RESCORES = 50
 /** A page that is read while its batch runs is computed at most this often, whoever reads it. */
 const RUNNING_TTL_MS = 700
 /**
@@ -62,7 +62,7 @@ export class BatchViews {
         () => this.#compute(row),
       ),
       // Not remembered: who just rescored it looks for the new one.
-      rescoresOf(this.#db, row.id, MOST_RESCORES),
+      rescoresOf(this.#db, row.id, MAX_RESCORES),
     ])
     // How far it is costs nothing to tell and moves with every reading; what is summed over its samples is kept.
     const { status, samples, scored, failed, groups, groupsCompleted, retries } = toSummary(row)

@@ -1,6 +1,6 @@
 import type { ComparedRunDto, CompareRunsDto, CompareRunsInput } from '../contract/compare.ts'
 import { GROUP_SIGNALS, type GroupSignalCounts } from '../contract/group-signal.ts'
-import { MOST_STEPS } from '../contract/runs.ts'
+import { MAX_STEPS } from '../contract/runs.ts'
 import { Memo } from '../memo.ts'
 import { stepDeltas } from '../rewards/comparison/step-delta.ts'
 import type { Database } from '../store/database.ts'
@@ -9,7 +9,7 @@ import { type RunColumns, runColumns, sourceSteps } from '../store/sql/compare.t
 /** However many look at a comparison of runs, it is put together so often at most. */
 const TTL_MS = 1_000
 /** Data sources that two runs are compared by, the largest. */
-const MOST_SOURCES = 12
+const MAX_SOURCES = 12
 
 /** Runs over their steps, made of the roll-ups of their batches alone. */
 export class CompareRunsView {
@@ -32,7 +32,7 @@ export class CompareRunsView {
     const columns: RunColumns[] = []
     // One after the other: eight at once would take all connections of the pages.
     for (const name of names) {
-      const run = await runColumns(this.#db, name, split, MOST_STEPS)
+      const run = await runColumns(this.#db, name, split, MAX_STEPS)
       if (run !== undefined) columns.push(run)
     }
     const known = new Set(columns.map(({ name }) => name))
@@ -65,7 +65,7 @@ export class CompareRunsView {
           stepOf.set(run.batch[at] as number, { isFirst: run === first, step })
       }
     }
-    const rows = await sourceSteps(this.#db, [...stepOf.keys()], MOST_SOURCES)
+    const rows = await sourceSteps(this.#db, [...stepOf.keys()], MAX_SOURCES)
     const bySource = [...Map.groupBy(rows, ({ data_source }) => data_source)].map(
       ([name, points]) => {
         const side = (isFirst: boolean) =>

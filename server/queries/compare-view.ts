@@ -11,7 +11,7 @@ import {
   type ComparePairInput,
   type CompareSamplesInput,
   type DisagreementMeasure,
-  MOST_COMPARED,
+  MAX_COMPARED_SAMPLES,
 } from '../contract/compare.ts'
 import { rewardVersionOf } from '../contract/resolved-reward.ts'
 import { RewardOpsError } from '../errors.ts'
@@ -35,11 +35,11 @@ const REMEMBERED = 6
 const LIVE_TTL_MS = 2_000
 const LIVE_SHARE = 0.1
 /** Comparisons of batches that score which are kept at once. */
-const MOST_LIVE = 4
+const MAX_LIVE = 4
 /** Comparisons that wait for the one that is made; one takes up to 3 s. */
-const MOST_WAITING = 8
-const MOST_RELATIVES = 50
-const MOST_OF_STEP = 20
+const MAX_WAITING = 8
+const MAX_RELATIVES = 50
+const MAX_PER_STEP = 20
 
 /** A comparison and what it was made of. */
 interface Made extends Comparison {
@@ -87,7 +87,7 @@ export class CompareView {
   async samples(input: CompareSamplesInput): Promise<ComparedPage<ComparedSampleDto>> {
     const { first, second, made } = await this.#made(input)
     const { matched, groups } = made
-    const { by, flipped, uid } = input
+    const { by, signFlipped, uid } = input
     let ordered = made.orders.get(by)
     if (ordered === undefined) {
       ordered = inPortions(orderOf(disagreements(made, by)))
@@ -96,8 +96,9 @@ export class CompareView {
     const { keys, order } = await ordered
     const of = uid === undefined ? null : rangeOfGroup(made, uid)
     const fits = (at: number) =>
-      (!flipped || groups.sampleFlipped[at] === 1) && (of === null || (at >= of.from && at < of.to))
-    const page = pageOf(keys, order, fits, input, flipped || of !== null)
+      (!signFlipped || groups.sampleSignFlipped[at] === 1) &&
+      (of === null || (at >= of.from && at < of.to))
+    const page = pageOf(keys, order, fits, input, signFlipped || of !== null)
     const share = (rank: number) =>
       matched.first.length < 2 ? 0.5 : (rank - 1) / (matched.first.length - 1)
     return {
@@ -115,7 +116,7 @@ export class CompareView {
           secondAdvantage: numberOf(groups.secondAdvantage[at]),
           firstRank: share(made.firstRank[at] as number),
           secondRank: share(made.secondRank[at] as number),
-          flipped: groups.sampleFlipped[at] === 1,
+          signFlipped: groups.sampleSignFlipped[at] === 1,
         }
       }),
     }
@@ -142,7 +143,7 @@ export class CompareView {
           silentSecond: groups.silentSecond[at] === 1,
           firstMean: groups.firstMean[at] as number,
           secondMean: groups.secondMean[at] as number,
-          flipped: groups.flipped[at] as number,
+          signFlipped: groups.signFlipped[at] as number,
         }),
       ),
     }
@@ -152,7 +153,7 @@ export class CompareView {
   async candidates({ batchId, run }: CompareCandidatesInput): Promise<CompareCandidatesDto> {
     const none = { batch: null, sameRollouts: [], sameStep: [], recent: [] }
     if (batchId === undefined) {
-      const rescores = await newestRescores(this.#db, run ?? null, MOST_OF_STEP)
+      const rescores = await newestRescores(this.#db, run ?? null, MAX_PER_STEP)
       const rows = await this.#batches(rescores.flatMap(({ id, origin }) => [id, origin]))
       const recent = rescores.flatMap(({ id, origin }) => {
         const first = rows.get(origin)
@@ -163,8 +164,8 @@ export class CompareView {
     }
     const row = await this.#row(batchId)
     const [same, step] = await Promise.all([
-      batchesOfSameRollouts(this.#db, row.id, MOST_RELATIVES),
-      batchesOfSameStep(this.#db, row.id, MOST_OF_STEP),
+      batchesOfSameRollouts(this.#db, row.id, MAX_RELATIVES),
+      batchesOfSameStep(this.#db, row.id, MAX_PER_STEP),
     ])
     const others = step.filter((id) => !same.includes(id))
     const rows = await this.#batches([...same, ...others])
@@ -182,10 +183,10 @@ export class CompareView {
     if (row === undefined) {
       throw new RewardOpsError('batch_not_found', `There is no batch ${batchId}.`)
     }
-    if (row.samples > MOST_COMPARED) {
+    if (row.samples > MAX_COMPARED_SAMPLES) {
       throw new RewardOpsError(
         'comparison_too_large',
-        `${batchId} has ${row.samples} samples, more than ${MOST_COMPARED}.`,
+        `${batchId} has ${row.samples} samples, more than ${MAX_COMPARED_SAMPLES}.`,
       )
     }
     return row
@@ -228,7 +229,7 @@ export class CompareView {
     this.#live.delete(key)
     this.#live.set(key, entry)
     for (const oldest of this.#live.keys()) {
-      if (this.#live.size <= MOST_LIVE) break
+      if (this.#live.size <= MAX_LIVE) break
       this.#live.delete(oldest)
     }
     entry.made.then(
@@ -244,8 +245,8 @@ export class CompareView {
   }
 
   #inLine(first: BatchRow, second: BatchRow): Promise<Made> {
-    if (this.#waiting >= MOST_WAITING) {
-      throw new RewardOpsError('busy', `${MOST_WAITING} comparisons are already queued.`, {
+    if (this.#waiting >= MAX_WAITING) {
+      throw new RewardOpsError('busy', `${MAX_WAITING} comparisons are already queued.`, {
         retryAfterMs: 1_000,
       })
     }

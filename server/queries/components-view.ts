@@ -9,7 +9,7 @@ import {
 } from '../store/sql/components.ts'
 
 /** Batches of a run that are shown, the newest. */
-const MOST_BATCHES = 200
+const MAX_BATCHES = 200
 /** Batches whose sums are remembered: one that has ended does not change. */
 const REMEMBERED = 4_000
 /** Work of one answer; the rest is asked for again. A batch of 5,000 samples takes some 20 ms a component. */
@@ -29,9 +29,9 @@ export class ComponentsView {
     const runs = await runsWithComponents(this.#db)
     const run = wanted ?? runs[0]
     if (run === undefined)
-      return { runs, run: null, components: [], running: 0, pending: 0, more: false }
-    const found = await componentBatches(this.#db, run, MOST_BATCHES + 1)
-    const batches = found.slice(0, MOST_BATCHES)
+      return { runs, run: null, components: [], running: 0, pending: 0, hasMore: false }
+    const found = await componentBatches(this.#db, run, MAX_BATCHES + 1)
+    const batches = found.slice(0, MAX_BATCHES)
     const ended = batches.filter((batch) => batch.ended)
     const until = performance.now() + BUDGET_MS
     const components = new Map<string, ComponentDto>()
@@ -54,7 +54,7 @@ export class ComponentsView {
       components: [...components.values()],
       running: batches.length - ended.length,
       pending,
-      more: found.length > MOST_BATCHES,
+      hasMore: found.length > MAX_BATCHES,
     }
   }
 

@@ -6,10 +6,10 @@ import { Memo } from '../memo.ts'
 import { readSource } from '../rewards/functions/read-source.ts'
 
 /** Files that are listed, and folders within each other that are looked into. */
-const MOST_FILES = 200
+const MAX_FILES = 200
 const DEEPEST = 4
 /** Of a file that is longer, nothing is read but its size. */
-const LONGEST = 1 << 20
+const MAX_FILE_BYTES = 1 << 20
 
 const SOURCE = /\.[cm]?[jt]s$/
 
@@ -19,7 +19,7 @@ const TTL_MS = 2_000
 interface Listing {
   exists: boolean
   files: FunctionFileDto[]
-  more: boolean
+  hasMore: boolean
 }
 
 /** What lies in the folder of reward functions, each with the version that a batch accepted now would have. */
@@ -37,20 +37,20 @@ export class FunctionsFolder {
   }
 
   async #list(): Promise<Listing> {
-    if (!existsSync(this.folder)) return { exists: false, files: [], more: false }
+    if (!existsSync(this.folder)) return { exists: false, files: [], hasMore: false }
     const paths: string[] = []
     await this.#walk(this.folder, 0, paths)
     paths.sort()
     const files: FunctionFileDto[] = []
-    for (const path of paths.slice(0, MOST_FILES)) {
+    for (const path of paths.slice(0, MAX_FILES)) {
       const file = await this.#read(path)
       if (file) files.push(file)
     }
-    return { exists: true, files, more: paths.length > MOST_FILES }
+    return { exists: true, files, hasMore: paths.length > MAX_FILES }
   }
 
   async #walk(folder: string, depth: number, paths: string[]): Promise<void> {
-    if (paths.length > MOST_FILES) return
+    if (paths.length > MAX_FILES) return
     let entries: Dirent[]
     try {
       entries = await readdir(folder, { withFileTypes: true })
@@ -71,7 +71,7 @@ export class FunctionsFolder {
   async #read(path: string): Promise<FunctionFileDto | null> {
     try {
       const { size, mtimeMs } = await stat(path)
-      const text = size > LONGEST ? null : await readFile(path, 'utf8')
+      const text = size > MAX_FILE_BYTES ? null : await readFile(path, 'utf8')
       const inside = relative(this.folder, path).split(sep).join('/')
       return {
         path: inside,

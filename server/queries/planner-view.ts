@@ -1,6 +1,6 @@
 import { batchNumber } from '../batches/batch-reader.ts'
 import {
-  MOST_REWARDS,
+  MAX_PLANNED_REWARDS,
   type PlannedRewards,
   type PlannerDto,
   type PlannerInput,
@@ -25,7 +25,7 @@ interface Rewards {
 }
 
 /** Plans that wait for the one that is made; one takes up to 2 s of processor. */
-const MOST_WAITING = 8
+const MAX_WAITING = 8
 
 /** What arrangements of rewards and training would cost a step, from a record or typed numbers. */
 export class PlannerView {
@@ -43,8 +43,8 @@ export class PlannerView {
    * @throws RewardOpsError `plan_too_large`, `batch_not_found`, `run_not_found`, `nothing_recorded`, or `busy` while eight others wait
    */
   async plan(input: PlannerInput, signal?: AbortSignal): Promise<PlannerDto> {
-    if (this.#waiting >= MOST_WAITING) {
-      throw new RewardOpsError('busy', `${MOST_WAITING} plans are already queued.`, {
+    if (this.#waiting >= MAX_WAITING) {
+      throw new RewardOpsError('busy', `${MAX_WAITING} plans are already queued.`, {
         retryAfterMs: 1_000,
       })
     }
@@ -81,7 +81,7 @@ export class PlannerView {
     const from: PlannableBatch[] = []
     let pending = 0
     for (const batch of batches) {
-      const latencies = await recordedLatencies(this.#db, batch.id, MOST_REWARDS)
+      const latencies = await recordedLatencies(this.#db, batch.id, MAX_PLANNED_REWARDS)
       pending += latencies.pending
       if (latencies.scoreMs.length === 0) continue
       recorded.push(stepOf(latencies.scoreMs, latencies.groupNo))

@@ -1,7 +1,7 @@
 import type { RunHeatDto } from '../contract/runs.ts'
 
 /** Up to so many different scores over all steps have a row each. */
-const MOST_ROWS = 24
+const MAX_ROWS = 24
 const ROWS = 32
 
 /** A step's scores as its roll-up keeps them. */
@@ -51,7 +51,7 @@ function distinct(steps: readonly StepBins[]): number[] | null {
   for (const { values } of steps) {
     if (values.length === 0) return null
     for (const value of values) all.add(value)
-    if (all.size > MOST_ROWS) return null
+    if (all.size > MAX_ROWS) return null
   }
   return [...all].sort((a, b) => a - b)
 }

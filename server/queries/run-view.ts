@@ -1,6 +1,6 @@
 import type { RunMarkDto } from '../contract/marks.ts'
 import {
-  MOST_STEPS,
+  MAX_STEPS,
   type RunDto,
   type RunInput,
   type RunRowDto,
@@ -55,7 +55,7 @@ export class RunView {
     if (run === undefined) {
       throw new RewardOpsError('run_not_found', `There is no run "${name}".`)
     }
-    const rows = await runSteps(this.#db, run.id, split, MOST_STEPS)
+    const rows = await runSteps(this.#db, run.id, split, MAX_STEPS)
     const rolledUp = rows.filter((row) => row.rolled_up)
     const sources = await sourcesOfBatches(
       this.#db,

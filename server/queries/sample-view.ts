@@ -39,8 +39,8 @@ import { decodeTexts } from '../store/stored-texts.ts'
 const FACETS_TTL_MS = 1_500
 
 /** Samples whose batches are told at once, and these batches. */
-const MOST_PLACED = 10_000
-const MOST_PLACES = 20
+const MAX_PLACED = 10_000
+const MAX_PLACES = 20
 
 /** The Samples page's data: rows without texts, and one sample with everything. */
 export class SampleViews {
@@ -117,11 +117,11 @@ export class SampleViews {
     })
   }
 
-  /** In which batches the samples that fit lie: of the newest {@link MOST_PLACED}, at most {@link MOST_PLACES} batches. */
+  /** In which batches the samples that fit lie: of the newest {@link MAX_PLACED}, at most {@link MAX_PLACES} batches. */
   async byBatch({ batch, ...rest }: SampleFilter): Promise<SamplesByBatchDto> {
     const filter = { ...rest, batchId: batch === undefined ? undefined : batchNumber(batch) }
     const counts = new Map<number, number>()
-    let left = MOST_PLACED
+    let left = MAX_PLACED
     let cursor: SampleCursor | null = null
     do {
       const page = await sampleKeys(this.#db, filter, {
@@ -130,8 +130,8 @@ export class SampleViews {
       for (const { batch_id } of page.keys) counts.set(batch_id, (counts.get(batch_id) ?? 0) + 1)
       left -= page.keys.length
       cursor = page.next
-    } while (cursor !== null && left > 0 && counts.size <= MOST_PLACES)
-    const placed = [...counts].slice(0, MOST_PLACES)
+    } while (cursor !== null && left > 0 && counts.size <= MAX_PLACES)
+    const placed = [...counts].slice(0, MAX_PLACES)
     const sizes = await batchSizes(
       this.#db,
       placed.map(([id]) => id),
@@ -142,7 +142,7 @@ export class SampleViews {
         samples,
         ofBatch: sizes.get(id) ?? samples,
       })),
-      more: cursor !== null || counts.size > MOST_PLACES,
+      hasMore: cursor !== null || counts.size > MAX_PLACES,
     }
   }
 

@@ -6,7 +6,7 @@ import type { RecentCalls } from '../store/sql/fleet.ts'
 import type { ServerRow } from '../store/sql/servers.ts'
 
 /** What an unmeasured server begins with over all processes: judges take longer, so more of them are in flight. */
-const FIRST_LIMIT = { discriminative: 8, generative: 16 } as const
+const INITIAL_LIMIT = { discriminative: 8, generative: 16 } as const
 
 /** What the processes and the minutes say of a server. */
 export interface SeenOfServer {
@@ -70,7 +70,7 @@ export function toServerDto(row: ServerRow, seen: SeenOfServer): ServerDto {
     awakeUntil: row.awake_until?.toISOString() ?? null,
     launched: row.launch !== null,
     health: healthOf(stats),
-    limitGiven: row.max_in_flight !== null,
+    hasFixedLimit: row.max_in_flight !== null,
   }
 }
 
@@ -83,7 +83,7 @@ function limitOf(row: ServerRow, stats: readonly WorkerServerStats[]): number {
     const used = s.slots > 0 || s.inFlight > 0 || typeof s.tokensPerSecond === 'number'
     return s.limit === undefined || !used ? [] : [s.limit]
   })
-  return Math.min(most, found.length > 0 ? Math.round(sum(found)) : FIRST_LIMIT[row.kind])
+  return Math.min(most, found.length > 0 ? Math.round(sum(found)) : INITIAL_LIMIT[row.kind])
 }
 
 function healthOf(stats: readonly WorkerServerStats[]): ServerDto['health'] {

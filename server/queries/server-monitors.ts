@@ -126,7 +126,8 @@ function degradedBy(server: WatchedServer, ready: readonly WatchedServer[]): str
   const parts: string[] = []
   const { health, requests } = server
   if (health.ejected > 0) {
-    const processes = health.ok + health.suspect + health.ejected + health.halfOpen + health.slowStart
+    const processes =
+      health.ok + health.suspect + health.ejected + health.halfOpen + health.slowStart
     parts.push(
       `ejected in ${health.ejected} of ${processes} ${processes === 1 ? 'process' : 'processes'}`,
     )
@@ -186,10 +187,10 @@ function areEqual(servers: readonly WatchedServer[]): boolean {
     Math.max(...capacities) <= 1.1 * Math.min(...capacities) &&
     Math.max(...latencies) <= EQUAL_LATENCY_RATIO * Math.min(...latencies) &&
     servers.every((s) => {
-      const { suspect, out, halfOpen, slowStart } = s.health
+      const { suspect, ejected, halfOpen, slowStart } = s.health
       return (
         s.inStateMs >= WINDOW_MS &&
-        suspect + out + halfOpen + slowStart === 0 &&
+        suspect + ejected + halfOpen + slowStart === 0 &&
         shareOf(s.errors, s) <= EQUAL_FAILED_SHARE
       )
     })

@@ -71,22 +71,22 @@ describe('statistics of a group', () => {
 describe('what a group teaches', () => {
   test.each([
     [[1, 0], 'varied'],
-    [[1, 1, 1], 'all_right'],
-    [[0, 0], 'all_wrong'],
-    [[-1, -1], 'all_wrong'],
+    [[1, 1, 1], 'all_correct'],
+    [[0, 0], 'all_incorrect'],
+    [[-1, -1], 'all_incorrect'],
     [[0.5, 0.5], 'all_equal'],
-    [[1, 1, null], 'all_right'],
+    [[1, 1, null], 'all_correct'],
     [[null, null], 'all_failed'],
-    [[1], 'single'],
-    [[1, null, null], 'single'],
+    [[1], 'single_sample'],
+    [[1, null, null], 'single_sample'],
     [[], 'empty'],
   ] as const)('%j: %s', (scores, signal) => {
     expect(groupSignal(scores)).toBe(signal)
   })
 
   test('what counts as right and wrong is the caller’s', () => {
-    expect(groupSignal([8, 8], { rightAt: 9, wrongAt: 3 })).toBe('all_equal')
-    expect(groupSignal([9, 9], { rightAt: 9, wrongAt: 3 })).toBe('all_right')
-    expect(groupSignal([2, 2], { rightAt: 9, wrongAt: 3 })).toBe('all_wrong')
+    expect(groupSignal([8, 8], { correctAt: 9, incorrectAt: 3 })).toBe('all_equal')
+    expect(groupSignal([9, 9], { correctAt: 9, incorrectAt: 3 })).toBe('all_correct')
+    expect(groupSignal([2, 2], { correctAt: 9, incorrectAt: 3 })).toBe('all_incorrect')
   })
 })

@@ -71,13 +71,13 @@ export function grpoAdvantages(
 }
 
 /**
- * Classes a group by what it teaches. A member is right from `rightAt` on and wrong down to `wrongAt`; the defaults, 1
+ * Classes a group by what it teaches. A member is right from `correctAt` on and wrong down to `incorrectAt`; the defaults, 1
  * and 0, fit every built-in rule (DAPO's −1 is below 0). Failed members are left out, as everywhere: a group of one
- * right and three failed ones is `single`.
+ * right and three failed ones is `single_sample`.
  */
 export function groupSignal(
   scores: readonly (number | null)[],
-  limits?: { rightAt?: number; wrongAt?: number },
+  limits?: { correctAt?: number; incorrectAt?: number },
 ): GroupSignal {
   return signalOf(groupStatistics(scores), limits)
 }
@@ -85,14 +85,14 @@ export function groupSignal(
 /** As {@link groupSignal}, where the statistics are there already. */
 export function signalOf(
   { members, scored, min, max }: Pick<GroupStatistics, 'members' | 'scored' | 'min' | 'max'>,
-  { rightAt = 1, wrongAt = 0 }: { rightAt?: number; wrongAt?: number } = {},
+  { correctAt = 1, incorrectAt = 0 }: { correctAt?: number; incorrectAt?: number } = {},
 ): GroupSignal {
   if (members === 0) return 'empty'
   if (min === null || max === null) return 'all_failed'
-  if (scored === 1) return 'single'
+  if (scored === 1) return 'single_sample'
   if (min !== max) return 'varied'
-  if (min >= rightAt) return 'all_right'
-  return max <= wrongAt ? 'all_wrong' : 'all_equal'
+  if (min >= correctAt) return 'all_correct'
+  return max <= incorrectAt ? 'all_incorrect' : 'all_equal'
 }
 
 function isScore(score: number | null): score is number {

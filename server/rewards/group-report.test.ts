@@ -40,7 +40,7 @@ describe('the report of a group', () => {
     expect(report).toMatchObject({ scored: 3, failed: 1, substituted: 1, mean: 2, std: 1 })
     const agreed = groupReport([member(1), member(1), member(1, false, true)], reward)
     expect(agreed.advantages).toEqual([0, 0, 0])
-    expect(agreed.signal).toBe('all_right')
+    expect(agreed.signal).toBe('all_correct')
     // Nobody was scored, so there was nothing to put there.
     expect(groupReport([member(null, false)], reward).advantages).toEqual([null])
   })
@@ -49,7 +49,7 @@ describe('the report of a group', () => {
     const reward = { onFailure: { policy: 'constant', value: -1 } } as const
     const report = groupReport([member(1), member(1), member(-1, false, true)], reward)
     expect(report.advantages).toEqual([0, 0, null])
-    expect(report).toMatchObject({ mean: 1, std: 0, min: 1, signal: 'all_right', substituted: 1 })
+    expect(report).toMatchObject({ mean: 1, std: 0, min: 1, signal: 'all_correct', substituted: 1 })
   })
 
   test('drop_group: nobody counts', () => {

@@ -9,36 +9,36 @@ import { remoteOptions } from './managers/remote.ts'
 import { listAsyncRules, listRules } from './rules/registry.ts'
 
 /** What each manager does, and the kwargs that are its own. */
-const MANAGERS: Readonly<Record<string, { about: string; kwargs?: z.ZodObject }>> = {
-  naive: { about: 'Each sample by whatever scores the batch; the score is the reward.' },
+const MANAGERS: Readonly<Record<string, { description: string; kwargs?: z.ZodObject }>> = {
+  naive: { description: 'Each sample by whatever scores the batch; the score is the reward.' },
   dapo: {
-    about: 'As naive, and a penalty for overlong responses is added to the score.',
+    description: 'As naive, and a penalty for overlong responses is added to the score.',
     kwargs: dapoOptions,
   },
   [RATE_LIMITED]: {
-    about: 'As naive, within limits of calls, tokens and concurrency over all workers.',
+    description: 'As naive, within limits of calls, tokens and concurrency over all workers.',
     kwargs: rateLimitedOptions,
   },
   remote: {
-    about:
+    description:
       'As naive, with functions and rules in processes of their own, one call at a time, killed when they overrun.',
     kwargs: remoteOptions,
   },
   gdpo: {
-    about:
+    description:
       'As naive, with advantages of several dimensions, normalised one by one and then summed.',
     kwargs: gdpoOptions,
   },
-  batch: { about: 'A whole group in one call of the reward function.' },
+  batch: { description: 'A whole group in one call of the reward function.' },
 }
 
 /** The rules that are built in, in the order in which a data source is looked up. */
 export function describeRules(): RuleDto[] {
-  const of = (asksService: boolean) => (rule: ReturnType<typeof listRules>[number] | Async) => ({
+  const of = (callsService: boolean) => (rule: ReturnType<typeof listRules>[number] | Async) => ({
     name: rule.name,
     title: rule.title,
     dataSources: [...rule.dataSources],
-    asksService,
+    callsService,
     options: describeOptions(rule.kwargs),
   })
   return [...listRules().map(of(false)), ...listAsyncRules().map(of(true))]
@@ -51,7 +51,7 @@ export function describeManagers(): ManagerDto[] {
   return managerNames().map((name) => ({
     name,
     aliases: Object.keys(MANAGER_ALIASES).filter((alias) => MANAGER_ALIASES[alias] === name),
-    about: MANAGERS[name]?.about ?? '',
+    description: MANAGERS[name]?.description ?? '',
     options: MANAGERS[name]?.kwargs === undefined ? [] : describeOptions(MANAGERS[name].kwargs),
   }))
 }
@@ -111,7 +111,7 @@ function flat(schema: Schema, prefix: string): OptionDto[] {
       type: typeOf(option),
       choices: option.enum?.map(String) ?? null,
       defaultJson: option.default === undefined ? null : JSON.stringify(option.default),
-      about: option.description ?? '',
+      description: option.description ?? '',
     }
   })
 }

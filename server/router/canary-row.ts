@@ -48,7 +48,7 @@ export class CanaryRow extends Row {
     return undefined
   }
 
-  get copyable(): boolean {
+  get isHedgeable(): boolean {
     return false
   }
 

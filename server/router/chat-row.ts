@@ -12,7 +12,7 @@ import type { HttpCall } from './transport.ts'
 const REPLY_TOKENS = 256
 
 /** A shorter reply than this says nothing: better to be told that maxTokens does not fit. */
-const LEAST_REPLY_TOKENS = 16
+const MIN_REPLY_TOKENS = 16
 
 /** A conversation on its way to a judge. Never sent twice: the fastest of several replies is not the same reply. */
 export class ChatRow extends Row {
@@ -40,7 +40,7 @@ export class ChatRow extends Row {
     return this.request.key ?? this.request.chat.messages.at(-1)?.content
   }
 
-  get copyable(): boolean {
+  get isHedgeable(): boolean {
     return false
   }
 
@@ -63,7 +63,7 @@ export class ChatRow extends Row {
 
   override fit(maxTokens: number): boolean {
     const asked = this.#maxTokens ?? this.request.chat.maxTokens ?? Number.POSITIVE_INFINITY
-    if (maxTokens >= asked || maxTokens < LEAST_REPLY_TOKENS) return false
+    if (maxTokens >= asked || maxTokens < MIN_REPLY_TOKENS) return false
     this.#maxTokens = maxTokens
     return true
   }

@@ -24,7 +24,7 @@ const UP_GAIN = 0.24
 const DOWN_STEP = 0.85
 const DOWN_LOSS = 0.2
 /** Less is noise, however few rows a step adds to those of the others. */
-const LEAST_GAIN = 0.02
+const MIN_GAIN = 0.02
 /** Share of the newest epoch in the remembered goodput. */
 const NEWEST_SHARE = 0.3
 /** What a busy answer leaves, at most once in so long. */
@@ -184,7 +184,7 @@ export class AdaptiveLimit {
     const best = this.#best
     const added = this.#bestRows > 0 ? rows / this.#bestRows - 1 : 0
     const pays = (share: number) =>
-      best === null || goodput >= best * (1 + Math.max(LEAST_GAIN, added * share))
+      best === null || goodput >= best * (1 + Math.max(MIN_GAIN, added * share))
     const mayGrow = nowMs >= this.#noGrowthUntilMs
     switch (this.#phase) {
       case 'startup': {
@@ -214,7 +214,7 @@ export class AdaptiveLimit {
         return
       }
       case 'down': {
-        const allowed = Math.max(LEAST_GAIN, -added * DOWN_LOSS)
+        const allowed = Math.max(MIN_GAIN, -added * DOWN_LOSS)
         if (goodput >= (best as number) * (1 - allowed)) this.#remember(goodput, rows)
         else this.#goBack(nowMs)
         this.#hold('up')

@@ -1,6 +1,6 @@
 import { monotonicEpochMs } from '../monotonic-clock.ts'
 import type { PoolServer } from './pool-server.ts'
-import type { CopyKind } from './router-types.ts'
+import type { HedgeKind } from './router-types.ts'
 import type { Row } from './row.ts'
 import type { FlightCall } from './row-bundle.ts'
 
@@ -9,7 +9,7 @@ export class Flight {
   readonly row: Row
   readonly server: PoolServer
   /** Null for the usual call; else why it goes out while another is out for the same row. */
-  readonly copy: CopyKind | null
+  readonly hedge: HedgeKind | null
   readonly startedAtMs: number
   readonly startedEpochMs = monotonicEpochMs()
   readonly queueMs: number
@@ -22,17 +22,17 @@ export class Flight {
   period = 0
   /** Null where somebody else makes the call (a slot of the router address). */
   call: FlightCall | null = null
-  /** It has a copy, or had: none is made again. */
-  copied = false
+  /** It has a hedge, or had: none is made again. */
+  isHedged = false
 
   // Links of its server's list, oldest first.
   older: Flight | null = null
   newer: Flight | null = null
 
-  constructor(row: Row, server: PoolServer, copy: CopyKind | null, nowMs: number) {
+  constructor(row: Row, server: PoolServer, hedge: HedgeKind | null, nowMs: number) {
     this.row = row
     this.server = server
-    this.copy = copy
+    this.hedge = hedge
     this.startedAtMs = nowMs
     this.backoffMs = Math.max(0, Math.min(nowMs, row.backoffUntilMs) - row.waitingSinceMs)
     this.queueMs = Math.max(0, nowMs - Math.max(row.waitingSinceMs, row.backoffUntilMs))

@@ -1,4 +1,4 @@
-import { CopyBudget } from './copy-budget.ts'
+import { HedgeBudget } from './copy-budget.ts'
 import { FairQueue } from './fair-queue.ts'
 import { GroupBinding } from './group-binding.ts'
 import type { BalancingPolicy, PolicyName } from './policies/policy.ts'
@@ -6,7 +6,7 @@ import { DEFAULT_POLICY, policyNamed } from './policies/registry.ts'
 import type { PoolServer } from './pool-server.ts'
 import { RetryBudget } from './retry-budget.ts'
 import { serversForRetry } from './retry-servers.ts'
-import type { CopyKind, RouterOptions } from './router-types.ts'
+import type { HedgeKind, RouterOptions } from './router-types.ts'
 import type { Row } from './row.ts'
 import { RowQueue } from './row-queue.ts'
 import { TokenEstimate } from './token-estimate.ts'
@@ -29,7 +29,7 @@ const SEEN_FOR_TIMES = 20
 /** What a pool tells its router. */
 export interface ModelPoolListener {
   /** Sends a row to a server with room. */
-  start(row: Row, server: PoolServer, copy: CopyKind | null, nowMs: number): void
+  start(row: Row, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void
   /** A server is to be asked whether it works. */
   ask(pool: ModelPool, server: PoolServer, nowMs: number): void
   /** Rows wait which more slots or permits would let go. */
@@ -38,14 +38,14 @@ export interface ModelPoolListener {
 
 /**
  * The servers of one model and the rows that wait for them. A row is bound to a server only when that server has a
- * free slot. In order: copies of rows whose server went silent, rows that lost an attempt, then the others by their
+ * free slot. In order: hedges of rows whose server went silent, rows that lost an attempt, then the others by their
  * class, run, deadline and size. A server that took up a group goes on with it while others take up the next.
  */
 export class ModelPool {
   readonly model: string
   readonly servers: PoolServer[] = []
   readonly estimate = new TokenEstimate()
-  readonly copyBudget = new CopyBudget()
+  readonly hedgeBudget = new HedgeBudget()
   readonly retryBudget = new RetryBudget()
   /** Rows of the model that are not done, wherever they are; canaries are not among them. */
   rowCount = 0
@@ -53,7 +53,7 @@ export class ModelPool {
   readonly canaries = new Set<Row>()
   /** Judges, and scorers of one's own, which may ask one: never sent twice, never shared. */
   asksOnce = false
-  readonly #copies = new RowQueue()
+  readonly #hedges = new RowQueue()
   readonly #retries = new RowQueue()
   readonly #fresh: FairQueue<Row>
   readonly #groups: GroupBinding
@@ -95,9 +95,9 @@ export class ModelPool {
     this.pumpSoon()
   }
 
-  /** Rows waiting for a slot, copies among them; not those in back-off. */
+  /** Rows waiting for a slot, hedges among them; not those in back-off. */
   get waiting(): number {
-    return this.#copies.size + this.#retries.size + this.#fresh.size + this.#pinnedWaiting
+    return this.#hedges.size + this.#retries.size + this.#fresh.size + this.#pinnedWaiting
   }
 
   /** Rows that have not been sent at all and wait. */
@@ -233,20 +233,20 @@ export class ModelPool {
   }
 
   /** Queues a row for a second call while its first is out. */
-  wantCopy(row: Row, kind: CopyKind): void {
-    if (row.queue !== null || row.copyWanted !== null) return
-    row.copyWanted = kind
-    this.#copies.push(row)
+  wantHedge(row: Row, kind: HedgeKind): void {
+    if (row.queue !== null || row.hedgeWanted !== null) return
+    row.hedgeWanted = kind
+    this.#hedges.push(row)
     this.pumpSoon()
   }
 
   /** Takes a row out of whatever queue it waits in. */
   withdraw(row: Row): void {
     row.queue?.remove(row)
-    if (row.copyWanted !== null && row.copyWanted !== 'stall') {
-      this.copyBudget.forgone()
+    if (row.hedgeWanted !== null && row.hedgeWanted !== 'stall') {
+      this.hedgeBudget.forgone()
     }
-    row.copyWanted = null
+    row.hedgeWanted = null
     if (row.pinned !== null) this.#pinnedWaiting--
     row.pinned = null
     if (!row.queuedFresh) return
@@ -300,7 +300,7 @@ export class ModelPool {
         return
       }
       if (
-        !this.#bindCopy(nowMs) &&
+        !this.#bindHedge(nowMs) &&
         !this.#bindRetry(nowMs) &&
         !this.#bindFresh(nowMs) &&
         !this.#bindPinned(nowMs)
@@ -354,7 +354,7 @@ export class ModelPool {
   /** Fewer than half of its ready servers take work: those that are out for being slow are better than none. */
   #isPanic(nowMs: number): boolean {
     let soft = false
-    for (const server of this.servers) if (server.health.isSoftOut) soft = true
+    for (const server of this.servers) if (server.health.isSoftEjected) soft = true
     if (!soft) return false
     let ready = 0
     let healthy = 0
@@ -366,8 +366,8 @@ export class ModelPool {
     return healthy * 2 < ready
   }
 
-  #bindCopy(nowMs: number): boolean {
-    let row = this.#copies.first
+  #bindHedge(nowMs: number): boolean {
+    let row = this.#hedges.first
     for (let seen = 0; row !== null && seen < RETRY_SCAN; seen++, row = row.queueNext) {
       const eligible = this.#eligible
       eligible.length = 0
@@ -375,9 +375,9 @@ export class ModelPool {
         if (!row.hasTried(server) && server.health.state(nowMs) === 'ok') eligible.push(server)
       }
       if (eligible.length === 0) continue
-      const kind = row.copyWanted as CopyKind
-      this.#copies.remove(row)
-      row.copyWanted = null
+      const kind = row.hedgeWanted as HedgeKind
+      this.#hedges.remove(row)
+      row.hedgeWanted = null
       this.#listener.start(row, this.#policy.pick(eligible, row), kind, nowMs)
       return true
     }

@@ -81,7 +81,7 @@ export class PoolServer implements PolicyServer {
   requests = 0
   retries = 0
   errors = 0
-  copies = 0
+  hedges = 0
   canaries = 0
   tokens = 0
   tokensPerSecond: number | null = null
@@ -122,7 +122,7 @@ export class PoolServer implements PolicyServer {
         this.#wakeLater()
       }
       listener.onHealth(this, from, to, cause, evidence)
-    }, options.outStepMs)
+    }, options.ejectionStepMs)
     this.transport = this.#connectTo(config.url)
     this.update(config)
   }
@@ -236,7 +236,7 @@ export class PoolServer implements PolicyServer {
     if (this.state !== 'ready' || this.#inFlight >= this.#slots) return false
     if (this.#inFlight >= this.#mostNow(nowMs) || nowMs >= this.#slotsUntilMs) return false
     if (nowMs < this.pause.untilMs || !this.permits.allow(nowMs)) return false
-    if (!this.health.admits(nowMs) && !(panic && this.health.isSoftOut)) return false
+    if (!this.health.admits(nowMs) && !(panic && this.health.isSoftEjected)) return false
     return this.transport.hasLane
   }
 
@@ -274,7 +274,7 @@ export class PoolServer implements PolicyServer {
     this.#workTokens += flight.tokens
     this.requests++
     if (isRetry) this.retries++
-    if (flight.copy !== null) this.copies++
+    if (flight.hedge !== null) this.hedges++
     flight.older = this.#newest
     if (this.#newest === null) this.oldest = flight
     else this.#newest.newer = flight
@@ -421,7 +421,8 @@ export class PoolServer implements PolicyServer {
       model: this.model,
       state: this.state,
       health,
-      ejectedUntilMs: health === 'ejected' ? Math.round(Date.now() + this.health.ejectedUntilMs - nowMs) : null,
+      ejectedUntilMs:
+        health === 'ejected' ? Math.round(Date.now() + this.health.ejectedUntilMs - nowMs) : null,
       consecutiveFaults: this.health.consecutiveFaults,
       inFlight: this.#inFlight,
       slots: this.#slots,
@@ -432,7 +433,7 @@ export class PoolServer implements PolicyServer {
       requests: this.requests,
       errors: this.errors,
       retries: this.retries,
-      copies: this.copies,
+      hedges: this.hedges,
       canaries: this.canaries,
       tokens: Math.round(this.tokens),
       ejections: this.health.ejections,

@@ -57,10 +57,10 @@ export class PoolWatch {
     this.#giveUp = giveUp
   }
 
-  /** One look. `copies`: second calls are allowed. */
-  look(nowMs: number, copies: boolean): void {
+  /** One look. `hedges`: second calls are allowed. */
+  look(nowMs: number, hedges: boolean): void {
     const { servers } = this.#pool
-    const mayCopy = copies && !this.#pool.asksOnce && servers.length > 1
+    const mayHedge = hedges && !this.#pool.asksOnce && servers.length > 1
     for (const server of servers) {
       if (server.inFlight === 0) {
         // All it had was given up or answered elsewhere: its silence was no slow call.
@@ -69,8 +69,8 @@ export class PoolWatch {
         }
         continue
       }
-      this.#lookForSilence(server, nowMs, mayCopy)
-      this.#lookAtFlights(server, nowMs, mayCopy)
+      this.#lookForSilence(server, nowMs, mayHedge)
+      this.#lookAtFlights(server, nowMs, mayHedge)
     }
     if (nowMs - this.#outliersAtMs >= OUTLIER_EVERY_MS) {
       this.#outliersAtMs = nowMs
@@ -90,10 +90,10 @@ export class PoolWatch {
     return median(others)
   }
 
-  #lookForSilence(server: PoolServer, nowMs: number, mayCopy: boolean): void {
+  #lookForSilence(server: PoolServer, nowMs: number, mayHedge: boolean): void {
     const state = server.health.state(nowMs)
     if (state === 'suspect') {
-      if (mayCopy) this.#copyAll(server)
+      if (mayHedge) this.#hedgeAll(server)
       return
     }
     if (state === 'ejected' || this.#pool.servers.length < 2) return
@@ -122,7 +122,7 @@ export class PoolWatch {
         inFlight: server.inFlight,
       },
     )
-    if (mayCopy) this.#copyAll(server)
+    if (mayHedge) this.#hedgeAll(server)
   }
 
   /** What a call of its should have taken that has had twice that, and heard nothing in that time; null where none is. */
@@ -136,19 +136,19 @@ export class PoolWatch {
     return null
   }
 
-  /** A silent server's rows do not wait to see what becomes of it; the copies are as many as it had in flight, no more. */
-  #copyAll(server: PoolServer): void {
+  /** A silent server's rows do not wait to see what becomes of it; the hedges are as many as it had in flight, no more. */
+  #hedgeAll(server: PoolServer): void {
     for (let flight = server.oldest; flight !== null; flight = flight.newer) {
-      if (!flight.copied && flight.row.copyable) this.#pool.wantCopy(flight.row, 'stall')
+      if (!flight.isHedged && flight.row.isHedgeable) this.#pool.wantHedge(flight.row, 'stall')
     }
   }
 
-  #lookAtFlights(server: PoolServer, nowMs: number, mayCopy: boolean): void {
+  #lookAtFlights(server: PoolServer, nowMs: number, mayHedge: boolean): void {
     const pool = this.#pool
     const { rating } = server
     const sure = rating.samples >= SEEN_TO_GIVE_UP
     // With nothing waiting and servers idle a second call costs nobody anything.
-    const idle = mayCopy && pool.waiting === 0 && this.#anyIdle(nowMs)
+    const idle = mayHedge && pool.waiting === 0 && this.#anyIdle(nowMs)
     const drainMs = pool.waiting === 0 ? 0 : pool.drainMs(nowMs)
     let next: Flight | null = null
     for (let flight = server.oldest; flight !== null; flight = next) {
@@ -163,13 +163,13 @@ export class PoolWatch {
           continue
         }
       }
-      if (!mayCopy || flight.copied || !row.copyable || row.copyWanted !== null) continue
+      if (!mayHedge || flight.isHedged || !row.isHedgeable || row.hedgeWanted !== null) continue
       const tail = row.priorityClass === 'interactive'
       if (tail ? !idle || !this.#isTail(server, flight, ageMs, nowMs) : ageMs < DRAIN_MS) continue
       if (!tail && !this.#isStraggler(server, flight, ageMs, idle ? 0 : drainMs, nowMs)) continue
-      if (!pool.copyBudget.allows(nowMs)) return
-      pool.copyBudget.promised(nowMs)
-      pool.wantCopy(row, tail ? 'tail' : 'drain')
+      if (!pool.hedgeBudget.allows(nowMs)) return
+      pool.hedgeBudget.promised(nowMs)
+      pool.wantHedge(row, tail ? 'tail' : 'drain')
     }
   }
 
@@ -231,7 +231,7 @@ export class PoolWatch {
     if (seen.length < 2) return
     // By one size for all: what a call costs whatever its size is each server's own guess.
     const tokens = seen.reduce((sum, { rating }) => sum + rating.meanTokens, 0) / seen.length
-    let softOut = servers.filter((server) => server.health.isSoftOut).length
+    let softOut = servers.filter((server) => server.health.isSoftEjected).length
     for (const server of seen) {
       if (server.health.state(nowMs) !== 'ok') continue
       const own = server.rating.expectedMs(tokens)

@@ -1,6 +1,6 @@
 /** Share of the calls in flight that may be retries, and how many may be whatever else is in flight. */
 const SHARE = 0.2
-const LEAST = 3
+const MIN_RETRIES = 3
 
 /**
  * How many retries a pool may have in flight at once. Where most calls fail, retries would multiply the load on servers
@@ -14,7 +14,7 @@ export class RetryBudget {
   /** `share` of the calls in flight may be retries, and always `least`. */
   constructor(options: { share?: number; least?: number } = {}) {
     this.#share = options.share ?? SHARE
-    this.#least = options.least ?? LEAST
+    this.#least = options.least ?? MIN_RETRIES
   }
 
   /** Retries in flight; never negative. */

@@ -4,7 +4,7 @@ import { config, Harness, until } from './testing/harness.ts'
 
 let harness: Harness
 beforeEach(() => {
-  harness = new Harness({ outStepMs: 100 })
+  harness = new Harness({ ejectionStepMs: 100 })
 })
 afterEach(() => harness.close())
 

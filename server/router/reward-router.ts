@@ -6,8 +6,8 @@ import type { PolicyName } from './policies/policy.ts'
 import { PoolServer, type PoolServerListener } from './pool-server.ts'
 import { PoolWatch, WATCH_MS } from './pool-watch.ts'
 import type {
-  CopyKind,
   HealthState,
+  HedgeKind,
   RatePermits,
   RewardRouter,
   RouterChatRequest,
@@ -265,8 +265,8 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
     await Promise.all(servers.map((server) => server.close()))
   }
 
-  start(row: Row, server: PoolServer, copy: CopyKind | null, nowMs: number): void {
-    this.#life.start(row, server, copy, nowMs)
+  start(row: Row, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void {
+    this.#life.start(row, server, hedge, nowMs)
   }
 
   ask(pool: ModelPool, server: PoolServer, nowMs: number): void {
@@ -282,7 +282,7 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
   }
 
   onPoolIdle(pool: ModelPool): void {
-    pool.copyBudget.idle()
+    pool.hedgeBudget.idle()
     if (pool.servers.length === 0) this.#forget(pool.model, pool)
   }
 
@@ -331,7 +331,7 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
       let rows = 0
       for (const [pool, watch] of this.#watches) {
         rows += pool.rowCount
-        if (pool.rowCount > 0) watch.look(nowMs, this.#options.copies !== false)
+        if (pool.rowCount > 0) watch.look(nowMs, this.#options.hedges !== false)
       }
       if (rows > 0) return
       clearInterval(timer)

@@ -12,7 +12,7 @@ import { config, Harness, until } from './testing/harness.ts'
 
 let harness: Harness
 beforeEach(() => {
-  harness = new Harness({ outStepMs: 100 })
+  harness = new Harness({ ejectionStepMs: 100 })
 })
 afterEach(() => harness.close())
 
@@ -58,7 +58,7 @@ describe('a fault', () => {
   })
 
   test('waits so only as long as its patience lasts', async () => {
-    harness = new Harness({ outStepMs: 100, patienceMs: 30 })
+    harness = new Harness({ ejectionStepMs: 100, patienceMs: 30 })
     const [a, b] = await harness.serve([failsFirst(1, fails), hangs], 1)
     const controller = new AbortController()
     const first = harness.score()
@@ -133,8 +133,8 @@ describe('a fault', () => {
 describe('a server process that is killed', () => {
   test('costs no row: what was in flight is scored elsewhere', async () => {
     await harness.close()
-    // Without copies: on a machine that stands still for a second they would have what was in flight scored before.
-    harness = new Harness({ copies: false })
+    // Without hedges: on a machine that stands still for a second they would have what was in flight scored before.
+    harness = new Harness({ hedges: false })
     const child = fork(
       new URL('../engines/testing/fake-server-process.ts', import.meta.url).pathname,
       { execArgv: [], env: { ...process.env, FAKE_DELAY_MS: '60000' } },

@@ -126,7 +126,7 @@ export type SlotRefusal =
   | { ok: false; reason: 'no_server'; detail: string; retryAfterMs: number }
 
 /** Why a sample is sent a second time while its first call is out: the server went silent · the step's last rows · a slow single. */
-export type CopyKind = 'stall' | 'drain' | 'tail'
+export type HedgeKind = 'stall' | 'drain' | 'tail'
 
 /** One call to one server. */
 export interface AttemptRecord {
@@ -146,7 +146,7 @@ export interface AttemptRecord {
    */
   outcome: 'ok' | 'superseded' | 'recalled' | FailureClass
   /** Why it was sent while another was out for the same sample; absent for the usual call. */
-  copy?: CopyKind
+  hedge?: HedgeKind
   reason: SampleFailureReason | null
   /** HTTP status; null where no answer came. */
   status: number | null
@@ -209,7 +209,7 @@ export interface RouterServerStats {
   /** Calls sent for a sample that had failed before. */
   retries: number
   /** Calls sent while another was out for the same sample. */
-  copies: number
+  hedges: number
   /** Texts of nobody's sent to see whether it works; among the calls sent. */
   canaries: number
   /** Tokens scored. */
@@ -238,7 +238,7 @@ export interface RouterEvent {
 /** Settings of a router; every one has a default that fits. */
 export interface RouterOptions {
   /** How long a server that keeps failing is out the first time, in ms, ±20 %; n times as long the n-th time, at most 12 times. Default 5,000. */
-  outStepMs?: number
+  ejectionStepMs?: number
   /**
    * How long a sample that failed on one server waits for a slot of a server not tried yet, in ms, before it takes
    * any that is free. Default 2,000: long against a model's call, short against a judge's.
@@ -250,8 +250,8 @@ export interface RouterOptions {
   seed?: number
   /** Rows that may wait for a model, beyond which slots are refused (`queue_full`). Default 10,000. Samples are never refused. */
   queueRows?: number
-  /** Copies of calls that are out. Default true. */
-  copies?: boolean
+  /** Hedges of calls that are out. Default true. */
+  hedges?: boolean
   /** Several rows in one call. */
   joins?: Partial<JoinOptions>
   /** Processes that share the servers with this one: what is learned of a limit is this process's part. Default 1. */
@@ -275,7 +275,7 @@ export interface JoinOptions {
   splitLooks: number
 }
 
-/** Picks servers for samples inside one process: late binding, retries, passive health, copies. */
+/** Picks servers for samples inside one process: late binding, retries, passive health, hedges. */
 export interface RewardRouter {
   /** Takes over the registry's servers. Calls in flight on removed ones finish; new ones go elsewhere. */
   setServers(servers: readonly RouterServer[]): void

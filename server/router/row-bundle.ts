@@ -15,7 +15,7 @@ export interface FlightCall {
 
 /**
  * Rows that go to one server in one call. Each has its own slot, attempt and end: one that is aborted, overtaken by its
- * copy or out of time leaves the others, and only when the last has left is the call itself given up.
+ * hedge or out of time leaves the others, and only when the last has left is the call itself given up.
  */
 export class RowBundle {
   readonly server: PoolServer

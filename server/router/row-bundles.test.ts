@@ -403,7 +403,7 @@ describe('a row that leaves a call of several', () => {
     expect(harness.stats()).toMatchObject({ inFlight: 0, health: 'ok' })
   })
 
-  test('since its copy was quicker: a server that hangs gives every slot back', async () => {
+  test('since its hedge was quicker: a server that hangs gives every slot back', async () => {
     await start({}, { servers: 4, slots: 16 })
     does = (_texts, call) => (fakes[0]?.calls.includes(call) ? true : undefined)
     // Others answer meanwhile, else nobody could tell that this one is silent.

@@ -21,9 +21,9 @@ const SPLIT_LOOKS = 2
 /** So many rows must have told. */
 const SEEN_ROWS = 64
 /** Calls that the slots are left for: a server must have the next while it answers one. */
-const LEAST_CALLS = 4
+const MIN_CALLS = 4
 /** Characters of a call: text-embeddings-inference takes bodies of 2 MB. */
-const MOST_CHARS = 400_000
+const MAX_CHARS = 400_000
 /** While at least half of its slots are at work, a server's next call waits so long for more rows, ms. */
 const HOLD_MS = 2
 
@@ -81,7 +81,7 @@ export class RowBundles implements CallListener<RowBundle> {
     let bundle = this.#open.get(server)
     if (
       bundle !== undefined &&
-      (bundle.chars + flight.row.chars > MOST_CHARS || bundle.target !== server.target)
+      (bundle.chars + flight.row.chars > MAX_CHARS || bundle.target !== server.target)
     ) {
       this.#send(bundle)
       bundle = undefined
@@ -99,9 +99,9 @@ export class RowBundles implements CallListener<RowBundle> {
   }
 
   /** Rows that may go in one call with this one; 1: it goes alone. */
-  #mostRows({ row, server, copy }: Flight, nowMs: number): number {
+  #mostRows({ row, server, hedge }: Flight, nowMs: number): number {
     const { rowsPerCall, isBusy, workMs } = this.#options
-    if (rowsPerCall < 2 || copy !== null || row.input === null) return 1
+    if (rowsPerCall < 2 || hedge !== null || row.input === null) return 1
     if (row.attempts.length > 0 || row.priorityClass === 'interactive') return 1
     if (server.join === null || nowMs < server.apartUntilMs) return 1
     // Over-long rows are found one by one: no row goes in company that is longer than what its server has scored.
@@ -109,7 +109,7 @@ export class RowBundles implements CallListener<RowBundle> {
     const { rating } = server
     if (rating.samples < SEEN_ROWS || !isBusy(nowMs)) return 1
     const rowMs = (rating.expectedMs(row.tokens) as number) / server.inFlight
-    return Math.min(rowsPerCall, Math.floor(server.slots / LEAST_CALLS), Math.floor(workMs / rowMs))
+    return Math.min(rowsPerCall, Math.floor(server.slots / MIN_CALLS), Math.floor(workMs / rowMs))
   }
 
   /** Called about every tenth of a second while there are rows: splits a call that one of its rows holds up. */

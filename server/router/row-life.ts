@@ -9,7 +9,7 @@ import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 import { Refusals, type RefusalsOwner } from './refusals.ts'
 import { backoffMs } from './retry.ts'
-import type { CopyKind, RouterOptions, SlotEnd } from './router-types.ts'
+import type { HedgeKind, RouterOptions, SlotEnd } from './router-types.ts'
 import type { Row } from './row.ts'
 import { RowBundles, type RowBundlesOwner } from './row-bundles.ts'
 import { SharedRows } from './shared-rows.ts'
@@ -32,7 +32,7 @@ export interface RowLifeOwner {
  * A row's life (in flight it may share its call with others of its step, see {@link RowBundles}):
  *
  *     score ─▶ waiting ──slot free──▶ in flight ──score──▶ done
- *                 ▲                     │  │ ▲ copy: a second call while the first is out; the first score counts
+ *                 ▲                     │  │ ▲ hedge: a second call while the first is out; the first score counts
  *                 │                     │  └─┘
  *                 ├──── back-off ◀──────┤ retryable failure, and no other call out
  *                 └────── held ◀────────┘ refused, and no other server to ask ──its server's canary scored──▶ done
@@ -132,27 +132,27 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
   }
 
   /** Sends a row to a server that has room. */
-  start(row: Row, server: PoolServer, copy: CopyKind | null, nowMs: number): void {
+  start(row: Row, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void {
     row.stopTimer()
     if (row.deadlineAtMs < nowMs + row.pool.fastestMs(row.tokens, nowMs)) {
       this.#fail(row, 'deadline', 'less time was left than a call takes; it was not sent')
       return
     }
-    const flight = new Flight(row, server, copy, nowMs)
+    const flight = new Flight(row, server, hedge, nowMs)
     if (row.flight === null) row.flight = flight
     else {
       row.second = flight
-      row.flight.copied = true
-      flight.copied = true
+      row.flight.isHedged = true
+      flight.isHedged = true
     }
-    if (copy === null) {
+    if (hedge === null) {
       if (row.attempts.length === 0) this.#setDue(row, row.dueFrom(nowMs))
       if (row.attemptsUsed > 0 && !row.isRetry) row.isRetry = true
       row.attemptsUsed++
       if (row.isRetry) row.pool.retryBudget.begun()
     }
-    row.pool.copyBudget.begun(nowMs, copy !== null)
-    server.begin(flight, row.attemptsUsed > 1 && copy === null)
+    row.pool.hedgeBudget.begun(nowMs, hedge !== null)
+    server.begin(flight, row.attemptsUsed > 1 && hedge === null)
     row.pool.began(row, flight.tokens)
     if (!this.#bundles.take(flight, nowMs)) this.sendAlone(flight)
   }
@@ -249,7 +249,7 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
         this.#endFlight(flight, 'recalled', null, null, detail, nowMs - flight.startedAtMs)
         flight.call.abandon()
         server.health.neutral(flight.period)
-        if (flight.copy === null) row.attemptsUsed--
+        if (flight.hedge === null) row.attemptsUsed--
         if (row.flight !== null || row.done) continue
         row.waitingSinceMs = nowMs
         row.backoffUntilMs = nowMs
@@ -271,18 +271,18 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
     const { row, server } = flight
     server.end(flight)
     if (server.inFlight === 0) this.#owner.onServerIdle(server)
-    if (row.isRetry && flight.copy === null) row.pool.retryBudget.ended()
+    if (row.isRetry && flight.hedge === null) row.pool.retryBudget.ended()
     row.attempts.push({
       serverId: server.id,
       serverName: server.name,
-      // 0 where its first call was for free and only the copy is left.
+      // 0 where its first call was for free and only the hedge is left.
       attempt: Math.max(1, row.attemptsUsed),
       startedAtMs: flight.startedEpochMs,
       queueMs: flight.queueMs,
       backoffMs: flight.backoffMs,
       serviceMs,
       outcome,
-      ...(flight.copy === null ? {} : { copy: flight.copy }),
+      ...(flight.hedge === null ? {} : { hedge: flight.hedge }),
       reason,
       status,
       detail,
@@ -325,7 +325,7 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
     const detail = server.withoutKey(failed.detail)
     const status = flight.call === null || flight.call.status === 0 ? null : flight.call.status
     let failureClass = failed.class
-    if (failureClass === 'conn_race' && (row.raced || flight.copy !== null)) failureClass = 'fault'
+    if (failureClass === 'conn_race' && (row.raced || flight.hedge !== null)) failureClass = 'fault'
     this.#endFlight(flight, failureClass, failed.reason, status, detail, serviceMs)
     server.failures[failureClass]++
     row.waitingSinceMs = nowMs
@@ -347,7 +347,7 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
       server.refused(failed.retryAfterMs, flight.startedAtMs, nowMs)
     if (failed.broken === true) server.canary.broke(nowMs)
     const isDoubtful = Refusals.isDoubtful(row, server, failed)
-    if (flight.copy === null && (isDoubtful || failureClass === 'busy')) row.uncharged++
+    if (flight.hedge === null && (isDoubtful || failureClass === 'busy')) row.uncharged++
     if (row instanceof CanaryRow) this.#fail(row, failed.reason, detail)
     else if (isDoubtful) this.#refusals.take(row, server, period, failed, nowMs)
     else if (failed.fitMaxTokens !== undefined && row.fit(failed.fitMaxTokens)) {

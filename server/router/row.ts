@@ -6,14 +6,14 @@ import type { ModelPool } from './model-pool.ts'
 import type { PolicyRow } from './policies/policy.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { Refusal } from './refusals.ts'
-import type { AttemptRecord, CopyKind, RouteRequest } from './router-types.ts'
+import type { AttemptRecord, HedgeKind, RouteRequest } from './router-types.ts'
 import type { RowQueue } from './row-queue.ts'
 import type { ServerCanary } from './server-canary.ts'
 import type { WheelEntry } from './timer-wheel.ts'
 import type { HttpCall } from './transport.ts'
 
 /** A month. */
-const LONGEST_MS = 30 * 86_400_000
+const MAX_TIMER_MS = 30 * 86_400_000
 
 /** A call's good end: what it gave, and the tokens the server counted. */
 export interface RowAnswer {
@@ -23,7 +23,7 @@ export interface RowAnswer {
 
 /**
  * One request on its way: a sample, a judge's chat, or the wait for a slot. It is queued, in back-off, in flight (once, or
- * twice while a copy is out), following an identical one, or done; in the wheel until it is done.
+ * twice while a hedge is out), following an identical one, or done; in the wheel until it is done.
  */
 export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   readonly request: RouteRequest
@@ -48,14 +48,14 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   readonly order: number
   readonly priorityClass: PriorityClass
 
-  /** The queue of retries or copies it is in. */
+  /** The queue of retries or hedges it is in. */
   queue: RowQueue | null = null
   queueNext: Row | null = null
   queuePrev: Row | null = null
   /** It is in the pool's fair queue. */
   queuedFresh = false
-  /** The copy it waits for, if it waits for one. */
-  copyWanted: CopyKind | null = null
+  /** The hedge it waits for, if it waits for one. */
+  hedgeWanted: HedgeKind | null = null
   /** The server its policy bound it to, load or not (`deterministic`). */
   pinned: PoolServer | null = null
   /** When it began to wait for what comes next, on the clock of `performance.now()`. */
@@ -66,7 +66,7 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   timer: NodeJS.Timeout | null = null
 
   readonly attempts: AttemptRecord[] = []
-  /** Calls begun one after the other; copies do not count. */
+  /** Calls begun one after the other; hedges do not count. */
   attemptsUsed = 0
   /** Of these, those that do not count against `maxAttempts`: refusals that nothing confirmed, and busy answers. */
   uncharged = 0
@@ -116,7 +116,7 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   /** What the `deterministic` policy hangs the choice on. */
   abstract get key(): string | undefined
   /** It may be sent twice, and answered by an identical one's call. */
-  abstract get copyable(): boolean
+  abstract get isHedgeable(): boolean
   /** The request for a server. May throw for a shape the types forbid. Null: the row's owner makes the call itself. */
   abstract build(server: PoolServer): EngineRequest | null
   /** Reads a complete answer and keeps what it gave, for {@link succeed}. */
@@ -147,7 +147,7 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   dueFrom(nowMs: number): number {
     const { timeoutMs } = this.request
     return Math.min(
-      nowMs + (timeoutMs > 0 ? Math.min(timeoutMs, LONGEST_MS) : 0),
+      nowMs + (timeoutMs > 0 ? Math.min(timeoutMs, MAX_TIMER_MS) : 0),
       this.deadlineAtMs,
     )
   }

@@ -32,14 +32,14 @@ export class ScoreRow extends Row {
   }
 
   override get input(): ScoreInput | null {
-    return this.copyable ? this.request.input : null
+    return this.isHedgeable ? this.request.input : null
   }
 
   get key(): string {
     return this.request.key ?? this.request.input.response
   }
 
-  get copyable(): boolean {
+  get isHedgeable(): boolean {
     return !this.pool.asksOnce
   }
 

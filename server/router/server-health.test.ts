@@ -23,7 +23,7 @@ test('five faults in a row put it out for 5 s; a success between begins the coun
   expect(health.state(0)).toBe('ok')
   fault(0)
   expect(health.state(0)).toBe('ejected')
-  expect(health.isSoftOut).toBe(false)
+  expect(health.isSoftEjected).toBe(false)
   expect(health.admits(4_999)).toBe(false)
   expect(health.admits(5_000)).toBe(true)
   expect(turns).toEqual([
@@ -156,7 +156,7 @@ test('out for being slow only is told apart from out for failing', () => {
   const { health } = healthOf()
   health.eject(0, '7 times as slow as its peers', true, { times: 7 })
   expect(health.state(0)).toBe('ejected')
-  expect(health.isSoftOut).toBe(true)
+  expect(health.isSoftEjected).toBe(true)
 })
 
 test('found ready again by the registry, it begins anew, slowly', () => {

@@ -3,9 +3,9 @@ import type { HealthState } from './router-types.ts'
 /** Faults in a row that put a server out. */
 const FAULTS_TO_EJECT = 5
 /** How long a server is out the first time; n times as long the n-th time, at most 12 times, ±20 %. */
-export const OUT_STEP_MS = 5_000
+export const EJECTION_STEP_MS = 5_000
 const MAX_EJECTION_STEPS = 12
-const OUT_JITTER = 0.2
+const EJECTION_JITTER = 0.2
 /** A server that stayed in for so long begins at the first step again. */
 const FORGET_AFTER_MS = 60_000
 /** Scores in a row that bring it back from `half_open`: one may be luck. */
@@ -52,7 +52,7 @@ export class ServerHealth {
   readonly #ejectionStepMs: number
   readonly #random: () => number
 
-  constructor(onChange: OnHealthChange, ejectionStepMs = OUT_STEP_MS, random = Math.random) {
+  constructor(onChange: OnHealthChange, ejectionStepMs = EJECTION_STEP_MS, random = Math.random) {
     this.#onChange = onChange
     this.#ejectionStepMs = ejectionStepMs
     this.#random = random
@@ -86,7 +86,7 @@ export class ServerHealth {
   }
 
   /** It is out for being slow, not for failing: while most of the pool is out it is better than nothing. */
-  get isSoftOut(): boolean {
+  get isSoftEjected(): boolean {
     return this.#state === 'ejected' && this.#soft
   }
 
@@ -180,8 +180,9 @@ export class ServerHealth {
     if (nowMs - this.#ejectedUntilMs > FORGET_AFTER_MS) this.#ejections = 0
     this.#ejections++
     this.#everEjected++
-    const jitter = 1 - OUT_JITTER + 2 * OUT_JITTER * this.#random()
-    this.#ejectedUntilMs = nowMs + this.#ejectionStepMs * Math.min(MAX_EJECTION_STEPS, this.#ejections) * jitter
+    const jitter = 1 - EJECTION_JITTER + 2 * EJECTION_JITTER * this.#random()
+    this.#ejectedUntilMs =
+      nowMs + this.#ejectionStepMs * Math.min(MAX_EJECTION_STEPS, this.#ejections) * jitter
     this.#probing = false
     this.#soft = soft
     this.#turn('ejected', cause, evidence)

@@ -23,7 +23,7 @@ export class SharedRows {
 
   /** True: the row waits for an identical one. */
   follow(row: Row): boolean {
-    if (!(row instanceof ScoreRow) || row.group === undefined || !row.copyable) return false
+    if (!(row instanceof ScoreRow) || row.group === undefined || !row.isHedgeable) return false
     const leaders = this.#leaders.get(row.group)
     if (leaders === undefined) {
       this.#leaders.set(row.group, [row])

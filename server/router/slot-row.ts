@@ -46,7 +46,7 @@ export class SlotRow extends Row {
     return this.slotRequest.key
   }
 
-  get copyable(): boolean {
+  get isHedgeable(): boolean {
     return false
   }
 

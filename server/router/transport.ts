@@ -11,7 +11,7 @@ export const ANSWER_LIMIT_BYTES = 4 << 20
  * Connections being made at once to one server. 5,000 calls starting together would overrun its accept queue (511 in
  * Node, 2,048 in uvicorn), and a dropped SYN costs a second; made 128 at a time they are up in a fraction of that.
  */
-const CONNECTING_LIMIT = 128
+const MAX_CONNECTING = 128
 
 // Made once: an error made a call captures a stack each time, some 15 µs.
 const ABANDONED = new Error('the call was abandoned')
@@ -162,7 +162,7 @@ export class Transport {
 
   /** True when a call can go out without another connection beyond what is being made at once. */
   get hasLane(): boolean {
-    return this.#idle.length > 0 || this.#connecting < CONNECTING_LIMIT
+    return this.#idle.length > 0 || this.#connecting < MAX_CONNECTING
   }
 
   /** Open and opening connections. */

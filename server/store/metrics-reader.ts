@@ -20,7 +20,7 @@ export interface ServerFigures {
 /** Calls to a server since the reader began. */
 export interface CallFigures {
   errors: number
-  copies: number
+  hedges: number
   busy: number
   corrupt: number
   client: number
@@ -77,7 +77,7 @@ interface MinuteRow extends CallFigures {
   settled: boolean
 }
 
-const COUNTS = ['errors', 'copies', 'busy', 'corrupt', 'client', 'tokens'] as const
+const COUNTS = ['errors', 'hedges', 'busy', 'corrupt', 'client', 'tokens'] as const
 
 /**
  * Reads what the metrics tell. What cannot change any more is counted once: a scrape costs what happens now, not the
@@ -150,7 +150,7 @@ export class MetricsReader {
     const upTo = new Date(Math.max(clock!.at.getTime(), this.#fromMinute.getTime()))
     const rows = await this.#db.rows<MinuteRow>(
       'metrics-minutes',
-      `select m.server_id, m.minute < $2 as settled, m.errors, m.copies, m.busy, m.corrupt, m.client,
+      `select m.server_id, m.minute < $2 as settled, m.errors, m.hedges, m.busy, m.corrupt, m.client,
               m.tokens::float8 as tokens, m.latency_ms as latency
        from server s join server_minute m on m.server_id = s.id and m.minute >= $1
        where s.removed_at is null`,
@@ -206,7 +206,7 @@ function addBatches(to: BatchFigures, row: BatchRow): void {
 function addTo(calls: Map<number, CallFigures>, row: CallFigures & { server_id: number }): void {
   const sum = calls.get(row.server_id) ?? {
     errors: 0,
-    copies: 0,
+    hedges: 0,
     busy: 0,
     corrupt: 0,
     client: 0,

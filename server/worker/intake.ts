@@ -10,11 +10,11 @@ import {
 } from '../store/job-queue.ts'
 
 /** Samples a worker takes of rules: they end within milliseconds, more would only wait here instead of there. */
-const RULES_ROOM = 256
+const RULES_CAPACITY = 256
 /** Samples somebody waits for one by one: they are few, and a slow model must not hold the others. */
-const INTERACTIVE_ROOM = 1_024
+const INTERACTIVE_CAPACITY = 1_024
 /** Samples it takes of rules that ask a service: a sandbox takes 64 programs at once, a sample is up to ten. */
-const SERVICES_ROOM = 64
+const SERVICES_CAPACITY = 64
 /** Most samples of a worker, whatever its share: 5,000 rewards of 40 s wait side by side on two workers. */
 const MAX_SAMPLES = 4_096
 /** Most text held, bytes of characters: a worker stays under 300 MB. */
@@ -33,7 +33,7 @@ const AHEAD_MS = 100
 const RATE_EVERY_MS = 125
 /** Halves what is remembered of a pool's rate in 4 s without samples. */
 const IDLE_WEIGHT = 0.02
-/** Jobs hold 16 to 64 samples; asking for room ÷ 48 of them overshoots by a chunk at most. */
+/** Jobs hold 16 to 64 samples; asking for capacity ÷ 48 of them overshoots by a chunk at most. */
 const SAMPLES_PER_JOB = 48
 const MAX_JOBS_PER_FETCH = 16
 
@@ -42,7 +42,7 @@ interface PoolState {
   name: string
   /** Null for what no reward model scores. */
   model: string | null
-  held: number
+  inUse: number
   fetching: boolean
   again: boolean
   /** Runs served since the last full round. */
@@ -66,14 +66,14 @@ export interface IntakeHost {
   /** There is work for a model and no slot: ask for a lease. */
   wantSlots(model: string): void
   /** Samples it may hold of functions now: as many as they take side by side, and some ahead. */
-  functionRoom(): number
+  functionCapacity(): number
   /** Samples it may hold of a limiter's pool now. */
-  limiterRoom(pool: string): number
+  limiterCapacity(pool: string): number
   take(pool: string, job: HeldJob): void
 }
 
 /**
- * Takes jobs when there is room for their samples: late binding, so that a slow server never holds a step. Between
+ * Takes jobs when it has capacity for their samples: late binding, so that a slow server never holds a step. Between
  * the runs of a pool it goes round robin; interactive work is looked at first.
  */
 export class Intake {
@@ -105,7 +105,7 @@ export class Intake {
     this.#pools.set(name, {
       name,
       model,
-      held: 0,
+      inUse: 0,
       fetching: false,
       again: false,
       served: [],
@@ -121,28 +121,28 @@ export class Intake {
     return this.#pools.has(name)
   }
 
-  get held(): number {
+  get inUse(): number {
     let n = 0
-    for (const pool of this.#pools.values()) n += pool.held
+    for (const pool of this.#pools.values()) n += pool.inUse
     return n
   }
 
   /** Samples it would hold at most now, over all pools. */
-  get room(): number {
+  get capacity(): number {
     let n = 0
-    for (const pool of this.#pools.values()) n += this.#roomOf(pool)
+    for (const pool of this.#pools.values()) n += this.#capacityOf(pool)
     return Math.min(n, MAX_SAMPLES)
   }
 
-  heldOf(name: string): number {
-    return this.#pools.get(name)?.held ?? 0
+  inUseOf(name: string): number {
+    return this.#pools.get(name)?.inUse ?? 0
   }
 
   /** Samples were taken (positive) or ended (negative). */
   count(name: string, samples: number, textChars: number): void {
     const pool = this.#pools.get(name)
     if (pool) {
-      pool.held += samples
+      pool.inUse += samples
       if (samples < 0) pool.ended -= samples
     }
     this.#textChars += textChars
@@ -166,8 +166,8 @@ export class Intake {
 
   #poll(): void {
     const since = performance.now() - QUIET_MS
-    for (const { name, held, lookedMs, hadWorkMs } of this.#pools.values()) {
-      const quiet = isPoolOfLimiter(name) && held === 0 && hadWorkMs < since
+    for (const { name, inUse, lookedMs, hadWorkMs } of this.#pools.values()) {
+      const quiet = isPoolOfLimiter(name) && inUse === 0 && hadWorkMs < since
       if (!quiet || lookedMs < since) this.pump(name)
     }
   }
@@ -176,7 +176,7 @@ export class Intake {
     for (const name of this.#pools.keys()) this.pump(name)
   }
 
-  /** Looks for work of a pool if there is room. */
+  /** Looks for work of a pool if there is capacity. */
   pump(name: string): void {
     const pool = this.#pools.get(name)
     if (!pool || this.#paused || this.#halted) return
@@ -189,14 +189,14 @@ export class Intake {
       this.#host.wantSlots(pool.model)
       return
     }
-    const room = Math.min(this.#roomOf(pool), MAX_SAMPLES - this.held + pool.held)
-    // Fetching at every ended sample would be a query a sample: half the room, or a quarter of a large one, is the
+    const capacity = Math.min(this.#capacityOf(pool), MAX_SAMPLES - this.inUse + pool.inUse)
+    // Fetching at every ended sample would be a query a sample: half the capacity, or a quarter of a large one, is the
     // least worth asking for.
-    const least = Math.min(room / 2, Math.max(SAMPLES_PER_JOB, room / 4))
-    if (room - pool.held < Math.max(1, least)) return
-    if (this.#textChars > MAX_TEXT_CHARS && this.held > 0) return
+    const least = Math.min(capacity / 2, Math.max(SAMPLES_PER_JOB, capacity / 4))
+    if (capacity - pool.inUse < Math.max(1, least)) return
+    if (this.#textChars > MAX_TEXT_CHARS && this.inUse > 0) return
     pool.fetching = true
-    void this.#fetch(pool, room - pool.held).finally(() => {
+    void this.#fetch(pool, capacity - pool.inUse).finally(() => {
       pool.fetching = false
       if (pool.again) {
         pool.again = false
@@ -211,12 +211,13 @@ export class Intake {
     this.#paused = true
   }
 
-  #roomOf(pool: PoolState): number {
-    if (pool.name === INTERACTIVE_POOL) return INTERACTIVE_ROOM
-    if (pool.name === FUNCTIONS_POOL) return Math.min(this.#host.functionRoom(), MAX_SAMPLES)
-    if (pool.name === SERVICES_POOL) return SERVICES_ROOM
-    if (isPoolOfLimiter(pool.name)) return Math.min(this.#host.limiterRoom(pool.name), MAX_SAMPLES)
-    if (pool.model === null) return RULES_ROOM
+  #capacityOf(pool: PoolState): number {
+    if (pool.name === INTERACTIVE_POOL) return INTERACTIVE_CAPACITY
+    if (pool.name === FUNCTIONS_POOL) return Math.min(this.#host.functionCapacity(), MAX_SAMPLES)
+    if (pool.name === SERVICES_POOL) return SERVICES_CAPACITY
+    if (isPoolOfLimiter(pool.name))
+      return Math.min(this.#host.limiterCapacity(pool.name), MAX_SAMPLES)
+    if (pool.model === null) return RULES_CAPACITY
     const share = this.#shareOf(pool.model)
     if (share === 0) return 0
     const ahead = Math.ceil(pool.rate * AHEAD_MS)
@@ -231,17 +232,17 @@ export class Intake {
   #measureRates(): void {
     for (const pool of this.#pools.values()) {
       // Between two batches it is remembered for some seconds: the next one is seldom slower.
-      const weight = pool.held === 0 && pool.ended === 0 ? IDLE_WEIGHT : 0.3
+      const weight = pool.inUse === 0 && pool.ended === 0 ? IDLE_WEIGHT : 0.3
       pool.rate += weight * (pool.ended / RATE_EVERY_MS - pool.rate)
       pool.ended = 0
     }
   }
 
-  async #fetch(pool: PoolState, room: number): Promise<void> {
+  async #fetch(pool: PoolState, capacity: number): Promise<void> {
     pool.lookedMs = performance.now()
     try {
       const most = this.oneByOne ? 1 : MAX_JOBS_PER_FETCH
-      const count = Math.max(1, Math.min(most, Math.floor(room / SAMPLES_PER_JOB)))
+      const count = Math.max(1, Math.min(most, Math.floor(capacity / SAMPLES_PER_JOB)))
       if (performance.now() < pool.soleUntilMs) pool.served = []
       let jobs = await this.#queue.fetch(pool.name, count, pool.served)
       if (jobs.length === 0 && pool.served.length > 0) {

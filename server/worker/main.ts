@@ -64,7 +64,7 @@ async function main(): Promise<void> {
     sources: (hash) => functionSource(db, hash),
     router,
     rewardRouterAddress: routerAddress,
-    onRoom: () => worker.intake.pump(FUNCTIONS_POOL),
+    onCapacity: () => worker.intake.pump(FUNCTIONS_POOL),
     log,
   })
   const limits = new SharedLimits(db, leases, log)
@@ -78,8 +78,8 @@ async function main(): Promise<void> {
     slotsOf: (model) => models.slotsOf(model),
     fairShareOf: (model) => models.fairShareOf(model),
     wantSlots: (model) => models.wantSlots(model),
-    functionRoom: () => functions.room,
-    limiterRoom: (pool) => limits.roomOf(pool),
+    functionCapacity: () => functions.capacity,
+    limiterCapacity: (pool) => limits.capacityOf(pool),
     clock,
     onUrgentCommitted: process.send ? (samples) => tellServer(id, samples) : null,
     log,

@@ -54,7 +54,7 @@ export interface WorkerCounters {
 }
 
 /**
- * A RewardLoopWorker: takes chunks when it has room, scores each sample by itself, hands results to the writer.
+ * A RewardLoopWorker: takes chunks when it has capacity, scores each sample by itself, hands results to the writer.
  *
  *   fetched ──claim──▶ in hand ──every sample ended──▶ committed ──▶ job completed
  *                         │ stopping: what has not ended goes back as a new job
@@ -95,8 +95,8 @@ export class RewardLoopWorker {
     slotsOf: (model: string) => number
     fairShareOf: (model: string) => number
     wantSlots: (model: string) => void
-    functionRoom: () => number
-    limiterRoom: (pool: string) => number
+    functionCapacity: () => number
+    limiterCapacity: (pool: string) => number
     clock: DatabaseClock
     /** Hears of committed samples that somebody waits for. */
     onUrgentCommitted: ((samples: EndedSample[]) => void) | null
@@ -130,8 +130,8 @@ export class RewardLoopWorker {
         slotsOf: options.slotsOf,
         fairShareOf: options.fairShareOf,
         wantSlots: options.wantSlots,
-        functionRoom: options.functionRoom,
-        limiterRoom: options.limiterRoom,
+        functionCapacity: options.functionCapacity,
+        limiterCapacity: options.limiterCapacity,
         take: (pool, job) => this.#take(pool, job),
       },
       options.log,

@@ -44,8 +44,8 @@ export function sampleEndOf(
 /** Calls made one after the other: what went out twice at one time, or was repeated after a connection race, was one. */
 function attemptsIn(log: AttemptRecord[]): number {
   let n = 0
-  for (const { copy, outcome } of log) {
-    if (copy === undefined && outcome !== 'conn_race' && outcome !== 'recalled') n++
+  for (const { hedge, outcome } of log) {
+    if (hedge === undefined && outcome !== 'conn_race' && outcome !== 'recalled') n++
   }
   return Math.max(1, n)
 }

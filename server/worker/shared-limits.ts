@@ -19,7 +19,7 @@ const SAY_EVERY_MS = 5_000
 const OUTAGE_MS = 60_000
 
 /** Samples that a worker holds of a limiter before it has any slot of it. */
-const LEAST_ROOM = 32
+const MIN_CAPACITY = 32
 
 interface Shared {
   name: string
@@ -74,8 +74,8 @@ export class SharedLimits implements CallLimits {
   }
 
   /** Samples that this worker may hold of a limiter's pool: twice its part, so that the others find theirs. */
-  roomOf(pool: string): number {
-    return Math.max(LEAST_ROOM, 2 * (this.#byPool.get(pool)?.slots ?? 0))
+  capacityOf(pool: string): number {
+    return Math.max(MIN_CAPACITY, 2 * (this.#byPool.get(pool)?.slots ?? 0))
   }
 
   /** Looks after them no more. */

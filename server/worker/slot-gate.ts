@@ -17,7 +17,7 @@ export class SlotGate {
     this.#admit()
   }
 
-  /** Resolves when there is room, or the signal aborts; true when inside, and then `leave` must be called. */
+  /** Resolves when there is capacity, or the signal aborts; true when inside, and then `leave` must be called. */
   enter(signal: AbortSignal): Promise<boolean> {
     if (signal.aborted) return Promise.resolve(false)
     return new Promise((resolve) => {

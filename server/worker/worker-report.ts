@@ -79,8 +79,8 @@ export class WorkerReport {
     const stats: WorkerStats = {
       samplesPerSecond: rate,
       inFlight: worker.inFlight,
-      held: worker.intake.held,
-      room: worker.intake.room,
+      inUse: worker.intake.inUse,
+      capacity: worker.intake.capacity,
       // The histogram measures intervals of 10 ms; what exceeds that is delay.
       eventLoopP99Ms: Math.max(0, loopDelay.percentile(99) / 1e6 - 10),
       eventLoopMaxMs: Math.max(0, loopDelay.max / 1e6 - 10),

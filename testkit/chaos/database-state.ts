@@ -28,8 +28,8 @@ select json_build_object(
   'claims', (select count(*) from claim),
   'activeJobs', (select count(*) from pgboss.job where state = 'active'),
   'waitingJobs', (select count(*) from pgboss.job where state in ('created', 'retry')),
-  'inFlight', (select coalesce(sum((stats ->> 'inFlight')::int + (stats ->> 'held')::int
+  'inFlight', (select coalesce(sum((stats ->> 'inFlight')::int + (stats ->> 'inUse')::int
       + (select coalesce(sum((s.value ->> 'inFlight')::int), 0) from json_each((stats -> 'servers')::json) s)), 0)
     from process where role = 'worker' and state = 'alive' and last_seen_at > now() - interval '3 seconds' and stats ? 'inFlight'),
-  'hedges', (select coalesce(sum(copies), 0) from server_minute)
+  'hedges', (select coalesce(sum(hedges), 0) from server_minute)
 ) as state`

@@ -204,7 +204,7 @@ export class SimulatedServer {
       return
     }
     const { apiKey } = this.#simulation.settings
-    const keyed = apiKey !== null && this.dialect.needsKey(call.path)
+    const keyed = apiKey !== null && this.dialect.requiresKey(call.path)
     if (keyed && call.headers.authorization !== `Bearer ${apiKey}`) {
       call.send(this.dialect.refusal('unauthorized', this.#simulation))
       return

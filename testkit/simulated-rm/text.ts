@@ -17,7 +17,7 @@ export function textId(prompt: string, response: string): string {
 }
 
 /** Largest raw score, and its negative the smallest. */
-const LOGIT_LIMIT = 8
+const MAX_LOGIT = 8
 
 /**
  * The raw score of a text: a logit between −8 and 8, most of them near 0, that follows from its id and the seed the
@@ -27,14 +27,14 @@ export function logitOf(id: string, weights: number): number {
   const draw = Number.parseInt(id.slice(0, 8), 16) | 0
   const sum =
     uniformOf(draw, weights, 1) + uniformOf(draw, weights, 2) + uniformOf(draw, weights, 3)
-  return Math.round((sum / 1.5 - 1) * LOGIT_LIMIT * 1e6) / 1e6
+  return Math.round((sum / 1.5 - 1) * MAX_LOGIT * 1e6) / 1e6
 }
 
 /** The score of one token or step of a text; the last one's is the text's own. */
 export function tokenLogitOf(id: string, weights: number, token: number, of: number): number {
   if (token === of - 1) return logitOf(id, weights)
   const draw = (Number.parseInt(id.slice(0, 8), 16) + token) | 0
-  return Math.round((uniformOf(draw, weights, 4) * 2 - 1) * LOGIT_LIMIT * 1e6) / 1e6
+  return Math.round((uniformOf(draw, weights, 4) * 2 - 1) * MAX_LOGIT * 1e6) / 1e6
 }
 
 /** The logits of all labels of a text: the last is the text's own. Of two labels, the first has its negative. */

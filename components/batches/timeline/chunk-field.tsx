@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from 'react'
 import { formatCount } from '../../format/numbers.ts'
-import { MOST_MINI_BATCHES } from './draw-timeline.ts'
+import { MAX_MINI_BATCHES } from './draw-timeline.ts'
 
 /** An input for the groups per mini-batch; 0 draws none. */
 export function ChunkField({
@@ -34,7 +34,7 @@ export function ChunkField({
       groups
       <span className="text-ink-3">
         {count > 0 ? `· ${formatCount(count)} total` : '· none drawn'}
-        {count > MOST_MINI_BATCHES && ', too many to draw'}
+        {count > MAX_MINI_BATCHES && ', too many to draw'}
       </span>
     </label>
   )

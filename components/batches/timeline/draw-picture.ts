@@ -26,7 +26,7 @@ const LINE_PX = 18
 const LEGEND_PX = 30
 /** The height of all rows, unless rows would be thinner than a pixel. */
 const ROWS_PX = 480
-const MOST_ROW_PX = 18
+const MAX_ROW_PX = 18
 
 /**
  * Builds the exported image: every row of the view, with title and legend. Rows are not aggregated, so 2,000 groups
@@ -38,7 +38,7 @@ export function pictureScene(
   width = WIDTH,
 ): { scene: TimelineScene; width: number; height: number } {
   const rows = Math.max(1, scene.data.rows.length)
-  const rowPx = Math.max(1, Math.min(MOST_ROW_PX, ROWS_PX / rows))
+  const rowPx = Math.max(1, Math.min(MAX_ROW_PX, ROWS_PX / rows))
   const named = rowPx >= NAMED_ROW_PX
   const x = EDGE + (named ? 152 : 46)
   const y = EDGE + TITLE_PX + words.lines.length * LINE_PX + HEAD_PX + 6

@@ -36,7 +36,7 @@ export const THINNEST_ROW_PX = 1
 /** Rows of at least this height have labels. */
 export const NAMED_ROW_PX = 13
 /** The maximum number of mini-batch lines; with more, none are drawn. */
-export const MOST_MINI_BATCHES = 200
+export const MAX_MINI_BATCHES = 200
 
 /** The x position of a time. */
 export function placer(scene: Pick<TimelineScene, 'scale' | 'window' | 'plot'>) {
@@ -112,7 +112,7 @@ export function drawFrame(p: Painter, scene: TimelineScene): void {
   const { x } = placer(scene)
   const bottom = plot.y + plot.height
   const right = plot.x + plot.width
-  const lines = data.miniBatches.length > MOST_MINI_BATCHES ? [] : data.miniBatches
+  const lines = data.miniBatches.length > MAX_MINI_BATCHES ? [] : data.miniBatches
   const steps: number[] = []
   const risers: number[] = []
   let labelEnd = Number.NEGATIVE_INFINITY

@@ -3,9 +3,9 @@ import { NAMED_ROW_PX } from './draw-timeline.ts'
 /** The height of the rows when all are shown at once, of a readable row, and of the visible part. */
 const FIT_PX = 360
 const READ_ROW_PX = 18
-const MOST_READ_PX = 450
+const MAX_READ_PX = 450
 /** A few groups stay rows, not thick bars. */
-const LEAST_PX = 72
+const MIN_PX = 72
 /** Narrower plots have no room for group names. */
 const NAMED_WIDTH_PX = 640
 /** The right margin: half a mark, and the last tick. */
@@ -29,7 +29,7 @@ export interface PlotLayout {
 export function layoutPlot(rows: number, readable: boolean, width: number): PlotLayout {
   const read = readable || rows * READ_ROW_PX <= FIT_PX
   const rowPx = read ? READ_ROW_PX : FIT_PX / Math.max(1, rows)
-  const plotPx = Math.max(LEAST_PX, Math.min(read ? MOST_READ_PX : FIT_PX, rows * rowPx))
+  const plotPx = Math.max(MIN_PX, Math.min(read ? MAX_READ_PX : FIT_PX, rows * rowPx))
   const named = rowPx >= NAMED_ROW_PX && width >= NAMED_WIDTH_PX
   return {
     ...{ rowPx, plotPx, named },

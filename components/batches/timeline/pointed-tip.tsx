@@ -1,7 +1,7 @@
 import { durationText, formatCount } from '../../format/numbers.ts'
 import { shortenMiddle } from '../../format/text.ts'
 import { INK_TOKENS } from './painter.ts'
-import { LEAST_LOST_MS, WAIT_CAUSES } from './timeline.prepare.ts'
+import { MIN_LOST_MS, WAIT_CAUSES } from './timeline.prepare.ts'
 import type { Pointed } from './timeline-plot.tsx'
 import { CAUSE_WORDS } from './timeline-words.ts'
 
@@ -22,7 +22,7 @@ export function PointedTip({
   height: number
 }) {
   const { track } = row
-  const lost = row.lostMs >= LEAST_LOST_MS
+  const lost = row.lostMs >= MIN_LOST_MS
   return (
     <div
       data-timeline-tip

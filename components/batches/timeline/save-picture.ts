@@ -4,7 +4,7 @@ import type { TimelineScene } from './draw-timeline.ts'
 import { svgPainter } from './svg-painter.ts'
 
 /** The maximum canvas side in browsers, pixels. */
-const MOST_PIXELS = 16_000
+const MAX_PIXELS = 16_000
 
 /** Saves the view as a file, in the colors of the current theme. Throws where the browser cannot create the image. */
 export async function savePicture(
@@ -26,7 +26,7 @@ export async function savePicture(
     return
   }
   const canvas = document.createElement('canvas')
-  const scale = Math.min(2, MOST_PIXELS / height)
+  const scale = Math.min(2, MAX_PIXELS / height)
   const context = openCanvas(canvas, width, height, scale)
   if (context === null) throw new Error('This browser has no canvas support.')
   drawPicture(canvasPainter(context, inks, fonts), picture, words)

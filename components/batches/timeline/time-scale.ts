@@ -7,8 +7,8 @@ export interface Stretch {
 }
 
 /** Shorter idle ranges, or those below a tenth of the whole, are not collapsed. */
-const LEAST_IDLE_MS = 2_000
-const LEAST_IDLE_SHARE = 0.1
+const MIN_IDLE_MS = 2_000
+const MIN_IDLE_SHARE = 0.1
 /** The share of the remaining length that a collapsed range takes. */
 const BREAK_SHARE = 0.025
 /**
@@ -40,7 +40,7 @@ export function idleStretches(
     if (track.heldSinceMs !== null) busy(track.heldSinceMs, nowMs)
     if (endMs !== null) busy(endMs, endMs)
   }
-  const least = Math.max(LEAST_IDLE_MS, spanMs * LEAST_IDLE_SHARE)
+  const least = Math.max(MIN_IDLE_MS, spanMs * MIN_IDLE_SHARE)
   const found: Stretch[] = []
   let inFlight = 0
   let idleFrom = 0

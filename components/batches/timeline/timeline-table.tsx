@@ -11,7 +11,7 @@ import { ColumnHeads } from '../../ui/column-heads.tsx'
 import { Quantity } from '../../ui/quantity.tsx'
 import { Scroll } from '../../ui/scroll.tsx'
 import {
-  LEAST_LOST_MS,
+  MIN_LOST_MS,
   type MiniBatch,
   type TimelineData,
   type TimelineRow,
@@ -91,7 +91,7 @@ export function TimelineTable({ data, batchId }: { data: TimelineData; batchId: 
 
 function Cells({ row, batchId, late }: { row: TimelineRow; batchId: string; late: boolean }) {
   const { track } = row
-  const lost = row.lostMs >= LEAST_LOST_MS
+  const lost = row.lostMs >= MIN_LOST_MS
   return (
     <>
       <span role="cell" className="text-right text-ink-3">

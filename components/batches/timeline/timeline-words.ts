@@ -1,7 +1,7 @@
 import { durationText, formatCount, plural } from '../../format/numbers.ts'
 import { shortenMiddle } from '../../format/text.ts'
 import {
-  LEAST_LOST_MS,
+  MIN_LOST_MS,
   type TimelineData,
   type TimelineRow,
   WAIT_CAUSES,
@@ -34,7 +34,7 @@ export function causesText(waits: Readonly<Record<WaitCause, number>>): string {
 
 /** The main delay cause of a group's last sample, for a table cell; `–` where the delay is negligible. */
 export function waitedOn(row: TimelineRow): string {
-  if (row.cause === null || row.lostMs < LEAST_LOST_MS) return '–'
+  if (row.cause === null || row.lostMs < MIN_LOST_MS) return '–'
   const by = row.cause === 'service' && row.last?.server ? ` at ${row.last.server}` : ''
   return CAUSE_WORDS[row.cause].word + by
 }
@@ -54,7 +54,7 @@ export function groupText(row: TimelineRow): string {
     parts.push(
       `${formatCount(track.samples.length)} ended${track.held > 0 ? `, ${formatCount(track.held)} at workers` : ''}`,
     )
-  if (row.lostMs >= LEAST_LOST_MS && row.last)
+  if (row.lostMs >= MIN_LOST_MS && row.last)
     parts.push(
       `straggler delay ${durationText(row.lostMs)} by sample #${row.last.index}: ${causesText(row.waits)}`,
     )

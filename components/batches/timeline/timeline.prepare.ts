@@ -39,7 +39,7 @@ export const STRAGGLER_DEVIATIONS = 4
 /** And by at least this share of the batch's time so far: less does not delay the trainer noticeably. */
 export const MIN_STRAGGLER_SHARE = 0.05
 /** Shorter delays are not significant, because results are written every 50 ms. */
-export const LEAST_LOST_MS = 50
+export const MIN_LOST_MS = 50
 
 const prepared = new WeakMap<GroupTrack, TimelineRow>()
 
@@ -201,7 +201,7 @@ function stragglersAmong(rows: readonly TimelineRow[], spanMs: number): Set<numb
   const typical = median(tails)
   const deviation = median(tails.map((ms) => Math.abs(ms - typical)))
   const limit = typical + STRAGGLER_DEVIATIONS * deviation
-  const least = Math.max(LEAST_LOST_MS, MIN_STRAGGLER_SHARE * spanMs)
+  const least = Math.max(MIN_LOST_MS, MIN_STRAGGLER_SHARE * spanMs)
   const late = rows.filter(({ tailMs }) => tailMs !== null && tailMs > limit && tailMs >= least)
   return new Set(late.map((row) => row.track.no))
 }

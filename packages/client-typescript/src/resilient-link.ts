@@ -8,7 +8,7 @@ import type { Reach } from './reach.ts'
 /** A call that has no answer after this long is doubted: the service is asked whether it is there. */
 const DOUBT_MS = 2_000
 const FIRST_DELAY_MS = 100
-const MOST_DELAY_MS = 5_000
+const MAX_DELAY_MS = 5_000
 
 /** How long a call may be in want of a service. */
 export interface ResilienceOptions {
@@ -82,7 +82,7 @@ async function call(
     since ??= everReached ? performance.now() : begunAt
     const waitMs =
       error.retryAfterMs ??
-      Math.min(MOST_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2)
+      Math.min(MAX_DELAY_MS, FIRST_DELAY_MS * 2 ** failures) * (0.75 + Math.random() / 2)
     const leftMs = since + (everReached ? options.outageMs : options.connectMs) - performance.now()
     if (kind === 'away' && waitMs > leftMs) throw error
     if (kind === 'away' && everReached && !outage.told) {

@@ -304,7 +304,7 @@ create table server_minute (
     latency_ms integer[],
     busy       integer not null default 0,
     client     integer not null default 0,
-    copies     integer not null default 0,
+    hedges     integer not null default 0,
     corrupt    integer not null default 0,
     tokens     bigint not null default 0,
     primary key (server_id, minute)
@@ -479,22 +479,22 @@ create table alert_event (
 create index alert_event_at_idx on alert_event (at);
 
 create table alert_delivery (
-    id         serial primary key,
-    webhook_id integer not null,
-    event_id   uuid not null,
-    state      text not null,
-    attempts   integer not null default 0,
-    next_at    timestamptz(6) default current_timestamp,
-    tried_at   timestamptz(6),
-    status     integer,
-    latency_ms real,
-    error      text,
-    created_at timestamptz(6) not null default current_timestamp
+    id              serial primary key,
+    webhook_id      integer not null,
+    event_id        uuid not null,
+    state           text not null,
+    attempts        integer not null default 0,
+    next_attempt_at timestamptz(6) default current_timestamp,
+    last_attempt_at timestamptz(6),
+    status          integer,
+    latency_ms      real,
+    error           text,
+    created_at      timestamptz(6) not null default current_timestamp
 );
 create unique index alert_delivery_event_id_webhook_id_key on alert_delivery (event_id, webhook_id);
 create index alert_delivery_webhook_id_id_idx on alert_delivery (webhook_id, id);
 -- The queue of deliveries that are still to be sent.
-create index alert_delivery_waiting on alert_delivery (next_at) where state = 'waiting';
+create index alert_delivery_waiting on alert_delivery (next_attempt_at) where state = 'waiting';
 
 -- Access, settings, retention -----------------------------------------------------------------------------------------
 

@@ -126,7 +126,7 @@ function nothing(serverId: number): RouterServerStats {
     requests: 0,
     errors: 0,
     retries: 0,
-    copies: 0,
+    hedges: 0,
     canaries: 0,
     tokens: 0,
     ejections: 0,

@@ -24,7 +24,7 @@ export const COMPAT_PATH = '/compat/'
 export const DIALECTS: readonly Dialect[] = [openrlhf, slime, nemoGym]
 
 /** Samples one request may hold: each is a row with somebody waiting for it. */
-const MOST_SAMPLES = 4_096
+const MAX_SAMPLES = 4_096
 /** What stands in the answer of a protocol that says beside it that there is no score. */
 const NO_REWARD = 0
 
@@ -73,10 +73,10 @@ export function createCompat({ access, manager, lastStep, readiness }: CompatSou
     const options = readCompatOptions(url.searchParams)
     const body = await jsonOf(req)
     const samples = dialect.read(body, options)
-    if (samples.length > MOST_SAMPLES) {
+    if (samples.length > MAX_SAMPLES) {
       throw new RewardOpsError(
         'invalid_input',
-        `The request has ${samples.length} samples, more than ${MOST_SAMPLES}.`,
+        `The request has ${samples.length} samples, more than ${MAX_SAMPLES}.`,
         { hint: 'Send them in several requests, or by batches.submit.' },
       )
     }

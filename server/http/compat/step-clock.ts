@@ -5,7 +5,7 @@ interface Current {
 }
 
 /** Runs remembered; the least lately used is forgotten, and looked up again. */
-const MOST_RUNS = 1_000
+const MAX_RUNS = 1_000
 
 /**
  * Which step a sample belongs to, where its protocol does not say: the step of the samples before it, until there was a
@@ -38,7 +38,7 @@ export class StepClock {
     }
     this.#runs.delete(run)
     this.#runs.set(run, current)
-    if (this.#runs.size > MOST_RUNS) this.#runs.delete(this.#runs.keys().next().value as string)
+    if (this.#runs.size > MAX_RUNS) this.#runs.delete(this.#runs.keys().next().value as string)
     const now = await current
     const nowMs = this.#nowMs()
     if (now.inFlight === 0 && nowMs - now.lastMs > gapMs) now.step++

@@ -11,7 +11,7 @@ import { requestHeaders, responseHeaders, soundHeaders } from './headers.ts'
 import type { ModelDirectory } from './model-directory.ts'
 import { ClientGone, readBody } from './read-body.ts'
 import { refuseProxied } from './refusal.ts'
-import { LONGEST_WAIT_MS, type RouteOptions, routeOptions } from './route-options.ts'
+import { MAX_WAIT_MS, type RouteOptions, routeOptions } from './route-options.ts'
 import { generates, type ProxiedPath } from './routes.ts'
 import { type AnswerMode, type CallOwner, SMALL_BYTES, UpstreamCall } from './upstream-call.ts'
 import type { Upstreams } from './upstreams.ts'
@@ -130,7 +130,7 @@ export class Exchange implements CallOwner, SlotSearch {
     const call = this.#call
     if (this.#keyEnded.aborted) {
       this.#stopFor('key_ended')
-    } else if (call?.passedOn !== true && nowMs - this.#startedAtMs > LONGEST_WAIT_MS) {
+    } else if (call?.passedOn !== true && nowMs - this.#startedAtMs > MAX_WAIT_MS) {
       this.#stopFor('expired')
     } else if (call !== null && call.status > 0 && nowMs - call.lastAtMs > IDLE_MS) {
       // A client that takes nothing for so long is as good as gone.

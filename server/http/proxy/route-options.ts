@@ -3,9 +3,9 @@ import { RewardOpsError } from '../../errors.ts'
 import { POLICY_NAMES, type PolicyName } from '../../router/policies/policy.ts'
 
 /** No call waits longer for its answer to begin, in ms, whatever it asks for. */
-export const LONGEST_WAIT_MS = 600_000
+export const MAX_WAIT_MS = 600_000
 /** Longest name of a group or a run, in characters: they are kept as long as the call waits. */
-const NAME_LIMIT = 256
+const MAX_NAME_CHARS = 256
 
 /** What a caller's headers ask of the router. */
 export interface RouteOptions {
@@ -34,7 +34,7 @@ export function routeOptions(headers: IncomingHttpHeaders): RouteOptions {
     if (!(ms > 0) || String(deadline).trim() === '') {
       throw invalid('x-deadline-ms', String(deadline), 'a number of milliseconds above 0')
     }
-    options.deadlineMs = Math.min(ms, LONGEST_WAIT_MS)
+    options.deadlineMs = Math.min(ms, MAX_WAIT_MS)
   }
   const policy = headers['x-route-policy']
   if (policy !== undefined) {
@@ -62,8 +62,8 @@ function name(headers: IncomingHttpHeaders, header: string): string | undefined 
   const value = headers[header]
   if (value === undefined || value === '') return undefined
   const text = String(value)
-  if (text.length > NAME_LIMIT) {
-    throw invalid(header, text, `a name of at most ${NAME_LIMIT} characters`)
+  if (text.length > MAX_NAME_CHARS) {
+    throw invalid(header, text, `a name of at most ${MAX_NAME_CHARS} characters`)
   }
   return text
 }

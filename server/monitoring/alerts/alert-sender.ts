@@ -1,4 +1,4 @@
-import { MOST_ATTEMPTS } from '../../contract/alerts.ts'
+import { MAX_ATTEMPTS } from '../../contract/alerts.ts'
 import { inTime } from '../../in-time.ts'
 import type { Logger } from '../../log.ts'
 import { type Database, isOutage } from '../../store/database.ts'
@@ -15,13 +15,13 @@ import { ANSWER_MS, postWebhook } from './post-webhook.ts'
 /** How often deliveries that are due are looked for, ms. */
 const TICK_MS = 500
 /** Deliveries under way at once: slow receivers stand in nobody's way but one another's. */
-const MOST_AT_ONCE = 16
+const MAX_CONCURRENT = 16
 /** A delivery that was taken is its taker's for so long; afterwards whoever took it is dead. */
 export const HELD_MS = ANSWER_MS + 5_000
 /** A process that stops waits so long for answers. */
 const STOP_MS = 1_000
 const FIRST_WAIT_MS = 1_000
-const LONGEST_WAIT_MS = 600_000
+const MAX_WAIT_MS = 600_000
 /** How often events that are too old for the log are looked for. */
 const FORGET_EVERY_MS = 3_600_000
 
@@ -30,8 +30,8 @@ const FORGET_EVERY_MS = 3_600_000
  * that comes back do not come back together.
  */
 export function waitAfter(attempts: number, random: () => number): number | null {
-  if (attempts >= MOST_ATTEMPTS) return null
-  return random() * Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (attempts - 1))
+  if (attempts >= MAX_ATTEMPTS) return null
+  return random() * Math.min(MAX_WAIT_MS, FIRST_WAIT_MS * 2 ** (attempts - 1))
 }
 
 /**
@@ -84,7 +84,7 @@ export class AlertSender {
   }
 
   async #look(): Promise<void> {
-    const room = MOST_AT_ONCE - this.#sending.size
+    const room = MAX_CONCURRENT - this.#sending.size
     if (room <= 0) return
     for (const due of await takeDueDeliveries(this.#db, room, HELD_MS)) {
       const sending = this.#send(due)
@@ -102,7 +102,7 @@ export class AlertSender {
     const body = JSON.stringify(payload)
     const answer = await postWebhook(due, { id: event_id, attempt: attempts, body })
     const wait = answer.delivered ? null : waitAfter(attempts, Math.random)
-    const asked = Math.min(LONGEST_WAIT_MS, answer.retryAfterMs ?? 0)
+    const asked = Math.min(MAX_WAIT_MS, answer.retryAfterMs ?? 0)
     await noteAttempt(this.#db, id, {
       ...answer,
       againMs: wait === null ? null : Math.max(wait, asked),

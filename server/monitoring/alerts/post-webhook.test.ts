@@ -5,10 +5,10 @@ import {
   startWebhookReceiver,
   type WebhookReceiver,
 } from '../../../testkit/service/webhook-receiver/process.ts'
-import { MOST_ATTEMPTS } from '../../contract/alerts.ts'
+import { MAX_ATTEMPTS } from '../../contract/alerts.ts'
 import { waitAfter } from './alert-sender.ts'
 import { postWebhook, webhookUrlProblem } from './post-webhook.ts'
-import { shownUrl } from './webhooks.ts'
+import { displayUrl } from './webhooks.ts'
 
 /** One call to a receiver in a process of its own. */
 
@@ -70,18 +70,18 @@ describe('a call to a webhook', () => {
   })
 
   it('shows no more of an address than tells two apart', () => {
-    expect(shownUrl('https://hooks.slack.com/services/T000/B000/abcdefghijkl')).toBe(
+    expect(displayUrl('https://hooks.slack.com/services/T000/B000/abcdefghijkl')).toBe(
       'https://hooks.slack.com/…ijkl',
     )
-    expect(shownUrl('http://127.0.0.1:4000/hook')).toBe('http://127.0.0.1:4000/…')
-    expect(shownUrl('http://127.0.0.1:4000')).toBe('http://127.0.0.1:4000')
+    expect(displayUrl('http://127.0.0.1:4000/hook')).toBe('http://127.0.0.1:4000/…')
+    expect(displayUrl('http://127.0.0.1:4000')).toBe('http://127.0.0.1:4000')
   })
 
   it('is tried again after anything up to a bound that doubles, and not for ever', () => {
     expect(waitAfter(1, () => 0)).toBe(0)
     expect(waitAfter(1, () => 0.999)).toBe(999)
     expect(waitAfter(4, () => 1)).toBe(8_000)
-    expect(waitAfter(MOST_ATTEMPTS - 1, () => 1)).toBe(600_000)
-    expect(waitAfter(MOST_ATTEMPTS, () => 0)).toBeNull()
+    expect(waitAfter(MAX_ATTEMPTS - 1, () => 1)).toBe(600_000)
+    expect(waitAfter(MAX_ATTEMPTS, () => 0)).toBeNull()
   })
 })

@@ -141,7 +141,7 @@ function checkUrl(url: string): void {
 }
 
 /** Scheme and host, and enough of the rest to tell two of one host apart: the rest may be a key. */
-export function shownUrl(url: string): string {
+export function displayUrl(url: string): string {
   const { origin } = new URL(url)
   const rest = url.slice(origin.length)
   return rest.length <= 1 ? origin : `${origin}/…${rest.length > 12 ? rest.slice(-4) : ''}`
@@ -149,7 +149,7 @@ export function shownUrl(url: string): string {
 
 function webhookOf(row: WebhookRow, last: DeliveryRow | undefined): WebhookDto {
   return {
-    ...{ id: `w${row.id}`, name: row.name, shownUrl: shownUrl(row.url), signed: row.signed },
+    ...{ id: `w${row.id}`, name: row.name, displayUrl: displayUrl(row.url), signed: row.signed },
     severities: row.severities as WebhookDto['severities'],
     monitors: row.monitors as WebhookDto['monitors'],
     ...{ runs: row.runs, fleet: row.fleet, enabled: row.enabled },
@@ -166,7 +166,7 @@ function deliveryOf(row: DeliveryRow): DeliveryDto {
     state: row.state as DeliveryDto['state'],
     ...{ attempts: row.attempts, status: row.status, latencyMs: row.latency_ms, error: row.error },
     createdAt: row.created_at.toISOString(),
-    triedAt: row.tried_at?.toISOString() ?? null,
-    nextAt: row.next_at?.toISOString() ?? null,
+    lastAttemptAt: row.last_attempt_at?.toISOString() ?? null,
+    nextAttemptAt: row.next_attempt_at?.toISOString() ?? null,
   }
 }

@@ -17,12 +17,12 @@ export interface GroupColumns {
   silentSecond: Uint8Array
   firstMean: Float64Array
   secondMean: Float64Array
-  flipped: Int32Array
+  signFlipped: Int32Array
   /** A place a sample; NaN in a group with one. */
   firstAdvantage: Float64Array
   secondAdvantage: Float64Array
   /** A place a sample: 1 where the two advantages have opposite signs. */
-  sampleFlipped: Uint8Array
+  sampleSignFlipped: Uint8Array
   total: ComparedGroups
 }
 
@@ -48,10 +48,10 @@ export function* compareGroups(matched: MatchedSamples): Generator<void, GroupCo
     silentSecond: new Uint8Array(groups),
     firstMean: new Float64Array(groups),
     secondMean: new Float64Array(groups),
-    flipped: new Int32Array(groups),
+    signFlipped: new Int32Array(groups),
     firstAdvantage: new Float64Array(n).fill(Number.NaN),
     secondAdvantage: new Float64Array(n).fill(Number.NaN),
-    sampleFlipped: new Uint8Array(n),
+    sampleSignFlipped: new Uint8Array(n),
     total: nothing(),
   }
   let work = 0
@@ -121,9 +121,9 @@ function* compareGroup(
     const row = total.signs[signA + 1] as [number, number, number]
     row[(signB + 1) as 0 | 1 | 2]++
     if (signA * signB < 0) {
-      columns.sampleFlipped[from + k] = 1
-      columns.flipped[group]!++
-      total.flipped++
+      columns.sampleSignFlipped[from + k] = 1
+      columns.signFlipped[group]!++
+      total.signFlipped++
     }
   }
 }
@@ -145,7 +145,7 @@ function nothing(): ComparedGroups {
   return {
     ...{ n: 0, samples: 0, tau: null, tauGroups: 0, comparable: 0, reversed: 0 },
     ...{ tiedFirst: 0, tiedSecond: 0, tiedBoth: 0, bestChanged: 0 },
-    ...{ silentFirst: 0, silentSecond: 0, silentBoth: 0, flipped: 0 },
+    ...{ silentFirst: 0, silentSecond: 0, silentBoth: 0, signFlipped: 0 },
     signs: [
       [0, 0, 0],
       [0, 0, 0],

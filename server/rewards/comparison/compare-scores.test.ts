@@ -29,7 +29,7 @@ interface Golden {
   tiedBoth: number
   bestChanged: number
   signs: number[][]
-  flipped: number
+  signFlipped: number
 }
 
 const golden: Golden[] = JSON.parse(
@@ -80,7 +80,7 @@ function expectGolden({ summary }: Comparison, want: Golden): void {
   close(groups.tau, want.tau, 'τ')
   for (const key of ['tauGroups', 'comparable', 'reversed', 'tiedFirst', 'tiedSecond'] as const)
     expect(groups[key], key).toBe(want[key])
-  for (const key of ['tiedBoth', 'bestChanged', 'flipped'] as const)
+  for (const key of ['tiedBoth', 'bestChanged', 'signFlipped'] as const)
     expect(groups[key], key).toBe(want[key])
   expect(groups.signs).toEqual(want.signs)
   if (summary.classes !== null) close(summary.classes.kappa, want.kappa, 'κ')
@@ -203,7 +203,7 @@ describe('what is compared', () => {
       [1, 2, 1],
       [0, 1, 0],
     ])
-    expect(summary.groups).toMatchObject({ tau: null, tauGroups: 0, flipped: 0 })
+    expect(summary.groups).toMatchObject({ tau: null, tauGroups: 0, signFlipped: 0 })
   })
 
   it('shows few scores one by one, many in bins, and the distribution functions exactly', () => {

@@ -8,7 +8,7 @@ import { compareGroups, type GroupColumns } from './compare-groups.ts'
 import { cohensKappa, type Moments, momentsOf, pearson } from './correlation.ts'
 import { type MatchedSamples, matchSamples, type SampleColumns, SCORED } from './match-samples.ts'
 import { ascending, averageRanks } from './ranks.ts'
-import { cdfOf, distributionOf, jointOf, MOST_VALUES } from './score-shapes.ts'
+import { cdfOf, distributionOf, jointOf, MAX_VALUES } from './score-shapes.ts'
 
 /** Two rewards on the samples that both scored, and all that lists of them are made of. */
 export interface Comparison {
@@ -95,7 +95,7 @@ function classesOf(
   const { first, second, cells } = joint
   const values = [...new Set([...first.values, ...second.values])].sort((a, b) => a - b)
   // Of scales that have nothing in common equality says nothing.
-  if (values.length > MOST_VALUES || !first.values.some((value) => second.values.includes(value)))
+  if (values.length > MAX_VALUES || !first.values.some((value) => second.values.includes(value)))
     return null
   const counts = values.map(() => values.map(() => 0))
   for (const [i, j, samples] of cells) {

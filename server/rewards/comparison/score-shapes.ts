@@ -3,7 +3,7 @@ import type { Distribution } from '../../contract/pages.ts'
 import { countUpTo } from './ranks.ts'
 
 /** Up to so many different scores each is shown by itself. */
-export const MOST_VALUES = 12
+export const MAX_VALUES = 12
 const JOINT_BINS = 32
 const DELTA_BINS = 40
 const CDF_POINTS = 200
@@ -49,7 +49,7 @@ function pointsOf(sorted: Float64Array): number[] {
 /** The values of an axis, or its bins from the least to the greatest. Null: there is nothing. */
 function axisOf(sorted: Float64Array): JointAxis | null {
   if (sorted.length === 0) return null
-  const values = distinctOf(sorted, MOST_VALUES)
+  const values = distinctOf(sorted, MAX_VALUES)
   if (values !== null) return { kind: 'values', values }
   const edges = binEdges(sorted[0] as number, sorted.at(-1) as number, JOINT_BINS)
   return edges === null ? null : { kind: 'bins', edges }
@@ -107,7 +107,7 @@ export function* jointOf(
 /** The differences, ascending, as bars where they are few, else in {@link DELTA_BINS} equal bins. */
 export function distributionOf(sorted: Float64Array): Distribution {
   const n = sorted.length
-  const few = distinctOf(sorted, MOST_VALUES)
+  const few = distinctOf(sorted, MAX_VALUES)
   if (few !== null) {
     let below = 0
     const bins = few.map((value) => {

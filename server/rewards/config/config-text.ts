@@ -17,9 +17,9 @@ export type ConfigText =
   | { ok: false; line: number | null; message: string }
 
 /** Longest text, in characters; upstream's composed configuration has about 40,000. */
-const LONGEST = 1_000_000
+const MAX_CHARS = 1_000_000
 /** Most settings: one per line of such a text would be no configuration. */
-const MOST_LEAVES = 20_000
+const MAX_LEAVES = 20_000
 
 /**
  * Reads YAML as Hydra does (`yes`, `on` and `True` are booleans), or the overrides of a command line
@@ -27,8 +27,8 @@ const MOST_LEAVES = 20_000
  * one counts, as there.
  */
 export function readConfigText(text: string): ConfigText {
-  if (text.length > LONGEST) {
-    return { ok: false, line: null, message: `longer than ${LONGEST} characters` }
+  if (text.length > MAX_CHARS) {
+    return { ok: false, line: null, message: `longer than ${MAX_CHARS} characters` }
   }
   const overrides = readCommandLine(text)
   if (overrides !== null) return { ok: true, leaves: overrides }
@@ -50,7 +50,7 @@ export function readConfigText(text: string): ConfigText {
   const leaves: ConfigLeaf[] = []
   const lineOf = (node: Node) => (node.range ? lines.linePos(node.range[0]).line : 1)
   const visit = (node: Node, path: string[], line: number, depth: number): void => {
-    if (leaves.length >= MOST_LEAVES) return
+    if (leaves.length >= MAX_LEAVES) return
     const target = isAlias(node) ? node.resolve(document!) : node
     if (target !== undefined && isMap(target) && target.items.length > 0 && depth < 32) {
       for (const { key, value } of target.items) {
@@ -72,8 +72,8 @@ export function readConfigText(text: string): ConfigText {
   } catch (caught) {
     return { ok: false, line: null, message: (caught as Error).message }
   }
-  if (leaves.length >= MOST_LEAVES) {
-    return { ok: false, line: null, message: `more than ${MOST_LEAVES} settings` }
+  if (leaves.length >= MAX_LEAVES) {
+    return { ok: false, line: null, message: `more than ${MAX_LEAVES} settings` }
   }
   return { ok: true, leaves }
 }

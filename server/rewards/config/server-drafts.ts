@@ -5,7 +5,7 @@ import { ROLLOUT_KEYS } from './upstream-keys.ts'
 const ROLLOUT = 'reward.reward_model.rollout.'
 const MODEL = 'reward.reward_model.'
 /** A text that asks for more servers than this has a number wrong. */
-const MOST_SERVERS = 256
+const MAX_SERVERS = 256
 /** Where the first one listens; above what upstream's own examples take. */
 const FIRST_PORT = 8101
 
@@ -237,7 +237,7 @@ function replicasOf(settings: Settings): {
   if (perNode === undefined || nodes === undefined) return { count: 1, gpusOf: () => null }
   const gpus = perNode * nodes
   const count = Math.floor(gpus / parallel)
-  if (count < 1 || count > MOST_SERVERS) {
+  if (count < 1 || count > MAX_SERVERS) {
     const key = `${prefix}${ownPool && nodes === 0 ? 'nnodes' : 'n_gpus_per_node'}`
     settings.problem(key, `${gpus} GPUs make ${count} servers of ${parallel} GPUs each`)
     return { count: 1, gpusOf: () => null }

@@ -35,7 +35,7 @@ export interface LaneSurroundings {
   /** Whether one more process may be started beside those there are. */
   mayStart(): boolean
   /** It can make use of more calls than before. */
-  onRoom(): void
+  onCapacity(): void
   rewardRouterAddress: string | null
   answer(question: RouterQuestion, call: FunctionCall): Promise<RouterAnswer>
   log(level: 'debug' | 'info' | 'warn' | 'error', fields: object, message: string): void
@@ -91,14 +91,14 @@ export class FunctionLane {
   }
 
   /** Calls that wait or are inside. */
-  get held(): number {
+  get inUse(): number {
     let n = this.#waiting.length + this.#suspects.size
     for (const host of [...this.#hosts, ...this.#alone]) n += host.calls.size
     return n
   }
 
   /** Calls it can make use of now. */
-  get room(): number {
+  get capacity(): number {
     if (this.#options.processes !== null) return 2 * this.#options.processes
     return Math.max(1, this.#hosts.size) * this.#window(this.#busiest())
   }
@@ -106,7 +106,7 @@ export class FunctionLane {
   /** It was not used for so long that it may be forgotten. */
   get isOver(): boolean {
     return (
-      this.held === 0 &&
+      this.inUse === 0 &&
       this.#hosts.size === 0 &&
       this.#alone.size === 0 &&
       performance.now() - this.#usedAtMs > FAILED_FOR_MS
@@ -115,9 +115,9 @@ export class FunctionLane {
 
   add(call: FunctionCall): void {
     this.#usedAtMs = performance.now()
-    const wasIdle = this.held === 0
+    const wasIdle = this.inUse === 0
     this.#waiting.push(call)
-    if (wasIdle) this.#around.onRoom()
+    if (wasIdle) this.#around.onCapacity()
     this.dispatch()
   }
 
@@ -290,7 +290,7 @@ export class FunctionLane {
   #learnt(): void {
     if (this.#sync !== null) return
     this.#sync = false
-    this.#around.onRoom()
+    this.#around.onCapacity()
     this.dispatch()
   }
 

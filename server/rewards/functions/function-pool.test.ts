@@ -445,7 +445,7 @@ describe('side by side', () => {
         return most
       }`
     const scored = scoreAll(one, one.ref(text), Array(3_000).fill('x'), 60_000)
-    await waitFor('room for thousands', () => one.pool.room >= 4_096)
+    await waitFor('capacity for thousands', () => one.pool.capacity >= 4_096)
     const outcomes = await scored
     expect(outcomes.every((outcome) => outcome.ok)).toBe(true)
     expect(one.pool.pids).toHaveLength(1)
@@ -460,10 +460,10 @@ describe('side by side', () => {
     }`
     const scored = scoreAll(one, one.ref(text), Array(120).fill('x'))
     await waitFor('another process', () => one.pool.pids.length === 2)
-    expect(one.pool.room).toBeLessThan(64)
+    expect(one.pool.capacity).toBeLessThan(64)
     const outcomes = await scored
     expect(new Set(outcomes.map((o) => (o.ok ? o.score : null))).size).toBe(2)
-    expect(one.pool.room).toBe(64)
+    expect(one.pool.capacity).toBe(64)
   })
 
   test('a batch that ended takes its calls along, and they are told', async () => {

@@ -23,9 +23,9 @@ import type { HostSettings } from './start-host.ts'
 
 const TICK_MS = 100
 /** Samples held while no function has any: a job's. */
-const ROOM_IDLE = 64
+const IDLE_CAPACITY = 64
 /** Beside those of the functions at work: a job of 16, and a start on the next, which is another run's if one waits. */
-const ROOM_SPARE = 32
+const SPARE_CAPACITY = 32
 
 /** What a worker's pool is made of. */
 export interface FunctionPoolOptions extends VersionFolders {
@@ -36,7 +36,7 @@ export interface FunctionPoolOptions extends VersionFolders {
   /** `host:port` of the router address; null: not known. */
   rewardRouterAddress: string | null
   /** More samples may be taken than before. */
-  onRoom?: () => void
+  onCapacity?: () => void
   log: Logger
 }
 
@@ -58,10 +58,10 @@ export class FunctionPool implements FunctionCaller {
   }
 
   /** Samples that may be held for them now: thousands that wait, of those that compute what is done in a moment. */
-  get room(): number {
-    let room = 0
-    for (const lane of this.#lanes.values()) if (lane.held > 0) room += lane.room
-    return room === 0 ? ROOM_IDLE : ROOM_SPARE + room
+  get capacity(): number {
+    let capacity = 0
+    for (const lane of this.#lanes.values()) if (lane.inUse > 0) capacity += lane.capacity
+    return capacity === 0 ? IDLE_CAPACITY : SPARE_CAPACITY + capacity
   }
 
   /** Process ids of the children. */
@@ -197,7 +197,7 @@ export class FunctionPool implements FunctionCaller {
     const key = `${processes ?? ''} ${target?.key ?? 'rules'}`
     let lane = this.#lanes.get(key)
     if (lane === undefined) {
-      const { settings, rewardRouterAddress, log, maxProcesses, onRoom } = this.#options
+      const { settings, rewardRouterAddress, log, maxProcesses, onCapacity } = this.#options
       const name = target === null ? 'built-in rules' : target.path
       lane = new FunctionLane(
         { name, target, processes },
@@ -205,7 +205,7 @@ export class FunctionPool implements FunctionCaller {
           settings,
           rewardRouterAddress,
           mayStart: () => this.#processes() < maxProcesses,
-          onRoom: () => onRoom?.(),
+          onCapacity: () => onCapacity?.(),
           answer: (question, call) => this.#answer(question, call),
           log: (level, fields, message) => log[level](fields, message),
         },

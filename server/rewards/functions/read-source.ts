@@ -13,7 +13,7 @@ const RUNNABLE = /\.[cm]?[jt]s$/
 /** What `require` finds without being told the ending. */
 const ENDINGS = ['', '.js', '.cjs', '.json', '.ts', '.cts', '/index.js', '/index.cjs', '/index.ts']
 /** Files proposed where one is not there. */
-const MOST_PROPOSED = 100
+const MAX_PROPOSED = 100
 
 /**
  * Reads a function's file and whatever it imports by a relative path, and gives them the name of their content. Files
@@ -171,7 +171,7 @@ class Reading {
     return names
       .filter((name) => RUNNABLE.test(name) && !name.includes('node_modules'))
       .sort()
-      .slice(0, MOST_PROPOSED)
+      .slice(0, MAX_PROPOSED)
   }
 }
 

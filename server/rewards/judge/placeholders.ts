@@ -40,7 +40,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
 }
 
 /** Shorter names in braces are formulas: `{x}`, `\frac{a}{b}`. */
-const SHORTEST_NAME = 4
+const MIN_NAME_CHARS = 4
 
 /** Whether the brace at `index` is the argument of a command, as in `\text{Answer}`. */
 function isLatex(content: string, index: number): boolean {
@@ -71,7 +71,7 @@ export function checkPlaceholders(template: {
         : (ELSEWHERE[name] ?? nearestName(name, known))
       if (meant !== undefined) {
         problems.push({ at, message: `${whole} is no placeholder, did you mean {${meant}}?` })
-      } else if (name.length >= SHORTEST_NAME && !isLatex(content, index)) {
+      } else if (name.length >= MIN_NAME_CHARS && !isLatex(content, index)) {
         const text = `{ ${name} }`
         const message = `${whole} is no placeholder (there are ${known.join(', ')} and extra.<name>); as text write ${text}`
         problems.push({ at, message })

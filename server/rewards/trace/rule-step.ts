@@ -14,7 +14,7 @@ import { scoreByRule } from '../scoring/by-rule.ts'
 import { scorerEnd } from './told.ts'
 
 /** Characters of a form that are shown. */
-const LONGEST_FORM = 4_000
+const MAX_FORM_CHARS = 4_000
 
 /** What a rule did with a sample: worked out again where it is pure, else read off what it gave. */
 export async function ruleStep(
@@ -95,6 +95,6 @@ function attempt<T extends RuleResult | RuleExplanation>(work: () => T): T | nul
 }
 
 function cut(text: string | null): string | null {
-  if (text === null || text.length <= LONGEST_FORM) return text
-  return `${text.slice(0, LONGEST_FORM)}… (${text.length} characters)`
+  if (text === null || text.length <= MAX_FORM_CHARS) return text
+  return `${text.slice(0, MAX_FORM_CHARS)}… (${text.length} characters)`
 }

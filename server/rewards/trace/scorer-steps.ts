@@ -23,7 +23,7 @@ export interface Tried {
 }
 
 /** Characters of a request that are shown. */
-const LONGEST_BODY = 20_000
+const MAX_BODY_CHARS = 20_000
 
 /** The scorers' work for one sample, in its order. Takes the calls that it explains off the record. */
 export async function stepsOf(
@@ -74,8 +74,8 @@ function modelStep({ request, result }: RecordedScore, tried: Tried): TriedModel
         : {
             engine: sent.engine,
             path: sent.path,
-            body: sent.body.slice(0, LONGEST_BODY),
-            cut: sent.body.length > LONGEST_BODY,
+            body: sent.body.slice(0, MAX_BODY_CHARS),
+            cut: sent.body.length > MAX_BODY_CHARS,
           },
     promptTokens: result.ok ? result.promptTokens : null,
     tokenScores: (result.ok && result.tokenScores) || null,

@@ -3,10 +3,10 @@ import type { BalancingPolicy } from './policy.ts'
 import { Turn } from './turn.ts'
 
 /** The server with the fewest rows, ours and others', by weight; equal ones in turn. */
-export function leastInFlight(): BalancingPolicy {
+export function leastConnections(): BalancingPolicy {
   const turn = new Turn()
   return {
-    name: 'least_in_flight',
+    name: 'least_connections',
     pick(candidates) {
       let best = candidates[0] as (typeof candidates)[number]
       let bestLoad = rowLoad(best)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { deterministic } from './deterministic.ts'
 import { groupAffinity } from './group-affinity.ts'
-import { leastInFlight } from './least-in-flight.ts'
+import { leastConnections } from './least-in-flight.ts'
 import { leastWork } from './least-work.ts'
 import { peakEwma } from './peak-ewma.ts'
 import type { PolicyServer } from './policy.ts'
@@ -44,7 +44,7 @@ describe('least_work', () => {
       server(2, { inFlight: 9, workTokens: 4_000 }),
     ]
     expect(leastWork().pick(candidates, row()).id).toBe(2)
-    expect(leastInFlight().pick(candidates, row()).id).toBe(1)
+    expect(leastConnections().pick(candidates, row()).id).toBe(1)
   })
 
   test('a faster server takes more work: the one done first is taken', () => {

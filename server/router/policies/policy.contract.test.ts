@@ -29,7 +29,7 @@ const row = (i: number): PolicyRow => ({
 /** Those that look at the load; the others keep to their weights whatever it is. */
 const LOAD_AWARE: ReadonlySet<PolicyName> = new Set([
   'least_work',
-  'least_in_flight',
+  'least_connections',
   'power_of_two',
   'peak_ewma',
   'group_affinity',

@@ -1,6 +1,6 @@
 import { deterministic } from './deterministic.ts'
 import { groupAffinity } from './group-affinity.ts'
-import { leastInFlight } from './least-in-flight.ts'
+import { leastConnections } from './least-in-flight.ts'
 import { leastWork } from './least-work.ts'
 import { peakEwma } from './peak-ewma.ts'
 import { type BalancingPolicy, POLICY_NAMES, type PolicyName } from './policy.ts'
@@ -18,7 +18,7 @@ const SHARED_SEED = 0
 
 const MAKERS: Record<PolicyName, (seed: number | undefined) => BalancingPolicy> = {
   least_work: leastWork,
-  least_in_flight: leastInFlight,
+  least_connections: leastConnections,
   power_of_two: (seed = anySeed()) => powerOfTwo(seed),
   peak_ewma: peakEwma,
   round_robin: roundRobin,

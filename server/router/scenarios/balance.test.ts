@@ -32,13 +32,13 @@ test.each([
   expect(Math.max(...assigned) / (800 / 4)).toBeLessThanOrEqual(1.3)
 })
 
-test('12 · all servers turn 20 times slower: nobody is put out, copies stay within 5 % of the rows', async () => {
+test('12 · all servers turn 20 times slower: nobody is put out, hedges stay within 5 % of the rows', async () => {
   pool = await SimulatedPool.start([steady, steady, steady, steady])
   await pool.scoreAll(300)
   for (const server of pool.servers) server.control({ latency: 'constant:200' })
-  const before = pool.copies
+  const before = pool.hedges
   expect(failuresOf(await pool.scoreAll(400))).toEqual([])
-  expect(pool.copies - before).toBeLessThanOrEqual(20)
+  expect(pool.hedges - before).toBeLessThanOrEqual(20)
   expect(pool.events.filter(({ to }) => to === 'ejected')).toEqual([])
 })
 

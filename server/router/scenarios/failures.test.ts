@@ -42,13 +42,13 @@ test('3 · a server hangs at row 20: the step ends without its rows waiting for 
   expect(failuresOf(await pool.scoreAll(200))).toEqual([])
   pool.servers[0]?.control({ hangAfterRows: 20 })
   const before = pool.requests
-  const copiesBefore = pool.copies
+  const hedgesBefore = pool.hedges
   const results = await pool.scoreAll(2_400, () => ({ timeoutMs: 60_000 }))
   expect(failuresOf(results)).toEqual([])
   // The rows it held were sent elsewhere, and nothing else twice but the last few of the step.
   const heldRows = pool.servers[0]?.stats().maxRowsInFlight ?? 0
-  expect(pool.copies - copiesBefore).toBeGreaterThan(0)
-  expect(pool.copies - copiesBefore).toBeLessThanOrEqual(heldRows + 30)
+  expect(pool.hedges - hedgesBefore).toBeGreaterThan(0)
+  expect(pool.hedges - hedgesBefore).toBeLessThanOrEqual(heldRows + 30)
   expect(pool.requests - before).toBeLessThanOrEqual(2_400 + heldRows + 30)
   expect(pool.events.map(({ to }) => to)).toContain('suspect')
   await until(() => pool.stats(1).inFlight === 0)
@@ -101,7 +101,7 @@ test('6 · a judge’s reply that was aborted (200, finish_reason "abort") is as
   for (const result of results) expect(result).toMatchObject({ ok: true, serverId: 2 })
   expect(pool.stats(1).failures.fault).toBeGreaterThan(0)
   // A judge's row is never sent twice at one time.
-  expect(pool.copies).toBe(0)
+  expect(pool.hedges).toBe(0)
 })
 
 test('13 · a server that fails in a millisecond gets its five rows and single probes, whatever its speed', async () => {
@@ -116,7 +116,7 @@ test('13 · a server that fails in a millisecond gets its five rows and single p
 })
 
 test('14 · half open: never more than one call in flight, until two in a row succeed', async () => {
-  pool = await SimulatedPool.start([steady], { router: { outStepMs: 30 } })
+  pool = await SimulatedPool.start([steady], { router: { ejectionStepMs: 30 } })
   const [server] = pool.servers
   server?.control({ faults: { error500: 1 } })
   await pool.scoreAll(8, () => ({ maxAttempts: 1 }))

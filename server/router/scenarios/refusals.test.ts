@@ -37,9 +37,9 @@ describe('an answer that no sample can be to blame for', () => {
     const results = await pool.scoreAll(400)
     expect(failuresOf(results)).toEqual([])
     for (const result of results) expect(result).toMatchObject({ serverId: 2 })
-    expect(pool.events.filter(({ to }) => to === 'ejected').map(({ serverId }) => serverId)).toContain(
-      1,
-    )
+    expect(
+      pool.events.filter(({ to }) => to === 'ejected').map(({ serverId }) => serverId),
+    ).toContain(1)
     expect(pool.stats(2).health).toBe('ok')
     // What was in flight, and then probes alone.
     expect(pool.stats(1).requests).toBeLessThanOrEqual(8 + 8 + 2 * pool.stats(1).ejections)
@@ -70,7 +70,7 @@ describe('the only server breaks in the middle of a batch and comes back', () =>
         [{ ...steady, ...(version ? { version } : {}), ...(serves ? { serves } : {}) }],
         {
           slots: 16,
-          router: { outStepMs: 200 },
+          router: { ejectionStepMs: 200 },
           server: { ...(version ? { version } : {}), ...(route ? { route } : {}) },
         },
       )
@@ -126,7 +126,7 @@ describe('a server that never scores its canary', () => {
   const refusesAll: FakeHandler = answer(400, { error: { message: 'no such thing' } })
 
   test('ends nothing as rejected: time-outs, deadlines and aborts hold, and nothing is left behind', async () => {
-    harness = new Harness({ outStepMs: 100 })
+    harness = new Harness({ ejectionStepMs: 100 })
     const [fake] = await harness.serve([refusesAll], 8)
     const abort = new AbortController()
     const ends = [
@@ -186,7 +186,7 @@ describe('a refusal', () => {
   })
 
   test('as too long is not believed of a text shorter than what the server has scored', async () => {
-    harness = new Harness({ outStepMs: 100 })
+    harness = new Harness({ ejectionStepMs: 100 })
     const tooLong = answer(400, { error: { message: "the model's context length is 8 tokens" } })
     const [fake] = await harness.serve([scores(1)])
     const long = { prompt: 'Q', response: 'word '.repeat(2_000) }
@@ -277,7 +277,7 @@ test('calls of several samples obey the same: a dead engine costs none of them',
   pool = await SimulatedPool.start([{ dialect: 'sglang', latency: 'constant:2' }], {
     slots: 64,
     router: {
-      outStepMs: 200,
+      ejectionStepMs: 200,
       joins: {
         isBusy: () => true,
         workMs: Number.POSITIVE_INFINITY,
@@ -306,7 +306,7 @@ describe('a judge', () => {
   test('that refuses everything and comes back has spent nothing', async () => {
     pool = await SimulatedPool.start([{ dialect: 'chat', replyTokens: 8 }], {
       slots: 8,
-      router: { outStepMs: 200 },
+      router: { ejectionStepMs: 200 },
       server: { kind: 'generative' },
     })
     const { router } = pool

@@ -100,8 +100,8 @@ export class SimulatedPool {
   }
 
   /** Calls sent while another was out for the same row. */
-  get copies(): number {
-    return this.router.snapshot().reduce((sum, { copies }) => sum + copies, 0)
+  get hedges(): number {
+    return this.router.snapshot().reduce((sum, { hedges }) => sum + hedges, 0)
   }
 
   async close(): Promise<void> {

@@ -9,7 +9,7 @@ const VALIDATED_EVERY = 20
 /** Servers that seeded scores come from; removed ones, so that nobody asks them anything. */
 const SERVERS = 4
 /** How long before now the longest run began, at most. */
-const MOST_DAYS = 30
+const MAX_DAYS = 30
 
 /** What was made. */
 export interface Seeded {
@@ -58,7 +58,7 @@ export async function seedBatches(db: Database, options: SeedOptions): Promise<S
     done.runs.push(run.name)
     const steps = Math.ceil(share / stepSamples)
     // Long runs are told in less time, so that they all lie within the days that are kept.
-    const stepMs = Math.min(run.stepSeconds * 1_000, (MOST_DAYS * 86_400_000) / steps)
+    const stepMs = Math.min(run.stepSeconds * 1_000, (MAX_DAYS * 86_400_000) / steps)
     plans.push({ run, runId: row!.id, steps, stepMs, hash: options.seed * 1_000 + at })
   }
   const steps = Math.max(...plans.map((plan) => plan.steps))

@@ -53,7 +53,7 @@ export async function queueTest(
 ): Promise<number> {
   const [row] = await db.adhoc<{ id: number }>(
     `with e as (insert into alert_event (id, kind, payload) values ($1, 'test', $2) returning id)
-     insert into alert_delivery (webhook_id, event_id, state, next_at)
+     insert into alert_delivery (webhook_id, event_id, state, next_attempt_at)
      select $3, (select id from e), 'waiting', clock_timestamp() + $4 * interval '1 millisecond' returning id`,
     [event.id, JSON.stringify(event.payload), webhookId, heldMs],
   )
@@ -84,14 +84,14 @@ export async function takeDueDeliveries(
   return db.rows(
     'take-due-deliveries',
     `with due as materialized (
-       select id from alert_delivery where state = 'waiting' and next_at <= clock_timestamp()
-       order by next_at limit $1 for update skip locked
+       select id from alert_delivery where state = 'waiting' and next_attempt_at <= clock_timestamp()
+       order by next_attempt_at limit $1 for update skip locked
      ), gone as (
-       update alert_delivery d set state = 'gave_up', next_at = null, error = 'the webhook was removed or switched off'
+       update alert_delivery d set state = 'gave_up', next_attempt_at = null, error = 'the webhook was removed or switched off'
        where d.id in (select id from due) and not exists (select 1 from webhook w where w.id = d.webhook_id and w.enabled)
      ), taken as (
-       update alert_delivery d set attempts = attempts + 1, tried_at = clock_timestamp(),
-         next_at = clock_timestamp() + $2 * interval '1 millisecond'
+       update alert_delivery d set attempts = attempts + 1, last_attempt_at = clock_timestamp(),
+         next_attempt_at = clock_timestamp() + $2 * interval '1 millisecond'
        from webhook w where d.id in (select id from due) and w.id = d.webhook_id and w.enabled
        returning d.id, d.event_id, d.attempts, w.name as webhook, w.url, w.secret
      )
@@ -116,8 +116,8 @@ export async function noteAttempt(db: Database, id: number, attempt: Attempted):
     'note-attempt',
     `update alert_delivery set status = $2, latency_ms = $3, error = $4,
        state = case when $5 then 'delivered' when $6::float8 is null then 'gave_up' else 'waiting' end,
-       next_at = case when $5 or $6::float8 is null then null else clock_timestamp() + $6 * interval '1 millisecond' end,
-       attempts = greatest(attempts, 1), tried_at = coalesce(tried_at, clock_timestamp())
+       next_attempt_at = case when $5 or $6::float8 is null then null else clock_timestamp() + $6 * interval '1 millisecond' end,
+       attempts = greatest(attempts, 1), last_attempt_at = coalesce(last_attempt_at, clock_timestamp())
      where id = $1 and state <> 'delivered'`,
     [id, attempt.status, attempt.latencyMs, attempt.error, attempt.delivered, attempt.againMs],
   )

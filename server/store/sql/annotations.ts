@@ -2,9 +2,9 @@ import type { Client, Database } from '../database.ts'
 import type { SampleKey } from './sample-texts.ts'
 
 /** Labels that are suggested, the most used. */
-const MOST_LABELS = 100
+const MAX_LABELS = 100
 /** Annotations of a sample that are told. */
-const MOST_OF_A_SAMPLE = 200
+const MAX_PER_SAMPLE = 200
 
 /** An annotation as it is stored. */
 export interface AnnotationRow {
@@ -28,7 +28,7 @@ export async function annotationsOf(
 ): Promise<AnnotationRow[]> {
   return db.rows(
     'annotations-of',
-    `select ${COLUMNS} from sample_annotation where batch_id = $1 and idx = $2 order by id limit ${MOST_OF_A_SAMPLE}`,
+    `select ${COLUMNS} from sample_annotation where batch_id = $1 and idx = $2 order by id limit ${MAX_PER_SAMPLE}`,
     [batchId, idx],
   )
 }
@@ -125,7 +125,7 @@ export async function annotationLabels(
     `select label, count(distinct (batch_id, idx))::int as samples from sample_annotation a
      where ($1::int is null or batch_id = $1)
        and ($2::text is null or exists (select 1 from batch b where b.id = a.batch_id and b.run_id = (select id from run where name = $2)))
-     group by label order by 2 desc, 1 limit ${MOST_LABELS}`,
+     group by label order by 2 desc, 1 limit ${MAX_LABELS}`,
     [of.batchId ?? null, of.run ?? null],
   )
 }

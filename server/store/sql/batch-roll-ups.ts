@@ -5,9 +5,9 @@ import { deviationOf, meanOf, quantilesOf } from './moments.ts'
 import { storeMonitorFigures } from './monitor-figures.ts'
 
 /** Data sources of a batch that have a roll-up of their own, the largest. */
-const MOST_DATA_SOURCES = 64
+const MAX_DATA_SOURCES = 64
 /** Up to so many different scores are kept each with its count; more are counted in {@link BINS} bins. */
-const MOST_VALUES = 64
+const MAX_VALUES = 64
 /** Equal bins from the least score to the greatest. */
 export const BINS = 128
 
@@ -35,7 +35,7 @@ export async function storeBatchRollUps(
                  case when status = 2 and not substituted then score end as score
           from sample where batch_id = $1
         ), largest as materialized (
-          select data_source from s group by 1 order by count(*) desc, 1 limit ${MOST_DATA_SOURCES}
+          select data_source from s group by 1 order by count(*) desc, 1 limit ${MAX_DATA_SOURCES}
         ), e as materialized (
           select '' as ds, status, reason, substituted, queue_ms, score_ms, score from s
           union all
@@ -56,15 +56,15 @@ export async function storeBatchRollUps(
           select ds, count(*) as different, min(score) as lo, max(score) as hi from counted group by 1
         ), few as (
           select ds, array_agg(c.score order by c.score) as bin_values, array_agg(c.n order by c.score) as bin_counts
-          from counted c join range using (ds) where different <= ${MOST_VALUES} group by ds
+          from counted c join range using (ds) where different <= ${MAX_VALUES} group by ds
         ), binned as materialized (
           select ds, least(${BINS}, width_bucket(c.score, lo, hi, ${BINS})) as bin, sum(n)::int as n
-          from counted c join range using (ds) where different > ${MOST_VALUES} group by 1, 2
+          from counted c join range using (ds) where different > ${MAX_VALUES} group by 1, 2
         ), many as (
           select r.ds, array_agg(coalesce(b.n, 0) order by g.bin) as bin_counts
           from range r cross join generate_series(1, ${BINS}) as g(bin)
           left join binned b on b.ds = r.ds and b.bin = g.bin
-          where r.different > ${MOST_VALUES} group by r.ds
+          where r.different > ${MAX_VALUES} group by r.ds
         ), reasons as (
           select ds, jsonb_object_agg(reason, n) as reasons
           from (select ds, reason, count(*) as n from e where status = 3 group by 1, 2) t group by ds

@@ -71,7 +71,7 @@ export async function exportedBatches(
   fromId: number,
   lastId: number,
 ): Promise<{ batches: ExportedBatch[]; next: number | null }> {
-  const { batches, more } = await candidateBatches(db, filter, fromId, 'oldest')
+  const { batches, nextBatchId: more } = await candidateBatches(db, filter, fromId, 'oldest')
   const ids = batches.filter(({ id }) => id <= lastId).map(({ id }) => id)
   const rows = await db.rows<ExportedBatch>(
     'exported-batches',

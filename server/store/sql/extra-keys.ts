@@ -3,13 +3,13 @@ import type { Client, Database } from '../database.ts'
 import { isRescored } from './sample-filter.ts'
 
 /** Keys of a batch that are kept, the most frequent. */
-const MOST_KEYS = 200
+const MAX_KEYS = 200
 /** Up to so many different texts of a key are kept, each with its count. */
-const MOST_VALUES = 12
+const MAX_VALUES = 12
 /** Batches whose keys are added up, the newest. */
-const MOST_BATCHES = 5_000
+const MAX_BATCHES = 5_000
 /** Keys told. */
-const MOST_TOLD = 200
+const MAX_LISTED = 200
 /** Of batches without a roll-up: the newest so many, and the first samples of each. */
 const LOOKED_AT = { batches: 4, samples: 256 }
 
@@ -25,7 +25,7 @@ const SUMMED = `select key, count(*)::int as samples,
     (count(*) filter (where type = 'string'))::int as texts, min(n) as min, max(n) as max
   from (select *, case when type <> 'number' then null when abs(value::numeric) < 1e-300 then 0
           else greatest(-1e308, least(1e308, value::numeric))::float8 end as n from e) t
-  group by key order by 2 desc, 1 limit ${MOST_KEYS}`
+  group by key order by 2 desc, 1 limit ${MAX_KEYS}`
 
 const EACH = `cross join lateral json_each(
     case json_typeof(readable_json(s.reward_extra)) when 'object' then readable_json(s.reward_extra) end) x`
@@ -34,7 +34,7 @@ const FIT = `x.key <> '' and length(x.key) <= 256 and json_typeof(x.value) <> 'n
 
 /**
  * Stores which keys an ended batch's extra infos have, in the transaction of its other roll-ups: 40 ms for 8,192 samples of
- * three keys. The row of key `''` says that no others are there, unless there are more than {@link MOST_KEYS}.
+ * three keys. The row of key `''` says that no others are there, unless there are more than {@link MAX_KEYS}.
  */
 export async function storeExtraKeys(client: Client, batchId: number): Promise<void> {
   await client.query('delete from batch_extra_key where batch_id = $1', [batchId])
@@ -48,13 +48,13 @@ export async function storeExtraKeys(client: Client, batchId: number): Promise<v
         where type = 'string' and key in (select key from summed where texts > 0) group by 1, 2
       ), few as (
         select key, jsonb_agg(jsonb_build_object('text', value, 'samples', n) order by n desc, value) as values
-        from texts group by key having count(*) <= ${MOST_VALUES} and max(length(value)) <= 80
+        from texts group by key having count(*) <= ${MAX_VALUES} and max(length(value)) <= 80
       )
       insert into batch_extra_key (batch_id, key, samples, numbers, booleans, texts, min, max, values)
       select $1::int, key, samples, numbers, booleans, texts, min, max, few.values from summed left join few using (key)
       union all
       select $1::int, '', (select samples from batch where id = $1), 0, 0, 0, null, null, null
-      where (select count(*) from summed) < ${MOST_KEYS}`,
+      where (select count(*) from summed) < ${MAX_KEYS}`,
     values: [batchId],
   })
 }
@@ -91,8 +91,8 @@ export async function extraKeys(
     keys: ExtraKeyRow[] | null
   }>(
     `with found as materialized (
-       select id from batch where ${where.join(' and ')} order by id desc limit ${MOST_BATCHES + 1}
-     ), b as materialized (select id from found order by id desc limit ${MOST_BATCHES}),
+       select id from batch where ${where.join(' and ')} order by id desc limit ${MAX_BATCHES + 1}
+     ), b as materialized (select id from found order by id desc limit ${MAX_BATCHES}),
      k as materialized (select k.* from b join batch_extra_key k on k.batch_id = b.id),
      p as materialized (
        select id from b where not exists (select 1 from batch_extra_key k where k.batch_id = b.id) order by id desc),
@@ -101,13 +101,13 @@ export async function extraKeys(
        from (select key, x.value ->> 'text' as text, sum((x.value ->> 'samples')::int) as n
              from k cross join lateral jsonb_array_elements(k.values) x where k.values is not null group by 1, 2) t
        where key not in (select key from k where texts > 0 and values is null)
-       group by key having count(*) <= ${MOST_VALUES}),
+       group by key having count(*) <= ${MAX_VALUES}),
      s as (
        select key, sum(samples)::float8 as samples, sum(numbers)::float8 as numbers, sum(booleans)::float8 as booleans,
          sum(texts)::float8 as texts, min(min) as min, max(max) as max
-       from k where key <> '' group by key order by 2 desc, 1 limit ${MOST_TOLD + 1})
+       from k where key <> '' group by key order by 2 desc, 1 limit ${MAX_LISTED + 1})
      select (select count(*) from b)::int as batches, (select count(*) from p)::int as pending,
-       (select count(*) > ${MOST_BATCHES} from found) as capped,
+       (select count(*) > ${MAX_BATCHES} from found) as capped,
        (select array_agg(id) from (select id from p limit ${LOOKED_AT.batches}) t) as newest,
        (select json_agg(json_build_object('key', key, 'samples', samples, 'numbers', numbers, 'booleans', booleans,
           'texts', texts, 'min', min, 'max', max, 'values', v.values) order by samples desc, key)
@@ -129,9 +129,9 @@ export async function extraKeys(
     known.push(...seen.filter(({ key }) => !names.has(key)))
   }
   return {
-    keys: known.slice(0, MOST_TOLD),
+    keys: known.slice(0, MAX_LISTED),
     batches,
     pending,
-    capped: capped || known.length > MOST_TOLD,
+    capped: capped || known.length > MAX_LISTED,
   }
 }

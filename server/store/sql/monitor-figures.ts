@@ -5,7 +5,7 @@ import { correlationOf, scaled } from './moments.ts'
  * Texts of a batch that are read in full to tell duplicates, in bytes: those that agree in length and beginning with another
  * of their group. A batch in which more agree has no figure; 256 MiB is all that one submit can hold.
  */
-const MOST_COMPARED_BYTES = 268_435_456
+const MAX_COMPARED_BYTES = 268_435_456
 /** Characters that are compared first; they lie in the row, or in the first piece of a text that does not. */
 const COMPARED_FIRST = 200
 
@@ -52,14 +52,14 @@ export async function storeMonitorFigures(client: Client, batchId: number): Prom
         where members > 1
       ), to_compare as materialized (
         select group_no, idx from alike where same > 1
-          and (select sum(bytes) from alike where same > 1) <= ${MOST_COMPARED_BYTES}
+          and (select sum(bytes) from alike where same > 1) <= ${MAX_COMPARED_BYTES}
       ), copies as (
         select coalesce(sum(n), 0)::int as n from (
           select count(*) as n from to_compare c
           join sample_text t on t.bucket = (select text_bucket from b) and t.batch_id = $1 and t.idx = c.idx
           group by c.group_no, md5(t.response), t.encoding & 2 having count(*) > 1) d
       ), told as (
-        select count(*)::int as n, coalesce(sum(bytes) filter (where same > 1), 0) <= ${MOST_COMPARED_BYTES} as compared from alike
+        select count(*)::int as n, coalesce(sum(bytes) filter (where same > 1), 0) <= ${MAX_COMPARED_BYTES} as compared from alike
       ), groups as (
         select ${scaled('avg', 'std', 'true')} as std, count(std)::int as n from sample_group
         where batch_id = (select id from b) and scored >= 2 and std < 1e150

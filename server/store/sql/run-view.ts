@@ -3,7 +3,7 @@ import type { BatchStatus } from '../../contract/trainer.ts'
 import type { Database } from '../database.ts'
 
 /** Data sources of a run that are followed, the largest. */
-const MOST_SOURCES = 12
+const MAX_SOURCES = 12
 
 /** A run, and what it has of a split. */
 export interface RunRow {
@@ -124,7 +124,7 @@ export async function sourcesOfBatches(
     `with r as materialized (
        select batch_id, data_source, samples, failed, bin_counts, mean, quantiles from batch_roll_up
        where batch_id = any($1::int[]) and data_source <> ''),
-     largest as (select data_source from r group by 1 order by sum(samples) desc, 1 limit ${MOST_SOURCES})
+     largest as (select data_source from r group by 1 order by sum(samples) desc, 1 limit ${MAX_SOURCES})
      select batch_id, data_source, samples, failed, (select sum(n) from unnest(bin_counts) n)::int as n, mean,
        quantiles[2] as q25, quantiles[4] as q75
      from r where data_source in (select data_source from largest) and mean is not null order by batch_id`,

@@ -8,7 +8,7 @@ import {
 import { type SampleCursor, sampleKeys } from './sample-list.ts'
 
 /** Samples looked at for one count, and how long; the rest is said to be more. */
-const MOST_COUNTED = { samples: 524_288, ms: 500 }
+const MAX_COUNTED = { samples: 524_288, ms: 500 }
 /** In one statement, some 50 ms. */
 const PORTION = 65_536
 const KEYS_AT_ONCE = 5_000
@@ -18,7 +18,7 @@ export interface SampleCount {
   samples: number
   /** All that may fit were looked at, or batches' counters tell. */
   exact: boolean
-  lookedAt: number
+  searchedSamples: number
   batches: number
 }
 
@@ -56,14 +56,14 @@ async function counted(db: Database, filter: SampleFilter): Promise<SampleCount>
        and ${rescored === undefined ? 'true' : isRescored(rescored)}`,
     [run ?? null, batchId ?? null, step ?? null, stepTo ?? null, split ?? null],
   )
-  return { ...row!, exact: true, lookedAt: row!.samples }
+  return { ...row!, exact: true, searchedSamples: row!.samples }
 }
 
 async function looked(db: Database, filter: SampleFilter): Promise<SampleCount> {
-  const until = performance.now() + MOST_COUNTED.ms
-  const count: SampleCount = { samples: 0, exact: false, lookedAt: 0, batches: 0 }
+  const until = performance.now() + MAX_COUNTED.ms
+  const count: SampleCount = { samples: 0, exact: false, searchedSamples: 0, batches: 0 }
   for (let fromId: number | null = null; ; ) {
-    const { batches, more } = await candidateBatches(db, filter, fromId)
+    const { batches, nextBatchId: more } = await candidateBatches(db, filter, fromId)
     for (let at = 0; at < batches.length; ) {
       const ids: number[] = []
       let samples = 0
@@ -78,10 +78,10 @@ async function looked(db: Database, filter: SampleFilter): Promise<SampleCount> 
         where.values,
       )
       count.samples += row!.n
-      count.lookedAt += samples
+      count.searchedSamples += samples
       count.batches += ids.length
       const done = at === batches.length && more === null
-      if (!done && (count.lookedAt >= MOST_COUNTED.samples || performance.now() > until))
+      if (!done && (count.searchedSamples >= MAX_COUNTED.samples || performance.now() > until))
         return count
     }
     if (more === null) return { ...count, exact: true }
@@ -90,12 +90,12 @@ async function looked(db: Database, filter: SampleFilter): Promise<SampleCount> 
 }
 
 async function searched(db: Database, filter: SampleFilter): Promise<SampleCount> {
-  const until = performance.now() + MOST_COUNTED.ms
-  const count: SampleCount = { samples: 0, exact: false, lookedAt: 0, batches: 0 }
+  const until = performance.now() + MAX_COUNTED.ms
+  const count: SampleCount = { samples: 0, exact: false, searchedSamples: 0, batches: 0 }
   for (let cursor: SampleCursor | null = null; ; ) {
     const page = await sampleKeys(db, filter, { sort: 'newest', cursor, limit: KEYS_AT_ONCE })
     count.samples += page.keys.length
-    count.lookedAt += page.searched.samples
+    count.searchedSamples += page.searched.samples
     count.batches += page.searched.batches
     cursor = page.next
     if (cursor === null) return { ...count, exact: true }

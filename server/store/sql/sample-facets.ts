@@ -2,14 +2,14 @@ import type { Database } from '../database.ts'
 import { isRescored } from './sample-filter.ts'
 
 /** Batches that are added up, the newest. */
-const MOST_BATCHES = 5_000
+const MAX_BATCHES = 5_000
 
 /** What there is to choose from among the samples of these batches, with counts. */
 export interface FacetRows {
   batches: number
   /** Batches of them that have no roll-up yet: they are in the counts of states alone. */
   pending: number
-  /** There are more than the newest {@link MOST_BATCHES}. */
+  /** There are more than the newest {@link MAX_BATCHES}. */
   capped: boolean
   scored: number
   failed: number
@@ -44,12 +44,12 @@ export async function sampleFacets(
   const [row] = await db.adhoc<FacetRows>(
     `with found as materialized (
        select id, samples, scored, failed, rolled_up from batch where ${where.join(' and ')}
-       order by id desc limit ${MOST_BATCHES + 1}
-     ), b as materialized (select * from found order by id desc limit ${MOST_BATCHES}),
+       order by id desc limit ${MAX_BATCHES + 1}
+     ), b as materialized (select * from found order by id desc limit ${MAX_BATCHES}),
      r as materialized (
        select r.data_source, r.samples, r.failed, r.reasons from b join batch_roll_up r on r.batch_id = b.id where b.rolled_up)
      select count(*)::int as batches, (count(*) filter (where not rolled_up))::int as pending,
-       (select count(*) > ${MOST_BATCHES} from found) as capped,
+       (select count(*) > ${MAX_BATCHES} from found) as capped,
        coalesce(sum(scored), 0)::float8 as scored, coalesce(sum(failed), 0)::float8 as failed,
        coalesce(sum(samples - scored - failed), 0)::float8 as waiting,
        (select json_agg(s) from (

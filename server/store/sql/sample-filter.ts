@@ -7,7 +7,7 @@ export interface SampleFilter extends Omit<WrittenFilter, 'batch'> {
 }
 
 /** Batches considered at once. */
-const MOST_BATCHES = 2_000
+const MAX_BATCHES = 2_000
 
 /** A batch that may have fitting samples. */
 export interface CandidateBatch {
@@ -26,7 +26,7 @@ export async function candidateBatches(
   filter: SampleFilter,
   fromId: number | null,
   order: 'newest' | 'oldest' = 'newest',
-): Promise<{ batches: CandidateBatch[]; more: number | null }> {
+): Promise<{ batches: CandidateBatch[]; nextBatchId: number | null }> {
   const values: unknown[] = []
   const arg = (value: unknown) => {
     values.push(value)
@@ -88,10 +88,10 @@ export async function candidateBatches(
   }
   const rows = await db.adhoc<CandidateBatch>(
     `select b.id, b.samples, b.text_bucket::text as bucket from batch b where ${where.join(' and ')}
-     order by b.id ${order === 'newest' ? 'desc' : 'asc'} limit ${arg(MOST_BATCHES + 1)}`,
+     order by b.id ${order === 'newest' ? 'desc' : 'asc'} limit ${arg(MAX_BATCHES + 1)}`,
     values,
   )
-  return { batches: rows.slice(0, MOST_BATCHES), more: rows[MOST_BATCHES]?.id ?? null }
+  return { batches: rows.slice(0, MAX_BATCHES), nextBatchId: rows[MAX_BATCHES]?.id ?? null }
 }
 
 /** Whether a batch scored older rollouts again, as SQL of its columns. */

@@ -11,19 +11,19 @@ import { lookAtTexts, type SampleKey } from './sample-texts.ts'
 /**
  * Samples of many batches, by filters and in an order. Batches that cannot have a fitting sample are passed over by their
  * counters and roll-ups; of the others at most so many samples are looked at for one page, so that a page costs the
- * same wherever it is: 40 to 120 ms for {@link MOST_LOOKED_AT} with 10,000,000 samples stored.
+ * same wherever it is: 40 to 120 ms for {@link MAX_SEARCHED_SAMPLES} with 10,000,000 samples stored.
  */
-export const MOST_LOOKED_AT = 131_072
+export const MAX_SEARCHED_SAMPLES = 131_072
 /**
  * Texts read for one page of a search, whatever ends first. 32 MiB of short texts take 400 ms; a page's data has 300.
  */
-const MOST_READ = { samples: 65_536, bytes: 32 << 20, ms: 200 }
+const MAX_READ = { samples: 65_536, bytes: 32 << 20, ms: 200 }
 /** Samples picked at once to read their texts: in the order of arrival, and in one that has to be made first. */
 const PICKED_TO_READ = 2_048
 const PUT_IN_ORDER_TO_READ = 16_384
 /** Texts of one statement, at first and at most. */
 const FIRST_READ = 256
-const MOST_PORTION = 2_048
+const MAX_PORTION = 2_048
 const READ_BYTES = 4 << 20
 /** In the order of arrival, samples looked at by one statement at first; then twice as many each time. */
 const FIRST_LOOK = 8_192
@@ -75,9 +75,9 @@ export interface SampleKeyPage extends Omit<SamplePage, 'rows'> {
 interface PageOptions {
   cursor: SampleCursor | null
   limit: number
-  /** Default {@link MOST_LOOKED_AT}. */
+  /** Default {@link MAX_SEARCHED_SAMPLES}. */
   mostLookedAt?: number
-  /** Of a search for a text; default {@link MOST_READ}. */
+  /** Of a search for a text; default {@link MAX_READ}. */
   mostRead?: { samples: number; bytes: number; ms: number }
 }
 
@@ -105,9 +105,13 @@ export async function sampleKeys(
 async function inOrderOfArrival(
   db: Database,
   filter: SampleFilter,
-  { cursor, limit, mostLookedAt = MOST_LOOKED_AT, mostRead = MOST_READ }: PageOptions,
+  { cursor, limit, mostLookedAt = MAX_SEARCHED_SAMPLES, mostRead = MAX_READ }: PageOptions,
 ): Promise<SampleKeyPage> {
-  const { batches, more } = await candidateBatches(db, filter, cursor?.fromBatch ?? null)
+  const { batches, nextBatchId: more } = await candidateBatches(
+    db,
+    filter,
+    cursor?.fromBatch ?? null,
+  )
   const reading = filter.text === undefined ? null : new TextSearch(db, filter.text, mostRead)
   const found: PickedSample[] = []
   let looked = 0
@@ -199,13 +203,17 @@ async function inOrderOfKey(
     sort,
     cursor,
     limit,
-    mostLookedAt = MOST_LOOKED_AT,
+    mostLookedAt = MAX_SEARCHED_SAMPLES,
     // Putting them in order takes as long again.
-    mostRead = { ...MOST_READ, ms: MOST_READ.ms / 2 },
+    mostRead = { ...MAX_READ, ms: MAX_READ.ms / 2 },
   }: PageOptions & { sort: keyof typeof KEYS },
 ): Promise<SampleKeyPage> {
   // The first page says which batches are put in order; those that came since are not mixed in.
-  const { batches, more } = await candidateBatches(db, filter, cursor?.fromBatch ?? null)
+  const { batches, nextBatchId: more } = await candidateBatches(
+    db,
+    filter,
+    cursor?.fromBatch ?? null,
+  )
   let samples = 0
   let count = 0
   for (const batch of batches) {
@@ -330,7 +338,7 @@ class TextSearch {
       from += part.length
       // As many as were light so far: long texts are read few at a time.
       const each = Math.max(1, this.bytes / Math.max(1, this.samples))
-      portion = Math.max(16, Math.min(portion * 2, MOST_PORTION, Math.floor(READ_BYTES / each)))
+      portion = Math.max(16, Math.min(portion * 2, MAX_PORTION, Math.floor(READ_BYTES / each)))
     }
     return { hits, last }
   }

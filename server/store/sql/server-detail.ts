@@ -48,7 +48,7 @@ export interface ServerMinuteRow {
   requests: number
   errors: number
   retries: number
-  copies: number
+  hedges: number
   busy: number
   corrupt: number
   client: number
@@ -60,7 +60,7 @@ export function lastMinutes(db: Database, id: number, limit: number): Promise<Se
   return db.rows(
     'server-last-minutes',
     `select * from (
-       select minute, requests, errors, retries, copies, busy, corrupt, client, latency_ms from server_minute
+       select minute, requests, errors, retries, hedges, busy, corrupt, client, latency_ms from server_minute
        where server_id = $1 order by minute desc limit $2) m order by minute`,
     [id, limit],
   )

@@ -6,7 +6,7 @@ export interface ServerCalls {
   requests: number
   errors: number
   retries: number
-  copies: number
+  hedges: number
   busy: number
   corrupt: number
   client: number
@@ -22,11 +22,11 @@ export async function addServerCalls(db: Database, calls: ServerCalls): Promise<
     `with total as (
        update server set requests = requests + $2, errors = errors + $3, retries = retries + $4 where id = $1)
      insert into server_minute as m
-       (server_id, minute, requests, errors, retries, copies, busy, corrupt, client, tokens, latency_ms)
+       (server_id, minute, requests, errors, retries, hedges, busy, corrupt, client, tokens, latency_ms)
      values ($1, date_trunc('minute', now()), $2, $3, $4, $5, $6, $7, $8, $9, $10)
      on conflict (server_id, minute) do update set
        requests = m.requests + excluded.requests, errors = m.errors + excluded.errors,
-       retries = m.retries + excluded.retries, copies = m.copies + excluded.copies,
+       retries = m.retries + excluded.retries, hedges = m.hedges + excluded.hedges,
        busy = m.busy + excluded.busy, corrupt = m.corrupt + excluded.corrupt,
        client = m.client + excluded.client, tokens = m.tokens + excluded.tokens,
        latency_ms = (select array_agg(coalesce(a, 0) + coalesce(b, 0) order by i)
@@ -36,7 +36,7 @@ export async function addServerCalls(db: Database, calls: ServerCalls): Promise<
       calls.requests,
       calls.errors,
       calls.retries,
-      calls.copies,
+      calls.hedges,
       calls.busy,
       calls.corrupt,
       calls.client,

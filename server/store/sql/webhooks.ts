@@ -140,12 +140,12 @@ export interface DeliveryRow {
   latency_ms: number | null
   error: string | null
   created_at: Date
-  tried_at: Date | null
-  next_at: Date | null
+  last_attempt_at: Date | null
+  next_attempt_at: Date | null
 }
 
 const DELIVERY = `d.id, d.webhook_id, w.name as webhook, d.event_id, e.kind, e.payload ->> 'text' as text, d.state, d.attempts,
-  d.status, d.latency_ms, d.error, d.created_at, d.tried_at, d.next_at`
+  d.status, d.latency_ms, d.error, d.created_at, d.last_attempt_at, d.next_attempt_at`
 
 /** A keyset page of deliveries, the newest first. */
 export async function listDeliveries(

@@ -18,7 +18,7 @@ export const chat: Dialect = {
     autoTruncate: false,
   },
   abortsRunning: true,
-  needsKey: () => true,
+  requiresKey: () => true,
   nanAnswer: () => null,
   refusal(refusal) {
     switch (refusal) {

@@ -26,7 +26,7 @@ export interface Dialect {
   /** By method and path: `POST /classify`. */
   routes(simulation: Simulation): Record<string, Handler>
   /** Whether the key is asked for there. */
-  needsKey(path: string): boolean
+  requiresKey(path: string): boolean
   refusal(refusal: Refusal, simulation: Simulation): Answer
   /** What a scoring route answers when the engine behind it died; absent: its usual error. */
   deadAnswer?(as: DeadAnswer, path: string, simulation: Simulation): Answer

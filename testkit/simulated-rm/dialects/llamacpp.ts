@@ -205,7 +205,7 @@ export const llamacpp: Dialect = {
     autoTruncate: false,
   },
   abortsRunning: true,
-  needsKey: (path) => !['/health', '/v1/health', '/models', '/v1/models', '/'].includes(path),
+  requiresKey: (path) => !['/health', '/v1/health', '/models', '/v1/models', '/'].includes(path),
   nanAnswer: () => null,
   refusal(refusal) {
     switch (refusal) {

@@ -282,7 +282,7 @@ export const sglang: Dialect = {
     autoTruncate: false,
   },
   abortsRunning: true,
-  needsKey: (path) => !path.startsWith('/health') && path !== '/metrics',
+  requiresKey: (path) => !path.startsWith('/health') && path !== '/metrics',
   nanAnswer: () => null,
   refusal(refusal) {
     switch (refusal) {

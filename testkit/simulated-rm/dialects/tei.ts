@@ -219,7 +219,7 @@ export const tei: Dialect = {
     autoTruncate: true,
   },
   abortsRunning: false,
-  needsKey: (path) => path !== '/health' && path !== '/metrics',
+  requiresKey: (path) => path !== '/health' && path !== '/metrics',
   nanAnswer: () => errorAnswer('backend', 'score is NaN'),
   refusal(refusal) {
     switch (refusal) {

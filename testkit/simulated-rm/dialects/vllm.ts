@@ -278,7 +278,7 @@ export const vllm: Dialect = {
     autoTruncate: false,
   },
   abortsRunning: true,
-  needsKey: (path) => /^\/(?:v1|v2|inference|cohere)(?:\/|$)/.test(path),
+  requiresKey: (path) => /^\/(?:v1|v2|inference|cohere)(?:\/|$)/.test(path),
   deadAnswer: (as, path, { settings }) => engineDead(settings.version, as, path),
   nanAnswer: () =>
     json(400, {

@@ -36,7 +36,7 @@ from rewardops.http_streams import StreamsHttp
 log = logging.getLogger("rewardops")
 
 #: Between two tries while nobody answers, at most, in seconds.
-MOST_BACKOFF_S = 2.0
+MAX_BACKOFF_S = 2.0
 #: Answers of "our fault" are asked again so often: what a repetition does not mend is not mended by a tenth.
 TRIES_OF_INTERNAL = 3
 #: What the service asks to wait out, however long; bounded by the call's own time alone.
@@ -296,7 +296,7 @@ class Calls:
             now = time.monotonic()
             pause = later.wait_s
             if pause is None:
-                pause = min(MOST_BACKOFF_S, 0.05 * 2 ** min(tries, 10))
+                pause = min(MAX_BACKOFF_S, 0.05 * 2 ** min(tries, 10))
             # Spread: 2,000 calls that were cut off together must not come back together.
             pause *= random.uniform(0.75, 1.25)
             if later.error.reason in BACK_PRESSURE and not first:

@@ -89,7 +89,7 @@ def compare(a, b, of):
         "tauGroups": len(taus),
         **total,
         "signs": table,
-        "flipped": table[0][2] + table[2][0],
+        "signFlipped": table[0][2] + table[2][0],
     }
 
 

@@ -26,7 +26,7 @@ NOT_LISTENING = 4
 NOT_REGISTERED = 5
 
 #: More processes than this are rarely what is missing, and each loads the function's modules again.
-MOST_PROCESSES = 8
+MAX_PROCESSES = 8
 ASYNC_PROCESSES = 2
 #: Calls of an asynchronous function that one process takes at once by default: they wait for others, mostly.
 ASYNC_PER_PROCESS = 64
@@ -108,7 +108,7 @@ def add_to(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
         "--processes",
         type=_count,
         metavar="N",
-        help=f"default: one a CPU, at most {MOST_PROCESSES}; {ASYNC_PROCESSES} for an async function",
+        help=f"default: one a CPU, at most {MAX_PROCESSES}; {ASYNC_PROCESSES} for an async function",
     )
     add(
         "--max-in-flight",
@@ -283,7 +283,7 @@ def _sizes(is_async: bool, processes: int | None, in_flight: int | None) -> tupl
     if is_async:
         count = processes or min(cpus, ASYNC_PROCESSES)
         return count, in_flight or count * ASYNC_PER_PROCESS
-    count = processes or min(cpus, MOST_PROCESSES)
+    count = processes or min(cpus, MAX_PROCESSES)
     # Twice: the next sample is there when a process is done with one.
     return count, in_flight or max(8, 2 * count)
 

@@ -18,9 +18,9 @@ from typing import Any, Callable
 from rewardops.serving.pool import Call, FunctionPool
 
 #: Largest body, in bytes: some rollouts of 1 MB in one call are usual, gigabytes are a mistake.
-BODY_LIMIT = 256 * 2**20
+MAX_BODY_BYTES = 256 * 2**20
 #: Samples taken and not answered yet; beyond it callers are told to come back.
-WAITING_LIMIT = 20_000
+MAX_WAITING = 20_000
 RETRY_AFTER_S = 1
 #: An idle connection is kept so long, and callers are told so.
 IDLE_S = 120
@@ -78,7 +78,7 @@ class RewardServer(ThreadingHTTPServer):
 
     def admit(self, samples: int) -> bool:
         with self._count:
-            if self.in_flight > 0 and self.in_flight + samples > WAITING_LIMIT:
+            if self.in_flight > 0 and self.in_flight + samples > MAX_WAITING:
                 return False
             self.in_flight += samples
             return True
@@ -167,9 +167,9 @@ class _Handler(BaseHTTPRequestHandler):
         if length is None or not length.isdigit():
             self.close_connection = True
             raise _Refused(411, "send a Content-Length")
-        if int(length) > BODY_LIMIT:
+        if int(length) > MAX_BODY_BYTES:
             self.close_connection = True
-            raise _Refused(413, f"the body has {length} bytes; {BODY_LIMIT} is the most")
+            raise _Refused(413, f"the body has {length} bytes; {MAX_BODY_BYTES} is the most")
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             raise _CallerGone

@@ -27,7 +27,7 @@ Log = Callable[[str, dict[str, Any]], None]
 #: A cancelled coroutine has so long to end before its process is looked at, in seconds.
 GRACE_S = 1.0
 #: A loop that does not turn and runs no call's code may be starved of CPU: it is looked at so often before it is given up.
-MOST_LOOKS = 3
+MAX_LOOKS = 3
 #: An event loop that has not turned for so long gets no new calls, in seconds.
 STALE_S = 1.0
 #: A module with torch in it takes 5 to 20 s to import on a busy disk.
@@ -383,7 +383,7 @@ class FunctionPool:
             process.phase = "retiring"
             self._log("process_retired", {"pid": process.process.pid})
             self._retire(process)
-        elif call.looks < MOST_LOOKS and len(process.calls) > 1:
+        elif call.looks < MAX_LOOKS and len(process.calls) > 1:
             call.looks += 1
             self._alarm(time.monotonic() + GRACE_S, call)
         else:

@@ -6,15 +6,15 @@ import math
 from typing import Any
 
 #: Longest message of an error, in characters.
-MESSAGE_LIMIT = 2_000
+MAX_MESSAGE_CHARS = 2_000
 #: JSON numbers of the service are doubles: integers beyond are sent as text, not rounded.
 LARGEST_INT = 2**53 - 1
 
 
 def error_entry(reason: str, message: str) -> dict[str, Any]:
     """`reason` is a word of the service: `function_error`, `timeout` or `non_finite`."""
-    if len(message) > MESSAGE_LIMIT:
-        message = message[: MESSAGE_LIMIT - 1] + "…"
+    if len(message) > MAX_MESSAGE_CHARS:
+        message = message[: MAX_MESSAGE_CHARS - 1] + "…"
     return {"error": message, "reason": reason}
 
 
