@@ -51,7 +51,7 @@ export const FILES: readonly FileRule[] = [
   { stage: 'encode', file: /^server\/store\/stored-texts\.ts$/ },
   { stage: 'copy', file: /^server\/(store\/copy-in|batches\/accept\/early-texts)\.ts$/ },
   { stage: 'accept', file: /^server\/(batches\/accept\/|rewards\/(resolve|config\/))/ },
-  { stage: 'claim', file: /^server\/worker\/(intake|job-keeper|held-job)\.ts$/ },
+  { stage: 'claim', file: /^server\/worker\/(intake|job-keeper|claimed-job)\.ts$/ },
   { stage: 'claim', file: /^server\/store\/job-queue\.ts$/, in: 'workers' },
   { stage: 'accept', file: /^server\/store\/job-queue\.ts$/ },
   {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { inTime } from '../in-time.ts'
+import { inTime } from '../with-timeout.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import { insertProbe } from '../store/sql/processes.ts'

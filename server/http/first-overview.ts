@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type FirstAnswers, firstAnswers } from '../contract/first-answers.ts'
-import { inTime } from '../in-time.ts'
+import { inTime } from '../with-timeout.ts'
 import type { Logger } from '../log.ts'
 import type { OverviewView } from '../queries/overview-view.ts'
 import type { ServerView } from '../queries/server-view.ts'

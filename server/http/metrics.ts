@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { RewardOpsError } from '../errors.ts'
-import { inTime } from '../in-time.ts'
+import { inTime } from '../with-timeout.ts'
 import type { Logger } from '../log.ts'
 import { Memo } from '../memo.ts'
 import type { Database } from '../store/database.ts'

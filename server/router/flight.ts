@@ -1,8 +1,8 @@
 import { monotonicEpochMs } from '../monotonic-clock.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { HedgeKind } from './router-types.ts'
-import type { Row } from './row.ts'
-import type { FlightCall } from './row-bundle.ts'
+import type { Row } from './routed-sample.ts'
+import type { FlightCall } from './micro-batch.ts'
 
 /** One call of a row to one server, or its part in one, from the slot it takes to the slot it gives back. */
 export class Flight {

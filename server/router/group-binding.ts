@@ -1,7 +1,7 @@
 import type { FairQueue } from './fair-queue.ts'
 import type { BalancingPolicy } from './policies/policy.ts'
 import type { PoolServer } from './pool-server.ts'
-import type { Row } from './row.ts'
+import type { Row } from './routed-sample.ts'
 
 /** Groups remembered: the prompts of more are no longer in a server's prefix cache. */
 const REMEMBERED = 4_096

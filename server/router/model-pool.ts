@@ -1,4 +1,4 @@
-import { HedgeBudget } from './copy-budget.ts'
+import { HedgeBudget } from './hedge-budget.ts'
 import { FairQueue } from './fair-queue.ts'
 import { GroupBinding } from './group-binding.ts'
 import type { BalancingPolicy, PolicyName } from './policies/policy.ts'
@@ -7,8 +7,8 @@ import type { PoolServer } from './pool-server.ts'
 import { RetryBudget } from './retry-budget.ts'
 import { serversForRetry } from './retry-servers.ts'
 import type { HedgeKind, RouterOptions } from './router-types.ts'
-import type { Row } from './row.ts'
-import { RowQueue } from './row-queue.ts'
+import type { Row } from './routed-sample.ts'
+import { RowQueue } from './sample-queue.ts'
 import { TokenEstimate } from './token-estimate.ts'
 
 /** Calls begun in one go; the rest a turn of the loop later, so that 5,000 waiting rows do not stall it for 0.2 s. */

@@ -1,4 +1,4 @@
-import type { Row } from './row.ts'
+import type { Row } from './routed-sample.ts'
 
 /** Groups whose prompt is taken to be in a server's cache: more would not fit beside what is in flight. */
 const GROUPS = 64

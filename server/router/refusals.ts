@@ -1,9 +1,9 @@
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import type { EngineFailure } from '../engines/engine.ts'
-import { CanaryRow } from './canary-row.ts'
+import { CanaryRow } from './canary-sample.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
-import type { Row } from './row.ts'
+import type { Row } from './routed-sample.ts'
 
 /** A server that has scored rows so many times as long is not believed that one is too long for it. */
 const TOO_LONG_DOUBT = 2

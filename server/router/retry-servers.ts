@@ -1,5 +1,5 @@
 import type { PoolServer } from './pool-server.ts'
-import type { Row } from './row.ts'
+import type { Row } from './routed-sample.ts'
 
 /** A server that pauses longer than this, by its own Retry-After, is not waited for. */
 const PAUSE_WORTH_MS = 250

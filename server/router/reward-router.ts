@@ -1,4 +1,4 @@
-import { ChatRow } from './chat-row.ts'
+import { ChatRow } from './chat-sample.ts'
 import { DemandNotifier } from './demand-notifier.ts'
 import type { Flight } from './flight.ts'
 import { ModelPool, type ModelPoolListener } from './model-pool.ts'
@@ -21,10 +21,10 @@ import type {
   ScoreRequest,
   SlotRequest,
 } from './router-types.ts'
-import type { Row } from './row.ts'
-import { RowLife, type RowLifeOwner } from './row-life.ts'
-import { ScoreRow } from './score-row.ts'
-import { type SlotResult, SlotRow } from './slot-row.ts'
+import type { Row } from './routed-sample.ts'
+import { RowLife, type RowLifeOwner } from './sample-lifecycle.ts'
+import { ScoreRow } from './score-sample.ts'
+import { type SlotResult, SlotRow } from './slot-sample.ts'
 
 /** Makes a router without servers; rows wait until it has some. */
 export function createRewardRouter(options: RouterOptions = {}): RewardRouter {

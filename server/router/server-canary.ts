@@ -1,5 +1,5 @@
 import type { ScoreInput } from '../engines/engine.ts'
-import type { Row } from './row.ts'
+import type { Row } from './routed-sample.ts'
 
 /** A server is asked at most once in so long by all processes together. */
 const ASK_EVERY_MS = 1_000

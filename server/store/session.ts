@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { inTime } from '../in-time.ts'
+import { inTime } from '../with-timeout.ts'
 import type { Logger } from '../log.ts'
 import { type ConnectionUrl, type Encryption, readConnectionUrl } from './connection-url.ts'
 

@@ -3,7 +3,7 @@ import { type Database, throughOutage } from '../store/database.ts'
 import { type ChunkJob, indexesOf, type JobQueue, toRanges } from '../store/job-queue.ts'
 import { claimJob, unclaimJob, unclaimJobs } from '../store/sql/claims.ts'
 import { batchSpec } from '../store/sql/worker-reads.ts'
-import type { JobInHand } from './held-job.ts'
+import type { JobInHand } from './claimed-job.ts'
 
 /** Jobs that end within this time are completed together. */
 const COMPLETE_AFTER_MS = 20

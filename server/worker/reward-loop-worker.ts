@@ -1,7 +1,7 @@
 import type { LeaseHolder } from '../cluster/lease-holder.ts'
 import type { PostProcessed } from '../contract/post-processed.ts'
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
-import { inTime } from '../in-time.ts'
+import { inTime } from '../with-timeout.ts'
 import type { Logger } from '../log.ts'
 import type {
   RewardContext,
@@ -26,7 +26,7 @@ import type { PendingSample, WholeGroup } from '../store/sql/worker-reads.ts'
 import { decodeTexts } from '../store/stored-texts.ts'
 import { type ActiveBatch, ActiveBatches } from './active-batches.ts'
 import { ChunkReader } from './chunk-reader.ts'
-import { JobInHand } from './held-job.ts'
+import { JobInHand } from './claimed-job.ts'
 import { Intake } from './intake.ts'
 import { JobKeeper } from './job-keeper.ts'
 import { Outage } from './outage.ts'

@@ -1,5 +1,5 @@
 import { MAX_ATTEMPTS } from '../../contract/alerts.ts'
-import { inTime } from '../../in-time.ts'
+import { inTime } from '../../with-timeout.ts'
 import type { Logger } from '../../log.ts'
 import { type Database, isOutage } from '../../store/database.ts'
 import { PeriodicTask } from '../../store/periodic-task.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { deterministic } from './deterministic.ts'
 import { groupAffinity } from './group-affinity.ts'
-import { leastConnections } from './least-in-flight.ts'
+import { leastConnections } from './least-connections.ts'
 import { leastWork } from './least-work.ts'
 import { peakEwma } from './peak-ewma.ts'
 import type { PolicyServer } from './policy.ts'

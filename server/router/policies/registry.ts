@@ -1,6 +1,6 @@
 import { deterministic } from './deterministic.ts'
 import { groupAffinity } from './group-affinity.ts'
-import { leastConnections } from './least-in-flight.ts'
+import { leastConnections } from './least-connections.ts'
 import { leastWork } from './least-work.ts'
 import { peakEwma } from './peak-ewma.ts'
 import { type BalancingPolicy, POLICY_NAMES, type PolicyName } from './policy.ts'

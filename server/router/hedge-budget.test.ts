@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { HedgeBudget } from './copy-budget.ts'
+import { HedgeBudget } from './hedge-budget.ts'
 
 function hedgeAll(budget: HedgeBudget, nowMs: number): number {
   let hedges = 0

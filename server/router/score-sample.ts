@@ -4,7 +4,7 @@ import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { RouterResult, ScoreRequest } from './router-types.ts'
-import { Row, type RowAnswer } from './row.ts'
+import { Row, type RowAnswer } from './routed-sample.ts'
 import type { HttpCall } from './transport.ts'
 
 /** A sample on its way to a score. */

@@ -4,7 +4,7 @@ import type { EngineFailure } from '../engines/engine.ts'
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { RouterSlot, SlotEnd, SlotRefusal, SlotRequest } from './router-types.ts'
-import { Row, type RowAnswer } from './row.ts'
+import { Row, type RowAnswer } from './routed-sample.ts'
 
 /** How long a call is kept waiting without a healthy server, where it has no deadline: a client's own patience is not known. */
 const WITHOUT_SERVER_MS = 10_000

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
-import { inTime } from './in-time.ts'
+import { inTime } from './with-timeout.ts'
 
 it('what comes in time is given, a failure too', async () => {
   expect(await inTime(Promise.resolve(1), 60_000)).toBe(1)

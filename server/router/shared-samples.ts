@@ -1,7 +1,7 @@
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import type { PoolServer } from './pool-server.ts'
-import type { Row } from './row.ts'
-import { ScoreRow } from './score-row.ts'
+import type { Row } from './routed-sample.ts'
+import { ScoreRow } from './score-sample.ts'
 
 /**
  * Identical requests in flight at one time: the first is sent, the others wait for its score. Policies sample the same

@@ -5,7 +5,7 @@ import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { RouterChatRequest, RouterChatResult } from './router-types.ts'
-import { Row, type RowAnswer } from './row.ts'
+import { Row, type RowAnswer } from './routed-sample.ts'
 import type { HttpCall } from './transport.ts'
 
 /** What a reply is taken to cost before one was seen, in tokens. */

@@ -1,4 +1,4 @@
-import type { Row } from './row.ts'
+import type { Row } from './routed-sample.ts'
 
 /** Doubly linked list of waiting rows: a row that times out or is cancelled in its middle leaves in O(1). */
 export class RowQueue {

@@ -4,7 +4,7 @@ import type { ChatRequest, EngineFailure, EngineRequest, ScoreInput } from '../e
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
-import { Row, type RowAnswer } from './row.ts'
+import { Row, type RowAnswer } from './routed-sample.ts'
 import type { HttpCall } from './transport.ts'
 
 /** How long a canary may take: it waits in the server's queue behind a step's samples. */

@@ -11,7 +11,7 @@ import type { Flight } from './flight.ts'
 import { OwnLoad } from './own-load.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { JoinOptions } from './router-types.ts'
-import { RowBundle } from './row-bundle.ts'
+import { RowBundle } from './micro-batch.ts'
 import type { CallListener, HttpCall } from './transport.ts'
 
 /** See {@link JoinOptions}. */
