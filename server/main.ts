@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { flushCompileCache } from 'node:module'
-import { takeOverDeadLocals } from './background/worker-supervisor.ts'
+import { requeueOrphans } from './background/worker-supervisor.ts'
 import { loadConfig } from './config.ts'
-import { inTime } from './with-timeout.ts'
+import { withTimeout } from './with-timeout.ts'
 import { createLogger } from './log.ts'
 import { readServersFile } from './model-servers/launch-file.ts'
 import { claimLaunched } from './model-servers/launched-process.ts'
@@ -55,7 +55,7 @@ async function main(): Promise<void> {
   const proxy = openRouterAddress(front, scoring, log)
   openMetrics(version, front, scoring, modules, background.sweeps, stores, log)
   await notifications.start()
-  const returned = await takeOverDeadLocals(databases.api, queue)
+  const returned = await requeueOrphans(databases.api, queue)
   if (returned > 0)
     log.warn({ samples: returned }, 'samples of workers that died with the last server given back')
   for (const part of background.parts) part.start()
@@ -68,7 +68,7 @@ async function main(): Promise<void> {
   health.postgresPid = () => database.embedded?.pid ?? null
   health.workerPids = () => supervisor.pids
   health.problem = async () => {
-    const alive = await inTime(workersAlive(databases.control), 2_000)
+    const alive = await withTimeout(workersAlive(databases.control), 2_000)
     if (alive === null) throw new Error('the database does not answer')
     return alive === 0 && config.workers > 0 ? 'no worker is alive yet' : null
   }
@@ -112,7 +112,7 @@ async function main(): Promise<void> {
     ])
     manager.stop()
     readiness.stop()
-    await inTime(Promise.all([turns.release(), row.ended()]), ROW_MS)
+    await withTimeout(Promise.all([turns.release(), row.ended()]), ROW_MS)
     // The launched servers receive no more calls.
     const leftMs = stopMs - LAST_STEPS_MS - (performance.now() - begunAt)
     await Promise.allSettled([
@@ -123,7 +123,7 @@ async function main(): Promise<void> {
       models.close(Math.max(0, leftMs)),
     ])
     server.closeIdleConnections()
-    await inTime(databases.close(), 700)
+    await withTimeout(databases.close(), 700)
     await database.close()
     process.exit(0)
   }

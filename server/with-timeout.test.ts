@@ -1,15 +1,15 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { expect, it } from 'vitest'
-import { inTime } from './with-timeout.ts'
+import { withTimeout } from './with-timeout.ts'
 
 it('what comes in time is given, a failure too', async () => {
-  expect(await inTime(Promise.resolve(1), 60_000)).toBe(1)
-  await expect(inTime(Promise.reject(new Error('away')), 60_000)).rejects.toThrow('away')
+  expect(await withTimeout(Promise.resolve(1), 60_000)).toBe(1)
+  await expect(withTimeout(Promise.reject(new Error('away')), 60_000)).rejects.toThrow('away')
 })
 
 it('what is late is null, and fails unheard', async () => {
   const work = Promise.withResolvers<number>()
-  expect(await inTime(work.promise, 1)).toBeNull()
+  expect(await withTimeout(work.promise, 1)).toBeNull()
   work.reject(new Error('away'))
   await turn()
 })

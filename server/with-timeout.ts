@@ -2,7 +2,7 @@
  * What `work` gives, or null where that takes longer than `ms`. It goes on then, and its failure is nobody's; one that comes
  * in time is thrown.
  */
-export async function inTime<T>(work: Promise<T>, ms: number): Promise<T | null> {
+export async function withTimeout<T>(work: Promise<T>, ms: number): Promise<T | null> {
   const late = Promise.withResolvers<null>()
   const timer = setTimeout(() => late.resolve(null), ms)
   try {

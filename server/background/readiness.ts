@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { inTime } from '../with-timeout.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import { insertProbe } from '../store/sql/processes.ts'
+import { withTimeout } from '../with-timeout.ts'
 
 /** How often this process writes its row, and so finds out whether it can. */
 const CHECK_EVERY_MS = 1_000
@@ -80,7 +80,7 @@ export class Readiness {
     if (this.#checking || this.#stopped) return
     this.#checking = true
     try {
-      const written = await inTime(
+      const written = await withTimeout(
         this.#tryWrite().then(() => true),
         WRITE_TIMEOUT_MS,
       )

@@ -117,7 +117,7 @@ export class WorkerSupervisor implements WorkerChannel {
         { pid: child.pid, code, signal, livedMs: Math.round(lived) },
         'worker died',
       )
-      if (child.pid !== undefined) void this.giveBack(child.pid)
+      if (child.pid !== undefined) void this.requeue(child.pid)
       const timer = setTimeout(
         () => {
           this.#timers.delete(timer)
@@ -130,11 +130,11 @@ export class WorkerSupervisor implements WorkerChannel {
   }
 
   /** Returns the jobs of a worker of this host that has ended. */
-  async giveBack(pid: number): Promise<void> {
+  async requeue(pid: number): Promise<void> {
     const { db, queue, log } = this.#options
     await throughOutage(
       async () => {
-        await giveBackOf(db, queue, await processesToCheck(db, hostname(), pid), true)
+        await requeueJobsOf(db, queue, await processesToCheck(db, hostname(), pid), true)
       },
       { forMs: 60_000 },
     ).catch((error: Error) =>
@@ -169,7 +169,7 @@ export class WorkerSupervisor implements WorkerChannel {
  * ended, so their shares of limits are free at once; those of a process that was only not heard of count on until they
  * have lapsed, for its calls may still be in flight.
  */
-async function giveBackOf(
+async function requeueJobsOf(
   db: Database,
   queue: JobQueue,
   processes: readonly { id: number }[],
@@ -183,7 +183,7 @@ async function giveBackOf(
   const claims = await takeClaims(db, ids)
   for (const pool of new Set(claims.map((c) => c.queue))) {
     const jobs = claims.filter((c) => c.queue === pool).map((c) => c.job_id)
-    await queue.giveBack(pool, jobs)
+    await queue.requeue(pool, jobs)
     await notify(db.pool, `q${pool}`)
   }
   for (const id of ids) {
@@ -192,7 +192,7 @@ async function giveBackOf(
   }
   await notify(db.pool, 'w')
   // Should it fail, missed heartbeats bring them back, after 10 s.
-  giveBackUnclaimed(db, queue).catch(() => {})
+  requeueUnclaimed(db, queue).catch(() => {})
   return claims.reduce((n, c) => n + c.samples, 0)
 }
 
@@ -200,11 +200,11 @@ async function giveBackOf(
  * Jobs that the dead took and had no time to claim. Most jobs end before that, and whose a fresh one is nobody can
  * tell: so they are looked for once the living have claimed theirs.
  */
-async function giveBackUnclaimed(db: Database, queue: JobQueue): Promise<void> {
+async function requeueUnclaimed(db: Database, queue: JobQueue): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, CLAIMED_BY_MS).unref())
   const jobs = await unclaimedJobs(db, CLAIMED_BY_MS)
   for (const pool of new Set(jobs.map((job) => job.name))) {
-    await queue.giveBack(
+    await queue.requeue(
       pool,
       jobs.filter((job) => job.name === pool).map((job) => job.id),
     )
@@ -222,16 +222,16 @@ export async function sweepDeadWorkers(
   knownAlone = false,
 ): Promise<number> {
   const silent = await silentProcesses(db, DEAD_AFTER_MS)
-  return giveBackSilent(db, queue, silent, knownAlone)
+  return requeueSilent(db, queue, silent, knownAlone)
 }
 
 /** At start: processes of this host that have ended are dead, whatever their row says. */
-export async function takeOverDeadLocals(db: Database, queue: JobQueue): Promise<number> {
-  return giveBackSilent(db, queue, await processesToCheck(db, hostname()), true)
+export async function requeueOrphans(db: Database, queue: JobQueue): Promise<number> {
+  return requeueSilent(db, queue, await processesToCheck(db, hostname()), true)
 }
 
 /** `knownAlone`: processes that may still live keep their jobs. */
-async function giveBackSilent(
+async function requeueSilent(
   db: Database,
   queue: JobQueue,
   rows: readonly ProcessToCheck[],
@@ -240,8 +240,8 @@ async function giveBackSilent(
   const { gone = [], silent = [] } = Object.groupBy(rows, (row) =>
     isGone(row) ? 'gone' : 'silent',
   )
-  const samples = await giveBackOf(db, queue, gone, true)
-  return knownAlone ? samples : samples + (await giveBackOf(db, queue, silent, false))
+  const samples = await requeueJobsOf(db, queue, gone, true)
+  return knownAlone ? samples : samples + (await requeueJobsOf(db, queue, silent, false))
 }
 
 function isGone({ host, pid }: ProcessToCheck): boolean {

@@ -3,8 +3,8 @@ import {
   type EngineFailure,
   type EngineScore,
   type FailureClass,
-  type JoinedScores,
   MAX_DETAIL_CHARS,
+  type MicroBatchScores,
   type ResponseHeaders,
 } from './engine.ts'
 import { retryAfterMs } from './retry-after.ts'
@@ -352,20 +352,20 @@ function dataOf(answer: unknown, count: number): { items: unknown[] } | EngineFa
 }
 
 /** Reads an answer about several texts whose `data` has a numbered entry for each, and whose `usage` counts all their tokens. */
-export function readJoinedData(
+export function readMicroBatchData(
   status: number,
   headers: ResponseHeaders,
   bodyText: string,
   count: number,
   scoreOf: (entry: unknown, at: number) => EngineScore | EngineFailure,
-): JoinedScores | EngineFailure {
+): MicroBatchScores | EngineFailure {
   const answer = readJsonAnswer(status, headers, bodyText)
   if (!answer.ok) return answer
   const data = dataOf(answer.value, count)
   if (!('items' in data)) return data
   return {
     ok: true,
-    rows: data.items.map(scoreOf),
+    scores: data.items.map(scoreOf),
     promptTokens: promptTokensOf(answer.value) ?? null,
   }
 }

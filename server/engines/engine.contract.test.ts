@@ -512,7 +512,7 @@ describe.each(SCORING)('engine %s', (name) => {
 })
 
 /** How each dialect that takes several texts a call is asked, and answers. */
-const joins: Record<
+const microBatchDialects: Record<
   string,
   {
     target: EngineTarget
@@ -541,27 +541,27 @@ const joins: Record<
 }
 
 test('the engines that take several texts a call are these', () => {
-  expect(SCORING.filter((name) => engineOf(name).join !== null).sort()).toEqual(
-    Object.keys(joins).sort(),
+  expect(SCORING.filter((name) => engineOf(name).microBatch !== null).sort()).toEqual(
+    Object.keys(microBatchDialects).sort(),
   )
 })
 
-describe.each(Object.keys(joins) as ScoringEngine[])(
+describe.each(Object.keys(microBatchDialects) as ScoringEngine[])(
   'engine %s, several texts in one call',
   (name) => {
     const engine = engineOf(name)
-    const join = engine.join!
-    const dialect = joins[name]!
+    const microBatch = engine.microBatch!
+    const dialect = microBatchDialects[name]!
     const samples: ScoreInput[] = ['a', 'b', 'c'].map((response) => ({ prompt: 'Q', response }))
     const parse = (body: string, status = 200, headers: ResponseHeaders = {}) =>
-      join.parse(status, headers, body, 3)
+      microBatch.parse(status, headers, body, 3)
     const scored = (score: number) => ({ ok: true, score })
 
     test('asks as it does for one, but for the texts', () => {
       const { target } = dialect
-      expect(join.takes(target)).toBe(true)
+      expect(microBatch.takes(target)).toBe(true)
       const one = engine.buildScoreRequest(samples[0]!, target)
-      const all = join.build(samples, target)
+      const all = microBatch.build(samples, target)
       expect(all.path).toBe(one.path)
       const [ofOne, ofAll] = [one, all].map(({ body }) => JSON.parse(body as string))
       expect(dialect.texts(ofAll)).toEqual(['Q\na', 'Q\nb', 'Q\nc'])
@@ -573,19 +573,21 @@ describe.each(Object.keys(joins) as ScoringEngine[])(
     })
 
     test('does not ask so where the target takes one pair, or one conversation', () => {
-      if (name !== 'sglang') expect(join.takes({ ...dialect.target, route: 'pair' })).toBe(false)
-      if (name === 'vllm') expect(join.takes({ ...dialect.target, version: null })).toBe(false)
+      if (name !== 'sglang')
+        expect(microBatch.takes({ ...dialect.target, route: 'pair' })).toBe(false)
+      if (name === 'vllm')
+        expect(microBatch.takes({ ...dialect.target, version: null })).toBe(false)
     })
 
     test('reads a score a text, in the order sent, and the tokens of all', () => {
       const answer = parse(dialect.body(['1', '-2.5', '1e-7']), 200, { 'x-compute-tokens': '21' })
-      expect(answer).toEqual({ ok: true, rows: [1, -2.5, 1e-7].map(scored), promptTokens: 21 })
+      expect(answer).toEqual({ ok: true, scores: [1, -2.5, 1e-7].map(scored), promptTokens: 21 })
     })
 
     test('one that is no number fails by itself', () => {
       const answer = parse(dialect.body(['1', 'null', '3']))
       const non = { ok: false, class: 'corrupt', reason: 'non_finite' }
-      expect(answer).toMatchObject({ ok: true, rows: [scored(1), non, scored(3)] })
+      expect(answer).toMatchObject({ ok: true, scores: [scored(1), non, scored(3)] })
     })
 
     test.each([
@@ -613,7 +615,7 @@ describe.each(Object.keys(joins) as ScoringEngine[])(
 test.each(['[1,2,3]', '[{"score":1,"index":0},{"score":2,"index":1},{"score":3,"index":2}]'])(
   'what is no score of one text to TEI is none of several: %s',
   (body) => {
-    expect(engineOf('tei').join?.parse(200, {}, body, 3)).toMatchObject({
+    expect(engineOf('tei').microBatch?.parse(200, {}, body, 3)).toMatchObject({
       ok: false,
       reason: 'unparseable',
     })
@@ -621,13 +623,13 @@ test.each(['[1,2,3]', '[{"score":1,"index":0},{"score":2,"index":1},{"score":3,"
 )
 
 describe.each(['vllm', 'sglang'] as const)('entries of %s’s data', (name) => {
-  const { parse } = engineOf(name).join!
+  const { parse } = engineOf(name).microBatch!
   const entry = (index: number, score: number) => ({ index, probs: [score], embedding: [score] })
 
   test('are told apart by their number, not by their place', () => {
     const body = JSON.stringify({ data: [entry(2, 3), entry(0, 1), entry(1, 2)] })
     expect(parse(200, {}, body, 3)).toMatchObject({
-      rows: [{ score: 1 }, { score: 2 }, { score: 3 }],
+      scores: [{ score: 1 }, { score: 2 }, { score: 3 }],
     })
   })
 

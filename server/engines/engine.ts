@@ -102,16 +102,16 @@ export interface EngineScore {
 }
 
 /** Scores of several samples asked for by one call. */
-export interface JoinedScores {
+export interface MicroBatchScores {
   ok: true
   /** One a sample, in the order they were sent in: one that is no score says nothing of the others. */
-  rows: (EngineScore | EngineFailure)[]
+  scores: (EngineScore | EngineFailure)[]
   /** Tokens of all the texts together, where the server counts them: it does not tell them apart. */
   promptTokens: number | null
 }
 
 /** Several samples in one POST: what a call costs beside the model's work is paid once for all of them. */
-export interface ScoreJoin {
+export interface MicroBatchProtocol {
   /** False: this server takes one sample a call, by the way it is asked. */
   takes(target: EngineTarget): boolean
   /** The POST that scores them all. Only where {@link takes}. @throws Error where the target's template does not take one */
@@ -123,7 +123,7 @@ export interface ScoreJoin {
     bodyText: string,
     count: number,
     target?: EngineTarget,
-  ): JoinedScores | EngineFailure
+  ): MicroBatchScores | EngineFailure
 }
 
 /** A conversation for a judge to go on with: what chat completions take, in the fields all backends share. */
@@ -313,7 +313,7 @@ export interface Engine {
     target?: EngineTarget,
   ): EngineScore | EngineFailure
   /** Null: one sample a call. */
-  readonly join: ScoreJoin | null
+  readonly microBatch: MicroBatchProtocol | null
   /** The load it tells of, null where it does not or answers nonsense. */
   readLoad(fetch: EngineFetch, basePath: string): Promise<EngineLoad | null>
   /** Asks the server what it is. */

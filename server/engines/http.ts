@@ -123,7 +123,7 @@ export const http: Engine = {
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
-  join: null,
+  microBatch: null,
   readLoad: async () => null,
   probe,
 }

@@ -166,7 +166,7 @@ export const llamacpp: Engine = {
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
-  join: null,
+  microBatch: null,
   readLoad,
   probe,
 }

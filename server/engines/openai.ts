@@ -62,7 +62,7 @@ export const openai: Engine = {
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
-  join: null,
+  microBatch: null,
   readLoad: async () => null,
   probe,
 }

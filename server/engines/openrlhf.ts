@@ -94,7 +94,7 @@ export const openrlhf: Engine = {
   buildScoreRequest,
   parseScoreResponse,
   // What answers at --reward.remote_url is often somebody's own, and may score a list by itself (ranks, normalised scores).
-  join: null,
+  microBatch: null,
   readLoad: async () => null,
   probe,
 }

@@ -1,4 +1,4 @@
-import { field, onlyDatum, readJoinedData, readJsonAnswer, scored } from './answer.ts'
+import { field, onlyDatum, readJsonAnswer, readMicroBatchData, scored } from './answer.ts'
 import type {
   Engine,
   EngineFailure,
@@ -8,11 +8,11 @@ import type {
   EngineRequest,
   EngineScore,
   EngineTarget,
+  MicroBatchProtocol,
   ProbeContext,
   ProbeResult,
   ResponseHeaders,
   ScoreInput,
-  ScoreJoin,
 } from './engine.ts'
 import { labelScore } from './labels.ts'
 import { lifecyclePost } from './lifecycle-call.ts'
@@ -56,14 +56,14 @@ function parseScoreResponse(
   )
 }
 
-const join: ScoreJoin = {
+const microBatch: MicroBatchProtocol = {
   takes: () => true,
   build(inputs, target) {
     const texts = inputs.map((input) => sampleText(input, target))
     return embeddings(texts, target)
   },
   parse: (status, headers, bodyText, count, target) =>
-    readJoinedData(status, headers, bodyText, count, (entry, at) =>
+    readMicroBatchData(status, headers, bodyText, count, (entry, at) =>
       scored(labelScore(field(entry, 'embedding'), target?.label, `data[${at}].embedding`), null),
     ),
 }
@@ -163,7 +163,7 @@ export const sglang: Engine = {
   lifecycle,
   buildScoreRequest,
   parseScoreResponse,
-  join,
+  microBatch,
   readLoad,
   probe,
 }

@@ -15,12 +15,12 @@ import type {
   EngineRequest,
   EngineScore,
   EngineTarget,
+  MicroBatchProtocol,
   ProbeContext,
   ProbeFailure,
   ProbeResult,
   ResponseHeaders,
   ScoreInput,
-  ScoreJoin,
   ScoreRoute,
 } from './engine.ts'
 import { labelIndex, noSuchLabel } from './labels.ts'
@@ -81,8 +81,8 @@ function parseScoreResponse(
   return promptTokens === undefined ? { ok: true, score } : { ok: true, score, promptTokens }
 }
 
-const join: ScoreJoin = {
-  // A reranker takes many answers to one prompt, and a step's rows have prompts of their own.
+const microBatch: MicroBatchProtocol = {
+  // A reranker takes many answers to one prompt, and a step's samples have prompts of their own.
   takes: (target) => target.route !== 'pair',
   build: predict,
   parse(status, headers, bodyText, count, target) {
@@ -90,15 +90,15 @@ const join: ScoreJoin = {
     if (!answer.ok) return answer
     const found = elementsOf(answer.value, 'the answer', count)
     if (!('items' in found)) return found
-    const rows: (EngineScore | EngineFailure)[] = []
+    const scores: (EngineScore | EngineFailure)[] = []
     for (const labels of found.items) {
       if (!Array.isArray(labels)) {
-        return failure('corrupt', 'unparseable', `[${rows.length}] is not a list of labels`)
+        return failure('corrupt', 'unparseable', `[${scores.length}] is not a list of labels`)
       }
-      const score = predicted(labels, rows.length, target?.label)
-      rows.push(typeof score === 'number' ? { ok: true, score } : score)
+      const score = predicted(labels, scores.length, target?.label)
+      scores.push(typeof score === 'number' ? { ok: true, score } : score)
     }
-    return { ok: true, rows, promptTokens: tokensOf(headers) ?? null }
+    return { ok: true, scores, promptTokens: tokensOf(headers) ?? null }
   },
 }
 
@@ -257,7 +257,7 @@ export const tei: Engine = {
   lifecycle: null,
   buildScoreRequest,
   parseScoreResponse,
-  join,
+  microBatch,
   readLoad,
   probe,
 }

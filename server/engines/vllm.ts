@@ -3,8 +3,8 @@ import {
   field,
   finiteScore,
   onlyDatum,
-  readJoinedData,
   readJsonAnswer,
+  readMicroBatchData,
   scored,
 } from './answer.ts'
 import type {
@@ -16,11 +16,11 @@ import type {
   EngineRequest,
   EngineScore,
   EngineTarget,
+  MicroBatchProtocol,
   ProbeContext,
   ProbeResult,
   ResponseHeaders,
   ScoreInput,
-  ScoreJoin,
 } from './engine.ts'
 import { findRoute } from './find-route.ts'
 import { labelScore } from './labels.ts'
@@ -141,12 +141,12 @@ function datumScored(
   return scored(labelScore(field(datum, 'probs'), label, `data[${at}].probs`), answer)
 }
 
-const join: ScoreJoin = {
+const microBatch: MicroBatchProtocol = {
   takes: (target) => target.route !== 'pair' && asText(target),
   build: (inputs, target) =>
     wholeTextRequest({ input: inputs.map((input) => textOf(input, target)) }, target),
   parse: (status, headers, bodyText, count, target) =>
-    readJoinedData(status, headers, bodyText, count, (entry, at) =>
+    readMicroBatchData(status, headers, bodyText, count, (entry, at) =>
       datumScored(entry, at, null, target?.label),
     ),
 }
@@ -261,7 +261,7 @@ export const vllm: Engine = {
   lifecycle,
   buildScoreRequest,
   parseScoreResponse,
-  join,
+  microBatch,
   readLoad,
   probe,
 }

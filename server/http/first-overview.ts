@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type FirstAnswers, firstAnswers } from '../contract/first-answers.ts'
-import { inTime } from '../with-timeout.ts'
+import { withTimeout } from '../with-timeout.ts'
 import type { Logger } from '../log.ts'
 import type { OverviewView } from '../queries/overview-view.ts'
 import type { ServerView } from '../queries/server-view.ts'
@@ -37,7 +37,7 @@ export function withFirstOverview(
 
   async function read(): Promise<FirstAnswers | null> {
     const both = Promise.all([overview.get(), servers.monitors()])
-    const read = await inTime(both, PATIENCE_MS).catch((error: Error) => {
+    const read = await withTimeout(both, PATIENCE_MS).catch((error: Error) => {
       log.debug({ err: error.message }, 'the overview is rendered without its data')
       return null
     })

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { RewardOpsError } from '../errors.ts'
-import { inTime } from '../with-timeout.ts'
+import { withTimeout } from '../with-timeout.ts'
 import type { Logger } from '../log.ts'
 import { Memo } from '../memo.ts'
 import type { Database } from '../store/database.ts'
@@ -43,7 +43,7 @@ export function createMetrics(sources: MetricsSources) {
   const memo = new Memo<string>(KEEP_MS)
 
   async function families(): Promise<Family[]> {
-    const figures = await inTime(reader.read(), DATABASE_MS).catch((error: Error) => {
+    const figures = await withTimeout(reader.read(), DATABASE_MS).catch((error: Error) => {
       log.debug({ err: error.message }, 'metrics not read')
       return null
     })

@@ -1,7 +1,7 @@
 import { SwapList } from './swap-list.ts'
 
 /**
- * Which rows an AbortSignal ends. A batch's signal serves thousands of rows: a listener each would cost a walk over all
+ * Which samples an AbortSignal ends. A batch's signal serves thousands of samples: a listener each would cost a walk over all
  * of them at every add and remove, so there is one listener a signal and a list behind it.
  */
 export class AbortRegistry<T extends { abortIndex: number }> {

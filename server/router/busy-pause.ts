@@ -7,8 +7,8 @@ const BUSY_STEP_MS = 100
 const BUSY_MAX_MS = 5_000
 
 /**
- * A server's pauses for being busy. Its Retry-After is kept for every row. Without one the rows refused back off on
- * their own, and the server pauses only when it refuses all: sent on at full speed, each waiting row would use up its
+ * A server's pauses for being busy. Its Retry-After is kept for every sample. Without one the samples refused back off on
+ * their own, and the server pauses only when it refuses all: sent on at full speed, each waiting sample would use up its
  * attempts.
  */
 export class BusyPause {

@@ -4,7 +4,7 @@ import type { ChatRequest, EngineFailure, EngineRequest, ScoreInput } from '../e
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
-import { Row, type RowAnswer } from './routed-sample.ts'
+import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { HttpCall } from './transport.ts'
 
 /** How long a canary may take: it waits in the server's queue behind a step's samples. */
@@ -18,19 +18,19 @@ const CHAT: ChatRequest = {
 }
 
 /** A text whose score, or a judge's reply to it, shows that a server works: nobody's sample, sent to that server alone. */
-export class CanaryRow extends Row {
+export class CanarySample extends RoutedSample {
   /** Why it got none; null where no answer came, too. */
   failure: EngineFailure | null = null
   /** The router was closed. */
   wasCancelled = false
   readonly #input: ScoreInput | null
-  readonly #onEnd: (canary: CanaryRow, problem: string | null) => void
+  readonly #onEnd: (canary: CanarySample, problem: string | null) => void
 
   /** `input`: null where the server is a judge. `onEnd` is told what was wrong, null where nothing was. */
   constructor(
     pool: ModelPool,
     input: ScoreInput | null,
-    onEnd: (canary: CanaryRow, problem: string | null) => void,
+    onEnd: (canary: CanarySample, problem: string | null) => void,
     nowMs: number,
   ) {
     super(
@@ -58,7 +58,7 @@ export class CanaryRow extends Row {
       : server.engine.buildScoreRequest(this.#input, server.target)
   }
 
-  read(server: PoolServer, call: HttpCall<Flight>): RowAnswer | EngineFailure {
+  read(server: PoolServer, call: HttpCall<Flight>): SampleAnswer | EngineFailure {
     const { status, headers } = call
     const answer =
       this.#input === null

@@ -4,8 +4,8 @@ import type { ChatReply, EngineFailure, EngineRequest } from '../engines/engine.
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
+import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterChatRequest, RouterChatResult } from './router-types.ts'
-import { Row, type RowAnswer } from './routed-sample.ts'
 import type { HttpCall } from './transport.ts'
 
 /** What a reply is taken to cost before one was seen, in tokens. */
@@ -15,7 +15,7 @@ const REPLY_TOKENS = 256
 const MIN_REPLY_TOKENS = 16
 
 /** A conversation on its way to a judge. Never sent twice: the fastest of several replies is not the same reply. */
-export class ChatRow extends Row {
+export class ChatSample extends RoutedSample {
   declare readonly request: RouterChatRequest
   readonly #resolve: (result: RouterChatResult) => void
   #reply: ChatReply | null = null
@@ -50,7 +50,7 @@ export class ChatRow extends Row {
     return buildChatRequest(server.engine.name, fitted, server.target)
   }
 
-  read(_server: PoolServer, call: HttpCall<Flight>): RowAnswer | EngineFailure {
+  read(_server: PoolServer, call: HttpCall<Flight>): SampleAnswer | EngineFailure {
     const reply = parseChatResponse(call.status, call.headers, call.bodyText())
     if (!reply.ok) return reply
     this.#reply = reply

@@ -8,11 +8,11 @@ const FIXED = [4, 6, 8, 12, 16, 24, 32, 48, 64, 96]
 const mean = (numbers: number[]) => numbers.reduce((sum, n) => sum + n, 0) / numbers.length
 
 const SERVERS: [string, SharingServer][] = [
-  ['saturated by 2 rows', { tokensPerSecond: 20_000, saturatedBy: 2 }],
-  ['saturated by 8 rows', { tokensPerSecond: 20_000, saturatedBy: 8 }],
-  ['saturated by 32 rows', { tokensPerSecond: 20_000, saturatedBy: 32 }],
+  ['saturated by 2 samples', { tokensPerSecond: 20_000, saturatedBy: 2 }],
+  ['saturated by 8 samples', { tokensPerSecond: 20_000, saturatedBy: 8 }],
+  ['saturated by 32 samples', { tokensPerSecond: 20_000, saturatedBy: 32 }],
   [
-    'saturated by 8 rows and worse beyond 16',
+    'saturated by 8 samples and worse beyond 16',
     { tokensPerSecond: 20_000, saturatedBy: 8, thrashing: 1 },
   ],
   ['that is never saturated', { tokensPerSecond: 20_000, saturatedBy: Number.POSITIVE_INFINITY }],
@@ -20,34 +20,43 @@ const SERVERS: [string, SharingServer][] = [
 ]
 
 describe.each(SERVERS)('a server %s', (_, server) => {
-  test.each([1, 2, 3, 4])('ends within 25 %% of the best fixed limit (rows of seed %d)', (seed) => {
-    const limit = new AdaptiveLimit(BOUNDS)
-    const { limits } = serve(server, limit, { rows: 6_000, seed })
-    const best = Math.max(...FIXED.map((n) => goodputAt(server, n)))
-    expect(mean(limits.slice(-2_000).map((n) => goodputAt(server, n)))).toBeGreaterThan(0.75 * best)
-  })
+  test.each([1, 2, 3, 4])(
+    'ends within 25 %% of the best fixed limit (samples of seed %d)',
+    (seed) => {
+      const limit = new AdaptiveLimit(BOUNDS)
+      const { limits } = serve(server, limit, { samples: 6_000, seed })
+      const best = Math.max(...FIXED.map((n) => goodputAt(server, n)))
+      expect(mean(limits.slice(-2_000).map((n) => goodputAt(server, n)))).toBeGreaterThan(
+        0.75 * best,
+      )
+    },
+  )
 
-  test('with rows of equal size too, and of sizes that differ a hundredfold', () => {
+  test('with samples of equal size too, and of sizes that differ a hundredfold', () => {
     const best = Math.max(...FIXED.map((n) => goodputAt(server, n)))
     for (const spread of [0, 1.2]) {
-      const { limits } = serve(server, new AdaptiveLimit(BOUNDS), { rows: 6_000, seed: 5, spread })
+      const { limits } = serve(server, new AdaptiveLimit(BOUNDS), {
+        samples: 6_000,
+        seed: 5,
+        spread,
+      })
       expect(mean(limits.slice(-2_000).map((n) => goodputAt(server, n)))).toBeGreaterThan(
         0.75 * best,
       )
     }
   })
 
-  test('a step of 1,024 rows, finding the limit included, takes at most 1.75 times as long', () => {
-    const options = { rows: 1_024, seed: 6 }
+  test('a step of 1,024 samples, finding the limit included, takes at most 1.75 times as long', () => {
+    const options = { samples: 1_024, seed: 6 }
     const best = Math.min(...FIXED.map((n) => serve(server, fixedAt(n), options).endMs))
     expect(serve(server, new AdaptiveLimit(BOUNDS), options).endMs).toBeLessThan(1.75 * best)
   })
 })
 
-test('keeps near the point of saturation instead of filling the server with rows that only wait', () => {
+test('keeps near the point of saturation instead of filling the server with samples that only wait', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: 8 }
   const { limits } = serve(server, new AdaptiveLimit({ ...BOUNDS, initial: 32 }), {
-    rows: 8_000,
+    samples: 8_000,
     seed: 1,
   })
   expect(mean(limits.slice(-1_000))).toBeLessThan(20)
@@ -56,7 +65,7 @@ test('keeps near the point of saturation instead of filling the server with rows
 test('grows to its bound on a server that is never saturated, and no further', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: Number.POSITIVE_INFINITY }
   const { limits } = serve(server, new AdaptiveLimit({ ...BOUNDS, max: 40 }), {
-    rows: 4_000,
+    samples: 4_000,
     seed: 2,
   })
   expect(Math.max(...limits)).toBe(40)
@@ -66,13 +75,13 @@ test('grows to its bound on a server that is never saturated, and no further', (
 test('does not move while there is not enough work to fill it', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: 32 }
   const limit = new AdaptiveLimit({ ...BOUNDS, initial: 12 })
-  const { limits } = serve(server, limit, { rows: 3_000, seed: 3, offered: () => 6 })
+  const { limits } = serve(server, limit, { samples: 3_000, seed: 3, offered: () => 6 })
   expect(new Set(limits)).toEqual(new Set([12]))
 })
 
 test('finds another limit when the server has become another', () => {
   const limit = new AdaptiveLimit(BOUNDS)
-  const options = { rows: 6_000, seed: 4 }
+  const options = { samples: 6_000, seed: 4 }
   const large = { tokensPerSecond: 20_000, saturatedBy: 32 }
   const { endMs, limits } = serve(large, limit, options)
   expect(mean(limits.slice(-1_000))).toBeGreaterThan(24)
@@ -98,11 +107,11 @@ describe('a busy server', () => {
     const server = { tokensPerSecond: 20_000, saturatedBy: Number.POSITIVE_INFINITY }
     const limit = new AdaptiveLimit({ ...BOUNDS, initial: 40 })
     limit.busy(0)
-    const { limits, endMs } = serve(server, limit, { rows: 1_500, seed: 7 })
+    const { limits, endMs } = serve(server, limit, { samples: 1_500, seed: 7 })
     expect(limits[0]).toBe(28)
     expect(Math.max(...limits)).toBe(39)
     expect(endMs).toBeLessThan(30_000)
-    const later = serve(server, limit, { rows: 3_000, seed: 8, fromMs: 31_000 })
+    const later = serve(server, limit, { samples: 3_000, seed: 8, fromMs: 31_000 })
     expect(Math.max(...later.limits)).toBeGreaterThan(60)
   })
 
@@ -132,10 +141,10 @@ describe('a busy server', () => {
 test('a fixed limit never grows or shrinks by what it measures', () => {
   const limit = new AdaptiveLimit({ initial: 10, min: 1, max: 10, fixed: true })
   const server = { tokensPerSecond: 20_000, saturatedBy: 32 }
-  expect(new Set(serve(server, limit, { rows: 1_000, seed: 1 }).limits)).toEqual(new Set([10]))
+  expect(new Set(serve(server, limit, { samples: 1_000, seed: 1 }).limits)).toEqual(new Set([10]))
 })
 
-test('does not grow while the engine says that rows wait inside', () => {
+test('does not grow while the engine says that samples wait inside', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: Number.POSITIVE_INFINITY }
   const limit = new AdaptiveLimit(BOUNDS)
   const watched = {
@@ -148,13 +157,13 @@ test('does not grow while the engine says that rows wait inside', () => {
     },
     completed: limit.completed.bind(limit),
   }
-  const { limits, endMs } = serve(server, watched, { rows: 1_000, seed: 9 })
+  const { limits, endMs } = serve(server, watched, { samples: 1_000, seed: 9 })
   expect(Math.max(...limits)).toBe(8)
-  const after = serve(server, limit, { rows: 6_000, seed: 9, fromMs: endMs + 5_001 })
+  const after = serve(server, limit, { samples: 6_000, seed: 9, fromMs: endMs + 5_001 })
   expect(Math.max(...after.limits)).toBe(96)
 })
 
-test('rows that fail are no goodput: a limit at which half of them do is not kept', () => {
+test('samples that fail are no goodput: a limit at which half of them do is not kept', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: 64 }
   const limit = new AdaptiveLimit(BOUNDS)
   let ended = 0
@@ -168,7 +177,7 @@ test('rows that fail are no goodput: a limit at which half of them do is not kep
       limit.completed(nowMs, ok ? tokens : 0, ok, elapsedMs)
     },
   }
-  const { limits } = serve(server, failing, { rows: 8_000, seed: 10 })
+  const { limits } = serve(server, failing, { samples: 8_000, seed: 10 })
   const late = limits.slice(-4_000)
   expect(late.filter((n) => n <= 24).length / late.length).toBeGreaterThan(0.6)
   expect(mean(late)).toBeGreaterThan(15)

@@ -1,4 +1,4 @@
-/** Bounds of a limit, in rows in flight. */
+/** Bounds of a limit, in samples in flight. */
 export interface LimitOptions {
   /** Where it begins; where `fixed`, what it is. */
   initial: number
@@ -9,11 +9,11 @@ export interface LimitOptions {
   fixed: boolean
 }
 
-/** An epoch is so many completions, or the limit where that is more: each row in flight once. */
-const EPOCH_ROWS = 16
+/** An epoch is so many completions, or the limit where that is more: each sample in flight once. */
+const EPOCH_SAMPLES = 16
 /** Share of an epoch's dispatches that must have filled the limit for the epoch to say something of it. */
 const FILLED_SHARE = 0.7
-/** Start-up: grow by this while each step brings so much of what it adds in rows: 8 % for half as many again. */
+/** Start-up: grow by this while each step brings so much of what it adds in samples: 8 % for half as many again. */
 const STARTUP_STEP = 1.5
 const STARTUP_GAIN = 0.16
 /** Epochs between two probes. */
@@ -23,7 +23,7 @@ const UP_STEP = 1.25
 const UP_GAIN = 0.24
 const DOWN_STEP = 0.85
 const DOWN_LOSS = 0.2
-/** Less is noise, however few rows a step adds to those of the others. */
+/** Less is noise, however few samples a step adds to those of the others. */
 const MIN_GAIN = 0.02
 /** Share of the newest epoch in the remembered goodput. */
 const NEWEST_SHARE = 0.3
@@ -34,11 +34,11 @@ const BUSY_EVERY_MS = 1_000
 const RECOVERY_A_SECOND = 0.1
 /** How long a measured limit keeps below the one that was too much for the server. */
 const BUSY_REMEMBERED_MS = 30_000
-/** A word about rows waiting in the engine holds for two and a half of the two-second intervals it is asked at. */
+/** A word about samples waiting in the engine holds for two and a half of the two-second intervals it is asked at. */
 const NO_GROWTH_MS = 5_000
 
 /**
- * How many rows one server may have in flight, found by measuring its goodput:
+ * How many samples one server may have in flight, found by measuring its goodput:
  *
  *     startup ──gain < 8 %──▶ hold ──2 epochs──▶ up or down, in turn
  *       │  ▲                   ▲                        │
@@ -48,10 +48,10 @@ const NO_GROWTH_MS = 5_000
  * What is remembered is the limit that gave the best goodput, and that goodput. A limit steered by latency grows too far
  * on a server that batches, and one that creeps down while nothing is lost collapses where saturation is deep.
  *
- * Goodput is rows in flight × tokens ÷ time in flight, over the rows an epoch saw end (Little's law). Tokens ended by
+ * Goodput is samples in flight × tokens ÷ time in flight, over the samples an epoch saw end (Little's law). Tokens ended by
  * the clock would be the same in the long run, but over an epoch they differ by what was half done at its two ends: with
- * rows of usual sizes by 23 %, where 6 % decide. Epochs in which the limit was not filled say nothing of it and are
- * passed over. Rows in flight are those of all processes: one that counted its own alone would find that each more
+ * samples of usual sizes by 23 %, where 6 % decide. Epochs in which the limit was not filled say nothing of it and are
+ * passed over. Samples in flight are those of all processes: one that counted its own alone would find that each more
  * brings it more, as it does, out of the others' part, and all would grow to the largest limit there is.
  */
 export class AdaptiveLimit {
@@ -64,19 +64,19 @@ export class AdaptiveLimit {
   #remembered: number
   /** Its goodput, in tokens/s; null: not measured. */
   #best: number | null = null
-  /** Rows in flight from all processes when it was measured. */
-  #bestRows = 0
-  /** Rows of other processes in flight. */
+  /** Samples in flight from all processes when it was measured. */
+  #bestSamples = 0
+  /** Samples of other processes in flight. */
   #others = 0
   #held = 0
   #nextProbe: 'up' | 'down' = 'up'
 
-  /** When the limit was last set: rows sent before are no measure of it. */
+  /** When the limit was last set: samples sent before are no measure of it. */
   #setAtMs = Number.NEGATIVE_INFINITY
-  // The epoch so far: rows ended, their tokens and time in flight; rows sent, how many were out then, and filled it.
-  #rows = 0
+  // The epoch so far: samples ended, their tokens and time in flight; samples sent, how many were out then, and filled it.
+  #samples = 0
   #tokens = 0
-  #rowMs = 0
+  #sampleMs = 0
   #dispatches = 0
   #inFlightSum = 0
   #filled = 0
@@ -97,17 +97,17 @@ export class AdaptiveLimit {
     this.#fixed = options.fixed ? this.#limit : null
   }
 
-  /** Most rows to have in flight, an integer. What a fixed limit has recovered counts from the next call of a method. */
+  /** Most samples to have in flight, an integer. What a fixed limit has recovered counts from the next call of a method. */
   get limit(): number {
     return this.#limit
   }
 
-  /** Rows that other processes have in flight to the server. */
-  set others(rows: number) {
-    this.#others = rows > 0 ? rows : 0
+  /** Samples that other processes have in flight to the server. */
+  set others(samples: number) {
+    this.#others = samples > 0 ? samples : 0
   }
 
-  /** A row was sent; `inFlight` counts it. */
+  /** A sample was sent; `inFlight` counts it. */
   dispatched(nowMs: number, inFlight: number): void {
     if (this.#fixed !== null) {
       this.#recover(nowMs)
@@ -119,8 +119,8 @@ export class AdaptiveLimit {
   }
 
   /**
-   * A row that was sent ended after `elapsedMs` in flight. Of one that did not end well (`ok` false) the time counts
-   * and the tokens do not: what it took was taken from others. Rows that were called off need not be told.
+   * A sample that was sent ended after `elapsedMs` in flight. Of one that did not end well (`ok` false) the time counts
+   * and the tokens do not: what it took was taken from others. Samples that were called off need not be told.
    */
   completed(nowMs: number, tokens: number, ok: boolean, elapsedMs: number): void {
     if (this.#fixed !== null) {
@@ -128,14 +128,14 @@ export class AdaptiveLimit {
       return
     }
     if (nowMs - elapsedMs < this.#setAtMs) return
-    if (elapsedMs > 0) this.#rowMs += elapsedMs
+    if (elapsedMs > 0) this.#sampleMs += elapsedMs
     if (!ok) return
-    this.#rows++
+    this.#samples++
     if (tokens > 0) this.#tokens += tokens
-    if (this.#rows < Math.max(EPOCH_ROWS, this.#limit)) return
+    if (this.#samples < Math.max(EPOCH_SAMPLES, this.#limit)) return
     const filled = this.#dispatches > 0 && this.#filled >= FILLED_SHARE * this.#dispatches
     const inFlight = this.#inFlightSum / this.#dispatches + this.#others
-    const goodput = (inFlight * this.#tokens * 1_000) / this.#rowMs
+    const goodput = (inFlight * this.#tokens * 1_000) / this.#sampleMs
     this.#beginEpoch()
     if (filled && Number.isFinite(goodput)) this.#judge(goodput, inFlight, nowMs)
   }
@@ -157,7 +157,7 @@ export class AdaptiveLimit {
     this.#beginEpoch()
   }
 
-  /** Rows wait inside the engine: more of them would only wait there. To be told again while it lasts. */
+  /** Samples wait inside the engine: more of them would only wait there. To be told again while it lasts. */
   noGrowth(nowMs: number): void {
     this.#noGrowthUntilMs = nowMs + NO_GROWTH_MS
   }
@@ -171,25 +171,25 @@ export class AdaptiveLimit {
   }
 
   #beginEpoch(): void {
-    this.#rows = 0
+    this.#samples = 0
     this.#tokens = 0
-    this.#rowMs = 0
+    this.#sampleMs = 0
     this.#dispatches = 0
     this.#inFlightSum = 0
     this.#filled = 0
   }
 
   /** Decides by an epoch that filled the limit. */
-  #judge(goodput: number, rows: number, nowMs: number): void {
+  #judge(goodput: number, samples: number, nowMs: number): void {
     const best = this.#best
-    const added = this.#bestRows > 0 ? rows / this.#bestRows - 1 : 0
+    const added = this.#bestSamples > 0 ? samples / this.#bestSamples - 1 : 0
     const pays = (share: number) =>
       best === null || goodput >= best * (1 + Math.max(MIN_GAIN, added * share))
     const mayGrow = nowMs >= this.#noGrowthUntilMs
     switch (this.#phase) {
       case 'startup': {
         const gained = pays(STARTUP_GAIN)
-        if (gained) this.#remember(goodput, rows)
+        if (gained) this.#remember(goodput, samples)
         const next = this.#higher(STARTUP_STEP, nowMs)
         if (gained && mayGrow && next > this.#limit) {
           this.#set(next, nowMs)
@@ -201,21 +201,21 @@ export class AdaptiveLimit {
       }
       case 'hold': {
         this.#best = best === null ? goodput : best + (goodput - best) * NEWEST_SHARE
-        this.#bestRows = rows
+        this.#bestSamples = samples
         this.#held++
         if (this.#held < HOLD_EPOCHS) return
         this.#probe(mayGrow, nowMs)
         return
       }
       case 'up': {
-        if (mayGrow && pays(UP_GAIN)) this.#remember(goodput, rows)
+        if (mayGrow && pays(UP_GAIN)) this.#remember(goodput, samples)
         else this.#goBack(nowMs)
         this.#hold('down')
         return
       }
       case 'down': {
         const allowed = Math.max(MIN_GAIN, -added * DOWN_LOSS)
-        if (goodput >= (best as number) * (1 - allowed)) this.#remember(goodput, rows)
+        if (goodput >= (best as number) * (1 - allowed)) this.#remember(goodput, samples)
         else this.#goBack(nowMs)
         this.#hold('up')
         return
@@ -249,10 +249,10 @@ export class AdaptiveLimit {
     return Math.min(most, Math.max(this.#limit + 1, Math.round(this.#limit * step)))
   }
 
-  #remember(goodput: number, rows: number): void {
+  #remember(goodput: number, samples: number): void {
     this.#remembered = this.#limit
     this.#best = goodput
-    this.#bestRows = rows
+    this.#bestSamples = samples
   }
 
   #goBack(nowMs: number): void {

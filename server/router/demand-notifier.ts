@@ -5,7 +5,7 @@ import type { PoolServer } from './pool-server.ts'
 const QUIET_MS = 50
 
 /**
- * Tells the owner of the slots, coalesced, that rows wait which more slots would let go: at the end of the present
+ * Tells the owner of the slots, coalesced, that samples wait which more slots would let go: at the end of the present
  * turn of the loop, and at most every 50 ms a server while the shortage lasts.
  */
 export class DemandNotifier {
@@ -14,7 +14,7 @@ export class DemandNotifier {
   readonly #due = new Map<PoolServer, ModelPool>()
   #immediate: NodeJS.Immediate | null = null
 
-  /** Rows of the pool wait and no server of it can take one. */
+  /** Samples of the pool wait and no server of it can take one. */
   poolIsShort(pool: ModelPool): void {
     if (this.listeners.size === 0) return
     const nowMs = performance.now()
@@ -24,7 +24,7 @@ export class DemandNotifier {
       this.#due.set(server, pool)
       const timer = setTimeout(() => {
         this.#timers.delete(server)
-        // Rows that came in the quiet time may be all that will happen for long.
+        // Samples that came in the quiet time may be all that will happen for long.
         if (pool.isShort) this.poolIsShort(pool)
       }, QUIET_MS)
       timer.unref()

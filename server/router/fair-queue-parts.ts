@@ -1,9 +1,9 @@
 import { IndexedHeap, type Looks } from './indexed-heap.ts'
 
-/** Deadlines within the same second are equal: those of one batch differ by the ms in which its rows came in. */
+/** Deadlines within the same second are equal: those of one batch differ by the ms in which its samples came in. */
 const DEADLINE_STEP_MS = 1_000
 /**
- * A group is overtaken by larger ones of its run only among so many of its run's rows in a row: large ones that keep
+ * A group is overtaken by larger ones of its run only among so many of its run's samples in a row: large ones that keep
  * coming would else hold back small ones for ever.
  */
 const OVERTAKEN_WITHIN = 2_048

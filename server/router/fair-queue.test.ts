@@ -121,7 +121,7 @@ describe('batches of a run', () => {
 })
 
 describe('shares', () => {
-  test('two runs, one with ten times as many rows, get the same tokens while both wait', () => {
+  test('two runs, one with ten times as many samples, get the same tokens while both wait', () => {
     const random = seededRandom(1)
     const queue = new FairQueue<Item>()
     for (let i = 0; i < 5_500; i++) {
@@ -192,7 +192,7 @@ describe('shares', () => {
     expect(share).toBeGreaterThan(0.75)
   })
 
-  test('a run that sends one large row after another has no more than its share', () => {
+  test('a run that sends one large sample after another has no more than its share', () => {
     const queue = new FairQueue<Item>()
     for (let i = 0; i < 4_000; i++) queue.push(item({ run: 'many', tokens: 100 }))
     const taken = { many: 0, single: 0 }
@@ -264,7 +264,7 @@ describe('groups', () => {
     expect(queue.heaviestGroup()).toBe('b')
     queue.push(item({ name: 'more', group: 'a', tokens: 40 }))
     expect(queue.heaviestGroup()).toBe('a')
-    expect(queue.rowsOfGroup('a')).toBe(2)
+    expect(queue.samplesOfGroup('a')).toBe(2)
     queue.takeOfGroup('b')
     queue.takeOfGroup('a')
     queue.takeOfGroup('a')
@@ -290,7 +290,7 @@ describe('groups', () => {
       ...group('g', [30, 40], { run: 'b' }),
       ...group('g', [50, 60], { run: 'c', priorityClass: 'backfill' }),
     ])
-    expect(queue.rowsOfGroup('g')).toBe(6)
+    expect(queue.samplesOfGroup('g')).toBe(6)
     const taken = Array.from({ length: 6 }, () => queue.takeOfGroup('g') as Item)
     expect(taken.map(({ run }) => run).sort()).toEqual(['a', 'a', 'b', 'b', 'c', 'c'])
     expect(queue.remembered).toEqual({ runs: 0, groups: 0 })
@@ -323,8 +323,8 @@ describe('looking for an item that will do', () => {
 })
 
 describe('bounds', () => {
-  test('so many rows and bytes, and no more until something left', () => {
-    const queue = new FairQueue<Item>({ maxRows: 3, maxBytes: 1_000 })
+  test('so many samples and bytes, and no more until something left', () => {
+    const queue = new FairQueue<Item>({ maxSamples: 3, maxBytes: 1_000 })
     const large = item({ bytes: 900 })
     expect(queue.push(large)).toBe(true)
     expect(queue.push(item({ bytes: 101 }))).toBe(false)
@@ -391,8 +391,8 @@ test('nothing is lost, doubled or remembered, whatever is done in whatever order
         } else queue.releaseGroup(`g${n % 5}`)
         expect(queue.size).toBe(waiting.size)
         expect(new Set(queue.items())).toEqual(waiting)
-        const rows = [...waiting].filter(({ group }) => group === `g${n % 5}`).length
-        expect(queue.rowsOfGroup(`g${n % 5}`)).toBe(rows)
+        const samples = [...waiting].filter(({ group }) => group === `g${n % 5}`).length
+        expect(queue.samplesOfGroup(`g${n % 5}`)).toBe(samples)
       }
       const left = waiting.size
       expect(drain(queue).length).toBe(left)
@@ -404,7 +404,7 @@ test('nothing is lost, doubled or remembered, whatever is done in whatever order
   )
 })
 
-test('many runs of one row each are forgotten as they go', () => {
+test('many runs of one sample each are forgotten as they go', () => {
   const queue = new FairQueue<Item>()
   for (let i = 0; i < 20_000; i++) {
     queue.push(item({ run: `${i}`, tokens: 1 + (i % 900) }))

@@ -18,7 +18,7 @@ const LOOKS = 512
 /** How much may wait. */
 export interface FairQueueOptions {
   /** Default: any number. */
-  maxRows?: number
+  maxSamples?: number
   /** Of the items that tell theirs. Default: any number. */
   maxBytes?: number
 }
@@ -37,7 +37,7 @@ export interface FairQueueOptions {
  * comes back starts from the slowest clock, or from its own if that is ahead: waiting saves up nothing.
  */
 export class FairQueue<T extends FairItem> {
-  readonly #maxRows: number
+  readonly #maxSamples: number
   readonly #maxBytes: number
   readonly #lanes: Record<PriorityClass, Lane<T>> = {
     interactive: new Lane(CLASS_WEIGHTS.interactive),
@@ -60,7 +60,7 @@ export class FairQueue<T extends FairItem> {
   #numbers = 0
 
   constructor(options: FairQueueOptions = {}) {
-    this.#maxRows = options.maxRows ?? Number.POSITIVE_INFINITY
+    this.#maxSamples = options.maxSamples ?? Number.POSITIVE_INFINITY
     this.#maxBytes = options.maxBytes ?? Number.POSITIVE_INFINITY
   }
 
@@ -99,7 +99,7 @@ export class FairQueue<T extends FairItem> {
   /** Adds an item; false when there is no room for it. It must not be here already. */
   push(item: T): boolean {
     const bytes = item.bytes !== undefined && item.bytes > 0 ? item.bytes : 0
-    if (this.size >= this.#maxRows || this.#bytes + bytes > this.#maxBytes) return false
+    if (this.size >= this.#maxSamples || this.#bytes + bytes > this.#maxBytes) return false
     const flow = this.#flowOf(item)
     const group = this.#groupOf(item, flow)
     const entry = new Entry(item, group, ++this.#numbers)
@@ -155,12 +155,12 @@ export class FairQueue<T extends FairItem> {
   }
 
   /** How many items of the group wait. */
-  rowsOfGroup(group: string): number {
-    let rows = 0
+  samplesOfGroup(group: string): number {
+    let samples = 0
     for (let each = this.#groups.get(group) ?? null; each !== null; each = each.namesake) {
-      rows += each.entries.size
+      samples += each.entries.size
     }
-    return rows
+    return samples
   }
 
   /** Takes out what is next, or the given item, to be sent: its run and class pay for it. Null when it does not wait. */

@@ -1,14 +1,14 @@
 import { monotonicEpochMs } from '../monotonic-clock.ts'
-import type { PoolServer } from './pool-server.ts'
-import type { HedgeKind } from './router-types.ts'
-import type { Row } from './routed-sample.ts'
 import type { FlightCall } from './micro-batch.ts'
+import type { PoolServer } from './pool-server.ts'
+import type { RoutedSample } from './routed-sample.ts'
+import type { HedgeKind } from './router-types.ts'
 
-/** One call of a row to one server, or its part in one, from the slot it takes to the slot it gives back. */
+/** One call of a sample to one server, or its part in one, from the slot it takes to the slot it gives back. */
 export class Flight {
-  readonly row: Row
+  readonly sample: RoutedSample
   readonly server: PoolServer
-  /** Null for the usual call; else why it goes out while another is out for the same row. */
+  /** Null for the usual call; else why it goes out while another is out for the same sample. */
   readonly hedge: HedgeKind | null
   readonly startedAtMs: number
   readonly startedEpochMs = monotonicEpochMs()
@@ -29,12 +29,12 @@ export class Flight {
   older: Flight | null = null
   newer: Flight | null = null
 
-  constructor(row: Row, server: PoolServer, hedge: HedgeKind | null, nowMs: number) {
-    this.row = row
+  constructor(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number) {
+    this.sample = sample
     this.server = server
     this.hedge = hedge
     this.startedAtMs = nowMs
-    this.backoffMs = Math.max(0, Math.min(nowMs, row.backoffUntilMs) - row.waitingSinceMs)
-    this.queueMs = Math.max(0, nowMs - Math.max(row.waitingSinceMs, row.backoffUntilMs))
+    this.backoffMs = Math.max(0, Math.min(nowMs, sample.backoffUntilMs) - sample.waitingSinceMs)
+    this.queueMs = Math.max(0, nowMs - Math.max(sample.waitingSinceMs, sample.backoffUntilMs))
   }
 }

@@ -1,7 +1,7 @@
 import type { FairQueue } from './fair-queue.ts'
 import type { BalancingPolicy } from './policies/policy.ts'
 import type { PoolServer } from './pool-server.ts'
-import type { Row } from './routed-sample.ts'
+import type { RoutedSample } from './routed-sample.ts'
 
 /** Groups remembered: the prompts of more are no longer in a server's prefix cache. */
 const REMEMBERED = 4_096
@@ -9,26 +9,26 @@ const REMEMBERED = 4_096
 const BOUNDED_LOAD = 1.25
 
 /**
- * Which row goes next, and to which server, so that a group's rows find their prompt cached: the policy chooses the
+ * Which sample goes next, and to which server, so that a group's samples find their prompt cached: the policy chooses the
  * server, the server goes on with the groups it took up, else takes up the next that nobody has, else helps with the
- * group with the most left. A row whose group is at home at another server with room goes there, unless that has much
+ * group with the most left. A sample whose group is at home at another server with room goes there, unless that has much
  * more than the others: a lone group is spread over the pool, a full step is not.
  */
 export class GroupBinding {
-  readonly #queue: FairQueue<Row>
+  readonly #queue: FairQueue<RoutedSample>
   readonly #servers: readonly PoolServer[]
   /** Which server took up a group; the oldest are forgotten. */
   readonly #homes = new Map<string, PoolServer>()
-  /** The server for the row that {@link next} gave last. */
+  /** The server for the sample that {@link next} gave last. */
   server: PoolServer | null = null
 
-  constructor(queue: FairQueue<Row>, servers: readonly PoolServer[]) {
+  constructor(queue: FairQueue<RoutedSample>, servers: readonly PoolServer[]) {
     this.#queue = queue
     this.#servers = servers
   }
 
-  /** The next row, left in the queue; its server is in {@link server}. Null when none waits. */
-  next(withRoom: readonly PoolServer[], policy: BalancingPolicy): Row | null {
+  /** The next sample, left in the queue; its server is in {@link server}. Null when none waits. */
+  next(withRoom: readonly PoolServer[], policy: BalancingPolicy): RoutedSample | null {
     const head = this.#queue.peek()
     if (head === null) return null
     const server = policy.pick(withRoom, head)
@@ -36,13 +36,13 @@ export class GroupBinding {
     const { group } = head
     if (group === undefined || head.priorityClass === 'interactive') return head
     const home = this.#homes.get(group)
-    if (home === undefined) return this.#ownRow(server) ?? this.#takeUp(head, server)
+    if (home === undefined) return this.#ownSample(server) ?? this.#takeUp(head, server)
     if (home === server) return head
     if (withRoom.includes(home) && !this.#isOverloaded(home, head)) {
       this.server = home
       return head
     }
-    const own = this.#ownRow(server)
+    const own = this.#ownSample(server)
     if (own !== null) return own
     const unbegun = this.#queue.peekUnbegun()
     if (unbegun !== null) return this.#takeUp(unbegun, server)
@@ -57,30 +57,30 @@ export class GroupBinding {
     for (const [group, home] of this.#homes) if (home === server) this.#homes.delete(group)
   }
 
-  #takeUp(row: Row, server: PoolServer): Row {
-    const { group } = row
-    if (group === undefined) return row
+  #takeUp(sample: RoutedSample, server: PoolServer): RoutedSample {
+    const { group } = sample
+    if (group === undefined) return sample
     server.groups.push(group)
     this.#homes.set(group, server)
     if (this.#homes.size > REMEMBERED) {
       const { value } = this.#homes.keys().next()
       if (value !== undefined) this.#homes.delete(value)
     }
-    return row
+    return sample
   }
 
-  /** A waiting row of a group the server took up; groups without any are struck off. */
-  #ownRow(server: PoolServer): Row | null {
+  /** A waiting sample of a group the server took up; groups without any are struck off. */
+  #ownSample(server: PoolServer): RoutedSample | null {
     const { groups } = server
     while (groups.length > 0) {
-      const row = this.#queue.firstOfGroup(groups[0] as string)
-      if (row !== null) return row
+      const sample = this.#queue.firstOfGroup(groups[0] as string)
+      if (sample !== null) return sample
       groups.shift()
     }
     return null
   }
 
-  #isOverloaded(home: PoolServer, row: Row): boolean {
+  #isOverloaded(home: PoolServer, sample: RoutedSample): boolean {
     let tokens = this.#queue.tokens
     let usable = 0
     for (const server of this.#servers) {
@@ -88,6 +88,6 @@ export class GroupBinding {
       usable++
       tokens += server.workTokens
     }
-    return home.workTokens + row.tokens > (BOUNDED_LOAD * tokens) / Math.max(1, usable)
+    return home.workTokens + sample.tokens > (BOUNDED_LOAD * tokens) / Math.max(1, usable)
   }
 }

@@ -11,15 +11,15 @@ function hedgeAll(budget: HedgeBudget, nowMs: number): number {
   return hedges
 }
 
-test('one row in twenty may be sent twice, and three at least', () => {
+test('one sample in twenty may be sent twice, and three at least', () => {
   const budget = new HedgeBudget()
   expect(hedgeAll(budget, 0)).toBe(3)
   for (let i = 0; i < 1_000; i++) budget.begun(100, false)
   expect(hedgeAll(budget, 200)).toBe(47)
-  expect([budget.hedges, budget.charged, budget.rows]).toEqual([50, 50, 1_000])
+  expect([budget.hedges, budget.charged, budget.samples]).toEqual([50, 50, 1_000])
 })
 
-test("the last rows of a judge's step are sent again minutes after they were begun", () => {
+test("the last samples of a judge's step are sent again minutes after they were begun", () => {
   const budget = new HedgeBudget()
   for (let i = 0; i < 1_024; i++) budget.begun(0, false)
   expect(hedgeAll(budget, 240_000)).toBe(51)
@@ -37,19 +37,19 @@ test('a pool that never rests saves up no more than a step has, a minute', () =>
   expect(hedgeAll(budget, 3_661_000)).toBe(204)
 })
 
-test('lone rows, each the only one of its time, have three hedges a minute between them', () => {
+test('lone samples, each the only one of its time, have three hedges a minute between them', () => {
   const budget = new HedgeBudget()
   let hedges = 0
   for (let second = 0; second < 60; second++) {
     budget.begun(second * 1_000, false)
     hedges += hedgeAll(budget, second * 1_000)
     budget.idle()
-    expect([budget.hedges, budget.charged, budget.rows]).toEqual([0, 0, 0])
+    expect([budget.hedges, budget.charged, budget.samples]).toEqual([0, 0, 0])
   }
   expect(hedges).toBe(3)
 })
 
-test('what is forgone can be used by another row, what asks no budget uses none', () => {
+test('what is forgone can be used by another sample, what asks no budget uses none', () => {
   const budget = new HedgeBudget({ share: 0.1, least: 0 })
   expect(budget.allows(0)).toBe(false)
   for (let i = 0; i < 10; i++) budget.begun(0, false)

@@ -1,4 +1,4 @@
-import type { EngineTarget, ScoreJoin } from '../engines/engine.ts'
+import type { EngineTarget, MicroBatchProtocol } from '../engines/engine.ts'
 import type { Flight } from './flight.ts'
 import type { PoolServer } from './pool-server.ts'
 import { type CallListener, HttpCall } from './transport.ts'
@@ -9,18 +9,18 @@ export interface FlightCall {
   readonly status: number
   /** Gives the flight's part of the call up: nothing more is heard of it. */
   abandon(): void
-  /** True for the first who asks: what a call did is counted against its server once, however many rows it had. */
+  /** True for the first who asks: what a call did is counted against its server once, however many samples it had. */
   blame(): boolean
 }
 
 /**
- * Rows that go to one server in one call. Each has its own slot, attempt and end: one that is aborted, overtaken by its
+ * Samples that go to one server in one call. Each has its own slot, attempt and end: one that is aborted, overtaken by its
  * hedge or out of time leaves the others, and only when the last has left is the call itself given up.
  */
-export class RowBundle {
+export class MicroBatch {
   readonly server: PoolServer
-  /** How the server was asked when its rows were bound to it; it may be another's model by the time of the answer. */
-  readonly join: ScoreJoin
+  /** How the server was asked when its samples were bound to it; it may be another's model by the time of the answer. */
+  readonly protocol: MicroBatchProtocol
   readonly target: EngineTarget
   /** When it was sent; NaN before. */
   sentAtMs = Number.NaN
@@ -28,15 +28,15 @@ export class RowBundle {
   looks = 0
   /** In the order of the texts sent; null where one has left since. */
   readonly flights: (Flight | null)[] = []
-  /** Estimated, of its rows as they are, without regard to what a server has in its cache. */
+  /** Estimated, of its samples as they are, without regard to what a server has in its cache. */
   tokens = 0
   chars = 0
-  #call: HttpCall<RowBundle> | null = null
+  #call: HttpCall<MicroBatch> | null = null
   #blamed = false
 
-  constructor(server: PoolServer, join: ScoreJoin) {
+  constructor(server: PoolServer, protocol: MicroBatchProtocol) {
     this.server = server
-    this.join = join
+    this.protocol = protocol
     this.target = server.target
   }
 
@@ -48,15 +48,15 @@ export class RowBundle {
   /** Takes a flight in, which has this for its call from then on. Only before it is sent. */
   add(flight: Flight): void {
     this.flights.push(flight)
-    this.tokens += flight.row.tokens
-    this.chars += flight.row.chars
-    flight.call = new BundlePart(this, flight)
+    this.tokens += flight.sample.tokens
+    this.chars += flight.sample.chars
+    flight.call = new MicroBatchPart(this, flight)
   }
 
   /** The call that carries those that are in it now. */
-  callFor(listener: CallListener<RowBundle>): HttpCall<RowBundle> {
+  callFor(listener: CallListener<MicroBatch>): HttpCall<MicroBatch> {
     this.sentAtMs = performance.now()
-    this.#call = new HttpCall<RowBundle>(this, listener)
+    this.#call = new HttpCall<MicroBatch>(this, listener)
     return this.#call
   }
 
@@ -66,8 +66,8 @@ export class RowBundle {
     if (at < 0) return
     if (this.#call === null) {
       this.flights.splice(at, 1)
-      this.tokens -= flight.row.tokens
-      this.chars -= flight.row.chars
+      this.tokens -= flight.sample.tokens
+      this.chars -= flight.sample.chars
       return
     }
     this.flights[at] = null
@@ -82,24 +82,24 @@ export class RowBundle {
   }
 }
 
-class BundlePart implements FlightCall {
-  readonly #bundle: RowBundle
+class MicroBatchPart implements FlightCall {
+  readonly #microBatch: MicroBatch
   readonly #flight: Flight
 
-  constructor(bundle: RowBundle, flight: Flight) {
-    this.#bundle = bundle
+  constructor(microBatch: MicroBatch, flight: Flight) {
+    this.#microBatch = microBatch
     this.#flight = flight
   }
 
   get status(): number {
-    return this.#bundle.status
+    return this.#microBatch.status
   }
 
   abandon(): void {
-    this.#bundle.leave(this.#flight)
+    this.#microBatch.leave(this.#flight)
   }
 
   blame(): boolean {
-    return this.#bundle.blame()
+    return this.#microBatch.blame()
   }
 }

@@ -1,11 +1,11 @@
 import type { ServerResponse } from 'node:http'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { FakeCall, FakeServer } from '../engines/testing/fake-server.ts'
-import type { JoinOptions, RouterResult, ScoreRequest } from './router-types.ts'
+import type { MicroBatchOptions, RouterResult, ScoreRequest } from './router-types.ts'
 import { config, Harness, until } from './testing/harness.ts'
 import { SimulatedPool } from './testing/pool.ts'
 
-/** Rows that have told how fast a server is, so that the next may go together. */
+/** Samples that have told how fast a server is, so that the next may go together. */
 const KNOWN = 128
 
 let harness: Harness
@@ -38,7 +38,7 @@ function respond(response: ServerResponse, status: number, body: string): true {
 const scoreOf = (text: string) => Number(/#(-?\d+)#/.exec(text)?.[1] ?? 0)
 
 /** A process that is busy; and that no machine that stands still for a moment is taken for a slow server. */
-const ALWAYS: Partial<JoinOptions> = {
+const ALWAYS: Partial<MicroBatchOptions> = {
   isBusy: () => true,
   workMs: Number.POSITIVE_INFINITY,
   slowMs: Number.POSITIVE_INFINITY,
@@ -47,10 +47,10 @@ const ALWAYS: Partial<JoinOptions> = {
 
 /** Servers s1, s2 … whose speed is known. */
 async function start(
-  joins: Partial<JoinOptions> = {},
+  microBatching: Partial<MicroBatchOptions> = {},
   { servers = 1, slots = 64 } = {},
 ): Promise<void> {
-  harness = new Harness({ joins: { ...ALWAYS, ...joins } })
+  harness = new Harness({ microBatching: { ...ALWAYS, ...microBatching } })
   fakes = []
   for (let i = 0; i < servers; i++) {
     fakes.push(
@@ -68,27 +68,27 @@ async function start(
   fakes.forEach((_, i) => {
     harness.router.setSlots(i + 1, slots)
   })
-  for (let i = 0; i < servers * KNOWN; i++) await row(1_000)
+  for (let i = 0; i < servers * KNOWN; i++) await sample(1_000)
   for (const fake of fakes) fake.calls.length = 0
 }
 
-/** A row of that score, about 70 characters long. */
-function row(score: number, over: Partial<ScoreRequest> = {}, more = ''): Promise<RouterResult> {
+/** A sample of that score, about 70 characters long. */
+function sample(score: number, over: Partial<ScoreRequest> = {}, more = ''): Promise<RouterResult> {
   const response = `#${score}#`.padEnd(60, '.') + more
   return harness.score({ input: { prompt: 'Question', response }, group: 'g', ...over })
 }
 
-function rows(count: number, over: Partial<ScoreRequest> = {}): Promise<RouterResult[]> {
-  return Promise.all(Array.from({ length: count }, (_, i) => row(i, over)))
+function samples(count: number, over: Partial<ScoreRequest> = {}): Promise<RouterResult[]> {
+  return Promise.all(Array.from({ length: count }, (_, i) => sample(i, over)))
 }
 
-/** How many rows each call had. */
+/** How many samples each call had. */
 const sizes = (fake = fakes[0]) => fake?.calls.map((call) => textsOf(call).length) ?? []
 
-describe('several rows in one call', () => {
-  test('a fast server gets up to eight at once, and every row its own score', async () => {
+describe('several samples in one call', () => {
+  test('a fast server gets up to eight at once, and every sample its own score', async () => {
     await start()
-    const results = await rows(400)
+    const results = await samples(400)
     expect(results.map((result) => result.ok && result.score)).toEqual(
       Array.from({ length: 400 }, (_, i) => i),
     )
@@ -98,9 +98,9 @@ describe('several rows in one call', () => {
     expect(harness.stats()).toMatchObject({ inFlight: 0, errors: 0, requests: KNOWN + 400 })
   })
 
-  test('each row has its own attempt, and no count of tokens that are not its own', async () => {
+  test('each sample has its own attempt, and no count of tokens that are not its own', async () => {
     await start()
-    for (const result of await rows(16)) {
+    for (const result of await samples(16)) {
       expect(result).toMatchObject({ ok: true, promptTokens: null })
       expect(result.attempts).toMatchObject([{ attempt: 1, outcome: 'ok', status: 200 }])
     }
@@ -115,54 +115,54 @@ describe('several rows in one call', () => {
       setTimeout(() => respond(response, 200, embeddings(texts.map(scoreOf))), 5)
       return true
     }
-    await rows(60)
+    await samples(60)
     expect(Math.max(...sizes())).toBe(3)
     expect(fakes[0]?.maxInFlight).toBeGreaterThanOrEqual(4)
   })
 
   test.each([
     ['in a process that has time', { isBusy: () => false }, {}],
-    ['where one is all that is allowed', { rowsPerCall: 1 }, {}],
+    ['where one is all that is allowed', { samplesPerRequest: 1 }, {}],
     ['of samples.score', {}, { urgent: true }],
-  ])('rows go one by one %s', async (_, options, over) => {
+  ])('samples go one by one %s', async (_, options, over) => {
     await start(options)
-    await rows(64, over)
+    await samples(64, over)
     expect(sizes()).toEqual(Array(64).fill(1))
   })
 
-  test('rows go one by one after a slow one: the others of its call would wait for it', async () => {
+  test('samples go one by one after a slow one: the others of its call would wait for it', async () => {
     await start({ slowMs: 250 })
     does = (texts, _, response) => {
       setTimeout(() => respond(response, 200, embeddings(texts.map(scoreOf))), 300)
       return true
     }
-    await row(1)
+    await sample(1)
     fakes[0]?.calls.splice(0)
     does = () => undefined
-    await rows(64)
+    await samples(64)
     expect(sizes()).toEqual(Array(64).fill(1))
   })
 
-  test('a row that is longer than any before goes alone', async () => {
+  test('a sample that is longer than any before goes alone', async () => {
     await start()
-    await Promise.all([rows(15), row(99, {}, ' and more of it'.repeat(20))])
+    await Promise.all([samples(15), sample(99, {}, ' and more of it'.repeat(20))])
     const alone = fakes[0]?.calls.filter((call) => call.body.includes('#99#')) ?? []
     expect(alone.map((call) => textsOf(call).length)).toEqual([1])
     expect(Math.max(...sizes())).toBe(8)
   })
 })
 
-describe('a call of several rows that fails', () => {
+describe('a call of several samples that fails', () => {
   const refused = '{"message":"no such thing"}'
 
   test('is refused for one of them: that one fails by its own, the others are scored', async () => {
     await start()
     does = (texts, _, response) =>
       texts.some((text) => scoreOf(text) === 3) ? respond(response, 400, refused) : undefined
-    const results = await rows(8)
+    const results = await samples(8)
     expect(results.map(({ ok }) => ok)).toEqual([0, 1, 2, 3, 4, 5, 6, 7].map((i) => i !== 3))
     expect(results[3]).toMatchObject({ reason: 'rejected' })
-    // Each alone, and the canary that shows that the refusal was the row's own.
+    // Each alone, and the canary that shows that the refusal was the sample's own.
     expect(sizes()).toEqual([8, ...Array(9).fill(1)])
     expect(harness.stats().canaries).toBe(1)
     expect(results[0]?.attempts).toMatchObject([
@@ -176,22 +176,22 @@ describe('a call of several rows that fails', () => {
     expect(harness.stats()).toMatchObject({ health: 'ok', consecutiveFaults: 0, inFlight: 0 })
   })
 
-  test('sends its server’s rows one by one for a while', async () => {
+  test('sends its server’s samples one by one for a while', async () => {
     await start()
     does = (texts, _, response) => (texts.length > 1 ? respond(response, 400, refused) : undefined)
-    const results = await rows(200)
+    const results = await samples(200)
     expect(results.every(({ ok }) => ok)).toBe(true)
     // Those on their way when the first failed, and none after.
     expect(sizes().filter((n) => n > 1).length).toBeLessThanOrEqual(8)
     fakes[0]?.calls.splice(0)
-    await rows(40)
+    await samples(40)
     expect(sizes()).toEqual(Array(40).fill(1))
   })
 
-  test('by the server’s fault counts once against it, and once against each row', async () => {
+  test('by the server’s fault counts once against it, and once against each sample', async () => {
     await start()
     does = (texts, _, response) => (texts.length > 1 ? respond(response, 500, '{}') : undefined)
-    const results = await rows(8)
+    const results = await samples(8)
     for (const result of results) {
       expect(result.ok).toBe(true)
       expect(result.attempts.map(({ attempt, outcome }) => [attempt, outcome])).toEqual([
@@ -209,20 +209,20 @@ describe('a call of several rows that fails', () => {
       (n: number) => embeddings(Array(n).fill(1)).replace('"index":1', '"index":0'),
     ],
     ['a page', () => '<html><title>Hello</title></html>'],
-  ])('with %s is asked again row by row, and held against nobody', async (_, body) => {
+  ])('with %s is asked again sample by sample, and held against nobody', async (_, body) => {
     await start()
     does = (texts, _call, response) =>
       texts.length > 1 ? respond(response, 200, body(texts.length)) : undefined
-    const results = await rows(8)
+    const results = await samples(8)
     expect(results.map((result) => result.ok && result.score)).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
     expect(harness.stats()).toMatchObject({ health: 'ok', consecutiveFaults: 0 })
   })
 
-  test('for one row only, whose score is no number, leaves the others their scores', async () => {
+  test('for one sample only, whose score is no number, leaves the others their scores', async () => {
     await start({}, { servers: 2 })
     does = (texts, _, response) =>
       respond(response, 200, embeddings(texts.map((text) => (scoreOf(text) === 3 ? 'null' : 1))))
-    const results = await rows(16)
+    const results = await samples(16)
     expect(results.filter(({ ok }) => !ok)).toHaveLength(1)
     expect(results[3]).toMatchObject({ reason: 'non_finite' })
     // In the call of several, for free; alone; and elsewhere.
@@ -234,7 +234,7 @@ describe('a call of several rows that fails', () => {
     expect(results[4]?.attempts).toHaveLength(1)
   })
 
-  test('by company alone is nobody’s: rows that have a score only by themselves have it', async () => {
+  test('by company alone is nobody’s: samples that have a score only by themselves have it', async () => {
     await start({}, { servers: 2 })
     does = (texts, _, response) =>
       texts.length > 1
@@ -244,7 +244,7 @@ describe('a call of several rows that fails', () => {
             embeddings(texts.map((text, i) => (i === 0 ? 'null' : scoreOf(text)))),
           )
         : undefined
-    const results = await rows(64)
+    const results = await samples(64)
     expect(results.map((result) => result.ok && result.score)).toEqual(
       Array.from({ length: 64 }, (_, i) => i),
     )
@@ -253,24 +253,24 @@ describe('a call of several rows that fails', () => {
     }
   })
 
-  test('is told of once among the server’s errors, not once a row', async () => {
+  test('is told of once among the server’s errors, not once a sample', async () => {
     await start()
     does = (texts, _, response) => (texts.length > 1 ? respond(response, 400, refused) : undefined)
-    await rows(8)
+    await samples(8)
     expect(harness.stats()).toMatchObject({ errors: 1, failures: { client: 1 } })
   })
 })
 
-describe('a call of several rows that is out for long', () => {
+describe('a call of several samples that is out for long', () => {
   /** A server that never answers a call with one of these in it. */
   function hangsOn(hanging: (score: number) => boolean) {
     does = (texts) => (texts.some((text) => hanging(scoreOf(text))) ? true : undefined)
   }
 
-  test('is split: only the rows that hang run out of their time, and the server stays in', async () => {
+  test('is split: only the samples that hang run out of their time, and the server stays in', async () => {
     await start({ splitLooks: 2 })
     hangsOn((score) => score === 3 || score === 40)
-    const results = await rows(64, { timeoutMs: 4_000 })
+    const results = await samples(64, { timeoutMs: 4_000 })
     const failed = results.flatMap((result, i) => (result.ok ? [] : [i]))
     expect(failed).toEqual([3, 40])
     for (const i of failed) expect(results[i]).toMatchObject({ reason: 'timeout' })
@@ -286,7 +286,7 @@ describe('a call of several rows that is out for long', () => {
     const slow = (score: number) => score % 50 === 49
     hangsOn(slow)
     const abort = new AbortController()
-    const results = Array.from({ length: 600 }, (_, i) => row(i, { signal: abort.signal }))
+    const results = Array.from({ length: 600 }, (_, i) => sample(i, { signal: abort.signal }))
     const others = await Promise.all(results.filter((_, i) => !slow(i)))
     expect(others.every(({ ok }) => ok)).toBe(true)
     // Each of them alone by then.
@@ -297,10 +297,10 @@ describe('a call of several rows that is out for long', () => {
     expect(harness.stats().inFlight).toBe(0)
   })
 
-  test('counts once against its server, where its rows’ time is up before', async () => {
+  test('counts once against its server, where its samples’ time is up before', async () => {
     await start()
     hangsOn(() => true)
-    const results = await rows(8, { timeoutMs: 60 })
+    const results = await samples(8, { timeoutMs: 60 })
     expect(results.every(({ ok }) => !ok)).toBe(true)
     expect(harness.stats()).toMatchObject({ consecutiveFaults: 0.5, inFlight: 0 })
   })
@@ -314,7 +314,7 @@ describe('a server that is changed', () => {
       release = () => respond(response, 200, embeddings(texts.map(scoreOf)))
       return true
     }
-    const results = rows(8)
+    const results = samples(8)
     await until(() => fakes[0]?.calls[0]?.body !== undefined && fakes[0].calls[0].body !== '')
     harness.router.setServers([config(1, fakes[0]?.url as string, { engine: 'openrlhf' })])
     release()
@@ -323,9 +323,9 @@ describe('a server that is changed', () => {
     ])
   })
 
-  test('to another model before a call went out: rows go to the model they are for', async () => {
+  test('to another model before a call went out: samples go to the model they are for', async () => {
     await start()
-    const results = rows(3)
+    const results = samples(3)
     // Bound, and not sent yet.
     await Promise.resolve()
     await Promise.resolve()
@@ -343,10 +343,10 @@ describe.each([
   ['vllm', { version: '0.11.2' }],
 ] as const)('%s', (dialect, more) => {
   test('gives the same scores for several texts as for one', async () => {
-    const scoresOf = async (rowsPerCall: number) => {
+    const scoresOf = async (samplesPerRequest: number) => {
       const pool = await SimulatedPool.start([{ dialect, latency: 'constant:2', ...more }], {
         slots: 64,
-        router: { joins: { ...ALWAYS, rowsPerCall } },
+        router: { microBatching: { ...ALWAYS, samplesPerRequest } },
         server: more,
       })
       try {
@@ -368,8 +368,8 @@ describe.each([
   })
 })
 
-describe('a row that leaves a call of several', () => {
-  /** Eight rows in a call that is answered when told. */
+describe('a sample that leaves a call of several', () => {
+  /** Eight samples in a call that is answered when told. */
   async function held() {
     await start()
     let release = () => {}
@@ -378,7 +378,7 @@ describe('a row that leaves a call of several', () => {
       return true
     }
     const aborts = Array.from({ length: 8 }, () => new AbortController())
-    const results = aborts.map(({ signal }, i) => row(i, { signal }))
+    const results = aborts.map(({ signal }, i) => sample(i, { signal }))
     await until(() => fakes[0]?.calls[0]?.body !== undefined && fakes[0].calls[0].body !== '')
     expect(sizes()).toEqual([8])
     return { aborts, results, release: () => release() }
@@ -407,8 +407,8 @@ describe('a row that leaves a call of several', () => {
     await start({}, { servers: 4, slots: 16 })
     does = (_texts, call) => (fakes[0]?.calls.includes(call) ? true : undefined)
     // Others answer meanwhile, else nobody could tell that this one is silent.
-    const others = setInterval(() => void row(1), 50)
-    const results = await rows(96).finally(() => clearInterval(others))
+    const others = setInterval(() => void sample(1), 50)
+    const results = await samples(96).finally(() => clearInterval(others))
     expect(results.map((result) => result.ok && result.score)).toEqual(
       Array.from({ length: 96 }, (_, i) => i),
     )
@@ -419,7 +419,7 @@ describe('a row that leaves a call of several', () => {
   test('before it was sent is not in it', async () => {
     await start()
     const abort = new AbortController()
-    const results = [0, 1, 2].map((i) => row(i, i === 1 ? { signal: abort.signal } : {}))
+    const results = [0, 1, 2].map((i) => sample(i, i === 1 ? { signal: abort.signal } : {}))
     await Promise.resolve()
     await Promise.resolve()
     abort.abort()

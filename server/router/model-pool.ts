@@ -1,44 +1,44 @@
-import { HedgeBudget } from './hedge-budget.ts'
 import { FairQueue } from './fair-queue.ts'
 import { GroupBinding } from './group-binding.ts'
+import { HedgeBudget } from './hedge-budget.ts'
 import type { BalancingPolicy, PolicyName } from './policies/policy.ts'
 import { DEFAULT_POLICY, policyNamed } from './policies/registry.ts'
 import type { PoolServer } from './pool-server.ts'
 import { RetryBudget } from './retry-budget.ts'
 import { serversForRetry } from './retry-servers.ts'
+import type { RoutedSample } from './routed-sample.ts'
 import type { HedgeKind, RouterOptions } from './router-types.ts'
-import type { Row } from './routed-sample.ts'
-import { RowQueue } from './sample-queue.ts'
+import { SampleQueue } from './sample-queue.ts'
 import { TokenEstimate } from './token-estimate.ts'
 
-/** Calls begun in one go; the rest a turn of the loop later, so that 5,000 waiting rows do not stall it for 0.2 s. */
+/** Calls begun in one go; the rest a turn of the loop later, so that 5,000 waiting samples do not stall it for 0.2 s. */
 const DISPATCH_BATCH = 64
-/** Rows looked at in search of one that may go to a free server: those that failed elsewhere may not want any. */
+/** Samples looked at in search of one that may go to a free server: those that failed elsewhere may not want any. */
 const RETRY_SCAN = 64
-/** Weight of the newest row in the mean cost: some 64 rows are remembered. */
+/** Weight of the newest sample in the mean cost: some 64 samples are remembered. */
 const COST_STEP = 1 / 64
 /** Servers named in a failure's text. */
 const DESCRIBED = 3
 /** See `RouterOptions.patienceMs`. */
 const PATIENCE_MS = 2_000
-/** See `RouterOptions.queueRows`. */
-const QUEUE_ROWS = 10_000
+/** See `RouterOptions.queueSamples`. */
+const QUEUE_SAMPLES = 10_000
 /** Calls that must have ended before a server's times are believed. */
 const SEEN_FOR_TIMES = 20
 
 /** What a pool tells its router. */
 export interface ModelPoolListener {
-  /** Sends a row to a server with room. */
-  start(row: Row, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void
+  /** Sends a sample to a server with room. */
+  start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void
   /** A server is to be asked whether it works. */
   ask(pool: ModelPool, server: PoolServer, nowMs: number): void
-  /** Rows wait which more slots or permits would let go. */
+  /** Samples wait which more slots or permits would let go. */
   onShort(pool: ModelPool): void
 }
 
 /**
- * The servers of one model and the rows that wait for them. A row is bound to a server only when that server has a
- * free slot. In order: hedges of rows whose server went silent, rows that lost an attempt, then the others by their
+ * The servers of one model and the samples that wait for them. A sample is bound to a server only when that server has a
+ * free slot. In order: hedges of samples whose server went silent, samples that lost an attempt, then the others by their
  * class, run, deadline and size. A server that took up a group goes on with it while others take up the next.
  */
 export class ModelPool {
@@ -47,27 +47,27 @@ export class ModelPool {
   readonly estimate = new TokenEstimate()
   readonly hedgeBudget = new HedgeBudget()
   readonly retryBudget = new RetryBudget()
-  /** Rows of the model that are not done, wherever they are; canaries are not among them. */
-  rowCount = 0
-  /** Canaries that are out: they are given up with the last row. */
-  readonly canaries = new Set<Row>()
+  /** Samples of the model that are not done, wherever they are; canaries are not among them. */
+  sampleCount = 0
+  /** Canaries that are out: they are given up with the last sample. */
+  readonly canaries = new Set<RoutedSample>()
   /** Judges, and scorers of one's own, which may ask one: never sent twice, never shared. */
   asksOnce = false
-  readonly #hedges = new RowQueue()
-  readonly #retries = new RowQueue()
-  readonly #fresh: FairQueue<Row>
+  readonly #hedges = new SampleQueue()
+  readonly #retries = new SampleQueue()
+  readonly #fresh: FairQueue<RoutedSample>
   readonly #groups: GroupBinding
   readonly #patienceMs: number
-  readonly #queueRows: number
+  readonly #queueSamples: number
   readonly #options: RouterOptions
   readonly #listener: ModelPoolListener
   readonly #candidates: PoolServer[] = []
   readonly #eligible: PoolServer[] = []
   #policy: BalancingPolicy
   #pinnedWaiting = 0
-  /** Mean cost of a row begun, of its tokens. */
+  /** Mean cost of a sample begun, of its tokens. */
   #costShare = 1
-  /** Rows admitted without waiting since the caller's code began to run. */
+  /** Samples admitted without waiting since the caller's code began to run. */
   #burst = 0
   readonly #endBurst = () => {
     this.#burst = 0
@@ -80,9 +80,9 @@ export class ModelPool {
     this.#listener = listener
     this.#options = options
     this.#patienceMs = options.patienceMs ?? PATIENCE_MS
-    this.#queueRows = options.queueRows ?? QUEUE_ROWS
+    this.#queueSamples = options.queueSamples ?? QUEUE_SAMPLES
     this.#policy = this.#make(options.policy ?? DEFAULT_POLICY)
-    this.#fresh = new FairQueue<Row>()
+    this.#fresh = new FairQueue<RoutedSample>()
     this.#groups = new GroupBinding(this.#fresh, this.servers)
   }
 
@@ -95,30 +95,30 @@ export class ModelPool {
     this.pumpSoon()
   }
 
-  /** Rows waiting for a slot, hedges among them; not those in back-off. */
+  /** Samples waiting for a slot, hedges among them; not those in back-off. */
   get waiting(): number {
     return this.#hedges.size + this.#retries.size + this.#fresh.size + this.#pinnedWaiting
   }
 
-  /** Rows that have not been sent at all and wait. */
+  /** Samples that have not been sent at all and wait. */
   get fresh(): number {
     return this.#fresh.size + this.#pinnedWaiting
   }
 
-  /** Estimated tokens of the rows that wait for their first call. */
+  /** Estimated tokens of the samples that wait for their first call. */
   get waitingTokens(): number {
     return this.#fresh.tokens
   }
 
-  /** Estimated tokens of so many of the rows that wait. */
-  tokensOf(rows: number): number {
+  /** Estimated tokens of so many of the samples that wait. */
+  tokensOf(samples: number): number {
     const fresh = this.#fresh.size
-    return fresh === 0 ? rows : (rows * this.#fresh.tokens) / fresh
+    return fresh === 0 ? samples : (samples * this.#fresh.tokens) / fresh
   }
 
-  /** True: as many rows wait as may; who only asks for a slot is asked to come back. */
+  /** True: as many samples wait as may; who only asks for a slot is asked to come back. */
   get isFull(): boolean {
-    return this.waiting >= this.#queueRows
+    return this.waiting >= this.#queueSamples
   }
 
   /** Calls in flight over its servers. */
@@ -144,9 +144,9 @@ export class ModelPool {
     this.unhold(server)
   }
 
-  /** Rows that waited for a server's canary are to be tried again. */
+  /** Samples that waited for a server's canary are to be tried again. */
   unhold(server: PoolServer): void {
-    for (const row of server.canary.release()) this.readmit(row)
+    for (const sample of server.canary.release()) this.readmit(sample)
   }
 
   /** A server takes nothing for a while: its groups are anybody's. */
@@ -155,9 +155,9 @@ export class ModelPool {
     if (server.canary.isWanted) this.pumpSoon()
   }
 
-  /** A row was begun at a cost: of what waits, the same share is in the servers' prefix caches. */
-  began(row: Row, cost: number): void {
-    this.#costShare += COST_STEP * (cost / row.tokens - this.#costShare)
+  /** A sample was begun at a cost: of what waits, the same share is in the servers' prefix caches. */
+  began(sample: RoutedSample, cost: number): void {
+    this.#costShare += COST_STEP * (cost / sample.tokens - this.#costShare)
   }
 
   /** How long what waits will keep its servers busy, in ms; infinite where nobody knows. */
@@ -176,7 +176,7 @@ export class ModelPool {
     return Math.min(30_000, Math.max(1_000, Math.ceil(drainMs / 1_000) * 1_000))
   }
 
-  /** What a row of so many tokens takes at least, by the median of the fastest server, in ms; 0 where nothing was seen. */
+  /** What a sample of so many tokens takes at least, by the median of the fastest server, in ms; 0 where nothing was seen. */
   fastestMs(tokens: number, nowMs: number): number {
     let fastest = Number.POSITIVE_INFINITY
     for (const server of this.servers) {
@@ -187,74 +187,74 @@ export class ModelPool {
     return Number.isFinite(fastest) ? fastest : 0
   }
 
-  /** Lets a new row go at once if a server has room and none waits before it, else queues it. */
-  admit(row: Row, nowMs: number): void {
-    if (row.tried !== null) {
-      this.readmit(row)
+  /** Lets a new sample go at once if a server has room and none waits before it, else queues it. */
+  admit(sample: RoutedSample, nowMs: number): void {
+    if (sample.tried !== null) {
+      this.readmit(sample)
       return
     }
     if (this.#policy.name === 'deterministic') {
-      this.#pin(row, nowMs)
+      this.#pin(sample, nowMs)
       return
     }
     if (this.waiting > 0 || this.#immediate !== null) {
-      this.#queue(row)
+      this.#queue(sample)
       this.pumpSoon()
       return
     }
     if (
       this.#burst >= DISPATCH_BATCH ||
-      (row.group !== undefined && row.priorityClass === 'step')
+      (sample.group !== undefined && sample.priorityClass === 'step')
     ) {
-      // A step's rows come together: seen together, the longest goes first and groups stay whole.
-      this.#queue(row)
+      // A step's samples come together: seen together, the longest goes first and groups stay whole.
+      this.#queue(sample)
       if (this.#burst >= DISPATCH_BATCH) this.#pumpNextTurn()
       else this.pumpSoon()
       return
     }
     if (this.#burst++ === 0) queueMicrotask(this.#endBurst)
     if (this.#gather(nowMs)) {
-      this.#listener.start(row, this.#policy.pick(this.#candidates, row), null, nowMs)
+      this.#listener.start(sample, this.#policy.pick(this.#candidates, sample), null, nowMs)
     } else {
-      this.#queue(row)
+      this.#queue(sample)
       this.#askServers(nowMs)
       this.#listener.onShort(this)
     }
   }
 
-  /** Queues a row that lost an attempt, before those that did not. */
-  readmit(row: Row): void {
-    this.#retries.push(row)
-    row.timer = setTimeout(() => {
-      row.timer = null
+  /** Queues a sample that lost an attempt, before those that did not. */
+  readmit(sample: RoutedSample): void {
+    this.#retries.push(sample)
+    sample.timer = setTimeout(() => {
+      sample.timer = null
       this.pumpSoon()
     }, this.#patienceMs)
     this.pumpSoon()
   }
 
-  /** Queues a row for a second call while its first is out. */
-  wantHedge(row: Row, kind: HedgeKind): void {
-    if (row.queue !== null || row.hedgeWanted !== null) return
-    row.hedgeWanted = kind
-    this.#hedges.push(row)
+  /** Queues a sample for a second call while its first is out. */
+  wantHedge(sample: RoutedSample, kind: HedgeKind): void {
+    if (sample.queue !== null || sample.hedgeWanted !== null) return
+    sample.hedgeWanted = kind
+    this.#hedges.push(sample)
     this.pumpSoon()
   }
 
-  /** Takes a row out of whatever queue it waits in. */
-  withdraw(row: Row): void {
-    row.queue?.remove(row)
-    if (row.hedgeWanted !== null && row.hedgeWanted !== 'stall') {
+  /** Takes a sample out of whatever queue it waits in. */
+  withdraw(sample: RoutedSample): void {
+    sample.queue?.remove(sample)
+    if (sample.hedgeWanted !== null && sample.hedgeWanted !== 'stall') {
       this.hedgeBudget.forgone()
     }
-    row.hedgeWanted = null
-    if (row.pinned !== null) this.#pinnedWaiting--
-    row.pinned = null
-    if (!row.queuedFresh) return
-    row.queuedFresh = false
-    this.#fresh.remove(row)
+    sample.hedgeWanted = null
+    if (sample.pinned !== null) this.#pinnedWaiting--
+    sample.pinned = null
+    if (!sample.queuedFresh) return
+    sample.queuedFresh = false
+    this.#fresh.remove(sample)
   }
 
-  /** What its servers do instead of taking a row, for the reason a row could not be scored. */
+  /** What its servers do instead of taking a sample, for the reason a sample could not be scored. */
   describe(nowMs: number): string {
     if (this.servers.length === 0) return 'none is registered'
     const told = this.servers.slice(0, DESCRIBED).map((server) => server.describe(nowMs))
@@ -272,13 +272,13 @@ export class ModelPool {
     return this.servers.some((server) => server.isHealthy(nowMs))
   }
 
-  /** True when a server that takes work has not been tried by the row. */
-  anyUntried(row: Row, nowMs: number): boolean {
-    return this.servers.some((server) => server.isUsable(nowMs) && !row.hasTried(server))
+  /** True when a server that takes work has not been tried by the sample. */
+  anyUntried(sample: RoutedSample, nowMs: number): boolean {
+    return this.servers.some((server) => server.isUsable(nowMs) && !sample.hasTried(server))
   }
 
   /**
-   * Binds waiting rows after the present callback: a call's end is told from inside the HTTP parser, where no other
+   * Binds waiting samples after the present callback: a call's end is told from inside the HTTP parser, where no other
    * connection may be read from, and beginning a call reads.
    */
   pumpSoon(): void {
@@ -290,7 +290,7 @@ export class ModelPool {
     })
   }
 
-  /** Binds waiting rows to servers with room, as many as there are, at most a batch at a time. */
+  /** Binds waiting samples to servers with room, as many as there are, at most a batch at a time. */
   pump(nowMs: number): void {
     let left = DISPATCH_BATCH
     this.#askServers(nowMs)
@@ -311,7 +311,7 @@ export class ModelPool {
     if (this.isShort) this.#listener.onShort(this)
   }
 
-  /** Rows wait for a slot, or for what a canary will tell. */
+  /** Samples wait for a slot, or for what a canary will tell. */
   get isShort(): boolean {
     return this.waiting > 0 || this.servers.some(({ canary }) => canary.held.size > 0)
   }
@@ -334,9 +334,9 @@ export class ModelPool {
     })
   }
 
-  #queue(row: Row): void {
-    row.queuedFresh = true
-    this.#fresh.push(row)
+  #queue(sample: RoutedSample): void {
+    sample.queuedFresh = true
+    this.#fresh.push(sample)
   }
 
   #gather(nowMs: number): boolean {
@@ -367,18 +367,18 @@ export class ModelPool {
   }
 
   #bindHedge(nowMs: number): boolean {
-    let row = this.#hedges.first
-    for (let seen = 0; row !== null && seen < RETRY_SCAN; seen++, row = row.queueNext) {
+    let sample = this.#hedges.first
+    for (let seen = 0; sample !== null && seen < RETRY_SCAN; seen++, sample = sample.queueNext) {
       const eligible = this.#eligible
       eligible.length = 0
       for (const server of this.#candidates) {
-        if (!row.hasTried(server) && server.health.state(nowMs) === 'ok') eligible.push(server)
+        if (!sample.hasTried(server) && server.health.state(nowMs) === 'ok') eligible.push(server)
       }
       if (eligible.length === 0) continue
-      const kind = row.hedgeWanted as HedgeKind
-      this.#hedges.remove(row)
-      row.hedgeWanted = null
-      this.#listener.start(row, this.#policy.pick(eligible, row), kind, nowMs)
+      const kind = sample.hedgeWanted as HedgeKind
+      this.#hedges.remove(sample)
+      sample.hedgeWanted = null
+      this.#listener.start(sample, this.#policy.pick(eligible, sample), kind, nowMs)
       return true
     }
     return false
@@ -386,41 +386,41 @@ export class ModelPool {
 
   #bindRetry(nowMs: number): boolean {
     if (this.#retries.size === 0 || !this.retryBudget.allows(this.inFlight)) return false
-    let row = this.#retries.first
-    for (let seen = 0; row !== null && seen < RETRY_SCAN; seen++, row = row.queueNext) {
-      if (!serversForRetry(row, this.servers, this.#candidates, this.#eligible, nowMs)) continue
-      this.#retries.remove(row)
-      this.#listener.start(row, this.#policy.pick(this.#eligible, row), null, nowMs)
+    let sample = this.#retries.first
+    for (let seen = 0; sample !== null && seen < RETRY_SCAN; seen++, sample = sample.queueNext) {
+      if (!serversForRetry(sample, this.servers, this.#candidates, this.#eligible, nowMs)) continue
+      this.#retries.remove(sample)
+      this.#listener.start(sample, this.#policy.pick(this.#eligible, sample), null, nowMs)
       return true
     }
     return false
   }
 
   #bindFresh(nowMs: number): boolean {
-    const row = this.#groups.next(this.#candidates, this.#policy)
-    return row === null ? false : this.#send(row, this.#groups.server as PoolServer, nowMs)
+    const sample = this.#groups.next(this.#candidates, this.#policy)
+    return sample === null ? false : this.#send(sample, this.#groups.server as PoolServer, nowMs)
   }
 
-  #send(row: Row, server: PoolServer, nowMs: number): boolean {
-    row.queuedFresh = false
-    this.#fresh.take(row)
-    this.#listener.start(row, server, null, nowMs)
+  #send(sample: RoutedSample, server: PoolServer, nowMs: number): boolean {
+    sample.queuedFresh = false
+    this.#fresh.take(sample)
+    this.#listener.start(sample, server, null, nowMs)
     return true
   }
 
-  /** The `deterministic` policy looks at no load: the row waits for the one server it is for. */
-  #pin(row: Row, nowMs: number): void {
+  /** The `deterministic` policy looks at no load: the sample waits for the one server it is for. */
+  #pin(sample: RoutedSample, nowMs: number): void {
     const eligible = this.#eligible
     eligible.length = 0
     for (const server of this.servers) if (server.isHealthy(nowMs)) eligible.push(server)
     if (eligible.length === 0) {
-      this.#queue(row)
+      this.#queue(sample)
       this.#listener.onShort(this)
       return
     }
-    const server = this.#policy.pick(eligible, row)
-    row.pinned = server
-    server.pinned.push(row)
+    const server = this.#policy.pick(eligible, sample)
+    sample.pinned = server
+    server.pinned.push(sample)
     this.#pinnedWaiting++
     this.pumpSoon()
   }
@@ -428,10 +428,10 @@ export class ModelPool {
   #bindPinned(nowMs: number): boolean {
     if (this.#pinnedWaiting === 0) return false
     for (const server of this.#candidates) {
-      const row = server.pinned.first
-      if (row === null) continue
-      this.withdraw(row)
-      this.#listener.start(row, server, null, nowMs)
+      const sample = server.pinned.first
+      if (sample === null) continue
+      this.withdraw(sample)
+      this.#listener.start(sample, server, null, nowMs)
       return true
     }
     // Those whose server is out or gone are for another one meanwhile.
@@ -445,9 +445,9 @@ export class ModelPool {
   }
 
   #unpin(server: PoolServer): void {
-    for (let row = server.pinned.first; row !== null; row = server.pinned.first) {
-      this.withdraw(row)
-      this.admit(row, performance.now())
+    for (let sample = server.pinned.first; sample !== null; sample = server.pinned.first) {
+      this.withdraw(sample)
+      this.admit(sample, performance.now())
     }
   }
 }

@@ -4,7 +4,7 @@ import type {
   EngineRequest,
   EngineTarget,
   FailureClass,
-  ScoreJoin,
+  MicroBatchProtocol,
 } from '../engines/engine.ts'
 import { engineOf } from '../engines/registry.ts'
 import { BusyPause } from './busy-pause.ts'
@@ -15,7 +15,7 @@ import { Permits } from './permits.ts'
 import type { PolicyServer } from './policies/policy.ts'
 import { PrefixMemory } from './prefix-memory.ts'
 import type { RouterOptions, RouterServer, RouterServerStats } from './router-types.ts'
-import { RowQueue } from './sample-queue.ts'
+import { SampleQueue } from './sample-queue.ts'
 import { ServerCanary } from './server-canary.ts'
 import { type OnHealthChange, ServerHealth } from './server-health.ts'
 import { ServerLimit } from './server-limit.ts'
@@ -28,9 +28,9 @@ const LOAD_STALE_MS = 10_000
 const FAULT_SHARE = 0.5
 const FAULTS_OF = 10
 const CORRUPT_TO_EJECT = 3
-/** See `JoinOptions.slowMs`. */
+/** See `MicroBatchOptions.slowMs`. */
 const SLOW_MS = 250
-/** How long rows come one by one, ms: after a call of several was refused, and after what was slow, busy, or broke. */
+/** How long samples come one by one, ms: after a call of several was refused, and after what was slow, busy, or broke. */
 const APART_MS = { refused: 60_000, slow: 5_000 }
 
 /** What a server tells its router. */
@@ -59,10 +59,10 @@ export class PoolServer implements PolicyServer {
     corrupt: 0,
     conn_race: 0,
   }
-  /** Groups it took up whose rows still wait, oldest first. */
+  /** Groups it took up whose samples still wait, oldest first. */
   readonly groups: string[] = []
-  /** Rows bound to it whatever its load, by the `deterministic` policy. */
-  readonly pinned = new RowQueue()
+  /** Samples bound to it whatever its load, by the `deterministic` policy. */
+  readonly pinned = new SampleQueue()
   name = ''
   model = ''
   kind: 'discriminative' | 'generative' = 'discriminative'
@@ -71,7 +71,7 @@ export class PoolServer implements PolicyServer {
   engine: Engine = engineOf('vllm')
   target: EngineTarget = { model: null, version: null }
   /** How it is asked for several scores at once; null: not by this engine, or not this target. */
-  join: ScoreJoin | null = null
+  microBatch: MicroBatchProtocol | null = null
   /** Its chat template as it is stored. */
   templateText: string | null = null
   headers: string[] = []
@@ -88,9 +88,9 @@ export class PoolServer implements PolicyServer {
   peakMsPerKtok: number | null = null
   /** Calls of others waiting in it, as it says. */
   externalQueue = 0
-  /** Until when it gets rows one by one, on the clock of `performance.now()`. */
+  /** Until when it gets samples one by one, on the clock of `performance.now()`. */
   apartUntilMs = 0
-  /** The longest row it has scored, in tokens as estimated before. */
+  /** The longest sample it has scored, in tokens as estimated before. */
   longestTokens = 0
   /** Calls in flight, oldest first. */
   oldest: Flight | null = null
@@ -114,7 +114,7 @@ export class PoolServer implements PolicyServer {
   constructor(config: RouterServer, listener: PoolServerListener, options: RouterOptions = {}) {
     this.id = config.id
     this.#listener = listener
-    this.#slowMs = options.joins?.slowMs ?? SLOW_MS
+    this.#slowMs = options.microBatching?.slowMs ?? SLOW_MS
     this.processes = options.processes ?? 1
     this.health = new ServerHealth((from, to, cause, evidence) => {
       if (to === 'ejected' || to === 'suspect') {
@@ -157,7 +157,8 @@ export class PoolServer implements PolicyServer {
     const chatTemplate = storedChatTemplate(this.templateText)
     const { model } = config
     this.target = { model, version, basePath, route, label, plainText, chatTemplate }
-    this.join = this.engine.join?.takes(this.target) === true ? this.engine.join : null
+    this.microBatch =
+      this.engine.microBatch?.takes(this.target) === true ? this.engine.microBatch : null
     this.state = config.state
   }
 
@@ -252,7 +253,7 @@ export class PoolServer implements PolicyServer {
     return state === 'ok' || state === 'slow_start'
   }
 
-  /** Slots this process could use, with so many rows waiting for the model. */
+  /** Slots this process could use, with so many samples waiting for the model. */
   demand(waiting: number, nowMs: number): number {
     if (this.state !== 'ready') return this.#inFlight
     const { canary } = this
@@ -269,8 +270,8 @@ export class PoolServer implements PolicyServer {
     const nowMs = flight.startedAtMs
     if (this.#inFlight === 0) this.progressAtMs = nowMs
     this.#inFlight++
-    flight.knownGroup = this.prefixes.takes(flight.row)
-    flight.tokens = this.prefixes.costOf(flight.row, flight.knownGroup)
+    flight.knownGroup = this.prefixes.takes(flight.sample)
+    flight.tokens = this.prefixes.costOf(flight.sample, flight.knownGroup)
     this.#workTokens += flight.tokens
     this.requests++
     if (isRetry) this.retries++
@@ -279,7 +280,7 @@ export class PoolServer implements PolicyServer {
     if (this.#newest === null) this.oldest = flight
     else this.#newest.newer = flight
     this.#newest = flight
-    this.permits.use(flight.row.tokens)
+    this.permits.use(flight.sample.tokens)
     this.limit.search.dispatched(nowMs, this.#inFlight)
     // Full is what its part of the limit fills: measured with the few slots it happens to have, it would seem slow, be
     // given less, and have fewer.
@@ -300,28 +301,28 @@ export class PoolServer implements PolicyServer {
     flight.newer = null
   }
 
-  /** It gets rows one by one for a while: they would hold each other up, or take each other down. */
+  /** It gets samples one by one for a while: they would hold each other up, or take each other down. */
   apart(why: keyof typeof APART_MS, nowMs: number): void {
     this.apartUntilMs = Math.max(this.apartUntilMs, nowMs + APART_MS[why])
   }
 
   /** A call gave a score, in so many ms; `tokens` as counted, else as estimated. */
   succeeded(flight: Flight, tokens: number | null, serviceMs: number, nowMs: number): void {
-    const { row } = flight
-    const counted = tokens ?? row.tokens
+    const { sample } = flight
+    const counted = tokens ?? sample.tokens
     // What the server worked on, where the prompt was in its cache.
-    const worked = counted * (flight.tokens / row.tokens)
+    const worked = counted * (flight.tokens / sample.tokens)
     this.progressAtMs = nowMs
-    if (row.tokens > this.longestTokens) this.longestTokens = row.tokens
+    if (sample.tokens > this.longestTokens) this.longestTokens = sample.tokens
     if (serviceMs > this.#slowMs) this.apart('slow', nowMs)
     this.pause.scored()
     this.canary.scored()
     this.tokens += counted
     this.latency.add(serviceMs)
-    this.prefixes.took(row, flight.knownGroup, serviceMs)
+    this.prefixes.took(sample, flight.knownGroup, serviceMs)
     this.rating.completed(nowMs, worked, serviceMs)
     this.limit.search.completed(nowMs, worked, true, serviceMs)
-    this.permits.correct(row.tokens, counted)
+    this.permits.correct(sample.tokens, counted)
     this.health.succeeded(flight.period, nowMs)
   }
 
@@ -394,7 +395,7 @@ export class PoolServer implements PolicyServer {
     return this.transport.close()
   }
 
-  /** Why it takes no row now, in words. */
+  /** Why it takes no sample now, in words. */
   describe(nowMs: number): string {
     const { name, state } = this
     if (state !== 'ready') return `${name} is ${state}`

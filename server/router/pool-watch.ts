@@ -2,7 +2,7 @@ import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 
-/** How often rows in flight are looked at; a look at 5,000 of them takes about 0.2 ms. */
+/** How often samples in flight are looked at; a look at 5,000 of them takes about 0.2 ms. */
 export const WATCH_MS = 100
 /** A server is silent that answered nothing for this long, and for twice what its calls should take. */
 const SILENT_MS = 1_000
@@ -21,7 +21,7 @@ const SEEN_FOR_TIMES = 6
 const SEEN_TO_GIVE_UP = 20
 const SEEN_FOR_TAIL = 50
 /**
- * The last rows of a step are sent a second time when what is left of their call takes so many times a new one elsewhere.
+ * The last samples of a step are sent a second time when what is left of their call takes so many times a new one elsewhere.
  * Last are those of which nothing waits any more, and those that would outlast what waits.
  */
 const LEFT_OF_NEW = 1.5
@@ -36,7 +36,7 @@ const TAIL_MS = 50
 const TAIL_SATURATION = 0.8
 /** A server so many times slower than the others' median, size for size, is out for a while. */
 const SLOW_TIMES = 6
-/** …and by so much for a row of usual size: 7 ms against 1 is noise. */
+/** …and by so much for a sample of usual size: 7 ms against 1 is noise. */
 const SLOW_BY_MS = 200
 const OUTLIER_EVERY_MS = 1_000
 
@@ -44,7 +44,7 @@ const OUTLIER_EVERY_MS = 1_000
 export type GiveUp = (flight: Flight, nowMs: number, detail: string) => void
 
 /**
- * Looks at a pool's calls in flight: servers gone silent, calls that take too long, the last rows of a step, servers
+ * Looks at a pool's calls in flight: servers gone silent, calls that take too long, the last samples of a step, servers
  * slower than their peers. Measures are the pool's own: a slowdown of all is nobody's fault.
  */
 export class PoolWatch {
@@ -78,7 +78,7 @@ export class PoolWatch {
     }
   }
 
-  /** What a row of so many tokens should take on a server, in ms; null where nothing like it was seen in the pool. */
+  /** What a sample of so many tokens should take on a server, in ms; null where nothing like it was seen in the pool. */
   expectedMs(server: PoolServer, tokens: number): number | null {
     if (server.rating.samples >= SEEN_FOR_TIMES) return server.rating.expectedMs(tokens)
     const others: number[] = []
@@ -136,10 +136,11 @@ export class PoolWatch {
     return null
   }
 
-  /** A silent server's rows do not wait to see what becomes of it; the hedges are as many as it had in flight, no more. */
+  /** A silent server's samples do not wait to see what becomes of it; the hedges are as many as it had in flight, no more. */
   #hedgeAll(server: PoolServer): void {
     for (let flight = server.oldest; flight !== null; flight = flight.newer) {
-      if (!flight.isHedged && flight.row.isHedgeable) this.#pool.wantHedge(flight.row, 'stall')
+      if (!flight.isHedged && flight.sample.isHedgeable)
+        this.#pool.wantHedge(flight.sample, 'stall')
     }
   }
 
@@ -155,21 +156,22 @@ export class PoolWatch {
       next = flight.newer
       const ageMs = nowMs - flight.startedAtMs
       if (ageMs < TAIL_MS) break
-      const { row } = flight
+      const { sample } = flight
       if (sure && pool.asksOnce && ageMs > GIVE_UP_MS && flight.call !== null) {
         const p99 = rating.quantileMs(0.99, flight.tokens)
-        if (p99 !== null && ageMs > GIVE_UP_OF_P99 * p99 && pool.anyUntried(row, nowMs)) {
+        if (p99 !== null && ageMs > GIVE_UP_OF_P99 * p99 && pool.anyUntried(sample, nowMs)) {
           this.#giveUp(flight, nowMs, `no answer within ${Math.round(ageMs)} ms`)
           continue
         }
       }
-      if (!mayHedge || flight.isHedged || !row.isHedgeable || row.hedgeWanted !== null) continue
-      const tail = row.priorityClass === 'interactive'
+      if (!mayHedge || flight.isHedged || !sample.isHedgeable || sample.hedgeWanted !== null)
+        continue
+      const tail = sample.priorityClass === 'interactive'
       if (tail ? !idle || !this.#isTail(server, flight, ageMs, nowMs) : ageMs < DRAIN_MS) continue
       if (!tail && !this.#isStraggler(server, flight, ageMs, idle ? 0 : drainMs, nowMs)) continue
       if (!pool.hedgeBudget.allows(nowMs)) return
       pool.hedgeBudget.promised(nowMs)
-      pool.wantHedge(row, tail ? 'tail' : 'drain')
+      pool.wantHedge(sample, tail ? 'tail' : 'drain')
     }
   }
 
@@ -191,14 +193,14 @@ export class PoolWatch {
     nowMs: number,
   ): boolean {
     const own = this.expectedMs(server, flight.tokens)
-    const elsewhere = this.#newCallMs(server, flight.row.tokens, nowMs)
+    const elsewhere = this.#newCallMs(server, flight.sample.tokens, nowMs)
     if (own === null || elsewhere === null || drainMs > elsewhere) return false
     if (ageMs < own) return own - ageMs > LEFT_OF_NEW * elsewhere
     // Overdue: nobody knows what is left. Worth a call only where that costs nobody anything.
     return drainMs === 0 && ageMs > OVERDUE_OF_EXPECTED * own
   }
 
-  /** What a row takes on the fastest of the other servers that take work; null where none was seen. */
+  /** What a sample takes on the fastest of the other servers that take work; null where none was seen. */
   #newCallMs(server: PoolServer, tokens: number, nowMs: number): number | null {
     let fastest: number | null = null
     for (const peer of this.#pool.servers) {

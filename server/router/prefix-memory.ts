@@ -1,28 +1,28 @@
-import type { Row } from './routed-sample.ts'
+import type { RoutedSample } from './routed-sample.ts'
 
 /** Groups whose prompt is taken to be in a server's cache: more would not fit beside what is in flight. */
 const GROUPS = 64
-/** Weight of the newest row in the times a token takes: some 16 rows are remembered. */
+/** Weight of the newest sample in the times a token takes: some 16 samples are remembered. */
 const STEP = 1 / 16
-/** Rows of both kinds that must have ended before their times are compared. */
+/** Samples of both kinds that must have ended before their times are compared. */
 const SEEN_OF_EACH = 4
 
 /**
- * What a row costs a server, in tokens: all of it, or its response alone where its group's prompt is in the server's
+ * What a sample costs a server, in tokens: all of it, or its response alone where its group's prompt is in the server's
  * prefix cache. Whether a server has such a cache (decoders pooled at the last token do, encoders do not) is found by
- * comparing: rows of a known group take as long a token as first ones either with their prompt counted, or without. Until
+ * comparing: samples of a known group take as long a token as first ones either with their prompt counted, or without. Until
  * then it is taken to have one: taken not to, what a step's first seconds show looks like a server that slows down.
  */
 export class PrefixMemory {
   readonly #groups = new Set<string>()
   #firstSeen = 0
   #againSeen = 0
-  /** Ms a token: of first rows; of those of a known group with their prompt counted, and without. */
+  /** Ms a token: of first samples; of those of a known group with their prompt counted, and without. */
   #first = 0
   #whole = 0
   #responseOnly = 0
 
-  /** True while the rows of a known group cost their response alone. */
+  /** True while the samples of a known group cost their response alone. */
   get pays(): boolean {
     if (this.#firstSeen < SEEN_OF_EACH || this.#againSeen < SEEN_OF_EACH) return true
     return (
@@ -32,8 +32,8 @@ export class PrefixMemory {
   }
 
   /** True when its group's prompt is known here; from now on it is. */
-  takes(row: Row): boolean {
-    const { group } = row
+  takes(sample: RoutedSample): boolean {
+    const { group } = sample
     if (group === undefined) return false
     const known = this.#groups.delete(group)
     this.#groups.add(group)
@@ -44,23 +44,23 @@ export class PrefixMemory {
     return known
   }
 
-  /** What the row costs, as estimated. */
-  costOf(row: Row, known: boolean): number {
-    return known && this.pays ? Math.max(1, row.tokens - row.promptTokens) : row.tokens
+  /** What the sample costs, as estimated. */
+  costOf(sample: RoutedSample, known: boolean): number {
+    return known && this.pays ? Math.max(1, sample.tokens - sample.promptTokens) : sample.tokens
   }
 
-  /** A row ended well. */
-  took(row: Row, known: boolean, serviceMs: number): void {
-    const responseTokens = row.tokens - row.promptTokens
+  /** A sample ended well. */
+  took(sample: RoutedSample, known: boolean, serviceMs: number): void {
+    const responseTokens = sample.tokens - sample.promptTokens
     // Where one of the two is next to nothing, the comparison says nothing.
-    if (!(serviceMs > 0) || responseTokens < 1 || row.promptTokens < 1) return
+    if (!(serviceMs > 0) || responseTokens < 1 || sample.promptTokens < 1) return
     if (known) {
       const step = this.#againSeen++ === 0 ? 1 : STEP
-      this.#whole += step * (serviceMs / row.tokens - this.#whole)
+      this.#whole += step * (serviceMs / sample.tokens - this.#whole)
       this.#responseOnly += step * (serviceMs / responseTokens - this.#responseOnly)
     } else {
       const step = this.#firstSeen++ === 0 ? 1 : STEP
-      this.#first += step * (serviceMs / row.tokens - this.#first)
+      this.#first += step * (serviceMs / sample.tokens - this.#first)
     }
   }
 }

@@ -1,35 +1,35 @@
 import type { PoolServer } from './pool-server.ts'
-import type { Row } from './routed-sample.ts'
+import type { RoutedSample } from './routed-sample.ts'
 
 /** A server that pauses longer than this, by its own Retry-After, is not waited for. */
 const PAUSE_WORTH_MS = 250
 
 /**
- * Which servers with room a row may have that lost an attempt: while a server that takes work is untried, only such
+ * Which servers with room a sample may have that lost an attempt: while a server that takes work is untried, only such
  * ones, be they full now; when all were tried, or its patience is over, any but the last; when there is but that one,
  * that one. Filled into `eligible`; false when there is none.
  */
 export function serversForRetry(
-  row: Row,
+  sample: RoutedSample,
   servers: readonly PoolServer[],
   withRoom: readonly PoolServer[],
   eligible: PoolServer[],
   nowMs: number,
 ): boolean {
   eligible.length = 0
-  const last = row.tried?.at(-1)
+  const last = sample.tried?.at(-1)
   let untried = false
   let other = false
-  // The timer that ends its patience is the row's own; without it the row waits no longer.
-  if (row.timer !== null) {
+  // The timer that ends its patience is the sample's own; without it the sample waits no longer.
+  if (sample.timer !== null) {
     for (const server of servers) {
       if (!server.isUsable(nowMs) || server.pause.untilMs - nowMs > PAUSE_WORTH_MS) continue
-      if (!row.hasTried(server)) untried = true
+      if (!sample.hasTried(server)) untried = true
       if (server !== last) other = true
     }
   }
   for (const server of withRoom) {
-    if (untried ? !row.hasTried(server) : !other || server !== last) eligible.push(server)
+    if (untried ? !sample.hasTried(server) : !other || server !== last) eligible.push(server)
   }
   if (eligible.length > 1 && !untried && !other) {
     const index = last === undefined ? -1 : eligible.indexOf(last)

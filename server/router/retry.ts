@@ -4,7 +4,7 @@ const BACKOFF_MAX_MS = 5_000
 
 /**
  * How long to wait after the `failures`-th failed call, in ms: nothing after the first where another server can be
- * tried, else a random time, so that rows that failed together do not come back together.
+ * tried, else a random time, so that samples that failed together do not come back together.
  */
 export function backoffMs(failures: number, otherServer: boolean, random = Math.random): number {
   if (failures === 1 && otherServer) return 0

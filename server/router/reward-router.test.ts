@@ -60,7 +60,7 @@ describe('a call', () => {
 })
 
 describe('slots', () => {
-  test('are 0 until told: rows wait, and go when there are some', async () => {
+  test('are 0 until told: samples wait, and go when there are some', async () => {
     const fake = await harness.fake(scores(1))
     harness.router.setServers([config(1, fake.url)])
     const result = harness.score()
@@ -109,7 +109,7 @@ describe('slots', () => {
     expect(fake.maxInFlight).toBe(2)
   })
 
-  test('rows of one length wait in the order they came', async () => {
+  test('samples of one length wait in the order they came', async () => {
     const order: string[] = []
     const [fake] = await harness.serve(
       [
@@ -155,7 +155,7 @@ describe('demand', () => {
     expect(harness.router.demand(99)).toBe(0)
   })
 
-  test('is told once for many rows, at once, and again after slots that do not suffice', async () => {
+  test('is told once for many samples, at once, and again after slots that do not suffice', async () => {
     const fake = await harness.fake(scores(1))
     harness.router.setServers([config(1, fake.url)])
     const told: number[] = []
@@ -234,7 +234,7 @@ describe('the registry', () => {
   })
 })
 
-describe('the end of a row', () => {
+describe('the end of a sample', () => {
   test('time-out: the call is aborted upstream and its slot free', async () => {
     const [fake] = await harness.serve([hangs], 1)
     const result = await harness.score({ timeoutMs: 60 })

@@ -1,10 +1,11 @@
-import { ChatRow } from './chat-sample.ts'
+import { ChatSample } from './chat-sample.ts'
 import { DemandNotifier } from './demand-notifier.ts'
 import type { Flight } from './flight.ts'
 import { ModelPool, type ModelPoolListener } from './model-pool.ts'
 import type { PolicyName } from './policies/policy.ts'
 import { PoolServer, type PoolServerListener } from './pool-server.ts'
 import { PoolWatch, WATCH_MS } from './pool-watch.ts'
+import type { RoutedSample } from './routed-sample.ts'
 import type {
   HealthState,
   HedgeKind,
@@ -21,25 +22,24 @@ import type {
   ScoreRequest,
   SlotRequest,
 } from './router-types.ts'
-import type { Row } from './routed-sample.ts'
-import { RowLife, type RowLifeOwner } from './sample-lifecycle.ts'
-import { ScoreRow } from './score-sample.ts'
-import { type SlotResult, SlotRow } from './slot-sample.ts'
+import { SampleLifecycle, type SampleLifecycleOwner } from './sample-lifecycle.ts'
+import { ScoreSample } from './score-sample.ts'
+import { type SlotResult, SlotSample } from './slot-sample.ts'
 
-/** Makes a router without servers; rows wait until it has some. */
+/** Makes a router without servers; samples wait until it has some. */
 export function createRewardRouter(options: RouterOptions = {}): RewardRouter {
   return new Router(options)
 }
 
-/** The registry's servers, their pools, and what is told of them; a row's way is {@link RowLife}'s. */
-class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoolListener {
+/** The registry's servers, their pools, and what is told of them; a sample's way is {@link SampleLifecycle}'s. */
+class Router implements RewardRouter, SampleLifecycleOwner, PoolServerListener, ModelPoolListener {
   readonly #servers = new Map<number, PoolServer>()
   /** Servers gone from the registry with calls still in flight. */
   readonly #leaving = new Set<PoolServer>()
   readonly #pools = new Map<string, ModelPool>()
   readonly #watches = new Map<ModelPool, PoolWatch>()
   readonly #policies = new Map<string, PolicyName>()
-  readonly #life: RowLife
+  readonly #life: SampleLifecycle
   readonly #demand = new DemandNotifier()
   readonly #eventListeners = new Set<(event: RouterEvent) => void>()
   readonly #options: RouterOptions
@@ -49,7 +49,7 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
 
   constructor(options: RouterOptions) {
     this.#options = options
-    this.#life = new RowLife(this, options)
+    this.#life = new SampleLifecycle(this, options)
     this.#processes = options.processes ?? 1
   }
 
@@ -87,8 +87,8 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
       if (server.inFlight > 0) this.#leaving.add(server)
     }
     for (const [model, pool] of this.#pools) {
-      // Rows in back-off still hold an emptied pool; they wait in it for a server that may come back.
-      if (pool.servers.length === 0 && pool.rowCount === 0) this.#forget(model, pool)
+      // Samples in back-off still hold an emptied pool; they wait in it for a server that may come back.
+      if (pool.servers.length === 0 && pool.sampleCount === 0) this.#forget(model, pool)
       else pool.pumpSoon()
     }
   }
@@ -188,7 +188,7 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
         return
       }
       const nowMs = performance.now()
-      this.#begin(new ScoreRow(request, this.#pool(request.model), resolve, nowMs), nowMs)
+      this.#begin(new ScoreSample(request, this.#pool(request.model), resolve, nowMs), nowMs)
     })
   }
 
@@ -200,7 +200,7 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
         return
       }
       const nowMs = performance.now()
-      this.#begin(new ChatRow(request, this.#pool(request.model), resolve, nowMs), nowMs)
+      this.#begin(new ChatSample(request, this.#pool(request.model), resolve, nowMs), nowMs)
     })
   }
 
@@ -216,9 +216,9 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
         resolve({ ok: false, reason: 'queue_full', retryAfterMs: pool.comeBackInMs(nowMs) })
         return
       }
-      const onRelease: ConstructorParameters<typeof SlotRow>[3] = (flight, end) =>
+      const onRelease: ConstructorParameters<typeof SlotSample>[3] = (flight, end) =>
         this.#life.slotEnded(flight, end)
-      this.#begin(new SlotRow(request, pool, resolve, onRelease, nowMs), nowMs)
+      this.#begin(new SlotSample(request, pool, resolve, onRelease, nowMs), nowMs)
     })
   }
 
@@ -265,8 +265,8 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
     await Promise.all(servers.map((server) => server.close()))
   }
 
-  start(row: Row, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void {
-    this.#life.start(row, server, hedge, nowMs)
+  start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void {
+    this.#life.start(sample, server, hedge, nowMs)
   }
 
   ask(pool: ModelPool, server: PoolServer, nowMs: number): void {
@@ -318,9 +318,9 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
     return signal?.aborted === true ? 'aborted' : null
   }
 
-  #begin(row: Row, nowMs: number): void {
+  #begin(sample: RoutedSample, nowMs: number): void {
     this.#watching ??= this.#watch()
-    this.#life.begin(row, nowMs)
+    this.#life.begin(sample, nowMs)
   }
 
   /** Looks at what is in flight while anything is. */
@@ -328,12 +328,12 @@ class Router implements RewardRouter, RowLifeOwner, PoolServerListener, ModelPoo
     const timer = setInterval(() => {
       const nowMs = performance.now()
       this.#life.look(nowMs)
-      let rows = 0
+      let samples = 0
       for (const [pool, watch] of this.#watches) {
-        rows += pool.rowCount
-        if (pool.rowCount > 0) watch.look(nowMs, this.#options.hedges !== false)
+        samples += pool.sampleCount
+        if (pool.sampleCount > 0) watch.look(nowMs, this.#options.hedges !== false)
       }
-      if (rows > 0) return
+      if (samples > 0) return
       clearInterval(timer)
       this.#watching = null
     }, WATCH_MS)

@@ -3,11 +3,11 @@ import type { EngineFailure, EngineRequest, EngineScore, ScoreInput } from '../e
 import type { FairItem, PriorityClass } from './fair-queue.ts'
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
-import type { PolicyRow } from './policies/policy.ts'
+import type { PolicySample } from './policies/policy.ts'
 import type { PoolServer } from './pool-server.ts'
 import type { Refusal } from './refusals.ts'
 import type { AttemptRecord, HedgeKind, RouteRequest } from './router-types.ts'
-import type { RowQueue } from './sample-queue.ts'
+import type { SampleQueue } from './sample-queue.ts'
 import type { ServerCanary } from './server-canary.ts'
 import type { WheelEntry } from './timer-wheel.ts'
 import type { HttpCall } from './transport.ts'
@@ -16,7 +16,7 @@ import type { HttpCall } from './transport.ts'
 const MAX_TIMER_MS = 30 * 86_400_000
 
 /** A call's good end: what it gave, and the tokens the server counted. */
-export interface RowAnswer {
+export interface SampleAnswer {
   ok: true
   tokens: number | null
 }
@@ -25,7 +25,7 @@ export interface RowAnswer {
  * One request on its way: a sample, a judge's chat, or the wait for a slot. It is queued, in back-off, in flight (once, or
  * twice while a hedge is out), following an identical one, or done; in the wheel until it is done.
  */
-export abstract class Row implements WheelEntry, FairItem, PolicyRow {
+export abstract class RoutedSample implements WheelEntry, FairItem, PolicySample {
   readonly request: RouteRequest
   readonly pool: ModelPool
   done = false
@@ -49,9 +49,9 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   readonly priorityClass: PriorityClass
 
   /** The queue of retries or hedges it is in. */
-  queue: RowQueue | null = null
-  queueNext: Row | null = null
-  queuePrev: Row | null = null
+  queue: SampleQueue | null = null
+  queueNext: RoutedSample | null = null
+  queuePrev: RoutedSample | null = null
   /** It is in the pool's fair queue. */
   queuedFresh = false
   /** The hedge it waits for, if it waits for one. */
@@ -70,7 +70,7 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   attemptsUsed = 0
   /** Of these, those that do not count against `maxAttempts`: refusals that nothing confirmed, and busy answers. */
   uncharged = 0
-  /** Servers that failed it, in the order of the calls; null before the first, which most rows never leave behind. */
+  /** Servers that failed it, in the order of the calls; null before the first, which most samples never leave behind. */
   tried: PoolServer[] | null = null
   /** Servers' refusals of it that nothing has confirmed; null before the first. */
   refusals: Refusal[] | null = null
@@ -80,7 +80,7 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   raced = false
   /** Counts against the retries in flight at once. */
   isRetry = false
-  /** Its places among the rows that are not done, and among those of its signal; −1: in neither. */
+  /** Its places among the samples that are not done, and among those of its signal; −1: in neither. */
   lifeIndex = -1
   abortIndex = -1
 
@@ -117,25 +117,25 @@ export abstract class Row implements WheelEntry, FairItem, PolicyRow {
   abstract get key(): string | undefined
   /** It may be sent twice, and answered by an identical one's call. */
   abstract get isHedgeable(): boolean
-  /** The request for a server. May throw for a shape the types forbid. Null: the row's owner makes the call itself. */
+  /** The request for a server. May throw for a shape the types forbid. Null: the sample's owner makes the call itself. */
   abstract build(server: PoolServer): EngineRequest | null
   /** Reads a complete answer and keeps what it gave, for {@link succeed}. */
-  abstract read(server: PoolServer, call: HttpCall<Flight>): RowAnswer | EngineFailure
+  abstract read(server: PoolServer, call: HttpCall<Flight>): SampleAnswer | EngineFailure
   /** Tells its owner the good end, as last read. */
   abstract succeed(server: PoolServer): void
   /** Tells its owner that there is none. */
   abstract refuse(reason: SampleFailureReason, detail: string): void
-  /** What it is scored by, where other rows may go in its call; null: it goes alone. */
+  /** What it is scored by, where other samples may go in its call; null: it goes alone. */
   get input(): ScoreInput | null {
     return null
   }
-  /** Keeps the score that a call of several rows gave it, for {@link succeed}; only where it has an {@link input}. */
+  /** Keeps the score that a call of several samples gave it, for {@link succeed}; only where it has an {@link input}. */
   accept(_score: EngineScore): void {}
   /** Asks for a reply of so many tokens at most from now on; false where that changes nothing. */
   fit(_maxTokens: number): boolean {
     return false
   }
-  /** Its slot is there; only for rows whose owner makes the call. */
+  /** Its slot is there; only for samples whose owner makes the call. */
   granted(_flight: Flight): void {}
 
   /** Its calls that count against `maxAttempts` are used up. */

@@ -70,7 +70,7 @@ describe('a fault', () => {
     await second
   })
 
-  test('ends the row after maxAttempts calls', async () => {
+  test('ends the sample after maxAttempts calls', async () => {
     const [a, b, c] = await harness.serve([fails, fails, fails])
     const result = await harness.score({ maxAttempts: 3 })
     expect(result).toMatchObject({ ok: false, reason: 'transport' })
@@ -131,7 +131,7 @@ describe('a fault', () => {
 })
 
 describe('a server process that is killed', () => {
-  test('costs no row: what was in flight is scored elsewhere', async () => {
+  test('costs no sample: what was in flight is scored elsewhere', async () => {
     await harness.close()
     // Without hedges: on a machine that stands still for a second they would have what was in flight scored before.
     harness = new Harness({ hedges: false })
@@ -270,7 +270,7 @@ describe('a busy server', () => {
     expect(result.attempts).toMatchObject([{ outcome: 'busy', status: 503 }, { backoffMs: 0 }])
   })
 
-  test('is called again when its Retry-After is over, not before, by no row', async () => {
+  test('is called again when its Retry-After is over, not before, by no sample', async () => {
     const arrivals: number[] = []
     let refusals = 1
     await harness.serve([
@@ -292,14 +292,14 @@ describe('a busy server', () => {
     }
   })
 
-  test('a Retry-After past the row’s time ends it in time, as a time-out', async () => {
+  test('a Retry-After past the sample’s time ends it in time, as a time-out', async () => {
     await harness.serve([answer(429, 'slow down', { 'retry-after': '3600' })])
     const result = await harness.score({ timeoutMs: 60 })
     expect(result).toMatchObject({ ok: false, reason: 'timeout' })
     expect(result).toHaveProperty('detail', expect.stringContaining('slow down'))
   })
 
-  test('is never put out for it, and rows that wait meanwhile lose nothing', async () => {
+  test('is never put out for it, and samples that wait meanwhile lose nothing', async () => {
     const [fake] = await harness.serve([failsFirst(3, answer(503, 'overloaded'))], 1)
     const results = await Promise.all(Array.from({ length: 40 }, () => harness.score()))
     for (const result of results) expect(result).toMatchObject({ ok: true })
@@ -334,7 +334,7 @@ describe('a connection race', () => {
     expect(harness.stats()).toMatchObject({ errors: 0, retries: 0, health: 'ok', inFlight: 0 })
   })
 
-  test('but only once a row', async () => {
+  test('but only once a sample', async () => {
     const [fake] = await harness.serve([scores(1)], 2)
     await Promise.all([harness.score(), harness.score()])
     if (fake) fake.handler = (_call, response) => response.destroy()
@@ -345,14 +345,14 @@ describe('a connection race', () => {
 })
 
 describe('passive health', () => {
-  test('a server that fails fast gets 5 rows and then one at a time; no row fails', async () => {
+  test('a server that fails fast gets 5 samples and then one at a time; no sample fails', async () => {
     const [bad] = await harness.serve([fails, scores(2), scores(3), scores(4)], 1)
     const results = await Promise.all(Array.from({ length: 400 }, () => harness.score()))
     for (const result of results) expect(result).toMatchObject({ ok: true })
     expect(bad?.calls.length).toBeLessThan(20)
   })
 
-  test('rows wait for a server that is out, and go when it is back; it is probed one at a time', async () => {
+  test('samples wait for a server that is out, and go when it is back; it is probed one at a time', async () => {
     const events: RouterEvent[] = []
     harness.router.onEvent((event) => events.push(event))
     const [fake] = await harness.serve([fails], 8)
@@ -395,7 +395,7 @@ describe('passive health', () => {
     expect(result).toHaveProperty('detail', expect.stringContaining('engine died'))
   })
 
-  test('deadlines of rows that had little time left are not the server’s', async () => {
+  test('deadlines of samples that had little time left are not the server’s', async () => {
     const [fake] = await harness.serve([hangs], 1)
     const blocker = new AbortController()
     const first = harness.score({ signal: blocker.signal })

@@ -125,7 +125,7 @@ export type SlotRefusal =
   /** `retryable`: servers of the model exist, none can be used now and no deadline was given to wait until. */
   | { ok: false; reason: 'no_server'; detail: string; retryAfterMs: number }
 
-/** Why a sample is sent a second time while its first call is out: the server went silent · the step's last rows · a slow single. */
+/** Why a sample is sent a second time while its first call is out: the server went silent · the step's last samples · a slow single. */
 export type HedgeKind = 'stall' | 'drain' | 'tail'
 
 /** One call to one server. */
@@ -248,28 +248,28 @@ export interface RouterOptions {
   policy?: PolicyName
   /** Of the policies that draw lots, and of `deterministic`. */
   seed?: number
-  /** Rows that may wait for a model, beyond which slots are refused (`queue_full`). Default 10,000. Samples are never refused. */
-  queueRows?: number
+  /** Samples that may wait for a model, beyond which slots are refused (`queue_full`). Default 10,000. Samples are never refused. */
+  queueSamples?: number
   /** Hedges of calls that are out. Default true. */
   hedges?: boolean
-  /** Several rows in one call. */
-  joins?: Partial<JoinOptions>
+  /** Several samples in one call. */
+  microBatching?: Partial<MicroBatchOptions>
   /** Processes that share the servers with this one: what is learned of a limit is this process's part. Default 1. */
   processes?: number
 }
 
-/** When rows of a step go to a server in one call, where its engine takes several. */
-export interface JoinOptions {
-  /** Rows of a call at most; 1: never several. Default 8. */
-  rowsPerCall: number
+/** When samples of a step go to a server in one call, where its engine takes several. */
+export interface MicroBatchOptions {
+  /** Samples of a call at most; 1: never several. Default 8. */
+  samplesPerRequest: number
   /** Whether this process is short of time, so that it is worth their waiting for each other. Default: by its event loop. */
   isBusy: (nowMs: number) => boolean
   /**
-   * What one call may bring its server to do, in ms of its pace: a row waits for those it goes with, so only where that is
-   * next to nothing may it have company. At 400 rows/s the default of 20 is eight rows; at 50 one, and calls cost nothing.
+   * What one call may bring its server to do, in ms of its pace: a sample waits for those it goes with, so only where that is
+   * next to nothing may it have company. At 400 samples/s the default of 20 is eight samples; at 50 one, and calls cost nothing.
    */
   workMs: number
-  /** After a row that took longer, its server gets rows one by one for 5 s. Default 250. */
+  /** After a sample that took longer, its server gets samples one by one for 5 s. Default 250. */
   slowMs: number
   /** A call out for so many looks of the watch, a tenth of a second each, is split. Default 2. */
   splitLooks: number

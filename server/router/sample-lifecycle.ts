@@ -3,16 +3,16 @@ import { failure } from '../engines/answer.ts'
 import type { EngineFailure, EngineRequest, FailureClass } from '../engines/engine.ts'
 import { AbortRegistry } from './abort-registry.ts'
 import { classifyCallError } from './call-error.ts'
-import { CanaryRow } from './canary-sample.ts'
+import { CanarySample } from './canary-sample.ts'
 import { Flight } from './flight.ts'
+import { MicroBatcher, type MicroBatcherOwner } from './micro-batcher.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
 import { Refusals, type RefusalsOwner } from './refusals.ts'
 import { backoffMs } from './retry.ts'
+import type { RoutedSample } from './routed-sample.ts'
 import type { HedgeKind, RouterOptions, SlotEnd } from './router-types.ts'
-import type { Row } from './routed-sample.ts'
-import { RowBundles, type RowBundlesOwner } from './micro-batcher.ts'
-import { SharedRows } from './shared-samples.ts'
+import { SharedSamples } from './shared-samples.ts'
 import { SwapList } from './swap-list.ts'
 import { TimerWheel } from './timer-wheel.ts'
 import { type CallListener, HttpCall } from './transport.ts'
@@ -21,63 +21,65 @@ import { type CallListener, HttpCall } from './transport.ts'
 const BLAMED_SHARE = 0.5
 
 /** Who hears that there is nothing more to wait for. */
-export interface RowLifeOwner {
+export interface SampleLifecycleOwner {
   /** The last call in flight to the server ended. */
   onServerIdle(server: PoolServer): void
-  /** The last row of the pool ended. */
+  /** The last sample of the pool ended. */
   onPoolIdle(pool: ModelPool): void
 }
 
 /**
- * A row's life (in flight it may share its call with others of its step, see {@link RowBundles}):
+ * A sample's life (in flight it may share its call with others of its step, see {@link MicroBatcher}):
  *
  *     score ─▶ waiting ──slot free──▶ in flight ──score──▶ done
  *                 ▲                     │  │ ▲ hedge: a second call while the first is out; the first score counts
  *                 │                     │  └─┘
  *                 ├──── back-off ◀──────┤ retryable failure, and no other call out
  *                 └────── held ◀────────┘ refused, and no other server to ask ──its server's canary scored──▶ done
- *     following an identical row ──its score──▶ done
+ *     following an identical sample ──its score──▶ done
  *     anywhere ──time up · aborted · closed──▶ done
  *
  * Slots are taken in `start` and given back in `#endFlight`, the only two places.
  */
-export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsOwner {
-  readonly #owner: RowLifeOwner
-  readonly #bundles: RowBundles
+export class SampleLifecycle implements CallListener<Flight>, MicroBatcherOwner, RefusalsOwner {
+  readonly #owner: SampleLifecycleOwner
+  readonly #microBatcher: MicroBatcher
   readonly #refusals = new Refusals(this)
-  readonly #wheel = new TimerWheel<Row>((row) => this.#timeIsUp(row))
-  readonly #aborts = new AbortRegistry<Row>((row) => this.#fail(row, 'cancelled', 'aborted'))
-  /** Every row that is not done. */
-  readonly #rows = new SwapList<Row>(
-    (row) => row.lifeIndex,
-    (row, index) => {
-      row.lifeIndex = index
+  readonly #wheel = new TimerWheel<RoutedSample>((sample) => this.#timeIsUp(sample))
+  readonly #aborts = new AbortRegistry<RoutedSample>((sample) =>
+    this.#fail(sample, 'cancelled', 'aborted'),
+  )
+  /** Every sample that is not done. */
+  readonly #samples = new SwapList<RoutedSample>(
+    (sample) => sample.lifeIndex,
+    (sample, index) => {
+      sample.lifeIndex = index
     },
   )
-  readonly #shared = new SharedRows((row) => row.pool.admit(row, performance.now()))
+  readonly #shared = new SharedSamples((sample) => sample.pool.admit(sample, performance.now()))
 
-  constructor(owner: RowLifeOwner, options: RouterOptions = {}) {
+  constructor(owner: SampleLifecycleOwner, options: RouterOptions = {}) {
     this.#owner = owner
-    this.#bundles = new RowBundles(this, options.joins)
+    this.#microBatcher = new MicroBatcher(this, options.microBatching)
   }
 
-  /** Takes a row in. Its clock starts at its first dispatch; until then it is its patience without a healthy server. */
-  begin(row: Row, nowMs: number): void {
-    row.pool.rowCount++
-    this.#rows.add(row)
-    this.#wheel.add(row)
-    if (row.request.signal !== undefined) this.#aborts.add(row.request.signal, row)
-    if (!this.#shared.follow(row)) row.pool.admit(row, nowMs)
+  /** Takes a sample in. Its clock starts at its first dispatch; until then it is its patience without a healthy server. */
+  begin(sample: RoutedSample, nowMs: number): void {
+    sample.pool.sampleCount++
+    this.#samples.add(sample)
+    this.#wheel.add(sample)
+    if (sample.request.signal !== undefined) this.#aborts.add(sample.request.signal, sample)
+    if (!this.#shared.follow(sample)) sample.pool.admit(sample, nowMs)
   }
 
-  /** Ends every row as `cancelled`. */
+  /** Ends every sample as `cancelled`. */
   cancelAll(detail: string): void {
-    for (const row of this.#rows.all()) this.#fail(row, 'cancelled', detail)
+    for (const sample of this.#samples.all()) this.#fail(sample, 'cancelled', detail)
   }
 
-  /** Looks at what shares a call: about every tenth of a second while there are rows. */
+  /** Looks at what shares a call: about every tenth of a second while there are samples. */
   look(nowMs: number): void {
-    this.#bundles.look(nowMs)
+    this.#microBatcher.look(nowMs)
   }
 
   /** A call's end, told from inside the HTTP parser: no call may begin in here. */
@@ -89,12 +91,12 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
       this.failed(flight, classifyCallError(call, serviceMs), serviceMs)
       return
     }
-    const answer = flight.row.read(flight.server, call)
+    const answer = flight.sample.read(flight.server, call)
     if (answer.ok) this.scored(flight, call.status, answer.tokens, serviceMs, nowMs)
     else this.failed(flight, answer, serviceMs)
   }
 
-  /** A call, or its part in one, gave a score that the row has accepted. */
+  /** A call, or its part in one, gave a score that the sample has accepted. */
   scored(
     flight: Flight,
     status: number,
@@ -102,17 +104,17 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
     serviceMs: number,
     nowMs: number,
   ): void {
-    const { row, server } = flight
-    const other = row.flight === flight ? row.second : row.flight
+    const { sample, server } = flight
+    const other = sample.flight === flight ? sample.second : sample.flight
     if (other !== null) this.#supersede(other, nowMs)
     this.#endFlight(flight, 'ok', null, status, null, serviceMs)
     server.succeeded(flight, tokens, serviceMs, nowMs)
     // Another server scored what those could not: now it is known whose fault it was.
-    if (row.refusals !== null) this.#refusals.overruled(row, server, nowMs)
-    this.#release(row)
-    row.succeed(server)
-    this.#shared.scored(row, server, (follower) => this.#release(follower))
-    if (row.pool.waiting > 0 || server.canary.isWanted) row.pool.pumpSoon()
+    if (sample.refusals !== null) this.#refusals.overruled(sample, server, nowMs)
+    this.#release(sample)
+    sample.succeed(server)
+    this.#shared.scored(sample, server, (follower) => this.#release(follower))
+    if (sample.pool.waiting > 0 || server.canary.isWanted) sample.pool.pumpSoon()
   }
 
   /** Sends a server its canary, if one is wanted and may be sent. */
@@ -120,49 +122,49 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
     this.#refusals.ask(pool, server, nowMs)
   }
 
-  beginCanary(canary: CanaryRow, server: PoolServer, nowMs: number): void {
+  beginCanary(canary: CanarySample, server: PoolServer, nowMs: number): void {
     canary.pool.canaries.add(canary)
-    this.#rows.add(canary)
+    this.#samples.add(canary)
     this.#wheel.add(canary)
     this.start(canary, server, null, nowMs)
   }
 
-  confirmed(row: Row, reason: SampleFailureReason, detail: string): void {
-    this.#fail(row, reason, detail, true)
+  confirmed(sample: RoutedSample, reason: SampleFailureReason, detail: string): void {
+    this.#fail(sample, reason, detail, true)
   }
 
-  /** Sends a row to a server that has room. */
-  start(row: Row, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void {
-    row.stopTimer()
-    if (row.deadlineAtMs < nowMs + row.pool.fastestMs(row.tokens, nowMs)) {
-      this.#fail(row, 'deadline', 'less time was left than a call takes; it was not sent')
+  /** Sends a sample to a server that has room. */
+  start(sample: RoutedSample, server: PoolServer, hedge: HedgeKind | null, nowMs: number): void {
+    sample.stopTimer()
+    if (sample.deadlineAtMs < nowMs + sample.pool.fastestMs(sample.tokens, nowMs)) {
+      this.#fail(sample, 'deadline', 'less time was left than a call takes; it was not sent')
       return
     }
-    const flight = new Flight(row, server, hedge, nowMs)
-    if (row.flight === null) row.flight = flight
+    const flight = new Flight(sample, server, hedge, nowMs)
+    if (sample.flight === null) sample.flight = flight
     else {
-      row.second = flight
-      row.flight.isHedged = true
+      sample.second = flight
+      sample.flight.isHedged = true
       flight.isHedged = true
     }
     if (hedge === null) {
-      if (row.attempts.length === 0) this.#setDue(row, row.dueFrom(nowMs))
-      if (row.attemptsUsed > 0 && !row.isRetry) row.isRetry = true
-      row.attemptsUsed++
-      if (row.isRetry) row.pool.retryBudget.begun()
+      if (sample.attempts.length === 0) this.#setDue(sample, sample.dueFrom(nowMs))
+      if (sample.attemptsUsed > 0 && !sample.isRetry) sample.isRetry = true
+      sample.attemptsUsed++
+      if (sample.isRetry) sample.pool.retryBudget.begun()
     }
-    row.pool.hedgeBudget.begun(nowMs, hedge !== null)
-    server.begin(flight, row.attemptsUsed > 1 && hedge === null)
-    row.pool.began(row, flight.tokens)
-    if (!this.#bundles.take(flight, nowMs)) this.sendAlone(flight)
+    sample.pool.hedgeBudget.begun(nowMs, hedge !== null)
+    server.begin(flight, sample.attemptsUsed > 1 && hedge === null)
+    sample.pool.began(sample, flight.tokens)
+    if (!this.#microBatcher.take(flight, nowMs)) this.sendAlone(flight)
   }
 
-  /** Sends a flight's row by itself. */
+  /** Sends a flight's sample by itself. */
   sendAlone(flight: Flight): void {
-    const { row, server } = flight
+    const { sample, server } = flight
     let request: EngineRequest | null
     try {
-      request = row.build(server)
+      request = sample.build(server)
     } catch (error) {
       // A prompt of a shape the types forbid: the sample's failure, and the slot must not be lost over it.
       const refusal = failure('client', 'rejected', `the request cannot be built: ${error}`)
@@ -171,8 +173,8 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
     }
     if (request === null) {
       // Whoever asked for the slot keeps the time from here on.
-      this.#wheel.remove(row)
-      row.granted(flight)
+      this.#wheel.remove(sample)
+      sample.granted(flight)
       return
     }
     const call = new HttpCall<Flight>(flight, this)
@@ -182,8 +184,8 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
 
   /** The end of a call that its owner made. */
   slotEnded(flight: Flight, end: SlotEnd): void {
-    const { row, server } = flight
-    if (row.done) return
+    const { sample, server } = flight
+    if (sample.done) return
     const nowMs = performance.now()
     const serviceMs = nowMs - flight.startedAtMs
     const { outcome } = end
@@ -207,59 +209,59 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
       else server.health.neutral(flight.period)
       if (outcome === 'busy') server.refused(end.retryAfterMs, flight.startedAtMs, nowMs)
     }
-    this.#release(row)
-    row.pool.pumpSoon()
+    this.#release(sample)
+    sample.pool.pumpSoon()
   }
 
   /** A call took longer than any of this server's: given up, and tried elsewhere. */
   giveUp(flight: Flight, nowMs: number, detail: string): void {
-    const { row, server } = flight
-    if (row.done || flight.call === null) return
+    const { sample, server } = flight
+    if (sample.done || flight.call === null) return
     const serviceMs = nowMs - flight.startedAtMs
     server.failures.stall++
     server.errors++
     this.#endFlight(flight, 'stall', 'timeout', null, detail, serviceMs)
     flight.call.abandon()
     server.faulted(flight, 0.5, serviceMs, nowMs, detail)
-    row.tried ??= []
-    row.tried.push(server)
-    if (row.flight === null) {
-      row.waitingSinceMs = nowMs
-      row.backoffUntilMs = nowMs
-      if (row.isSpent) {
-        this.#fail(row, 'timeout', `${server.name} gave ${detail}`)
+    sample.tried ??= []
+    sample.tried.push(server)
+    if (sample.flight === null) {
+      sample.waitingSinceMs = nowMs
+      sample.backoffUntilMs = nowMs
+      if (sample.isSpent) {
+        this.#fail(sample, 'timeout', `${server.name} gave ${detail}`)
       } else {
-        row.pool.withdraw(row)
-        row.pool.readmit(row)
+        sample.pool.withdraw(sample)
+        sample.pool.readmit(sample)
       }
     }
-    row.pool.pumpSoon()
+    sample.pool.pumpSoon()
   }
 
   /**
    * This process's share of a server's limit has ended, and others may hold it from now on: its calls are given up, and
-   * their rows wait again. No attempt is charged.
+   * their samples wait again. No attempt is charged.
    */
   recall(server: PoolServer): void {
     const nowMs = performance.now()
-    for (const row of this.#rows.all()) {
-      for (const flight of [row.flight, row.second]) {
+    for (const sample of this.#samples.all()) {
+      for (const flight of [sample.flight, sample.second]) {
         if (flight?.server !== server || flight.call === null) continue
         const detail = 'given up: this process could not renew its share of the limit'
         this.#endFlight(flight, 'recalled', null, null, detail, nowMs - flight.startedAtMs)
         flight.call.abandon()
         server.health.neutral(flight.period)
-        if (flight.hedge === null) row.attemptsUsed--
-        if (row.flight !== null || row.done) continue
-        row.waitingSinceMs = nowMs
-        row.backoffUntilMs = nowMs
-        row.pool.withdraw(row)
-        row.pool.readmit(row)
+        if (flight.hedge === null) sample.attemptsUsed--
+        if (sample.flight !== null || sample.done) continue
+        sample.waitingSinceMs = nowMs
+        sample.backoffUntilMs = nowMs
+        sample.pool.withdraw(sample)
+        sample.pool.readmit(sample)
       }
     }
   }
 
-  /** Gives the slot back and writes the attempt down; the row's other call, if one is out, is its call from now on. */
+  /** Gives the slot back and writes the attempt down; the sample's other call, if one is out, is its call from now on. */
   #endFlight(
     flight: Flight,
     outcome: 'ok' | 'superseded' | 'recalled' | FailureClass,
@@ -268,15 +270,15 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
     detail: string | null,
     serviceMs: number,
   ): void {
-    const { row, server } = flight
+    const { sample, server } = flight
     server.end(flight)
     if (server.inFlight === 0) this.#owner.onServerIdle(server)
-    if (row.isRetry && flight.hedge === null) row.pool.retryBudget.ended()
-    row.attempts.push({
+    if (sample.isRetry && flight.hedge === null) sample.pool.retryBudget.ended()
+    sample.attempts.push({
       serverId: server.id,
       serverName: server.name,
       // 0 where its first call was for free and only the hedge is left.
-      attempt: Math.max(1, row.attemptsUsed),
+      attempt: Math.max(1, sample.attemptsUsed),
       startedAtMs: flight.startedEpochMs,
       queueMs: flight.queueMs,
       backoffMs: flight.backoffMs,
@@ -287,20 +289,20 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
       status,
       detail,
     })
-    if (row.flight === flight) row.flight = row.second
-    row.second = null
+    if (sample.flight === flight) sample.flight = sample.second
+    sample.second = null
   }
 
-  /** The other call of the row was quicker. */
+  /** The other call of the sample was quicker. */
   #supersede(flight: Flight, nowMs: number): void {
     this.#endFlight(flight, 'superseded', null, null, null, nowMs - flight.startedAtMs)
     flight.call?.abandon()
     flight.server.health.neutral(flight.period)
   }
 
-  /** A call of several rows that says nothing of this one: it goes again by itself, for free. */
+  /** A call of several samples that says nothing of this one: it goes again by itself, for free. */
   apart(flight: Flight, failed: EngineFailure, serviceMs: number, blamed: boolean): void {
-    const { row, server } = flight
+    const { sample, server } = flight
     const nowMs = performance.now()
     const detail = server.withoutKey(failed.detail)
     const status = flight.call?.status || null
@@ -310,143 +312,144 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
       server.errors++
     }
     server.health.neutral(flight.period)
-    row.attemptsUsed--
-    if (row.flight === null) {
-      row.waitingSinceMs = nowMs
-      row.backoffUntilMs = nowMs
-      this.#again(row, server)
-    } else row.pool.pumpSoon()
+    sample.attemptsUsed--
+    if (sample.flight === null) {
+      sample.waitingSinceMs = nowMs
+      sample.backoffUntilMs = nowMs
+      this.#again(sample, server)
+    } else sample.pool.pumpSoon()
   }
 
-  /** `blamed`: false for the further rows of a call whose failure was counted against the server. */
+  /** `blamed`: false for the further samples of a call whose failure was counted against the server. */
   failed(flight: Flight, failed: EngineFailure, serviceMs: number, blamed = true): void {
-    const { row, server, period } = flight
+    const { sample, server, period } = flight
     const nowMs = performance.now()
     const detail = server.withoutKey(failed.detail)
     const status = flight.call === null || flight.call.status === 0 ? null : flight.call.status
     let failureClass = failed.class
-    if (failureClass === 'conn_race' && (row.raced || flight.hedge !== null)) failureClass = 'fault'
+    if (failureClass === 'conn_race' && (sample.raced || flight.hedge !== null))
+      failureClass = 'fault'
     this.#endFlight(flight, failureClass, failed.reason, status, detail, serviceMs)
     server.failures[failureClass]++
-    row.waitingSinceMs = nowMs
-    row.backoffUntilMs = nowMs
-    if (row instanceof CanaryRow) {
-      row.failure = failed
+    sample.waitingSinceMs = nowMs
+    sample.backoffUntilMs = nowMs
+    if (sample instanceof CanarySample) {
+      sample.failure = failed
       if (failureClass === 'conn_race') server.dropIdleConnections()
     } else if (failureClass === 'conn_race') {
       server.health.neutral(period)
-      this.#repeat(row, server)
+      this.#repeat(sample, server)
       return
     }
     server.errors++
-    row.tried ??= []
-    row.tried.push(server)
+    sample.tried ??= []
+    sample.tried.push(server)
     if (failureClass === 'fault' && blamed) server.faulted(flight, 1, serviceMs, nowMs, detail)
     else server.health.neutral(period)
     if (failureClass === 'busy' && blamed)
       server.refused(failed.retryAfterMs, flight.startedAtMs, nowMs)
     if (failed.broken === true) server.canary.broke(nowMs)
-    const isDoubtful = Refusals.isDoubtful(row, server, failed)
-    if (flight.hedge === null && (isDoubtful || failureClass === 'busy')) row.uncharged++
-    if (row instanceof CanaryRow) this.#fail(row, failed.reason, detail)
-    else if (isDoubtful) this.#refusals.take(row, server, period, failed, nowMs)
-    else if (failed.fitMaxTokens !== undefined && row.fit(failed.fitMaxTokens)) {
-      row.attemptsUsed--
-      this.#again(row, server)
+    const isDoubtful = Refusals.isDoubtful(sample, server, failed)
+    if (flight.hedge === null && (isDoubtful || failureClass === 'busy')) sample.uncharged++
+    if (sample instanceof CanarySample) this.#fail(sample, failed.reason, detail)
+    else if (isDoubtful) this.#refusals.take(sample, server, period, failed, nowMs)
+    else if (failed.fitMaxTokens !== undefined && sample.fit(failed.fitMaxTokens)) {
+      sample.attemptsUsed--
+      this.#again(sample, server)
     } else if (failureClass === 'client') {
-      this.#fail(row, failed.reason, `${server.name} ${detail}`)
+      this.#fail(sample, failed.reason, `${server.name} ${detail}`)
     }
     // Its other call is still out: that one decides.
-    else if (row.flight !== null) row.pool.withdraw(row)
-    else if (row.isSpent) this.#fail(row, failed.reason, `${server.name} ${detail}`)
-    else this.#retry(row, server, failed, nowMs)
-    row.pool.pumpSoon()
+    else if (sample.flight !== null) sample.pool.withdraw(sample)
+    else if (sample.isSpent) this.#fail(sample, failed.reason, `${server.name} ${detail}`)
+    else this.#retry(sample, server, failed, nowMs)
+    sample.pool.pumpSoon()
   }
 
   /** The one free repeat after a connection race, on the same server if its slot is still free. */
-  #repeat(row: Row, server: PoolServer): void {
-    row.raced = true
-    row.attemptsUsed--
+  #repeat(sample: RoutedSample, server: PoolServer): void {
+    sample.raced = true
+    sample.attemptsUsed--
     server.dropIdleConnections()
-    this.#again(row, server)
+    this.#again(sample, server)
   }
 
   /** The same call once more, at once and for free. */
-  #again(row: Row, server: PoolServer): void {
+  #again(sample: RoutedSample, server: PoolServer): void {
     queueMicrotask(() => {
-      if (row.done || row.flight !== null) return
-      row.pool.withdraw(row)
+      if (sample.done || sample.flight !== null) return
+      sample.pool.withdraw(sample)
       const nowMs = performance.now()
-      const isIts = server.model === row.pool.model
-      if (isIts && server.hasRoom(nowMs)) this.start(row, server, null, nowMs)
-      else row.pool.readmit(row)
+      const isIts = server.model === sample.pool.model
+      if (isIts && server.hasRoom(nowMs)) this.start(sample, server, null, nowMs)
+      else sample.pool.readmit(sample)
     })
   }
 
-  #retry(row: Row, server: PoolServer, failed: EngineFailure, nowMs: number): void {
-    row.pool.withdraw(row)
-    const elsewhere = row.pool.anyUntried(row, nowMs)
+  #retry(sample: RoutedSample, server: PoolServer, failed: EngineFailure, nowMs: number): void {
+    sample.pool.withdraw(sample)
+    const elsewhere = sample.pool.anyUntried(sample, nowMs)
     if (failed.retryAfterMs !== undefined) {
-      // The server itself pauses, for every row; this one waits for it only where there is no other.
-      if (!elsewhere) row.backoffUntilMs = Math.max(nowMs, server.pause.untilMs)
-      row.pool.readmit(row)
+      // The server itself pauses, for every sample; this one waits for it only where there is no other.
+      if (!elsewhere) sample.backoffUntilMs = Math.max(nowMs, server.pause.untilMs)
+      sample.pool.readmit(sample)
       return
     }
     const isBusy = failed.class === 'busy'
-    const failures = isBusy ? row.attemptsUsed : row.attemptsUsed - row.uncharged
+    const failures = isBusy ? sample.attemptsUsed : sample.attemptsUsed - sample.uncharged
     const delayMs = isBusy && elsewhere ? 0 : backoffMs(failures, elsewhere)
     if (delayMs === 0) {
-      row.pool.readmit(row)
+      sample.pool.readmit(sample)
       return
     }
-    row.backoffUntilMs = nowMs + delayMs
-    row.timer = setTimeout(() => {
-      row.timer = null
-      row.pool.readmit(row)
+    sample.backoffUntilMs = nowMs + delayMs
+    sample.timer = setTimeout(() => {
+      sample.timer = null
+      sample.pool.readmit(sample)
     }, delayMs)
   }
 
-  #setDue(row: Row, dueAtMs: number): void {
-    this.#wheel.remove(row)
-    row.dueAtMs = dueAtMs
-    this.#wheel.add(row)
+  #setDue(sample: RoutedSample, dueAtMs: number): void {
+    this.#wheel.remove(sample)
+    sample.dueAtMs = dueAtMs
+    this.#wheel.add(sample)
   }
 
-  #timeIsUp(row: Row): void {
-    if (row.done) return
+  #timeIsUp(sample: RoutedSample): void {
+    if (sample.done) return
     const nowMs = performance.now()
-    const { pool, request } = row
-    if (nowMs >= row.deadlineAtMs) {
-      this.#fail(row, 'deadline', 'the deadline passed before it was scored')
+    const { pool, request } = sample
+    if (nowMs >= sample.deadlineAtMs) {
+      this.#fail(sample, 'deadline', 'the deadline passed before it was scored')
       return
     }
-    const waitsForFirst = row.flight === null && row.attempts.length === 0
-    if (waitsForFirst && (this.#shared.isFollowing(row) || pool.anyHealthy(nowMs))) {
+    const waitsForFirst = sample.flight === null && sample.attempts.length === 0
+    if (waitsForFirst && (this.#shared.isFollowing(sample) || pool.anyHealthy(nowMs))) {
       // It waits for its turn, not for a server: only dispatch starts its clock.
-      this.#setDue(row, row.dueFrom(nowMs))
+      this.#setDue(sample, sample.dueFrom(nowMs))
       return
     }
-    if (row.flight !== null) {
-      this.#outOfTime(row, nowMs)
+    if (sample.flight !== null) {
+      this.#outOfTime(sample, nowMs)
       return
     }
-    const last = row.attempts.at(-1)
+    const last = sample.attempts.at(-1)
     const before = last === undefined ? '' : `; before that ${last.serverName} ${last.detail}`
-    if (row.attempts.length > 0 && pool.anyUsable(nowMs)) {
-      this.#fail(row, 'timeout', `${request.timeoutMs} ms were over before a retry${before}`)
+    if (sample.attempts.length > 0 && pool.anyUsable(nowMs)) {
+      this.#fail(sample, 'timeout', `${request.timeoutMs} ms were over before a retry${before}`)
       return
     }
     this.#fail(
-      row,
+      sample,
       'no_server',
       `no healthy server of ${request.model} was free within ${Math.round(request.timeoutMs)} ms (${pool.describe(nowMs)})${before}`,
     )
   }
 
   /** Its time is up with one or two calls out. */
-  #outOfTime(row: Row, nowMs: number): void {
+  #outOfTime(sample: RoutedSample, nowMs: number): void {
     let told = ''
-    for (let flight = row.flight; flight !== null; flight = row.flight) {
+    for (let flight = sample.flight; flight !== null; flight = sample.flight) {
       const { server, period } = flight
       const serviceMs = nowMs - flight.startedAtMs
       const detail = `no answer within ${Math.round(serviceMs)} ms`
@@ -456,22 +459,27 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
       this.#endFlight(flight, 'stall', 'timeout', null, detail, serviceMs)
       const blamed = flight.call?.blame() !== false
       flight.call?.abandon()
-      // A row that waited long for its slot leaves the server little time; that is not the server's fault.
-      if (blamed && serviceMs >= row.request.timeoutMs * BLAMED_SHARE) {
+      // A sample that waited long for its slot leaves the server little time; that is not the server's fault.
+      if (blamed && serviceMs >= sample.request.timeoutMs * BLAMED_SHARE) {
         server.faulted(flight, 0.5, serviceMs, nowMs, detail)
       } else server.health.neutral(period)
     }
-    this.#fail(row, 'timeout', told)
-    row.pool.pumpSoon()
+    this.#fail(sample, 'timeout', told)
+    sample.pool.pumpSoon()
   }
 
-  /** Ends a row without a score, from wherever it is. `confirmed`: whatever has the same text ends so, too. */
-  #fail(row: Row, reason: SampleFailureReason, detail: string, confirmed = false): void {
-    if (row.done) return
-    if (reason === 'cancelled' && row instanceof CanaryRow) row.wasCancelled = true
-    if (row.flight !== null) {
+  /** Ends a sample without a score, from wherever it is. `confirmed`: whatever has the same text ends so, too. */
+  #fail(
+    sample: RoutedSample,
+    reason: SampleFailureReason,
+    detail: string,
+    confirmed = false,
+  ): void {
+    if (sample.done) return
+    if (reason === 'cancelled' && sample instanceof CanarySample) sample.wasCancelled = true
+    if (sample.flight !== null) {
       const nowMs = performance.now()
-      for (let flight: Flight | null = row.flight; flight !== null; flight = row.flight) {
+      for (let flight: Flight | null = sample.flight; flight !== null; flight = sample.flight) {
         // A slot's owner makes its call, and gives the slot back when that has ended.
         if (flight.call === null) return
         // There is no class of its own for what the caller took back; it is nobody's failure and counted nowhere.
@@ -479,31 +487,31 @@ export class RowLife implements CallListener<Flight>, RowBundlesOwner, RefusalsO
         flight.call.abandon()
         flight.server.health.neutral(flight.period)
       }
-      row.pool.pumpSoon()
+      sample.pool.pumpSoon()
     }
-    this.#release(row)
-    row.refuse(reason, detail)
+    this.#release(sample)
+    sample.refuse(reason, detail)
     if (confirmed) {
-      this.#shared.refused(row, reason, detail, (follower) => this.#release(follower))
-    } else this.#shared.failed(row)
+      this.#shared.refused(sample, reason, detail, (follower) => this.#release(follower))
+    } else this.#shared.failed(sample)
   }
 
-  /** The row is done: out of every list. */
-  #release(row: Row): void {
-    row.done = true
-    this.#wheel.remove(row)
-    this.#rows.delete(row)
-    const { pool } = row
-    pool.withdraw(row)
-    if (!pool.canaries.delete(row) && --pool.rowCount === 0) {
+  /** The sample is done: out of every list. */
+  #release(sample: RoutedSample): void {
+    sample.done = true
+    this.#wheel.remove(sample)
+    this.#samples.delete(sample)
+    const { pool } = sample
+    pool.withdraw(sample)
+    if (!pool.canaries.delete(sample) && --pool.sampleCount === 0) {
       for (const canary of [...pool.canaries]) {
         this.#fail(canary, 'cancelled', 'nobody waits for what it tells')
       }
       this.#owner.onPoolIdle(pool)
     }
-    row.stopTimer()
-    row.heldBy?.held.delete(row)
-    row.heldBy = null
-    if (row.request.signal !== undefined) this.#aborts.delete(row.request.signal, row)
+    sample.stopTimer()
+    sample.heldBy?.held.delete(sample)
+    sample.heldBy = null
+    if (sample.request.signal !== undefined) this.#aborts.delete(sample.request.signal, sample)
   }
 }

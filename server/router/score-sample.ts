@@ -3,19 +3,19 @@ import type { EngineFailure, EngineRequest, EngineScore, ScoreInput } from '../e
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
 import type { PoolServer } from './pool-server.ts'
+import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterResult, ScoreRequest } from './router-types.ts'
-import { Row, type RowAnswer } from './routed-sample.ts'
 import type { HttpCall } from './transport.ts'
 
 /** A sample on its way to a score. */
-export class ScoreRow extends Row {
+export class ScoreSample extends RoutedSample {
   declare readonly request: ScoreRequest
   readonly #resolve: (result: RouterResult) => void
   #score: EngineScore | null = null
-  /** Rows with the same text that wait for this one's score. */
-  followers: ScoreRow[] | null = null
-  /** The row whose score it waits for. */
-  leader: ScoreRow | null = null
+  /** Samples with the same text that wait for this one's score. */
+  followers: ScoreSample[] | null = null
+  /** The sample whose score it waits for. */
+  leader: ScoreSample | null = null
 
   constructor(
     request: ScoreRequest,
@@ -47,7 +47,7 @@ export class ScoreRow extends Row {
     return server.engine.buildScoreRequest(this.request.input, server.target)
   }
 
-  read(server: PoolServer, call: HttpCall<Flight>): RowAnswer | EngineFailure {
+  read(server: PoolServer, call: HttpCall<Flight>): SampleAnswer | EngineFailure {
     const answer = server.engine.parseScoreResponse(
       call.status,
       call.headers,
@@ -75,20 +75,20 @@ export class ScoreRow extends Row {
     this.#resolve({ ok: false, reason, detail, attempts: this.attempts })
   }
 
-  /** The end of a row that followed `leader`: its score, and the call that gave it as its own attempt. */
-  succeedAs(leader: ScoreRow, server: PoolServer): void {
+  /** The end of a sample that followed `leader`: its score, and the call that gave it as its own attempt. */
+  succeedAs(leader: ScoreSample, server: PoolServer): void {
     this.#shareCall(leader)
     this.#score = leader.#score
     this.#resolve({ ...this.#result(server), shared: true })
   }
 
-  /** The end of a row that followed `leader`, whose text was refused for good. */
-  refuseAs(leader: ScoreRow, reason: SampleFailureReason, detail: string): void {
+  /** The end of a sample that followed `leader`, whose text was refused for good. */
+  refuseAs(leader: ScoreSample, reason: SampleFailureReason, detail: string): void {
     this.#shareCall(leader)
     this.refuse(reason, detail)
   }
 
-  #shareCall(leader: ScoreRow): void {
+  #shareCall(leader: ScoreSample): void {
     const call = leader.attempts.at(-1)
     if (call === undefined) return
     const waitedMs = Math.max(0, performance.now() - this.waitingSinceMs - call.serviceMs)

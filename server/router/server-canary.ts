@@ -1,5 +1,5 @@
 import type { ScoreInput } from '../engines/engine.ts'
-import type { Row } from './routed-sample.ts'
+import type { RoutedSample } from './routed-sample.ts'
 
 /** A server is asked at most once in so long by all processes together. */
 const ASK_EVERY_MS = 1_000
@@ -18,9 +18,9 @@ const FIXED: ScoreInput = { prompt: 'What is 1 + 1?', response: '1 + 1 is 2.' }
  * scored.
  */
 export class ServerCanary {
-  /** Rows that it refused and that wait for a canary sent since. */
-  readonly held = new Set<Row>()
-  /** No row is sent before a canary was scored. */
+  /** Samples that it refused and that wait for a canary sent since. */
+  readonly held = new Set<RoutedSample>()
+  /** No sample is sent before a canary was scored. */
   blocking = false
   /** A canary is out. */
   isOut = false
@@ -34,7 +34,7 @@ export class ServerCanary {
   #askedAtMs = Number.NEGATIVE_INFINITY
   #passedAtMs = Number.NEGATIVE_INFINITY
   #askEveryMs = ASK_EVERY_MS
-  #about: Row[] = []
+  #about: RoutedSample[] = []
   #timer: NodeJS.Timeout | null = null
   /** The shortest text it has scored, for where it does not take the fixed one. */
   #known: ScoreInput | null = null
@@ -93,7 +93,7 @@ export class ServerCanary {
     return own || this.#fixedRefused ? this.#known : FIXED
   }
 
-  /** A canary goes out, about the rows held now. */
+  /** A canary goes out, about the samples held now. */
   begin(nowMs: number): void {
     this.isOut = true
     this.#isAsked = false
@@ -101,8 +101,8 @@ export class ServerCanary {
     this.#about = [...this.held]
   }
 
-  /** It was scored: the rows whose refusals that confirms, which are held no longer. */
-  passed(nowMs: number): Row[] {
+  /** It was scored: the samples whose refusals that confirms, which are held no longer. */
+  passed(nowMs: number): RoutedSample[] {
     this.isOut = false
     this.#fixedRefused = false
     this.#isMissed = false
@@ -114,9 +114,9 @@ export class ServerCanary {
       }
       this.streak = 0
     }
-    const confirmed = this.#about.filter((row) => this.held.has(row))
+    const confirmed = this.#about.filter((sample) => this.held.has(sample))
     this.#about = []
-    for (const row of confirmed) this.#free(row)
+    for (const sample of confirmed) this.#free(sample)
     return confirmed
   }
 
@@ -143,8 +143,8 @@ export class ServerCanary {
     this.#about = []
   }
 
-  /** It was not scored: the rows held, which are to be tried again. */
-  failed(nowMs: number, block: boolean): Row[] {
+  /** It was not scored: the samples held, which are to be tried again. */
+  failed(nowMs: number, block: boolean): RoutedSample[] {
     this.isOut = false
     this.#fixedRefused = false
     this.#isMissed = false
@@ -155,18 +155,18 @@ export class ServerCanary {
     return this.release()
   }
 
-  /** Rows are held no longer: the server cannot be asked. */
-  release(): Row[] {
-    const rows = [...this.held]
+  /** Samples are held no longer: the server cannot be asked. */
+  release(): RoutedSample[] {
+    const samples = [...this.held]
     this.#about = []
-    for (const row of rows) this.#free(row)
-    return rows
+    for (const sample of samples) this.#free(sample)
+    return samples
   }
 
-  /** Holds a row until a canary tells. */
-  hold(row: Row): void {
-    this.held.add(row)
-    row.heldBy = this
+  /** Holds a sample until a canary tells. */
+  hold(sample: RoutedSample): void {
+    this.held.add(sample)
+    sample.heldBy = this
   }
 
   /** Calls back when the next may be sent. */
@@ -200,8 +200,8 @@ export class ServerCanary {
     this.blocking = true
   }
 
-  #free(row: Row): void {
-    this.held.delete(row)
-    row.heldBy = null
+  #free(sample: RoutedSample): void {
+    this.held.delete(sample)
+    sample.heldBy = null
   }
 }

@@ -9,7 +9,7 @@ const MEASURED_MAX = 96
 /**
  * How many calls one process lets itself have in flight to a server. A given limit is the limit, and shrinks only while
  * the server says that it is busy; else it is found by measuring, from this process's part of what a server of its kind
- * can be expected to do: 8 rows of a reward model, 16 of a judge, llama.cpp's slots, never more than TEI's permits.
+ * can be expected to do: 8 samples of a reward model, 16 of a judge, llama.cpp's slots, never more than TEI's permits.
  */
 export class ServerLimit {
   #limit = new AdaptiveLimit({ initial: 1, min: 1, max: 1, fixed: true })

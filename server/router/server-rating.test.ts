@@ -3,11 +3,11 @@ import { leastWork } from './policies/least-work.ts'
 import { ServerRating } from './server-rating.ts'
 import { type SharingServer, serve } from './testing/sharing-server.ts'
 
-/** A rating of what a server gives that always has `most` rows while there are so many. */
+/** A rating of what a server gives that always has `most` samples while there are so many. */
 function rate(
   server: SharingServer,
   most: number,
-  options: { rows: number; seed: number; offered?: (nowMs: number) => number; fromMs?: number },
+  options: { samples: number; seed: number; offered?: (nowMs: number) => number; fromMs?: number },
   rating = new ServerRating(),
 ) {
   const served = serve(
@@ -26,41 +26,41 @@ describe('tokens a second', () => {
   const server = { tokensPerSecond: 20_000, saturatedBy: 8 }
 
   test('is what the server gives with all it may have', () => {
-    const { rating, endMs, tokensPerSecond } = rate(server, 16, { rows: 1_000, seed: 1 })
+    const { rating, endMs, tokensPerSecond } = rate(server, 16, { samples: 1_000, seed: 1 })
     const measured = rating.tokensPerSecond(endMs) as number
     expect(measured / tokensPerSecond).toBeGreaterThan(0.9)
     expect(measured / tokensPerSecond).toBeLessThan(1.1)
   })
 
   test('is unknown until the server was full, and a minute after', () => {
-    const idle = rate(server, 16, { rows: 200, seed: 1, offered: () => 2 })
+    const idle = rate(server, 16, { samples: 200, seed: 1, offered: () => 2 })
     expect(idle.rating.tokensPerSecond(idle.endMs)).toBeNull()
-    const { rating, endMs } = rate(server, 16, { rows: 200, seed: 1 })
+    const { rating, endMs } = rate(server, 16, { samples: 200, seed: 1 })
     expect(rating.tokensPerSecond(endMs + 50_000)).not.toBeNull()
     expect(rating.tokensPerSecond(endMs + 70_000)).toBeNull()
   })
 
   test('does not sink while there is little to do', () => {
-    const { rating, endMs } = rate(server, 16, { rows: 500, seed: 1 })
+    const { rating, endMs } = rate(server, 16, { samples: 500, seed: 1 })
     const before = rating.tokensPerSecond(endMs) as number
-    const idle = rate(server, 16, { rows: 60, seed: 2, offered: () => 1, fromMs: endMs }, rating)
+    const idle = rate(server, 16, { samples: 60, seed: 2, offered: () => 1, fromMs: endMs }, rating)
     expect(rating.tokensPerSecond(idle.endMs)).toBeGreaterThanOrEqual(before)
   })
 
   test('follows a server that slows down: half the way in 10 s', () => {
-    const { rating, endMs } = rate(server, 16, { rows: 500, seed: 1 })
+    const { rating, endMs } = rate(server, 16, { samples: 500, seed: 1 })
     const slow = { ...server, tokensPerSecond: 4_000 }
-    const rows = 40
-    const { endMs: laterMs } = rate(slow, 16, { rows, seed: 2, fromMs: endMs }, rating)
+    const samples = 40
+    const { endMs: laterMs } = rate(slow, 16, { samples, seed: 2, fromMs: endMs }, rating)
     expect(laterMs - endMs).toBeGreaterThan(7_000)
     const measured = rating.tokensPerSecond(laterMs) as number
     expect(measured).toBeGreaterThan(6_000)
     expect(measured).toBeLessThan(16_000)
-    const { endMs: endedMs } = rate(slow, 16, { rows: 400, seed: 3, fromMs: laterMs }, rating)
+    const { endMs: endedMs } = rate(slow, 16, { samples: 400, seed: 3, fromMs: laterMs }, rating)
     expect(rating.tokensPerSecond(endedMs)).toBeLessThan(4_800)
   })
 
-  test('little traffic to equal servers stays even: the one with fewer rows does not look slow', () => {
+  test('little traffic to equal servers stays even: the one with fewer samples does not look slow', () => {
     const policy = leastWork()
     const servers = [1, 2, 3].map((id) => ({
       id,
@@ -100,7 +100,7 @@ describe('tokens a second', () => {
 })
 
 describe('peak latency', () => {
-  // A row of 1,000 tokens costs 1,200, one of 800 costs 1,000: its fixed cost is taken for 200.
+  // A sample of 1,000 tokens costs 1,200, one of 800 costs 1,000: its fixed cost is taken for 200.
   test('jumps up at once, comes down within some 10 s, is unknown after a minute', () => {
     const rating = new ServerRating()
     expect(rating.peakMsPerKtok(0)).toBeNull()
@@ -130,7 +130,7 @@ describe('peak latency', () => {
 })
 
 describe('times', () => {
-  test('expect of a row what its size makes of the usual time', () => {
+  test('expect of a sample what its size makes of the usual time', () => {
     const rating = new ServerRating()
     expect(rating.expectedMs(100)).toBeNull()
     expect(rating.samples).toBe(0)

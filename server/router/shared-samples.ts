@@ -1,7 +1,7 @@
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
 import type { PoolServer } from './pool-server.ts'
-import type { Row } from './routed-sample.ts'
-import { ScoreRow } from './score-sample.ts'
+import type { RoutedSample } from './routed-sample.ts'
+import { ScoreSample } from './score-sample.ts'
 
 /**
  * Identical requests in flight at one time: the first is sent, the others wait for its score. Policies sample the same
@@ -9,107 +9,108 @@ import { ScoreRow } from './score-sample.ts'
  * that fails, is cancelled or runs out of its time leaves its followers to try for themselves, unless what it was refused is
  * known to be the text's own fault.
  */
-export class SharedRows {
+export class SharedSamples {
   /**
-   * Rows in flight or waiting that others may follow, by their group: it is a prompt's samples that are alike. Looked for by
+   * Samples in flight or waiting that others may follow, by their group: it is a prompt's samples that are alike. Looked for by
    * length first: a map by response had to hash every text, 3 % of a worker's time.
    */
-  readonly #leaders = new Map<string, ScoreRow[]>()
-  readonly #admit: (row: Row) => void
+  readonly #leaders = new Map<string, ScoreSample[]>()
+  readonly #admit: (sample: RoutedSample) => void
 
-  constructor(admit: (row: Row) => void) {
+  constructor(admit: (sample: RoutedSample) => void) {
     this.#admit = admit
   }
 
-  /** True: the row waits for an identical one. */
-  follow(row: Row): boolean {
-    if (!(row instanceof ScoreRow) || row.group === undefined || !row.isHedgeable) return false
-    const leaders = this.#leaders.get(row.group)
+  /** True: the sample waits for an identical one. */
+  follow(sample: RoutedSample): boolean {
+    if (!(sample instanceof ScoreSample) || sample.group === undefined || !sample.isHedgeable)
+      return false
+    const leaders = this.#leaders.get(sample.group)
     if (leaders === undefined) {
-      this.#leaders.set(row.group, [row])
+      this.#leaders.set(sample.group, [sample])
       return false
     }
-    const leader = leaders.find((other) => isSame(other, row))
+    const leader = leaders.find((other) => isSame(other, sample))
     if (leader === undefined) {
-      leaders.push(row)
+      leaders.push(sample)
       return false
     }
     // Somebody waits for it: not behind a step's queue.
-    if (row.priorityClass === 'interactive' && leader.flight === null) return false
+    if (sample.priorityClass === 'interactive' && leader.flight === null) return false
     leader.followers ??= []
-    leader.followers.push(row)
-    row.leader = leader
+    leader.followers.push(sample)
+    sample.leader = leader
     return true
   }
 
-  isFollowing(row: Row): boolean {
-    return row instanceof ScoreRow && row.leader !== null
+  isFollowing(sample: RoutedSample): boolean {
+    return sample instanceof ScoreSample && sample.leader !== null
   }
 
-  /** A row has its score: so have those that follow it. `release` takes each out of the lists first. */
-  scored(row: Row, server: PoolServer, release: (follower: ScoreRow) => void): void {
-    if (!(row instanceof ScoreRow)) return
-    this.#leave(row)
-    const { followers } = row
+  /** A sample has its score: so have those that follow it. `release` takes each out of the lists first. */
+  scored(sample: RoutedSample, server: PoolServer, release: (follower: ScoreSample) => void): void {
+    if (!(sample instanceof ScoreSample)) return
+    this.#leave(sample)
+    const { followers } = sample
     if (followers === null) return
-    row.followers = null
+    sample.followers = null
     for (const follower of followers) {
       follower.leader = null
       release(follower)
-      follower.succeedAs(row, server)
+      follower.succeedAs(sample, server)
     }
   }
 
-  /** A row's refusal is confirmed: of the same text it is the same for those that follow it. */
+  /** A sample's refusal is confirmed: of the same text it is the same for those that follow it. */
   refused(
-    row: Row,
+    sample: RoutedSample,
     reason: SampleFailureReason,
     detail: string,
-    release: (follower: ScoreRow) => void,
+    release: (follower: ScoreSample) => void,
   ): void {
-    if (!(row instanceof ScoreRow)) return
-    this.#leave(row)
-    const { followers } = row
+    if (!(sample instanceof ScoreSample)) return
+    this.#leave(sample)
+    const { followers } = sample
     if (followers === null) return
-    row.followers = null
+    sample.followers = null
     for (const follower of followers) {
       follower.leader = null
       release(follower)
-      follower.refuseAs(row, reason, detail)
+      follower.refuseAs(sample, reason, detail)
     }
   }
 
-  /** A row ended without a score: the next in line is sent, and the others follow that one. */
-  failed(row: Row): void {
-    if (!(row instanceof ScoreRow)) return
-    this.#leave(row)
-    const { followers } = row
+  /** A sample ended without a score: the next in line is sent, and the others follow that one. */
+  failed(sample: RoutedSample): void {
+    if (!(sample instanceof ScoreSample)) return
+    this.#leave(sample)
+    const { followers } = sample
     if (followers === null) return
-    row.followers = null
+    sample.followers = null
     for (const follower of followers) {
       follower.leader = null
       if (!follower.done && !this.follow(follower)) this.#admit(follower)
     }
   }
 
-  #leave(row: ScoreRow): void {
-    if (row.leader !== null) {
-      const { followers } = row.leader
-      const at = followers?.indexOf(row) ?? -1
+  #leave(sample: ScoreSample): void {
+    if (sample.leader !== null) {
+      const { followers } = sample.leader
+      const at = followers?.indexOf(sample) ?? -1
       if (at >= 0) followers?.splice(at, 1)
-      row.leader = null
+      sample.leader = null
       return
     }
-    const group = row.group
+    const group = sample.group
     const leaders = group === undefined ? undefined : this.#leaders.get(group)
-    const at = leaders?.indexOf(row) ?? -1
+    const at = leaders?.indexOf(sample) ?? -1
     if (leaders === undefined || at < 0) return
     if (leaders.length === 1) this.#leaders.delete(group as string)
     else leaders.splice(at, 1)
   }
 }
 
-function isSame(a: ScoreRow, b: ScoreRow): boolean {
+function isSame(a: ScoreSample, b: ScoreSample): boolean {
   const { response } = a.request.input
   const other = b.request.input.response
   return (
@@ -117,7 +118,7 @@ function isSame(a: ScoreRow, b: ScoreRow): boolean {
   )
 }
 
-function samePrompt(a: ScoreRow, b: ScoreRow): boolean {
+function samePrompt(a: ScoreSample, b: ScoreSample): boolean {
   const p = a.request.input
   const q = b.request.input
   if (typeof p.prompt === 'string' || typeof q.prompt === 'string') {
@@ -127,7 +128,7 @@ function samePrompt(a: ScoreRow, b: ScoreRow): boolean {
 }
 
 /** What a scorer of one's own is sent beside the text. */
-function sameRest(a: ScoreRow, b: ScoreRow): boolean {
+function sameRest(a: ScoreSample, b: ScoreSample): boolean {
   const p = a.request.input
   const q = b.request.input
   return (

@@ -3,8 +3,8 @@ import { failure } from '../engines/answer.ts'
 import type { EngineFailure } from '../engines/engine.ts'
 import type { Flight } from './flight.ts'
 import type { ModelPool } from './model-pool.ts'
+import { RoutedSample, type SampleAnswer } from './routed-sample.ts'
 import type { RouterSlot, SlotEnd, SlotRefusal, SlotRequest } from './router-types.ts'
-import { Row, type RowAnswer } from './routed-sample.ts'
 
 /** How long a call is kept waiting without a healthy server, where it has no deadline: a client's own patience is not known. */
 const WITHOUT_SERVER_MS = 10_000
@@ -13,7 +13,7 @@ const WITHOUT_SERVER_MS = 10_000
 export type SlotResult = { ok: true; slot: RouterSlot } | SlotRefusal
 
 /** Waits for the right to send one call, which its owner sends itself. */
-export class SlotRow extends Row {
+export class SlotSample extends RoutedSample {
   readonly slotRequest: SlotRequest
   readonly #resolve: (result: SlotResult) => void
   readonly #onRelease: (flight: Flight, end: SlotEnd) => void
@@ -54,7 +54,7 @@ export class SlotRow extends Row {
     return null
   }
 
-  read(): RowAnswer | EngineFailure {
+  read(): SampleAnswer | EngineFailure {
     return failure('fault', 'transport', 'a slot has no answer of its own')
   }
 

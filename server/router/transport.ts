@@ -64,7 +64,7 @@ export class HttpCall<C = unknown> implements Dispatcher.DispatchHandler {
     else this.#lane?.destroy()
   }
 
-  /** It is one row's own: what it did counts against its server. */
+  /** It is one sample's own: what it did counts against its server. */
   blame(): boolean {
     return true
   }

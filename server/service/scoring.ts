@@ -74,7 +74,7 @@ export function createScoring(
     process: row.name,
     db,
     log,
-    router: { joins: { rowsPerCall: config.samplesPerCall } },
+    router: { microBatching: { samplesPerRequest: config.samplesPerCall } },
   })
   const playedFunctions = new FunctionPool({
     ...config.functions,

@@ -34,7 +34,7 @@ export interface InlineSample {
 }
 
 /** A job as a worker holds it: `retryCount` fences its completion to this very delivery. */
-export type HeldJob = Job<ChunkJob> & { retryCount: number }
+export type FetchedJob = Job<ChunkJob> & { retryCount: number }
 
 /** Pools that exist without a reward model. */
 export const RULES_POOL = 'rules'
@@ -208,12 +208,12 @@ export class JobQueue {
   }
 
   /** Takes up to `count` jobs, none of the runs in `ignoreRuns`. */
-  async fetch(pool: string, count: number, ignoreRuns: string[]): Promise<HeldJob[]> {
+  async fetch(pool: string, count: number, ignoreRuns: string[]): Promise<FetchedJob[]> {
     const jobs = await this.#boss.fetch<ChunkJob>(pool, {
       batchSize: count,
       ...(ignoreRuns.length > 0 ? { ignoreGroups: ignoreRuns } : {}),
     })
-    return jobs as unknown as HeldJob[]
+    return jobs as unknown as FetchedJob[]
   }
 
   /** Says that these jobs are still held. Gives the ids that are still ours. */
@@ -233,7 +233,7 @@ export class JobQueue {
   }
 
   /** Gives jobs back at once: their next delivery counts one lost worker more. */
-  async giveBack(pool: string, ids: string[]): Promise<void> {
+  async requeue(pool: string, ids: string[]): Promise<void> {
     if (ids.length > 0) await this.#boss.fail(pool, ids)
   }
 }

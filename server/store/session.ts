@@ -1,6 +1,6 @@
 import pg from 'pg'
-import { inTime } from '../with-timeout.ts'
 import type { Logger } from '../log.ts'
+import { withTimeout } from '../with-timeout.ts'
 import { type ConnectionUrl, type Encryption, readConnectionUrl } from './connection-url.ts'
 
 /** Settings of a session by name, such as `{ enable_seqscan: 'off' }`. */
@@ -431,6 +431,6 @@ export function isFatal(error: unknown): boolean {
 }
 
 async function waitUntil(event: Promise<void>, until: number): Promise<void> {
-  if (Number.isFinite(until)) await inTime(event, Math.max(0, until - performance.now()))
+  if (Number.isFinite(until)) await withTimeout(event, Math.max(0, until - performance.now()))
   else await event
 }

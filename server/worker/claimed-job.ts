@@ -1,8 +1,8 @@
-import type { HeldJob } from '../store/job-queue.ts'
+import type { FetchedJob } from '../store/job-queue.ts'
 
 /** A job this worker holds: which of its samples have not ended, and whether its claim still stands. */
-export class JobInHand {
-  readonly job: HeldJob
+export class ClaimedJob {
+  readonly job: FetchedJob
   readonly pool: string
   /** Workers lost while holding these samples, this delivery not counted. */
   readonly losses: number
@@ -20,7 +20,7 @@ export class JobInHand {
   /** This worker stops: what is left of the job is another worker's, and nobody here completes it any more. */
   isGivenUp = false
 
-  constructor(job: HeldJob, pool: string) {
+  constructor(job: FetchedJob, pool: string) {
     this.job = job
     this.pool = pool
     this.losses = (job.data.l ?? 0) + job.retryCount

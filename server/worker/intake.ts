@@ -1,7 +1,7 @@
 import type { Logger } from '../log.ts'
 import {
+  type FetchedJob,
   FUNCTIONS_POOL,
-  type HeldJob,
   INTERACTIVE_POOL,
   isPoolOfLimiter,
   type JobQueue,
@@ -69,7 +69,7 @@ export interface IntakeHost {
   functionCapacity(): number
   /** Samples it may hold of a limiter's pool now. */
   limiterCapacity(pool: string): number
-  take(pool: string, job: HeldJob): void
+  take(pool: string, job: FetchedJob): void
 }
 
 /**

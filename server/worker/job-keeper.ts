@@ -3,7 +3,7 @@ import { type Database, throughOutage } from '../store/database.ts'
 import { type ChunkJob, indexesOf, type JobQueue, toRanges } from '../store/job-queue.ts'
 import { claimJob, unclaimJob, unclaimJobs } from '../store/sql/claims.ts'
 import { batchSpec } from '../store/sql/worker-reads.ts'
-import type { JobInHand } from './claimed-job.ts'
+import type { ClaimedJob } from './claimed-job.ts'
 
 /** Jobs that end within this time are completed together. */
 const COMPLETE_AFTER_MS = 20
@@ -14,7 +14,7 @@ export class JobKeeper {
   readonly #queue: JobQueue
   readonly #workerId: number
   readonly #log: Logger
-  readonly #completed = new Map<string, JobInHand[]>()
+  readonly #completed = new Map<string, ClaimedJob[]>()
   #completing = false
 
   constructor(db: Database, queue: JobQueue, workerId: number, log: Logger) {
@@ -25,7 +25,7 @@ export class JobKeeper {
   }
 
   /** Best effort: without its claim a dead worker's job still comes back, by missed heartbeats. */
-  claim(job: JobInHand, indexes: number[]): void {
+  claim(job: ClaimedJob, indexes: number[]): void {
     job.claim = claimJob(this.#db, {
       jobId: job.job.id,
       queue: job.pool,
@@ -38,7 +38,7 @@ export class JobKeeper {
   }
 
   /** All its samples are committed. */
-  completed(job: JobInHand): void {
+  completed(job: ClaimedJob): void {
     const list = this.#completed.get(job.pool) ?? []
     list.push(job)
     this.#completed.set(job.pool, list)
@@ -66,23 +66,23 @@ export class JobKeeper {
   }
 
   /** What has not ended (indexes, or numbers of groups) goes back as a new job that counts no loss: stopping is not dying. */
-  async giveBack(job: JobInHand, indexes: number[], forMs: number): Promise<void> {
+  async requeue(job: ClaimedJob, indexes: number[], forMs: number): Promise<void> {
     const { b, t, g } = job.job.data
     const rest: ChunkJob =
       g === undefined
         ? { b, t, i: toRanges(indexes), l: job.losses }
         : { b, t, i: [], g: indexes, l: job.losses }
-    await throughOutage(() => this.#requeue(job, [rest]), { forMs })
+    await throughOutage(() => this.#replace(job, [rest]), { forMs })
   }
 
   /** Gives a job back as jobs of one sample each, which count the same losses. */
-  async cutToOnes(job: JobInHand): Promise<void> {
+  async cutToOnes(job: ClaimedJob): Promise<void> {
     const { b, t } = job.job.data
     const ones = indexesOf(job.job.data).map((i): ChunkJob => ({ b, t, i: [i, i], l: job.losses }))
-    await throughOutage(() => this.#requeue(job, ones), { forMs: 60_000 })
+    await throughOutage(() => this.#replace(job, ones), { forMs: 60_000 })
   }
 
-  async #complete(pool: string, jobs: JobInHand[]): Promise<void> {
+  async #complete(pool: string, jobs: ClaimedJob[]): Promise<void> {
     await this.#queue.complete(
       pool,
       jobs.map((job) => job.attempt),
@@ -96,7 +96,7 @@ export class JobKeeper {
   }
 
   /** Replaces a job by others, in one transaction. */
-  async #requeue(job: JobInHand, jobs: ChunkJob[]): Promise<void> {
+  async #replace(job: ClaimedJob, jobs: ChunkJob[]): Promise<void> {
     // Not before it is written: a claim that comes late would stay.
     await job.claim
     const spec = await batchSpec(this.#db, job.job.data.b)

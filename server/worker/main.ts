@@ -5,7 +5,6 @@ import { ProcessRow } from '../cluster/process-row.ts'
 import { loadConfig, loadWorkerHandover } from '../config.ts'
 import type { DirectScoreMessage, ForgetScoreMessage } from '../contract/direct-score.ts'
 import type { EndedMessage } from '../contract/ended-message.ts'
-import { inTime } from '../with-timeout.ts'
 import { createLogger } from '../log.ts'
 import { FunctionPool } from '../rewards/functions/function-pool.ts'
 import { stopRequests } from '../stop-request.ts'
@@ -17,6 +16,7 @@ import { Listener } from '../store/listener.ts'
 import { workerProblem } from '../store/schema-version.ts'
 import { durationAsStored } from '../store/sql/flush.ts'
 import { functionSource } from '../store/sql/function-sources.ts'
+import { withTimeout } from '../with-timeout.ts'
 import { DirectScores } from './direct-scores.ts'
 import type { EndedSample } from './result-writer.ts'
 import { RewardLoopWorker } from './reward-loop-worker.ts'
@@ -56,7 +56,7 @@ async function main(): Promise<void> {
     process: row.name,
     db,
     log,
-    router: { joins: { rowsPerCall: config.samplesPerCall } },
+    router: { microBatching: { samplesPerRequest: config.samplesPerCall } },
   })
   const { router, leases, models } = fleet
   const functions = new FunctionPool({
@@ -132,14 +132,14 @@ async function main(): Promise<void> {
     stopping ??= (async () => {
       log.info({ why }, 'worker stopping')
       setTimeout(() => process.exit(1), EXIT_MS).unref()
-      await inTime(report.stopping(), 500)
+      await withTimeout(report.stopping(), 500)
       await worker.stop(DRAIN_MS, RETURN_MS)
       await functions.close()
       limits.close()
       await report.ended()
       await listener.close()
       await fleet.close()
-      await inTime(db.close(), 500)
+      await withTimeout(db.close(), 500)
     })()
       .catch((error: Error) => log.warn({ err: error.message }, 'worker stopped uncleanly'))
       .then(() => process.exit(0))

@@ -1,7 +1,6 @@
 import type { LeaseHolder } from '../cluster/lease-holder.ts'
 import type { PostProcessed } from '../contract/post-processed.ts'
 import type { SampleFailureReason } from '../contract/sample-reason.ts'
-import { inTime } from '../with-timeout.ts'
 import type { Logger } from '../log.ts'
 import type {
   RewardContext,
@@ -13,8 +12,8 @@ import type {
 import type { DatabaseClock } from '../store/clock.ts'
 import type { Database } from '../store/database.ts'
 import {
+  type FetchedJob,
   FUNCTIONS_POOL,
-  type HeldJob,
   INTERACTIVE_POOL,
   indexesOf,
   type JobQueue,
@@ -24,9 +23,10 @@ import { stageStatement } from '../store/sql/flush.ts'
 import type { StagedSample } from '../store/sql/post-process.ts'
 import type { PendingSample, WholeGroup } from '../store/sql/worker-reads.ts'
 import { decodeTexts } from '../store/stored-texts.ts'
+import { withTimeout } from '../with-timeout.ts'
 import { type ActiveBatch, ActiveBatches } from './active-batches.ts'
 import { ChunkReader } from './chunk-reader.ts'
-import { JobInHand } from './claimed-job.ts'
+import { ClaimedJob } from './claimed-job.ts'
 import { Intake } from './intake.ts'
 import { JobKeeper } from './job-keeper.ts'
 import { Outage } from './outage.ts'
@@ -42,7 +42,7 @@ const CLAIM_AFTER_MS = 250
 const SLICE_MS = 8
 
 interface RuleTask {
-  job: JobInHand
+  job: ClaimedJob
   batch: ActiveBatch
   sample: PendingSample
 }
@@ -77,11 +77,11 @@ export class RewardLoopWorker {
   readonly #keeper: JobKeeper
   readonly #outage: Outage
   readonly #leases: LeaseHolder
-  readonly #jobs = new Set<JobInHand>()
+  readonly #jobs = new Set<ClaimedJob>()
   readonly #rules: RuleTask[] = []
   #ruleLoop = false
   /** Jobs whose samples lost two workers, until they are run or given back. */
-  #alone: JobInHand[] = []
+  #alone: ClaimedJob[] = []
   #runningAlone = false
   #running = 0
   #stopping = false
@@ -173,7 +173,7 @@ export class RewardLoopWorker {
     while (this.#isBusy && performance.now() < drainedAtMs) await shortly()
     const untilMs = performance.now() + writeMs
     const givenUp = [...this.#jobs]
-    const rest = new Map<JobInHand, number[]>()
+    const rest = new Map<ClaimedJob, number[]>()
     for (const job of givenUp) {
       // Late results and late flushes of these samples no longer count here, nor do they complete the job.
       job.isGivenUp = true
@@ -181,16 +181,16 @@ export class RewardLoopWorker {
       job.open.clear()
     }
     const writers = [this.#writer, this.#urgentWriter, this.#stagedWriter]
-    await inTime(Promise.all(writers.map((writer) => writer.drain())), writeMs / 2)
+    await withTimeout(Promise.all(writers.map((writer) => writer.drain())), writeMs / 2)
     await Promise.all([
       ...givenUp.map((job) => {
         // A result that is not committed by now may die with this process.
         const left = [...(rest.get(job) as number[]), ...job.uncommitted].sort((a, b) => a - b)
-        return this.#handBack(job, left, untilMs)
+        return this.#requeue(job, left, untilMs)
       }),
-      ...this.#alone.map((job) => this.#handBack(job, indexesOf(job.job.data), untilMs)),
+      ...this.#alone.map((job) => this.#requeue(job, indexesOf(job.job.data), untilMs)),
     ])
-    await inTime(this.#keeper.flush(), Math.max(0, untilMs - performance.now()))
+    await withTimeout(this.#keeper.flush(), Math.max(0, untilMs - performance.now()))
   }
 
   /** Whether something is under way that ends soon: a call to a reward model, or a function's. */
@@ -200,13 +200,13 @@ export class RewardLoopWorker {
     return this.#running > 0 && [...this.#jobs].some(({ pool }) => calls.includes(pool))
   }
 
-  async #handBack(job: JobInHand, indexes: number[], untilMs: number): Promise<void> {
+  async #requeue(job: ClaimedJob, indexes: number[], untilMs: number): Promise<void> {
     if (indexes.length === 0) {
       if (!job.unwritten) this.#keeper.completed(job)
       return
     }
     await this.#keeper
-      .giveBack(job, indexes, Math.max(0, untilMs - performance.now()))
+      .requeue(job, indexes, Math.max(0, untilMs - performance.now()))
       .catch((error: Error) =>
         this.#log.warn(
           { err: error.message, samples: indexes.length },
@@ -215,24 +215,24 @@ export class RewardLoopWorker {
       )
   }
 
-  #take(pool: string, job: HeldJob): void {
-    const inHand = new JobInHand(job, pool)
+  #take(pool: string, job: FetchedJob): void {
+    const claimed = new ClaimedJob(job, pool)
     if (job.data.g !== undefined) {
-      void this.#startPost(inHand, job.data.g)
+      void this.#startPost(claimed, job.data.g)
       return
     }
-    if (inHand.losses >= MAX_LOSSES - 1) {
-      this.#alone.push(inHand)
-      this.#keeper.claim(inHand, indexesOf(job.data))
+    if (claimed.losses >= MAX_LOSSES - 1) {
+      this.#alone.push(claimed)
+      this.#keeper.claim(claimed, indexesOf(job.data))
       this.intake.paused = true
       void this.#runAlone()
       return
     }
     this.intake.oneByOne = false
-    void this.#start(inHand)
+    void this.#start(claimed)
   }
 
-  async #start(job: JobInHand): Promise<void> {
+  async #start(job: ClaimedJob): Promise<void> {
     const indexes = indexesOf(job.job.data)
     const assumed = indexes.length
     this.#jobs.add(job)
@@ -295,12 +295,12 @@ export class RewardLoopWorker {
       this.intake.count(job.pool, -(job.open.size > 0 ? job.open.size : assumed), -chars)
       job.open.clear()
       if (batch) this.#batches.leave(batch)
-      await this.#keeper.giveBack(job, indexes, 60_000).catch(() => {})
+      await this.#keeper.requeue(job, indexes, 60_000).catch(() => {})
     }
   }
 
   /** Groups that wait for their post-processing; `open` holds their numbers. */
-  async #startPost(job: JobInHand, nos: readonly number[]): Promise<void> {
+  async #startPost(job: ClaimedJob, nos: readonly number[]): Promise<void> {
     this.#jobs.add(job)
     this.intake.count(job.pool, nos.length, 0)
     // No sample of theirs is held any more: the claim names none.
@@ -327,12 +327,12 @@ export class RewardLoopWorker {
       clearTimeout(job.claimTimer)
       this.intake.count(job.pool, -nos.length, 0)
       if (batch) this.#batches.leave(batch)
-      await this.#keeper.giveBack(job, [...nos], 60_000).catch(() => {})
+      await this.#keeper.requeue(job, [...nos], 60_000).catch(() => {})
     }
   }
 
   async #postProcess(
-    job: JobInHand,
+    job: ClaimedJob,
     batch: ActiveBatch,
     no: number,
     members: StagedSample[],
@@ -358,7 +358,7 @@ export class RewardLoopWorker {
   }
 
   /** What is to be scored: from the job where it brings its samples and this is its first delivery, else from the tables. */
-  async #samplesOf(job: JobInHand, batch: ActiveBatch): Promise<PendingSample[]> {
+  async #samplesOf(job: ClaimedJob, batch: ActiveBatch): Promise<PendingSample[]> {
     const inline = job.losses === 0 ? job.job.data.s : undefined
     return inline ?? this.#reader.read(batch.spec, job.job.data.i)
   }
@@ -390,7 +390,7 @@ export class RewardLoopWorker {
   }
 
   /** All members in one call; what has ended before is told, and stays as it is. A call takes one place at the gate. */
-  async #scoreGroup(job: JobInHand, batch: ActiveBatch, group: WholeGroup): Promise<void> {
+  async #scoreGroup(job: ClaimedJob, batch: ActiveBatch, group: WholeGroup): Promise<void> {
     const { members, pending } = group
     const rows = members.filter(({ idx }) => pending.has(idx))
     if (this.#outage.isOn) await this.#outage.over()
@@ -421,7 +421,7 @@ export class RewardLoopWorker {
   }
 
   #contextOf(
-    job: JobInHand,
+    job: ClaimedJob,
     batch: ActiveBatch,
     row: PendingSample,
     startedAt: number,
@@ -442,7 +442,7 @@ export class RewardLoopWorker {
     }
   }
 
-  async #score(job: JobInHand, batch: ActiveBatch, row: PendingSample): Promise<void> {
+  async #score(job: ClaimedJob, batch: ActiveBatch, row: PendingSample): Promise<void> {
     if (this.#outage.isOn) await this.#outage.over()
     if (this.#stopping) return
     if (batch.gate && (!(await this.#batches.enterGate(batch)) || this.#stopping)) {
@@ -473,7 +473,7 @@ export class RewardLoopWorker {
   }
 
   #fail(
-    job: JobInHand,
+    job: ClaimedJob,
     batch: ActiveBatch,
     row: PendingSample,
     reason: SampleFailureReason,
@@ -483,7 +483,7 @@ export class RewardLoopWorker {
   }
 
   #end(
-    job: JobInHand,
+    job: ClaimedJob,
     batch: ActiveBatch,
     row: PendingSample,
     outcome: RewardOutcome,
@@ -523,7 +523,7 @@ export class RewardLoopWorker {
     this.intake.count(job.pool, -1, -chars)
   }
 
-  #finishJob(job: JobInHand, batch?: ActiveBatch): void {
+  #finishJob(job: ClaimedJob, batch?: ActiveBatch): void {
     if (job.isGivenUp || !this.#jobs.delete(job)) return
     clearTimeout(job.claimTimer)
     if (batch) this.#batches.leave(batch)
@@ -541,7 +541,7 @@ export class RewardLoopWorker {
     if (this.#runningAlone) return
     this.#runningAlone = true
     while (this.#alone.length > 0 && !this.#stopping) {
-      const [job, ...others] = this.#alone as [JobInHand, ...JobInHand[]]
+      const [job, ...others] = this.#alone as [ClaimedJob, ...ClaimedJob[]]
       const indexes = indexesOf(job.job.data)
       try {
         if (indexes.length > 1) {

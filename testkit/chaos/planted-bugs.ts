@@ -31,8 +31,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: WORKER,
-        find: '.giveBack(job, indexes, Math.max(0, untilMs - performance.now()))',
-        replace: '.giveBack(job, indexes.slice(1), Math.max(0, untilMs - performance.now()))',
+        find: '.requeue(job, indexes, Math.max(0, untilMs - performance.now()))',
+        replace: '.requeue(job, indexes.slice(1), Math.max(0, untilMs - performance.now()))',
       },
       // Little is left to hand back after the usual 5 s.
       {
@@ -260,12 +260,12 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: 'server/background/worker-supervisor.ts',
-        find: 'return giveBackSilent(db, queue, silent, knownAlone)',
-        replace: 'return giveBackSilent(db, queue, [], knownAlone)',
+        find: 'return requeueSilent(db, queue, silent, knownAlone)',
+        replace: 'return requeueSilent(db, queue, [], knownAlone)',
       },
       {
         file: 'server/background/worker-supervisor.ts',
-        find: 'if (child.pid !== undefined) void this.giveBack(child.pid)',
+        find: 'if (child.pid !== undefined) void this.requeue(child.pid)',
         replace: '',
       },
       {
@@ -318,8 +318,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     patches: [
       {
         file: 'server/engines/tei.ts',
-        find: "rows.push(typeof score === 'number' ? { ok: true, score } : score)",
-        replace: "rows.unshift(typeof score === 'number' ? { ok: true, score } : score)",
+        find: "scores.push(typeof score === 'number' ? { ok: true, score } : score)",
+        replace: "scores.unshift(typeof score === 'number' ? { ok: true, score } : score)",
       },
     ],
     laws: ['score'],
@@ -336,8 +336,8 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
       },
       {
         file: 'server/engines/tei.ts',
-        find: 'const join: ScoreJoin = {',
-        replace: 'let previous = 1\n\nconst join: ScoreJoin = {',
+        find: 'const microBatch: MicroBatchProtocol = {',
+        replace: 'let previous = 1\n\nconst microBatch: MicroBatchProtocol = {',
       },
     ],
     laws: ['score'],

@@ -279,7 +279,7 @@ export const microBatching: Check = {
     const { route } = await rowOf(context)
     const router = createRewardRouter({
       patienceMs: 60_000,
-      joins: {
+      microBatching: {
         isBusy: () => true,
         workMs: Number.POSITIVE_INFINITY,
         slowMs: Number.POSITIVE_INFINITY,

@@ -1,5 +1,5 @@
 import { MAX_ATTEMPTS } from '../../contract/alerts.ts'
-import { inTime } from '../../with-timeout.ts'
+import { withTimeout } from '../../with-timeout.ts'
 import type { Logger } from '../../log.ts'
 import { type Database, isOutage } from '../../store/database.ts'
 import { PeriodicTask } from '../../store/periodic-task.ts'
@@ -80,7 +80,7 @@ export class AlertSender {
   /** What is under way may still be answered for a moment; what is not is sent again by the next process. */
   async stop(): Promise<void> {
     await Promise.all([this.#looking.stop(), this.#forgetting.stop()])
-    await inTime(Promise.all(this.#sending), STOP_MS)
+    await withTimeout(Promise.all(this.#sending), STOP_MS)
   }
 
   async #look(): Promise<void> {

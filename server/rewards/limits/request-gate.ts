@@ -194,9 +194,9 @@ export class RequestGate {
       } finally {
         this.#reserved = false
       }
-      if (head.gone) this.#giveBack(head.requests, head.tokens)
+      if (head.gone) this.#refund(head.requests, head.tokens)
       else if (this.#inFlight >= this.#slots) {
-        this.#giveBack(head.requests, head.tokens)
+        this.#refund(head.requests, head.tokens)
         return
       }
     }
@@ -252,13 +252,13 @@ export class RequestGate {
         this.#inFlight--
         const unused = (taken: number, used: number | undefined) =>
           used !== undefined && Number.isFinite(used) ? taken - used : 0
-        this.#giveBack(unused(waiter.requests, requests), unused(waiter.tokens, tokens))
+        this.#refund(unused(waiter.requests, requests), unused(waiter.tokens, tokens))
         this.#kick()
       },
     })
   }
 
-  #giveBack(requests: number, tokens: number): void {
+  #refund(requests: number, tokens: number): void {
     const nowMs = this.#clock.nowMs()
     // A shared row that cannot be reached keeps what it has: too careful until the bucket is full again.
     const ignore = () => {}

@@ -3,17 +3,17 @@ import type { BalancingPolicy } from './policy.ts'
 import { hashNumber, hashText, rendezvousRank, weightedRank } from './rendezvous.ts'
 
 /**
- * The first server in the rendezvous order of the row's key and a seed, whatever the load: the same seed, keys and
- * servers give the same assignment, for re-runs that must reproduce. A row without a key goes by its group, without
- * either by its number among such rows. Holds only where the candidates are all servers of the pool: offered those
+ * The first server in the rendezvous order of the sample's key and a seed, whatever the load: the same seed, keys and
+ * servers give the same assignment, for re-runs that must reproduce. A sample without a key goes by its group, without
+ * either by its number among such samples. Holds only where the candidates are all servers of the pool: offered those
  * with room alone, load decides after all.
  */
 export function deterministic(seed: number): BalancingPolicy {
   let unkeyed = 0
   return {
     name: 'deterministic',
-    pick(candidates, row) {
-      const text = row.key ?? row.group
+    pick(candidates, sample) {
+      const text = sample.key ?? sample.group
       const hash = text === undefined ? hashNumber(unkeyed++, seed) : hashText(text, seed)
       const firstWeight = weightOf(candidates[0] as (typeof candidates)[number])
       let sameWeight = true

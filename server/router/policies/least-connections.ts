@@ -1,18 +1,18 @@
-import { rowLoad } from './load.ts'
+import { sampleLoad } from './load.ts'
 import type { BalancingPolicy } from './policy.ts'
 import { Turn } from './turn.ts'
 
-/** The server with the fewest rows, ours and others', by weight; equal ones in turn. */
+/** The server with the fewest samples, ours and others', by weight; equal ones in turn. */
 export function leastConnections(): BalancingPolicy {
   const turn = new Turn()
   return {
     name: 'least_connections',
     pick(candidates) {
       let best = candidates[0] as (typeof candidates)[number]
-      let bestLoad = rowLoad(best)
+      let bestLoad = sampleLoad(best)
       for (let i = 1; i < candidates.length; i++) {
         const server = candidates[i] as (typeof candidates)[number]
-        const load = rowLoad(server)
+        const load = sampleLoad(server)
         if (load < bestLoad || (load === bestLoad && turn.before(server.id, best.id))) {
           best = server
           bestLoad = load

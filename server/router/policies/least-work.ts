@@ -1,15 +1,15 @@
-import { countOf, externalRows, measured, weightOf } from './load.ts'
+import { countOf, externalSamples, measured, weightOf } from './load.ts'
 import type { BalancingPolicy, PolicyServer } from './policy.ts'
 import { SeenMedian } from './seen-median.ts'
 import { Turn } from './turn.ts'
 
-/** Share of the newest row in the mean size of rows, by which rows of others are counted: the last 32 or so. */
+/** Share of the newest sample in the mean size of samples, by which samples of others are counted: the last 32 or so. */
 const NEWEST_SHARE = 1 / 32
 
 /**
- * The server that would be done first with what it has and this row: tokens in flight, the row's and those of others'
- * rows (each taken for a mean row of ours), by its tokens/s and weight. An unmeasured server counts as the median one.
- * Rows differ by a factor of a hundred in size, which counting them hides.
+ * The server that would be done first with what it has and this sample: tokens in flight, the sample's and those of others'
+ * samples (each taken for a mean sample of ours), by its tokens/s and weight. An unmeasured server counts as the median one.
+ * Samples differ by a factor of a hundred in size, which counting them hides.
  */
 export function leastWork(): BalancingPolicy {
   const turn = new Turn()
@@ -17,15 +17,15 @@ export function leastWork(): BalancingPolicy {
   let meanTokens = 0
   return {
     name: 'least_work',
-    pick(candidates, row) {
-      const tokens = countOf(row.tokens)
+    pick(candidates, sample) {
+      const tokens = countOf(sample.tokens)
       meanTokens = meanTokens === 0 ? tokens : meanTokens + (tokens - meanTokens) * NEWEST_SHARE
       let unmeasuredRate = 0
       let best = candidates[0] as (typeof candidates)[number]
       let bestWait = Number.POSITIVE_INFINITY
       for (let i = 0; i < candidates.length; i++) {
         const server = candidates[i] as (typeof candidates)[number]
-        const work = countOf(server.workTokens) + tokens + externalRows(server) * meanTokens
+        const work = countOf(server.workTokens) + tokens + externalSamples(server) * meanTokens
         let rate = measured(server.tokensPerSecond)
         if (rate === 0) {
           if (unmeasuredRate === 0) unmeasuredRate = medianRate(median, candidates)

@@ -18,14 +18,14 @@ export function weightOf(server: { readonly weight: number }): number {
   return weight < MIN_WEIGHT ? MIN_WEIGHT : weight > MAX_WEIGHT ? MAX_WEIGHT : weight
 }
 
-/** A count of rows or tokens, 0 where it is none. */
+/** A count of samples or tokens, 0 where it is none. */
 export function countOf(value: number): number {
   if (!(value > 0)) return 0
   return value > MAX_COUNT ? MAX_COUNT : value
 }
 
-/** Rows of others at the server, 0 where what it says cannot be. */
-export function externalRows(server: PolicyServer): number {
+/** Samples of others at the server, 0 where what it says cannot be. */
+export function externalSamples(server: PolicyServer): number {
   const { externalQueue } = server
   return externalQueue > 0 && externalQueue <= MAX_QUEUE ? externalQueue : 0
 }
@@ -35,7 +35,7 @@ export function measured(value: number | null): number {
   return value !== null && value > 0 && value <= MAX_COUNT ? value : 0
 }
 
-/** Rows at the server with one more, ours and others', by its weight: what least in flight compares. */
-export function rowLoad(server: PolicyServer): number {
-  return (countOf(server.inFlight) + externalRows(server) + 1) / weightOf(server)
+/** Samples at the server with one more, ours and others', by its weight: what least in flight compares. */
+export function sampleLoad(server: PolicyServer): number {
+  return (countOf(server.inFlight) + externalSamples(server) + 1) / weightOf(server)
 }

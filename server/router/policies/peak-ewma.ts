@@ -1,11 +1,11 @@
-import { measured, rowLoad } from './load.ts'
+import { measured, sampleLoad } from './load.ts'
 import type { BalancingPolicy, PolicyServer } from './policy.ts'
 import { SeenMedian } from './seen-median.ts'
 import { Turn } from './turn.ts'
 
 /**
- * The server with the least of latency × rows: its peak EWMA of ms for 1,000 tokens, which jumps up at once and comes
- * down slowly, times the rows it would have, by weight. An unmeasured server counts as the median one.
+ * The server with the least of latency × samples: its peak EWMA of ms for 1,000 tokens, which jumps up at once and comes
+ * down slowly, times the samples it would have, by weight. An unmeasured server counts as the median one.
  */
 export function peakEwma(): BalancingPolicy {
   const turn = new Turn()
@@ -23,7 +23,7 @@ export function peakEwma(): BalancingPolicy {
           if (unmeasuredMs === 0) unmeasuredMs = medianPeakMs(median, candidates)
           peakMs = unmeasuredMs
         }
-        const cost = peakMs * rowLoad(server)
+        const cost = peakMs * sampleLoad(server)
         if (cost < bestCost || (cost === bestCost && turn.before(server.id, best.id))) {
           best = server
           bestCost = cost

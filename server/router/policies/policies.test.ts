@@ -19,7 +19,7 @@ const server = (id: number, facts: Partial<PolicyServer> = {}): PolicyServer => 
   externalQueue: 0,
   ...facts,
 })
-const row = (tokens = 100, group?: string, key?: string) => ({ tokens, group, key })
+const sample = (tokens = 100, group?: string, key?: string) => ({ tokens, group, key })
 
 describe('round_robin', () => {
   test('shares by weight, and smoothly', () => {
@@ -38,13 +38,13 @@ describe('round_robin', () => {
 })
 
 describe('least_work', () => {
-  test('counts tokens, not rows', () => {
+  test('counts tokens, not samples', () => {
     const candidates = [
       server(1, { inFlight: 1, workTokens: 16_000 }),
       server(2, { inFlight: 9, workTokens: 4_000 }),
     ]
-    expect(leastWork().pick(candidates, row()).id).toBe(2)
-    expect(leastConnections().pick(candidates, row()).id).toBe(1)
+    expect(leastWork().pick(candidates, sample()).id).toBe(2)
+    expect(leastConnections().pick(candidates, sample()).id).toBe(1)
   })
 
   test('a faster server takes more work: the one done first is taken', () => {
@@ -53,7 +53,7 @@ describe('least_work', () => {
       server(2, { workTokens: 400, tokensPerSecond: 2_000 }),
     ]
     // (1,000 + 100) ÷ 10,000 = 0.11 s against (400 + 100) ÷ 2,000 = 0.25 s.
-    expect(leastWork().pick(candidates, row()).id).toBe(1)
+    expect(leastWork().pick(candidates, sample()).id).toBe(1)
   })
 
   test('an unmeasured server counts as the median of the measured, not as the best or worst', () => {
@@ -63,25 +63,25 @@ describe('least_work', () => {
       server(3, { tokensPerSecond: 10_000 }),
     ]
     const busy = { workTokens: 1_000, inFlight: 1 }
-    expect(leastWork().pick([...measured.slice(0, 2), server(4)], row()).id).toBe(2)
+    expect(leastWork().pick([...measured.slice(0, 2), server(4)], sample()).id).toBe(2)
     expect(
-      leastWork().pick([{ ...measured[2], ...busy } as PolicyServer, server(4)], row()).id,
+      leastWork().pick([{ ...measured[2], ...busy } as PolicyServer, server(4)], sample()).id,
     ).toBe(4)
-    expect(leastWork().pick([...measured, server(4)], row()).id).toBe(3)
+    expect(leastWork().pick([...measured, server(4)], sample()).id).toBe(3)
   })
 
-  test('rows of others are counted as mean rows of ours', () => {
+  test('samples of others are counted as mean samples of ours', () => {
     const policy = leastWork()
     const candidates = [
       server(1, { externalQueue: 3, inFlight: 1, workTokens: 500 }),
       server(2, { workTokens: 4_500, inFlight: 1 }),
     ]
-    // 500 + 3 × 1,000 against 4,500; and with rows a tenth as large 500 + 3 × 100.
-    expect(policy.pick(candidates, row(1_000)).id).toBe(1)
+    // 500 + 3 × 1,000 against 4,500; and with samples a tenth as large 500 + 3 × 100.
+    expect(policy.pick(candidates, sample(1_000)).id).toBe(1)
     expect(
       leastWork().pick(
         [{ ...candidates[0], externalQueue: 5 } as PolicyServer, server(2, { workTokens: 4_500 })],
-        row(1_000),
+        sample(1_000),
       ).id,
     ).toBe(2)
   })
@@ -90,24 +90,24 @@ describe('least_work', () => {
     const policy = leastWork()
     const all = [server(1), server(2), server(3), server(4)]
     const order = [all, all, all.slice(1), all, all, all].map(
-      (candidates) => policy.pick(candidates, row()).id,
+      (candidates) => policy.pick(candidates, sample()).id,
     )
     expect(order).toEqual([1, 2, 3, 4, 1, 2])
   })
 })
 
 describe('peak_ewma', () => {
-  test('a slow answer outweighs a few rows', () => {
+  test('a slow answer outweighs a few samples', () => {
     const candidates = [
       server(1, { peakMsPerKtok: 900 }),
       server(2, { peakMsPerKtok: 40, inFlight: 10 }),
     ]
     // 900 × 1 against 40 × 11.
-    expect(peakEwma().pick(candidates, row()).id).toBe(2)
+    expect(peakEwma().pick(candidates, sample()).id).toBe(2)
     expect(
       peakEwma().pick(
         [candidates[0] as PolicyServer, server(2, { peakMsPerKtok: 40, inFlight: 30 })],
-        row(),
+        sample(),
       ).id,
     ).toBe(1)
   })
@@ -117,7 +117,7 @@ describe('group_affinity', () => {
   const ids = (candidates: PolicyServer[], groups: number) =>
     Array.from(
       { length: groups },
-      (_, i) => groupAffinity(0).pick(candidates, row(100, `group ${i}`)).id,
+      (_, i) => groupAffinity(0).pick(candidates, sample(100, `group ${i}`)).id,
     )
 
   test('a group stays with one server while loads are even, in any order of the candidates', () => {
@@ -126,16 +126,16 @@ describe('group_affinity', () => {
     expect(new Set(ids(candidates, 50)).size).toBe(6)
   })
 
-  test('eight rows of the only group stay together on an idle pool', () => {
+  test('eight samples of the only group stay together on an idle pool', () => {
     const policy = groupAffinity(0)
     const candidates = Array.from({ length: 4 }, (_, i) => ({ ...server(i + 1), inFlight: 0 }))
-    const first = policy.pick(candidates, row(100, 'g'))
+    const first = policy.pick(candidates, sample(100, 'g'))
     for (let i = 0; i < 8; i++) {
-      const next = policy.pick(candidates, row(100, 'g'))
+      const next = policy.pick(candidates, sample(100, 'g'))
       expect(next).toBe(first)
       next.inFlight++
     }
-    expect(policy.pick(candidates, row(100, 'g'))).not.toBe(first)
+    expect(policy.pick(candidates, sample(100, 'g'))).not.toBe(first)
   })
 
   test('over the bound a group falls to the next in its order, and every group to its own next', () => {
@@ -161,7 +161,7 @@ describe('deterministic', () => {
     const candidates = [1, 2, 3, 4].map((id) => server(id, facts(id)))
     return Array.from({ length: 500 }, (_, i) => {
       const key = i % 5 === 0 ? undefined : `run/7/${i}`
-      return policy.pick(candidates, row(i, undefined, key)).id
+      return policy.pick(candidates, sample(i, undefined, key)).id
     })
   }
 

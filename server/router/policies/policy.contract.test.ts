@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { BalancingPolicy, PolicyName, PolicyRow, PolicyServer } from './policy.ts'
+import type { BalancingPolicy, PolicyName, PolicySample, PolicyServer } from './policy.ts'
 import { DEFAULT_POLICY, isPolicyName, POLICY_NAMES, policyNamed } from './registry.ts'
 
 type TestServer = { -readonly [key in keyof PolicyServer]: PolicyServer[key] }
@@ -19,11 +19,11 @@ const server = (id: number, facts: Partial<PolicyServer> = {}): TestServer => ({
 const servers = (count: number, facts: Partial<PolicyServer> = {}): TestServer[] =>
   Array.from({ length: count }, (_, i) => server(i + 1, facts))
 
-/** Rows of 125 groups of eight, of 20 to 2,000 tokens. */
-const row = (i: number): PolicyRow => ({
+/** Samples of 125 groups of eight, of 20 to 2,000 tokens. */
+const sample = (i: number): PolicySample => ({
   tokens: 20 + ((i * 7919) % 1_981),
   group: `group-${Math.floor(i / 8)}`,
-  key: `row-${i}`,
+  key: `sample-${i}`,
 })
 
 /** Those that look at the load; the others keep to their weights whatever it is. */
@@ -35,30 +35,35 @@ const LOAD_AWARE: ReadonlySet<PolicyName> = new Set([
   'group_affinity',
 ])
 
-/** Lets the policy place rows that stay `lasting` placements long; gives the tokens and rows of each server. */
-function place(policy: BalancingPolicy, candidates: TestServer[], rows: number, lasting: number) {
-  const placed = new Map(candidates.map(({ id }) => [id, { rows: 0, tokens: 0 }]))
+/** Lets the policy place samples that stay `lasting` placements long; gives the tokens and samples of each server. */
+function place(
+  policy: BalancingPolicy,
+  candidates: TestServer[],
+  samples: number,
+  lasting: number,
+) {
+  const placed = new Map(candidates.map(({ id }) => [id, { samples: 0, tokens: 0 }]))
   const flying: { at: TestServer; tokens: number }[] = []
-  for (let i = 0; i < rows; i++) {
+  for (let i = 0; i < samples; i++) {
     if (flying.length >= lasting) {
       const ended = flying.shift() as { at: TestServer; tokens: number }
       ended.at.inFlight--
       ended.at.workTokens -= ended.tokens
     }
-    const next = row(i)
+    const next = sample(i)
     const at = policy.pick(candidates, next)
     at.inFlight++
     at.workTokens += next.tokens
     flying.push({ at, tokens: next.tokens })
-    const share = placed.get(at.id) as { rows: number; tokens: number }
-    share.rows++
+    const share = placed.get(at.id) as { samples: number; tokens: number }
+    share.samples++
     share.tokens += next.tokens
   }
   return placed
 }
 
-const sequence = (policy: BalancingPolicy, candidates: TestServer[], rows = 200) =>
-  Array.from({ length: rows }, (_, i) => policy.pick(candidates, row(i)).id)
+const sequence = (policy: BalancingPolicy, candidates: TestServer[], samples = 200) =>
+  Array.from({ length: samples }, (_, i) => policy.pick(candidates, sample(i)).id)
 
 test('the names are those of the registry', () => {
   expect(POLICY_NAMES).toContain(DEFAULT_POLICY)
@@ -83,7 +88,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
     for (let i = 1; i < 16; i++) {
       const candidates = all.filter((_, bit) => (i >> bit) & 1)
       for (let n = 0; n < 20; n++) {
-        const next = n % 2 === 0 ? row(n) : { tokens: 1, group: undefined, key: undefined }
+        const next = n % 2 === 0 ? sample(n) : { tokens: 1, group: undefined, key: undefined }
         expect(candidates).toContain(policy.pick(candidates, next))
       }
     }
@@ -91,7 +96,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
 
   test('takes the only one there is', () => {
     const only = server(7)
-    expect(make().pick([only], row(0))).toBe(only)
+    expect(make().pick([only], sample(0))).toBe(only)
   })
 
   test('starves none of several equal ones, idle as they are', () => {
@@ -113,11 +118,11 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
   test('does not change the candidates', () => {
     const candidates = Object.freeze([Object.freeze(server(1)), Object.freeze(server(2))])
     const policy = make()
-    for (let i = 0; i < 5; i++) policy.pick(candidates, row(i))
+    for (let i = 0; i < 5; i++) policy.pick(candidates, sample(i))
     expect(candidates).toEqual([server(1), server(2)])
   })
 
-  test('the same seed and rows give the same picks', () => {
+  test('the same seed and samples give the same picks', () => {
     const candidates = [
       server(1, { inFlight: 3, workTokens: 1_000, tokensPerSecond: 900, peakMsPerKtok: 20 }),
       server(2, { weight: 2, inFlight: 1, workTokens: 5_000, tokensPerSecond: 700 }),
@@ -129,9 +134,9 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
   test('shares by weight', () => {
     const candidates = [server(1, { weight: 2 }), server(2), server(3)]
     const placed = place(make(), candidates, 4_000, name === 'group_affinity' ? 4_000 : 400)
-    const total = [...placed.values()].reduce((sum, { rows }) => sum + rows, 0)
-    expect((placed.get(1)?.rows ?? 0) / total).toBeGreaterThan(0.5 * 0.85)
-    expect((placed.get(1)?.rows ?? 0) / total).toBeLessThan(0.5 * 1.15)
+    const total = [...placed.values()].reduce((sum, { samples }) => sum + samples, 0)
+    expect((placed.get(1)?.samples ?? 0) / total).toBeGreaterThan(0.5 * 0.85)
+    expect((placed.get(1)?.samples ?? 0) / total).toBeLessThan(0.5 * 1.15)
   })
 
   test.each([
@@ -181,19 +186,19 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
         externalQueue: Number.POSITIVE_INFINITY,
       },
     ],
-  ] as const)('bears servers and rows of %s, and still shares among equals', (_, facts) => {
+  ] as const)('bears servers and samples of %s, and still shares among equals', (_, facts) => {
     const policy = make()
     const candidates = servers(4, facts)
     const picked = new Map<number, number>()
     for (let i = 0; i < 2_000; i++) {
       const tokens = [0, -5, Number.NaN, 1e9, Number.POSITIVE_INFINITY, 300][i % 6] as number
-      const { id } = policy.pick(candidates, { ...row(i), tokens })
+      const { id } = policy.pick(candidates, { ...sample(i), tokens })
       picked.set(id, (picked.get(id) ?? 0) + 1)
     }
     for (const { id } of candidates) expect(picked.get(id) ?? 0).toBeGreaterThan(300)
     // Beside one of sound numbers either may be the better, but neither breaks the other.
     const beside = [server(9, { tokensPerSecond: 1_000, peakMsPerKtok: 30 }), ...candidates]
-    for (let i = 0; i < 50; i++) expect(beside).toContain(policy.pick(beside, row(i)))
+    for (let i = 0; i < 50; i++) expect(beside).toContain(policy.pick(beside, sample(i)))
   })
 
   test.each([0, -1, Number.NaN, 1e9, Number.POSITIVE_INFINITY])(
@@ -205,7 +210,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
           const candidates = servers(count, everywhere ? { externalQueue } : {})
           ;(candidates[1] as TestServer).externalQueue = externalQueue
           const placed = place(make(), candidates, 1_000, 1_000)
-          const most = Math.max(...[...placed.values()].map(({ rows }) => rows))
+          const most = Math.max(...[...placed.values()].map(({ samples }) => samples))
           expect(most / (1_000 / count)).toBeLessThanOrEqual(1.3)
         }
       }
@@ -221,7 +226,7 @@ describe.each(POLICY_NAMES)('policy %s', (name) => {
       expect(ids.filter((id) => id === 3)).toEqual([])
     })
 
-    test('counts rows of others at a server', () => {
+    test('counts samples of others at a server', () => {
       const candidates = servers(4)
       ;(candidates[2] as TestServer).externalQueue = 100
       expect(sequence(make(), candidates).filter((id) => id === 3)).toEqual([])

@@ -1,11 +1,11 @@
-import { rowLoad } from './load.ts'
+import { sampleLoad } from './load.ts'
 import type { BalancingPolicy } from './policy.ts'
 import { seededRandom } from './seeded-random.ts'
 
 /**
  * The less loaded of two drawn at random: its cost does not grow with the pool, and processes that do not know of each
  * other do not all run to the same server. A server's weight counts up to twice the mean one's: no server is drawn for
- * more than two in n of the rows.
+ * more than two in n of the samples.
  */
 export function powerOfTwo(seed: number): BalancingPolicy {
   const random = seededRandom(seed)
@@ -18,7 +18,7 @@ export function powerOfTwo(seed: number): BalancingPolicy {
       if (count === 1) return a
       const step = 1 + Math.floor(random() * (count - 1))
       const b = candidates[(first + step) % count] as (typeof candidates)[number]
-      return rowLoad(b) < rowLoad(a) ? b : a
+      return sampleLoad(b) < sampleLoad(a) ? b : a
     },
     forget() {},
   }

@@ -1,7 +1,7 @@
 import { weightOf } from './load.ts'
 import type { BalancingPolicy } from './policy.ts'
 
-/** Needs nothing of a server but its weight, and nothing of a row. */
+/** Needs nothing of a server but its weight, and nothing of a sample. */
 export interface RoundRobin extends BalancingPolicy {
   pick<T extends { readonly id: number; readonly weight: number }>(candidates: readonly T[]): T
 }

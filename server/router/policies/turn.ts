@@ -1,6 +1,6 @@
 /**
  * Breaks ties in turn: of servers that are equally good, the next by id after the one taken last, round and round.
- * Taking the first instead would give every row of an idle pool to one server.
+ * Taking the first instead would give every sample of an idle pool to one server.
  */
 export class Turn {
   #last = Number.NEGATIVE_INFINITY

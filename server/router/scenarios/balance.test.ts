@@ -9,11 +9,11 @@ afterEach(() => pool?.close())
 
 const steady = { latency: 'constant:10' }
 
-test('10 · servers that close idle connections as a call goes out: no row fails', async () => {
+test('10 · servers that close idle connections as a call goes out: no sample fails', async () => {
   pool = await SimulatedPool.start([{ latency: 'constant:1', idleCloseMs: 8 }])
   for (let i = 0; i < 60; i++) {
     expect(await pool.score()).toMatchObject({ ok: true })
-    // Around the moment at which the server closes; whichever side wins, the row is scored.
+    // Around the moment at which the server closes; whichever side wins, the sample is scored.
     await new Promise((resolve) => setTimeout(resolve, 5 + (i % 7)))
   }
   expect(pool.events).toEqual([])
@@ -32,7 +32,7 @@ test.each([
   expect(Math.max(...assigned) / (800 / 4)).toBeLessThanOrEqual(1.3)
 })
 
-test('12 · all servers turn 20 times slower: nobody is put out, hedges stay within 5 % of the rows', async () => {
+test('12 · all servers turn 20 times slower: nobody is put out, hedges stay within 5 % of the samples', async () => {
   pool = await SimulatedPool.start([steady, steady, steady, steady])
   await pool.scoreAll(300)
   for (const server of pool.servers) server.control({ latency: 'constant:200' })
@@ -53,10 +53,10 @@ test('16 · a deadline shorter than any answer takes: not sent at all', async ()
   expect(pool.stats(1).requests).toBe(before)
 })
 
-test('17 · two runs, one ten times larger: equal shares while both have rows', async () => {
+test('17 · two runs, one ten times larger: equal shares while both have samples', async () => {
   pool = await SimulatedPool.start([steady, steady], { slots: 4 })
   const order: string[] = []
-  const rows = (run: string, count: number) =>
+  const samples = (run: string, count: number) =>
     pool.scoreAll(count, () => ({ run })).then((results) => results)
   const note = (run: string) => (result: unknown) => {
     order.push(run)
@@ -71,10 +71,10 @@ test('17 · two runs, one ten times larger: equal shares while both have rows', 
   const share = both.filter((run) => run === 'small').length / both.length
   expect(share).toBeGreaterThan(0.45)
   expect(share).toBeLessThan(0.55)
-  expect(await rows('later', 1)).toHaveLength(1)
+  expect(await samples('later', 1)).toHaveLength(1)
 })
 
-test('19 · 10,000 rows with aborts at random: every counter is back at 0', async () => {
+test('19 · 10,000 samples with aborts at random: every counter is back at 0', async () => {
   pool = await SimulatedPool.start(
     [{ latency: 'constant:0' }, { latency: 'uniform:0,4' }, { latency: 'constant:1' }],
     { slots: 32 },
@@ -104,14 +104,14 @@ test('19 · 10,000 rows with aborts at random: every counter is back at 0', asyn
   await until(() => pool.servers.every((server) => server.stats().inFlight === 0))
 }, 60_000)
 
-test('20 · deterministic: the same seed and rows give the same assignment, whatever the load', async () => {
+test('20 · deterministic: the same seed and samples give the same assignment, whatever the load', async () => {
   const assignments: number[][] = []
   for (const latency of ['constant:0', 'uniform:0,30']) {
     const each = await SimulatedPool.start([{ latency }, { latency }, { latency }, { latency }], {
       router: { policy: 'deterministic', seed: 42 },
       slots: 3,
     })
-    const results = await each.scoreAll(200, (i) => ({ key: `row-${i}` }))
+    const results = await each.scoreAll(200, (i) => ({ key: `sample-${i}` }))
     assignments.push(results.map((result) => (result.ok ? result.serverId : 0)))
     await each.close()
   }
@@ -119,7 +119,7 @@ test('20 · deterministic: the same seed and rows give the same assignment, what
   expect(new Set(assignments[0])).toEqual(new Set([1, 2, 3, 4]))
 })
 
-test('23 · TEI with 16 permits and 32 rows: never more inputs than permits, none scored twice', async () => {
+test('23 · TEI with 16 permits and 32 samples: never more inputs than permits, none scored twice', async () => {
   pool = await SimulatedPool.start([{ dialect: 'tei', permits: 16, latency: 'constant:20' }], {
     slots: 64,
     server: { maxInFlight: null, maxConcurrent: 16 },
@@ -152,7 +152,7 @@ test('24 · in a full step a group of 8 lands on one or two servers', async () =
   )
 })
 
-test('identical rows of a group in flight at one time share one call, each with its own end', async () => {
+test('identical samples of a group in flight at one time share one call, each with its own end', async () => {
   pool = await SimulatedPool.start([{ latency: 'constant:30' }])
   const input = { prompt: 'What is 6 × 7?', response: '42' }
   const results = await pool.scoreAll(8, () => ({ input, group: 'g' }))
@@ -162,7 +162,7 @@ test('identical rows of a group in flight at one time share one call, each with 
   expect(pool.requests).toBe(1)
 })
 
-test('the row that is cancelled leaves the call to those that share it', async () => {
+test('the sample that is cancelled leaves the call to those that share it', async () => {
   pool = await SimulatedPool.start([{ latency: 'constant:40' }])
   const input = { prompt: 'What is 6 × 7?', response: '42' }
   const abort = new AbortController()
@@ -174,7 +174,7 @@ test('the row that is cancelled leaves the call to those that share it', async (
   expect(failuresOf(await others)).toEqual([])
 })
 
-test('a judge’s identical rows are asked one by one: k votes are k calls', async () => {
+test('a judge’s identical samples are asked one by one: k votes are k calls', async () => {
   pool = await SimulatedPool.start([{ dialect: 'chat' }], { server: { kind: 'generative' } })
   const chat = { messages: [{ role: 'user', content: 'Rate: 42' }] }
   await Promise.all(

@@ -9,7 +9,7 @@ afterEach(() => pool?.close())
 
 const steady = { latency: 'constant:10' }
 
-test('1 · 50 over-long rows: at most 50 calls, 50 typed failures, nobody put out', async () => {
+test('1 · 50 over-long samples: at most 50 calls, 50 typed failures, nobody put out', async () => {
   pool = await SimulatedPool.start([
     { ...steady, maxModelLen: 200 },
     { ...steady, maxModelLen: 200 },
@@ -23,7 +23,7 @@ test('1 · 50 over-long rows: at most 50 calls, 50 typed failures, nobody put ou
   expect(await pool.score()).toMatchObject({ ok: true })
 })
 
-test('2 · one server says 503 queue full: its limit shrinks, it stays in, no row fails', async () => {
+test('2 · one server says 503 queue full: its limit shrinks, it stays in, no sample fails', async () => {
   pool = await SimulatedPool.start([steady, steady, steady], {
     slots: 16,
     server: { maxInFlight: 16 },
@@ -35,7 +35,7 @@ test('2 · one server says 503 queue full: its limit shrinks, it stays in, no ro
   expect(pool.events).toEqual([])
 })
 
-test('3 · a server hangs at row 20: the step ends without its rows waiting for their time-out', async () => {
+test('3 · a server hangs at sample 20: the step ends without its samples waiting for their time-out', async () => {
   const latency = 'constant:25'
   pool = await SimulatedPool.start([{ latency }, { latency }, { latency }, { latency }])
   // What is usual is known before: the guarantee is of a step, not of the first seconds of a pool.
@@ -45,16 +45,16 @@ test('3 · a server hangs at row 20: the step ends without its rows waiting for 
   const hedgesBefore = pool.hedges
   const results = await pool.scoreAll(2_400, () => ({ timeoutMs: 60_000 }))
   expect(failuresOf(results)).toEqual([])
-  // The rows it held were sent elsewhere, and nothing else twice but the last few of the step.
-  const heldRows = pool.servers[0]?.stats().maxRowsInFlight ?? 0
+  // The samples it held were sent elsewhere, and nothing else twice but the last few of the step.
+  const heldSamples = pool.servers[0]?.stats().maxRowsInFlight ?? 0
   expect(pool.hedges - hedgesBefore).toBeGreaterThan(0)
-  expect(pool.hedges - hedgesBefore).toBeLessThanOrEqual(heldRows + 30)
-  expect(pool.requests - before).toBeLessThanOrEqual(2_400 + heldRows + 30)
+  expect(pool.hedges - hedgesBefore).toBeLessThanOrEqual(heldSamples + 30)
+  expect(pool.requests - before).toBeLessThanOrEqual(2_400 + heldSamples + 30)
   expect(pool.events.map(({ to }) => to)).toContain('suspect')
   await until(() => pool.stats(1).inFlight === 0)
 }, 60_000)
 
-test('4 · a server dies in the middle of its answers: every row has one score, of one call', async () => {
+test('4 · a server dies in the middle of its answers: every sample has one score, of one call', async () => {
   pool = await SimulatedPool.start([steady, steady, steady])
   pool.servers[0]?.control({ faults: { dieMidBody: 0.5 } })
   const results = await pool.scoreAll(300)
@@ -64,7 +64,7 @@ test('4 · a server dies in the middle of its answers: every row has one score, 
   }
 })
 
-test('5 · NaN, null and a wrong length are corrupt; two servers that agree make it the row’s', async () => {
+test('5 · NaN, null and a wrong length are corrupt; two servers that agree make it the sample’s', async () => {
   for (const fault of ['nan', 'null', 'wrongLength'] as const) {
     const both = await SimulatedPool.start([steady, steady])
     for (const server of both.servers) server.control({ faults: { [fault]: 1 } })
@@ -100,11 +100,11 @@ test('6 · a judge’s reply that was aborted (200, finish_reason "abort") is as
   )
   for (const result of results) expect(result).toMatchObject({ ok: true, serverId: 2 })
   expect(pool.stats(1).failures.fault).toBeGreaterThan(0)
-  // A judge's row is never sent twice at one time.
+  // A judge's sample is never sent twice at one time.
   expect(pool.hedges).toBe(0)
 })
 
-test('13 · a server that fails in a millisecond gets its five rows and single probes, whatever its speed', async () => {
+test('13 · a server that fails in a millisecond gets its five samples and single probes, whatever its speed', async () => {
   pool = await SimulatedPool.start([steady, steady, steady, steady])
   pool.servers[0]?.control({ faults: { error500: 1 } })
   expect(failuresOf(await pool.scoreAll(1_000))).toEqual([])
@@ -136,7 +136,7 @@ test('14 · half open: never more than one call in flight, until two in a row su
 })
 
 test.each(['seconds', 'date', 'ms', 'x-ms'] as const)(
-  '15 · Retry-After as %s is kept for every row, and costs none of them an attempt too many',
+  '15 · Retry-After as %s is kept for every sample, and costs none of them an attempt too many',
   async (retryAfter) => {
     pool = await SimulatedPool.start([steady])
     const [server] = pool.servers
@@ -146,16 +146,18 @@ test.each(['seconds', 'date', 'ms', 'x-ms'] as const)(
     const refused = pool.stats(1).requests
     server?.control({ faults: null })
     expect(failuresOf(await results)).toEqual([])
-    const rows = server?.stats().rows ?? []
-    const first = Math.max(...rows.filter(({ status }) => status === 429).map(({ atMs }) => atMs))
-    const next = Math.min(...rows.filter(({ status }) => status === 200).map(({ atMs }) => atMs))
+    const samples = server?.stats().rows ?? []
+    const first = Math.max(
+      ...samples.filter(({ status }) => status === 429).map(({ atMs }) => atMs),
+    )
+    const next = Math.min(...samples.filter(({ status }) => status === 200).map(({ atMs }) => atMs))
     // A date has whole seconds: what it says may be up to one less than was meant.
     expect(next - first).toBeGreaterThanOrEqual(retryAfter === 'date' ? 900 : 1_900)
     expect(refused).toBeLessThanOrEqual(4)
   },
 )
 
-test('18 · every server restarted in turn under load: no row fails', async () => {
+test('18 · every server restarted in turn under load: no sample fails', async () => {
   pool = await SimulatedPool.start([steady, steady, steady])
   let stop = false
   let scored = 0

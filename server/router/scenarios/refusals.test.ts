@@ -278,7 +278,7 @@ test('calls of several samples obey the same: a dead engine costs none of them',
     slots: 64,
     router: {
       ejectionStepMs: 200,
-      joins: {
+      microBatching: {
         isBusy: () => true,
         workMs: Number.POSITIVE_INFINITY,
         slowMs: Number.POSITIVE_INFINITY,

@@ -3,7 +3,7 @@ import { SimulatedServer } from '../../../testkit/simulated-rm/server.ts'
 import { createRewardRouter } from '../reward-router.ts'
 import { config } from '../testing/harness.ts'
 
-/** Rows each process keeps waiting: more than any limit lets go. */
+/** Samples each process keeps waiting: more than any limit lets go. */
 const WAITING = 160
 
 test('two processes that find a server’s limit by measuring do not outbid each other', async () => {
@@ -25,27 +25,27 @@ test('two processes that find a server’s limit by measuring do not outbid each
   }
   lease()
   const leasing = setInterval(lease, 50)
-  let rows = 0
+  let samples = 0
   let stop = false
   const load = routers.map((router) =>
     Promise.all(
       Array.from({ length: WAITING }, async () => {
         while (!stop) {
-          const response = `${rows++} ${'word '.repeat(40)}`
+          const response = `${samples++} ${'word '.repeat(40)}`
           const input = { prompt: 'Q', response }
           await router.score({ model: 'rm', input, timeoutMs: 60_000, maxAttempts: 4 })
         }
       }),
     ),
   )
-  while (rows < 9_000) await new Promise((resolve) => setTimeout(resolve, 50))
+  while (samples < 9_000) await new Promise((resolve) => setTimeout(resolve, 50))
   const limits = [limitOf(0), limitOf(1)]
   stop = true
   clearInterval(leasing)
   await Promise.all(routers.map((router) => router.close()))
   await Promise.all(load)
   await server.close()
-  // 8 rows saturate it, 4 a process to begin with; 10 to 14 are found, 20 on a machine that others keep busy. Each for itself
+  // 8 samples saturate it, 4 a process to begin with; 10 to 14 are found, 20 on a machine that others keep busy. Each for itself
   // they would have gone to 96.
   expect(Math.max(...limits)).toBeLessThanOrEqual(32)
 }, 60_000)

@@ -69,7 +69,7 @@ export class SimulatedPool {
     })
   }
 
-  /** A row whose text is like no other's, `chars` long. */
+  /** A sample whose text is like no other's, `chars` long. */
   score(over: Partial<ScoreRequest> = {}, chars = 400): Promise<RouterResult> {
     const response = `${this.#texts++}. ${'word '.repeat(chars / 5)}`
     return this.router.score({
@@ -81,7 +81,7 @@ export class SimulatedPool {
     })
   }
 
-  /** So many rows at once. */
+  /** So many samples at once. */
   scoreAll(
     count: number,
     over: (i: number) => Partial<ScoreRequest> = () => ({}),
@@ -99,7 +99,7 @@ export class SimulatedPool {
     return this.router.snapshot().reduce((sum, { requests }) => sum + requests, 0)
   }
 
-  /** Calls sent while another was out for the same row. */
+  /** Calls sent while another was out for the same sample. */
   get hedges(): number {
     return this.router.snapshot().reduce((sum, { hedges }) => sum + hedges, 0)
   }
@@ -110,7 +110,7 @@ export class SimulatedPool {
   }
 }
 
-/** How many rows have no score. */
+/** How many samples have no score. */
 export function failuresOf(results: RouterResult[]): RouterResult[] {
   return results.filter(({ ok }) => !ok)
 }

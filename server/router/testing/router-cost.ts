@@ -24,10 +24,10 @@ function servers(count: number, measured: (i: number) => boolean): PolicyServer[
   }))
 }
 
-const rows = Array.from({ length: 64 }, (_, i) => ({
+const samples = Array.from({ length: 64 }, (_, i) => ({
   tokens: 20 + i * 7,
   group: `group-${i >> 3}`,
-  key: `row-${i}`,
+  key: `sample-${i}`,
 }))
 
 console.info('a pick')
@@ -41,7 +41,7 @@ for (const name of POLICY_NAMES) {
       for (let round = 0; round <= ROUNDS; round++) {
         const startedAtMs = performance.now()
         for (let i = 0; i < CALLS; i++) {
-          picked += policy.pick(candidates, rows[i & 63] as (typeof rows)[number]).id
+          picked += policy.pick(candidates, samples[i & 63] as (typeof samples)[number]).id
         }
         bestNs = Math.min(bestNs, ((performance.now() - startedAtMs) / CALLS) * 1e6)
       }
@@ -64,7 +64,7 @@ function costNs(count: number, work: () => void): number {
 }
 
 const WAITING = 10_000
-console.info(`the fair queue, ${WAITING} rows`)
+console.info(`the fair queue, ${WAITING} samples`)
 for (const [told, groups, runs] of [
   ['no groups, one run', false, 1],
   ['groups of 8, one run', true, 1],
@@ -102,4 +102,4 @@ const ended = costNs(CALLS, () => {
     limit.completed(nowMs, 500 + (i % 700), true, 8 + ((i * 7_919) % 100))
   }
 })
-console.info(`rating and limit, a row: ${ended} ns`)
+console.info(`rating and limit, a sample: ${ended} ns`)

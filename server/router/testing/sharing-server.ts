@@ -1,53 +1,54 @@
 import { seededRandom } from '../policies/seeded-random.ts'
 
-/** A server that divides what it can do among the rows it has, as an engine that batches does. */
+/** A server that divides what it can do among the samples it has, as an engine that batches does. */
 export interface SharingServer {
-  /** Tokens a second with `saturatedBy` rows or more. */
+  /** Tokens a second with `saturatedBy` samples or more. */
   tokensPerSecond: number
-  /** Rows with which it does all it can; fewer leave a part of it idle. Infinity: each row has the speed of its own. */
+  /** Samples with which it does all it can; fewer leave a part of it idle. Infinity: each sample has the speed of its own. */
   saturatedBy: number
-  /** Beyond twice `saturatedBy` it loses so much by every further `saturatedBy` rows (0: nothing). */
+  /** Beyond twice `saturatedBy` it loses so much by every further `saturatedBy` samples (0: nothing). */
   thrashing?: number
 }
 
-/** Something that says how many rows may be in flight. */
+/** Something that says how many samples may be in flight. */
 export interface Limiter {
   readonly limit: number
   dispatched(nowMs: number, inFlight: number): void
   completed(nowMs: number, tokens: number, ok: boolean, elapsedMs: number): void
 }
 
-/** Where each row has a speed of its own, it is that of a server saturated by so many. */
-const ROW_SPEED_OF = 8
+/** Where each sample has a speed of its own, it is that of a server saturated by so many. */
+const SAMPLE_SPEED_OF = 8
 
-/** Tokens a second of the server with `inFlight` rows. */
+/** Tokens a second of the server with `inFlight` samples. */
 export function goodputAt(server: SharingServer, inFlight: number): number {
   const { tokensPerSecond, saturatedBy, thrashing = 0 } = server
-  if (saturatedBy === Number.POSITIVE_INFINITY) return (tokensPerSecond * inFlight) / ROW_SPEED_OF
+  if (saturatedBy === Number.POSITIVE_INFINITY)
+    return (tokensPerSecond * inFlight) / SAMPLE_SPEED_OF
   const over = Math.max(0, inFlight - 2 * saturatedBy) / saturatedBy
   return (tokensPerSecond * Math.min(inFlight, saturatedBy)) / saturatedBy / (1 + thrashing * over)
 }
 
 /** What {@link serve} saw. */
 export interface Served {
-  /** When the last row ended. */
+  /** When the last sample ended. */
   endMs: number
-  /** Tokens of all rows a second. */
+  /** Tokens of all samples a second. */
   tokensPerSecond: number
-  /** The limit at each row's end. */
+  /** The limit at each sample's end. */
   limits: number[]
 }
 
 /**
- * Sends rows to the server, as many at a time as the limiter says, until all are done. Sizes are lognormal around
- * 1,000 tokens, `spread` its sigma; the work a row makes differs from its tokens by `noise` (sigma) and by 50 tokens.
- * `offered`: most rows in flight that there is work for, by the time.
+ * Sends samples to the server, as many at a time as the limiter says, until all are done. Sizes are lognormal around
+ * 1,000 tokens, `spread` its sigma; the work a sample makes differs from its tokens by `noise` (sigma) and by 50 tokens.
+ * `offered`: most samples in flight that there is work for, by the time.
  */
 export function serve(
   server: SharingServer,
   limiter: Limiter,
   options: {
-    rows: number
+    samples: number
     seed: number
     spread?: number
     noise?: number
@@ -55,7 +56,7 @@ export function serve(
     fromMs?: number
   },
 ): Served {
-  const { rows, spread = 0.8, noise = 0.2, offered = () => Number.POSITIVE_INFINITY } = options
+  const { samples, spread = 0.8, noise = 0.2, offered = () => Number.POSITIVE_INFINITY } = options
   const random = seededRandom(options.seed)
   const lognormal = (sigma: number) => {
     const normal = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())
@@ -68,9 +69,9 @@ export function serve(
   let sent = 0
   let done = 0
   let doneTokens = 0
-  while (done < rows) {
+  while (done < samples) {
     const most = Math.max(1, Math.min(limiter.limit, offered(nowMs)))
-    while (sent < rows && flying.length < most) {
+    while (sent < samples && flying.length < most) {
       const tokens = Math.round(Math.max(20, 1_000 * lognormal(spread)))
       flying.push({ tokens, left: (tokens + 50) * lognormal(noise), atMs: nowMs })
       sent++
@@ -81,13 +82,13 @@ export function serve(
     for (const [i, { left }] of flying.entries()) {
       if (left < (flying[first]?.left ?? Number.POSITIVE_INFINITY)) first = i
     }
-    const [row] = flying.splice(first, 1)
-    if (row === undefined) break
-    nowMs += (row.left / each) * 1_000
-    for (const other of flying) other.left -= row.left
+    const [sample] = flying.splice(first, 1)
+    if (sample === undefined) break
+    nowMs += (sample.left / each) * 1_000
+    for (const other of flying) other.left -= sample.left
     done++
-    doneTokens += row.tokens
-    limiter.completed(nowMs, row.tokens, true, nowMs - row.atMs)
+    doneTokens += sample.tokens
+    limiter.completed(nowMs, sample.tokens, true, nowMs - sample.atMs)
     limits.push(limiter.limit)
   }
   return { endMs: nowMs, tokensPerSecond: (doneTokens / (nowMs - startMs)) * 1_000, limits }
