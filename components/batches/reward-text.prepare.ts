@@ -6,7 +6,7 @@ export type RewardJson = Record<string, unknown>
 /** The scorer fields of a `reward` or of a component. */
 type Scorer = Pick<
   ResolvedReward,
-  'kind' | 'model' | 'judge' | 'rule' | 'kwargs' | 'function' | 'parts'
+  'kind' | 'model' | 'judge' | 'rule' | 'kwargs' | 'function' | 'components'
 >
 
 type Bounds = Pick<ResolvedReward, 'timeoutMs' | 'maxAttempts'>
@@ -30,10 +30,10 @@ export function askedReward(reward: ResolvedReward): RewardJson {
 }
 
 function askedScorer(scorer: Scorer, whole: Bounds): RewardJson {
-  const { kind, model, judge, rule, kwargs, function: fn, parts } = scorer
+  const { kind, model, judge, rule, kwargs, function: fn, components = [] } = scorer
   if (kind === 'combine') {
     return {
-      combine: (parts ?? []).map(({ name, weight, reward }) => {
+      combine: components.map(({ name, weight, reward }) => {
         const asked = askedScorer(reward, whole)
         // A component inherits the bounds of the whole reward.
         if (reward.timeoutMs !== whole.timeoutMs) asked.timeoutMs = reward.timeoutMs

@@ -11,7 +11,7 @@ function run(name: string, step: number[], mean: (number | null)[]): ComparedRun
     std: mean.map(() => 1),
     quantiles: [0, 1, 2, 3, 4].map((q) => mean.map((one) => (one === null ? null : one + q - 2))),
     failedShare: mean.map(() => 0),
-    silentShare: mean.map(() => 0.5),
+    noSignalShare: mean.map(() => 0.5),
     waitMs: mean.map(() => 1_000),
   }
 }

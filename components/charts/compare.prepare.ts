@@ -37,7 +37,7 @@ export function prepareCdf({ values, first, second }: ComparePairDto['cdf']): Cd
 }
 
 /** The quantity of a run that is drawn over its steps. */
-export type OverlayQuantity = 'mean' | 'failedShare' | 'silentShare' | 'waitMs'
+export type OverlayQuantity = 'mean' | 'failedShare' | 'noSignalShare' | 'waitMs'
 
 /** A step with the value of each run by index; null where a run has none, drawn as a gap. */
 export interface OverlayStep {

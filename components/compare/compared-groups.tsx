@@ -103,11 +103,11 @@ export function ComparedGroupsTable({
 
 function changesOf(group: {
   bestChanged: boolean
-  silentFirst: boolean
-  silentSecond: boolean
+  noSignalFirst: boolean
+  noSignalSecond: boolean
 }): string {
-  if (group.silentFirst && group.silentSecond) return 'all equal in both'
-  if (group.silentSecond) return 'signal lost: all equal in the second'
-  if (group.silentFirst) return 'signal gained: all equal in the first'
+  if (group.noSignalFirst && group.noSignalSecond) return 'all equal in both'
+  if (group.noSignalSecond) return 'signal lost: all equal in the second'
+  if (group.noSignalFirst) return 'signal gained: all equal in the first'
   return group.bestChanged ? 'best sample differs' : ''
 }

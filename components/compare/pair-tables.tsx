@@ -46,8 +46,8 @@ export function StatisticsTable({ pair }: { pair: ComparePairDto }) {
     ],
     [
       'No-signal groups',
-      `${formatCount(groups.silentFirst)} · ${formatCount(groups.silentSecond)}`,
-      `first · second; ${formatCount(groups.silentSecond - groups.silentBoth)} lost, ${formatCount(groups.silentFirst - groups.silentBoth)} gained`,
+      `${formatCount(groups.noSignalFirst)} · ${formatCount(groups.noSignalSecond)}`,
+      `first · second; ${formatCount(groups.noSignalSecond - groups.noSignalBoth)} lost, ${formatCount(groups.noSignalFirst - groups.noSignalBoth)} gained`,
     ],
   ]
   return (

@@ -5,8 +5,8 @@ import { pairVerdict, shareText, signed } from './pair-words.ts'
 
 const NO_GROUPS = {
   ...{ n: 0, samples: 0, tau: null, tauGroups: 0, comparable: 0, reversed: 0, tiedFirst: 0 },
-  ...{ tiedSecond: 0, tiedBoth: 0, bestChanged: 0, silentFirst: 0, silentSecond: 0 },
-  ...{ silentBoth: 0, signs: [], signFlipped: 0 },
+  ...{ tiedSecond: 0, tiedBoth: 0, bestChanged: 0, noSignalFirst: 0, noSignalSecond: 0 },
+  ...{ noSignalBoth: 0, signs: [], signFlipped: 0 },
 } satisfies ComparedGroups
 
 const pair = (fields: Partial<ComparePairDto>) =>
@@ -32,7 +32,7 @@ test('a comparison is said in a sentence, and what moves the policy after it', (
   const told = pairVerdict(
     pair({
       classes: { equal: 0.9, kappa: 0.7 },
-      groups: { ...groups, silentFirst: 2, silentSecond: 1, silentBoth: 1 },
+      groups: { ...groups, noSignalFirst: 2, noSignalSecond: 1, noSignalBoth: 1 },
     }),
   )
   expect(told.title).toBe(

@@ -35,8 +35,8 @@ export function pairVerdict(pair: ComparePairDto): { title: string; detail: stri
         ? 'No advantage sign flipped.'
         : `The advantage sign flipped for ${formatCount(groups.signFlipped)} of ${plural(groups.samples, 'sample')}.`,
     )
-    const lost = groups.silentSecond - groups.silentBoth
-    const gained = groups.silentFirst - groups.silentBoth
+    const lost = groups.noSignalSecond - groups.noSignalBoth
+    const gained = groups.noSignalFirst - groups.noSignalBoth
     if (lost > 0) details.push(`${plural(lost, 'group')} ${has(lost)} signal only in the first.`)
     if (gained > 0)
       details.push(`${plural(gained, 'group')} ${has(gained)} signal only in the second.`)

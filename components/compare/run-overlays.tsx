@@ -68,7 +68,7 @@ export function RunOverlays({ data, url, onChange }: CompareProps & { data: Comp
         <Overlay
           {...common}
           className={frame}
-          quantity="silentShare"
+          quantity="noSignalShare"
           title="No-signal groups"
           note="share of groups"
           write={percent}

@@ -82,7 +82,7 @@ function Readings({ data, onEdit }: { data: RunMonitorsDto; onEdit(monitor: Moni
         <tbody>
           {data.monitors.map(({ setting, state, points }) => {
             const name = setting.monitor
-            const { label, measures, countedUnit: counts } = MONITOR_DEFINITIONS[name]
+            const { label, measures, countedUnit } = MONITOR_DEFINITIONS[name]
             const last = points.findLast(({ value }) => value !== null)
             const shown = points.slice(-SPARK_POINTS)
             return (
@@ -115,7 +115,7 @@ function Readings({ data, onEdit }: { data: RunMonitorsDto; onEdit(monitor: Moni
                 <td className="num end whitespace-nowrap">
                   {last ? (
                     <>
-                      {formatCount(last.n)} <span className="unit">{counts}</span>
+                      {formatCount(last.n)} <span className="unit">{countedUnit}</span>
                     </>
                   ) : (
                     '–'

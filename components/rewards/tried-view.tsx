@@ -109,8 +109,8 @@ function TriedStep({ step, response }: { step: Step; response: string }) {
     case 'sum':
       return (
         <TraceItem title="Composite reward" value={<EndText end={step.end} />}>
-          <Parts parts={step.parts} />
-          {step.parts.map((part) => (
+          <Parts parts={step.components} />
+          {step.components.map((part) => (
             <div key={part.name} className="mt-3 rounded-md border pt-1">
               <p className="px-4 pt-1 font-mono text-xs font-medium">{part.name}</p>
               <ol className="px-4 pb-3">
@@ -128,7 +128,7 @@ function TriedStep({ step, response }: { step: Step; response: string }) {
 }
 
 /** The components of a composite reward, one per row. */
-function Parts({ parts }: { parts: Extract<Step, { kind: 'sum' }>['parts'] }) {
+function Parts({ parts }: { parts: Extract<Step, { kind: 'sum' }>['components'] }) {
   return (
     <table className="num mt-1 text-xs">
       <thead className="text-ink-3">

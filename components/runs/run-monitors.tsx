@@ -94,7 +94,7 @@ function MonitorChart({
 }) {
   const { setting, points, state } = monitor
   const name = setting.monitor
-  const { label, measures, countedUnit: counts } = MONITOR_DEFINITIONS[name]
+  const { label, measures, countedUnit } = MONITOR_DEFINITIONS[name]
   const data = useMemo(() => prepareMonitor(points, setting), [points, setting])
   const last = data.last
   return (
@@ -107,7 +107,7 @@ function MonitorChart({
           <span title={measures} className="inline-flex flex-wrap items-center gap-x-2">
             <MonitorStateView state={state} />
             {last &&
-              `${readingText(name, last.value)} at step ${formatCount(last.step)}, n = ${formatCount(last.n)} ${counts}`}
+              `${readingText(name, last.value)} at step ${formatCount(last.step)}, n = ${formatCount(last.n)} ${countedUnit}`}
           </span>
         }
         actions={
@@ -119,12 +119,18 @@ function MonitorChart({
           <MonitorPlot
             data={data}
             label={label}
-            counts={counts}
+            countedUnit={countedUnit}
             text={(value) => readingText(name, value)}
           />
         }
         table={{
-          head: ['Step', 'Value', counts === 'groups' ? 'Groups' : 'Samples', 'State', 'Detail'],
+          head: [
+            'Step',
+            'Value',
+            countedUnit === 'groups' ? 'Groups' : 'Samples',
+            'State',
+            'Detail',
+          ],
           rows: points
             .toReversed()
             .map((point) => [

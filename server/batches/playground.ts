@@ -92,7 +92,7 @@ function refuseLongRules(reward: ResolvedReward): void {
       },
     )
   }
-  for (const part of reward.parts ?? []) refuseLongRules(part.reward)
+  for (const part of reward.components ?? []) refuseLongRules(part.reward)
   if (reward.wraps !== undefined) refuseLongRules(reward.wraps)
 }
 

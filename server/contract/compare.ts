@@ -145,9 +145,9 @@ export interface ComparedGroups {
   /** Groups of which no member is the best (or among the best) of both. */
   bestChanged: number
   /** Groups that teach nothing because all scores are equal: by the first, the second, both. */
-  silentFirst: number
-  silentSecond: number
-  silentBoth: number
+  noSignalFirst: number
+  noSignalSecond: number
+  noSignalBoth: number
   /** Samples by the sign of their advantage: [first][second], each −, 0, +. */
   signs: [number, number, number][]
   /** Samples whose advantage is positive by one and negative by the other. */
@@ -227,8 +227,8 @@ export interface ComparedGroupDto {
   comparable: number
   reversed: number
   bestChanged: boolean
-  silentFirst: boolean
-  silentSecond: boolean
+  noSignalFirst: boolean
+  noSignalSecond: boolean
   firstMean: number
   secondMean: number
   signFlipped: number
@@ -268,7 +268,7 @@ export interface ComparedRunDto {
   /** Failed ÷ ended. */
   failedShare: (number | null)[]
   /** Groups that teach nothing ÷ groups. */
-  silentShare: (number | null)[]
+  noSignalShare: (number | null)[]
   /** From acceptance to the last reward. */
   waitMs: (number | null)[]
 }

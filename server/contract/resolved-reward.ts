@@ -29,7 +29,7 @@ export interface ResolvedReward {
   /** Of manager `remote`: processes of its own on each worker, with one call at a time. */
   processes?: number
   /** Of kind `combine`: the score is the sum of `weight × score` over them. */
-  parts?: { name: string; weight: number; reward: ResolvedReward }[]
+  components?: { name: string; weight: number; reward: ResolvedReward }[]
   /** A rule chosen by name, for every data source; absent: the one that a sample's data source selects. */
   rule?: string
   /** A generative model's template, checked and with its defaults filled in; absent: the model scores by itself. */
@@ -81,7 +81,7 @@ export function rewardVersionOf(reward: ResolvedReward): string | null {
 }
 
 function functionsOf(reward: ResolvedReward): FunctionRef[] {
-  const inner = [...(reward.parts ?? []).map((part) => part.reward), reward.wraps]
+  const inner = [...(reward.components ?? []).map((part) => part.reward), reward.wraps]
   return [
     ...(reward.function === undefined ? [] : [reward.function]),
     ...inner.flatMap((one) => (one === undefined ? [] : functionsOf(one))),
@@ -90,17 +90,17 @@ function functionsOf(reward: ResolvedReward): FunctionRef[] {
 
 /** The keys of the extra info that are a reward's components, after `''`, the reward itself; empty where it has none. */
 export function componentNames({
-  parts = [],
+  components = [],
   gdpo,
-}: Pick<ResolvedReward, 'parts' | 'gdpo'>): string[] {
-  const names = [...parts.map(({ name }) => name), ...(gdpo?.keys ?? [])]
+}: Pick<ResolvedReward, 'components' | 'gdpo'>): string[] {
+  const names = [...components.map(({ name }) => name), ...(gdpo?.keys ?? [])]
   return names.length === 0 ? [] : ['', ...names]
 }
 
 /** Whether nothing but reward models decides a score: their equal scores are no proof that the answers are right or wrong. */
 export function isByModelsAlone(reward: ScoredBy): boolean {
   if (reward.wraps !== undefined) return isByModelsAlone(reward.wraps)
-  const parts = reward.parts ?? []
+  const parts = reward.components ?? []
   if (reward.kind === 'combine') {
     return parts.length > 0 && parts.every((part) => isByModelsAlone(part.reward))
   }
@@ -108,11 +108,11 @@ export function isByModelsAlone(reward: ScoredBy): boolean {
 }
 
 /** What of a reward says who scores. */
-export type ScoredBy = Pick<ResolvedReward, 'kind' | 'parts' | 'wraps'>
+export type ScoredBy = Pick<ResolvedReward, 'kind' | 'components' | 'wraps'>
 
 /** The reward models that a reward asks, its parts' included, each once. */
-export function modelsOf(reward: Pick<ResolvedReward, 'model' | 'parts' | 'wraps'>): string[] {
-  const inner = [...(reward.parts ?? []).map((part) => part.reward), reward.wraps]
+export function modelsOf(reward: Pick<ResolvedReward, 'model' | 'components' | 'wraps'>): string[] {
+  const inner = [...(reward.components ?? []).map((part) => part.reward), reward.wraps]
   const parts = inner.flatMap((one) => (one === undefined ? [] : modelsOf(one)))
   return [...new Set(reward.model === null ? parts : [reward.model, ...parts])]
 }

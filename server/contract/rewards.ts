@@ -255,7 +255,7 @@ export interface TriedFunction {
 }
 
 /** A part of a weighted sum. */
-export interface TriedPart {
+export interface TriedComponent {
   name: string
   weight: number
   steps: TriedStep[]
@@ -265,7 +265,7 @@ export interface TriedPart {
 /** A weighted sum of parts. */
 export interface TriedSum {
   kind: 'sum'
-  parts: TriedPart[]
+  components: TriedComponent[]
   end: TriedEnd
 }
 

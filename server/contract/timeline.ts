@@ -61,7 +61,7 @@ export interface TimelineDto {
   /** Those of `samples` that took more than one call. */
   retried: { index: number[]; attempts: number[] }
   /** Groups of which a worker holds samples now, since when the first of them. */
-  held: { group: number[]; samples: number[]; sinceMs: number[] }
+  claimed: { group: number[]; samples: number[]; sinceMs: number[] }
   /** The calls of samples that ended last in their group, where there was more than one or a failure. */
   calls: {
     index: number[]

@@ -74,7 +74,7 @@ const timeoutMs = z.int().min(1).max(86_400_000)
 const maxAttempts = z.int().min(1).max(100)
 
 /** What scores a part of a sum: as a batch's reward, without what concerns the whole sample. */
-export const RewardPart = z.strictObject({
+export const RewardComponent = z.strictObject({
   function: RewardFunction.nullable().default(null),
   model: name(256).nullable().default(null),
   judge: Judge.nullable().default(null),
@@ -83,17 +83,17 @@ export const RewardPart = z.strictObject({
   timeoutMs: timeoutMs.optional(),
   maxAttempts: maxAttempts.optional(),
 })
-export type RewardPart = z.infer<typeof RewardPart>
+export type RewardComponent = z.infer<typeof RewardComponent>
 
 /** One part of `reward.combine`; its score is stored in the extra info under its name. */
-export const CombinedPart = z.strictObject({
+export const CompositeComponent = z.strictObject({
   name: name(64)
     .refine((s) => !s.includes('/'), 'must not hold "/"')
     .refine((s) => s !== '__proto__', 'is not a name that extra info can have'),
   weight: finite.default(1),
-  reward: RewardPart.prefault({}),
+  reward: RewardComponent.prefault({}),
 })
-export type CombinedPart = z.infer<typeof CombinedPart>
+export type CompositeComponent = z.infer<typeof CompositeComponent>
 
 /** A manager class of the user's own, in a file of the functions folder. */
 const RewardManagerModule = z.strictObject({
@@ -110,7 +110,7 @@ export const RewardSpec = z.strictObject({
   model: name(256).nullable().default(null),
   judge: Judge.nullable().default(null),
   /** A weighted sum, instead of one scorer. */
-  combine: z.array(CombinedPart).min(1).max(32).nullable().default(null),
+  combine: z.array(CompositeComponent).min(1).max(32).nullable().default(null),
   kwargs: z.record(z.string(), z.json()).default({}),
   maxConcurrency: z.int().min(1).max(1_000_000).nullable().default(null),
   onFailure: OnFailure.default({ policy: 'null' }),

@@ -114,7 +114,7 @@ describe('rewards.list', () => {
     for (const { options } of [...list.rules, ...list.managers]) {
       for (const option of options) expect(option.description, option.name).not.toBe('')
     }
-    for (const { name, description: about } of list.managers) expect(about, name).not.toBe('')
+    for (const { name, description } of list.managers) expect(description, name).not.toBe('')
     const dapo = list.managers.find(({ name }) => name === 'dapo')
     expect(dapo?.options.map(({ name }) => name)).toContain('overlong_buffer_cfg.penalty_factor')
     expect(list.judges.map(({ name }) => name)).toContain('rating-1-10')
@@ -267,12 +267,12 @@ describe('rewards.try', () => {
     ]
     const { steps, end } = await tried(gsm8k, { combine })
     const [sum] = steps as [TriedSum]
-    expect(sum.parts.map(({ name, steps: of }) => [name, of[0]?.kind])).toEqual([
+    expect(sum.components.map(({ name, steps: of }) => [name, of[0]?.kind])).toEqual([
       ['right', 'rule'],
       ['rm', 'model'],
       ['grade', 'judge'],
     ])
-    const total = sum.parts.reduce((all, part) => {
+    const total = sum.components.reduce((all, part) => {
       expect(part.end.ok).toBe(true)
       return all + (part.end.ok ? part.weight * part.end.score : Number.NaN)
     }, 0)
@@ -281,8 +281,8 @@ describe('rewards.try', () => {
     const failed = await tried({ ...gsm8k, groundTruth: null }, { combine: combine.slice(0, 2) })
     expect(failed.end).toMatchObject({ ok: false, reason: 'function_error' })
     const [failedSum] = failed.steps as [TriedSum]
-    expect(failedSum.parts[0]?.end).toMatchObject({ ok: false, reason: 'function_error' })
-    expect(failedSum.parts[1]).toMatchObject({ name: 'rm', steps: [], end: { ok: false } })
+    expect(failedSum.components[0]?.end).toMatchObject({ ok: false, reason: 'function_error' })
+    expect(failedSum.components[1]).toMatchObject({ name: 'rm', steps: [], end: { ok: false } })
   })
 
   it('asks a pair in both orders, once each', async () => {

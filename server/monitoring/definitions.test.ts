@@ -121,7 +121,7 @@ describe('what the monitors read', () => {
       { name: 'rm', weight: 1, reward: byModel as never },
     ]
     expect(
-      read({ figures: figures({ components }), reward: { kind: 'combine', parts } }),
+      read({ figures: figures({ components }), reward: { kind: 'combine', components: parts } }),
     ).toMatchObject({ value: 0, n: 64, detail: 'every score of rm is 1' })
   })
 
@@ -142,7 +142,10 @@ describe('what the monitors read', () => {
       { name: 'a', weight: 1, reward: {} as never },
       { name: 'b', weight: 2, reward: {} as never },
     ]
-    const of = { figures: figures({ components }), reward: { kind: 'combine' as const, parts } }
+    const of = {
+      figures: figures({ components }),
+      reward: { kind: 'combine' as const, components: parts },
+    }
     const shares = varianceShares(of)
     expect(shares.map(({ share }) => share).reduce((x, y) => x + y)).toBeCloseTo(1, 12)
     // By hand: var(sum) = 29/3, cov(a, sum) = 1, cov(b, sum) = 13/3: 3/29 and 26/29.

@@ -16,7 +16,7 @@ export interface Reading {
 export interface Watched {
   figures: FigureRow
   signals: GroupSignalCounts | null
-  reward: Pick<ResolvedReward, 'kind' | 'parts' | 'wraps' | 'gdpo'>
+  reward: Pick<ResolvedReward, 'kind' | 'components' | 'wraps' | 'gdpo'>
   /** Up to `WINDOW` batches before. */
   window: readonly WindowRow[]
   /** What a collapse that is open was measured against when it opened: a window that follows it down would close it. */
@@ -67,12 +67,12 @@ export function varianceShares({
   reward,
 }: {
   figures: FigureRow
-  reward: Pick<ResolvedReward, 'parts' | 'gdpo'>
+  reward: Pick<ResolvedReward, 'components' | 'gdpo'>
 }): { name: string; share: number; n: number }[] {
   const whole = figures.components?.find(({ name }) => name === '')?.std ?? figures.std
   if (!whole) return []
   const weights = [
-    ...(reward.parts ?? []).map(({ name, weight }) => [name, weight] as const),
+    ...(reward.components ?? []).map(({ name, weight }) => [name, weight] as const),
     ...(reward.gdpo?.keys ?? []).map((key, at) => [key, reward.gdpo?.weights[at] ?? 1] as const),
   ]
   return weights.flatMap(([name, weight]) => {
@@ -102,7 +102,7 @@ function readSpread({ figures, reward }: Watched): Reading {
     const n = figures.bin_counts.reduce((sum, count) => sum + count, 0)
     note(null, n, figures.min, figures.max)
   }
-  for (const { name, reward: part } of reward.parts ?? []) {
+  for (const { name, reward: part } of reward.components ?? []) {
     const scores = figures.components?.find((one) => one.name === name)
     if (scores && isByModelsAlone(part)) note(name, scores.n, scores.min, scores.max)
   }

@@ -118,12 +118,12 @@ function toRun(run: RunColumns): ComparedRunDto {
       const ended = failed + (run.scored[at] as number)
       return ended === 0 ? null : failed / ended
     }),
-    silentShare: run.group_signals.map(silentShare),
+    noSignalShare: run.group_signals.map(noSignalShare),
     waitMs: run.wait_ms,
   }
 }
 
-function silentShare(counts: GroupSignalCounts | null): number | null {
+function noSignalShare(counts: GroupSignalCounts | null): number | null {
   if (counts === null) return null
   const groups = GROUP_SIGNALS.reduce((sum, signal) => sum + counts[signal], 0)
   return groups === 0 ? null : 1 - counts.varied / groups

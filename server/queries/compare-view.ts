@@ -139,8 +139,8 @@ export class CompareView {
           comparable: groups.comparable[at] as number,
           reversed: groups.reversed[at] as number,
           bestChanged: groups.bestChanged[at] === 1,
-          silentFirst: groups.silentFirst[at] === 1,
-          silentSecond: groups.silentSecond[at] === 1,
+          noSignalFirst: groups.noSignalFirst[at] === 1,
+          noSignalSecond: groups.noSignalSecond[at] === 1,
           firstMean: groups.firstMean[at] as number,
           secondMean: groups.secondMean[at] as number,
           signFlipped: groups.signFlipped[at] as number,
@@ -329,7 +329,7 @@ function groupKeys({ matched, groups }: Made): Float64Array {
   return groups.tau.map((tau, at) => {
     if ((matched.starts[at + 1] as number) - (matched.starts[at] as number) < 2) return Number.NaN
     if (!Number.isNaN(tau)) return -tau
-    return groups.silentFirst[at] === 1 && groups.silentSecond[at] === 1 ? -3 : -2
+    return groups.noSignalFirst[at] === 1 && groups.noSignalSecond[at] === 1 ? -3 : -2
   })
 }
 

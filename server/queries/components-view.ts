@@ -78,7 +78,7 @@ function weightsOf({ reward }: ComponentBatch): [name: string, weight: number | 
   const { keys = [], weights = [] } = reward.gdpo ?? {}
   return [
     ['', null],
-    ...(reward.parts ?? []).map(({ name, weight }): [string, number] => [name, weight]),
+    ...(reward.components ?? []).map(({ name, weight }): [string, number] => [name, weight]),
     ...keys.map((key, at): [string, number] => [key, weights[at] ?? 1]),
   ]
 }

@@ -134,8 +134,8 @@ describe('a batch’s timeline', () => {
       [batch.id],
     )
     const first = await read(batch)
-    expect(first.held).toMatchObject({ group: [1, 2], samples: [1, 2] })
-    expect(first.held.sinceMs[0]).toBeGreaterThan(50_000)
+    expect(first.claimed).toMatchObject({ group: [1, 2], samples: [1, 2] })
+    expect(first.claimed.sinceMs[0]).toBeGreaterThan(50_000)
     await end(batch, [3, 4])
     const next = await read(batch, first.cursor)
     expect(next).toMatchObject({

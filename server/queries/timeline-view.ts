@@ -69,7 +69,7 @@ function toTimeline(
 ): TimelineDto {
   const servers = row.servers ?? []
   const indexOf = new Map(servers.map(({ id }, i) => [id, i]))
-  const { group_columns: groups, sample_columns: samples, failed, retried, held, calls } = row
+  const { group_columns: groups, sample_columns: samples, failed, retried, claimed, calls } = row
   // The groups of a part behind the completed ones move up as others complete: told anew each time.
   const moves = part * partGroups > row.done
   return {
@@ -104,7 +104,11 @@ function toTimeline(
     },
     failed: { index: failed.index ?? [], reason: failed.reason ?? [] },
     retried: { index: retried.index ?? [], attempts: retried.attempts ?? [] },
-    held: { group: held.group ?? [], samples: held.samples ?? [], sinceMs: held.sinceMs ?? [] },
+    claimed: {
+      group: claimed.group ?? [],
+      samples: claimed.samples ?? [],
+      sinceMs: claimed.sinceMs ?? [],
+    },
     calls: {
       index: calls.index ?? [],
       startedMs: calls.startedMs ?? [],

@@ -25,7 +25,7 @@ describe('a weighted sum', () => {
     expect(rewardName).toBe('correct + rm + judged + source')
     expect(reward).toMatchObject({ kind: 'combine', model: null, timeoutMs: 9_000, kwargs: {} })
     expect(modelsOf(reward)).toEqual(['rm', 'judge'])
-    const parts = reward.parts ?? []
+    const parts = reward.components ?? []
     expect(parts.map(({ name, weight }) => [name, weight])).toEqual([
       ['correct', 1],
       ['rm', 0.5],

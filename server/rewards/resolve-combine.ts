@@ -1,5 +1,5 @@
 import type { ResolvedReward } from '../contract/resolved-reward.ts'
-import type { CombinedPart, RewardSpec } from '../contract/trainer.ts'
+import type { CompositeComponent, RewardSpec } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
 import { type ResolveContext, resolveScorer, type Scorer } from './resolve-scorer.ts'
 
@@ -9,11 +9,11 @@ import { type ResolveContext, resolveScorer, type Scorer } from './resolve-score
  * Throws RewardOpsError naming the part that is wrong.
  */
 export function resolveParts(
-  parts: readonly CombinedPart[],
+  parts: readonly CompositeComponent[],
   spec: RewardSpec,
   dataSources: readonly string[],
   context: ResolveContext,
-): Scorer & Required<Pick<ResolvedReward, 'parts'>> {
+): Scorer & Required<Pick<ResolvedReward, 'components'>> {
   const names = new Set<string>()
   const resolved = parts.map(({ name, weight, reward }, at) => {
     const where = `reward.combine[${at}]`
@@ -37,5 +37,5 @@ export function resolveParts(
     return { name, weight, reward: { ...scorer, ...bounds, manager: 'naive' } }
   })
   const title = [...names].join(' + ')
-  return { kind: 'combine', model: null, kwargs: {}, parts: resolved, title }
+  return { kind: 'combine', model: null, kwargs: {}, components: resolved, title }
 }

@@ -85,7 +85,7 @@ export function resolveRules(
  * Throws `unknown_data_source`, `invalid_kwargs`.
  */
 export function checkRulesForMore(dataSources: readonly string[], reward: ResolvedReward): void {
-  for (const part of reward.parts ?? []) checkRulesForMore(dataSources, part.reward)
+  for (const part of reward.components ?? []) checkRulesForMore(dataSources, part.reward)
   if (reward.wraps !== undefined) checkRulesForMore(dataSources, reward.wraps)
   const byDataSource = reward.kind === 'rule' || reward.kind === 'service'
   if (!byDataSource || reward.rule !== undefined) return

@@ -1,6 +1,6 @@
 import { describeIssues } from '../contract/describe-issues.ts'
 import type { ResolvedReward } from '../contract/resolved-reward.ts'
-import type { RewardPart } from '../contract/trainer.ts'
+import type { RewardComponent } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { FunctionVersion } from './functions/accepted-functions.ts'
 import { BUILTIN_JUDGES } from './judge/builtin-templates.ts'
@@ -31,7 +31,7 @@ export type Scorer = Pick<
 }
 
 /** What is asked for; `kwargs` without those that the manager took. */
-export type ScorerSpec = Pick<RewardPart, 'function' | 'model' | 'judge' | 'kwargs'>
+export type ScorerSpec = Pick<RewardComponent, 'function' | 'model' | 'judge' | 'kwargs'>
 
 /**
  * Resolves what scores: a reward model if one is named, else the function or rule that is named, else the rule each

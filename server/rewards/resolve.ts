@@ -101,7 +101,7 @@ function resolveScoring(
   kwargs: RewardSpec['kwargs'],
   dataSources: readonly string[],
   context: ResolveContext,
-): Scorer & Pick<ResolvedReward, 'parts'> {
+): Scorer & Pick<ResolvedReward, 'components'> {
   if (spec.combine === null) {
     const { function: fn, model, judge } = spec
     return resolveScorer('reward', { function: fn, model, judge, kwargs }, dataSources, context)

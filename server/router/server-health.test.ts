@@ -28,7 +28,7 @@ test('five faults in a row put it out for 5 s; a success between begins the coun
   expect(health.admits(5_000)).toBe(true)
   expect(turns).toEqual([
     'ok>ejected: answered 500',
-    'out>half_open: the ejection time has passed; one request at a time',
+    'ejected>half_open: the ejection time has passed; one request at a time',
   ])
 })
 

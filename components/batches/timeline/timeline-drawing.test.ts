@@ -25,7 +25,7 @@ describe('idle time', () => {
     expect(idleStretches(late, 80_000, 80_000)[0]?.fromMs).toBe(0)
   })
   test('what a worker holds is under way', () => {
-    const held = rowsOf([[]], { held: { group: [0], samples: [1], sinceMs: [0] } }, 0)
+    const held = rowsOf([[]], { claimed: { group: [0], samples: [1], sinceMs: [0] } }, 0)
     expect(idleStretches(held, 60_000, 60_000)).toEqual([])
   })
   test('collapsed it has a small width, and every moment still has its place', () => {

@@ -131,11 +131,11 @@ function addSamples(groups: Map<number, GroupTrack>, answer: TimelineDto): void 
 }
 
 function setHeld(groups: Map<number, GroupTrack>, answer: TimelineDto): void {
-  const now = new Map(answer.held.group.map((of, i) => [of, i]))
+  const now = new Map(answer.claimed.group.map((of, i) => [of, i]))
   for (const [of, track] of groups) {
     const i = now.get(of)
-    const held = i === undefined ? 0 : (answer.held.samples[i] as number)
-    const heldSinceMs = i === undefined ? null : (answer.held.sinceMs[i] as number)
+    const held = i === undefined ? 0 : (answer.claimed.samples[i] as number)
+    const heldSinceMs = i === undefined ? null : (answer.claimed.sinceMs[i] as number)
     if (held !== track.held || heldSinceMs !== track.heldSinceMs)
       groups.set(of, { ...track, held, heldSinceMs })
   }

@@ -97,8 +97,8 @@ export function poolOf(reward: ResolvedReward): string {
   return callsFunctions(reward) ? FUNCTIONS_POOL : SERVICES_POOL
 }
 
-function callsFunctions({ kind, parts = [] }: ResolvedReward): boolean {
-  return kind === 'function' || parts.some((part) => callsFunctions(part.reward))
+function callsFunctions({ kind, components = [] }: ResolvedReward): boolean {
+  return kind === 'function' || components.some(({ reward }) => callsFunctions(reward))
 }
 
 /** Whether a reward that was asked for names a reward model. */

@@ -13,8 +13,8 @@ export interface GroupColumns {
   comparable: Float64Array
   reversed: Float64Array
   bestChanged: Uint8Array
-  silentFirst: Uint8Array
-  silentSecond: Uint8Array
+  noSignalFirst: Uint8Array
+  noSignalSecond: Uint8Array
   firstMean: Float64Array
   secondMean: Float64Array
   signFlipped: Int32Array
@@ -44,8 +44,8 @@ export function* compareGroups(matched: MatchedSamples): Generator<void, GroupCo
     comparable: new Float64Array(groups),
     reversed: new Float64Array(groups),
     bestChanged: new Uint8Array(groups),
-    silentFirst: new Uint8Array(groups),
-    silentSecond: new Uint8Array(groups),
+    noSignalFirst: new Uint8Array(groups),
+    noSignalSecond: new Uint8Array(groups),
     firstMean: new Float64Array(groups),
     secondMean: new Float64Array(groups),
     signFlipped: new Int32Array(groups),
@@ -98,13 +98,13 @@ function* compareGroup(
   total.tiedFirst += counts.tiedFirst
   total.tiedSecond += counts.tiedSecond
   total.tiedBoth += counts.tiedBoth
-  const silentFirst = counts.tiedFirst === counts.pairs
-  const silentSecond = counts.tiedSecond === counts.pairs
-  columns.silentFirst[group] = Number(silentFirst)
-  columns.silentSecond[group] = Number(silentSecond)
-  total.silentFirst += Number(silentFirst)
-  total.silentSecond += Number(silentSecond)
-  total.silentBoth += Number(silentFirst && silentSecond)
+  const noSignalFirst = counts.tiedFirst === counts.pairs
+  const noSignalSecond = counts.tiedSecond === counts.pairs
+  columns.noSignalFirst[group] = Number(noSignalFirst)
+  columns.noSignalSecond[group] = Number(noSignalSecond)
+  total.noSignalFirst += Number(noSignalFirst)
+  total.noSignalSecond += Number(noSignalSecond)
+  total.noSignalBoth += Number(noSignalFirst && noSignalSecond)
   if (!sharesBest(a, b)) {
     columns.bestChanged[group] = 1
     total.bestChanged++
@@ -145,7 +145,7 @@ function nothing(): ComparedGroups {
   return {
     ...{ n: 0, samples: 0, tau: null, tauGroups: 0, comparable: 0, reversed: 0 },
     ...{ tiedFirst: 0, tiedSecond: 0, tiedBoth: 0, bestChanged: 0 },
-    ...{ silentFirst: 0, silentSecond: 0, silentBoth: 0, signFlipped: 0 },
+    ...{ noSignalFirst: 0, noSignalSecond: 0, noSignalBoth: 0, signFlipped: 0 },
     signs: [
       [0, 0, 0],
       [0, 0, 0],

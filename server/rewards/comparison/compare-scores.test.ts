@@ -197,7 +197,7 @@ describe('what is compared', () => {
   it('counts groups whose scores became equal, and the sign of an advantage next to nothing as 0', () => {
     const group = [0, 0, 0, 1, 1, 1]
     const { summary } = compare([0.1, 0.2, 0.3, 1, 1, 1], [1, 1, 1, 0.1, 0.2, 0.3], group)
-    expect(summary.groups).toMatchObject({ silentFirst: 1, silentSecond: 1, silentBoth: 0 })
+    expect(summary.groups).toMatchObject({ noSignalFirst: 1, noSignalSecond: 1, noSignalBoth: 0 })
     expect(summary.groups.signs).toEqual([
       [0, 1, 0],
       [1, 2, 1],

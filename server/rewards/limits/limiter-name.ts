@@ -13,13 +13,13 @@ export function limiterNameOf(reward: ResolvedReward): string {
 }
 
 function functionsOf(reward: ResolvedReward): string[] {
-  const parts = (reward.parts ?? []).flatMap((part) => functionsOf(part.reward))
+  const parts = (reward.components ?? []).flatMap((part) => functionsOf(part.reward))
   const { function: own } = reward
   const name = own && (own.name === null ? own.path : `${own.path}#${own.name}`)
   return [...new Set(name === undefined ? parts : [name, ...parts])]
 }
 
 function rulesOf(reward: ResolvedReward): string[] {
-  if (reward.parts === undefined) return [reward.rule ?? 'by data source']
-  return [...new Set(reward.parts.flatMap((part) => rulesOf(part.reward)))]
+  if (reward.components === undefined) return [reward.rule ?? 'by data source']
+  return [...new Set(reward.components.flatMap((part) => rulesOf(part.reward)))]
 }

@@ -147,7 +147,7 @@ describe.each(managerNames())('manager %s', (name) => {
 
   test('a score that is not finite is non_finite', async () => {
     const part = { name: 'acc', weight: 1e300, reward: rewardOf({ ...model, manager: 'naive' }) }
-    const outcome = await run({ kind: 'combine', parts: [part] }, {}, () => scored(1e300))
+    const outcome = await run({ kind: 'combine', components: [part] }, {}, () => scored(1e300))
     expect(outcome).toMatchObject({ ok: false, reason: 'non_finite' })
   })
 

@@ -78,7 +78,7 @@ async function attemptsSoFar(
 
 /** Requests that a sample is to the other side: a judge's votes, the models of a sum; one for anything else. */
 function requestsOf(reward: ResolvedReward): number {
-  const parts = reward.parts ?? []
+  const parts = reward.components ?? []
   if (parts.length === 0) return reward.judge === undefined ? 1 : callsOfJudge(reward.judge)
   const asked = parts.filter(({ reward: { kind } }) => kind === 'model')
   const calls = asked.reduce((sum, part) => sum + requestsOf(part.reward), 0)

@@ -43,13 +43,13 @@ interface Asked {
 }
 
 function run(
-  parts: NonNullable<ResolvedReward['parts']>,
+  parts: NonNullable<ResolvedReward['components']>,
   answers: Record<string, (asked: Asked) => Promise<object> | object>,
   of: Partial<typeof sample> = {},
   signal?: AbortSignal,
 ): Promise<RewardOutcome> {
   const router = { score: async (asked: Asked) => answers[asked.model]?.(asked) }
-  const reward = rewardOf({ kind: 'combine', parts })
+  const reward = rewardOf({ kind: 'combine', components: parts })
   const context = { reward, router, signal, key: '1' } as unknown as RewardContext
   return scoreSample({ ...sample, ...of }, context)
 }

@@ -3,7 +3,7 @@ import type { AttemptRecord } from '../../router/router-types.ts'
 import type { RewardContext, RewardOutcome, RewardSample } from '../managers/manager.ts'
 import { scoreByRule } from './by-rule.ts'
 
-type Part = NonNullable<ResolvedReward['parts']>[number]
+type Part = NonNullable<ResolvedReward['components']>[number]
 type ScorePart = (sample: RewardSample, context: RewardContext) => Promise<RewardOutcome>
 
 /**
@@ -18,7 +18,7 @@ export async function scoreByParts(
   scorePart: ScorePart,
 ): Promise<RewardOutcome> {
   const { signal } = context
-  const parts = context.reward.parts ?? []
+  const parts = context.reward.components ?? []
   const outcomes = new Array<RewardOutcome>(parts.length)
   // Rules first: where one of them fails, no server needs to be asked.
   for (const [at, { reward }] of parts.entries()) {

@@ -1,9 +1,9 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
 import type {
+  TriedComponent,
   TriedEnd,
   TriedFunction,
   TriedModel,
-  TriedPart,
   TriedStep,
 } from '../../contract/rewards.ts'
 import type { RewardRouter } from '../../router/router-types.ts'
@@ -108,8 +108,8 @@ async function sumStep(
   tried: Tried,
 ): Promise<TriedStep> {
   const { calls, outcome } = tried
-  const parts: TriedPart[] = []
-  for (const part of reward.parts ?? []) {
+  const parts: TriedComponent[] = []
+  for (const part of reward.components ?? []) {
     const own: RecordedCalls = {
       scores: takeOf(calls.scores, (one) => one.request.model === part.reward.model),
       chats: takeOf(calls.chats, (one) => one.request.model === part.reward.model),
@@ -134,7 +134,7 @@ async function sumStep(
     }
     parts.push({ name: part.name, weight: part.weight, steps, end })
   }
-  return { kind: 'sum', parts, end: scorerEnd(outcome) }
+  return { kind: 'sum', components: parts, end: scorerEnd(outcome) }
 }
 
 /** What a part gave, read off the sum: its score is under its name in the extra info, its own keys behind that. */

@@ -87,7 +87,7 @@ export const SEEDED_RUNS: readonly SeededRun[] = [
     reward: {
       ...COMMON,
       kind: 'combine',
-      parts: [
+      components: [
         { name: 'verdict', weight: 1, reward: RULE },
         { name: 'style', weight: 0.25, reward: MODEL },
       ],

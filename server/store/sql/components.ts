@@ -12,7 +12,7 @@ export interface ComponentBatch {
   ended: boolean
   /** As its roll-up has them; null: there is none yet, or one of before components were in it. */
   sums: ComponentStatsRow[] | null
-  reward: Pick<ResolvedReward, 'parts' | 'gdpo'>
+  reward: Pick<ResolvedReward, 'components' | 'gdpo'>
 }
 
 /** Runs of the newest batches that have components, the newest run first. */
@@ -20,7 +20,7 @@ export async function runsWithComponents(db: Database): Promise<string[]> {
   const rows = await db.rows<{ name: string }>(
     'runs-with-components',
     `select r.name from (select id, run_id, reward, rescored_from from batch order by id desc limit ${LOOKED_AT}) b
-     join run r on r.id = b.run_id where b.rescored_from is null and (b.reward -> 'parts' is not null or b.reward -> 'gdpo' is not null)
+     join run r on r.id = b.run_id where b.rescored_from is null and (b.reward -> 'components' is not null or b.reward -> 'gdpo' is not null)
      group by r.name order by max(b.id) desc limit 50`,
   )
   return rows.map(({ name }) => name)
@@ -35,11 +35,11 @@ export async function componentBatches(
   return db.rows(
     'component-batches',
     `select id, step, completed_at is not null as ended,
-       json_build_object('parts', reward -> 'parts', 'gdpo', reward -> 'gdpo') as reward,
+       json_build_object('components', reward -> 'components', 'gdpo', reward -> 'gdpo') as reward,
        (select r.components from batch_roll_up r where b.rolled_up and r.batch_id = b.id and r.data_source = '') as sums
      from (select * from batch where run_id = (select id from run where name = $1) order by id desc limit ${LOOKED_AT}) b
      where split = 'train' and rescored_from is null and status in ('open', 'running', 'completed')
-       and (reward -> 'parts' is not null or reward -> 'gdpo' is not null)
+       and (reward -> 'components' is not null or reward -> 'gdpo' is not null)
      order by id desc limit $2`,
     [run, limit],
   )

@@ -25,7 +25,7 @@ export interface MonitoredBatch {
   completed_at: Date
   /** A whole step of a run: completed, with samples, not older rollouts scored again. */
   counts: boolean
-  reward: Pick<ResolvedReward, 'kind' | 'parts' | 'wraps' | 'gdpo'>
+  reward: Pick<ResolvedReward, 'kind' | 'components' | 'wraps' | 'gdpo'>
   group_signals: GroupSignalCounts | null
 }
 
@@ -40,7 +40,7 @@ export async function takeToMonitor(
            where b.id = $1 and not b.monitored and run.id = b.run_id
            returning b.id, b.run_id, run.name as run, b.split, b.step, b.completed_at, b.group_signals,
              b.status = 'completed' and b.rolled_up and b.rescored_from is null and b.samples > 0 as counts,
-             json_strip_nulls(json_build_object('kind', b.reward -> 'kind', 'parts', b.reward -> 'parts',
+             json_strip_nulls(json_build_object('kind', b.reward -> 'kind', 'components', b.reward -> 'components',
                'wraps', b.reward -> 'wraps', 'gdpo', b.reward -> 'gdpo')) as reward`,
     values: [batchId],
   })

@@ -191,7 +191,7 @@ export async function sleepWishes(db: Database, afterId: number): Promise<SleepW
      lateral (select whole->>'model' as model from (values (reward), (reward->'wraps')) as of (whole)
               union
               select part->'reward'->>'model'
-              from (values (reward), (reward->'wraps')) as of (whole), jsonb_array_elements(whole->'parts') part) m
+              from (values (reward), (reward->'wraps')) as of (whole), jsonb_array_elements(whole->'components') part) m
      where m.model is not null`,
     [afterId],
   )

@@ -18,7 +18,7 @@ export interface TimelineRow {
   }
   failed: Nullable<TimelineDto['failed']>
   retried: Nullable<TimelineDto['retried']>
-  held: Nullable<TimelineDto['held']>
+  claimed: Nullable<TimelineDto['claimed']>
   calls: Nullable<TimelineDto['calls']>
   servers: { id: number; name: string }[] | null
 }
@@ -105,7 +105,7 @@ export async function timelinePart(
             select group_no from sample
             where batch_id = $1 and idx between c.first_idx and c.last_idx and status = 0 offset 0) s, w
           where c.batch_id = $1 and s.group_no between w.first_no and w.last_no
-          group by s.group_no) h) as held,
+          group by s.group_no) h) as claimed,
        (select json_build_object('index', json_agg(a.idx order by a.idx, a.started_at, a.id),
           'startedMs', json_agg(${since('a.started_at')} order by a.idx, a.started_at, a.id),
           'queueMs', json_agg(a.queue_ms order by a.idx, a.started_at, a.id),

@@ -46,7 +46,7 @@ export function answer(
     samples,
     failed: { index: [], reason: [] },
     retried: { index: [], attempts: [] },
-    held: { group: [], samples: [], sinceMs: [] },
+    claimed: { group: [], samples: [], sinceMs: [] },
     calls: { index: [], startedMs: [], queueMs: [], backoffMs: [], serviceMs: [] },
     ...over,
   }
