@@ -11,13 +11,13 @@ import { Tip } from './tip.tsx'
 export function MonitorPlot({
   data,
   label,
-  counts,
+  countedUnit,
   text,
 }: {
   data: MonitorData
   label: string
   /** The unit of n. */
-  counts: string
+  countedUnit: string
   /** Formats a value. */
   text(value: number | null): string
 }) {
@@ -34,7 +34,7 @@ export function MonitorPlot({
             rows={[
               { label: label.toLowerCase(), value: text(step.value), color: 'var(--data-1)' },
               ...(step.detail === null ? [] : [{ label: step.detail, value: '' }]),
-              { label: counts, value: formatCount(step.n) },
+              { label: countedUnit, value: formatCount(step.n) },
             ]}
           />
         )
