@@ -4,13 +4,39 @@ import { procedure, router } from './trpc.ts'
 
 /** Where alerts are sent, and what became of them. */
 export const alertsRouter = router({
+  /** Lists webhooks with their deliveries of the last 24 hours. */
   list: procedure.input(z.strictObject({}).optional()).query(({ ctx }) => ctx.webhooks.list()),
+  /**
+   * Creates a webhook.
+   * @throws forbidden_url
+   * @example {"name": "ops", "url": "https://hooks.example.com/rewards", "severities": ["alerting"]}
+   */
   create: procedure
     .input(WebhookInput)
     .mutation(({ ctx, input }) => ctx.webhooks.create(input, ctx.actor.name)),
+  /**
+   * Changes fields of a webhook.
+   * @throws webhook_not_found, forbidden_url
+   * @example {"id": "1", "enabled": false}
+   */
   update: procedure.input(WebhookUpdate).mutation(({ ctx, input }) => ctx.webhooks.update(input)),
+  /**
+   * Removes a webhook.
+   * @throws webhook_not_found
+   * @example {"id": "1"}
+   */
   remove: procedure.input(WebhookRef).mutation(({ ctx, input }) => ctx.webhooks.remove(input.id)),
+  /**
+   * Sends a test message to a webhook and returns the response.
+   * @throws webhook_not_found, forbidden_url
+   * @example {"id": "1"}
+   */
   test: procedure.input(WebhookRef).mutation(({ ctx, input }) => ctx.webhooks.test(input.id)),
+  /**
+   * Lists webhook deliveries, newest first.
+   * @throws cursor_mismatch
+   * @example {"id": "1"}
+   */
   deliveries: procedure
     .input(DeliveriesInput.prefault({}))
     .query(({ ctx, input }) => ctx.webhooks.deliveries(input)),

@@ -9,17 +9,41 @@ import { procedure, router } from './trpc.ts'
 
 /** Two batches or up to eight runs against one another. */
 export const compareRouter = router({
+  /**
+   * Compares two batches sample by sample.
+   * @throws batch_not_found, comparison_too_large, busy
+   * @example {"first": "b12", "second": "b14"}
+   */
   pair: procedure
     .input(ComparePairInput)
     .query(({ ctx, input }) => ctx.comparedBatches.pair(input)),
+  /**
+   * Lists the samples of both batches, strongest disagreement first.
+   * @throws batch_not_found, comparison_too_large, busy
+   * @example {"first": "b12", "second": "b14", "by": "rank"}
+   */
   samples: procedure
     .input(CompareSamplesInput)
     .query(({ ctx, input }) => ctx.comparedBatches.samples(input)),
+  /**
+   * Lists the groups of both batches, lowest τ first.
+   * @throws batch_not_found, comparison_too_large, busy
+   * @example {"first": "b12", "second": "b14"}
+   */
   groups: procedure
     .input(CompareGroupsInput)
     .query(({ ctx, input }) => ctx.comparedBatches.groups(input)),
+  /**
+   * Lists batches to compare a batch with. Without a batch, it lists the newest rescores with their sources.
+   * @throws batch_not_found
+   * @example {"batchId": "b12"}
+   */
   candidates: procedure
     .input(CompareCandidatesInput.prefault({}))
     .query(({ ctx, input }) => ctx.comparedBatches.candidates(input)),
+  /**
+   * Compares up to eight runs over their steps, each with the first, with 95 % intervals.
+   * @example {"runs": ["gsm8k-grpo", "gsm8k-dapo"]}
+   */
   runs: procedure.input(CompareRunsInput).query(({ ctx, input }) => ctx.comparedRuns.get(input)),
 })

@@ -9,14 +9,35 @@ import { procedure, router } from './trpc.ts'
 
 /** Monitors of runs: an audit of what has been stored. */
 export const monitorsRouter = router({
+  /** Lists open incidents, and the monitored runs with the state of each monitor. */
   list: procedure.input(z.strictObject({}).optional()).query(({ ctx }) => ctx.monitors.list()),
+  /**
+   * Returns the monitor values and incidents of a run.
+   * @throws run_not_found
+   * @example {"run": "gsm8k-grpo"}
+   */
   run: procedure.input(MonitorRunInput).query(({ ctx, input }) => ctx.monitors.run(input)),
+  /**
+   * Lists incidents, newest first.
+   * @throws run_not_found, cursor_mismatch
+   * @example {"run": "gsm8k-grpo", "monitor": "failures"}
+   */
   history: procedure
     .input(MonitorHistoryInput.prefault({}))
     .query(({ ctx, input }) => ctx.monitors.history(input)),
+  /**
+   * Returns the thresholds of a run, or those of all runs.
+   * @throws run_not_found
+   * @example {"run": "gsm8k-grpo"}
+   */
   settings: procedure
     .input(MonitorSettingsInput.prefault({}))
     .query(({ ctx, input }) => ctx.monitors.settings(input)),
+  /**
+   * Sets the thresholds of a monitor for a run, or for all runs.
+   * @throws run_not_found
+   * @example {"run": null, "monitor": "failures", "enabled": true, "warning": 0.05, "alerting": 0.2, "openAfter": 2}
+   */
   configure: procedure
     .input(MonitorConfigureInput)
     .mutation(({ ctx, input }) => ctx.monitors.configure(input, ctx.actor.name)),

@@ -47,24 +47,81 @@ const nothing = z.strictObject({}).optional()
 
 /** The trainers' plane and the pages' queries: input, one call, its answer. */
 export const appRouter = router({
+  /**
+   * Submit rollouts and read their groups.
+   * @see docs/batches.md
+   */
   batches: router({
+    /**
+     * Stores a batch and starts to score it. The answer follows once the batch is durable. A repeated
+     * `idempotencyKey` with the same content returns the same batch.
+     * @throws empty_batch, duplicate_index, group_too_large, integer_out_of_range, idempotency_conflict
+     * @throws run_queue_full, run_limit
+     * @throws unknown_manager, unknown_data_source, unknown_model, invalid_kwargs, function_outside_folder,
+     * invalid_function, unsupported_setting, forbidden_url
+     * @example {"run": "gsm8k-grpo", "step": 1, "idempotencyKey": "gsm8k-grpo-1", "samples": [{"uid": "q-1",
+     * "dataSource": "openai/gsm8k", "prompt": "6 * 7?", "response": "#### 42", "groundTruth": "42"}]}
+     */
     submit: procedure.input(SubmitInput).mutation(({ ctx, input }) => ctx.manager.submit(input)),
+    /**
+     * Adds samples to an open batch. Appending the same samples at the same index again changes nothing.
+     * @throws batch_not_found, batch_closed, append_gap, append_conflict, duplicate_index, group_too_large
+     * @throws integer_out_of_range, unknown_data_source
+     * @throws run_queue_full, run_limit
+     * @example {"batchId": "b12", "startIndex": 1, "samples": [{"uid": "q-1", "dataSource": "openai/gsm8k", "prompt":
+     * "6 * 7?", "response": "#### 41", "groundTruth": "42"}]}
+     */
     append: procedure.input(AppendInput).mutation(({ ctx, input }) => ctx.manager.append(input)),
+    /**
+     * Scores the rollouts of a batch with another reward, as a new batch.
+     * @throws batch_not_found, batch_open, empty_batch, sample_not_found, idempotency_conflict, removed_by_retention,
+     * busy
+     * @throws run_queue_full, run_limit
+     * @throws unknown_manager, unknown_data_source, unknown_model, invalid_kwargs, function_outside_folder,
+     * invalid_function, unsupported_setting, forbidden_url
+     * @example {"batchId": "b12", "reward": {"model": "rm-8b"}, "select": {"uids": ["q-1"]}}
+     */
     rescore: procedure
       .input(RescoreSomeInput)
       .mutation(({ ctx, input }) => ctx.manager.rescore(input)),
+    /**
+     * Closes an open batch. Closing a closed batch changes nothing.
+     * @throws batch_not_found, batch_closed
+     * @example {"batchId": "b12"}
+     */
     close: procedure
       .input(byBatchId)
       .mutation(({ ctx, input }) => ctx.manager.close(input.batchId)),
+    /**
+     * Ends the pending samples of a batch as `cancelled` and completes their groups.
+     * @throws batch_not_found
+     * @example {"batchId": "b12"}
+     */
     cancel: procedure
       .input(byBatchId)
       .mutation(({ ctx, input }) => ctx.manager.cancel(input.batchId)),
+    /**
+     * Returns whole groups after a cursor, in completion order, until they hold `samples` samples. Reading consumes
+     * nothing.
+     * @throws batch_not_found, cursor_mismatch, removed_by_retention
+     * @example {"batchId": "b12", "after": null, "samples": 64, "waitMs": 30000}
+     */
     next: lastingProcedure
       .input(NextInput)
       .query(({ ctx, input }) => ctx.reader.next(input, ctx.until)),
+    /**
+     * Returns the summary of a batch when it ends, or after `waitMs`.
+     * @throws batch_not_found
+     * @example {"batchId": "b12", "waitMs": 60000}
+     */
     wait: lastingProcedure
       .input(WaitInput)
       .query(({ ctx, input }) => ctx.reader.wait(input.batchId, input.waitMs, ctx.until)),
+    /**
+     * Returns the results of a batch as columns in input order.
+     * @throws batch_not_found, removed_by_retention, unsupported_setting
+     * @example {"batchId": "b12", "offset": 0, "limit": 10000}
+     */
     results: procedure.input(ResultsInput).query(({ ctx, input }) => {
       if (input.tokenScores) {
         throw new RewardOpsError(
@@ -74,123 +131,351 @@ export const appRouter = router({
       }
       return ctx.reader.results(input)
     }),
+    /**
+     * Returns the summary of a batch.
+     * @throws batch_not_found
+     * @example {"batchId": "b12"}
+     */
     get: procedure.input(byBatchId).query(({ ctx, input }) => ctx.reader.summary(input.batchId)),
+    /**
+     * Lists batches, newest first.
+     * @example {"run": "gsm8k-grpo", "status": "running"}
+     */
     list: procedure
       .input(BatchListInput.prefault({}))
       .query(({ ctx, input }) => ctx.batches.list(input)),
+    /**
+     * Returns a batch with its resolved reward, distributions and latencies.
+     * @throws batch_not_found
+     * @example {"batchId": "b12"}
+     */
     view: procedure
       .input(BatchViewInput)
       .query(({ ctx, input }) => ctx.batches.view(input.batchId)),
+    /**
+     * Lists the completed groups of a batch.
+     * @throws batch_not_found
+     * @example {"batchId": "b12", "limit": 50}
+     */
     groups: procedure.input(BatchGroupsInput).query(({ ctx, input }) => ctx.batches.groups(input)),
+    /**
+     * Returns the group timeline of a batch as columns. With `after`, it returns only what may have changed since.
+     * @throws batch_not_found
+     * @example {"batchId": "b12"}
+     */
     timeline: procedure.input(TimelineInput).query(({ ctx, input }) => ctx.timelines.part(input)),
   }),
+  /**
+   * Score single samples and search stored ones.
+   * @see docs/samples.md
+   */
   samples: router({
     ...samplesPageProcedures,
+    /**
+     * Scores one sample and returns its reward. Without `batchId`, the sample joins the implicit batch of its run,
+     * step, split and reward.
+     * @throws batch_not_found, batch_closed, group_too_large, idempotency_conflict
+     * @throws run_queue_full, run_limit
+     * @throws unknown_manager, unknown_data_source, unknown_model, invalid_kwargs, function_outside_folder,
+     * invalid_function, unsupported_setting, forbidden_url
+     * @example {"run": "gsm8k-grpo", "step": 1, "sample": {"uid": "q-1", "dataSource": "openai/gsm8k", "prompt": "6 *
+     * 7?", "response": "#### 42", "groundTruth": "42"}}
+     */
     score: lastingProcedure
       .input(ScoreInput)
       .mutation(({ ctx, input }) => ctx.manager.score(input, ctx.until)),
+    /**
+     * Counts data sources, failure reasons and statuses, over the newest 5,000 batches.
+     * @example {"run": "gsm8k-grpo"}
+     */
     facets: procedure.input(SampleFacetsInput).query(({ ctx, input }) => ctx.samples.facets(input)),
+    /**
+     * Lists samples that match a filter, without texts. One page searches at most 131,072 samples, or 65,536 texts.
+     * @throws batch_not_found, cursor_mismatch
+     * @example {"run": "gsm8k-grpo", "status": "failed", "sort": "newest"}
+     */
     list: procedure
       .input(SampleListInput.prefault({}))
       .query(({ ctx, input }) => ctx.samples.list(input)),
+    /**
+     * Returns a sample with its texts, annotations and attempts.
+     * @throws sample_not_found, removed_by_retention
+     * @example {"id": "b12-3"}
+     */
     get: procedure
       .input(z.strictObject({ id: SampleId }))
       .query(({ ctx, input }) => ctx.samples.detail(input.id)),
   }),
+  /**
+   * Register and change reward-model servers. A server is addressed by `id` or `name`.
+   * @see docs/servers.md
+   */
   servers: router({
+    /** Lists all reward-model servers. */
     list: procedure.input(nothing).query(({ ctx }) => ctx.fleet.servers()),
+    /**
+     * Returns a server with its events, its last minutes and its share of the pool.
+     * @throws server_not_found
+     * @example {"name": "rm-0"}
+     */
     get: procedure.input(ServerRef).query(({ ctx, input }) => ctx.servers.get(input)),
+    /** Returns the monitor findings of all servers. */
     monitors: procedure.input(nothing).query(({ ctx }) => ctx.servers.monitors()),
+    /**
+     * Returns the end of the output of a launched server.
+     * @throws server_not_found, server_not_launched
+     * @example {"name": "rm-0", "lines": 100}
+     */
     log: procedure
       .input(ServerLogInput)
       .query(({ ctx, input }) => ctx.models.log(input, input.lines)),
+    /**
+     * Starts a server process on this machine and keeps it running.
+     * @throws launch_disabled, server_busy, forbidden_url, unsupported_setting
+     * @example {"name": "rm-0", "engine": "vllm", "port": 8100, "command": ["vllm", "serve", "my/reward-model",
+     * "--port", "8100"]}
+     */
     launch: procedure
       .input(LaunchServerInput)
       .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.launch(input))),
+    /**
+     * Registers a server after a probe and a self-test. The same name again updates the server.
+     * @throws forbidden_url, server_unreachable, server_redirects, server_not_recognised, model_not_served,
+     * key_refused, server_busy, unsupported_setting
+     * @example {"name": "rm-0", "url": "http://10.0.0.5:8000", "engine": "auto", "maxInFlight": 32}
+     */
     register: procedure
       .input(RegisterServerInput)
       .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.register(input))),
+    /**
+     * Changes fields of a server. A new address or key is probed first; a new chat template, route or label repeats
+     * the self-test.
+     * @throws server_not_found, forbidden_url, server_unreachable, server_redirects, server_not_recognised,
+     * model_not_served, key_refused, server_busy, unsupported_setting
+     * @example {"name": "rm-0", "weight": 2}
+     */
     update: procedure.input(UpdateServerInput).mutation(async ({ ctx, input }) => {
       const { id, name, ...changes } = input
       return ctx.fleet.describe(await ctx.models.update({ id, name }, changes))
     }),
+    /**
+     * Stops new traffic to a server. Requests in flight complete.
+     * @throws server_not_found, server_busy
+     * @example {"name": "rm-0"}
+     */
     drain: procedure
       .input(ServerRef)
       .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.drain(input))),
+    /**
+     * Resumes traffic to a drained server after a probe and a self-test.
+     * @throws server_not_found, server_busy, server_unreachable
+     * @example {"name": "rm-0"}
+     */
     resume: procedure
       .input(ServerRef)
       .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.resume(input))),
+    /**
+     * Puts a server to sleep and frees its GPU memory.
+     * @throws server_not_found, server_busy, server_cannot_sleep, server_unreachable
+     * @example {"name": "rm-0", "level": 1}
+     */
     sleep: procedure
       .input(SleepServerInput)
       .mutation(async ({ ctx, input }) =>
         ctx.fleet.describe(await ctx.models.sleep(input, input.level)),
       ),
+    /**
+     * Wakes a sleeping server.
+     * @throws server_not_found, server_busy, server_cannot_sleep, server_unreachable
+     * @example {"name": "rm-0", "awakeForMs": 600000}
+     */
     wake: procedure
       .input(WakeServerInput)
       .mutation(async ({ ctx, input }) =>
         ctx.fleet.describe(await ctx.models.wake(input, input.awakeForMs)),
       ),
+    /**
+     * Probes a server now and runs the self-test.
+     * @throws server_not_found, server_busy
+     * @example {"name": "rm-0"}
+     */
     probe: procedure
       .input(ServerRef)
       .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.probe(input))),
+    /**
+     * Removes a server and ends its process if it was launched. Samples keep its name.
+     * @throws server_not_found, server_busy
+     * @example {"name": "rm-0"}
+     */
     remove: procedure
       .input(ServerRef)
       .mutation(async ({ ctx, input }) => ctx.fleet.describe(await ctx.models.remove(input))),
   }),
+  /**
+   * The servers of one model share a balancing policy.
+   * @see docs/router.md
+   */
   pools: router({
+    /** Lists the pools: the servers of each model with the balancing policy and the waiting jobs. */
     list: procedure.input(nothing).query(({ ctx }) => ctx.fleet.pools()),
+    /**
+     * Sets the balancing policy of a model.
+     * @throws unknown_model
+     * @example {"model": "rm-8b", "policy": "group_affinity"}
+     */
     update: procedure
       .input(UpdatePoolInput)
       .mutation(({ ctx, input }) => ctx.fleet.setPolicy(input)),
   }),
+  /**
+   * Rewards that batches can name.
+   * @see docs/rewards.md
+   */
   rewards: router({
+    /**
+     * Lists everything that `reward` can name: rules, managers, judge templates, models and function files.
+     */
     list: procedure.input(nothing).query(({ ctx }) => ctx.rewards.get()),
+    /**
+     * Scores one sample, returns every step of the calculation and stores nothing.
+     * @throws busy
+     * @throws unknown_manager, unknown_data_source, unknown_model, invalid_kwargs, function_outside_folder,
+     * invalid_function, unsupported_setting, forbidden_url
+     * @example {"sample": {"dataSource": "openai/gsm8k", "prompt": "6 * 7?", "response": "#### 42", "groundTruth":
+     * "42"}}
+     */
     try: lastingProcedure
       .input(TryInput)
       .mutation(({ ctx, input }) => ctx.playground.try(input, ctx.until)),
+    /**
+     * Returns the components of composite rewards by step, over the newest 200 batches.
+     * @example {"run": "gsm8k-grpo"}
+     */
     components: procedure
       .input(ComponentsInput.prefault({}))
       .query(({ ctx, input }) => ctx.components.get(input.run)),
+    /**
+     * Translates a verl configuration (YAML or command line) to a reward.
+     * @throws busy
+     * @example {"text": "reward_model.reward_manager=dapo"}
+     */
     importConfig: procedure
       .input(ImportConfigInput)
       .mutation(({ ctx, input }) => importOffLoop(input.text, ctx.session.address)),
   }),
+  /**
+   * Labels and notes on samples.
+   * @see docs/samples.md
+   */
   annotations: annotationsRouter,
+  /**
+   * Saved views of the Samples page.
+   * @see docs/samples.md
+   */
   views: viewsRouter,
+  /**
+   * Predict step times.
+   * @see docs/planner.md
+   */
   planner: plannerRouter,
+  /**
+   * Monitors of runs and their incidents.
+   * @see docs/monitors.md
+   */
   monitors: monitorsRouter,
+  /**
+   * Webhooks for incidents.
+   * @see docs/monitors.md
+   */
   alerts: alertsRouter,
+  /**
+   * Marks on the charts of a run.
+   * @see docs/monitors.md
+   */
   marks: marksRouter,
+  /**
+   * Compare batches and runs.
+   * @see docs/compare.md
+   */
   compare: compareRouter,
+  /** Runs over their steps. */
   runs: router({
+    /** Lists runs with their numbers of batches. */
     list: procedure.input(nothing).query(({ ctx }) => ctx.runs.list()),
+    /**
+     * Returns the newest 1,000 steps of a run: scores, group signals, failures, waits and data sources.
+     * @throws run_not_found
+     * @example {"name": "gsm8k-grpo"}
+     */
     get: procedure.input(RunInput).query(({ ctx, input }) => ctx.runs.get(input)),
   }),
+  /**
+   * Worker processes.
+   * @see docs/deployment.md
+   */
   workers: router({
+    /** Lists the worker processes. */
     list: procedure.input(nothing).query(({ ctx }) => ctx.fleet.workers()),
   }),
+  /** Data of the Overview page. */
   overview: router({
+    /** Returns what the Overview page shows. */
     get: procedure.input(nothing).query(({ ctx }) => ctx.overview.get()),
+    /** Counts the retries of each minute by reason. */
     retries: procedure.input(nothing).query(({ ctx }) => ctx.overview.retries()),
   }),
+  /**
+   * API keys and their roles.
+   * @see docs/access.md
+   */
   keys: keysRouter,
+  /**
+   * Limits of runs.
+   * @see docs/settings.md
+   */
   limits: limitsRouter,
+  /**
+   * Removal of old data.
+   * @see docs/settings.md
+   */
   retention: retentionRouter,
+  /**
+   * The audit log.
+   * @see docs/settings.md
+   */
   audit: auditRouter,
+  /** The service itself. */
   about: aboutRouter,
+  /** The demo batch. */
   demo: router({
+    /**
+     * Submits the bundled demo batch of 512 rollouts.
+     * @throws not_found
+     */
     load: procedure
       .input(nothing)
       .mutation(async ({ ctx }) => ctx.manager.submit(await demoBatch())),
   }),
+  /** Live updates. */
   live: router({
+    /** Streams the topics that changed as server-sent events, about three per second. */
     events: procedure.input(nothing).subscription(async function* ({ ctx, signal }) {
       const { keyEnded } = ctx
       yield* ctx.live.subscribe(signal ? AbortSignal.any([signal, keyEnded]) : keyEnded)
     }),
   }),
+  /**
+   * Sign in and out of the dashboard.
+   * @see docs/access.md
+   */
   session: router({
+    /** Returns the role of the caller and whether the service requires keys. */
     get: openProcedure.input(nothing).query(({ ctx }) => ctx.session),
+    /**
+     * Signs a browser in: sets a cookie for a key.
+     * @throws unauthorized
+     * @example {"key": "rwo_…"}
+     */
     signIn: openProcedure
       .input(z.strictObject({ key: z.string().min(1).max(4096) }))
       .mutation(({ ctx, input }) => {
@@ -201,6 +486,7 @@ export const appRouter = router({
         }
         return { signedIn: true }
       }),
+    /** Signs a browser out: clears the cookie. */
     signOut: openProcedure.input(nothing).mutation(({ ctx }) => {
       ctx.setSessionKey(null)
       return { signedIn: false }

@@ -11,12 +11,24 @@ import { procedure, router } from './trpc.ts'
 
 /** Beside `samples.list`. */
 export const samplesPageProcedures = {
+  /**
+   * Lists the keys of the reward extra info with types, ranges and frequent texts, over the newest 5,000 batches.
+   * @example {"run": "gsm8k-grpo"}
+   */
   extraKeys: procedure
     .input(ExtraKeysInput.prefault({}))
     .query(({ ctx, input }) => ctx.samples.extraKeys(input)),
+  /**
+   * Counts the samples that match a filter.
+   * @example {"run": "gsm8k-grpo", "status": "failed"}
+   */
   count: procedure
     .input(SampleCountInput.prefault({}))
     .query(({ ctx, input }) => ctx.samples.count(input)),
+  /**
+   * Counts the samples that match a filter by batch, over the newest 10,000 batches.
+   * @example {"run": "gsm8k-grpo", "status": "failed"}
+   */
   byBatch: procedure
     .input(SampleCountInput.prefault({}))
     .query(({ ctx, input }) => ctx.samples.byBatch(input)),
@@ -24,18 +36,41 @@ export const samplesPageProcedures = {
 
 /** Labels and notes on samples. */
 export const annotationsRouter = router({
+  /**
+   * Adds a label and a note to samples: at most 1,000 ids, or the newest 10,000 matches of a filter.
+   * @example {"samples": ["b12-3"], "label": "reward hack", "note": "The answer is in the prompt."}
+   */
   add: procedure
     .input(AddAnnotationInput)
     .mutation(({ ctx, input }) => ctx.annotations.add(input, ctx.actor)),
+  /**
+   * Changes an annotation. Only its author or an admin can.
+   * @throws annotation_not_found, not_the_author
+   * @example {"id": "a7", "label": "correct"}
+   */
   update: procedure
     .input(UpdateAnnotationInput)
     .mutation(({ ctx, input }) => ctx.annotations.update(input, ctx.actor)),
+  /**
+   * Removes an annotation. Only its author or an admin can.
+   * @throws annotation_not_found, not_the_author
+   * @example {"id": "a7"}
+   */
   remove: procedure
     .input(AnnotationRef)
     .mutation(({ ctx, input }) => ctx.annotations.remove(input.id, ctx.actor)),
+  /**
+   * Lists the annotations of a sample.
+   * @throws sample_not_found
+   * @example {"sample": "b12-3"}
+   */
   of: procedure
     .input(AnnotationsOfInput)
     .query(({ ctx, input }) => ctx.annotations.of(input.sample)),
+  /**
+   * Lists the labels in use with the number of samples.
+   * @example {"run": "gsm8k-grpo"}
+   */
   labels: procedure
     .input(AnnotationLabelsInput.prefault({}))
     .query(({ ctx, input }) => ctx.annotations.labels(input)),
@@ -43,14 +78,38 @@ export const annotationsRouter = router({
 
 /** Views of pages under a name. */
 export const viewsRouter = router({
+  /**
+   * Lists the saved views of a page.
+   * @example {"page": "samples"}
+   */
   list: procedure.input(ViewsInput).query(({ ctx, input }) => ctx.savedViews.list(input.page)),
+  /**
+   * Returns a saved view.
+   * @throws view_not_found
+   * @example {"id": 3}
+   */
   get: procedure.input(ViewRef).query(({ ctx, input }) => ctx.savedViews.get(input.id)),
+  /**
+   * Saves a view.
+   * @throws view_exists, too_many_views
+   * @example {"page": "samples", "name": "Failures", "state": "status=failed"}
+   */
   save: procedure
     .input(SaveViewInput)
     .mutation(({ ctx, input }) => ctx.savedViews.save(input, ctx.actor)),
+  /**
+   * Changes a saved view. Only its author or an admin can.
+   * @throws view_not_found, view_exists, not_the_author
+   * @example {"id": 3, "name": "Timeouts"}
+   */
   update: procedure
     .input(UpdateViewInput)
     .mutation(({ ctx, input }) => ctx.savedViews.update(input, ctx.actor)),
+  /**
+   * Removes a saved view. Only its author or an admin can.
+   * @throws view_not_found, not_the_author
+   * @example {"id": 3}
+   */
   remove: procedure
     .input(ViewRef)
     .mutation(({ ctx, input }) => ctx.savedViews.remove(input.id, ctx.actor)),

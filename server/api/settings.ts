@@ -15,16 +15,37 @@ const nothing = z.strictObject({}).optional()
 
 /** Keys and their roles. */
 export const keysRouter = router({
+  /** Lists API keys, without the keys themselves. */
   list: procedure.input(nothing).query(({ ctx }) => ctx.keys.list()),
+  /**
+   * Creates an API key. Only this answer contains the key.
+   * @throws name_taken, too_many_keys
+   * @example {"name": "ppo on node-3", "role": "trainer", "expiresInDays": 90}
+   */
   create: procedure
     .input(CreateKeyInput)
     .mutation(({ ctx, input }) => ctx.keys.create(input, ctx.actor.name)),
+  /**
+   * Renames an API key.
+   * @throws key_not_found, name_taken
+   * @example {"id": "k7", "name": "ppo on node-4"}
+   */
   rename: procedure
     .input(RenameKeyInput)
     .mutation(({ ctx, input }) => ctx.keys.rename(input.id, input.name)),
+  /**
+   * Revokes an API key. All processes refuse it within about 2 s.
+   * @throws key_not_found, last_admin_key
+   * @example {"id": "k7"}
+   */
   revoke: procedure
     .input(KeyRef)
     .mutation(({ ctx, input }) => ctx.keys.revoke(input.id, ctx.actor.name)),
+  /**
+   * Requires an API key for every call, or stops requiring one.
+   * @throws admin_key_needed, keys_configured
+   * @example {"required": true, "key": "rwo_…"}
+   */
   require: procedure.input(RequireKeysInput).mutation(async ({ ctx, input }) => {
     const keys = await ctx.keys.require(input, ctx.actor.name)
     // Whoever turns it on goes on with the key that was shown.
@@ -35,10 +56,19 @@ export const keysRouter = router({
 
 /** What a run may have at once. */
 export const limitsRouter = router({
+  /** Returns the default limits and the runs with limits of their own. */
   get: procedure.input(nothing).query(({ ctx }) => ctx.limits.get()),
+  /**
+   * Sets the limits of a run, or the default limits. The given limits replace the previous ones as a whole.
+   * @example {"run": "gsm8k-grpo", "limits": {"maxQueuedSamples": 200000, "maxOpenBatches": 8, "maxPriority": null}}
+   */
   set: procedure
     .input(SetLimitsInput)
     .mutation(({ ctx, input }) => ctx.limits.set(input, ctx.actor.name)),
+  /**
+   * Removes the limits of a run; the default limits apply to it again.
+   * @example {"run": "gsm8k-grpo"}
+   */
   clear: procedure
     .input(ClearLimitsInput)
     .mutation(({ ctx, input }) => ctx.limits.clear(input.run)),
@@ -46,20 +76,50 @@ export const limitsRouter = router({
 
 /** What is kept how long. */
 export const retentionRouter = router({
+  /** Returns the retention policy, the last removals and the kept runs. */
   get: procedure.input(nothing).query(({ ctx }) => ctx.retention.get()),
+  /**
+   * Returns what a policy, or deleting a run, would remove now.
+   * @throws run_not_found
+   * @example {"policy": {"textsDays": 30, "batchesDays": null, "keepRollUps": true, "eventsDays": 90, "auditDays":
+   * 365}}
+   */
   preview: procedure.input(PreviewInput).query(({ ctx, input }) => ctx.retention.preview(input)),
+  /**
+   * Sets the retention policy.
+   * @example {"textsDays": 30, "batchesDays": null, "keepRollUps": true, "eventsDays": 90, "auditDays": 365}
+   */
   set: procedure
     .input(RetentionPolicy)
     .mutation(({ ctx, input }) => ctx.retention.set(input, ctx.actor.name)),
+  /**
+   * Applies the retention policy now.
+   * @throws removal_under_way
+   */
   start: procedure.input(nothing).mutation(({ ctx }) => ctx.retention.apply(ctx.actor.name)),
+  /**
+   * Excludes a run from the retention policy, or includes it again.
+   * @throws run_not_found
+   * @example {"run": "gsm8k-grpo", "keep": true}
+   */
   keepRun: procedure
     .input(KeepRunInput)
     .mutation(({ ctx, input }) => ctx.retention.keepRun(input.run, input.keep, ctx.actor.name)),
+  /**
+   * Deletes a run with all its data.
+   * @throws run_not_found, not_confirmed, run_busy, removal_under_way
+   * @example {"run": "gsm8k-grpo", "confirm": "gsm8k-grpo"}
+   */
   deleteRun: procedure
     .input(DeleteRunInput)
     .mutation(({ ctx, input }) =>
       ctx.retention.deleteRun(input.run, input.confirm, ctx.actor.name),
     ),
+  /**
+   * Stops a removal after its current step.
+   * @throws not_found
+   * @example {"id": "r3"}
+   */
   cancel: procedure
     .input(RetentionJobRef)
     .mutation(({ ctx, input }) => ctx.retention.cancel(input.id)),
@@ -67,10 +127,15 @@ export const retentionRouter = router({
 
 /** Who changed what. */
 export const auditRouter = router({
+  /**
+   * Lists changes, newest first.
+   * @example {"action": "servers."}
+   */
   list: procedure.input(AuditInput.prefault({})).query(({ ctx, input }) => ctx.audit.list(input)),
 })
 
 /** The service itself. */
 export const aboutRouter = router({
+  /** Returns the version, the sizes of stored data and the settings in force. */
   get: procedure.input(nothing).query(({ ctx }) => ctx.about.get()),
 })
