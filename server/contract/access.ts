@@ -19,7 +19,7 @@ const KeyName = z
 export const CreateKeyInput = z.strictObject({
   name: KeyName,
   role: z.enum(ROLES),
-  /** Days until it ends by itself; null: it does not. */
+  /** Days until expiry; null: never. */
   expiresInDays: z.int().min(1).max(3_650).nullable().default(null),
 })
 export type CreateKeyInput = z.infer<typeof CreateKeyInput>
@@ -40,16 +40,16 @@ export interface ApiKeyDto {
   id: string
   name: string
   role: Role
-  /** Its first letters. */
+  /** The first letters of the key. */
   prefix: string
   createdAt: string
   createdBy: string
   expiresAt: string | null
-  /** Within the last minute exact to a minute; null: never. */
+  /** The last use, exact to a minute; null: never. */
   lastUsedAt: string | null
   revokedAt: string | null
   revokedBy: string | null
-  /** `revoked` goes before `expired`. */
+  /** A key that is revoked and expired is `revoked`. */
   state: 'active' | 'expired' | 'revoked'
 }
 

@@ -14,7 +14,7 @@ const Runs = z.array(z.string().min(1).max(256)).max(100)
 export const WebhookInput = z.strictObject({
   name: Name,
   url: Url,
-  /** Signs every call; null: they are not signed. */
+  /** Signs every message; null: no signature. */
   secret: Secret.nullish(),
   severities: z
     .array(z.enum(SEVERITIES))
@@ -23,7 +23,7 @@ export const WebhookInput = z.strictObject({
     .default([...SEVERITIES]),
   monitors: Monitors.default([]),
   runs: Runs.default([]),
-  /** Tells of servers, too. */
+  /** Notify about servers. */
   fleet: z.boolean().default(true),
   enabled: z.boolean().default(true),
 })

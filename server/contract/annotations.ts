@@ -55,11 +55,11 @@ export interface AnnotationDto {
   id: string
   sample: string
   label: string
-  /** Null: a label alone. */
+  /** The note; null: none. */
   note: string | null
   author: string
   createdAt: string
-  /** Null: never changed. */
+  /** The time of the last change; null: never changed. */
   updatedAt: string | null
 }
 

@@ -4,7 +4,7 @@ import type { Role } from './roles.ts'
 /** `audit.list`: who changed what, newest first. */
 export const AuditInput = z.strictObject({
   actor: z.string().min(1).max(100).optional(),
-  /** A procedure, as `servers.register`, or all of a part, as `servers.`. */
+  /** A procedure such as `servers.register`, or a namespace such as `servers.`. */
   action: z.string().min(1).max(100).optional(),
   cursor: z
     .string()

@@ -25,9 +25,9 @@ export const CompareSamplesInput = z.strictObject({
   first: BatchId,
   second: BatchId,
   by: z.enum(DISAGREEMENT_MEASURES).default('advantage'),
-  /** Only samples whose advantage has the other sign. */
+  /** Only samples with a flipped advantage sign. */
   signFlipped: z.boolean().default(false),
-  /** Of one group. */
+  /** Only samples of this group. */
   uid: z.string().max(4_096).optional(),
   cursor: z.string().max(64).nullish(),
   limit: z.int().min(1).max(200).default(50),
@@ -46,7 +46,7 @@ export type CompareGroupsInput = z.infer<typeof CompareGroupsInput>
 /** `compare.candidates`: what a batch can be compared with. */
 export const CompareCandidatesInput = z.strictObject({
   batchId: BatchId.optional(),
-  /** Without a batch: rescores of this run alone. */
+  /** Without a batch: only rescores of this run. */
   run: z.string().max(256).optional(),
 })
 export type CompareCandidatesInput = z.infer<typeof CompareCandidatesInput>
@@ -144,7 +144,7 @@ export interface ComparedGroups {
   tiedBoth: number
   /** Groups of which no member is the best (or among the best) of both. */
   bestChanged: number
-  /** Groups that teach nothing because all scores are equal: by the first, the second, both. */
+  /** No-signal groups with equal scores: in the first batch, the second, both. */
   noSignalFirst: number
   noSignalSecond: number
   noSignalBoth: number
@@ -267,7 +267,7 @@ export interface ComparedRunDto {
   quantiles: (number | null)[][]
   /** Failed ÷ ended. */
   failedShare: (number | null)[]
-  /** Groups that teach nothing ÷ groups. */
+  /** No-signal groups ÷ groups. */
   noSignalShare: (number | null)[]
   /** From acceptance to the last reward. */
   waitMs: (number | null)[]

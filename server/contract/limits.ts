@@ -2,13 +2,13 @@ import { z } from 'zod'
 
 const limit = (most: number) => z.int().min(0).max(most).nullable()
 
-/** What a run may have at once; null: no limit of its own. */
+/** Limits of a run; null: no limit. */
 export const RunLimitValues = z.strictObject({
-  /** Samples that are accepted and have not ended, over all its batches. */
+  /** Samples that have not ended, over all batches of the run. */
   maxQueuedSamples: limit(2_000_000_000),
   /** Batches that have not ended. */
   maxOpenBatches: limit(1_000_000),
-  /** The highest `priority` its batches may ask for. */
+  /** The highest `priority` of a batch. */
   maxPriority: z.int().min(-100).max(100).nullable(),
 })
 export type RunLimitValues = z.infer<typeof RunLimitValues>
@@ -28,12 +28,12 @@ export const ClearLimitsInput = z.strictObject({ run: RunName })
 /** `limits.get`. */
 export interface LimitsDto {
   defaults: RunLimitValues
-  /** Runs with limits of their own, by name; 1,000 at most. Such a row replaces the default as a whole. */
+  /** At most 1,000 runs with their own limits, which replace the default limits as a whole. */
   runs: (RunLimitValues & {
     run: string
     changedAt: string
     changedBy: string
-    /** What it has at present. */
+    /** Samples that have not ended. */
     queuedSamples: number
     openBatches: number
   })[]

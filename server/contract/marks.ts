@@ -34,7 +34,7 @@ export const MarksInput = z.strictObject({ run: RunName })
 
 /** Where something changed that explains a jump. */
 export interface RunMarkDto {
-  /** Of those that somebody made; null: the service saw that another reward scored from here on. */
+  /** The id; null for an automatic mark, where another reward began to score. */
   id: string | null
   kind: 'manual' | 'auto'
   step: number

@@ -151,7 +151,7 @@ const Split = z.enum(['train', 'val'])
 export const MonitorRunInput = z.strictObject({
   run: RunName,
   split: Split.default('train'),
-  /** The newest batches that are wanted. */
+  /** The number of newest batches. */
   points: z.int().min(1).max(MAX_POINTS).default(MAX_POINTS),
 })
 export type MonitorRunInput = z.infer<typeof MonitorRunInput>

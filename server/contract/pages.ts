@@ -69,13 +69,13 @@ export interface OverviewDto {
   activeBatches: BatchProgressDto[]
 }
 
-/** Calls made again in one minute, by cause; minutes without any are left out. */
+/** Retries of one minute by reason; minutes without retries are left out. */
 export interface RetryMinuteDto {
   minute: string
   byReason: Record<string, number>
 }
 
-/** A batch that runs, with what a progress bar needs. */
+/** A batch with its progress. */
 export interface BatchProgressDto extends BatchSummary {
   /** Samples a second over the last 5 s. */
   samplesPerSecond: number
@@ -98,13 +98,13 @@ export interface Distribution {
 
 /** Everything the batch page shows except its groups. */
 export interface BatchViewDto extends BatchProgressDto {
-  /** Since when its prompts and responses are no longer kept; null: they are. */
+  /** When retention removed its texts; null: they are stored. */
   textsRemovedAt: string | null
-  /** Since when its samples and groups are no longer kept. */
+  /** When retention removed its samples and groups; null: they are stored. */
   samplesRemovedAt: string | null
   /** The reward as resolved at acceptance. */
   reward: Record<string, unknown>
-  /** Batches of the same rollouts, by `batches.rescore` of this one; the oldest 50. */
+  /** The oldest 50 batches that rescored this one. */
   rescores: string[]
   groupSize: number | null
   priority: number
@@ -197,7 +197,7 @@ export interface SampleRowDto extends Result {
   run: string
   step: number
   split: 'train' | 'val'
-  /** The batch whose rollouts its batch scored again; null: it is a rollout as it was submitted. */
+  /** The batch whose rollouts were rescored; otherwise null. */
   rescoredFrom: string | null
   dataSource: string
   responseLength: number | null
@@ -238,7 +238,7 @@ export interface AttemptDto {
 
 /** A sample with its texts, every attempt and its group's siblings. */
 export interface SampleDetailDto extends SampleRowDto {
-  /** Since when its texts are no longer kept: they are empty then. Null: they are. */
+  /** When retention removed its texts, which are then empty; null: they are stored. */
   textsRemovedAt: string | null
   annotations: AnnotationDto[]
   prompt: string | ChatTurn[]
@@ -246,14 +246,14 @@ export interface SampleDetailDto extends SampleRowDto {
   groundTruth: unknown
   extraInfo: Record<string, unknown>
   rewardName: string
-  /** The source of the function that scored it, as `BatchSummary` has it; null: none of the user's own did. */
+  /** For custom functions: the version; otherwise null. */
   rewardVersion: string | null
   submittedAt: string
   dispatchedAt: string | null
   attemptLog: AttemptDto[]
-  /** As its group was delivered; null while that is not complete, and for a sample that does not count. */
+  /** GRPO's advantage; null until the group is complete, and for failed and substituted samples. */
   advantage: number | null
-  /** What its group's scores teach; null while it is not complete. */
+  /** The signal of its group; null until the group is complete. */
   groupSignal: GroupSignal | null
   siblings: { id: string; index: number; status: string; score: number | null }[]
 }
@@ -271,10 +271,10 @@ export interface SessionDto {
   /** `open`: no keys are configured (loopback only). `key`: a key is needed. */
   auth: 'open' | 'key'
   signedIn: boolean
-  /** Who asks, and what they may do; null: nobody who is known. */
+  /** The name of the caller; null: not signed in. */
   name: string | null
   role: Role | null
-  /** They showed a key or a login; false: everybody on this machine. */
+  /** The caller used a key; false: a local caller without one. */
   hasKey: boolean
   version: string
   /** The service's own address as the browser reached it, for copy-paste examples. */

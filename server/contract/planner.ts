@@ -35,7 +35,7 @@ export const TypedSource = z.strictObject({
   prompts: z.int().min(1).max(65_536),
   groupSize: z.int().min(1).max(1_024),
   reward: TypedReward,
-  /** Share of calls that fail after their time and are made again at once, up to `maxAttempts`. */
+  /** Share of requests that fail after their time and are retried at once, up to `maxAttempts`. */
   failedShare: z.number().min(0).max(0.95).default(0),
   maxAttempts: z.int().min(1).max(20).default(4),
   seed: z.int().min(0).max(0xffff_ffff).default(1),
@@ -55,15 +55,15 @@ export type PlannerSource = z.infer<typeof PlannerSource>
 /** `planner.plan`: what arrangements of rewards and training would cost a step. */
 export const PlannerInput = z.strictObject({
   source: PlannerSource,
-  /** The trainer's own work a step; the service cannot know it. */
+  /** Trainer time per step, which the service cannot measure. */
   phases: z.strictObject({ rolloutMs: ms, logProbMs: ms, updateMs: ms }),
   steps: z.int().min(1).max(32).default(7),
-  /** Updates a step. */
+  /** Mini-batches per step. */
   miniBatches: z.int().min(1).max(256).default(4),
-  /** Rewards at once on one server; null: no limit. */
+  /** Requests in flight per server; null: no limit. */
   limits: z.array(z.int().min(1).max(1_000_000).nullable()).min(1).max(6).default([256, null]),
   servers: z.array(z.int().min(1).max(10_000)).min(1).max(6).default([1]),
-  /** For which combination the steps are drawn; default the first. */
+  /** The combination to draw; left out: the first. */
   show: z.strictObject({ limit: z.int().min(1).nullable(), servers: z.int().min(1) }).optional(),
 })
 export type PlannerInput = z.infer<typeof PlannerInput>
@@ -83,7 +83,7 @@ export interface PlannedStrategy {
 
 /** All strategies under one limit. */
 export interface PlannedColumn {
-  /** Rewards at once on one server; null: no limit. */
+  /** Requests in flight per server; null: no limit. */
   limit: number | null
   servers: number
   /** Rewards at once in all. */

@@ -11,10 +11,7 @@ export const RescoreSelection = z
     indexes: z.array(z.int().min(0).max(2_147_483_647)).min(1).max(10_000).optional(),
     uids: z.array(z.string().min(1).max(512)).min(1).max(1_000).optional(),
     filter: SampleFilter.omit({ batch: true, run: true, step: true, stepTo: true }).optional(),
-    /**
-     * The other members of their groups come along, so that a group's baseline is of the whole group. A reward that looks at whole
-     * groups takes them in any case.
-     */
+    /** Include the other samples of the groups. A reward over whole groups always includes them. */
     wholeGroups: z.boolean().default(true),
   })
   .refine(

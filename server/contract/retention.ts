@@ -4,15 +4,15 @@ const days = z.int().min(1).max(36_500).nullable()
 
 /** What is kept how long, in days since a batch was submitted; null: for good. */
 export const RetentionPolicy = z.strictObject({
-  /** Prompts, responses, ground truths and extra info. Scores and everything else stay. */
+  /** Days until texts are removed: prompt, response, ground truth, extra info. Null: never. */
   textsDays: days,
-  /** Whole batches: samples, groups, texts. */
+  /** Days until whole batches are removed. Null: never. */
   batchesDays: days,
-  /** Of batches that go their row and roll-ups stay: run pages look as before. */
+  /** Keep removed batches and their statistics, so that run pages look as before. */
   keepRollUps: z.boolean(),
-  /** Events of servers, calls a minute, and the record of attempts. */
+  /** Days until server events, figures per minute and attempts are removed. Null: never. */
   eventsDays: days,
-  /** The audit list. */
+  /** Days until audit entries are removed. Null: never. */
   auditDays: days,
 })
 export type RetentionPolicy = z.infer<typeof RetentionPolicy>

@@ -22,7 +22,7 @@ export const TryInput = z
       responseLength: z.int().min(0).max(2_147_483_647).nullish(),
     }),
     reward: RewardSpec.prefault({}),
-    /** From the call, waiting for a server included: over it the sample ends as `deadline`. */
+    /** Time limit of the call. A sample over it ends as `deadline`. */
     deadlineMs: z.int().min(1).max(120_000).default(60_000),
   })
   .refine(({ sample }) => sizeOf(sample) <= MAX_TRIED_CHARS, {

@@ -41,10 +41,10 @@ export interface ExtraKeysDto {
 /** `samples.count`. */
 export const SampleCountInput = SampleFilter
 
-/** How many samples fit a filter. */
+/** How many samples match a filter. */
 export interface SampleCountDto {
   samples: number
-  /** False: so many among those that were looked at; there may be more. */
+  /** False: the count of the searched samples; more may match. */
   exact: boolean
   searchedSamples: number
   batches: number

@@ -41,10 +41,10 @@ export const SampleFilter = z.strictObject({
   run: plain(256).optional(),
   batch: BatchId.optional(),
   step: step.optional(),
-  /** With `step`: to this step, included. */
+  /** The last step of a range that starts at `step`. */
   stepTo: step.optional(),
   split: z.enum(['train', 'val']).optional(),
-  /** Whether its batch scored older rollouts again. */
+  /** Only samples of rescored batches, or only others. */
   rescored: z.boolean().optional(),
   uid: plain(512).optional(),
   dataSource: plain(512).optional(),
@@ -53,17 +53,17 @@ export const SampleFilter = z.strictObject({
   server: plain(256).optional(),
   scoreMin: z.number().optional(),
   scoreMax: z.number().optional(),
-  /** Of the response, tokens, as the trainer gave it; samples without a length are left out. */
+  /** The shortest response, in tokens. Samples without a length are left out. */
   lengthMin: z.int().min(0).optional(),
   lengthMax: z.int().min(0).optional(),
   attemptsMin: z.int().min(0).optional(),
-  /** Whether a failure policy put the score there. */
+  /** Only samples whose score a failure policy set or removed, or only others. */
   substituted: z.boolean().optional(),
-  /** Whether it has any annotation. */
+  /** Only annotated samples, or only others. */
   annotated: z.boolean().optional(),
-  /** Has an annotation of this label. */
+  /** Only samples with an annotation of this label. */
   label: plain(64).optional(),
-  /** In prompt, response or ground truth, as it is written here, whatever the case. */
+  /** Only samples with this text in prompt, response or ground truth, ignoring case. */
   text: words(500).optional(),
   extra: z
     .array(ExtraFilter)

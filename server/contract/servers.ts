@@ -70,13 +70,13 @@ export const RegisterServerInput = z.strictObject({
   tpm: z.number().positive().nullish(),
   apiKey: apiKey.nullish(),
   tags: z.array(text(64)).max(32).default([]),
-  /** How prompt and response are written out for the model; left out: as messages where the engine takes them. */
+  /** Writes prompt and response as text for the model; left out: messages, where the engine accepts them. */
   chatTemplate: chatTemplate.nullish(),
-  /** How it is asked for scores; left out: every route is asked. */
+  /** How the server scores; left out: auto-detect. */
   route: route.nullish(),
-  /** Which of the model's labels is the score; left out: the last. */
+  /** The label that is the score, by index or name; left out: the last. */
   label: label.nullish(),
-  /** Use it although its raw-score self-test failed. */
+  /** Use the server although its self-test failed. */
   selfTestOverride: z.boolean().default(false),
   ifUnreachable: z.enum(['refuse', 'keep']).default('refuse'),
 })
@@ -226,13 +226,13 @@ export interface ServerDto {
   kind: 'discriminative' | 'generative'
   model: string
   state: ServerState
-  /** Why it is in that state, in words. */
+  /** The cause of the state, in words. */
   stateCause: string | null
   stateSince: string
   version: string | null
-  /** How it is asked for scores; null: its engine has one way, or it was not asked yet. */
+  /** How the server scores; null: the engine has one way, or it is not known yet. */
   route: 'classify' | 'token' | 'pair' | null
-  /** The label that is scored; null: the last. */
+  /** The label that is the score; null: the last. */
   label: string | null
   maxModelLen: number | null
   weight: number
@@ -257,15 +257,15 @@ export interface ServerDto {
   selfTest: SelfTestDto | null
   rpm: number | null
   tpm: number | null
-  /** What the probe found worrying, in words. */
+  /** Warnings of the last probe. */
   warnings: string[]
   canSleep: boolean
-  /** A woken server is not put to sleep before. */
+  /** The server stays awake until this time. */
   awakeUntil: string | null
-  /** Started by us. */
+  /** The service started it. */
   launched: boolean
-  /** How the processes that call it see it, and how many each way; a process that never called it counts as `ok`. */
+  /** Processes by the health that they see; a process without requests to the server counts as `ok`. */
   health: { ok: number; suspect: number; ejected: number; halfOpen: number; slowStart: number }
-  /** True: `limit` was given; false: found by measuring, between 8 and 96. */
+  /** True: `limit` was set; false: adaptive, between 8 and 96. */
   hasFixedLimit: boolean
 }

@@ -39,11 +39,11 @@ export const SampleInput = z
     groundTruth: z.unknown().optional(),
     extraInfo: z.record(z.string(), z.unknown()).nullish(),
     responseLength: z.int().min(0).max(2_147_483_647).nullish(),
-    /** Already scored elsewhere: stored as it is, not scored again. */
+    /** A score from elsewhere: it is stored, and the sample is not scored. */
     score: finite.nullish(),
-    /** What the scorer of `score` gave beside it. */
+    /** What the scorer returned beside `score`. */
     rewardExtraInfo: z.record(z.string(), z.unknown()).nullish(),
-    /** May be given to be checked: samples are numbered in the order given, from 0 (append: from startIndex). */
+    /** Checked if given: samples are numbered in the order given, from 0, or from `startIndex`. */
     index: z.int().min(0).nullish(),
   })
   .refine((sample) => sample.rewardExtraInfo == null || sample.score != null, {
@@ -73,13 +73,13 @@ const Judge = z.union([name(128), z.record(z.string(), z.json())])
 const timeoutMs = z.int().min(1).max(86_400_000)
 const maxAttempts = z.int().min(1).max(100)
 
-/** What scores a part of a sum: as a batch's reward, without what concerns the whole sample. */
+/** The reward of one part of a composite reward. */
 export const RewardComponent = z.strictObject({
   function: RewardFunction.nullable().default(null),
   model: name(256).nullable().default(null),
   judge: Judge.nullable().default(null),
   kwargs: z.record(z.string(), z.json()).default({}),
-  /** Default: the reward's. */
+  /** Left out: the time limit of the reward. */
   timeoutMs: timeoutMs.optional(),
   maxAttempts: maxAttempts.optional(),
 })
@@ -104,12 +104,12 @@ const RewardManagerModule = z.strictObject({
 
 /** How a batch is scored. Defaults are those of the contract. */
 export const RewardSpec = z.strictObject({
-  /** A registered one's name, or a class. */
+  /** The name of a reward manager, or a class in a file of the functions folder. */
   manager: z.union([z.string(), RewardManagerModule]).default('naive'),
   function: RewardFunction.nullable().default(null),
   model: name(256).nullable().default(null),
   judge: Judge.nullable().default(null),
-  /** A weighted sum, instead of one scorer. */
+  /** The parts of a composite reward, instead of one scorer. */
   combine: z.array(CompositeComponent).min(1).max(32).nullable().default(null),
   kwargs: z.record(z.string(), z.json()).default({}),
   maxConcurrency: z.int().min(1).max(1_000_000).nullable().default(null),
@@ -117,7 +117,7 @@ export const RewardSpec = z.strictObject({
   timeoutMs: timeoutMs.default(300_000),
   maxAttempts: maxAttempts.default(4),
   sleepAfter: z.boolean().default(false),
-  /** How the groups' advantages are normalised; default: by the group's standard deviation, as upstream. */
+  /** How advantages are normalised; left out: by the standard deviation of the group. */
   advantages: z.strictObject({ normByStd: z.boolean() }).optional(),
 })
 export type RewardSpec = z.infer<typeof RewardSpec>
@@ -146,7 +146,7 @@ export interface SubmitResult {
   /** Samples accepted. */
   accepted: number
   groups: number
-  /** True when the idempotency key had been used before with the same content. */
+  /** True: an earlier call with the same idempotency key stored the batch. */
   duplicate: boolean
 }
 
@@ -199,15 +199,15 @@ export interface BatchSummary {
   std: number | null
   min: number | null
   max: number | null
-  /** Calls made again after a transient failure. */
+  /** Retries after transient failures. */
   retries: number
   /** The reward: a reward model's name, or the rules the data sources selected. */
   rewardName: string
-  /** Of functions of one’s own: twelve digits of the hash of the source that scores it, and its path; else null. */
+  /** For custom functions: twelve digits of the hash of the source, and its path; otherwise null. */
   rewardVersion: string | null
-  /** Groups of each class, by what they teach; null until the batch has ended. */
+  /** Groups by signal; null until the batch has ended. */
   groupSignals: GroupSignalCounts | null
-  /** The batch whose rollouts these are, by `batches.rescore`; else null. */
+  /** The batch whose rollouts were rescored; otherwise null. */
   rescoredFrom: string | null
 }
 
@@ -223,11 +223,11 @@ export interface Result {
   status: SampleStatus
   reason: (typeof SAMPLE_FAILURE_REASONS)[number] | null
   score: number | null
-  /** What the scorer gave, before anything was added or substituted. */
+  /** The score as the scorer returned it. */
   rawScore: number | null
   substituted: boolean
   rewardExtraInfo: Record<string, unknown>
-  /** Index in the token row where the reward goes: responseLength − 1, null for an empty response or an unknown length. */
+  /** The token index of the reward: responseLength − 1; null for an empty response or an unknown length. */
   position: number | null
   /** From acceptance to the first dispatch. */
   queueMs: number | null
@@ -240,19 +240,19 @@ export interface Result {
 
 /** What `samples.score` answers: the reward, and where the sample is kept. */
 export interface ScoreResult extends Result {
-  /** For `samples.get`, as `b12-3`. */
+  /** The id of the sample, such as `b12-3`. */
   id: string
-  /** The batch it joined; the implicit one takes samples until 60 s of silence, or `batches.close`. */
+  /** The batch that it joined. The implicit batch closes after 60 s without samples, or by `batches.close`. */
   batchId: string
-  /** Why it failed, in words; null for a scored one. */
+  /** The failure in words; null for a scored sample. */
   detail: string | null
-  /** Of functions of one’s own: which version scored it, as in the batch's summary; else null. */
+  /** For custom functions: the version, as in the summary of the batch; otherwise null. */
   rewardVersion: string | null
 }
 
 /** A sample's reward as it is delivered with its group. */
 export interface MemberResult extends Result {
-  /** GRPO's, over the members that were scored; null for one that does not count. */
+  /** GRPO's advantage over the scored samples of the group; null for failed and substituted samples. */
   advantage: number | null
 }
 
@@ -264,7 +264,7 @@ export interface GroupResult {
   completedAt: string
   mean: number | null
   std: number | null
-  /** What its scores teach, or why nothing. */
+  /** The group signal. */
   signal: GroupSignal
   samples: MemberResult[]
 }
@@ -316,7 +316,7 @@ export interface ResultsColumns {
   rewardExtraKeys: string[]
   rewardExtraInfo: Record<string, unknown[]>
   position: (number | null)[]
-  /** GRPO's; null while the sample's group is not complete, and for one that does not count. */
+  /** GRPO's advantage; null until the group is complete, and for failed and substituted samples. */
   advantage: (number | null)[]
 }
 
@@ -336,7 +336,7 @@ export const BatchListInput = z.strictObject({
   run: z.string().optional(),
   status: BatchStatus.optional(),
   split: z.enum(['train', 'val']).optional(),
-  /** Whether it scored older rollouts again. */
+  /** Only rescored batches, or only others. */
   rescored: z.boolean().optional(),
   cursor: z.string().nullish(),
   limit: z.int().min(1).max(200).default(50),

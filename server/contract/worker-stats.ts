@@ -5,16 +5,16 @@ export interface WorkerServerStats {
   /** Of the server's limit, leased by this process. */
   slots: number
   requestsPerSecond: number
-  /** What this process lets itself have in flight, found by measuring or given. */
+  /** The limit of this process, adaptive or set. */
   limit?: number
   health?: 'ok' | 'suspect' | 'ejected' | 'half_open' | 'slow_start'
   consecutiveFaults?: number
-  /** Tokens a second it was seen to score; null: not seen yet. */
+  /** Measured tokens per second; null: not measured yet. */
   tokensPerSecond?: number | null
-  /** Since this process started: calls sent while another was out for the same sample, and times it was put out. */
+  /** Hedged requests since this process started. */
   hedges?: number
   ejections?: number
-  /** Samples of its model that wait for a slot in this process. */
+  /** Samples that wait for a slot in this process. */
   waiting?: number
 }
 
