@@ -30,6 +30,7 @@ const CHECKS: Step[] = [
   { name: 'types', command: [bin('typescript', 'bin/tsc'), '--noEmit'] },
   { name: 'imports', command: ['scripts/check-architecture.ts'] },
   { name: 'glossary', command: ['scripts/check-glossary.ts'] },
+  { name: 'api reference', command: ['scripts/api-doc.ts', '--check'] },
   { name: 'migrations', command: ['scripts/check-migrations.ts'] },
 ]
 

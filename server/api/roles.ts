@@ -166,6 +166,8 @@ export const OPEN: ReadonlySet<string> = new Set([
 const SURFACES = {
   /** `GET /api/export/…`. */
   export: 'viewer',
+  /** `GET /api/openapi.json`. */
+  openapi: 'viewer',
   /** `GET /metrics`. */
   metrics: 'viewer',
   /** `GET /v1/models`. */

@@ -5,6 +5,7 @@ import type { Logger } from '../log.ts'
 import type { Access } from './access.ts'
 import { COMPAT_PATH } from './compat/compat.ts'
 import { HEALTH_PATHS } from './health.ts'
+import { OPENAPI_PATH } from './openapi.ts'
 import { refuseProxied } from './proxy/refusal.ts'
 import { isRouterPath } from './proxy/routes.ts'
 import { refuse } from './refuse.ts'
@@ -20,6 +21,8 @@ export interface Routes {
   health: Handler
   metrics?: Handler | null
   trpc: Handler | null
+  /** The OpenAPI document. */
+  openApi?: Handler | null
   /** Samples as files, streamed. */
   exports?: Handler | null
   /** The router address: its paths stand at the root, where clients of reward models look for them. */
@@ -77,6 +80,11 @@ export function createListener(access: Access, routes: Routes, log: Logger): Ser
       if (!routes.exports)
         throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
       return routes.exports(req, res, requestId)
+    }
+    if (path === OPENAPI_PATH) {
+      if (!routes.openApi)
+        throw new RewardOpsError('busy', 'The service is starting.', { retryAfterMs: 500 })
+      return routes.openApi(req, res, requestId)
     }
     if (path.startsWith('/api/')) {
       if (!path.startsWith('/api/trpc/'))

@@ -68,6 +68,20 @@ describe('with keys', () => {
     expect(both.text).not.toContain('"items"')
   })
 
+  it('serves the OpenAPI document to keys, with an ETag', async () => {
+    const path = '/api/openapi.json'
+    expectRefusal(await keyed.raw(path), needsKey)
+    const headers = { authorization: `Bearer ${KEYS[0]}` }
+    const { status, json, headers: answered } = await keyed.raw(path, { headers })
+    expect(status).toBe(200)
+    expect(answered['content-type']).toBe('application/json')
+    expect(json).toMatchObject({ openapi: '3.1.1', paths: { '/api/trpc/batches.submit': {} } })
+    const known = await keyed.raw(path, {
+      headers: { ...headers, 'if-none-match': String(answered.etag) },
+    })
+    expect(known.status).toBe(304)
+  })
+
   it.each(KEYS)('takes each of its keys', async (key) => {
     const answer = await submit(keyed, { authorization: `Bearer ${key}` })
     expect(answer.json).toMatchObject({ result: { data: { accepted: 1 } } })
@@ -158,7 +172,13 @@ describe('without keys', () => {
       const headers = { [name]: value }
       expectRefusal(await submit(open, headers), refusal)
       expectRefusal(await submit(open, headers, large), refusal)
-      for (const path of ['/', '/metrics', '/v1/models', '/api/export/samples']) {
+      for (const path of [
+        '/',
+        '/metrics',
+        '/api/openapi.json',
+        '/v1/models',
+        '/api/export/samples',
+      ]) {
         const { status, text } = await open.raw(path, { headers })
         expect(status, path).toBe(403)
         expect(text, path).toContain('forbidden_proxy')

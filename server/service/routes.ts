@@ -2,6 +2,7 @@ import type { Sweeps } from '../background/sweeps.ts'
 import { createCompat } from '../http/compat/compat.ts'
 import { createExport } from '../http/export.ts'
 import { createMetrics } from '../http/metrics.ts'
+import { createOpenApi } from '../http/openapi.ts'
 import { createRouterProxy } from '../http/proxy/router-proxy.ts'
 import { createTrpcPlane } from '../http/trpc-plane.ts'
 import type { Logger } from '../log.ts'
@@ -11,7 +12,7 @@ import type { ServerModules } from './modules.ts'
 import type { Scoring } from './scoring.ts'
 import type { Stores } from './stores.ts'
 
-/** Opens tRPC, exports and the dialects. */
+/** Opens tRPC with its OpenAPI document, exports and the dialects. */
 export function openApi(
   version: string,
   { access, routes }: Front,
@@ -22,6 +23,7 @@ export function openApi(
 ): void {
   const { manager, readiness } = modules
   routes.trpc = createTrpcPlane({ modules, ingest, access, version, log })
+  routes.openApi = createOpenApi(access)
   routes.exports = createExport({ db: databases.background, access, readiness })
   routes.compat = createCompat({
     access,

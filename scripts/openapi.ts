@@ -1,0 +1,544 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import {
+  API,
+  type Checker,
+  SymbolFlags,
+  type Type,
+  TypeFlags,
+  type Symbol as TypeSymbol,
+} from 'typescript/unstable/sync'
+import { z } from 'zod'
+import { OPEN, roleNeeded } from '../server/api/roles.ts'
+import { appRouter } from '../server/api/root.ts'
+import { ERROR_REASONS, type ErrorReason } from '../server/contract/error-reasons.ts'
+import { FIELD_MEANINGS } from './api-fields.ts'
+
+// The OpenAPI document of the tRPC router. Inputs come from their zod schemas, outputs from their TypeScript types, and
+// descriptions, errors (@throws) and examples (@example) from doc comments.
+
+const ROOT = join(import.meta.dirname, '..')
+const CONFIG = join(ROOT, 'tsconfig.api.json')
+const REF = '#/components/schemas/'
+const EVENT_STREAM = 'text/event-stream'
+
+/** A JSON Schema of draft 2020-12, as far as the document uses it. */
+export interface Schema {
+  $ref?: string
+  type?: string | string[]
+  description?: string
+  properties?: Record<string, Schema>
+  required?: string[]
+  additionalProperties?: boolean | Schema
+  items?: Schema
+  prefixItems?: Schema[]
+  allOf?: Schema[]
+  not?: Schema
+  anyOf?: Schema[]
+  oneOf?: Schema[]
+  enum?: unknown[]
+  const?: unknown
+  default?: unknown
+  pattern?: string
+  minLength?: number
+  maxLength?: number
+  minimum?: number
+  maximum?: number
+  exclusiveMinimum?: number
+  exclusiveMaximum?: number
+  minItems?: number
+  maxItems?: number
+}
+
+/** One procedure, as both the document and docs/api.md describe it. */
+export interface Procedure {
+  path: string
+  kind: 'query' | 'mutation' | 'subscription'
+  /** Null: callable before signing in. */
+  role: string | null
+  description: string
+  /** Null: no input. */
+  input: Schema | null
+  /** Of a subscription: one event. */
+  output: Schema
+  errors: ErrorReason[]
+  example: unknown
+}
+
+/** All procedures, their namespaces' descriptions, and the schemas that they share. */
+export interface Reference {
+  namespaces: Map<string, { description: string; guide: string | null }>
+  procedures: Procedure[]
+  schemas: Record<string, Schema>
+}
+
+interface RouterProcedure {
+  _def: { type: Procedure['kind']; inputs: z.ZodType[] }
+}
+
+/** Reads the router. @throws Error where a procedure or a field lacks a description, or an error reason is unknown */
+export async function readReference(): Promise<Reference> {
+  const routerProcedures = Object.entries(
+    appRouter._def.procedures as unknown as Record<string, RouterProcedure>,
+  )
+  const { inputs, schemas } = await inputSchemas(routerProcedures)
+  const { api, checker, router, contract } = openTypes()
+  try {
+    const outputs = new OutputSchemas(checker, schemas)
+    const inputDocs = new InputDescriptions(checker, schemas)
+    const namespaces: Reference['namespaces'] = new Map()
+    const symbols = new Map<string, TypeSymbol>()
+    const records = propertyType(checker, checker.getDeclaredTypeOfSymbol(router), '_def', 'record')
+    for (const namespace of checker.getPropertiesOfType(records)) {
+      // TypeScript reads the path as a link and puts a space into it.
+      const [guide = null] = tags(namespace, checker, 'see').map((path) => path.replace(' ', ''))
+      namespaces.set(namespace.name, { description: doc(namespace, checker), guide })
+      for (const one of checker.getPropertiesOfType(typeOf(checker, namespace)))
+        symbols.set(`${namespace.name}.${one.name}`, one)
+    }
+    const procedures = routerProcedures.map(([path, { _def }]): Procedure => {
+      const symbol = symbols.get(path)
+      if (symbol === undefined) throw new Error(`${path}: the type of the router lacks it`)
+      const description = doc(symbol, checker)
+      if (description === '') throw new Error(`${path}: the procedure has no doc comment`)
+      const io = propertyType(checker, typeOf(checker, symbol), '_def', '$types')
+      const input = inputs.get(path) ?? null
+      if (input !== null) inputDocs.fill(input, propertyType(checker, io, 'input'), path)
+      let output = propertyType(checker, io, 'output')
+      if (_def.type === 'subscription')
+        output = checker.getTypeArguments(output as never)[0] as Type
+      const [example] = tags(symbol, checker, 'example')
+      return {
+        path,
+        kind: _def.type,
+        role: OPEN.has(path) ? null : roleNeeded(path, _def.type),
+        description,
+        input,
+        output: outputs.of(output),
+        errors: tags(symbol, checker, 'throws').flatMap((text) => reasonsIn(text, path)),
+        example: example === undefined ? undefined : JSON.parse(example.replace(/\s+/g, ' ')),
+      }
+    })
+    for (const symbol of contract) {
+      const schema = schemas[symbol.name]
+      if (schema !== undefined && schema.description === undefined)
+        describe(schema, symbol, checker)
+    }
+    const errorData = contract.find(({ name }) => name === 'ErrorData') as TypeSymbol
+    outputs.of(checker.getDeclaredTypeOfSymbol(errorData))
+    const reference = { namespaces, procedures, schemas: reachable(procedures, schemas) }
+    const missing = undocumented(reference)
+    if (missing.length > 0)
+      throw new Error(`no doc comment and no meaning in api-fields.ts: ${missing.join(', ')}`)
+    return reference
+  } finally {
+    api.close()
+  }
+}
+
+/** The OpenAPI 3.1 document. */
+export function openApi({ namespaces, procedures, schemas }: Reference): object {
+  const { version, description } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  const paths = Object.fromEntries(
+    procedures.map((procedure) => [
+      `/api/trpc/${procedure.path}`,
+      { [procedure.kind === 'mutation' ? 'post' : 'get']: operation(procedure) },
+    ]),
+  )
+  return {
+    openapi: '3.1.1',
+    info: {
+      title: 'rewardops',
+      version,
+      description,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: 'http://127.0.0.1:3000' }],
+    tags: [...namespaces].map(([name, { description }]) => ({ name, description })),
+    paths,
+    components: {
+      schemas: { ...schemas, Error: ERROR_SCHEMA },
+      responses: {
+        Error: { description: 'The call was refused.', content: json({ $ref: `${REF}Error` }) },
+      },
+      securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } },
+    },
+  }
+}
+
+const ERROR_SCHEMA: Schema = {
+  type: 'object',
+  required: ['error'],
+  properties: {
+    error: {
+      type: 'object',
+      required: ['message', 'code', 'data'],
+      properties: {
+        message: { type: 'string' },
+        code: { type: 'integer', description: 'The JSON-RPC code of tRPC.' },
+        data: { $ref: `${REF}ErrorData` },
+      },
+    },
+  },
+}
+
+const json = (schema: object, example?: unknown) => ({
+  'application/json': { schema, ...(example === undefined ? {} : { example }) },
+})
+
+function operation({ path, kind, role, description, input, output, errors, example }: Procedure) {
+  const isRequired = input !== null && input.default === undefined
+  const [sentence = ''] = description.split(/(?<=\.) /)
+  const given =
+    input === null
+      ? {}
+      : kind === 'mutation'
+        ? { requestBody: { required: isRequired, content: json(input, example) } }
+        : {
+            parameters: [
+              { name: 'input', in: 'query', required: isRequired, content: json(input, example) },
+            ],
+          }
+  const result = {
+    type: 'object',
+    required: ['result'],
+    properties: {
+      result: { type: 'object', required: ['data'], properties: { data: output } },
+    },
+  }
+  const statuses = Map.groupBy(errors, (reason) => ERROR_REASONS[reason].httpStatus)
+  return {
+    operationId: path,
+    tags: [path.split('.', 1)[0]],
+    summary: sentence,
+    ...(description === sentence ? {} : { description }),
+    security: role === null ? [] : [{ apiKey: [role] }],
+    ...given,
+    responses: {
+      200:
+        kind === 'subscription'
+          ? { description: 'A stream of events.', content: { [EVENT_STREAM]: { schema: output } } }
+          : { description: 'The result.', content: json(result) },
+      ...Object.fromEntries(
+        [...statuses].map(([status, reasons]) => [
+          status,
+          { description: reasons.join(', '), content: json({ $ref: `${REF}Error` }) },
+        ]),
+      ),
+      default: { $ref: '#/components/responses/Error' },
+    },
+  }
+}
+
+/** The inputs as JSON Schemas. Schemas that server/contract exports become components under their names. */
+async function inputSchemas(procedures: [string, RouterProcedure][]) {
+  const registry = z.registry<{ id: string }>()
+  const exported: [string, unknown][] = []
+  for (const file of contractFiles())
+    exported.push(...Object.entries(await import(join(ROOT, file))))
+  // A schema with several names has the one that is not of a single procedure.
+  const isInput = ([name]: [string, unknown]) => Number(name.endsWith('Input'))
+  for (const [id, value] of exported.toSorted((a, b) => isInput(a) - isInput(b)))
+    if (value instanceof z.ZodType && !registry.has(value)) registry.add(value, { id })
+  const ids = new Map<string, string>()
+  for (const [path, { _def }] of procedures) {
+    const [schema] = _def.inputs
+    if (schema === undefined) continue
+    if (!registry.has(schema)) registry.add(schema, { id: path })
+    ids.set(path, registry.get(schema)?.id as string)
+  }
+  const { schemas: converted } = z.toJSONSchema(registry, {
+    io: 'input',
+    unrepresentable: 'any',
+    uri: (id) => `${REF}${id}`,
+    override({ zodSchema, jsonSchema }) {
+      // z.json() refers to itself; any JSON is the same without the loop.
+      if (zodSchema._zod.def.type === 'lazy')
+        for (const key in jsonSchema) delete jsonSchema[key as never]
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+    },
+  })
+  const schemas: Record<string, Schema> = {}
+  const inline: Record<string, Schema> = {}
+  for (const [id, { $schema, $id, ...schema }] of Object.entries(converted)) {
+    if (id === '__shared') continue
+    ;(id.includes('.') ? inline : schemas)[id] = tidied(schema)
+  }
+  const inputs = new Map<string, Schema>()
+  for (const [path, id] of ids) {
+    const schema = inline[id] ?? { $ref: `${REF}${id}` }
+    const takesNothing =
+      Object.keys(schema.properties ?? {}).length === 0 && schema.type === 'object'
+    if (!takesNothing) inputs.set(path, schema)
+  }
+  return { inputs, schemas }
+}
+
+/** Without the detours that zod's conversion takes. */
+function tidied(schema: object): Schema {
+  const plain = JSON.parse(JSON.stringify(schema), (key, value) => {
+    if (key === 'propertyNames') return undefined
+    // Only z.json() is shared between schemas without a name; it is any JSON.
+    if (typeof value?.$ref === 'string' && value.$ref.includes('__shared')) return {}
+    const inner = value?.anyOf?.find((one: Schema) => Object.keys(one).join() === 'anyOf')
+    if (!inner) return value
+    const anyOf = value.anyOf.flatMap((one: Schema) => (one === inner ? inner.anyOf : [one]))
+    return { ...value, anyOf }
+  })
+  return plain as Schema
+}
+
+/** The components that procedures refer to, directly or through others. */
+function reachable(procedures: readonly Procedure[], schemas: Record<string, Schema>) {
+  const names = new Set<string>()
+  const visit = (value: unknown): void => {
+    for (const [, name = ''] of JSON.stringify(value).matchAll(
+      /"#\/components\/schemas\/([^"]+)"/g,
+    )) {
+      if (names.has(name)) continue
+      names.add(name)
+      visit(schemas[name])
+    }
+  }
+  visit(procedures.map(({ input, output }) => [input, output]))
+  visit({ $ref: `${REF}ErrorData` })
+  return Object.fromEntries([...names].toSorted().map((name) => [name, schemas[name] as Schema]))
+}
+
+/** Fields that nothing describes. */
+function undocumented({ procedures, schemas }: Reference): string[] {
+  const missing: string[] = []
+  const visit = (value: unknown, at: string): void => {
+    if (typeof value !== 'object' || value === null) return
+    for (const [name, field] of Object.entries((value as Schema).properties ?? {}))
+      if (field.description === undefined) missing.push(`${at}.${name}`)
+    for (const inner of Object.values(value)) visit(inner, at)
+  }
+  for (const [name, schema] of Object.entries(schemas)) visit(schema, name)
+  for (const { path, input, output } of procedures) visit([input, output], path)
+  return missing
+}
+
+/** The checker over the router and what it imports; other files of the project are not loaded. */
+function openTypes() {
+  const config = { extends: './tsconfig.json', files: ['server/api/root.ts'], include: [] }
+  const api = new API({
+    cwd: ROOT,
+    fs: {
+      readFile: (path) => (path === CONFIG ? JSON.stringify(config) : undefined),
+      fileExists: (path) => (path === CONFIG ? true : undefined),
+    },
+  })
+  const [project] = api.updateSnapshot({ openProjects: [CONFIG] }).getProjects()
+  if (project === undefined) throw new Error('TypeScript did not open the project')
+  const { checker, program } = project
+  const exportsOf = (path: string) => {
+    const file = program.getSourceFile(join(ROOT, path))
+    const symbol = file && checker.getSymbolAtLocation(file)
+    return symbol ? checker.getExportsOfModule(symbol) : []
+  }
+  const router = exportsOf('server/api/root.ts').find(({ name }) => name === 'AppRouter')
+  if (router === undefined) throw new Error('server/api/root.ts exports no AppRouter')
+  const contract = contractFiles().flatMap(exportsOf)
+  return { api, checker, router, contract }
+}
+
+function contractFiles(): string[] {
+  return globSync('server/contract/*.ts', { cwd: ROOT })
+    .filter((file) => !file.endsWith('.test.ts'))
+    .toSorted()
+}
+
+/** Writes types as JSON Schemas. Interfaces become components. */
+class OutputSchemas {
+  private readonly checker: Checker
+  private readonly schemas: Record<string, Schema>
+  /** The symbol behind each component, so that two types of one name are an error. */
+  private readonly owners = new Map<string, number>()
+  /** The component whose fields are being written. */
+  private owner = ''
+
+  constructor(checker: Checker, schemas: Record<string, Schema>) {
+    this.checker = checker
+    this.schemas = schemas
+  }
+
+  /** @throws Error for a type that JSON cannot carry */
+  of(type: Type): Schema {
+    const { checker } = this
+    if (type.flags & (TypeFlags.Any | TypeFlags.Unknown)) return {}
+    // z.json()'s type refers to itself; it is any JSON.
+    if (type.getAliasSymbol()?.name === 'JSONType') return {}
+    if (type.isUnionType()) return this.union(type.getTypes() ?? [])
+    if (type.isLiteralType()) return { const: type.value }
+    if (type.flags & TypeFlags.BooleanLiteral)
+      return { const: checker.typeToString(type) === 'true' }
+    if (type.flags & TypeFlags.StringLike) return { type: 'string' }
+    if (type.flags & TypeFlags.NumberLike) return { type: 'number' }
+    if (type.flags & TypeFlags.BooleanLike) return { type: 'boolean' }
+    if (type.flags & TypeFlags.Null) return { type: 'null' }
+    if (type.flags & TypeFlags.Never) return { not: {} }
+    if (checker.isTupleType(type)) {
+      return { type: 'array', prefixItems: this.typeArguments(type).map((one) => this.of(one)) }
+    }
+    if (checker.isArrayType(type)) {
+      return { type: 'array', items: this.of(this.typeArguments(type)[0] as Type) }
+    }
+    if (type.isObjectType() || type.isIntersectionType()) return this.object(type)
+    throw new Error(`JSON cannot carry the type ${checker.typeToString(type)}`)
+  }
+
+  private typeArguments(type: Type): readonly Type[] {
+    return type.isTypeReference() ? this.checker.getTypeArguments(type) : []
+  }
+
+  private union(types: readonly Type[]): Schema {
+    const kept = types.filter(({ flags }) => (flags & TypeFlags.Undefined) === 0)
+    const literals = kept.map((type) => this.of(type)).filter((schema) => 'const' in schema)
+    const others = kept.map((type) => this.of(type)).filter((schema) => !('const' in schema))
+    const values = literals.map((schema) => schema.const)
+    const schemas = [...others]
+    if (values.includes(true) && values.includes(false)) {
+      values.splice(0, values.length, ...values.filter((value) => typeof value !== 'boolean'))
+      schemas.push({ type: 'boolean' })
+    }
+    if (values.length > 0)
+      schemas.unshift(values.length === 1 ? { const: values[0] } : { enum: values })
+    const isNull = ({ type }: Schema) => type === 'null'
+    const [first, ...more] = schemas.filter((schema) => !isNull(schema))
+    if (first === undefined) return { type: 'null' }
+    if (more.length === 0 && schemas.some(isNull)) {
+      if (typeof first.type === 'string') return { ...first, type: [first.type, 'null'] }
+      if (first.enum !== undefined) return { enum: [...first.enum, null] }
+    }
+    return schemas.length === 1
+      ? first
+      : { anyOf: schemas.toSorted((a, b) => Number(isNull(a)) - Number(isNull(b))) }
+  }
+
+  private object(type: Type): Schema {
+    const { checker, schemas, owners } = this
+    const symbol = type.getSymbol()
+    const isInterface = symbol !== undefined && (symbol.flags & SymbolFlags.Interface) !== 0
+    if (!isInterface || this.typeArguments(type).length > 0) {
+      return this.members(type, this.owner)
+    }
+    const name = symbol.name.replace(/Dto$/, '')
+    if (!owners.has(name)) {
+      if (name in schemas) throw new Error(`an input and an output are both named ${name}`)
+      owners.set(name, symbol.id)
+      const schema: Schema = {}
+      schemas[name] = schema
+      const outer = this.owner
+      this.owner = name
+      Object.assign(schema, this.members(type, name))
+      this.owner = outer
+      describe(schema, symbol, checker)
+    }
+    if (owners.get(name) !== symbol.id) throw new Error(`two outputs are named ${name}`)
+    return { $ref: `${REF}${name}` }
+  }
+
+  private members(type: Type, owner: string): Schema {
+    const { checker } = this
+    const schema: Schema = { type: 'object' }
+    const required: string[] = []
+    for (const property of checker.getPropertiesOfType(type)) {
+      const found = this.of(typeOf(checker, property))
+      describe(found, property, checker, meaningOf(owner, property.name))
+      schema.properties = { ...schema.properties, [property.name]: found }
+      if ((property.flags & SymbolFlags.Optional) === 0) required.push(property.name)
+    }
+    if (required.length > 0) schema.required = required
+    const [index] = checker.getIndexInfosOfType(type)
+    if (index !== undefined) schema.additionalProperties = this.of(index.valueType)
+    return schema
+  }
+}
+
+/** Copies the doc comments of input fields to their JSON Schemas, which zod makes without them. */
+class InputDescriptions {
+  private readonly checker: Checker
+  private readonly schemas: Record<string, Schema>
+  private readonly seen = new Set<Schema>()
+
+  constructor(checker: Checker, schemas: Record<string, Schema>) {
+    this.checker = checker
+    this.schemas = schemas
+  }
+
+  fill(schema: Schema, type: Type, owner: string): void {
+    if (schema.$ref !== undefined) {
+      const name = schema.$ref.slice(REF.length)
+      const component = this.schemas[name]
+      if (component !== undefined) this.fill(component, type, name)
+    }
+    for (const one of [...(schema.anyOf ?? []), ...(schema.oneOf ?? []), ...(schema.allOf ?? [])])
+      this.fill(one, type, owner)
+    const constituents = type.isUnionType() ? (type.getTypes() ?? []) : [type]
+    if (schema.items !== undefined) {
+      const array = constituents.find((one) => this.checker.isArrayType(one))
+      if (array)
+        this.fill(schema.items, this.checker.getTypeArguments(array as never)[0] as Type, owner)
+    }
+    if (schema.properties === undefined || this.seen.has(schema)) return
+    this.seen.add(schema)
+    const object = constituents.find((one) => this.has(one, schema.properties ?? {}))
+    if (object === undefined) return
+    for (const [name, found] of Object.entries(schema.properties)) {
+      const property = this.checker.getPropertyOfType(object, name)
+      if (property === undefined) continue
+      describe(found, property, this.checker, meaningOf(owner, name))
+      this.fill(found, typeOf(this.checker, property), owner)
+    }
+  }
+
+  /** Whether a type is the object of the schema: it has its fields, and its literals. */
+  private has(type: Type, properties: Record<string, Schema>): boolean {
+    return Object.entries(properties).every(([name, schema]) => {
+      const property = this.checker.getPropertyOfType(type, name)
+      if (property === undefined) return false
+      if (schema.const === undefined) return true
+      const literal = typeOf(this.checker, property)
+      return !literal.isLiteralType() || literal.value === schema.const
+    })
+  }
+}
+
+function meaningOf(owner: string, field: string): string | undefined {
+  return FIELD_MEANINGS[`${owner}.${field}`] ?? FIELD_MEANINGS[field]
+}
+
+function describe(schema: Schema, symbol: TypeSymbol, checker: Checker, meaning = ''): void {
+  const description = doc(symbol, checker) || meaning
+  if (description !== '') schema.description = description
+}
+
+function doc(symbol: TypeSymbol, checker: Checker): string {
+  return symbol.getDocumentationComment(checker).replace(/\s+/g, ' ').trim()
+}
+
+function tags(symbol: TypeSymbol, checker: Checker, tag: string): string[] {
+  return symbol
+    .getJsDocTags(checker)
+    .filter(({ name }) => name === tag)
+    .map(({ text }) => text ?? '')
+}
+
+function reasonsIn(text: string, path: string): ErrorReason[] {
+  return (text.match(/\w+/g) ?? []).map((reason) => {
+    if (!(reason in ERROR_REASONS)) throw new Error(`${path}: there is no error reason ${reason}`)
+    return reason as ErrorReason
+  })
+}
+
+function typeOf(checker: Checker, symbol: TypeSymbol | undefined): Type {
+  const type = symbol && checker.getTypeOfSymbol(symbol)
+  if (type === undefined) throw new Error(`TypeScript knows no type of ${symbol?.name}`)
+  return type
+}
+
+function propertyType(checker: Checker, type: Type, ...names: string[]): Type {
+  return names.reduce((at, name) => typeOf(checker, checker.getPropertyOfType(at, name)), type)
+}

@@ -1,0 +1,27 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { RewardOpsError } from '../errors.ts'
+import type { Access } from './access.ts'
+import type { Handler } from './listener.ts'
+
+/** The path of the OpenAPI document. */
+export const OPENAPI_PATH = '/api/openapi.json'
+
+/** `GET /api/openapi.json`: the procedures as an OpenAPI document, which scripts/api-doc.ts generates. */
+export function createOpenApi(access: Access): Handler {
+  const body = readFileSync(new URL('openapi.json', import.meta.url))
+  const etag = `"${createHash('sha256').update(body).digest('base64url')}"`
+  return (req, res) => {
+    if (req.method !== 'GET' && req.method !== 'HEAD')
+      throw new RewardOpsError('method_not_allowed', `${OPENAPI_PATH} is read with GET.`)
+    access.admit(req, 'openapi')
+    // Caches ask each time, because an upgrade of the service changes the document.
+    res.setHeader('etag', etag).setHeader('cache-control', 'private, no-cache')
+    if (req.headers['if-none-match'] === etag) {
+      res.writeHead(304).end()
+      return
+    }
+    res.writeHead(200, { 'content-type': 'application/json', 'content-length': body.length })
+    res.end(req.method === 'HEAD' ? undefined : body)
+  }
+}
