@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs'
 import { flushCompileCache } from 'node:module'
 import { requeueOrphans } from './background/worker-supervisor.ts'
 import { loadConfig } from './config.ts'
-import { withTimeout } from './with-timeout.ts'
 import { createLogger } from './log.ts'
 import { readServersFile } from './model-servers/launch-file.ts'
 import { claimLaunched } from './model-servers/launched-process.ts'
@@ -16,6 +15,7 @@ import { createScoring } from './service/scoring.ts'
 import { openStores } from './service/stores.ts'
 import { stopRequests } from './stop-request.ts'
 import { workersAlive } from './store/sql/fleet.ts'
+import { withTimeout } from './with-timeout.ts'
 
 /** A stop takes at most this long, or `drainMs` and the last steps where that is longer. */
 const STOP_MS = 8_000

@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type FirstAnswers, firstAnswers } from '../contract/first-answers.ts'
-import { withTimeout } from '../with-timeout.ts'
 import type { Logger } from '../log.ts'
 import type { OverviewView } from '../queries/overview-view.ts'
 import type { ServerView } from '../queries/server-view.ts'
+import { withTimeout } from '../with-timeout.ts'
 import type { Access } from './access.ts'
 
 /** A page is not held up for its data: without them it asks for them itself. */

@@ -1,11 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { RewardOpsError } from '../errors.ts'
-import { withTimeout } from '../with-timeout.ts'
 import type { Logger } from '../log.ts'
 import { Memo } from '../memo.ts'
 import type { Database } from '../store/database.ts'
 import { MetricsReader } from '../store/metrics-reader.ts'
+import { withTimeout } from '../with-timeout.ts'
 import type { Access } from './access.ts'
 import { counter, type Family, gauge, metricFamilies, type ProcessView } from './metric-families.ts'
 

@@ -70,7 +70,7 @@ describe('with keys', () => {
 
   it('serves the OpenAPI document to keys, with an ETag', async () => {
     const path = '/api/openapi.json'
-    expectRefusal(await keyed.raw(path), needsKey)
+    expectRefusal(await keyed.raw(path), requiresKey)
     const headers = { authorization: `Bearer ${KEYS[0]}` }
     const { status, json, headers: answered } = await keyed.raw(path, { headers })
     expect(status).toBe(200)

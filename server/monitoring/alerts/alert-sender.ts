@@ -1,5 +1,4 @@
 import { MAX_ATTEMPTS } from '../../contract/alerts.ts'
-import { withTimeout } from '../../with-timeout.ts'
 import type { Logger } from '../../log.ts'
 import { type Database, isOutage } from '../../store/database.ts'
 import { PeriodicTask } from '../../store/periodic-task.ts'
@@ -10,6 +9,7 @@ import {
   takeDueDeliveries,
 } from '../../store/sql/alert-outbox.ts'
 import { notify } from '../../store/sql/notify.ts'
+import { withTimeout } from '../../with-timeout.ts'
 import { ANSWER_MS, postWebhook } from './post-webhook.ts'
 
 /** How often deliveries that are due are looked for, ms. */
