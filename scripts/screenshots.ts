@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -10,7 +10,6 @@ import { freePort } from '../testkit/processes/port.ts'
 import { startReferenceRmProcess } from '../testkit/processes/reference-rm.ts'
 import { startService } from '../testkit/processes/service.ts'
 import { findChromium } from './chromium.mjs'
-import { compressPng } from './compress-png.ts'
 import { seedData } from './seed-data.ts'
 
 const { values, positionals: only } = parseArgs({
@@ -152,8 +151,7 @@ async function picture(
     // Its data, and the plots that follow behind it.
     await page.locator('#page .skeleton').first().waitFor({ state: 'detached' })
     await page.waitForTimeout(look === 'light' ? waitMs : 2_500)
-    const png = compressPng(await page.screenshot(), true)
-    await writeFile(join(values.out, `${name}-${look}.png`), png)
+    const png = await page.screenshot({ path: join(values.out, `${name}-${look}.png`) })
     console.log(`${name}-${look}.png, ${Math.round(png.length / 1024)} KiB`)
     return png.length
   } finally {
