@@ -3,18 +3,11 @@ import type { SampleInput } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
 import type { Statement } from '../store/database.ts'
 import { type ChunkJob, INTERACTIVE_POOL, type InlineSample, toRanges } from '../store/job-queue.ts'
-import {
-  appendStatement,
-  givenExtraStatement,
-  nextIndex,
-  type SingleSample,
-  scoreKeyStatement,
-} from '../store/sql/append.ts'
+import { appendStatement, nextIndex, scoreKeyStatement } from '../store/sql/append.ts'
 import { attemptsStatement, type FlushedSample, flushStatement } from '../store/sql/flush.ts'
 import type { BatchSpec } from '../store/sql/worker-reads.ts'
 import { type EncodedTexts, encodeTexts } from '../store/stored-texts.ts'
 import type { AcceptContext } from './accept/accept-batch.ts'
-import { rewardExtraJson } from './accept/batch-draft.ts'
 import type { DirectlyScored } from './direct-scores.ts'
 
 /** An idempotency key and the hash of what it came with. */
@@ -66,13 +59,7 @@ export class SingleAppends {
         const notice =
           jobs.length === 0 ? `b${batch.id}` : `q${INTERACTIVE_POOL}:${this.#turn++ % 1_000}`
         await this.#accept.db.atOnce([
-          appendStatement(
-            batch.id,
-            start,
-            samples.map((s, i) => singleSample(s, texts[i]!)),
-            notice,
-          ),
-          ...rewardExtraStatements(batch.id, start, samples),
+          appendStatement(batch.id, start, samples, texts, notice),
           ...keyStatements(batch.id, start, keys),
           ...jobs,
           ...endStatements(batch.id, start, scored),
@@ -119,25 +106,6 @@ export class SingleAppends {
     )
     return this.#accept.queue.insertStatements(INTERACTIVE_POOL, jobs, batch)
   }
-}
-
-function singleSample(sample: SampleInput, texts: EncodedTexts): SingleSample {
-  const { uid, dataSource, responseLength, score } = sample
-  return { uid, dataSource, responseLength: responseLength ?? null, score: score ?? null, texts }
-}
-
-/** Reward extra info that came with a score. */
-function rewardExtraStatements(
-  batchId: number,
-  start: number,
-  samples: SampleInput[],
-): Statement[] {
-  const given = samples.flatMap((sample, i) => {
-    const extra = rewardExtraJson(sample)
-    return extra === null ? [] : [{ extra, index: start + i }]
-  })
-  if (given.length === 0) return []
-  return [givenExtraStatement(batchId, given)]
 }
 
 function keyStatements(batchId: number, start: number, keys: (ScoreKey | null)[]): Statement[] {

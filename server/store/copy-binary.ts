@@ -1,3 +1,5 @@
+import type { ColumnType, ColumnValue } from './sample-columns.ts'
+
 /**
  * Rows in Postgres's binary COPY format, built straight from JavaScript values.
  * Against `unnest` with text arrays this saves the quoting on our side and the parsing on Postgres's:
@@ -60,6 +62,14 @@ export class CopyBinary {
 
   endRow(): RowPosition {
     return { block: this.#block, start: this.#rowStart, end: this.#at }
+  }
+
+  /** Writes a value of a column. JSON is sent as text. */
+  value(type: ColumnType, value: ColumnValue): void {
+    if (value === null) this.null()
+    else if (type === 'int2') this.int2(value as number)
+    else if (type === 'int4') this.int4(value as number)
+    else this.text(value as string)
   }
 
   null(): void {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type pg from 'pg'
+import { columnNames, SAMPLE_COLUMNS, TEXT_COLUMNS } from './sample-columns.ts'
 
 /** One file a function. */
 const FOLDER = join(import.meta.dirname, 'functions')
@@ -14,7 +15,20 @@ const PREFIX = 'rewardops_'
 const sources = readdirSync(FOLDER)
   .filter((name) => name.endsWith('.sql'))
   .sort()
-  .map((name) => readFileSync(join(FOLDER, name), 'utf8'))
+  .map((name) => withColumns(readFileSync(join(FOLDER, name), 'utf8')))
+
+/**
+ * Replaces `{sample columns}` by `data_source, …`, `{sample arrays}` by `p_data_source, …` and `{sample parameters}` by
+ * `p_data_source text[], …`; the same for `{text …}` and sample_text.
+ */
+function withColumns(sql: string): string {
+  return sql.replace(/\{(sample|text) (columns|arrays|parameters)\}/g, (_, table, form) => {
+    const columns = table === 'sample' ? SAMPLE_COLUMNS : TEXT_COLUMNS
+    if (form === 'columns') return columnNames(columns)
+    if (form === 'arrays') return columnNames(columns, 'p_')
+    return columns.map(({ name, type }) => `p_${name} ${type}[]`).join(', ')
+  })
+}
 
 /**
  * The schema of this program's SQL functions, named by their content: programs of two versions work side by side on one

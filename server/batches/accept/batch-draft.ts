@@ -3,6 +3,12 @@ import { describeIssues } from '../../contract/describe-issues.ts'
 import { SampleInput } from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
 import { CopyBinary, postgresDay, type RowPosition } from '../../store/copy-binary.ts'
+import {
+  type ColumnValue,
+  columnNames,
+  SAMPLE_COLUMNS,
+  TEXT_COLUMNS,
+} from '../../store/sample-columns.ts'
 import { encodeTexts } from '../../store/stored-texts.ts'
 
 /** Bytes of a text row before its first text: field count, and bucket, batch and index with their lengths. */
@@ -21,14 +27,12 @@ export class BatchDraft {
   readonly prescoredOf: number[] = []
   /** Of the samples that did not come with a score. */
   readonly dataSources = new Map<string, number>()
-  readonly #dataSourceOf: string[] = []
-  readonly #responseLength: (number | null)[] = []
+  /** The values of SAMPLE_COLUMNS: one list per column. */
+  readonly #values: readonly ColumnValue[][] = SAMPLE_COLUMNS.map(() => [])
   readonly #score: (number | null)[] = []
-  /** JSON, of the few that came with a score. */
-  readonly #rewardExtra = new Map<number, string>()
   /** Characters of prompt and response: what a reward model has to read. */
   readonly charsOf: number[] = []
-  readonly #texts = new CopyBinary(8)
+  readonly #texts = new CopyBinary(3 + TEXT_COLUMNS.length)
   /** Text rows still held; null once they were handed on. */
   readonly #rows: (RowPosition | null)[] = []
   readonly #hash = createHash('sha256')
@@ -70,11 +74,10 @@ export class BatchDraft {
     }
     this.sizes[group]!++
     this.groupOf.push(group)
-    this.#dataSourceOf.push(sample.dataSource)
-    this.#responseLength.push(sample.responseLength ?? null)
     this.#score.push(sample.score ?? null)
-    const extra = rewardExtraJson(sample)
-    if (extra !== null) this.#rewardExtra.set(at, extra)
+    for (let c = 0; c < SAMPLE_COLUMNS.length; c++) {
+      this.#values[c]!.push(SAMPLE_COLUMNS[c]!.of(sample))
+    }
     if (typeof sample.score === 'number') {
       this.prescored++
       this.prescoredOf[group]!++
@@ -86,23 +89,17 @@ export class BatchDraft {
   }
 
   #encodeTexts(sample: SampleInput): void {
-    const { prompt, response, groundTruth, extraInfo, encoding } = encodeTexts(sample)
-    const chars =
-      prompt.length + response.length + (groundTruth?.length ?? 0) + (extraInfo?.length ?? 0)
-    this.charsOf.push(prompt.length + response.length)
-    const t = this.#texts
-    t.beginRow(3 * chars + 64)
-    t.int4(0)
-    t.int4(0)
-    t.int4(0)
-    t.text(prompt)
-    t.text(response)
-    if (groundTruth === null) t.null()
-    else t.text(groundTruth)
-    if (extraInfo === null) t.null()
-    else t.text(extraInfo)
-    t.int2(encoding)
-    this.#rows.push(t.endRow())
+    const texts = encodeTexts(sample)
+    this.charsOf.push(texts.prompt.length + texts.response.length)
+    let bytes = TEXT_ROW_HEADER
+    for (const { of } of TEXT_COLUMNS) bytes += maxBytes(of(texts))
+    const row = this.#texts
+    row.beginRow(bytes)
+    row.int4(0)
+    row.int4(0)
+    row.int4(0)
+    for (const { type, of } of TEXT_COLUMNS) row.value(type, of(texts))
+    this.#rows.push(row.endRow())
   }
 
   /** Whether given indexes agree with the order of the samples, which numbers them from `startIndex`. */
@@ -146,10 +143,9 @@ export class BatchDraft {
         const row = this.#rows[i] as RowPosition
         if (row.block !== block) break
         end = row.end
-        const extra = this.#rewardExtra.get(i)
-        told.push(
-          `${this.uidOf(i)}\n${this.#dataSourceOf[i]}\n${this.#responseLength[i]}\n${this.#score[i]}\n${extra === undefined ? '' : `${extra}\n`}`,
-        )
+        let values = `${this.uidOf(i)}\n${this.#score[i]}\n`
+        for (const column of this.#values) values += `${column[i]}\n`
+        told.push(values)
       }
       // Bucket, batch and index are filled in later: here they are zeros, whatever the batch.
       this.#textHash.update(block.subarray(start, end))
@@ -207,20 +203,16 @@ export class BatchDraft {
     groupNo: readonly number[],
     nowMs: number,
   ): Buffer[] {
-    const rows = new CopyBinary(10)
+    const rows = new CopyBinary(7 + SAMPLE_COLUMNS.length)
     for (let i = 0; i < this.count; i++) {
-      const dataSource = this.#dataSourceOf[i] as string
-      const length = this.#responseLength[i] as number | null
       const score = this.#score[i] as number | null
-      const extra = this.#rewardExtra.get(i)
-      rows.beginRow(3 * (dataSource.length + (extra?.length ?? 0)) + 64)
+      let bytes = 64
+      for (const column of this.#values) bytes += maxBytes(column[i] as ColumnValue)
+      rows.beginRow(bytes)
       rows.int4(batchId)
       rows.int4(startIndex + i)
       rows.int4(groupNo[this.groupOf[i] as number] as number)
       rows.int2(score === null ? 0 : 2)
-      rows.text(dataSource)
-      if (length === null) rows.null()
-      else rows.int4(length)
       if (score === null) {
         rows.null()
         rows.null()
@@ -230,8 +222,9 @@ export class BatchDraft {
         rows.float8(score)
         rows.timestamptz(nowMs)
       }
-      if (extra === undefined) rows.null()
-      else rows.text(extra)
+      for (let c = 0; c < SAMPLE_COLUMNS.length; c++) {
+        rows.value(SAMPLE_COLUMNS[c]!.type, this.#values[c]![i] as ColumnValue)
+      }
       rows.endRow()
     }
     return rows.blocks()
@@ -260,16 +253,13 @@ export class BatchDraft {
 }
 
 /** Columns of {@link BatchDraft.sampleBlocks}. */
-export const SAMPLE_COPY_COLUMNS =
-  'batch_id, idx, group_no, status, data_source, response_length, score, raw_score, ended_at, reward_extra'
+export const SAMPLE_COPY_COLUMNS = `batch_id, idx, group_no, status, score, raw_score, ended_at, ${columnNames(SAMPLE_COLUMNS)}`
 /** Columns of {@link BatchDraft.textBlocks}. */
-export const TEXT_COPY_COLUMNS =
-  'bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding'
+export const TEXT_COPY_COLUMNS = `bucket, batch_id, idx, ${columnNames(TEXT_COLUMNS)}`
 
-/** A given score's extra info as it is stored; null without any. */
-export function rewardExtraJson({ rewardExtraInfo }: SampleInput): string | null {
-  if (rewardExtraInfo == null || Object.keys(rewardExtraInfo).length === 0) return null
-  return JSON.stringify(rewardExtraInfo)
+/** The most bytes that a value takes in a row: a character has up to 3 in UTF-8, a number 4. */
+function maxBytes(value: ColumnValue): number {
+  return typeof value === 'string' ? 3 * value.length : 4
 }
 
 function prefixed(at: number, issues: string): string {

@@ -3,9 +3,7 @@
 -- would be too large. The commit does not wait for the disk: these samples are acknowledged by their result, whose commit
 -- carries this one along.
 CREATE FUNCTION append_singles(
-    p_batch int, p_start int, p_uid text[], p_data_source text[], p_response_length int[], p_score float8[],
-    p_prompt text[], p_response text[], p_ground_truth text[], p_extra_info text[], p_encoding smallint[],
-    p_notify text
+    p_batch int, p_start int, p_notify text, p_uid text[], p_score float8[], {sample parameters}, {text parameters}
 ) RETURNS int LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -34,15 +32,13 @@ BEGIN
         END IF;
         numbers := numbers || no_of;
     END LOOP;
-    INSERT INTO sample (batch_id, idx, group_no, status, data_source, response_length, score, raw_score, ended_at)
-        SELECT p_batch, start + t.ord - 1, t.no, CASE WHEN t.score IS NULL THEN 0 ELSE 2 END, t.data_source, t.length,
-               t.score, t.score, CASE WHEN t.score IS NULL THEN NULL ELSE clock_timestamp() END
-        FROM unnest(numbers, p_data_source, p_response_length, p_score)
-            WITH ORDINALITY AS t(no, data_source, length, score, ord);
-    INSERT INTO sample_text (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
-        SELECT v.text_bucket, p_batch, start + t.ord - 1, t.prompt, t.response, t.truth, t.extra, t.encoding
-        FROM unnest(p_prompt, p_response, p_ground_truth, p_extra_info, p_encoding)
-            WITH ORDINALITY AS t(prompt, response, truth, extra, encoding, ord);
+    INSERT INTO sample (batch_id, idx, group_no, status, score, raw_score, ended_at, {sample columns})
+        SELECT p_batch, start + ord - 1, no, CASE WHEN score IS NULL THEN 0 ELSE 2 END, score, score,
+               CASE WHEN score IS NULL THEN NULL ELSE clock_timestamp() END, {sample columns}
+        FROM unnest(numbers, p_score, {sample arrays}) WITH ORDINALITY AS t(no, score, {sample columns}, ord);
+    INSERT INTO sample_text (bucket, batch_id, idx, {text columns})
+        SELECT v.text_bucket, p_batch, start + ord - 1, {text columns}
+        FROM unnest({text arrays}) WITH ORDINALITY AS t({text columns}, ord);
     scored_already := (SELECT count(*) FROM unnest(p_score) s WHERE s IS NOT NULL);
     UPDATE batch SET samples = samples + n, scored = scored + scored_already, groups = v.groups,
         last_append_at = clock_timestamp() WHERE id = p_batch;

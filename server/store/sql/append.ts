@@ -1,6 +1,8 @@
 import type { ResolvedReward } from '../../contract/resolved-reward.ts'
+import type { SampleInput } from '../../contract/trainer.ts'
 import { plainArray, textArray } from '../array-literal.ts'
 import type { Client, Database, Statement } from '../database.ts'
+import { type Column, SAMPLE_COLUMNS, TEXT_COLUMNS } from '../sample-columns.ts'
 import type { EncodedTexts } from '../stored-texts.ts'
 import type { GroupLists } from './accept.ts'
 
@@ -191,57 +193,38 @@ export async function nextIndex(db: Database, batchId: number): Promise<number> 
   return row!.samples
 }
 
-/** A sample that came alone. */
-export interface SingleSample {
-  uid: string
-  dataSource: string
-  responseLength: number | null
-  /** Null: it is to be scored. */
-  score: number | null
-  texts: EncodedTexts
-}
-
 /**
- * The statement that appends samples to the end of an open batch (server/store/functions/append-singles.sql). `notice` is
- * what the other processes are notified of.
+ * The statement that appends samples to the end of an open batch (server/store/functions/append-singles.sql). `texts` are
+ * those of `samples`; `notice` is sent to the other processes.
  */
 export function appendStatement(
   batchId: number,
   start: number,
-  samples: readonly SingleSample[],
+  samples: readonly SampleInput[],
+  texts: readonly EncodedTexts[],
   notice: string,
 ): Statement {
+  const values = [
+    batchId,
+    start,
+    notice,
+    textArray(samples.map(({ uid }) => uid)),
+    plainArray(samples.map(({ score }) => score ?? null)),
+    ...SAMPLE_COLUMNS.map((column) => arrayOf(column, samples)),
+    ...TEXT_COLUMNS.map((column) => arrayOf(column, texts)),
+  ]
   return {
     name: 'append-singles',
-    text: 'select append_singles($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)',
-    values: [
-      batchId,
-      start,
-      textArray(samples.map((s) => s.uid)),
-      textArray(samples.map((s) => s.dataSource)),
-      plainArray(samples.map((s) => s.responseLength)),
-      plainArray(samples.map((s) => s.score)),
-      textArray(samples.map((s) => s.texts.prompt)),
-      textArray(samples.map((s) => s.texts.response)),
-      textArray(samples.map((s) => s.texts.groundTruth)),
-      textArray(samples.map((s) => s.texts.extraInfo)),
-      plainArray(samples.map((s) => s.texts.encoding)),
-      notice,
-    ],
+    text: `select append_singles(${values.map((_, i) => `$${i + 1}`).join(', ')})`,
+    values,
   }
 }
 
-/** The statement that writes the reward extra info that came with scores, as JSON texts. */
-export function givenExtraStatement(
-  batchId: number,
-  given: readonly { index: number; extra: string }[],
-): Statement {
-  return {
-    name: 'given-reward-extra',
-    text: `update sample set reward_extra = t.extra::json
-           from unnest($2::int[], $3::text[]) as t(idx, extra) where batch_id = $1 and sample.idx = t.idx`,
-    values: [batchId, given.map(({ index }) => index), given.map(({ extra }) => extra)],
-  }
+function arrayOf<Source>({ type, of }: Column<Source>, sources: readonly Source[]): string {
+  const values = sources.map(of)
+  return type === 'text' || type === 'json'
+    ? textArray(values as (string | null)[])
+    : plainArray(values as (number | null)[])
 }
 
 /** The statement that stores the idempotency keys of single samples. */

@@ -1,4 +1,5 @@
 import type { Client, Database } from '../database.ts'
+import { columnNames, ROLLOUT_COLUMNS, TEXT_COLUMNS } from '../sample-columns.ts'
 import type { CopiedSample, RolloutCopy } from './rescore.ts'
 
 /** Some samples of a batch, on their way into another. */
@@ -78,8 +79,8 @@ export async function copyPartTexts(
   to: number,
 ): Promise<void> {
   await client.query(
-    `insert into sample_text (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
-     select $6::date, $7::int, p.place, t.prompt, t.response, t.ground_truth, t.extra_info, t.encoding
+    `insert into sample_text (bucket, batch_id, idx, ${columnNames(TEXT_COLUMNS)})
+     select $6::date, $7::int, p.place, ${columnNames(TEXT_COLUMNS, 't.')}
      ${PART} cross join lateral (
        select * from sample_text where bucket = $5 and batch_id = $1 and idx = p.idx offset 0) t`,
     [...partValues(copy, part, from, to), copy.fromBucket, copy.toBucket, copy.toId],
@@ -95,8 +96,8 @@ export async function copyPartSamples(
   to: number,
 ): Promise<void> {
   await client.query(
-    `insert into sample (batch_id, idx, group_no, data_source, response_length)
-     select $5::int, p.place, p.group_no, s.data_source, s.response_length ${PART}`,
+    `insert into sample (batch_id, idx, group_no, ${columnNames(ROLLOUT_COLUMNS)})
+     select $5::int, p.place, p.group_no, ${columnNames(ROLLOUT_COLUMNS, 's.')} ${PART}`,
     [...partValues(copy, part, from, to), copy.toId],
   )
 }

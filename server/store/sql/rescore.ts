@@ -1,4 +1,5 @@
 import { type Client, type Database, inTransaction } from '../database.ts'
+import { columnNames, ROLLOUT_COLUMNS, TEXT_COLUMNS } from '../sample-columns.ts'
 import { MARK_LOCK } from './retention.ts'
 
 /** The advisory lock that a copier holds on the id of its batch while it copies. */
@@ -98,8 +99,8 @@ export async function copyTexts(
 ): Promise<void> {
   await client.query({
     name: 'copy-texts',
-    text: `insert into sample_text (bucket, batch_id, idx, prompt, response, ground_truth, extra_info, encoding)
-           select $5::date, $6::int, idx, prompt, response, ground_truth, extra_info, encoding
+    text: `insert into sample_text (bucket, batch_id, idx, ${columnNames(TEXT_COLUMNS)})
+           select $5::date, $6::int, idx, ${columnNames(TEXT_COLUMNS)}
            from sample_text where bucket = $4 and batch_id = $1 and idx between $2 and $3`,
     values: [copy.fromId, from, to, copy.fromBucket, copy.toBucket, copy.toId],
   })
@@ -114,8 +115,8 @@ export async function copySamples(
 ): Promise<void> {
   await client.query({
     name: 'copy-samples',
-    text: `insert into sample (batch_id, idx, group_no, data_source, response_length)
-           select $4::int, idx, group_no, data_source, response_length
+    text: `insert into sample (batch_id, idx, group_no, ${columnNames(ROLLOUT_COLUMNS)})
+           select $4::int, idx, group_no, ${columnNames(ROLLOUT_COLUMNS)}
            from sample where batch_id = $1 and idx between $2 and $3`,
     values: [copy.fromId, from, to, copy.toId],
   })

@@ -1,0 +1,47 @@
+import type { SampleInput } from '../contract/trainer.ts'
+import type { EncodedTexts } from './stored-texts.ts'
+
+/** A column's type, in SQL and in binary COPY. */
+export type ColumnType = 'int2' | 'int4' | 'text' | 'json'
+export type ColumnValue = string | number | null
+
+/** A column that is filled from a trainer's sample. */
+export interface Column<Source> {
+  name: string
+  type: ColumnType
+  of: (source: Source) => ColumnValue
+  /** The column describes a score, so a rescore does not copy it. */
+  isResult?: true
+}
+
+/**
+ * The columns of `sample` that hold what a trainer sent. Every writer (COPY, append_singles, rescore) is built from this
+ * list. A given score is not in it: each writer sets status, score, raw_score and ended_at from it.
+ */
+export const SAMPLE_COLUMNS: readonly Column<SampleInput>[] = [
+  { name: 'data_source', type: 'text', of: (sample) => sample.dataSource },
+  { name: 'response_length', type: 'int4', of: (sample) => sample.responseLength ?? null },
+  { name: 'reward_extra', type: 'json', of: rewardExtraJson, isResult: true },
+]
+
+/** The columns of {@link SAMPLE_COLUMNS} that a rescore copies. */
+export const ROLLOUT_COLUMNS = SAMPLE_COLUMNS.filter((column) => !column.isResult)
+
+/** The columns of `sample_text` beside its key. Every writer (COPY, append_singles, rescore) is built from this list. */
+export const TEXT_COLUMNS: readonly Column<EncodedTexts>[] = [
+  { name: 'prompt', type: 'text', of: (texts) => texts.prompt },
+  { name: 'response', type: 'text', of: (texts) => texts.response },
+  { name: 'ground_truth', type: 'text', of: (texts) => texts.groundTruth },
+  { name: 'extra_info', type: 'text', of: (texts) => texts.extraInfo },
+  { name: 'encoding', type: 'int2', of: (texts) => texts.encoding },
+]
+
+/** `prompt, response, …`; with a prefix `t.prompt, t.response, …`. */
+export function columnNames(columns: readonly { name: string }[], prefix = ''): string {
+  return columns.map(({ name }) => prefix + name).join(', ')
+}
+
+function rewardExtraJson({ rewardExtraInfo }: SampleInput): string | null {
+  if (rewardExtraInfo == null || Object.keys(rewardExtraInfo).length === 0) return null
+  return JSON.stringify(rewardExtraInfo)
+}
