@@ -70,13 +70,16 @@ export async function limitsReader(db: Database): Promise<(run: string) => RunLi
   }
 }
 
-/** Throws `run_limit` for a priority above the run's highest. */
-export function checkPriority(limits: RunLimitValues | null, run: string, priority: number): void {
-  const most = limits?.maxPriority ?? null
-  if (most === null || priority <= most) return
+/** Throws `run_limit` for a priority above the run's maximum. */
+export function checkPriority(
+  limits: RunLimitValues | null,
+  envelope: { run: string; priority: number },
+): void {
+  const max = limits?.maxPriority ?? null
+  if (max === null || envelope.priority <= max) return
   throw new RewardOpsError(
     'run_limit',
-    `priority is ${priority}, and the maximum of run "${run}" is ${most}.`,
+    `priority is ${envelope.priority}, and the maximum of run "${envelope.run}" is ${max}.`,
   )
 }
 

@@ -1,6 +1,4 @@
-import { poolOf } from '../batches/accept/accept-batch.ts'
-import { chunk } from '../batches/accept/chunks.ts'
-import { scoresWholeGroups, wholeGroupJobs } from '../batches/accept/whole-groups.ts'
+import { chunk, poolOf, scoresWholeGroups, wholeGroupJobs } from '../batches/accept/jobs.ts'
 import type { Logger } from '../log.ts'
 import type { Database } from '../store/database.ts'
 import type { JobQueue } from '../store/job-queue.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { indexesOf } from '../store/job-queue.ts'
-import { chunk } from './accept/chunks.ts'
+import { chunk } from './accept/jobs.ts'
 import { rescoreJobs } from './rescore-jobs.ts'
 
 const all = (of: Partial<Parameters<typeof rescoreJobs>[0]> & { groupOf: Int32Array }) => [

@@ -1,6 +1,5 @@
 import type { ChunkJob } from '../store/job-queue.ts'
-import { chunk } from './accept/chunks.ts'
-import { wholeGroupJobs } from './accept/whole-groups.ts'
+import { chunk, wholeGroupJobs } from './accept/jobs.ts'
 
 /** Samples cut into jobs in one go, 10 to 15 ms of the loop: a batch of a million does not stop it for half a second. */
 const WINDOW_SAMPLES = 32_768

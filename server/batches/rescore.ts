@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import { foreseeLimits, holdToLimits, limitsOf } from '../admin/run-limits.ts'
 import type { RescoreResult, RescoreSomeInput } from '../contract/rescore.ts'
+import { modelsOf } from '../contract/resolved-reward.ts'
 import { RewardOpsError } from '../errors.ts'
-import { resolveReward } from '../rewards/resolve.ts'
+import { resolveRegistered } from '../rewards/resolve.ts'
 import { type Client, inTransaction } from '../store/database.ts'
 import type { BatchRow } from '../store/sql/batches.ts'
 import { storeFunctions } from '../store/sql/function-sources.ts'
@@ -27,15 +28,8 @@ import {
   partToCopy,
 } from '../store/sql/rescore-part.ts'
 import { ensureTextPartition, textBucket } from '../store/text-partitions.ts'
-import {
-  type AcceptContext,
-  asksModels,
-  duplicateOf,
-  ensurePool,
-  poolOf,
-  registeredModels,
-} from './accept/accept-batch.ts'
-import { scoresWholeGroups } from './accept/whole-groups.ts'
+import { type AcceptContext, duplicateOf } from './accept/accept-batch.ts'
+import { ensurePool, poolOf, scoresWholeGroups } from './accept/jobs.ts'
 import type { BatchReader } from './batch-reader.ts'
 import { rescoreJobs } from './rescore-jobs.ts'
 import { selectPart } from './rescore-selection.ts'
@@ -77,7 +71,7 @@ export class Rescores {
   /**
    * Resolves when the new batch is committed.
    * Throws `batch_not_found`, `batch_open`, `empty_batch`, `removed_by_retention`, `busy`, `run_queue_full`, `run_limit`,
-   * `idempotency_conflict`, and what `resolveReward` does.
+   * `idempotency_conflict`, and what `resolveRegistered` does.
    */
   async rescore(input: RescoreSomeInput): Promise<RescoreResult> {
     const { idempotencyKey } = input
@@ -111,14 +105,13 @@ export class Rescores {
       })
     }
     if (batch.texts_removed_at !== null) throw textsRemoved(input.batchId)
-    const { db, queue, functions } = this.#accept
+    const { db, queue } = this.#accept
     const dataSources = await dataSourcesOf(db, batch.id)
-    const { versions, sources } = await functions.lookAt(input.reward)
-    const withModels = asksModels(input.reward)
-    const { reward, rewardName } = resolveReward(input.reward, dataSources, {
-      functions: versions,
-      ...(withModels ? await registeredModels(db) : { models: [] }),
-    })
+    const { reward, rewardName, sources } = await resolveRegistered(
+      this.#accept,
+      input.reward,
+      dataSources,
+    )
     const wholeGroups = scoresWholeGroups(reward)
     const part =
       input.select === undefined ? null : await selectPart(db, batch, input.select, wholeGroups)
@@ -164,7 +157,7 @@ export class Rescores {
             batchId: copy.toId,
             nowMs: submitted_at.getTime(),
             groupOf,
-            workOf: withModels ? workOf : null,
+            workOf: modelsOf(reward).length > 0 ? workOf : null,
             wholeGroups,
           })
           for (const window of jobs)
@@ -183,7 +176,7 @@ export class Rescores {
     })
     if (!('repeated' in copied)) return copied
     // Only now: the pool may have no second connection to give.
-    const known = await duplicateOf(db, input.idempotencyKey as string, hash as Buffer)
+    const known = await duplicateOf(db, input.idempotencyKey, hash)
     if (!known) throw copied.repeated
     return known
   }

@@ -21,9 +21,9 @@ import {
   settleClosed,
 } from '../store/sql/end-batch.ts'
 import { isPostProcessed, queuePostProcessing } from '../store/sql/post-process.ts'
-import { type AcceptContext, poolOf } from './accept/accept-batch.ts'
+import type { AcceptContext } from './accept/accept-batch.ts'
 import { appendParsed, submitParsed } from './accept/ingest.ts'
-import { queueUnfilledGroups, scoresWholeGroups } from './accept/whole-groups.ts'
+import { poolOf, queueUnfilledGroups, scoresWholeGroups } from './accept/jobs.ts'
 import { BatchReader } from './batch-reader.ts'
 import type { WorkerChannel } from './direct-scores.ts'
 import { Rescores } from './rescore.ts'

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { RewardSpec } from '../contract/trainer.ts'
 import { managerNamed } from './managers/registry.ts'
-import { resolveReward } from './resolve.ts'
-import { checkRulesForMore } from './resolve-rules.ts'
+import { checkRulesForMore, resolveReward } from './resolve.ts'
 
 const context = { functionsDir: '/functions', models: ['rm'] }
 

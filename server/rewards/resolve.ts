@@ -1,21 +1,98 @@
-import { modelsOf, type ResolvedReward } from '../contract/resolved-reward.ts'
-import type { RewardSpec } from '../contract/trainer.ts'
+import { describeIssues } from '../contract/describe-issues.ts'
+import { type FunctionRef, modelsOf, type ResolvedReward } from '../contract/resolved-reward.ts'
+import type { CompositeComponent, RewardComponent, RewardSpec } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
-import { limiterNameOf } from './limits/limiter-name.ts'
+import { checkServerUrl } from '../router/server-admission.ts'
+import type { Database } from '../store/database.ts'
+import { servedModels } from '../store/sql/servers.ts'
+import {
+  type AcceptedFunctions,
+  type FunctionVersion,
+  versionKey,
+} from './functions/accepted-functions.ts'
+import type { FunctionSource } from './functions/function-source.ts'
+import { postProcesses } from './functions/group-calls.ts'
+import { BUILTIN_JUDGES } from './judge/builtin-templates.ts'
+import { JudgeTemplate } from './judge/judge-template.ts'
 import { batchManager } from './managers/batch.ts'
 import { takeManagerKwargs } from './managers/manager-kwargs.ts'
 import { MODULE_MANAGER } from './managers/module.ts'
 import { MANAGER_ALIASES, managerNames } from './managers/registry.ts'
 import { nearestName, suggest } from './nearest-name.ts'
-import { resolveParts } from './resolve-combine.ts'
-import { resolveOwnManager } from './resolve-function.ts'
-import { type ResolveContext, resolveScorer, type Scorer } from './resolve-scorer.ts'
-import { listAsyncRules, listRules } from './rules/registry.ts'
+import type { AsyncRule } from './rules/async-rule.ts'
+import {
+  asyncRuleByName,
+  asyncRuleForDataSource,
+  checkRuleKwargs,
+  listAsyncRules,
+  listRuleDataSources,
+  listRules,
+  ruleByName,
+  ruleForDataSource,
+} from './rules/registry.ts'
+import { ownKwargs, type Rule } from './rules/rule.ts'
 
-export type { ResolveContext } from './resolve-scorer.ts'
+/** The functions and models that a reward may name. */
+export interface ResolveContext {
+  /** The custom functions that the reward names, by `versionKey`. */
+  functions?: ReadonlyMap<string, FunctionVersion>
+  /** Discriminative reward models with a registered server. */
+  models: readonly string[]
+  /** Generative reward models with a registered server; they need a judge template. */
+  judges?: readonly string[]
+  /** Models without a server that can be put to sleep. */
+  sleepless?: readonly string[]
+}
+
+/** The fields of a `ResolvedReward` that say what scores a sample or a component; the others are the manager's. */
+type Scorer = Pick<
+  ResolvedReward,
+  'kind' | 'model' | 'kwargs' | 'rule' | 'judge' | 'function' | 'postProcess' | 'components'
+> & {
+  /** The scorer's name for people. */
+  title: string
+}
+
+/** A request for a scorer; `kwargs` lacks those that the manager took. */
+type ScorerSpec = Pick<RewardComponent, 'function' | 'model' | 'judge' | 'kwargs'>
+
+type AnyRule = Rule | AsyncRule
+
+/** The kwarg that holds the address of the rule `code`'s sandbox. */
+const SANDBOX = 'sandbox_fusion_url'
+
+/** Names of the fields that a function receives with each sample; a kwarg of the same name would be lost. */
+const SAMPLE_FIELDS = new Set([
+  ...['dataSource', 'data_source', 'solutionStr', 'solution_str', 'groundTruth', 'ground_truth'],
+  ...['extraInfo', 'extra_info', 'prompt', 'responseLength', 'response_length'],
+])
 
 /**
- * Resolves which reward scores a batch: a weighted sum if one is given, else a single scorer.
+ * Resolves a reward against the functions as they are on disk and the servers registered now. `sources` are the
+ * functions' files, to be stored with the batch. Throws as {@link resolveReward} and `AcceptedFunctions.lookAt`.
+ */
+export async function resolveRegistered(
+  { db, functions }: { db: Database; functions: AcceptedFunctions },
+  spec: RewardSpec,
+  dataSources: readonly string[],
+): Promise<{ reward: ResolvedReward; rewardName: string; sources: FunctionSource[] }> {
+  const { versions, sources } = await functions.lookAt(spec)
+  const usesModels = [spec, ...(spec.combine ?? []).map((component) => component.reward)].some(
+    ({ model }) => model !== null,
+  )
+  const served = usesModels ? await servedModels(db) : []
+  const models = (kind: string) => served.filter((row) => row.kind === kind).map((row) => row.model)
+  const resolved = resolveReward(spec, dataSources, {
+    functions: versions,
+    models: models('discriminative'),
+    judges: models('generative'),
+    sleepless: served.filter((row) => !row.may_sleep).map((row) => row.model),
+  })
+  return { ...resolved, sources }
+}
+
+/**
+ * Resolves which reward scores a batch: a composite reward if `combine` is given, else a single scorer.
  * Throws RewardOpsError naming what exists when a manager, model, function or rule does not.
  */
 export function resolveReward(
@@ -60,14 +137,14 @@ export function resolveReward(
   if (taken.limiter === undefined && taken.processes === undefined) {
     return { reward, rewardName: title }
   }
-  // Who waits for its turn, or for a process, waits with others, not on the worker's loop where rules are run in one go.
+  // A rule that waits for a limiter or a process cannot run on the worker's event loop, which runs rules in one go.
   const kind = reward.kind === 'rule' ? 'service' : reward.kind
   if (taken.limiter === undefined) return { reward: { ...reward, kind }, rewardName: title }
   const limiter = { ...taken.limiter, name: taken.limiter.name ?? limiterNameOf(reward) }
   return { reward: { ...reward, kind, limiter }, rewardName: title }
 }
 
-/** A manager class of the user's own, around whatever scores by itself. */
+/** Resolves a custom manager class, which wraps the reward that would score without it. */
 function resolveModuleManager(
   spec: RewardSpec,
   named: Exclude<RewardSpec['manager'], string>,
@@ -86,7 +163,7 @@ function resolveModuleManager(
     manager: MODULE_MANAGER,
     model: null,
     kwargs: {},
-    function: resolveOwnManager(named, context),
+    function: resolveCustomManager(named, context),
     wraps,
     ...{ timeoutMs, maxAttempts, maxConcurrency, onFailure },
     ...(postProcess === undefined ? {} : { postProcess }),
@@ -101,7 +178,7 @@ function resolveScoring(
   kwargs: RewardSpec['kwargs'],
   dataSources: readonly string[],
   context: ResolveContext,
-): Scorer & Pick<ResolvedReward, 'components'> {
+): Scorer {
   if (spec.combine === null) {
     const { function: fn, model, judge } = spec
     return resolveScorer('reward', { function: fn, model, judge, kwargs }, dataSources, context)
@@ -120,10 +197,294 @@ function resolveScoring(
       `reward.kwargs.${key}: the kwargs of a scorer belong to its part, reward.combine[…].reward.kwargs.`,
     )
   }
-  return resolveParts(spec.combine, spec, dataSources, context)
+  return resolveComponents(spec.combine, spec, dataSources, context)
 }
 
-/** A kwarg that is nobody's and looks like one of the manager's: the scorer that is given it cannot know that. */
+/** Resolves the components of a composite reward. One without a timeout or attempts of its own has those of the reward. */
+function resolveComponents(
+  components: readonly CompositeComponent[],
+  spec: RewardSpec,
+  dataSources: readonly string[],
+  context: ResolveContext,
+): Scorer {
+  const names = new Set<string>()
+  const resolved = components.map(({ name, weight, reward }, at) => {
+    const where = `reward.combine[${at}]`
+    if (names.has(name)) {
+      throw new RewardOpsError(
+        'invalid_input',
+        `${where}.name: "${name}" is the name of a part before.`,
+      )
+    }
+    names.add(name)
+    const { title: _, ...scorer } = resolveScorer(`${where}.reward`, reward, dataSources, context)
+    if (scorer.postProcess !== undefined) {
+      throw new RewardOpsError(
+        'unsupported_setting',
+        `${where}.reward.function: its post_process_scores would be called with the scores of a part.`,
+        { hint: 'Name a function without it: only a whole reward is post-processed.' },
+      )
+    }
+    const { timeoutMs = spec.timeoutMs, maxAttempts = spec.maxAttempts } = reward
+    const bounds = { timeoutMs, maxAttempts, maxConcurrency: null, onFailure: spec.onFailure }
+    return { name, weight, reward: { ...scorer, ...bounds, manager: 'naive' } }
+  })
+  const title = [...names].join(' + ')
+  return { kind: 'combine', model: null, kwargs: {}, components: resolved, title }
+}
+
+/**
+ * Resolves a single scorer: the model, function or rule that the spec names, else the rule of each data source.
+ * @param at path within the request, e.g. `reward` or `reward.combine[0].reward`
+ */
+function resolveScorer(
+  at: string,
+  spec: ScorerSpec,
+  dataSources: readonly string[],
+  context: ResolveContext,
+): Scorer {
+  if (spec.judge !== null && spec.model === null) {
+    throw new RewardOpsError('invalid_input', `${at}.judge: needs ${at}.model, a generative one.`)
+  }
+  if (spec.function !== null && spec.model !== null) {
+    throw new RewardOpsError(
+      'invalid_input',
+      `${at}.function and ${at}.model are both given: one of them scores.`,
+    )
+  }
+  if (spec.model !== null) return resolveModel(at, spec, spec.model, context)
+  if (spec.function?.path === undefined) return resolveRules(at, spec, dataSources)
+  return resolveCustomFunction(at, spec, { ...spec.function, path: spec.function.path }, context)
+}
+
+function resolveModel(
+  at: string,
+  spec: ScorerSpec,
+  model: string,
+  context: ResolveContext,
+): Scorer {
+  const judge = resolveJudge(at, spec.judge, model, context)
+  if (judge === null && !context.models.includes(model)) {
+    throw new RewardOpsError(
+      'unknown_model',
+      `${at}.model "${model}" has no registered server. ${suggest(model, [...context.models, ...(context.judges ?? [])])}`,
+    )
+  }
+  const [key] = Object.keys(spec.kwargs)
+  if (key !== undefined) {
+    throw new RewardOpsError(
+      'invalid_kwargs',
+      `${at}.kwargs.${key}: a reward model takes no kwargs of its own.`,
+    )
+  }
+  return { kind: 'model', model, kwargs: {}, title: model, ...(judge === null ? {} : { judge }) }
+}
+
+/** The template of a generative model; null for a discriminative one. */
+function resolveJudge(
+  at: string,
+  judge: ScorerSpec['judge'],
+  model: string,
+  context: ResolveContext,
+): JudgeTemplate | null {
+  const isJudge = !context.models.includes(model) && context.judges?.includes(model) === true
+  const names = [...BUILTIN_JUDGES.keys()]
+  if (!isJudge) {
+    if (judge === null || !context.models.includes(model)) return null
+    throw new RewardOpsError('invalid_input', `${at}.judge: "${model}" gives scores by itself.`, {
+      hint: `Leave ${at}.judge out, or name a generative model.`,
+    })
+  }
+  if (judge === null) {
+    throw new RewardOpsError(
+      'invalid_input',
+      `${at}.judge: "${model}" is generative, and how it judges was not said.`,
+      { hint: `Give ${at}.judge: a template, or one of ${names.join(', ')}.` },
+    )
+  }
+  if (typeof judge === 'string') {
+    const known = BUILTIN_JUDGES.get(judge)
+    if (known) return known
+    throw new RewardOpsError(
+      'invalid_input',
+      `${at}.judge: there is no template "${judge}". ${suggest(judge, names)}`,
+    )
+  }
+  const parsed = JudgeTemplate.safeParse(judge)
+  if (parsed.success) return parsed.data
+  throw new RewardOpsError('invalid_input', `${at}.judge.${describeIssues(parsed.error)}`)
+}
+
+/** Resolves a custom function to its version of now. Throws `invalid_function`, `invalid_kwargs`. */
+function resolveCustomFunction(
+  at: string,
+  spec: ScorerSpec,
+  named: { path: string; name?: string | undefined },
+  context: ResolveContext,
+): Scorer {
+  const kwargs = kwargsOf(at, spec)
+  for (const key of Object.keys(kwargs)) {
+    if (!SAMPLE_FIELDS.has(key)) continue
+    throw new RewardOpsError(
+      'invalid_kwargs',
+      `kwarg "${key}" has the name of what a function is given of its sample.`,
+    )
+  }
+  const { hash, path, methods } = versionOf(`${at}.function`, 'function', named, context)
+  const name = named.name ?? null
+  const ref = { hash, path, name, kwargs, ...(methods.length > 0 ? { methods } : {}) }
+  return {
+    kind: 'function',
+    model: null,
+    kwargs: {},
+    function: ref,
+    ...(postProcesses(methods) ? { postProcess: ref } : {}),
+    title: name === null ? path : `${path}:${name}`,
+  }
+}
+
+/** Resolves a custom manager class to its version of now. Throws `invalid_function`. */
+function resolveCustomManager(
+  named: { path: string; name?: string | undefined; kwargs?: Record<string, unknown> | undefined },
+  context: ResolveContext,
+): FunctionRef {
+  const { hash, path } = versionOf('reward.manager', 'manager', named, context)
+  return { hash, path, name: named.name ?? null, kwargs: named.kwargs ?? {} }
+}
+
+function versionOf(
+  at: string,
+  role: Parameters<typeof versionKey>[0],
+  { path, name }: { path: string; name?: string | undefined },
+  { functions }: ResolveContext,
+): FunctionVersion {
+  const version = functions?.get(versionKey(role, path, name))
+  if (version) return version
+  throw new RewardOpsError('invalid_function', `${at}.path "${path}" was not looked at.`)
+}
+
+/** Joins the kwargs of the scorer and of its function. Throws `invalid_kwargs` for a name that both have. */
+function kwargsOf(at: string, spec: ScorerSpec): Record<string, unknown> {
+  const own = spec.function?.kwargs ?? {}
+  for (const key of Object.keys(own)) {
+    if (!Object.hasOwn(spec.kwargs, key)) continue
+    throw new RewardOpsError(
+      'invalid_kwargs',
+      `kwarg "${key}" is in ${at}.kwargs and in ${at}.function.kwargs.`,
+    )
+  }
+  return { ...spec.kwargs, ...own }
+}
+
+/**
+ * Resolves the rule that the spec names, else the rules of the data sources. A reward with a sandbox is of kind `service`
+ * even before a sample needs it, because an open batch may receive such samples later.
+ * Throws `invalid_input`, `unknown_data_source`, `invalid_kwargs`, `forbidden_url`.
+ */
+function resolveRules(at: string, spec: ScorerSpec, dataSources: readonly string[]): Scorer {
+  const named = spec.function === null ? null : namedRule(at, spec.function.name)
+  const rules = named === null ? rulesFor(dataSources) : [named]
+  const kwargs = kwargsOf(at, spec)
+  const hasSandbox = typeof kwargs[SANDBOX] === 'string'
+  if (rules.length === 0) checkKwargsOfAnyRule(kwargs)
+  else checkKwargs(named === null && hasSandbox ? [...rules, ...listAsyncRules()] : rules, kwargs)
+  checkSandbox(rules, kwargs)
+  const names = [...new Set(rules.map((rule) => rule.name))]
+  return {
+    kind: hasSandbox ? 'service' : 'rule',
+    model: null,
+    kwargs,
+    ...(named === null ? {} : { rule: named.name }),
+    title: names.length > 0 ? names.join(' + ') : 'rule by data source',
+  }
+}
+
+/**
+ * Checks that a stored reward can score samples of these data sources. A named rule takes all of them; otherwise each
+ * needs a rule that accepts the batch's kwargs. Throws `unknown_data_source`, `invalid_kwargs`.
+ */
+export function checkRulesForMore(dataSources: readonly string[], reward: ResolvedReward): void {
+  for (const component of reward.components ?? []) checkRulesForMore(dataSources, component.reward)
+  if (reward.wraps !== undefined) checkRulesForMore(dataSources, reward.wraps)
+  const byDataSource = reward.kind === 'rule' || reward.kind === 'service'
+  if (!byDataSource || reward.rule !== undefined) return
+  for (const rule of rulesFor(dataSources)) {
+    checkKwargs([rule], ownKwargs(rule.kwargs, reward.kwargs))
+    if (isAsync(rule)) checkSandbox([rule], reward.kwargs)
+  }
+}
+
+function rulesFor(dataSources: readonly string[]): AnyRule[] {
+  return dataSources.map((dataSource) => {
+    const rule = ruleForDataSource(dataSource) ?? asyncRuleForDataSource(dataSource)
+    if (rule) return rule
+    const asking = listAsyncRules().flatMap((one) => one.dataSources)
+    throw new RewardOpsError(
+      'unknown_data_source',
+      `No rule scores dataSource "${dataSource}". ${suggest(dataSource, [...listRuleDataSources(), ...asking])}`,
+    )
+  })
+}
+
+function namedRule(at: string, name: string | undefined): AnyRule {
+  const known = [...listRules(), ...listAsyncRules()].map((one) => one.name)
+  if (name === undefined) {
+    throw new RewardOpsError('invalid_input', `${at}.function: give its name.`, {
+      hint: `Registered: ${known.join(', ')}.`,
+    })
+  }
+  const rule = ruleByName(name) ?? asyncRuleByName(name)
+  if (rule) return rule
+  throw new RewardOpsError(
+    'invalid_input',
+    `${at}.function.name: "${name}" is not registered. ${suggest(name, known)}`,
+  )
+}
+
+function isAsync(rule: AnyRule): boolean {
+  return asyncRuleByName(rule.name) !== undefined
+}
+
+/**
+ * Checks the sandbox's address as that of a server: no credentials, no link-local or metadata address. It may be missing
+ * only where no rule needs it.
+ */
+function checkSandbox(rules: readonly AnyRule[], kwargs: Record<string, unknown>): void {
+  const url = kwargs[SANDBOX]
+  const needing = rules.find(isAsync)
+  if (typeof url !== 'string') {
+    if (needing === undefined) return
+    throw new RewardOpsError(
+      'invalid_kwargs',
+      `kwarg "${SANDBOX}" of rule ${needing.name} is missing.`,
+      { hint: 'Give the address of a SandboxFusion service: http://host:8080/run_code.' },
+    )
+  }
+  const checked = checkServerUrl(url)
+  if (checked.ok) return
+  throw new RewardOpsError('forbidden_url', `kwarg "${SANDBOX}": ${checked.message}.`, {
+    hint: checked.hint,
+  })
+}
+
+function checkKwargs(rules: readonly AnyRule[], kwargs: Record<string, unknown>): void {
+  const checked = checkRuleKwargs(rules, kwargs)
+  if (checked.ok) return
+  throw new RewardOpsError('invalid_kwargs', checked.message, { hint: checked.hint })
+}
+
+/** Checks the kwargs of an open batch without samples, whose rules are not known yet: each must suit one of all rules. */
+function checkKwargsOfAnyRule(kwargs: Record<string, unknown>): void {
+  const all: AnyRule[] = [...listRules(), ...listAsyncRules()]
+  for (const key of Object.keys(kwargs)) {
+    const one = { [key]: kwargs[key] }
+    const knowing = all.filter((rule) => key in rule.kwargs.shape)
+    if (knowing.some((rule) => checkRuleKwargs([rule], one).ok)) continue
+    checkKwargs(knowing.length > 0 ? knowing : all, one)
+  }
+}
+
+/** Refuses a kwarg that no rule has and whose name is close to one of the manager's. */
 function refuseTypos(keys: readonly string[], own: readonly string[]): void {
   for (const key of keys) {
     const meant = nearestName(key, own)
@@ -152,4 +513,28 @@ function checkSleepAfter(models: readonly string[], { sleepless }: ResolveContex
       },
     )
   }
+}
+
+/**
+ * The limiter of a reward that names none: one per model, because the models' provider sets the limits; else one per
+ * function; else one for the rules. Upstream has one per process.
+ */
+function limiterNameOf(reward: ResolvedReward): string {
+  const models = modelsOf(reward)
+  if (models.length > 0) return `model:${models.join('+')}`
+  const functions = functionsOf(reward)
+  if (functions.length > 0) return `function:${functions.join('+')}`
+  return `rules:${rulesOf(reward).join('+')}`
+}
+
+function functionsOf(reward: ResolvedReward): string[] {
+  const inner = (reward.components ?? []).flatMap((component) => functionsOf(component.reward))
+  const { function: own } = reward
+  const name = own && (own.name === null ? own.path : `${own.path}#${own.name}`)
+  return [...new Set(name === undefined ? inner : [name, ...inner])]
+}
+
+function rulesOf(reward: ResolvedReward): string[] {
+  if (reward.components === undefined) return [reward.rule ?? 'by data source']
+  return [...new Set(reward.components.flatMap((component) => rulesOf(component.reward)))]
 }

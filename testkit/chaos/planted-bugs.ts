@@ -347,9 +347,9 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
     name: 'idempotency-key-ignored',
     patches: [
       {
-        file: 'server/batches/accept/accept-batch.ts',
-        find: 'idempotencyKey: idempotencyKey ?? null,',
-        replace: 'idempotencyKey: null,',
+        file: 'server/store/sql/accept.ts',
+        find: 'envelope.idempotencyKey ?? null,',
+        replace: 'null,',
       },
     ],
     laws: ['duplicates'],

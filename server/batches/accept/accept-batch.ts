@@ -1,21 +1,12 @@
 import { checkPriority, holdToLimits, limitsOf, limitsReader } from '../../admin/run-limits.ts'
-import { modelsOf, type ResolvedReward } from '../../contract/resolved-reward.ts'
+import { modelsOf } from '../../contract/resolved-reward.ts'
 import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { AcceptedFunctions } from '../../rewards/functions/accepted-functions.ts'
-import { resolveReward } from '../../rewards/resolve.ts'
-import { checkRulesForMore } from '../../rewards/resolve-rules.ts'
+import { checkRulesForMore, resolveRegistered } from '../../rewards/resolve.ts'
 import { copyIn } from '../../store/copy-in.ts'
 import type { Client, Database } from '../../store/database.ts'
-import {
-  FUNCTIONS_POOL,
-  INTERACTIVE_POOL,
-  type JobQueue,
-  poolOfLimiter,
-  poolOfModel,
-  RULES_POOL,
-  SERVICES_POOL,
-} from '../../store/job-queue.ts'
+import { INTERACTIVE_POOL, type JobQueue } from '../../store/job-queue.ts'
 import {
   batchOfKey,
   insertBatch,
@@ -37,29 +28,29 @@ import {
 import { settleBatch } from '../../store/sql/end-batch.ts'
 import { storeFunctions } from '../../store/sql/function-sources.ts'
 import { notify } from '../../store/sql/notify.ts'
-import { addPool } from '../../store/sql/pools.ts'
-import { servedModels } from '../../store/sql/servers.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
-import { chunk } from './chunks.ts'
 import {
+  chunk,
+  ensurePool,
+  poolOf,
   queueFilledGroups,
   refuseSingles,
   scoresWholeGroups,
   wholeGroupJobs,
-} from './whole-groups.ts'
+} from './jobs.ts'
 
-/** Texts of a large body that were sent while it was still coming, in a transaction that is open. */
+/** Texts of a large body that were sent while it arrived, in a transaction that is still open. */
 export interface EarlyTexts {
   client: Client
   batchId: number
   bucket: string
-  /** Sends the last of them and ends their COPY. */
+  /** Sends the remaining texts and ends their COPY. */
   finish(draft: BatchDraft): Promise<void>
 }
 
-/** What accepting needs; the same on the server's loop and in the ingest thread. */
+/** The dependencies of acceptance, on the server's event loop and in the ingest thread. */
 export interface AcceptContext {
   db: Database
   queue: JobQueue
@@ -77,46 +68,11 @@ async function runId(db: Database, name: string): Promise<number> {
   return id
 }
 
-/** Keeps a run from being deleted until the transaction ends; one that was meanwhile is there again. */
+/** Keeps a run from being deleted until the transaction ends. Creates it again if it was deleted meanwhile. */
 async function holdRun(client: Client, id: number, name: string): Promise<number> {
   if (await lockRun(client, id)) return id
   runIds.delete(name)
   return recreateRun(client, name)
-}
-
-/** The pool whose queue takes a reward's jobs. */
-export function poolOf(reward: ResolvedReward): string {
-  // What waits at a limit waits in a queue of its own: in another's it would stand before what could go.
-  if (reward.limiter !== undefined) return poolOfLimiter(reward.limiter.name)
-  if (reward.kind === 'rule') return RULES_POOL
-  const models = modelsOf(reward)
-  // A sum waits for its slowest part, and that is a model if it has one.
-  if (models.length > 0) return poolOfModel(models[0] as string)
-  // What computes for long takes what it can do soon.
-  if (reward.processes !== undefined) return FUNCTIONS_POOL
-  return callsFunctions(reward) ? FUNCTIONS_POOL : SERVICES_POOL
-}
-
-function callsFunctions({ kind, components = [] }: ResolvedReward): boolean {
-  return kind === 'function' || components.some(({ reward }) => callsFunctions(reward))
-}
-
-/** Whether a reward that was asked for names a reward model. */
-export function asksModels({ model, combine }: SubmitEnvelope['reward']): boolean {
-  return model !== null || (combine ?? []).some((part) => part.reward.model !== null)
-}
-
-/** The models that have a registered server, as `resolveReward` asks for them. */
-export async function registeredModels(
-  db: Database,
-): Promise<{ models: string[]; judges: string[]; sleepless: string[] }> {
-  const rows = await servedModels(db)
-  const of = (kind: string) => rows.filter((row) => row.kind === kind).map((row) => row.model)
-  return {
-    models: of('discriminative'),
-    judges: of('generative'),
-    sleepless: rows.filter((row) => !row.may_sleep).map((row) => row.model),
-  }
 }
 
 function checkGroupSizes(
@@ -138,8 +94,8 @@ function checkGroupSizes(
 }
 
 /**
- * Accepts a whole batch in one transaction: batch, groups, samples, texts and jobs are there together or not at
- * all. Resolves when it is committed. Throws RewardOpsError, and then nothing is stored.
+ * Accepts a whole batch in one transaction: batch, groups, samples, texts and jobs are stored together or not at all.
+ * Resolves after the commit. Throws RewardOpsError, and then nothing is stored.
  */
 export async function acceptBatch(
   context: AcceptContext,
@@ -148,108 +104,96 @@ export async function acceptBatch(
   options: {
     implicitKey?: string
     early?: EarlyTexts
-    /** Of samples that will be appended: they are refused now. */
+    /** Data sources of samples that will be appended: an unknown one is refused now. */
     dataSources?: readonly string[]
   } = {},
 ): Promise<SubmitResult> {
   const { db, queue } = context
-  const { early } = options
-  const implicitKey = options.implicitKey ?? null
+  const { early, implicitKey = null } = options
   if (draft.count === 0 && !envelope.open) {
     throw new RewardOpsError('empty_batch', '"samples" is empty and the batch is not open.')
   }
   draft.checkIndexes(0)
   checkGroupSizes(draft, envelope.groupSize, () => 0)
   const dataSources = [...new Set([...draft.dataSources.keys(), ...(options.dataSources ?? [])])]
-  const { versions, sources } = await context.functions.lookAt(envelope.reward)
-  const { reward, rewardName } = resolveReward(envelope.reward, dataSources, {
-    functions: versions,
-    ...(asksModels(envelope.reward) ? await registeredModels(db) : { models: [] }),
-  })
+  const { reward, rewardName, sources } = await resolveRegistered(
+    context,
+    envelope.reward,
+    dataSources,
+  )
   if (implicitKey !== null) refuseSingles(reward)
-  const { idempotencyKey, ...content } = envelope
-  const hash = idempotencyKey ? draft.contentHash(content) : null
-  if (idempotencyKey) {
-    const known = await duplicateOf(db, idempotencyKey, hash as Buffer)
-    if (known) return known
-  }
+  const contentHash = envelope.idempotencyKey ? draft.contentHash(envelope) : null
+  const known = await duplicateOf(db, envelope.idempotencyKey, contentHash)
+  if (known) return known
   const limits = await limitsOf(db, envelope.run)
-  checkPriority(limits, envelope.run, envelope.priority)
+  checkPriority(limits, envelope)
   let run = await runId(db, envelope.run)
   const bucket = early?.bucket ?? textBucket()
   if (!early) await ensureTextPartition(db, bucket)
   const pool = implicitKey === null ? poolOf(reward) : INTERACTIVE_POOL
   await ensurePool(db, queue, pool, reward)
-  try {
-    return await within(db, early, draft, async (client) => {
-      await storeFunctions(client, sources)
-      run = await holdRun(client, run, envelope.run)
-      await holdToLimits(
-        client,
-        limits,
-        { id: run, name: envelope.run },
-        { samples: draft.count - draft.prescored, batches: 1 },
-      )
-      const { id: batchId, now } = await insertBatch(client, {
-        id: early?.batchId ?? null,
-        runId: run,
-        step: envelope.step,
-        split: envelope.split,
-        isOpen: envelope.open,
-        groupSize: envelope.groupSize,
-        reward,
-        rewardName,
-        priority: envelope.priority,
-        samples: draft.count,
-        scored: draft.prescored,
-        groups: draft.uids.length,
-        deadlineMs: envelope.deadlineMs,
-        implicitKey,
-        idempotencyKey: idempotencyKey ?? null,
-        contentHash: hash,
-        bucket,
-      })
-      const nowMs = now.getTime()
-      await insertGroups(client, batchId, {
-        uids: draft.uids,
-        received: draft.sizes,
-        ended: draft.prescoredOf,
-      })
-      const groupNo = draft.uids.map((_, local) => local)
-      await storeSamples(
-        client,
-        draft,
-        { batchId, startIndex: 0, bucket, groupNo, nowMs },
-        early !== undefined,
-      )
-      const jobs = scoresWholeGroups(reward)
-        ? wholeGroupJobs(
-            draft.groupsToScore(envelope.open ? envelope.groupSize : 0),
-            batchId,
-            nowMs,
-          )
-        : chunk(
-            draft.toScore(),
-            (i) => draft.groupOf[i] as number,
-            batchId,
-            nowMs,
-            asksModels(envelope.reward) ? (i) => draft.charsOf[i] as number : undefined,
-          )
-      await queue.insert(pool, jobs, { run: envelope.run, priority: envelope.priority, client })
-      if (draft.prescored > 0) await settleBatch(client, batchId)
-      await notify(client, `b${batchId}`)
-      return {
-        batchId: `b${batchId}`,
-        accepted: draft.count,
-        groups: draft.uids.length,
-        duplicate: false,
-      }
+  const store = async (client: Client): Promise<SubmitResult> => {
+    await storeFunctions(client, sources)
+    run = await holdRun(client, run, envelope.run)
+    await holdToLimits(
+      client,
+      limits,
+      { id: run, name: envelope.run },
+      { samples: draft.count - draft.prescored, batches: 1 },
+    )
+    const { id: batchId, now } = await insertBatch(client, envelope, {
+      id: early?.batchId ?? null,
+      runId: run,
+      reward,
+      rewardName,
+      samples: draft.count,
+      scored: draft.prescored,
+      groups: draft.uids.length,
+      implicitKey,
+      contentHash,
+      bucket,
     })
+    const nowMs = now.getTime()
+    await insertGroups(client, batchId, {
+      uids: draft.uids,
+      received: draft.sizes,
+      ended: draft.prescoredOf,
+    })
+    const groupNo = draft.uids.map((_, local) => local)
+    await storeSamples(
+      client,
+      draft,
+      { batchId, startIndex: 0, bucket, groupNo, nowMs },
+      early !== undefined,
+    )
+    const jobs = scoresWholeGroups(reward)
+      ? wholeGroupJobs(draft.groupsToScore(envelope.open ? envelope.groupSize : 0), batchId, nowMs)
+      : chunk(
+          draft.toScore(),
+          (i) => draft.groupOf[i] as number,
+          batchId,
+          nowMs,
+          modelsOf(reward).length > 0 ? (i) => draft.charsOf[i] as number : undefined,
+        )
+    await queue.insert(pool, jobs, { run: envelope.run, priority: envelope.priority, client })
+    if (draft.prescored > 0) await settleBatch(client, batchId)
+    await notify(client, `b${batchId}`)
+    return {
+      batchId: `b${batchId}`,
+      accepted: draft.count,
+      groups: draft.uids.length,
+      duplicate: false,
+    }
+  }
+  try {
+    if (!early) return await db.transaction(store)
+    await early.finish(draft)
+    return await store(early.client)
   } catch (error) {
-    // Two submits with one key at the same moment: the second finds the first's batch.
+    // Of two concurrent submits with one key, the second finds the batch of the first.
     const e = error as { code?: string; constraint?: string }
     if (e.code === '23505' && e.constraint === 'batch_idempotency_key_key') {
-      const known = await duplicateOf(db, idempotencyKey as string, hash as Buffer)
+      const known = await duplicateOf(db, envelope.idempotencyKey, contentHash)
       if (known) return known
     }
     if (e.code === '22021' || e.code === '22P05') {
@@ -261,36 +205,13 @@ export async function acceptBatch(
   }
 }
 
-/** In the transaction that early texts began, which their owner ends; else in one of its own. */
-async function within<T>(
-  db: Database,
-  early: EarlyTexts | undefined,
-  draft: BatchDraft,
-  work: (client: Client) => Promise<T>,
-): Promise<T> {
-  if (!early) return db.transaction(work)
-  await early.finish(draft)
-  return work(early.client)
-}
-
-/** A limiter's pool is there from its first batch on; the workers find it when they hear of its jobs. */
-export async function ensurePool(
-  db: Database,
-  queue: JobQueue,
-  pool: string,
-  reward: ResolvedReward,
-): Promise<void> {
-  await queue.ensure(pool)
-  if (reward.limiter === undefined || pool === INTERACTIVE_POOL) return
-  await addPool(db, pool)
-}
-
-/** The batch that was accepted under this key; null: none was. Throws `idempotency_conflict` for other content. */
+/** Gives the batch that was accepted with this key; null without one. Throws `idempotency_conflict` for other content. */
 export async function duplicateOf(
   db: Database,
-  key: string,
-  hash: Buffer,
+  key: string | null | undefined,
+  hash: Buffer | null,
 ): Promise<SubmitResult | null> {
+  if (!key || !hash) return null
   const row = await batchOfKey(db, key)
   if (!row) return null
   if (!hash.equals(row.content_hash)) {
@@ -329,15 +250,15 @@ async function storeSamples(
   )
 }
 
-/** Where samples are appended. */
+/** The batch and index at which samples are appended. */
 export interface AppendAt {
   batchId: string
   startIndex: number
 }
 
 /**
- * Appends samples to an open batch, in one transaction. A repeated append changes nothing; a gap, other content
- * at stored indexes, or a closed batch is refused.
+ * Appends samples to an open batch in one transaction. A repeated append changes nothing. Throws `append_gap`,
+ * `append_conflict` for other content at stored indexes, and `batch_closed`.
  */
 export async function appendToBatch(
   context: AcceptContext,
@@ -406,7 +327,7 @@ export async function appendToBatch(
       )
       await queue.insert(pool, jobs, { run: batch.run, priority: batch.priority, client })
     }
-    // Without a size no group completes before the batch is closed: all that ended would be looked at with every append.
+    // Without a group size, no group completes before the batch is closed; settling would read all ended samples at every append.
     if (draft.prescored > 0 && batch.group_size !== null) {
       await settleBatch(client, batchId)
     }
@@ -419,7 +340,7 @@ export async function appendToBatch(
   })
 }
 
-/** New uids get the next numbers; known ones are counted up, in order of their number as everywhere. */
+/** Adds groups for new uids and grows the others. Groups are locked in order of their number, as everywhere. */
 async function appendGroups(
   client: Client,
   batch: AppendedBatch,
@@ -447,7 +368,7 @@ async function appendGroups(
   return groupNo
 }
 
-/** A repeated append must be what was stored; anything else at stored indexes is a conflict. */
+/** Throws `append_conflict` unless a repeated append equals the stored samples. */
 async function checkRepetition(
   client: Client,
   batch: AppendedBatch,

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describeIssues } from '../../contract/describe-issues.ts'
-import { SampleInput } from '../../contract/trainer.ts'
+import { SampleInput, type SubmitEnvelope } from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
 import { CopyBinary, postgresDay, type RowPosition } from '../../store/copy-binary.ts'
 import {
@@ -127,9 +127,9 @@ export class BatchDraft {
   }
 
   /** Same content, same hash: over every field of every sample, however the body was written or packed. */
-  contentHash(envelope: unknown): Buffer {
+  contentHash({ idempotencyKey: _, ...content }: SubmitEnvelope): Buffer {
     this.#hashRows(this.count)
-    return this.#hash.update(this.#textHash.digest()).update(JSON.stringify(envelope)).digest()
+    return this.#hash.update(this.#textHash.digest()).update(JSON.stringify(content)).digest()
   }
 
   /** A call a block, not two a row: those were a tenth of the thread that takes large bodies in. */

@@ -1,3 +1,4 @@
+import type { SubmitEnvelope } from '../../contract/trainer.ts'
 import type { Client, Database } from '../database.ts'
 
 /** The id of a run, which is created where it does not exist. */
@@ -11,7 +12,7 @@ export async function runNamed(db: Database, name: string): Promise<number> {
   return row!.id
 }
 
-/** Keeps a run from being deleted until the transaction ends; false where it does not exist any more. */
+/** Keeps a run from being deleted until the transaction ends; false if it does not exist. */
 export async function lockRun(client: Client, id: number): Promise<boolean> {
   const held = await client.query({
     name: 'run-hold',
@@ -36,25 +37,18 @@ export async function nextBatchId(client: Client): Promise<number> {
   return rows[0]!.id
 }
 
-/** A batch as it is accepted. */
+/** The columns of a new batch that its envelope does not hold. */
 export interface NewBatch {
-  /** Null: the next one. */
+  /** Null takes the next id. */
   id: number | null
   runId: number
-  step: number
-  split: string
-  isOpen: boolean
-  groupSize: number | null
   reward: object
   rewardName: string
-  priority: number
   samples: number
   /** Samples that came with a score. */
   scored: number
   groups: number
-  deadlineMs: number | null
   implicitKey: string | null
-  idempotencyKey: string | null
   contentHash: Buffer | null
   /** The partition of its texts. */
   bucket: string
@@ -63,6 +57,7 @@ export interface NewBatch {
 /** Inserts a batch; gives its id and the database's time. */
 export async function insertBatch(
   client: Client,
+  envelope: SubmitEnvelope,
   batch: NewBatch,
 ): Promise<{ id: number; now: Date }> {
   const { rows } = await client.query<{ id: number; now: Date }>({
@@ -74,20 +69,20 @@ export async function insertBatch(
            returning id, submitted_at as now`,
     values: [
       batch.runId,
-      batch.step,
-      batch.split,
-      batch.isOpen ? 'open' : 'running',
-      !batch.isOpen,
-      batch.groupSize,
+      envelope.step,
+      envelope.split,
+      envelope.open ? 'open' : 'running',
+      !envelope.open,
+      envelope.groupSize,
       JSON.stringify(batch.reward),
       batch.rewardName,
-      batch.priority,
+      envelope.priority,
       batch.samples,
       batch.scored,
       batch.groups,
-      batch.deadlineMs,
+      envelope.deadlineMs,
       batch.implicitKey,
-      batch.idempotencyKey,
+      envelope.idempotencyKey ?? null,
       batch.contentHash,
       batch.bucket,
       batch.id,
@@ -120,7 +115,7 @@ export async function insertGroups(
   })
 }
 
-/** The batch that was accepted under an idempotency key; undefined: none was. */
+/** The batch that was accepted with an idempotency key; undefined without one. */
 export async function batchOfKey(
   db: Database,
   key: string,
@@ -138,7 +133,7 @@ export async function batchOfKey(
   return row
 }
 
-/** The open implicit batch of a key; undefined: there is none. */
+/** The open implicit batch of a key; undefined without one. */
 export async function openImplicitBatch(db: Database, key: string): Promise<number | undefined> {
   const [row] = await db.rows<{ id: number }>(
     'implicit-open',

@@ -1,0 +1,188 @@
+import { modelsOf, type ResolvedReward } from '../../contract/resolved-reward.ts'
+import { RewardOpsError } from '../../errors.ts'
+import type { Client, Database } from '../../store/database.ts'
+import {
+  type ChunkJob,
+  FUNCTIONS_POOL,
+  INTERACTIVE_POOL,
+  type JobQueue,
+  poolOfLimiter,
+  poolOfModel,
+  RULES_POOL,
+  SERVICES_POOL,
+  toRanges,
+} from '../../store/job-queue.ts'
+import { samplesOfFilledGroups, samplesOfUnfilledGroups } from '../../store/sql/append.ts'
+import { addPool } from '../../store/sql/pools.ts'
+
+/** Samples per job, unless a single group that may not be cut has more. */
+const MAX_JOB_SAMPLES = 64
+
+/** The pool whose queue takes a reward's jobs. */
+export function poolOf(reward: ResolvedReward): string {
+  // Jobs that wait for a limiter have their own queue, so that they do not block others.
+  if (reward.limiter !== undefined) return poolOfLimiter(reward.limiter.name)
+  if (reward.kind === 'rule') return RULES_POOL
+  const models = modelsOf(reward)
+  // A composite reward waits for its slowest component, which is a model if it has one.
+  if (models.length > 0) return poolOfModel(models[0] as string)
+  const isFunction = reward.processes !== undefined || callsFunctions(reward)
+  return isFunction ? FUNCTIONS_POOL : SERVICES_POOL
+}
+
+function callsFunctions({ kind, components = [] }: ResolvedReward): boolean {
+  return kind === 'function' || components.some(({ reward }) => callsFunctions(reward))
+}
+
+/** Creates the pool's queue if needed. Workers learn of a limiter's pool from its row. */
+export async function ensurePool(
+  db: Database,
+  queue: JobQueue,
+  pool: string,
+  reward: ResolvedReward,
+): Promise<void> {
+  await queue.ensure(pool)
+  if (reward.limiter === undefined || pool === INTERACTIVE_POOL) return
+  await addPool(db, pool)
+}
+
+/**
+ * Cuts samples into jobs of about 16 to 64 and keeps groups together. Groups are in order of arrival, or with `workOf`
+ * those with the most work first, so that a step does not end with the longest. 64 jobs per batch keep every worker busy
+ * to the end; below 16 samples per job the queue's cost (0.13 ms a job) shows.
+ */
+export function chunk(
+  indexes: readonly number[],
+  groupOf: (index: number) => number,
+  batchId: number,
+  acceptedAtMs: number,
+  workOf?: (index: number) => number,
+): ChunkJob[] {
+  const target = Math.min(MAX_JOB_SAMPLES, Math.max(16, Math.ceil(indexes.length / 64)))
+  const members = new Map<number, number[]>()
+  for (const index of indexes) {
+    const group = groupOf(index)
+    const list = members.get(group)
+    if (list) list.push(index)
+    else members.set(group, [index])
+  }
+  let groups = [...members.values()]
+  if (workOf) {
+    const weighed = groups.map((list) => ({
+      list,
+      work: list.reduce((sum, index) => sum + workOf(index), 0),
+    }))
+    groups = weighed.sort((a, b) => b.work - a.work).map(({ list }) => list)
+  }
+  const jobs: ChunkJob[] = []
+  let held: number[] = []
+  const push = () => {
+    if (held.length === 0) return
+    held.sort((a, b) => a - b)
+    jobs.push({ b: batchId, i: toRanges(held), t: acceptedAtMs })
+    held = []
+  }
+  for (const list of groups) {
+    if (held.length > 0 && held.length + list.length > MAX_JOB_SAMPLES) push()
+    // A group larger than a job is cut, because groups are delivered by their own count.
+    for (let k = 0; k < list.length; k += MAX_JOB_SAMPLES) {
+      held.push(...list.slice(k, k + MAX_JOB_SAMPLES))
+      if (held.length >= target) push()
+    }
+  }
+  push()
+  return jobs
+}
+
+/** Whether a reward is called with all samples of a group, so that no job may cut one. */
+export function scoresWholeGroups(reward: Pick<ResolvedReward, 'manager'>): boolean {
+  return reward.manager === 'batch'
+}
+
+/** Refuses a reward that needs whole groups for samples that arrive alone. Throws `unsupported_setting`. */
+export function refuseSingles(reward: ResolvedReward): void {
+  const why = scoresWholeGroups(reward)
+    ? 'the manager batch scores whole groups'
+    : reward.postProcess !== undefined
+      ? 'its function post-processes the scores of whole groups'
+      : null
+  if (why === null) return
+  throw new RewardOpsError(
+    'unsupported_setting',
+    `samples.score takes a sample alone, and ${why}.`,
+    {
+      hint: 'Submit the group with batches.submit, or stream it in with batches.append.',
+    },
+  )
+}
+
+/** Cuts groups into jobs without cutting a group. */
+export function wholeGroupJobs(
+  groups: Iterable<readonly number[]>,
+  batchId: number,
+  acceptedAtMs: number,
+): ChunkJob[] {
+  const jobs: ChunkJob[] = []
+  let held: number[] = []
+  const push = () => {
+    if (held.length === 0) return
+    held.sort((a, b) => a - b)
+    jobs.push({ b: batchId, i: toRanges(held), t: acceptedAtMs })
+    held = []
+  }
+  for (const group of groups) {
+    if (held.length + group.length > MAX_JOB_SAMPLES) push()
+    held.push(...group)
+  }
+  push()
+  return jobs
+}
+
+/** Where jobs of groups go. */
+interface GroupsOf {
+  batchId: number
+  run: string
+  priority: number
+  pool: string
+  /** When they were accepted, by the database's clock. */
+  nowMs: number
+}
+
+/** Queues the groups among these that are full now. Each is queued once, because one append fills it. */
+export async function queueFilledGroups(
+  client: Client,
+  queue: JobQueue,
+  to: GroupsOf,
+  groups: readonly number[],
+  groupSize: number | null,
+): Promise<void> {
+  if (groupSize === null) return
+  const pending = await samplesOfFilledGroups(client, to.batchId, groups, groupSize)
+  await queueGroups(client, queue, to, pending)
+}
+
+/** Queues the groups that no append filled. Call it once, in the transaction that closes the batch. */
+export async function queueUnfilledGroups(
+  client: Client,
+  queue: JobQueue,
+  to: GroupsOf,
+  groupSize: number | null,
+): Promise<void> {
+  const pending = await samplesOfUnfilledGroups(client, to.batchId, groupSize)
+  await queueGroups(client, queue, to, pending)
+}
+
+async function queueGroups(
+  client: Client,
+  queue: JobQueue,
+  to: GroupsOf,
+  pending: readonly { group_no: number; idx: number }[],
+): Promise<void> {
+  const groups = Map.groupBy(pending, (sample) => sample.group_no)
+  const jobs = wholeGroupJobs(
+    [...groups.values()].map((members) => members.map(({ idx }) => idx)),
+    to.batchId,
+    to.nowMs,
+  )
+  await queue.insert(to.pool, jobs, { run: to.run, priority: to.priority, client })
+}
