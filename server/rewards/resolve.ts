@@ -133,14 +133,15 @@ export function resolveReward(
       'reward.manager "batch" calls a function once a group: name it in reward.function.path.',
     )
   }
-  if (spec.sleepAfter) checkSleepAfter(modelsOf(reward), context)
+  const models = modelsOf(reward)
+  if (spec.sleepAfter) checkSleepAfter(models, context)
   if (taken.limiter === undefined && taken.processes === undefined) {
     return { reward, rewardName: title }
   }
   // A rule that waits for a limiter or a process cannot run on the worker's event loop, which runs rules in one go.
   const kind = reward.kind === 'rule' ? 'service' : reward.kind
   if (taken.limiter === undefined) return { reward: { ...reward, kind }, rewardName: title }
-  const limiter = { ...taken.limiter, name: taken.limiter.name ?? limiterNameOf(reward) }
+  const limiter = { ...taken.limiter, name: taken.limiter.name ?? limiterNameOf(reward, models) }
   return { reward: { ...reward, kind, limiter }, rewardName: title }
 }
 
@@ -519,8 +520,7 @@ function checkSleepAfter(models: readonly string[], { sleepless }: ResolveContex
  * The limiter of a reward that names none: one per model, because the models' provider sets the limits; else one per
  * function; else one for the rules. Upstream has one per process.
  */
-function limiterNameOf(reward: ResolvedReward): string {
-  const models = modelsOf(reward)
+function limiterNameOf(reward: ResolvedReward, models: readonly string[]): string {
   if (models.length > 0) return `model:${models.join('+')}`
   const functions = functionsOf(reward)
   if (functions.length > 0) return `function:${functions.join('+')}`

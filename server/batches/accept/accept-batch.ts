@@ -7,14 +7,7 @@ import { checkRulesForMore, resolveRegistered } from '../../rewards/resolve.ts'
 import { copyIn } from '../../store/copy-in.ts'
 import type { Client, Database } from '../../store/database.ts'
 import { INTERACTIVE_POOL, type JobQueue } from '../../store/job-queue.ts'
-import {
-  batchOfKey,
-  insertBatch,
-  insertGroups,
-  lockRun,
-  recreateRun,
-  runNamed,
-} from '../../store/sql/accept.ts'
+import { batchOfKey, holdRun, insertBatch, insertGroups, runNamed } from '../../store/sql/accept.ts'
 import {
   type AppendedBatch,
   addGroups,
@@ -66,13 +59,6 @@ async function runId(db: Database, name: string): Promise<number> {
   if (runIds.size > 10_000) runIds.clear()
   runIds.set(name, id)
   return id
-}
-
-/** Keeps a run from being deleted until the transaction ends. Creates it again if it was deleted meanwhile. */
-async function holdRun(client: Client, id: number, name: string): Promise<number> {
-  if (await lockRun(client, id)) return id
-  runIds.delete(name)
-  return recreateRun(client, name)
 }
 
 function checkGroupSizes(
@@ -127,14 +113,15 @@ export async function acceptBatch(
   if (known) return known
   const limits = await limitsOf(db, envelope.run)
   checkPriority(limits, envelope)
-  let run = await runId(db, envelope.run)
+  const knownRun = await runId(db, envelope.run)
   const bucket = early?.bucket ?? textBucket()
   if (!early) await ensureTextPartition(db, bucket)
   const pool = implicitKey === null ? poolOf(reward) : INTERACTIVE_POOL
   await ensurePool(db, queue, pool, reward)
   const store = async (client: Client): Promise<SubmitResult> => {
     await storeFunctions(client, sources)
-    run = await holdRun(client, run, envelope.run)
+    const run = await holdRun(client, knownRun, envelope.run)
+    if (run !== knownRun) runIds.delete(envelope.run)
     await holdToLimits(
       client,
       limits,

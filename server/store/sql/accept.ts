@@ -12,18 +12,17 @@ export async function runNamed(db: Database, name: string): Promise<number> {
   return row!.id
 }
 
-/** Keeps a run from being deleted until the transaction ends; false if it does not exist. */
-export async function lockRun(client: Client, id: number): Promise<boolean> {
+/**
+ * Keeps a run from being deleted until the transaction ends. A run that was deleted meanwhile is created again, with the
+ * id that is returned.
+ */
+export async function holdRun(client: Client, id: number, name: string): Promise<number> {
   const held = await client.query({
     name: 'run-hold',
     text: 'select 1 from run where id = $1 for key share',
     values: [id],
   })
-  return held.rowCount === 1
-}
-
-/** Creates a run that was deleted, and keeps it until the transaction ends; gives its id. */
-export async function recreateRun(client: Client, name: string): Promise<number> {
+  if (held.rowCount === 1) return id
   const { rows } = await client.query<{ id: number }>(
     'insert into run (name) values ($1) on conflict (name) do update set name = excluded.name returning id',
     [name],
