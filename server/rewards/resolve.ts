@@ -3,14 +3,7 @@ import { type FunctionRef, modelsOf, type ResolvedReward } from '../contract/res
 import type { CompositeComponent, RewardComponent, RewardSpec } from '../contract/trainer.ts'
 import { RewardOpsError } from '../errors.ts'
 import { checkServerUrl } from '../router/server-admission.ts'
-import type { Database } from '../store/database.ts'
-import { servedModels } from '../store/sql/servers.ts'
-import {
-  type AcceptedFunctions,
-  type FunctionVersion,
-  versionKey,
-} from './functions/accepted-functions.ts'
-import type { FunctionSource } from './functions/function-source.ts'
+import { type FunctionVersion, versionKey } from './functions/accepted-functions.ts'
 import { postProcesses } from './functions/group-calls.ts'
 import { BUILTIN_JUDGES } from './judge/builtin-templates.ts'
 import { JudgeTemplate } from './judge/judge-template.ts'
@@ -66,30 +59,6 @@ const SAMPLE_FIELDS = new Set([
   ...['dataSource', 'data_source', 'solutionStr', 'solution_str', 'groundTruth', 'ground_truth'],
   ...['extraInfo', 'extra_info', 'prompt', 'responseLength', 'response_length'],
 ])
-
-/**
- * Resolves a reward against the functions as they are on disk and the servers registered now. `sources` are the
- * functions' files, to be stored with the batch. Throws as {@link resolveReward} and `AcceptedFunctions.lookAt`.
- */
-export async function resolveRegistered(
-  { db, functions }: { db: Database; functions: AcceptedFunctions },
-  spec: RewardSpec,
-  dataSources: readonly string[],
-): Promise<{ reward: ResolvedReward; rewardName: string; sources: FunctionSource[] }> {
-  const { versions, sources } = await functions.lookAt(spec)
-  const usesModels = [spec, ...(spec.combine ?? []).map((component) => component.reward)].some(
-    ({ model }) => model !== null,
-  )
-  const served = usesModels ? await servedModels(db) : []
-  const models = (kind: string) => served.filter((row) => row.kind === kind).map((row) => row.model)
-  const resolved = resolveReward(spec, dataSources, {
-    functions: versions,
-    models: models('discriminative'),
-    judges: models('generative'),
-    sleepless: served.filter((row) => !row.may_sleep).map((row) => row.model),
-  })
-  return { ...resolved, sources }
-}
 
 /**
  * Resolves which reward scores a batch: a composite reward if `combine` is given, else a single scorer.

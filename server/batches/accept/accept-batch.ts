@@ -1,9 +1,15 @@
 import { checkPriority, holdToLimits, limitsOf, limitsReader } from '../../admin/run-limits.ts'
-import { modelsOf } from '../../contract/resolved-reward.ts'
-import type { AppendResult, SubmitEnvelope, SubmitResult } from '../../contract/trainer.ts'
+import { modelsOf, type ResolvedReward } from '../../contract/resolved-reward.ts'
+import type {
+  AppendResult,
+  RewardSpec,
+  SubmitEnvelope,
+  SubmitResult,
+} from '../../contract/trainer.ts'
 import { RewardOpsError } from '../../errors.ts'
 import type { AcceptedFunctions } from '../../rewards/functions/accepted-functions.ts'
-import { checkRulesForMore, resolveRegistered } from '../../rewards/resolve.ts'
+import type { FunctionSource } from '../../rewards/functions/function-source.ts'
+import { checkRulesForMore, resolveReward } from '../../rewards/resolve.ts'
 import { copyIn } from '../../store/copy-in.ts'
 import type { Client, Database } from '../../store/database.ts'
 import { INTERACTIVE_POOL, type JobQueue } from '../../store/job-queue.ts'
@@ -21,6 +27,7 @@ import {
 import { settleBatch } from '../../store/sql/end-batch.ts'
 import { storeFunctions } from '../../store/sql/function-sources.ts'
 import { notify } from '../../store/sql/notify.ts'
+import { servedModels } from '../../store/sql/servers.ts'
 import { ensureTextPartition, textBucket, textPartition } from '../../store/text-partitions.ts'
 import { batchNumber } from '../batch-reader.ts'
 import { type BatchDraft, SAMPLE_COPY_COLUMNS, TEXT_COPY_COLUMNS } from './batch-draft.ts'
@@ -59,6 +66,30 @@ async function runId(db: Database, name: string): Promise<number> {
   if (runIds.size > 10_000) runIds.clear()
   runIds.set(name, id)
   return id
+}
+
+/**
+ * Resolves a reward against the functions as they are on disk and the servers registered now. `sources` are the
+ * functions' files, to be stored with the batch. Throws as `resolveReward` and `AcceptedFunctions.lookAt`.
+ */
+export async function resolveRegistered(
+  { db, functions }: AcceptContext,
+  spec: RewardSpec,
+  dataSources: readonly string[],
+): Promise<{ reward: ResolvedReward; rewardName: string; sources: FunctionSource[] }> {
+  const { versions, sources } = await functions.lookAt(spec)
+  const usesModels = [spec, ...(spec.combine ?? []).map((component) => component.reward)].some(
+    ({ model }) => model !== null,
+  )
+  const served = usesModels ? await servedModels(db) : []
+  const models = (kind: string) => served.filter((row) => row.kind === kind).map((row) => row.model)
+  const resolved = resolveReward(spec, dataSources, {
+    functions: versions,
+    models: models('discriminative'),
+    judges: models('generative'),
+    sleepless: served.filter((row) => !row.may_sleep).map((row) => row.model),
+  })
+  return { ...resolved, sources }
 }
 
 function checkGroupSizes(

@@ -15,8 +15,8 @@ import { encodeTexts } from '../../store/stored-texts.ts'
 const TEXT_ROW_HEADER = 2 + 3 * 8
 
 /**
- * The samples of one submit or append: checked one by one, their texts at once encoded as Postgres will
- * receive them. Nothing is stored; what is kept besides the encoded rows is a few numbers a sample.
+ * The samples of one submit or append. Each sample is checked and its texts are encoded for COPY when it is added; beside
+ * the encoded rows, only a few values per sample are kept. Nothing is stored.
  */
 export class BatchDraft {
   readonly uids: string[] = []
@@ -25,15 +25,15 @@ export class BatchDraft {
   readonly groupOf: number[] = []
   readonly sizes: number[] = []
   readonly prescoredOf: number[] = []
-  /** Of the samples that did not come with a score. */
+  /** Number of samples without a given score, by data source. */
   readonly dataSources = new Map<string, number>()
   /** The values of SAMPLE_COLUMNS: one list per column. */
   readonly #values: readonly ColumnValue[][] = SAMPLE_COLUMNS.map(() => [])
   readonly #score: (number | null)[] = []
-  /** Characters of prompt and response: what a reward model has to read. */
+  /** Characters of prompt and response, per sample: the work of a reward model. */
   readonly charsOf: number[] = []
   readonly #texts = new CopyBinary(3 + TEXT_COLUMNS.length)
-  /** Text rows still held; null once they were handed on. */
+  /** Positions of the text rows; null after they were taken. */
   readonly #rows: (RowPosition | null)[] = []
   readonly #hash = createHash('sha256')
   readonly #textHash = createHash('sha256')
