@@ -18,6 +18,7 @@ import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { SegmentBar } from '../ui/segment-bar.tsx'
 import { BatchRelations } from './batch-relations.tsx'
 import { GroupSignals } from './group-signals.tsx'
 
@@ -105,12 +106,10 @@ function Failures({ batch }: { batch: BatchViewDto }) {
             >
               <span className="flex items-center gap-3">
                 <span className="w-32 shrink-0 font-mono text-xs">{reason}</span>
-                <span className="h-2 min-w-0 flex-1" aria-hidden>
-                  <span
-                    className="hatch block h-2 min-w-[3px] rounded-[2px]"
-                    style={{ width: `${(count / most) * 100}%` }}
-                  />
-                </span>
+                <SegmentBar
+                  className="h-2 min-w-0 flex-1"
+                  segments={[{ key: reason, share: count / most, className: 'hatch' }]}
+                />
                 <span className="num w-12 text-right">{formatCount(count)}</span>
               </span>
               <span className="mt-0.5 block text-xs text-ink-3">
@@ -128,17 +127,13 @@ function Servers({ batch }: { batch: BatchViewDto }) {
   const total = batch.servers.reduce((sum, server) => sum + server.samples, 0)
   return (
     <Section title="Scored by" note={`${formatCount(total)} samples`}>
-      <div className="mx-5 mb-1 flex h-2 gap-px overflow-hidden rounded-full" aria-hidden>
-        {batch.servers.map((server) => (
-          <span
-            key={server.serverName}
-            style={{
-              width: `${(server.samples / Math.max(1, total)) * 100}%`,
-              background: hueOf('server', server.serverName),
-            }}
-          />
-        ))}
-      </div>
+      <SegmentBar
+        className="mx-5 mb-1 h-2"
+        segments={batch.servers.map(({ serverName, samples }) => ({
+          ...{ key: serverName, share: samples / Math.max(1, total) },
+          color: hueOf('server', serverName),
+        }))}
+      />
       <Scroll label="Servers">
         <table className="grid-table">
           <ColumnHeads columns={['Server', { end: 'Share' }, { end: 'p50' }, { end: 'p99' }]} />

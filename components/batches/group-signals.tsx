@@ -6,7 +6,8 @@ import {
 import type { BatchViewDto } from '../../server/contract/pages.ts'
 import { formatCount } from '../format/numbers.ts'
 import { Section } from '../ui/section.tsx'
-import { countsOf, noSignalText, SIGNAL_COLOUR, SIGNAL_LABEL } from './group-signal-text.ts'
+import { SegmentBar } from '../ui/segment-bar.tsx'
+import { countsOf, SIGNAL_COLOUR, SIGNAL_LABEL, noSignalText } from './group-signal-text.ts'
 
 /** The signal classes of the groups of a batch. */
 export function GroupSignals({ batch }: { batch: BatchViewDto }) {
@@ -16,15 +17,13 @@ export function GroupSignals({ batch }: { batch: BatchViewDto }) {
   const present = GROUP_SIGNALS.filter((signal) => counts[signal] > 0)
   return (
     <Section title="Group signal" note={noSignalText(counts)}>
-      <div className="mx-5 mb-1 flex h-2 gap-px overflow-hidden rounded-full" aria-hidden>
-        {present.map((signal) => (
-          <span
-            key={signal}
-            className={swatch(signal)}
-            style={{ width: `${(counts[signal] / groups) * 100}%`, background: fill(signal) }}
-          />
-        ))}
-      </div>
+      <SegmentBar
+        className="mx-5 mb-1 h-2"
+        segments={present.map((signal) => ({
+          ...{ key: signal, share: counts[signal] / groups, className: swatch(signal) },
+          ...(signal !== 'all_failed' && { color: SIGNAL_COLOUR[signal] }),
+        }))}
+      />
       <ul className="px-5 pt-1 pb-3">
         {present.map((signal) => (
           <li key={signal} className="flex items-baseline gap-2 py-0.5">

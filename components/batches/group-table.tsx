@@ -19,6 +19,7 @@ import { NewRows } from '../ui/new-rows.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { SegmentBar } from '../ui/segment-bar.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { isActive } from './batch-cells.tsx'
 import { GROUP_PAGE, pagesOfRows, seqOfRow } from './group-pages.ts'
@@ -257,10 +258,13 @@ function Slowest({ group, batchId }: { group: BatchGroupDto; batchId: string }) 
       >
         #{group.slowestIndex}
       </PageLink>
-      <span className="flex h-1.5 w-10 shrink-0 overflow-hidden rounded-full" aria-hidden>
-        <span style={{ width: `${(queue / whole) * 100}%`, background: 'var(--data-8)' }} />
-        <span style={{ width: `${(score / whole) * 100}%`, background: 'var(--data-2)' }} />
-      </span>
+      <SegmentBar
+        className="h-1.5 w-10 shrink-0"
+        segments={[
+          { key: 'queue', share: queue / whole, color: 'var(--data-8)' },
+          { key: 'scoring', share: score / whole, color: 'var(--data-2)' },
+        ]}
+      />
       <span className="num min-w-0 truncate text-xs text-ink-2">
         {mostly === 'queue' ? `queue ${durationText(queue)}` : `scoring ${durationText(score)}`}
       </span>

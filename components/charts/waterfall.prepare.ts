@@ -3,11 +3,11 @@ import type { AttemptDto } from '../../server/contract/pages.ts'
 /** The stages of a sample. */
 export type SegmentKind = 'queue' | 'backoff' | 'slot' | 'service' | 'failed'
 
-/** A stage, in percent of the total time. */
-export interface Segment {
+/** A stage, as shares of the total time. */
+export interface StageSegment {
   kind: SegmentKind
-  startPercent: number
-  widthPercent: number
+  from: number
+  share: number
   ms: number
 }
 
@@ -15,7 +15,7 @@ export interface Segment {
 export interface WaterfallRow {
   key: string
   title: string
-  segments: Segment[]
+  segments: StageSegment[]
   ms: number
   attempt: AttemptDto | null
 }
@@ -80,8 +80,8 @@ export function prepareWaterfall(sample: {
         .filter(([, , ms]) => ms > 0)
         .map(([kind, at, ms]) => ({
           kind,
-          startPercent: (Math.max(0, at) / total) * 100,
-          widthPercent: (ms / total) * 100,
+          from: Math.max(0, at) / total,
+          share: ms / total,
           ms,
         })),
     })),

@@ -162,8 +162,8 @@ describe('the picture', () => {
     const { lanes, most, ticks } = prepareTimeline(shown)
     expect(most).toBe(10)
     expect(lanes[0]?.bars).toEqual([
-      { what: 'rollout', step: 0, startPercent: 0, widthPercent: 25, ms: 50 },
-      { what: 'update', step: 0, startPercent: 25, widthPercent: 75, ms: 350 },
+      { what: 'rollout', step: 0, from: 0, share: 0.25, ms: 50 },
+      { what: 'update', step: 0, from: 0.25, share: 0.75, ms: 350 },
     ])
     expect(lanes[1]?.area).toContain('M0 100L0.000 50.00')
     expect(ticks.map(({ ms }) => ms)).toEqual([0, 50, 100, 150])

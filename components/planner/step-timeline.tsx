@@ -1,6 +1,7 @@
 import type { PlannedColumn, PlannerDto } from '../../server/contract/planner.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { durationText, formatCount, significant } from '../format/numbers.ts'
+import { SegmentBar } from '../ui/segment-bar.tsx'
 import { limitText, STRATEGY_WORDS, stepText } from './strategy-words.ts'
 import { prepareTimeline, type TimelineBar, type TimelineLane } from './timeline.prepare.ts'
 
@@ -104,21 +105,14 @@ function Lane({ lane, column }: { lane: TimelineLane; column: PlannedColumn }) {
         aria-label={`${label}: ${figures}. Up to ${formatCount(Math.round(lane.most))} rewards in flight.`}
         className="mt-1"
       >
-        <div className="relative h-[18px] overflow-hidden rounded-[3px] bg-sunken">
-          {lane.bars.map((bar) => (
-            <span
-              key={bar.startPercent}
-              title={`step ${bar.step + 1}, ${WHAT[bar.what].label}: ${stepText(bar.ms)}`}
-              className="absolute inset-y-0 border-r border-surface"
-              style={{
-                left: `${bar.startPercent}%`,
-                width: `${bar.widthPercent}%`,
-                background: WHAT[bar.what].background,
-                opacity: bar.step % 2 === 1 && bar.what !== 'wait' ? 0.6 : 1,
-              }}
-            />
-          ))}
-        </div>
+        <SegmentBar
+          className="h-[18px]"
+          segments={lane.bars.map(({ what, step, from, share, ms }) => ({
+            ...{ key: from, from, share, color: WHAT[what].background },
+            title: `step ${step + 1}, ${WHAT[what].label}: ${stepText(ms)}`,
+            ...(step % 2 === 1 && what !== 'wait' && { className: 'opacity-60' }),
+          }))}
+        />
         <svg
           viewBox="0 0 100 100"
           preserveAspectRatio="none"

@@ -1,12 +1,12 @@
 import type { PlannerDto } from '../../server/contract/planner.ts'
 import type { Strategy } from '../../server/contract/strategies.ts'
 
-/** A bar of a lane, in percent of its width. */
+/** A bar of a lane, as shares of its width. */
 export interface TimelineBar {
   what: PlannerDto['shown']['pictures'][number]['spans'][number]['what']
   step: number
-  startPercent: number
-  widthPercent: number
+  from: number
+  share: number
   ms: number
 }
 
@@ -39,8 +39,8 @@ export function prepareTimeline({ untilMs, pictures }: PlannerDto['shown']): Tim
     bars: spans.map(({ what, step, fromMs, toMs }) => ({
       what,
       step,
-      startPercent: percent(fromMs),
-      widthPercent: percent(toMs) - percent(fromMs),
+      from: percent(fromMs) / 100,
+      share: (percent(toMs) - percent(fromMs)) / 100,
       ms: toMs - fromMs,
     })),
     area: areaOf(inFlight, most),

@@ -1,15 +1,13 @@
 import type { AttemptDto, SampleDetailDto } from '../../server/contract/pages.ts'
-import { prepareWaterfall, type Segment, type SegmentKind } from '../charts/waterfall.prepare.ts'
+import { prepareWaterfall, type SegmentKind } from '../charts/waterfall.prepare.ts'
 import { durationText } from '../format/numbers.ts'
+import { SegmentBar } from '../ui/segment-bar.tsx'
 
-const LOOK: Record<
-  SegmentKind,
-  { label: string; className?: string; style?: { background: string } }
-> = {
-  queue: { label: 'queue', style: { background: 'var(--data-8)' } },
+const LOOK: Record<SegmentKind, { label: string; className?: string; color?: string }> = {
+  queue: { label: 'queue', color: 'var(--data-8)' },
   backoff: { label: 'backoff', className: 'border border-dashed border-ink-3' },
-  slot: { label: 'wait for slot', style: { background: 'var(--data-6)' } },
-  service: { label: 'scoring', style: { background: 'var(--data-3)' } },
+  slot: { label: 'wait for slot', color: 'var(--data-6)' },
+  service: { label: 'scoring', color: 'var(--data-3)' },
   failed: { label: 'failed request', className: 'hatch' },
 }
 
@@ -46,11 +44,13 @@ export function AttemptWaterfall({
           <li key={row.key}>
             <div className="grid grid-cols-[72px_minmax(0,1fr)_72px] items-center gap-3">
               <span className="text-xs text-ink-2">{row.title}</span>
-              <span className="relative h-3.5 rounded-[3px] bg-sunken">
-                {row.segments.map((segment) => (
-                  <Bar key={segment.kind} segment={segment} />
-                ))}
-              </span>
+              <SegmentBar
+                className="h-3.5"
+                segments={row.segments.map(({ kind, from, share, ms }) => ({
+                  ...{ key: kind, from, share, ...LOOK[kind] },
+                  title: `${LOOK[kind].label} ${durationText(ms)}`,
+                }))}
+              />
               <span className="num text-right text-xs">{durationText(row.ms)}</span>
             </div>
             {row.attempt && <AttemptWords attempt={row.attempt} />}
@@ -63,7 +63,7 @@ export function AttemptWaterfall({
           <span key={kind} className="flex items-center gap-1.5">
             <span
               className={`size-2.5 rounded-[2px] ${LOOK[kind].className ?? ''}`}
-              style={LOOK[kind].style}
+              style={{ background: LOOK[kind].color }}
               aria-hidden
             />
             {LOOK[kind].label}
@@ -71,21 +71,6 @@ export function AttemptWaterfall({
         ))}
       </p>
     </>
-  )
-}
-
-function Bar({ segment }: { segment: Segment }) {
-  const look = LOOK[segment.kind]
-  return (
-    <span
-      title={`${look.label} ${durationText(segment.ms)}`}
-      className={`absolute inset-y-0 min-w-[2px] rounded-[2px] ${look.className ?? ''}`}
-      style={{
-        ...look.style,
-        left: `${Math.min(99.5, segment.startPercent)}%`,
-        width: `${segment.widthPercent}%`,
-      }}
-    />
   )
 }
 

@@ -9,6 +9,7 @@ import { formatCount, plural } from '../format/numbers.ts'
 import { Button, buttonClass } from '../ui/button.tsx'
 import { Sheet } from '../ui/dialog.tsx'
 import { Checkbox, Choices, Segmented } from '../ui/field.tsx'
+import { SegmentBar } from '../ui/segment-bar.tsx'
 import { SheetFoot } from '../ui/sheet-form.tsx'
 import { exportColumns, USUAL_EXPORT } from './export-columns.ts'
 import { downloadExport, MAX_HELD_BYTES } from './export-download.ts'
@@ -190,20 +191,20 @@ function Progress({ rows, bytes, total }: { rows: number; bytes: number; total: 
   const percent = total === null || total === 0 ? null : Math.min(100, (rows / total) * 100)
   return (
     <>
-      <span
+      <SegmentBar
         role="progressbar"
         aria-label="rows exported"
         aria-valuemin={0}
         {...(percent === null
           ? {}
           : { 'aria-valuemax': total ?? 0, 'aria-valuenow': Math.min(rows, total ?? 0) })}
-        className="flex h-1.5 w-full overflow-hidden rounded-full bg-[color-mix(in_oklab,var(--ink)_9%,transparent)]"
-      >
-        <span
-          className="h-full bg-accent quick transition-[width]"
-          style={{ width: `${percent ?? 100}%`, opacity: percent === null ? 0.4 : 1 }}
-        />
-      </span>
+        segments={[
+          {
+            ...{ key: 'exported', share: (percent ?? 100) / 100 },
+            className: `bg-accent quick transition-[width] ${percent === null ? 'opacity-40' : ''}`,
+          },
+        ]}
+      />
       <p className="num mt-1.5 text-xs text-ink-2">
         {formatCount(rows)}
         {total !== null && ` of ${formatCount(total)}`} rows, {sizeText(bytes)}

@@ -8,6 +8,7 @@ import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
 import { ageText, dateTime } from '../format/time.ts'
 import { useNow } from '../live/live-provider.tsx'
 import { PageLink } from '../shell/page-link.tsx'
+import { SegmentBar } from '../ui/segment-bar.tsx'
 import { ServerStateView, VerdictView } from '../ui/status.tsx'
 import { healthWords, serverHref } from './server-words.ts'
 
@@ -51,12 +52,10 @@ export function LoadBar({ server }: { server: Pick<ServerDto, 'inFlight' | 'limi
   const share = server.limit === 0 ? 0 : Math.min(1, server.inFlight / server.limit)
   return (
     <span className="flex items-center gap-2">
-      <span
-        className="h-1.5 w-12 shrink-0 overflow-hidden rounded-full bg-[color-mix(in_oklab,var(--ink)_9%,transparent)]"
-        aria-hidden
-      >
-        <span className="block h-full bg-ink-3" style={{ width: `${share * 100}%` }} />
-      </span>
+      <SegmentBar
+        className="h-1.5 w-12 shrink-0"
+        segments={[{ key: 'in flight', share, color: 'var(--ink-3)' }]}
+      />
       <span className="num">
         {formatCount(server.inFlight)}
         <span className="unit">/{formatCount(server.limit)}</span>
@@ -144,13 +143,12 @@ export function ShareCell({
   return (
     <span className="flex items-center gap-2.5">
       <span className="flex w-12 shrink-0 flex-col gap-0.5" aria-hidden>
-        <span
-          className="block h-1.5 rounded-[1px]"
-          style={{ width: `${(requestShare ?? 0) * 100}%`, background: hueOf('server', name) }}
+        <SegmentBar
+          segments={[{ key: name, share: requestShare ?? 0, color: hueOf('server', name) }]}
         />
-        <span
-          className="block h-1 rounded-[1px] bg-ink-3 opacity-50"
-          style={{ width: `${(capacityShare ?? 0) * 100}%` }}
+        <SegmentBar
+          className="h-1 opacity-60"
+          segments={[{ key: name, share: capacityShare ?? 0, color: 'var(--ink-3)' }]}
         />
       </span>
       <span className="num whitespace-nowrap">

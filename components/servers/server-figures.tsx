@@ -15,6 +15,7 @@ import {
 } from '../format/numbers.ts'
 import { useTrail } from '../overview/trail.ts'
 import { Figure, FigureStrip } from '../ui/figure-strip.tsx'
+import { SegmentBar } from '../ui/segment-bar.tsx'
 
 /** Rate, latency, errors, load and share of a server, over the last hour. */
 export function ServerFigures({
@@ -30,6 +31,7 @@ export function ServerFigures({
   const p99 = formatDuration(server.p99Ms)
   const share = formatPercent(server.share)
   const own = server.pool.find((part) => part.id === server.id)
+  const capacity = own?.capacityShare ?? 0
   const hour = minutes.slice(-60)
   const failed =
     totals.requests + totals.errors === 0
@@ -112,41 +114,24 @@ export function ServerFigures({
         value={share.value}
         {...(share.unit ? { unit: share.unit } : {})}
         detail={
-          own === undefined || own.capacityShare === 0
+          capacity === 0
             ? 'not ready, no capacity'
-            : `${quantityText(formatPercent(own.capacityShare))} of capacity`
+            : `${quantityText(formatPercent(capacity))} of capacity`
         }
       >
-        <ShareBar share={server.share} capacity={own?.capacityShare ?? 0} color={color} />
+        <SegmentBar
+          className="mt-2 h-2"
+          segments={[
+            { key: 'requests', share: server.share ?? 0, color },
+            {
+              key: 'capacity',
+              share: capacity > 0 ? 1e-6 : 0,
+              from: capacity,
+              color: 'var(--ink)',
+            },
+          ]}
+        />
       </Figure>
     </FigureStrip>
-  )
-}
-
-/** The request share as a bar, with the capacity share as its target. */
-function ShareBar({
-  share,
-  capacity,
-  color,
-}: {
-  share: number | null
-  capacity: number
-  color: string
-}) {
-  return (
-    <span className="relative flex h-full items-center" aria-hidden>
-      <span className="block h-2 w-full overflow-hidden rounded-[2px] bg-[color-mix(in_oklab,var(--ink)_7%,transparent)]">
-        <span
-          className="block h-full"
-          style={{ width: `${(share ?? 0) * 100}%`, background: color }}
-        />
-      </span>
-      {capacity > 0 && (
-        <span
-          className="absolute h-4 w-0.5 -translate-x-1/2 bg-ink"
-          style={{ left: `${capacity * 100}%` }}
-        />
-      )}
-    </span>
   )
 }

@@ -12,6 +12,7 @@ import { ColumnHeads } from '../ui/column-heads.tsx'
 import { Segmented } from '../ui/field.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { SegmentBar } from '../ui/segment-bar.tsx'
 import { stateLook, type Tone } from '../ui/status.tsx'
 import { type EvidenceRow, prepareEvidence } from './evidence.prepare.ts'
 
@@ -231,7 +232,7 @@ function StateBand({ band }: { band: StateBandData }) {
   const longest = band.segments.filter((segment) => segment.to - segment.from > 0.08)
   return (
     <div className="px-5 pb-3">
-      <div
+      <SegmentBar
         role="img"
         aria-label={`States, ${band.span}: ${band.segments
           .map(
@@ -239,30 +240,20 @@ function StateBand({ band }: { band: StateBandData }) {
               `${stateLook(state).text} for ${durationText(untilMs - sinceMs)}`,
           )
           .join(', ')}`}
-        className="relative h-4 overflow-hidden rounded-[3px] bg-[color-mix(in_oklab,var(--ink)_5%,transparent)]"
-      >
-        {band.segments.map((segment) => (
-          <span
-            key={`${segment.state}${segment.sinceMs}`}
-            title={`${stateLook(segment.state).text}, ${durationText(segment.untilMs - segment.sinceMs)} from ${dateTime(segment.sinceMs)}`}
-            className={`absolute inset-y-0 min-w-0.5 ${FILL[stateLook(segment.state).tone]}`}
-            style={{
-              left: `${segment.from * 100}%`,
-              width: `calc(${(segment.to - segment.from) * 100}% - 1px)`,
-            }}
-          />
-        ))}
-      </div>
+        className="h-4"
+        segments={band.segments.map(({ state, from, to, sinceMs, untilMs }) => ({
+          ...{ key: `${state}${sinceMs}`, from, share: Math.max(to - from, 1e-6) },
+          title: `${stateLook(state).text}, ${durationText(untilMs - sinceMs)} from ${dateTime(sinceMs)}`,
+          className: FILL[stateLook(state).tone],
+        }))}
+      />
       {band.marks.length > 0 && (
-        <div className="relative mt-0.5 h-2" aria-hidden>
-          {band.marks.map((mark) => (
-            <span
-              key={mark.id}
-              className={`absolute h-2 w-0.5 ${FILL[stateLook(mark.to).tone]}`}
-              style={{ left: `${mark.at * 100}%` }}
-            />
-          ))}
-        </div>
+        <SegmentBar
+          className="mt-0.5 h-2 bg-transparent"
+          segments={band.marks.map(({ id, at, to }) => ({
+            ...{ key: id, from: at, share: 1e-6, className: FILL[stateLook(to).tone] },
+          }))}
+        />
       )}
       <div className="relative mt-1 h-4 text-2xs text-ink-3" aria-hidden>
         {longest.map((segment) => (

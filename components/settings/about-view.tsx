@@ -13,6 +13,7 @@ import { Quantity } from '../ui/quantity.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { SegmentBar } from '../ui/segment-bar.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 
 /** Versions, sizes and settings in force. */
@@ -76,10 +77,8 @@ function About({ about }: { about: AboutDto }) {
                   <tr key={name}>
                     <td className="font-mono text-xs">{name}</td>
                     <td>
-                      <span
-                        className="block h-1.5 min-w-px rounded-full bg-ink-3"
-                        style={{ width: `${(bytes / most) * 100}%` }}
-                        aria-hidden
+                      <SegmentBar
+                        segments={[{ key: name, share: bytes / most, color: 'var(--ink-3)' }]}
                       />
                     </td>
                     <td className="end">

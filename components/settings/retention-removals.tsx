@@ -12,6 +12,7 @@ import { FailureView } from '../ui/failure-view.tsx'
 import { Quantity } from '../ui/quantity.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
+import { SegmentBar } from '../ui/segment-bar.tsx'
 import { progressOf, removedInWords } from './retention.prepare.ts'
 
 /** Running and past removals. */
@@ -102,19 +103,17 @@ function State({ job }: { job: RetentionJobDto }) {
   const part = progressOf(job)
   return (
     <span className="inline-flex items-center gap-2 text-accent">
-      <span
+      <SegmentBar
         role="progressbar"
         aria-label="removed"
         aria-valuemin={0}
         aria-valuemax={100}
         {...(part === null ? {} : { 'aria-valuenow': Math.round(part * 100) })}
-        className="h-1.5 w-20 overflow-hidden rounded-full bg-[color-mix(in_oklab,var(--ink)_9%,transparent)]"
-      >
-        <span
-          className="block h-full bg-accent quick transition-[width]"
-          style={{ width: `${(part ?? 0) * 100}%` }}
-        />
-      </span>
+        className="h-1.5 w-20"
+        segments={[
+          { key: 'removed', share: part ?? 0, className: 'bg-accent quick transition-[width]' },
+        ]}
+      />
       <span className="num">
         {part === null ? 'removing' : <Quantity of={formatPercent(part)} />}
       </span>

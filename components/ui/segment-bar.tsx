@@ -1,0 +1,49 @@
+import type { ComponentProps } from 'react'
+
+/** A part of a bar, as shares of its length. */
+export interface Segment {
+  key: string | number
+  share: number
+  /** Where it begins; omitted: where the segment before it ends. */
+  from?: number
+  color?: string
+  className?: string
+  title?: string
+}
+
+/**
+ * A bar with segments side by side or, with `from`, at their places. A segment that is not 0 is at least 2 px long,
+ * so that one failure of a million remains visible. Without a role, the bar is hidden from screen readers.
+ */
+export function SegmentBar({
+  segments,
+  className = 'h-1.5',
+  ...props
+}: { segments: readonly Segment[] } & ComponentProps<'span'>) {
+  let end = 0
+  return (
+    <span
+      aria-hidden={props.role === undefined || undefined}
+      {...props}
+      className={`relative block overflow-hidden rounded-[3px] bg-[color-mix(in_oklab,var(--ink)_9%,transparent)] ${className}`}
+    >
+      {segments.map(({ key, share, from = end, color, className: look = '', title }) => {
+        end = from + share
+        if (share <= 0) return null
+        return (
+          <span
+            key={key}
+            title={title}
+            className={`absolute inset-y-0 ${look}`}
+            style={{
+              left: `min(${from * 100}%, 100% - 2px)`,
+              // A gap of 1 px before the next one.
+              width: `max(${share * 100}% - ${end > 0.9999 ? 0 : 1}px, 2px)`,
+              background: color,
+            }}
+          />
+        )
+      })}
+    </span>
+  )
+}
