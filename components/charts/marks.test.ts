@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest'
 import type { RunMarkDto } from '../../server/contract/marks.ts'
 import { MONITOR_DEFINITIONS, type MonitorSettingDto } from '../../server/contract/monitors.ts'
 import { prepareMarks, withMarks } from './marks.prepare.ts'
-import { prepareMonitor, prepareMonitorSpark } from './monitor.prepare.ts'
+import { prepareMonitor, thresholdsOf } from './monitor.prepare.ts'
+import { prepareSparkline } from './sparkline.prepare.ts'
 
 const mark = (step: number, label: string): RunMarkDto => ({
   ...{ id: `m${step}`, kind: 'manual', step, label, note: '', author: 'local', at: null },
@@ -88,13 +89,9 @@ describe('a monitor over the steps', () => {
   test('where both signs are bad, both have their lines', () => {
     const data = prepareMonitor([point(1, -0.2)], setting('length_correlation'))
     expect(data.thresholds.map(({ at }) => at)).toEqual([0.5, -0.5, 0.7, -0.7])
-    const spark = prepareMonitorSpark(
-      [point(1, -0.2), point(2, null)],
-      setting('length_correlation'),
-      100,
-      20,
-    )
-    expect(spark.thresholds).toEqual([2, 18])
+    const warnings = thresholdsOf(setting('length_correlation'), 'warning')
+    const spark = prepareSparkline([-0.2, null], 100, 20, warnings)
+    expect(spark.thresholds).toEqual([1.5, 18.5])
     expect(spark.last).toBeNull()
     expect(spark.lines).toHaveLength(1)
   })

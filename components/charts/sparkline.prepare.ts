@@ -1,51 +1,53 @@
 export interface SparklineShape {
   /** One path per stretch without gaps. */
   lines: string[]
-  /** The same paths, closed to the baseline. */
+  /** The same paths, closed to zero. */
   areas: string[]
+  /** The heights of zero and of the thresholds. */
+  zero: number
+  thresholds: number[]
   /** The newest reading, if any. */
   last: { x: number; y: number } | null
 }
 
+const PAD = 1.5
+
 /**
- * Prepares equally spaced readings, oldest first; null is a gap. The baseline is zero and the top is the largest
- * reading.
+ * Prepares equally spaced readings, oldest first; null is a gap. The scale includes zero and the thresholds; y grows
+ * downwards.
  */
 export function prepareSparkline(
   readings: readonly (number | null)[],
   width: number,
   height: number,
+  thresholds: readonly number[] = [],
 ): SparklineShape {
-  const top = Math.max(0, ...readings.map((r) => r ?? 0))
+  const values = [0, ...thresholds, ...readings.map((reading) => reading ?? 0)]
+  const low = Math.min(...values)
+  const span = Math.max(...values) - low || 1
   const step = readings.length > 1 ? width / (readings.length - 1) : 0
-  const pad = 1.5
-  const yOf = (r: number) =>
-    top === 0 ? height - pad : height - pad - (r / top) * (height - 2 * pad)
-  const runs: { x: number; y: number }[][] = []
-  let run: { x: number; y: number }[] | null = null
-  readings.forEach((reading, i) => {
-    if (reading === null) {
-      run = null
-      return
-    }
-    if (run === null) {
-      run = []
-      runs.push(run)
-    }
-    run.push({ x: round(i * step), y: round(yOf(reading)) })
-  })
-  const lines = runs.map((points) =>
+  const yOf = (value: number) => round(height - PAD - ((value - low) / span) * (height - 2 * PAD))
+  const runs: { x: number; y: number }[][] = [[]]
+  for (const [i, reading] of readings.entries()) {
+    if (reading === null) runs.push([])
+    else runs.at(-1)?.push({ x: round(i * step), y: yOf(reading) })
+  }
+  const drawn = runs.filter((points) => points.length > 0)
+  const zero = yOf(0)
+  const lines = drawn.map((points) =>
     points.length === 1
       ? `M${points[0]?.x} ${points[0]?.y}h0.01`
-      : `M${points.map((p) => `${p.x} ${p.y}`).join('L')}`,
+      : `M${points.map(({ x, y }) => `${x} ${y}`).join('L')}`,
   )
-  const areas = runs.map((points, i) => {
-    const from = points[0]?.x ?? 0
-    const to = points.at(-1)?.x ?? 0
-    return `${lines[i]}L${to} ${height}L${from} ${height}Z`
-  })
-  const end = readings.at(-1) === null ? null : (runs.at(-1)?.at(-1) ?? null)
-  return { lines, areas, last: end }
+  return {
+    lines,
+    areas: drawn.map(
+      (points, i) => `${lines[i]}L${points.at(-1)?.x} ${zero}L${points[0]?.x} ${zero}Z`,
+    ),
+    zero,
+    thresholds: thresholds.map(yOf),
+    last: readings.at(-1) === null ? null : (drawn.at(-1)?.at(-1) ?? null),
+  }
 }
 
 function round(n: number): number {

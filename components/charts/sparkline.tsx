@@ -1,57 +1,62 @@
 import { memo } from 'react'
 import { prepareSparkline } from './sparkline.prepare.ts'
 
+const WIDTH = 120
 /** Readings of a full line, one per second. */
 const SECONDS = 60
 
-/** The last minute of a figure, without axes. `label` is its accessible description. */
+/**
+ * The newest readings of a figure, without axes, as plain SVG, because the overview loads no chart library. `label`
+ * is its accessible description.
+ */
 export const Sparkline = memo(function Sparkline({
   readings,
   label,
   color = 'var(--accent)',
   height = 24,
+  slots = SECONDS,
+  thresholds = [],
 }: {
   readings: readonly (number | null)[]
   label: string
   color?: string
   height?: number
+  /** The readings of a full line; with fewer, the line starts later. */
+  slots?: number
+  /** Drawn as dashed lines. */
+  thresholds?: readonly number[]
 }) {
-  const width = 120
-  // A new process has less than a minute of readings: its line starts later.
-  const missing = Math.max(0, SECONDS - readings.length)
-  const shape = prepareSparkline([...Array<null>(missing).fill(null), ...readings], width, height)
+  const missing = Array<null>(Math.max(0, slots - readings.length)).fill(null)
+  const shape = prepareSparkline([...missing, ...readings], WIDTH, height, thresholds)
+  const line = { fill: 'none', strokeLinecap: 'round', vectorEffect: 'non-scaling-stroke' } as const
   return (
     <svg
       role="img"
       aria-label={label}
-      viewBox={`0 0 ${width} ${height}`}
+      viewBox={`0 0 ${WIDTH} ${height}`}
       preserveAspectRatio="none"
       className="block h-full w-full overflow-visible"
     >
       {/* Without readings, a hairline marks the place. */}
-      <line
-        x1={0}
-        x2={width}
-        y1={height - 0.5}
-        y2={height - 0.5}
-        stroke="var(--line)"
-        vectorEffect="non-scaling-stroke"
-      />
+      <path {...line} d={`M0 ${shape.zero + 1}H${WIDTH}`} stroke="var(--line)" />
+      {shape.thresholds.map((y) => (
+        <path {...line} key={y} d={`M0 ${y}H${WIDTH}`} stroke="var(--warn)" strokeDasharray="3 3" />
+      ))}
       {shape.areas.map((d) => (
         <path key={d} d={d} fill={color} opacity={0.1} />
       ))}
       {shape.lines.map((d) => (
-        <path
-          key={d}
-          d={d}
-          fill="none"
-          stroke={color}
-          strokeWidth={1.5}
-          strokeLinejoin="round"
-          strokeLinecap="round"
-          vectorEffect="non-scaling-stroke"
-        />
+        <path {...line} key={d} d={d} stroke={color} strokeWidth={1.5} strokeLinejoin="round" />
       ))}
+      {shape.last && (
+        // A line of no length is a circle that the stretched view does not distort.
+        <path
+          {...line}
+          d={`M${shape.last.x} ${shape.last.y}h0.01`}
+          stroke={color}
+          strokeWidth={4}
+        />
+      )}
     </svg>
   )
 })

@@ -10,6 +10,8 @@ import {
 } from '../../server/contract/monitors.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { RunName } from '../batches/batch-cells.tsx'
+import { thresholdsOf } from '../charts/monitor.prepare.ts'
+import { Sparkline } from '../charts/sparkline.tsx'
 import { formatCount } from '../format/numbers.ts'
 import { PageLink } from '../shell/page-link.tsx'
 import { buttonClass, IconButton } from '../ui/button.tsx'
@@ -18,7 +20,6 @@ import { QueryView } from '../ui/query-view.tsx'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
-import { MonitorSpark } from './monitor-spark.tsx'
 import { MonitorStateView } from './monitor-state.tsx'
 import { monitorHref, readingText, thresholdText } from './monitor-words.ts'
 import { ThresholdSheet } from './threshold-sheet.tsx'
@@ -103,11 +104,16 @@ function Readings({ data, onEdit }: { data: RunMonitorsDto; onEdit(monitor: Moni
                 </td>
                 <td>
                   {last && (
-                    <MonitorSpark
-                      points={shown}
-                      setting={setting}
-                      label={`${label} over the last ${shown.length} batches, now ${readingText(name, last.value)}, warning ${thresholdText(name, setting.warning)}`}
-                    />
+                    <span className="block h-7 w-[140px]">
+                      <Sparkline
+                        readings={shown.map(({ value }) => value)}
+                        slots={shown.length}
+                        height={28}
+                        color="var(--data-1)"
+                        thresholds={thresholdsOf(setting, 'warning')}
+                        label={`${label} over the last ${shown.length} batches, now ${readingText(name, last.value)}, warning ${thresholdText(name, setting.warning)}`}
+                      />
+                    </span>
                   )}
                 </td>
                 <td className="num end text-ink-2">{thresholdText(name, setting.warning)}</td>
