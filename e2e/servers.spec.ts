@@ -219,7 +219,7 @@ test('the page of a server under load: figures, charts with their tables, balanc
   await service.api.batches.wait.query({ batchId, waitMs: 60_000 })
   await page.goto(`${service.url}/servers/pair-2`)
   await expect(page.getByLabel('Figures of pair-2')).toContainText('since registration')
-  await expect(page.locator('.recharts-surface')).toHaveCount(2)
+  await expect(page.locator('.recharts-surface')).toHaveCount(3)
   for (const title of ['Latency', 'Requests per minute', 'Router balance']) {
     await page.getByRole('button', { name: `Show ${title} as a table` }).click()
     await expect(

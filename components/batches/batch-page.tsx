@@ -9,7 +9,7 @@ import { useTRPC } from '../api/trpc.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { prepareCompletion } from '../charts/completion.prepare.ts'
 import { prepareDistribution } from '../charts/distribution.prepare.ts'
-import { CompletionPlot, DistributionPlot } from '../charts/lazy-plots.tsx'
+import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { useInTurn } from '../charts/use-in-turn.ts'
 import { comparePairHref } from '../compare/compare-url.ts'
 import {
@@ -50,6 +50,13 @@ import { RemovedNote } from './removed-note.tsx'
 import { RescoreSheet } from './rescore-sheet.tsx'
 import { GroupTimeline } from './timeline/group-timeline.tsx'
 import { timelineView } from './timeline/timeline-url.ts'
+
+const CompletionPlot = lazyPlot(
+  async () => (await import('../charts/batch-plots.tsx')).CompletionPlot,
+)
+const DistributionPlot = lazyPlot(
+  async () => (await import('../charts/batch-plots.tsx')).DistributionPlot,
+)
 
 /** The polling interval of a running batch, ms. */
 const SUMS_EVERY_MS = 2_000
@@ -376,17 +383,13 @@ function RewardDistribution({ batch }: { batch: BatchViewDto }) {
           ]}
         />
       }
-      chart={
-        data.n > 0 ? (
-          plot
-        ) : (
-          <Nothing>
-            {isActive(batch)
-              ? 'Rewards appear here as samples are scored.'
-              : `No score: ${formatCount(batch.failed)} of ${plural(batch.samples, 'sample')} failed.`}
-          </Nothing>
-        )
+      empty={
+        data.n === 0 &&
+        (isActive(batch)
+          ? 'Rewards appear here as samples are scored.'
+          : `No score: ${formatCount(batch.failed)} of ${plural(batch.samples, 'sample')} failed.`)
       }
+      chart={plot}
       table={{
         head: ['Reward', 'Samples', 'Share'],
         rows: data.rows.map((row) => [row.label, formatCount(row.count), row.share]),
@@ -419,30 +422,18 @@ function GroupCompletion({ batch }: { batch: BatchViewDto }) {
       className="border-t lg:border-t-0 lg:border-l"
       title="Completed groups over time"
       note={`n = ${formatCount(batch.groupsCompleted)} of ${formatCount(batch.groups)}${times.length > 0 ? ` · ${times.join(', ')}` : ''}`}
-      chart={
-        batch.groupsCompleted === 0 ? (
-          <Nothing>
-            {isActive(batch)
-              ? 'The first group appears once all its samples have ended.'
-              : 'No group completed.'}
-          </Nothing>
-        ) : (
-          plot
-        )
+      empty={
+        batch.groupsCompleted === 0 &&
+        (isActive(batch)
+          ? 'The first group appears once all its samples have ended.'
+          : 'No group completed.')
       }
+      chart={plot}
       table={{
         head: ['Time', 'Groups completed'],
         rows: batch.completion.map((point) => [durationText(point.ms), formatCount(point.groups)]),
       }}
     />
-  )
-}
-
-function Nothing({ children }: { children: string }) {
-  return (
-    <p className="flex h-full items-center justify-center rounded-lg border border-dashed text-ink-3">
-      {children}
-    </p>
   )
 }
 

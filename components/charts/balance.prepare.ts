@@ -1,5 +1,7 @@
 import type { PoolShareDto } from '../../server/contract/server-detail.ts'
 import { formatPercent, quantityText } from '../format/numbers.ts'
+import { stateLook } from '../ui/status.tsx'
+import { shareTicks, type Tick } from './ticks.ts'
 
 /** A server's shares of its pool, prepared for drawing on one scale. */
 export interface BalanceRow {
@@ -8,11 +10,10 @@ export interface BalanceRow {
   state: PoolShareDto['state']
   requestShare: number | null
   capacityShare: number
-  /** 0 to 1 of the scale, for the two bars. */
-  requestWidth: number
-  capacityWidth: number
   requestText: string
   capacityText: string
+  /** The label of the capacity bar: the state of a server without capacity. */
+  capacityLabel: string
   /** Request share ÷ capacity share; null without requests or without capacity. */
   ratio: number | null
 }
@@ -20,6 +21,8 @@ export interface BalanceRow {
 /** The shares of a pool, prepared for drawing. */
 export interface BalanceData {
   rows: BalanceRow[]
+  /** The shared scale, in percent. */
+  ticks: Tick[]
   /** The meaning of the imbalance, as one sentence. */
   meaning: string
 }
@@ -42,15 +45,15 @@ export function prepareBalance(
         state,
         requestShare,
         capacityShare,
-        requestWidth: top === 0 ? 0 : (requestShare ?? 0) / top,
-        capacityWidth: top === 0 ? 0 : capacityShare / top,
         requestText: quantityText(formatPercent(requestShare)),
         capacityText: quantityText(formatPercent(capacityShare)),
+        capacityLabel:
+          capacityShare > 0 ? quantityText(formatPercent(capacityShare)) : stateLook(state).text,
         ratio: requestShare === null || capacityShare === 0 ? null : requestShare / capacityShare,
       }
     })
     .sort((a, b) => a.name.localeCompare(b.name, 'en', { numeric: true }))
-  return { rows, meaning: meaningOf(rows, imbalance) }
+  return { rows, ticks: shareTicks(top), meaning: meaningOf(rows, imbalance) }
 }
 
 function meaningOf(rows: readonly BalanceRow[], imbalance: number | null): string {

@@ -1,6 +1,7 @@
 'use client'
 
 import { type PointerEvent, type ReactNode, useState } from 'react'
+import type { Tick } from './ticks.ts'
 
 /** A position in the chart, as shares of its width and height from the top left. */
 export interface Place {
@@ -32,7 +33,7 @@ export function usePlace(): {
   }
 }
 
-type Ticks = readonly { at: number; label: string }[]
+type Ticks = readonly Tick[]
 
 /** Row labels on the left; the parent sets position and width. */
 export function SideTicks({ ticks }: { ticks: Ticks }) {

@@ -1,19 +1,38 @@
 'use client'
 
-import { ChartColumn, Table2 } from 'lucide-react'
+import { ChartColumn, Download, Table2 } from 'lucide-react'
 import { type ReactNode, useState } from 'react'
 import { IconButton } from '../ui/button.tsx'
 import { ColumnHeads } from '../ui/column-heads.tsx'
+import { saveFile } from '../ui/save-file.ts'
 import { Scroll } from '../ui/scroll.tsx'
 import { Section } from '../ui/section.tsx'
 import { withMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
 
-/** A chart with its title, n and unit, controls, and a table view of the same numbers. */
+/** A series in a legend: a swatch, or a stroke for a line. */
+export interface LegendEntry {
+  label: string
+  color: string
+  /** Its total, beside the label. */
+  value?: string
+  /** Failures are hatched as well as red. */
+  isHatched?: boolean
+  stroke?: 'solid' | 'dashed'
+}
+
+interface Table {
+  head: string[]
+  rows: (string | number)[][]
+}
+
+/** A chart with its title, n and unit, controls, and a table view of the same numbers, which can be saved as CSV. */
 export function ChartFrame({
   title,
   note,
   actions,
+  legend,
+  empty,
   chart,
   table,
   className,
@@ -23,11 +42,15 @@ export function ChartFrame({
   /** n and unit. */
   note: ReactNode
   actions?: ReactNode
+  /** Above the chart, so that the titles of adjacent charts align. */
+  legend?: readonly LegendEntry[]
+  /** A text in place of a chart without data. */
+  empty?: string | null | false
   chart: ReactNode
   className?: string
   /** The height of the chart or table in pixels; it grows with its neighbor. */
   height?: number
-  table: { head: string[]; rows: (string | number)[][] }
+  table: Table
 }) {
   const [asTable, setAsTable] = useState(false)
   const marks = useMarks()
@@ -39,13 +62,20 @@ export function ChartFrame({
       className={className ?? ''}
       actions={!asTable && actions}
       corner={
-        <IconButton
-          label={asTable ? `Show ${title} as a chart` : `Show ${title} as a table`}
-          aria-pressed={asTable}
-          onClick={() => setAsTable(!asTable)}
-        >
-          {asTable ? <ChartColumn size={15} aria-hidden /> : <Table2 size={15} aria-hidden />}
-        </IconButton>
+        <>
+          {asTable && (
+            <IconButton label={`Save ${title} as CSV`} onClick={() => saveCsv(title, twin)}>
+              <Download size={15} aria-hidden />
+            </IconButton>
+          )}
+          <IconButton
+            label={asTable ? `Show ${title} as a chart` : `Show ${title} as a table`}
+            aria-pressed={asTable}
+            onClick={() => setAsTable(!asTable)}
+          >
+            {asTable ? <ChartColumn size={15} aria-hidden /> : <Table2 size={15} aria-hidden />}
+          </IconButton>
+        </>
       }
     >
       {asTable ? (
@@ -70,9 +100,66 @@ export function ChartFrame({
         </div>
       ) : (
         <div className="relative flex-1" style={{ minHeight: height }}>
-          <div className="absolute inset-x-5 top-0 bottom-3">{chart}</div>
+          <div className="absolute inset-x-5 top-0 bottom-3 flex flex-col">
+            {legend && !empty && <Legend entries={legend} className="mb-1 text-xs text-ink-3" />}
+            <div className="min-h-0 flex-1">
+              {empty ? (
+                <p className="flex h-full items-center justify-center rounded-lg border border-dashed px-5 text-center text-ink-3">
+                  {empty}
+                </p>
+              ) : (
+                chart
+              )}
+            </div>
+          </div>
         </div>
       )}
     </Section>
   )
+}
+
+/** The series of a chart, in the order in which they are drawn. */
+export function Legend({
+  entries,
+  className = '',
+}: {
+  entries: readonly LegendEntry[]
+  className?: string
+}) {
+  return (
+    <ul aria-label="Legend" className={`num flex flex-wrap items-center gap-x-3 ${className}`}>
+      {entries.map(({ label, color, value, isHatched, stroke }) => (
+        <li key={label} className="flex items-center gap-1.5">
+          {stroke ? (
+            <svg width={14} height={8} aria-hidden>
+              <line
+                x2={14}
+                y1={4}
+                y2={4}
+                stroke={color}
+                strokeWidth={1.75}
+                {...(stroke === 'dashed' && { strokeDasharray: '4 3' })}
+              />
+            </svg>
+          ) : (
+            <span
+              className={`size-2 rounded-[2px] ${isHatched ? 'hatch' : ''}`}
+              style={isHatched ? {} : { background: color }}
+              aria-hidden
+            />
+          )}
+          {label}
+          {value !== undefined && <span className="unit">{value}</span>}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+function saveCsv(title: string, { head, rows }: Table): void {
+  const line = (cells: readonly (string | number)[]) =>
+    cells.map((cell) => `"${String(cell).replaceAll('"', '""')}"`).join(',')
+  const name = title.toLowerCase().replaceAll(/[^\p{L}\p{N}]+/gu, '-')
+  const text = [head, ...rows].map(line).join('\n')
+  saveFile(new Blob([text, '\n'], { type: 'text/csv' }), `${name}.csv`)
 }

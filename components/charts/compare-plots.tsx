@@ -1,44 +1,19 @@
 'use client'
 
-import {
-  ComposedChart,
-  Line,
-  ReferenceLine,
-  ResponsiveContainer,
-  Tooltip,
-  XAxis,
-  YAxis,
-} from 'recharts'
+import { Line, ReferenceLine } from 'recharts'
 import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 import type { CdfData, DeltaData, OverlayData, OverlayStep } from './compare.prepare.ts'
-import { AXIS, GRID, labelOf, STEPS_MARGIN, TICK } from './plot-parts.tsx'
-import { StepBand, StepLine } from './step-marks.tsx'
-import { StepPlot } from './step-plot.tsx'
+import { Plot } from './plot.tsx'
+import { StepBand, StepLine, StepPlot } from './step-plot.tsx'
 import { Tip } from './tip.tsx'
 
 const SYNC = 'compared-steps'
 const FIRST = 'var(--data-1)'
 const SECOND = 'var(--data-2)'
 
-type Ticks = readonly { at: number; label: string }[]
+const SHARE_TICKS = [0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, label: `${at * 100} %` }))
 
 const percentText = (share: number) => quantityText(formatPercent(share))
-
-function valueAxis(ticks: Ticks, width = 48) {
-  return (
-    <YAxis
-      width={width}
-      tick={TICK}
-      axisLine={false}
-      tickLine={false}
-      domain={[ticks[0]?.at ?? 0, ticks.at(-1)?.at ?? 1]}
-      ticks={ticks.map((tick) => tick.at)}
-      tickFormatter={labelOf(ticks)}
-      interval={0}
-      allowDataOverflow
-    />
-  )
-}
 
 /** Both cumulative distribution functions. */
 export function CdfPlot({ data, n }: { data: CdfData; n: number }) {
@@ -49,44 +24,25 @@ export function CdfPlot({ data, n }: { data: CdfData; n: number }) {
     isAnimationActive: false,
   } as const
   return (
-    <ResponsiveContainer width="100%" height="100%">
-      <ComposedChart
-        data={data.points}
-        margin={STEPS_MARGIN}
-        title={`Cumulative share of ${formatCount(n)} samples by score, for both rewards`}
-      >
-        {GRID}
-        <XAxis
-          dataKey="value"
-          type="number"
-          domain={[data.valueTicks[0]?.at ?? 0, data.valueTicks.at(-1)?.at ?? 1]}
-          ticks={data.valueTicks.map((tick) => tick.at)}
-          tickFormatter={labelOf(data.valueTicks)}
-          tick={TICK}
-          axisLine={AXIS}
-          tickLine={false}
+    <Plot
+      data={data.points}
+      title={`Cumulative share of ${formatCount(n)} samples by score, for both rewards`}
+      x={{ dataKey: 'value', type: 'number', ticks: data.valueTicks }}
+      y={{ ticks: SHARE_TICKS, width: 48 }}
+      right={12}
+      tip={(at: CdfData['points'][number]) => (
+        <Tip
+          title={`at most ${formatScore(at.value)}`}
+          rows={[
+            { label: 'first', value: percentText(at.first), color: FIRST },
+            { label: 'second', value: percentText(at.second), color: SECOND },
+          ]}
         />
-        {valueAxis([0, 0.25, 0.5, 0.75, 1].map((at) => ({ at, label: `${at * 100} %` })))}
-        <Tooltip
-          cursor={{ stroke: 'var(--ink-3)' }}
-          isAnimationActive={false}
-          content={({ active, payload }) => {
-            const at = payload?.[0]?.payload as CdfData['points'][number] | undefined
-            return active && at ? (
-              <Tip
-                title={`at most ${formatScore(at.value)}`}
-                rows={[
-                  { label: 'first', value: percentText(at.first), color: FIRST },
-                  { label: 'second', value: percentText(at.second), color: SECOND },
-                ]}
-              />
-            ) : null
-          }}
-        />
-        <Line {...line} dataKey="first" stroke={FIRST} activeDot={{ r: 3 }} />
-        <Line {...line} dataKey="second" stroke={SECOND} activeDot={{ r: 3 }} />
-      </ComposedChart>
-    </ResponsiveContainer>
+      )}
+    >
+      <Line {...line} dataKey="first" stroke={FIRST} activeDot={{ r: 3 }} />
+      <Line {...line} dataKey="second" stroke={SECOND} activeDot={{ r: 3 }} />
+    </Plot>
   )
 }
 

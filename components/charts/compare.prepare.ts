@@ -1,10 +1,6 @@
 import type { ComparedRunDto, ComparePairDto, StepDelta } from '../../server/contract/compare.ts'
 import type { Band } from '../compare/compare-url.ts'
-import { shareTicks } from './run.prepare.ts'
-import { durationTicks } from './server-minutes.prepare.ts'
-import { niceTicks, pickTicks, withGaps } from './step-axis.ts'
-
-type Tick = { at: number; label: string }
+import { durationTicks, niceTicks, pickTicks, shareTicks, type Tick, withGaps } from './ticks.ts'
 
 /** Two cumulative distribution functions: the share of samples with a score of at most each value. */
 export interface CdfData {

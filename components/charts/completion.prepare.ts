@@ -1,5 +1,5 @@
 import { durationText } from '../format/numbers.ts'
-import { linearTicks } from './distribution.prepare.ts'
+import { linearTicks, type Tick } from './ticks.ts'
 
 /** A point of the completion curve: `groups` completed at `ms` after acceptance. */
 export interface CompletionPoint {
@@ -12,14 +12,14 @@ export interface CompletionChartData {
   points: CompletionPoint[]
   /** From the last completion to now, drawn paler, while the batch runs. */
   waiting: CompletionPoint[]
-  ticks: { at: number; label: string }[]
+  ticks: Tick[]
   /** Time to p50 of groups and time to all groups, in milliseconds; null until reached. */
   halfMs: number | null
   allMs: number | null
   /** The end of the time axis. */
   endMs: number
   /** Ticks of the count axis, none above the number of groups. */
-  countTicks: { at: number; label: string }[]
+  countTicks: Tick[]
 }
 
 /** Prepares the curve. `elapsedMs` is the age of a running batch, null for one that has ended. */
@@ -61,9 +61,9 @@ function timeStep(endMs: number): number {
 }
 
 /** At most seven round times from 0 to `endMs`. */
-export function timeTicks(endMs: number): { at: number; label: string }[] {
+export function timeTicks(endMs: number): Tick[] {
   const step = timeStep(endMs)
-  const ticks: { at: number; label: string }[] = []
+  const ticks: Tick[] = []
   for (let at = 0; at <= endMs; at += step) {
     ticks.push({ at, label: at === 0 ? '0' : durationText(at).replace(/\.0+(?=\D)/, '') })
   }

@@ -1,5 +1,5 @@
 import type { ComponentDto } from '../../server/contract/rewards.ts'
-import { niceTicks, pickTicks, withGaps } from './step-axis.ts'
+import { niceTicks, pickTicks, type Tick, withGaps } from './ticks.ts'
 
 /** A component at one step; null where the run has no such step, drawn as a gap. */
 export interface ComponentStep {
@@ -19,7 +19,7 @@ export interface ComponentData {
   steps: ComponentStep[]
   /** At the newest step. */
   last: ComponentStep | null
-  valueTicks: { at: number; label: string }[]
+  valueTicks: Tick[]
   stepTicks: number[]
 }
 

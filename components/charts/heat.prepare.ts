@@ -1,6 +1,6 @@
 import type { RunHeatDto } from '../../server/contract/runs.ts'
 import { formatScore } from '../format/numbers.ts'
-import { pickTicks } from './step-axis.ts'
+import { pickTicks, type Tick } from './ticks.ts'
 
 /** A cell: position and size as shares of the chart, and its fill, 0 to 1. */
 export interface HeatCell {
@@ -18,8 +18,8 @@ export interface HeatData {
   rows: string[]
   steps: RunHeatDto['steps']
   /** The position of a label as a share of the height, from the top. */
-  valueTicks: { at: number; label: string }[]
-  stepTicks: { at: number; label: string }[]
+  valueTicks: Tick[]
+  stepTicks: Tick[]
   /** The largest share of any cell. */
   most: number
   firstStep: number

@@ -1,5 +1,6 @@
 import type { JointAxis, JointDistribution } from '../../server/contract/compare.ts'
 import { formatScore } from '../format/numbers.ts'
+import type { Tick } from './ticks.ts'
 
 /** A cell: position and size as shares of the chart from the top left, its fill, and its contents. */
 export interface JointCell {
@@ -20,8 +21,8 @@ export interface JointData {
   columns: number
   rows: number
   n: number
-  firstTicks: { at: number; label: string }[]
-  secondTicks: { at: number; label: string }[]
+  firstTicks: Tick[]
+  secondTicks: Tick[]
   /** Few distinct scores on both sides: a table of counts, with the numbers in the cells. */
   isTable: boolean
   /** The ends of the line of equal scores; null where the scales do not overlap or are not to scale. */
@@ -68,7 +69,7 @@ function told(axis: JointAxis, at: number): string {
 }
 
 /** A score is centered in its place, an edge is at the edge. */
-function ticksOf(axis: JointAxis): { at: number; label: string }[] {
+function ticksOf(axis: JointAxis): Tick[] {
   const marks = axis.kind === 'values' ? axis.values : axis.edges
   const every = axis.kind === 'values' ? 1 : Math.ceil(marks.length / MAX_LABELS)
   const size = sizeOf(axis)

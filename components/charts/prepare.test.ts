@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { prepareCompletion, timeTicks } from './completion.prepare.ts'
-import { linearTicks, logHeight, prepareDistribution } from './distribution.prepare.ts'
+import { logHeight, prepareDistribution } from './distribution.prepare.ts'
 import { dotRadius, prepareDots } from './dot-strip.prepare.ts'
 import { nameHash, pickHue } from './hue.ts'
 import { prepareRetries } from './retries.prepare.ts'
 import { prepareSparkline } from './sparkline.prepare.ts'
+import { linearTicks } from './ticks.ts'
 import { prepareWaterfall } from './waterfall.prepare.ts'
 
 describe('distribution', () => {
@@ -35,9 +36,8 @@ describe('distribution', () => {
 
   test('bin edges get the digits that tell them apart', () => {
     const bins = [0, 1, 2].map((i) => ({ from: i * 0.05, to: (i + 1) * 0.05, count: i }))
-    expect(prepareDistribution({ kind: 'histogram', n: 3, bins }, { log: false }).edgeDigits).toBe(
-      2,
-    )
+    const { rows } = prepareDistribution({ kind: 'histogram', n: 3, bins }, { log: false })
+    expect(rows.map(({ tick }) => tick)).toEqual(['0.00', '0.05', '0.10'])
   })
 
   test('ticks of counts are whole, few, and reach the top', () => {
@@ -112,7 +112,8 @@ describe('retries a minute', () => {
     )
     expect(data.minutes).toHaveLength(61)
     expect(data.minutes.at(-1)).toEqual({
-      atMs: Date.parse('2026-11-20T12:30:00Z'),
+      at: Date.parse('2026-11-20T12:30:00Z'),
+      isRunning: true,
       timeout: 2,
       transport: 5,
       total: 7,
@@ -212,7 +213,7 @@ describe('waterfall', () => {
     expect(data.totalMs).toBe(400)
     expect(
       data.rows.map((row) =>
-        row.segments.map((each) => [each.kind, each.startPercent, each.widthPercent]),
+        row.segments.map((each) => [each.kind, each.from * 100, each.share * 100]),
       ),
     ).toEqual([
       [['queue', 0, 25]],
@@ -242,9 +243,7 @@ describe('waterfall', () => {
       ],
     })
     expect(data.totalMs).toBe(200)
-    expect(data.rows[1]?.segments).toEqual([
-      { kind: 'service', startPercent: 50, widthPercent: 50, ms: 100 },
-    ])
+    expect(data.rows[1]?.segments).toEqual([{ kind: 'service', from: 0.5, share: 0.5, ms: 100 }])
   })
 
   test('not dispatched yet: nothing to draw', () => {

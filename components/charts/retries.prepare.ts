@@ -1,10 +1,11 @@
-import { linearTicks } from './distribution.prepare.ts'
+import { linearTicks, minutesOfHour, minuteTicks, type Tick } from './ticks.ts'
 
 /** One minute, with a column per cause. */
 export interface RetryMinute {
-  atMs: number
+  at: number
+  isRunning: boolean
   total: number
-  [reason: string]: number
+  [reason: string]: number | boolean
 }
 
 /** Retries per minute by cause, prepared for drawing. */
@@ -13,12 +14,9 @@ export interface RetryChartData {
   /** The causes that occurred, the most frequent first. */
   reasons: { reason: string; count: number }[]
   total: number
-  ticks: { at: number; label: string }[]
+  timeTicks: Tick[]
+  countTicks: Tick[]
 }
-
-const MINUTE_MS = 60_000
-/** Minutes on the axis: an hour and the current minute. */
-const MINUTES = 61
 
 /**
  * Prepares the last hour up to `nowMs`. The service lists only minutes with retries; the others are filled in as
@@ -31,18 +29,16 @@ export function prepareRetries(
   const counts = new Map<string, number>()
   const byTime = new Map<number, Record<string, number>>()
   for (const row of rows) {
-    byTime.set(Math.floor(Date.parse(row.minute) / MINUTE_MS), row.byReason)
+    byTime.set(Date.parse(row.minute), row.byReason)
     for (const [reason, count] of Object.entries(row.byReason)) {
       counts.set(reason, (counts.get(reason) ?? 0) + count)
     }
   }
-  // The clock of the service may be ahead of the browser's; its newest minute is kept.
-  const last = Math.max(Math.floor(nowMs / MINUTE_MS), ...byTime.keys())
-  const minutes = Array.from({ length: MINUTES }, (_, i): RetryMinute => {
-    const minute = last - (MINUTES - 1) + i
-    const byReason = byTime.get(minute) ?? {}
+  const times = minutesOfHour([...byTime.keys()], nowMs)
+  const minutes = times.map((at): RetryMinute => {
+    const byReason = byTime.get(at) ?? {}
     const total = Object.values(byReason).reduce((sum, n) => sum + n, 0)
-    return { ...byReason, atMs: minute * MINUTE_MS, total }
+    return { ...byReason, at, isRunning: at === times.at(-1), total }
   })
   const reasons = [...counts]
     .filter(([, count]) => count > 0)
@@ -52,6 +48,7 @@ export function prepareRetries(
     minutes,
     reasons,
     total: reasons.reduce((sum, { count }) => sum + count, 0),
-    ticks: linearTicks(Math.max(...minutes.map((minute) => minute.total))),
+    timeTicks: minuteTicks(times),
+    countTicks: linearTicks(Math.max(...minutes.map((minute) => minute.total))),
   }
 }

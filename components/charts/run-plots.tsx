@@ -1,6 +1,6 @@
 'use client'
 
-import { Area, Line } from 'recharts'
+import { Area, Line, ReferenceLine } from 'recharts'
 import { SIGNAL_COLOUR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
 import {
   durationText,
@@ -9,7 +9,9 @@ import {
   formatScore,
   quantityText,
 } from '../format/numbers.ts'
+import type { ComponentData } from './components.prepare.ts'
 import { hueOf } from './hue.ts'
+import type { MonitorData } from './monitor.prepare.ts'
 import type {
   FanData,
   FanStep,
@@ -18,8 +20,7 @@ import type {
   SourcesData,
   WaitData,
 } from './run.prepare.ts'
-import { StepBand, StepLine } from './step-marks.tsx'
-import { StepPlot } from './step-plot.tsx'
+import { StepBand, StepLine, StepPlot } from './step-plot.tsx'
 import { Tip } from './tip.tsx'
 
 const percentText = (share: number | null) => quantityText(formatPercent(share))
@@ -248,6 +249,82 @@ export function SourcePlot({ data, of }: { data: SourceData; of: SourcesData }) 
     >
       <StepBand dataKey="middle" color={color} opacity={0.16} />
       <StepLine dataKey="mean" color={color} />
+    </StepPlot>
+  )
+}
+
+/** The mean of a component over steps, in a band of one standard deviation. */
+export function ComponentPlot({ data, color }: { data: ComponentData; color: string }) {
+  const [low, high] = [data.valueTicks[0]?.at ?? 0, data.valueTicks.at(-1)?.at ?? 1]
+  return (
+    <StepPlot
+      data={data.steps}
+      title={`Mean of ${data.name || 'the reward'} over ${formatCount(data.steps.length)} steps`}
+      stepTicks={data.stepTicks}
+      valueTicks={data.valueTicks}
+      tip={(step) =>
+        step.mean !== null ? (
+          <Tip
+            title={`step ${formatCount(step.step)}`}
+            rows={[
+              { label: 'mean', value: formatScore(step.mean), color },
+              { label: 'std', value: formatScore(step.std) },
+              { label: 'n', value: formatCount(step.n) },
+            ]}
+          />
+        ) : null
+      }
+    >
+      {low < 0 && high > 0 && <ReferenceLine y={0} stroke="var(--line-strong)" />}
+      <StepBand dataKey="band" color={color} opacity={0.16} />
+      <StepLine dataKey="mean" color={color} points={data.steps.length} />
+    </StepPlot>
+  )
+}
+
+/** A monitor over the steps of a run, with its thresholds. */
+export function MonitorPlot({
+  data,
+  label,
+  counts,
+  text,
+}: {
+  data: MonitorData
+  label: string
+  /** The unit of n. */
+  counts: string
+  /** Formats a value. */
+  text(value: number | null): string
+}) {
+  return (
+    <StepPlot
+      data={data.steps}
+      title={`${label} over ${formatCount(data.n)} steps`}
+      stepTicks={data.stepTicks}
+      valueTicks={data.valueTicks}
+      tip={(step) =>
+        step.value === null ? null : (
+          <Tip
+            title={`step ${formatCount(step.step)}`}
+            rows={[
+              { label: label.toLowerCase(), value: text(step.value), color: 'var(--data-1)' },
+              ...(step.detail === null ? [] : [{ label: step.detail, value: '' }]),
+              { label: counts, value: formatCount(step.n) },
+            ]}
+          />
+        )
+      }
+    >
+      {data.thresholds.map(({ at, severity }) => (
+        <ReferenceLine
+          key={`${severity} ${at}`}
+          y={at}
+          stroke={severity === 'alerting' ? 'var(--bad)' : 'var(--warn)'}
+          strokeDasharray={severity === 'alerting' ? '6 3' : '3 3'}
+          strokeWidth={1.25}
+        />
+      ))}
+      <StepLine dataKey="value" color="var(--data-1)" points={data.n} />
     </StepPlot>
   )
 }

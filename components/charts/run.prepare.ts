@@ -4,10 +4,7 @@ import {
   type GroupSignalCounts,
 } from '../../server/contract/group-signal.ts'
 import type { RunDto, RunSourceDto, RunStepDto } from '../../server/contract/runs.ts'
-import { durationTicks } from './server-minutes.prepare.ts'
-import { niceTicks, pickTicks, withGaps } from './step-axis.ts'
-
-type Tick = { at: number; label: string }
+import { durationTicks, niceTicks, pickTicks, shareTicks, type Tick, withGaps } from './ticks.ts'
 
 /** A step of the fan chart; null where the run has no such step, drawn as a gap. */
 export interface FanStep {
@@ -142,17 +139,6 @@ export function prepareShares(steps: readonly RunStepDto[]): SharesData {
 
 function totalOf(counts: GroupSignalCounts): number {
   return GROUP_SIGNALS.reduce((sum, signal) => sum + counts[signal], 0)
-}
-
-/** Round percent ticks from 0 to at least `most`, at most 1. */
-export function shareTicks(most: number): Tick[] {
-  const percent = Math.max(most, 0.001) * 100
-  const step = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 25].find((one) => percent / one <= 4) ?? 25
-  const last = Math.min(Math.ceil(percent / step), Math.round(100 / step))
-  return Array.from({ length: last + 1 }, (_, at) => ({
-    at: (at * step) / 100,
-    label: `${Number((at * step).toFixed(2))} %`,
-  }))
 }
 
 /** The reward wait of a step beside its step time. */

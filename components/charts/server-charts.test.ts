@@ -5,8 +5,9 @@ import type {
   ServerMinuteDto,
 } from '../../server/contract/server-detail.ts'
 import { prepareBalance } from './balance.prepare.ts'
-import { durationTicks, prepareServerMinutes } from './server-minutes.prepare.ts'
+import { prepareServerMinutes } from './server-minutes.prepare.ts'
 import { prepareStateBand } from './state-band.prepare.ts'
+import { durationTicks } from './ticks.ts'
 
 const NOW = Date.parse('2026-03-01T12:00:30Z')
 
@@ -26,7 +27,7 @@ describe('a server’s minutes', () => {
       NOW,
     )
     expect(minutes).toHaveLength(61)
-    expect(minutes.slice(-4).map((m) => [m.requests, m.p50Ms, m.running])).toEqual([
+    expect(minutes.slice(-4).map((m) => [m.requests, m.p50Ms, m.isRunning])).toEqual([
       [10, 20, false],
       [0, null, false],
       [4, null, false],
@@ -88,12 +89,14 @@ describe('the balance of a pool', () => {
     ({ id: name, name, state: 'ready', requestShare, capacityShare }) satisfies PoolShareDto
 
   test('both shares lie on one scale, servers in order of name', () => {
-    const { rows, meaning } = prepareBalance(
+    const { rows, ticks, meaning } = prepareBalance(
       [server('rm-10', 0.2, 0.25), server('rm-2', 0.5, 0.25), server('rm-1', 0.3, 0.5)],
       2,
     )
     expect(rows.map((row) => row.name)).toEqual(['rm-1', 'rm-2', 'rm-10'])
-    expect(rows.map((row) => row.requestWidth)).toEqual([0.6, 1, 0.4])
+    expect(rows.map((row) => row.requestShare)).toEqual([0.3, 0.5, 0.2])
+    // The scale ends at the first round share above the largest, so that ten equal servers remain visible.
+    expect(ticks.map(({ at }) => at)).toEqual([0, 0.2, 0.4, 0.6])
     expect(rows.map((row) => row.ratio)).toEqual([0.6, 2, 0.8])
     expect(meaning).toContain('rm-2 gets 2.0 times its share of requests')
   })

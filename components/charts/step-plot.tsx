@@ -1,17 +1,18 @@
 'use client'
 
 import { type ReactNode, useMemo } from 'react'
-import { ComposedChart, ReferenceLine, ResponsiveContainer, Tooltip, XAxis, YAxis } from 'recharts'
+import { Area, Line, ReferenceLine } from 'recharts'
 import { formatCount } from '../format/numbers.ts'
 import { MarkTip } from './mark-tip.tsx'
 import { type MarkLine, prepareMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
-import { AXIS, GRID, labelOf, STEPS_MARGIN, TICK } from './plot-parts.tsx'
+import { Plot } from './plot.tsx'
+import type { Tick } from './ticks.ts'
 
 /** The charts of a run share their cursor. */
 const SYNC = 'run-steps'
 
-/** The shared frame of step charts: axes, cursor, and the marks of the run. */
+/** A plot over the steps of a run, with its marks. */
 export function StepPlot<T extends { step: number }>({
   data,
   title,
@@ -28,7 +29,7 @@ export function StepPlot<T extends { step: number }>({
   /** The accessible description. */
   title: string
   stepTicks: readonly number[]
-  valueTicks: readonly { at: number; label: string }[]
+  valueTicks: readonly Tick[]
   axisWidth?: number
   /** Marks have labels where there is room. */
   labels?: boolean
@@ -50,70 +51,42 @@ export function StepPlot<T extends { step: number }>({
     [marks, data, labels],
   )
   return (
-    <ResponsiveContainer width="100%" height="100%">
-      <ComposedChart
-        data={[...data]}
-        margin={STEPS_MARGIN}
-        syncId={sync}
-        syncMethod="value"
-        title={title}
-        {...(onStep && {
-          className: 'cursor-pointer',
-          onClick: ({ activeLabel }: { activeLabel?: string | number | undefined }) => {
-            const step = data.find((one) => one.step === Number(activeLabel))
-            if (step) onStep(step)
-          },
-        })}
-      >
-        {GRID}
-        <XAxis
-          dataKey="step"
-          type="number"
-          domain={['dataMin', 'dataMax']}
-          tick={TICK}
-          axisLine={AXIS}
-          tickLine={false}
-          ticks={[...stepTicks]}
-          tickFormatter={formatCount}
+    <Plot
+      data={data}
+      title={title}
+      x={{
+        dataKey: 'step',
+        type: 'number',
+        domain: ['dataMin', 'dataMax'],
+        ticks: stepTicks.map((at) => ({ at, label: formatCount(at) })),
+      }}
+      y={{ ticks: valueTicks, width: axisWidth }}
+      right={12}
+      sync={sync}
+      tip={(step: T) => {
+        const content = tip(step)
+        return (
+          content && (
+            <div>
+              {content}
+              <MarkTip line={lines.find((line) => line.step === step.step)} />
+            </div>
+          )
+        )
+      }}
+      {...(onStep && { onPick: onStep })}
+    >
+      {lines.map((line) => (
+        <ReferenceLine
+          key={line.step}
+          x={line.step}
+          stroke="var(--ink-2)"
+          strokeDasharray="2 3"
+          label={<MarkLabel line={line} />}
         />
-        <YAxis
-          width={axisWidth}
-          tick={TICK}
-          axisLine={false}
-          tickLine={false}
-          domain={[valueTicks[0]?.at ?? 0, valueTicks.at(-1)?.at ?? 1]}
-          ticks={valueTicks.map((tick) => tick.at)}
-          tickFormatter={labelOf(valueTicks)}
-          interval={0}
-          allowDataOverflow
-        />
-        {lines.map((line) => (
-          <ReferenceLine
-            key={line.step}
-            x={line.step}
-            stroke="var(--ink-2)"
-            strokeDasharray="2 3"
-            label={<MarkLabel line={line} />}
-          />
-        ))}
-        <Tooltip
-          cursor={{ stroke: 'var(--ink-3)' }}
-          isAnimationActive={false}
-          content={({ active, payload }) => {
-            const step = payload?.[0]?.payload as T | undefined
-            const told = active && step ? tip(step) : null
-            if (!told || !step) return null
-            return (
-              <div>
-                {told}
-                <MarkTip line={lines.find((line) => line.step === step.step)} />
-              </div>
-            )
-          }}
-        />
-        {children}
-      </ComposedChart>
-    </ResponsiveContainer>
+      ))}
+      {children}
+    </Plot>
   )
 }
 
@@ -144,5 +117,70 @@ function MarkLabel({ line, viewBox }: { line: MarkLine; viewBox?: { x?: number; 
         </text>
       )}
     </g>
+  )
+}
+
+/**
+ * Up to this many points each is drawn, so that a single step between two gaps is visible. With more, points of 4 px
+ * would be closer than 20 px in a plot of 800 px and hide the line.
+ */
+const MOST_POINTS = 40
+
+/** A band between two values over steps: `dataKey` names pairs of numbers, null for a gap. */
+export function StepBand({
+  dataKey,
+  color,
+  opacity,
+  hide = false,
+}: {
+  dataKey: string
+  color: string
+  opacity: number
+  hide?: boolean
+}) {
+  return (
+    <Area
+      dataKey={dataKey}
+      hide={hide}
+      stroke="none"
+      fill={color}
+      fillOpacity={opacity}
+      activeDot={false}
+      isAnimationActive={false}
+    />
+  )
+}
+
+/** A line over steps, with points where they are few. */
+export function StepLine({
+  dataKey,
+  color,
+  points,
+  width = 1.75,
+  hide = false,
+  joined = false,
+}: {
+  dataKey: string
+  color: string
+  /** The number of points; omitted: none are drawn. */
+  points?: number
+  /** The line width, px. */
+  width?: number
+  hide?: boolean
+  /** Connects gaps; only where a missing step has no meaning, as in another run. */
+  joined?: boolean
+}) {
+  const dotted = points !== undefined && points <= MOST_POINTS
+  return (
+    <Line
+      dataKey={dataKey}
+      hide={hide}
+      stroke={color}
+      strokeWidth={width}
+      dot={dotted ? { r: 2, fill: color, strokeWidth: 0 } : false}
+      activeDot={{ r: 3 }}
+      connectNulls={joined}
+      isAnimationActive={false}
+    />
   )
 }

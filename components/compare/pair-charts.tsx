@@ -2,15 +2,19 @@
 
 import { useMemo } from 'react'
 import type { ComparePairDto } from '../../server/contract/compare.ts'
-import { ChartFrame } from '../charts/chart-frame.tsx'
+import { ChartFrame, Legend } from '../charts/chart-frame.tsx'
 import { prepareCdf } from '../charts/compare.prepare.ts'
 import { prepareDistribution } from '../charts/distribution.prepare.ts'
 import { prepareJoint } from '../charts/joint.prepare.ts'
 import { JointPlot } from '../charts/joint-plot.tsx'
-import { CdfPlot } from '../charts/lazy-compare-plots.tsx'
-import { DistributionPlot } from '../charts/lazy-plots.tsx'
+import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { formatCount, formatPercent, formatScore, quantityText } from '../format/numbers.ts'
 import { SIDE_COLOUR } from './pair-words.ts'
+
+const CdfPlot = lazyPlot(async () => (await import('../charts/compare-plots.tsx')).CdfPlot)
+const DistributionPlot = lazyPlot(
+  async () => (await import('../charts/batch-plots.tsx')).DistributionPlot,
+)
 
 /** Maximum rows of a table view. */
 const TABLE_ROWS = 200
@@ -83,8 +87,11 @@ function CdfChart({ pair }: { pair: ComparePairDto }) {
       note={
         <span className="inline-flex flex-wrap gap-x-3">
           n = {formatCount(pair.n)}
-          <Key side="first" />
-          <Key side="second" />
+          <Legend
+            entries={(['first', 'second'] as const).map((label) => ({
+              ...{ label, color: SIDE_COLOUR[label] },
+            }))}
+          />
         </span>
       }
       chart={<CdfPlot data={data} n={pair.n} />}
@@ -99,19 +106,6 @@ function CdfChart({ pair }: { pair: ComparePairDto }) {
           ]),
       }}
     />
-  )
-}
-
-function Key({ side }: { side: 'first' | 'second' }) {
-  return (
-    <span className="inline-flex items-center gap-1.5">
-      <span
-        className="size-2 rounded-[2px]"
-        style={{ background: SIDE_COLOUR[side] }}
-        aria-hidden
-      />
-      {side}
-    </span>
   )
 }
 

@@ -10,7 +10,7 @@ import {
   prepareOverlay,
 } from '../charts/compare.prepare.ts'
 import { hueOf } from '../charts/hue.ts'
-import { OverlayPlot, StepDeltaPlot } from '../charts/lazy-compare-plots.tsx'
+import { lazyPlot } from '../charts/lazy-plot.tsx'
 import {
   durationText,
   formatCount,
@@ -28,6 +28,11 @@ import type { CompareProps } from './compare-batches.tsx'
 import type { Band } from './compare-url.ts'
 import { comparePairHref } from './compare-url.ts'
 import { signed } from './pair-words.ts'
+
+const OverlayPlot = lazyPlot(async () => (await import('../charts/compare-plots.tsx')).OverlayPlot)
+const StepDeltaPlot = lazyPlot(
+  async () => (await import('../charts/compare-plots.tsx')).StepDeltaPlot,
+)
 
 /** Steps of a table view, the newest. */
 const TABLE_STEPS = 200

@@ -25,6 +25,11 @@ export function clockTime(atMs: number): string {
     .join(':')
 }
 
+/** Local clock time to the minute: `14:02`. */
+export function minuteTime(atMs: number): string {
+  return clockTime(atMs).slice(0, 5)
+}
+
 /** Local date and time to the second: `2026-11-20 14:02:11`. */
 export function dateTime(atMs: number): string {
   const d = new Date(atMs)

@@ -8,6 +8,7 @@ import type { Attention, OverviewDto } from '../../server/contract/pages.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { isActive } from '../batches/batch-cells.tsx'
 import { ActiveBatches, RecentBatches } from '../batches/overview-tables.tsx'
+import { lazyPlot, WhenSeen } from '../charts/lazy-plot.tsx'
 import { Sparkline } from '../charts/sparkline.tsx'
 import {
   formatCompact,
@@ -28,10 +29,18 @@ import { ChartSkeleton, TableSkeleton } from '../ui/skeleton.tsx'
 import { WorkersGlance } from '../workers/workers-glance.tsx'
 import { prepareAttention } from './attention.prepare.ts'
 import { Onboarding } from './onboarding.tsx'
-import { RetriesChart } from './retries-chart.tsx'
 import { useTrail } from './trail.ts'
 
 const RECENT_SHOWN = 10
+const RETRIES_SKELETON = (
+  <Section title="Retries" note="last hour">
+    <ChartSkeleton height={200} />
+  </Section>
+)
+const RetriesChart = lazyPlot(
+  async () => (await import('./retries-chart.tsx')).RetriesChart,
+  RETRIES_SKELETON,
+)
 
 /**
  * Attention items, figures, active batches and the fleet. `first`: data that came with the document, null where the
@@ -115,17 +124,19 @@ function Retries() {
     trpc.overview.retries.queryOptions(undefined, { meta: { topics: ['overview', 'servers'] } }),
   )
   return (
-    <QueryView
-      compact
-      query={retries}
-      title="Retries"
-      skeleton={
-        <Section title="Retries" note="last hour">
-          <ChartSkeleton height={200} />
-        </Section>
+    <QueryView compact query={retries} title="Retries" skeleton={RETRIES_SKELETON}>
+      {(rows) =>
+        // The service lists only minutes with retries.
+        rows.length === 0 ? (
+          <Section title="Retries" note="last hour">
+            <p className="px-5 pb-5 text-ink-2">No retries.</p>
+          </Section>
+        ) : (
+          <WhenSeen waiting={RETRIES_SKELETON}>
+            <RetriesChart rows={rows} />
+          </WhenSeen>
+        )
       }
-    >
-      {(rows) => <RetriesChart rows={rows} />}
     </QueryView>
   )
 }

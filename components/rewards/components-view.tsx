@@ -6,12 +6,14 @@ import { useTRPC } from '../api/trpc.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { type ComponentData, prepareComponents } from '../charts/components.prepare.ts'
 import { hueOf } from '../charts/hue.ts'
-import { ComponentPlot } from '../charts/lazy-plots.tsx'
+import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { Empty } from '../ui/empty.tsx'
 import { Select } from '../ui/field.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { ChartSkeleton } from '../ui/skeleton.tsx'
+
+const ComponentPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).ComponentPlot)
 
 /** The polling interval while roll-ups are pending. */
 const AGAIN_MS = 500

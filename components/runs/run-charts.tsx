@@ -3,11 +3,11 @@
 import { useMemo } from 'react'
 import type { RunDto } from '../../server/contract/runs.ts'
 import { SIGNAL_COLOUR, SIGNAL_LABEL } from '../batches/group-signal-text.ts'
-import { ChartFrame } from '../charts/chart-frame.tsx'
+import { ChartFrame, Legend } from '../charts/chart-frame.tsx'
 import { prepareHeat } from '../charts/heat.prepare.ts'
 import { HeatPlot } from '../charts/heat-plot.tsx'
 import { hueOf } from '../charts/hue.ts'
-import { FailuresPlot, SignalsPlot, SourcePlot, WaitsPlot } from '../charts/lazy-plots.tsx'
+import { lazyPlot } from '../charts/lazy-plot.tsx'
 import {
   prepareShares,
   prepareSources,
@@ -25,6 +25,11 @@ import {
   quantityText,
 } from '../format/numbers.ts'
 import { noFailuresText, noSignalsText, noSpreadText } from './empty-words.ts'
+
+const FailuresPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).FailuresPlot)
+const SignalsPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).SignalsPlot)
+const SourcePlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).SourcePlot)
+const WaitsPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).WaitsPlot)
 
 const FRAME = 'border-b md:odd:border-r'
 /** The number of newest steps in wide tables. */
@@ -82,7 +87,13 @@ function SignalsChart({ run, data }: { run: RunDto; data: SharesData }) {
     <ChartFrame
       className={FRAME}
       title="No-signal groups"
-      note={<Legend entries={data.signals.map((s) => [SIGNAL_LABEL[s], SIGNAL_COLOUR[s]])} />}
+      note={
+        <Legend
+          entries={data.signals.map((signal) => ({
+            ...{ label: SIGNAL_LABEL[signal], color: SIGNAL_COLOUR[signal] },
+          }))}
+        />
+      }
       chart={<SignalsPlot data={data} />}
       table={{
         head: ['Step', 'Groups', ...data.signals.map((signal) => SIGNAL_LABEL[signal])],
@@ -142,8 +153,8 @@ function WaitsChart({ run }: { run: RunDto }) {
       note={
         <Legend
           entries={[
-            ['submission to last reward', 'var(--data-2)'],
-            ['step time', 'var(--ink-3)'],
+            { label: 'submission to last reward', color: 'var(--data-2)' },
+            { label: 'step time', color: 'var(--ink-3)' },
           ]}
         />
       }
@@ -200,19 +211,6 @@ function SourceChart({ source, of }: { source: SourceData; of: SourcesData }) {
           ]),
       }}
     />
-  )
-}
-
-function Legend({ entries }: { entries: readonly (readonly [label: string, color: string])[] }) {
-  return (
-    <span className="inline-flex flex-wrap gap-x-3">
-      {entries.map(([label, color]) => (
-        <span key={label} className="inline-flex items-center gap-1.5">
-          <span className="size-2 rounded-[2px]" style={{ background: color }} aria-hidden />
-          {label}
-        </span>
-      ))}
-    </span>
   )
 }
 

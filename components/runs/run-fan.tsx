@@ -8,12 +8,14 @@ import type { RunDto } from '../../server/contract/runs.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { hueOf } from '../charts/hue.ts'
-import { FanPlot } from '../charts/lazy-plots.tsx'
+import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { prepareFan } from '../charts/run.prepare.ts'
 import { formatCount, formatScore, plural } from '../format/numbers.ts'
 import { IconButton } from '../ui/button.tsx'
 import { Segmented, Select } from '../ui/field.tsx'
 import { MAX_OVERLAYS, type RunUrl } from './run-url.ts'
+
+const FanPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).FanPlot)
 
 /** The main chart: the reward distribution per step, with the means of overlaid runs. */
 export function RunFan({

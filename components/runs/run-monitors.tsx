@@ -10,7 +10,7 @@ import {
 } from '../../server/contract/monitors.ts'
 import { useTRPC } from '../api/trpc.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
-import { MonitorPlot } from '../charts/lazy-plots.tsx'
+import { lazyPlot } from '../charts/lazy-plot.tsx'
 import { prepareMonitor } from '../charts/monitor.prepare.ts'
 import { formatCount, plural } from '../format/numbers.ts'
 import { IncidentTable } from '../monitors/incident-table.tsx'
@@ -22,6 +22,8 @@ import { IconButton } from '../ui/button.tsx'
 import { QueryView } from '../ui/query-view.tsx'
 import { Section } from '../ui/section.tsx'
 import { ChartSkeleton } from '../ui/skeleton.tsx'
+
+const MonitorPlot = lazyPlot(async () => (await import('../charts/run-plots.tsx')).MonitorPlot)
 
 /** The monitors of a run over steps, with thresholds and incidents. */
 export function RunMonitors({ run, split }: { run: string; split: 'train' | 'val' }) {

@@ -1,3 +1,5 @@
+import { saveFile } from '../ui/save-file.ts'
+
 /** The largest export that the page buffers; larger ones are streamed to a file. */
 export const MAX_HELD_BYTES = 256 << 20
 /** The minimum rows between progress updates. */
@@ -35,15 +37,7 @@ export async function downloadExport(
   }
   const name = /filename="([^"]+)"/.exec(answer.headers.get('content-disposition') ?? '')?.[1]
   const file = name ?? `samples.${format}`
-  const url = URL.createObjectURL(
-    new Blob(parts, { type: answer.headers.get('content-type') ?? 'text/plain' }),
-  )
-  const link = document.createElement('a')
-  link.href = url
-  link.download = file
-  link.click()
-  // After the browser has started to read it.
-  setTimeout(() => URL.revokeObjectURL(url), 10_000)
+  saveFile(new Blob(parts, { type: answer.headers.get('content-type') ?? 'text/plain' }), file)
   return { rows: counter.rows, bytes, name: file }
 }
 

@@ -1,13 +1,33 @@
 'use client'
 
-import type { ReactNode } from 'react'
-import { CALL_END_LOOK } from '../charts/call-ends.ts'
 import { ChartFrame } from '../charts/chart-frame.tsx'
 import { hueOf } from '../charts/hue.ts'
-import { CallsPlot, LatencyPlot } from '../charts/lazy-plots.tsx'
-import { CALL_ENDS, type ServerMinutesData } from '../charts/server-minutes.prepare.ts'
+import { lazyPlot } from '../charts/lazy-plot.tsx'
+import {
+  CALL_ENDS,
+  type CallEnd,
+  type ServerMinutesData,
+} from '../charts/server-minutes.prepare.ts'
 import { durationText, formatCount, plural } from '../format/numbers.ts'
-import { clockTime, dateTime } from '../format/time.ts'
+import { dateTime, minuteTime } from '../format/time.ts'
+
+const LatencyPlot = lazyPlot(async () => (await import('../charts/fleet-plots.tsx')).LatencyPlot)
+const StackPlot = lazyPlot(async () => (await import('../charts/fleet-plots.tsx')).StackPlot)
+
+/** The charts of a server page share their cursor. */
+const SYNC = 'server-minutes'
+
+const OUTCOME: Record<CallEnd, { label: string; color: string; isHatched?: boolean }> = {
+  answered: { label: 'answered', color: 'var(--data-1)' },
+  failed: { label: 'failed', color: 'var(--bad)', isHatched: true },
+  busy: { label: 'busy', color: 'var(--data-2)' },
+  refused: { label: 'refused (4xx)', color: 'var(--data-4)' },
+  corrupt: { label: 'invalid response', color: 'var(--data-5)' },
+}
+const RESENT = {
+  retries: { label: 'retried', color: 'var(--ink)', stroke: 'solid' },
+  copies: { label: 'hedged', color: 'var(--ink-3)', stroke: 'dashed' },
+} as const
 
 /** p50 and p99 per minute over the last hour. */
 export function LatencyChart({ name, data }: { name: string; data: ServerMinutesData }) {
@@ -20,29 +40,19 @@ export function LatencyChart({ name, data }: { name: string; data: ServerMinutes
           ? 'no scores in the last hour'
           : `n = ${plural(data.totals.answered, 'answered request')}, last hour`
       }
-      chart={
-        data.timed === 0 ? (
-          <Nothing data={data} />
-        ) : (
-          <WithLegend
-            legend={
-              <>
-                <Stroke color={color} word="p50" />
-                <Stroke color={color} word="p99" dashed />
-              </>
-            }
-          >
-            <LatencyPlot data={data} color={color} />
-          </WithLegend>
-        )
-      }
+      legend={[
+        { label: 'p50', color, stroke: 'solid' },
+        { label: 'p99', color, stroke: 'dashed' },
+      ]}
+      empty={data.timed === 0 && noneText(data)}
+      chart={<LatencyPlot data={data} color={color} sync={SYNC} />}
       table={{
         head: ['Minute', 'p50', 'p99', 'Answered'],
         rows: data.minutes
           .filter((minute) => minute.requests > 0 || minute.p50Ms !== null)
           .toReversed()
           .map((minute) => [
-            clockTime(minute.atMs).slice(0, 5),
+            minuteTime(minute.at),
             durationText(minute.p50Ms),
             durationText(minute.p99Ms),
             formatCount(minute.answered),
@@ -55,8 +65,16 @@ export function LatencyChart({ name, data }: { name: string; data: ServerMinutes
 /** Requests per minute by outcome, with retried and hedged ones. */
 export function CallsChart({ data, className }: { data: ServerMinutesData; className: string }) {
   const { totals } = data
-  const shown = CALL_ENDS.filter((end) => totals[end] > 0)
   const none = totals.requests + totals.errors === 0
+  const series = <Key extends keyof typeof totals, Look>(
+    keys: readonly Key[],
+    looks: Record<Key, Look>,
+  ) =>
+    keys
+      .filter((key) => totals[key] > 0)
+      .map((key) => ({ ...looks[key], key, value: formatCount(totals[key]) }))
+  const outcomes = series(CALL_ENDS, OUTCOME)
+  const resent = series(['retries', 'copies'], RESENT)
   return (
     <ChartFrame
       className={className}
@@ -66,53 +84,33 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
           ? 'no requests in the last hour'
           : `n = ${plural(totals.requests, 'request')}, last hour`
       }
+      legend={[...outcomes, ...resent]}
+      empty={none && noneText(data)}
       chart={
-        none ? (
-          <Nothing data={data} />
-        ) : (
-          <WithLegend
-            legend={
-              <>
-                {shown.map((end) => (
-                  <span key={end} className="flex items-center gap-1.5">
-                    <span
-                      className={`size-2 rounded-[2px] ${end === 'failed' ? 'hatch' : ''}`}
-                      style={end === 'failed' ? {} : { background: CALL_END_LOOK[end].color }}
-                      aria-hidden
-                    />
-                    {CALL_END_LOOK[end].word} {formatCount(totals[end])}
-                  </span>
-                ))}
-                {totals.retries > 0 && (
-                  <Stroke color="var(--ink)" word={`retried ${formatCount(totals.retries)}`} />
-                )}
-                {totals.hedges > 0 && (
-                  <Stroke
-                    color="var(--ink-3)"
-                    word={`hedged ${formatCount(totals.hedges)}`}
-                    dashed
-                  />
-                )}
-              </>
-            }
-          >
-            <CallsPlot data={data} />
-          </WithLegend>
-        )
+        <StackPlot
+          rows={data.minutes}
+          series={outcomes}
+          lines={resent}
+          title={`${formatCount(totals.requests)} requests in the last hour, one bar per minute`}
+          timeTicks={data.timeTicks}
+          countTicks={data.countTicks}
+          sync={SYNC}
+          timeText={({ at }) => minuteTime(at)}
+        />
       }
       table={{
         head: [
           'Minute',
           'Requests',
-          ...CALL_ENDS.map((end) => CALL_END_LOOK[end].word),
-          'retried',
-          'hedged',
+          ...CALL_ENDS.map((end) => OUTCOME[end].label),
+          RESENT.retries.label,
+          RESENT.copies.label,
         ],
         rows: data.minutes
           .filter((minute) => minute.requests + minute.errors > 0)
           .toReversed()
           .map((minute) => [
-            clockTime(minute.atMs).slice(0, 5),
+            minuteTime(minute.at),
             formatCount(minute.requests),
             ...CALL_ENDS.map((end) => formatCount(minute[end])),
             formatCount(minute.retries),
@@ -123,42 +121,8 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
   )
 }
 
-/** The legend above its plot, so that the titles of adjacent charts align. */
-function WithLegend({ legend, children }: { legend: ReactNode; children: ReactNode }) {
-  return (
-    <div className="flex h-full flex-col">
-      <div className="num mb-1 flex flex-wrap items-center gap-x-3 text-xs text-ink-3">
-        {legend}
-      </div>
-      <div className="min-h-0 flex-1">{children}</div>
-    </div>
-  )
-}
-
-function Stroke({ color, word, dashed }: { color: string; word: string; dashed?: boolean }) {
-  return (
-    <span className="flex items-center gap-1.5">
-      <svg width={14} height={8} aria-hidden>
-        <line
-          x2={14}
-          y1={4}
-          y2={4}
-          stroke={color}
-          strokeWidth={1.75}
-          strokeDasharray={dashed ? '4 3' : undefined}
-        />
-      </svg>
-      {word}
-    </span>
-  )
-}
-
-function Nothing({ data }: { data: ServerMinutesData }) {
-  return (
-    <p className="flex h-full items-center justify-center rounded-lg border border-dashed text-center text-ink-3">
-      {data.lastCallMs === null
-        ? 'One point per minute appears here once it receives requests.'
-        : `Last request at ${dateTime(data.lastCallMs).slice(0, 16)}.`}
-    </p>
-  )
+function noneText(data: ServerMinutesData): string {
+  return data.lastCallMs === null
+    ? 'One point per minute appears here once it receives requests.'
+    : `Last request at ${dateTime(data.lastCallMs).slice(0, 16)}.`
 }

@@ -23,6 +23,7 @@ import { Section } from '../ui/section.tsx'
 import { TableSkeleton } from '../ui/skeleton.tsx'
 import { WorkerStateView } from '../ui/status.tsx'
 import { useUrl } from '../url/use-url.ts'
+import { ThroughputChart } from './throughput-chart.tsx'
 import { workersView } from './worker-name.tsx'
 
 /** Live worker processes, and exited ones. */
@@ -131,6 +132,7 @@ function WorkersBody({
           detail="resident, all workers"
         />
       </FigureStrip>
+      {here.length > 0 && <ThroughputChart workers={here} />}
       {needsFilter(workers.length, named) && (
         <FilterLine
           label="ID or host"

@@ -1,3 +1,4 @@
+import { saveFile } from '../../ui/save-file.ts'
 import { canvasPainter, openCanvas, readLook } from './canvas-painter.ts'
 import { drawPicture, type PictureWords, pictureScene } from './draw-picture.ts'
 import type { TimelineScene } from './draw-timeline.ts'
@@ -22,7 +23,7 @@ export async function savePicture(
       description: words.lines.join(' '),
     })
     drawPicture(painter, picture, words)
-    save(new Blob([painter.finish()], { type: 'image/svg+xml' }), `${name}.svg`)
+    saveFile(new Blob([painter.finish()], { type: 'image/svg+xml' }), `${name}.svg`)
     return
   }
   const canvas = document.createElement('canvas')
@@ -32,14 +33,5 @@ export async function savePicture(
   drawPicture(canvasPainter(context, inks, fonts), picture, words)
   const blob = await new Promise<Blob | null>((resolve) => canvas.toBlob(resolve, 'image/png'))
   if (blob === null) throw new Error('The browser could not create the image.')
-  save(blob, `${name}.png`)
-}
-
-function save(blob: Blob, name: string): void {
-  const link = document.createElement('a')
-  link.href = URL.createObjectURL(blob)
-  link.download = name
-  link.click()
-  // After the browser has started to read it.
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
+  saveFile(blob, `${name}.png`)
 }

@@ -1,0 +1,256 @@
+'use client'
+
+import { useCallback, useId } from 'react'
+import { Bar, Cell, LabelList, Line } from 'recharts'
+import { durationText, formatCount } from '../format/numbers.ts'
+import { shortenMiddle } from '../format/text.ts'
+import { minuteTime } from '../format/time.ts'
+import { serverHref } from '../servers/server-words.ts'
+import { PageLink } from '../shell/page-link.tsx'
+import type { BalanceData, BalanceRow } from './balance.prepare.ts'
+import type { LegendEntry } from './chart-frame.tsx'
+import { hueOf } from './hue.ts'
+import { Plot } from './plot.tsx'
+import type { CallMinute, ServerMinutesData } from './server-minutes.prepare.ts'
+import type { Tick } from './ticks.ts'
+import { Tip } from './tip.tsx'
+
+/** A series of a stack: a key of the rows, with its legend. */
+export interface StackSeries extends LegendEntry {
+  key: string
+}
+
+/** Counts of one interval; `isRunning`: its counts still grow. */
+export interface StackRow {
+  at: number
+  isRunning?: boolean
+}
+
+/** Counts per interval as stacked bars, with further counts as lines. The running interval is paler. */
+export function StackPlot<Row extends StackRow>({
+  rows,
+  series,
+  lines = [],
+  title,
+  timeTicks,
+  countTicks,
+  sync,
+  timeText,
+  valueText = formatCount,
+  isSparse = false,
+}: {
+  rows: readonly Row[]
+  series: readonly StackSeries[]
+  lines?: readonly StackSeries[]
+  title: string
+  timeTicks: readonly Tick[]
+  countTicks: readonly Tick[]
+  sync?: string
+  timeText(row: Row): string
+  valueText?(value: number): string
+  /** The tooltip omits series that are zero. */
+  isSparse?: boolean
+}) {
+  const hatch = useId()
+  const tipRows = (row: Row) =>
+    [...series, ...lines].flatMap(({ key, label, color, stroke }) => {
+      const value = Number(row[key as keyof Row] ?? 0)
+      return isSparse && value === 0
+        ? []
+        : [{ label, value: valueText(value), ...(!stroke && { color }) }]
+    })
+  return (
+    <Plot
+      data={rows}
+      title={title}
+      x={{ dataKey: 'at', interval: 0, ticks: timeTicks }}
+      y={{ ticks: countTicks, width: 52 }}
+      right={18}
+      barGap={1}
+      {...(sync !== undefined && { sync })}
+      tip={(row: Row) => {
+        const shown = tipRows(row)
+        return (
+          <Tip
+            title={`${timeText(row)}${row.isRunning ? ', in progress' : ''}`}
+            rows={shown.length > 0 ? shown : [{ label: 'none', value: '0' }]}
+          />
+        )
+      }}
+    >
+      <defs>
+        <pattern
+          id={hatch}
+          width={4}
+          height={4}
+          patternUnits="userSpaceOnUse"
+          patternTransform="rotate(-45)"
+        >
+          <rect width={4} height={4} fill="color-mix(in oklab, var(--bad) 18%, var(--surface))" />
+          <rect width={4} height={1.6} fill="var(--bad)" />
+        </pattern>
+      </defs>
+      {series.map(({ key, color, isHatched }) => (
+        <Bar key={key} dataKey={key} stackId="all" isAnimationActive={false}>
+          {rows.map((row) => (
+            <Cell
+              key={row.at}
+              fill={isHatched ? `url(#${hatch})` : color}
+              fillOpacity={row.isRunning ? 0.45 : 1}
+            />
+          ))}
+        </Bar>
+      ))}
+      {lines.map(({ key, color, stroke }) => (
+        <Line
+          key={key}
+          dataKey={key}
+          stroke={color}
+          strokeWidth={1.25}
+          {...(stroke === 'dashed' && { strokeDasharray: '2 3' })}
+          dot={false}
+          activeDot={false}
+          isAnimationActive={false}
+        />
+      ))}
+    </Plot>
+  )
+}
+
+/** p50 and p99 latency per minute of requests that returned a score; a minute without one is a gap. */
+export function LatencyPlot({
+  data,
+  color,
+  sync,
+}: {
+  data: ServerMinutesData
+  color: string
+  sync: string
+}) {
+  return (
+    <Plot
+      data={data.minutes}
+      title={`p50 and p99 of the last hour, ${formatCount(data.timed)} minutes with a score`}
+      x={{ dataKey: 'at', interval: 0, ticks: data.timeTicks }}
+      y={{ ticks: data.latencyTicks, width: 52 }}
+      right={18}
+      sync={sync}
+      tip={(minute: CallMinute) => (
+        <Tip
+          title={minuteTime(minute.at)}
+          rows={[
+            { label: 'p99', value: durationText(minute.p99Ms), color },
+            { label: 'p50', value: durationText(minute.p50Ms), color },
+            { label: 'requests', value: formatCount(minute.requests) },
+          ]}
+        />
+      )}
+    >
+      {(['p99Ms', 'p50Ms'] as const).map((key) => (
+        <Line
+          key={key}
+          dataKey={key}
+          stroke={color}
+          strokeWidth={1.75}
+          {...(key === 'p99Ms' && { strokeDasharray: '4 3' })}
+          dot={<LonePoint data={data.minutes} of={key} color={color} />}
+          activeDot={{ r: 3 }}
+          isAnimationActive={false}
+        />
+      ))}
+    </Plot>
+  )
+}
+
+/** A minute between two gaps has no line, so it is drawn as a point. */
+function LonePoint({
+  cx,
+  cy,
+  index,
+  data,
+  of,
+  color,
+}: {
+  cx?: number
+  cy?: number
+  index?: number
+  data: readonly CallMinute[]
+  of: 'p50Ms' | 'p99Ms'
+  color: string
+}) {
+  const at = index ?? 0
+  const here = data[at]?.[of] ?? null
+  const alone = (data[at - 1]?.[of] ?? null) === null && (data[at + 1]?.[of] ?? null) === null
+  if (here === null || !alone || cx === undefined || cy === undefined) return null
+  return <circle cx={cx} cy={cy} r={2.25} fill={color} />
+}
+
+/** The characters of a server's name beside its bars. */
+const MOST_NAME = 20
+
+/** The share of requests and the share of capacity of each server of a pool. */
+export function BalancePlot({ data }: { data: BalanceData }) {
+  const { rows } = data
+  const tick = useCallback(
+    ({ x, y, index }: TickPlace) => {
+      const server = rows[index]
+      return server === undefined ? <g /> : <ServerTick x={x} y={y} server={server} />
+    },
+    [rows],
+  )
+  const longest = Math.max(...rows.map(({ name }) => Math.min(name.length, MOST_NAME)))
+  const label = { fill: 'var(--ink-2)', fontSize: 11 }
+  return (
+    <Plot
+      data={rows}
+      title={`Share of requests and of capacity of ${formatCount(rows.length)} servers`}
+      layout="vertical"
+      x={{ type: 'number', ticks: data.ticks }}
+      y={{ type: 'category', dataKey: 'name', width: 18 + 7 * longest, tick }}
+      right={76}
+      barGap="18%"
+      barSize={10}
+      tip={(row: BalanceRow) => (
+        <Tip
+          title={row.name}
+          rows={[
+            { label: 'requests', value: row.requestText, color: hueOf('server', row.name) },
+            { label: 'capacity', value: row.capacityText, color: 'var(--ink-3)' },
+            {
+              label: 'requests ÷ capacity',
+              value: row.ratio === null ? '–' : row.ratio.toFixed(2),
+            },
+          ]}
+        />
+      )}
+    >
+      <Bar dataKey="requestShare" isAnimationActive={false}>
+        {rows.map((row) => (
+          <Cell key={row.id} fill={hueOf('server', row.name)} />
+        ))}
+        <LabelList dataKey="requestText" position="right" {...label} />
+      </Bar>
+      <Bar dataKey="capacityShare" fill="var(--ink-3)" fillOpacity={0.5} isAnimationActive={false}>
+        <LabelList dataKey="capacityLabel" position="right" {...label} fill="var(--ink-3)" />
+      </Bar>
+    </Plot>
+  )
+}
+
+interface TickPlace {
+  x: number | string
+  y: number | string
+  index: number
+}
+
+/** The name of a server, linked to its page. */
+function ServerTick({ x, y, server }: Omit<TickPlace, 'index'> & { server: BalanceRow }) {
+  return (
+    <PageLink href={serverHref(server)} className="hover:underline">
+      <text x={Number(x) - 4} y={y} dy="0.35em" textAnchor="end" fill="var(--ink)" fontSize={12}>
+        <title>{server.name}</title>
+        {shortenMiddle(server.name, MOST_NAME)}
+      </text>
+    </PageLink>
+  )
+}

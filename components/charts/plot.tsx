@@ -1,0 +1,158 @@
+'use client'
+
+import { createContext, type ReactNode, useContext, useMemo, useState } from 'react'
+import {
+  BarChart,
+  CartesianGrid,
+  ComposedChart,
+  ResponsiveContainer,
+  Tooltip,
+  XAxis,
+  type XAxisProps,
+  YAxis,
+  type YAxisProps,
+} from 'recharts'
+import type { Tick } from './ticks.ts'
+
+type Ticked<Props> = Omit<Props, 'ref' | 'ticks' | 'tickFormatter'> & { ticks?: readonly Tick[] }
+
+const TICK = { fill: 'var(--ink-3)', fontSize: 11 }
+const AXIS = { stroke: 'var(--line-strong)' }
+const MARGIN = { top: 8, right: 4, bottom: 0, left: 0 }
+
+/** The content of the tooltip at a row; null: no tooltip. */
+// biome-ignore lint/suspicious/noExplicitAny: the rows of a plot are known to its caller only
+const TipContent = createContext<(row: any) => ReactNode>(() => null)
+
+/**
+ * The frame of every Recharts plot: size, grid, axes and tooltip. A value axis spans its ticks unless it has a
+ * `domain`. Axes and tooltip keep their elements while their contents are equal, because each new element costs
+ * Recharts a pass over the whole chart.
+ */
+export function Plot<Row extends object>({
+  data,
+  title,
+  x,
+  y,
+  layout = 'horizontal',
+  right = MARGIN.right,
+  barGap,
+  barSize,
+  sync,
+  tip,
+  onPick,
+  children,
+}: {
+  /** Omitted where every series has its own. */
+  data?: readonly Row[]
+  /** The accessible description. */
+  title: string
+  x: Ticked<XAxisProps>
+  y: Ticked<YAxisProps>
+  /** `vertical`: horizontal bars. */
+  layout?: 'horizontal' | 'vertical'
+  /** The right margin in pixels: room for half of the last label of a numeric axis. */
+  right?: number
+  /** The gap between two categories of a bar chart; omitted: lines only. */
+  barGap?: string | number
+  /** The maximum width of a bar, px. */
+  barSize?: number
+  /** Plots with the same key share their cursor. */
+  sync?: string
+  tip(row: Row): ReactNode
+  onPick?(row: Row): void
+  children: ReactNode
+}) {
+  const xAxis = useKept(x)
+  const yAxis = useKept(y)
+  const axes = useMemo(
+    () => (
+      <>
+        <CartesianGrid
+          horizontal={layout === 'horizontal'}
+          vertical={layout === 'vertical'}
+          stroke="var(--line)"
+        />
+        <XAxis tick={TICK} axisLine={AXIS} tickLine={false} {...ticked(xAxis)} />
+        <YAxis
+          tick={TICK}
+          axisLine={false}
+          tickLine={false}
+          interval={0}
+          allowDataOverflow
+          {...ticked(yAxis)}
+        />
+        <Tooltip
+          cursor={
+            barGap === undefined
+              ? { stroke: 'var(--ink-3)' }
+              : { fill: 'var(--ink)', fillOpacity: 0.05 }
+          }
+          isAnimationActive={false}
+          content={<TipOf />}
+        />
+      </>
+    ),
+    [xAxis, yAxis, layout, barGap],
+  )
+  const Chart = barGap === undefined ? ComposedChart : BarChart
+  return (
+    <TipContent.Provider value={tip}>
+      <ResponsiveContainer width="100%" height="100%">
+        <Chart
+          {...(data && { data: data as Row[] })}
+          layout={layout}
+          margin={{ ...MARGIN, right }}
+          title={title}
+          {...(barGap !== undefined && { barCategoryGap: barGap })}
+          {...(barSize !== undefined && { maxBarSize: barSize })}
+          {...(sync !== undefined && { syncId: sync, syncMethod: 'value' as const })}
+          {...(onPick && {
+            className: 'cursor-pointer',
+            onClick: ({ activeLabel }: { activeLabel?: string | number | undefined }) => {
+              const row = data?.find(
+                (one) => String(one[xAxis.dataKey as keyof Row]) === `${activeLabel}`,
+              )
+              if (row) onPick(row)
+            },
+          })}
+        >
+          {axes}
+          {children}
+        </Chart>
+      </ResponsiveContainer>
+    </TipContent.Provider>
+  )
+}
+
+/** Returns the previous object while its contents are equal: live data are new objects on every read. */
+function useKept<T extends { tick?: unknown }>(value: T): T {
+  const [kept, setKept] = useState(value)
+  if (kept === value) return value
+  if (kept.tick === value.tick && JSON.stringify(kept) === JSON.stringify(value)) return kept
+  setKept(value)
+  return value
+}
+
+/** The Recharts properties of an axis with prepared ticks. */
+function ticked<Props extends { ticks?: readonly Tick[] }>({ ticks, ...props }: Props) {
+  if (ticks === undefined) return props
+  return {
+    domain: [ticks[0]?.at ?? 0, ticks.at(-1)?.at ?? 1],
+    ticks: ticks.map(({ at }) => at),
+    tickFormatter: (at: number) => ticks.find((tick) => tick.at === at)?.label ?? '',
+    ...props,
+  }
+}
+
+function TipOf({
+  active,
+  payload,
+}: {
+  active?: boolean
+  payload?: readonly { payload?: object }[]
+}) {
+  const content = useContext(TipContent)
+  const row = payload?.[0]?.payload
+  return active && row ? content(row) : null
+}

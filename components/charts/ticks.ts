@@ -1,0 +1,110 @@
+import { durationText, significant } from '../format/numbers.ts'
+import { minuteTime } from '../format/time.ts'
+
+/** A labeled position on an axis. */
+export interface Tick {
+  at: number
+  label: string
+}
+
+/** The steps, with an extra one between two that are further apart than the usual distance of the run. */
+export function withGaps(steps: readonly number[]): number[] {
+  const distances = steps.slice(1).map((step, at) => step - (steps[at] as number))
+  const usual = distances.toSorted((a, b) => a - b)[(distances.length - 1) >> 1] ?? 1
+  return steps.flatMap((step, at) => {
+    const before = steps[at - 1]
+    return before !== undefined && step - before > usual ? [before + usual, step] : [step]
+  })
+}
+
+/** An even selection of at most this many steps. */
+export function pickTicks(steps: readonly number[], most: number): number[] {
+  if (steps.length <= most) return [...steps]
+  const every = Math.ceil((steps.length - 1) / (most - 1))
+  return steps.filter((_, at) => at % every === 0)
+}
+
+/** Three to six round values that include both. */
+export function niceTicks(low: number, high: number): { at: number; label: string }[] {
+  if (!Number.isFinite(low) || !Number.isFinite(high)) return [{ at: 0, label: '0' }]
+  const span = high - low || Math.abs(high) || 1
+  const raw = span / 4
+  const power = 10 ** Math.floor(Math.log10(raw))
+  const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((one) => one >= raw) ?? raw
+  const first = Math.floor(low / step)
+  const last = Math.max(first + 1, Math.ceil(high / step))
+  return Array.from({ length: last - first + 1 }, (_, at) => {
+    const value = (first + at) * step
+    return {
+      at: value,
+      label: significant(Math.abs(value) < step / 1e6 ? 0 : value, 4).replace('-', '−'),
+    }
+  })
+}
+
+/** Three to six round integer ticks from 0 to at least `most`. */
+export function linearTicks(most: number): { at: number; label: string }[] {
+  if (most <= 0) return [{ at: 0, label: '0' }]
+  const rough = most / 4
+  const magnitude = 10 ** Math.floor(Math.log10(rough))
+  const step = Math.max(
+    1,
+    ([1, 2, 2.5, 5, 10].find((m) => m * magnitude >= rough) ?? 10) * magnitude,
+  )
+  const whole = Math.ceil(step)
+  const ticks: { at: number; label: string }[] = []
+  for (let at = 0; ; at += whole) {
+    ticks.push({ at, label: at.toLocaleString('en-US') })
+    if (at >= most) return ticks
+  }
+}
+
+/** Three to six round durations from 0 to at least `mostMs`. */
+export function durationTicks(mostMs: number): { at: number; label: string }[] {
+  if (!(mostMs > 0)) return [{ at: 0, label: '0' }]
+  const [unit] = [60_000, 1_000, 1].filter((each) => mostMs >= 2 * each || each === 1)
+  const rough = mostMs / (unit as number) / 4
+  const magnitude = 10 ** Math.floor(Math.log10(rough))
+  const step =
+    ([1, 2, 5, 10].find((m) => m * magnitude >= rough * 0.999) ?? 10) * magnitude * (unit as number)
+  const ticks: { at: number; label: string }[] = []
+  for (let i = 0; ; i++) {
+    const at = Number((i * step).toPrecision(12))
+    ticks.push({
+      at,
+      label: at === 0 ? '0' : durationText(at).replace(/\.0+(?=\D)|(\.\d*?)0+(?=\D)/, '$1'),
+    })
+    if (at >= mostMs) return ticks
+  }
+}
+
+/** Round percent ticks from 0 to at least `most`, at most 1. */
+export function shareTicks(most: number): Tick[] {
+  const percent = Math.max(most, 0.001) * 100
+  const step = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 25].find((one) => percent / one <= 4) ?? 25
+  const last = Math.min(Math.ceil(percent / step), Math.round(100 / step))
+  return Array.from({ length: last + 1 }, (_, at) => ({
+    at: (at * step) / 100,
+    label: `${Number((at * step).toFixed(2))} %`,
+  }))
+}
+
+const MINUTE_MS = 60_000
+/** An hour and the current minute. */
+const MINUTES = 61
+
+/**
+ * The starts of the minutes up to `nowMs`, oldest first. If the clock of the service is ahead of the browser's, its
+ * newest minute, of `stored`, is kept.
+ */
+export function minutesOfHour(stored: readonly number[], nowMs: number): number[] {
+  const last = Math.floor(Math.max(nowMs, ...stored) / MINUTE_MS)
+  return Array.from({ length: MINUTES }, (_, i) => (last - MINUTES + 1 + i) * MINUTE_MS)
+}
+
+/** The full ten minutes. */
+export function minuteTicks(minutes: readonly number[]): Tick[] {
+  return minutes
+    .filter((at) => new Date(at).getMinutes() % 10 === 0)
+    .map((at) => ({ at, label: minuteTime(at) }))
+}
