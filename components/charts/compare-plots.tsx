@@ -74,7 +74,7 @@ export function OverlayPlot({
         ? []
         : [{ label: name, value: write(value), color }]
     })
-    return rows.length === 0 ? null : <Tip title={`step ${formatCount(step.step)}`} rows={rows} />
+    return rows
   }
   return (
     <StepPlot
@@ -128,19 +128,16 @@ export function StepDeltaPlot({
       axisWidth={56}
       sync={SYNC}
       tip={(step) =>
-        step.delta !== null && step.interval !== null ? (
-          <Tip
-            title={`step ${formatCount(step.step)}`}
-            rows={[
+        step.delta !== null && step.interval !== null
+          ? [
               { label: 'difference', value: formatScore(step.delta), color },
               {
                 label: '95 %',
                 value: `${formatScore(step.interval[0])} to ${formatScore(step.interval[1])}`,
               },
               { label: 'n', value: step.n },
-            ]}
-          />
-        ) : null
+            ]
+          : null
       }
     >
       <ReferenceLine y={0} stroke="var(--ink-3)" strokeDasharray="3 3" />

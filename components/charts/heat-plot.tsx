@@ -4,10 +4,9 @@ import { useEffect, useRef } from 'react'
 import { formatCount, formatPercent, quantityText } from '../format/numbers.ts'
 import { FootTicks, SideTicks, TipAt, usePlace } from './cell-plot.tsx'
 import { type HeatData, heatAt } from './heat.prepare.ts'
-import { MarkTip } from './mark-tip.tsx'
 import { prepareMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
-import { Tip } from './tip.tsx'
+import { MarkTip, Tip } from './tip.tsx'
 
 const LEFT = 52
 const BOTTOM = 20

@@ -21,7 +21,7 @@ import type {
   WaitData,
 } from './run.prepare.ts'
 import { StepBand, StepLine, StepPlot } from './step-plot.tsx'
-import { Tip } from './tip.tsx'
+import type { TipRow } from './tip.tsx'
 
 const percentText = (share: number | null) => quantityText(formatPercent(share))
 
@@ -47,7 +47,7 @@ export function FanPlot({
       stepTicks={data.stepTicks}
       valueTicks={data.valueTicks}
       labels
-      tip={(step) => <FanTip step={step} data={data} color={color} />}
+      tip={(step) => fanTip(step, data, color)}
       onStep={(step) => step.batchId && onStep(step)}
     >
       {range && <StepBand dataKey="all" color={color} opacity={0.07} />}
@@ -77,7 +77,7 @@ export function FanPlot({
   )
 }
 
-function FanTip({ step, data, color }: { step: FanStep; data: FanData; color: string }) {
+function fanTip(step: FanStep, data: FanData, color: string): TipRow[] {
   const range = (pair: readonly number[] | null) =>
     pair === null ? '–' : `${formatScore(pair[0])} to ${formatScore(pair[1])}`
   const own =
@@ -99,9 +99,7 @@ function FanTip({ step, data, color }: { step: FanStep; data: FanData; color: st
       ? []
       : [{ label: name, value: formatScore(mean), color: hueOf('run', name) }]
   })
-  const rows = [...own, ...others]
-  if (rows.length === 0) return null
-  return <Tip title={`step ${formatCount(step.step)}`} rows={rows} />
+  return [...own, ...others]
 }
 
 /** No-signal groups, stacked by class, as shares of all groups. */
@@ -113,19 +111,16 @@ export function SignalsPlot({ data }: { data: SharesData }) {
       stepTicks={data.stepTicks}
       valueTicks={data.signalTicks}
       tip={(step) =>
-        step.groups > 0 ? (
-          <Tip
-            title={`step ${formatCount(step.step)}`}
-            rows={[
+        step.groups > 0
+          ? [
               ...data.signals.map((signal) => ({
                 label: SIGNAL_LABEL[signal],
                 value: percentText(step[signal]),
                 color: SIGNAL_COLOUR[signal],
               })),
               { label: 'groups', value: formatCount(step.groups) },
-            ]}
-          />
-        ) : null
+            ]
+          : null
       }
     >
       {data.signals.map((signal) => (
@@ -155,12 +150,9 @@ export function FailuresPlot({ data }: { data: SharesData }) {
       valueTicks={data.failedTicks}
       axisWidth={48}
       tip={(step) =>
-        step.failed !== null ? (
-          <Tip
-            title={`step ${formatCount(step.step)}`}
-            rows={[{ label: 'failed', value: percentText(step.failed), color: 'var(--bad)' }]}
-          />
-        ) : null
+        step.failed !== null
+          ? [{ label: 'failed', value: percentText(step.failed), color: 'var(--bad)' }]
+          : null
       }
     >
       <Area
@@ -186,19 +178,16 @@ export function WaitsPlot({ data }: { data: WaitData }) {
       valueTicks={data.ticks}
       axisWidth={64}
       tip={(step) =>
-        step.waitMs !== null || step.stepMs !== null ? (
-          <Tip
-            title={`step ${formatCount(step.step)}`}
-            rows={[
+        step.waitMs !== null || step.stepMs !== null
+          ? [
               {
                 label: 'reward wait',
                 value: durationText(step.waitMs),
                 color: 'var(--data-2)',
               },
               { label: 'step time', value: durationText(step.stepMs) },
-            ]}
-          />
-        ) : null
+            ]
+          : null
       }
     >
       <Line
@@ -232,19 +221,16 @@ export function SourcePlot({ data, of }: { data: SourceData; of: SourcesData }) 
       stepTicks={of.stepTicks}
       valueTicks={of.valueTicks}
       tip={(step) =>
-        step.mean !== null ? (
-          <Tip
-            title={`step ${formatCount(step.step)}`}
-            rows={[
+        step.mean !== null
+          ? [
               { label: 'mean', value: formatScore(step.mean), color },
               {
                 label: '25 to 75 %',
                 value: `${formatScore(step.middle?.[0])} to ${formatScore(step.middle?.[1])}`,
               },
               { label: 'n', value: formatCount(step.n) },
-            ]}
-          />
-        ) : null
+            ]
+          : null
       }
     >
       <StepBand dataKey="middle" color={color} opacity={0.16} />
@@ -263,16 +249,13 @@ export function ComponentPlot({ data, color }: { data: ComponentData; color: str
       stepTicks={data.stepTicks}
       valueTicks={data.valueTicks}
       tip={(step) =>
-        step.mean !== null ? (
-          <Tip
-            title={`step ${formatCount(step.step)}`}
-            rows={[
+        step.mean !== null
+          ? [
               { label: 'mean', value: formatScore(step.mean), color },
               { label: 'std', value: formatScore(step.std) },
               { label: 'n', value: formatCount(step.n) },
-            ]}
-          />
-        ) : null
+            ]
+          : null
       }
     >
       {low < 0 && high > 0 && <ReferenceLine y={0} stroke="var(--line-strong)" />}
@@ -303,16 +286,13 @@ export function MonitorPlot({
       stepTicks={data.stepTicks}
       valueTicks={data.valueTicks}
       tip={(step) =>
-        step.value === null ? null : (
-          <Tip
-            title={`step ${formatCount(step.step)}`}
-            rows={[
+        step.value === null
+          ? null
+          : [
               { label: label.toLowerCase(), value: text(step.value), color: 'var(--data-1)' },
               ...(step.detail === null ? [] : [{ label: step.detail, value: '' }]),
               { label: counts, value: formatCount(step.n) },
-            ]}
-          />
-        )
+            ]
       }
     >
       {data.thresholds.map(({ at, severity }) => (

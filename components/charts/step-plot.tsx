@@ -3,11 +3,11 @@
 import { type ReactNode, useMemo } from 'react'
 import { Area, Line, ReferenceLine } from 'recharts'
 import { formatCount } from '../format/numbers.ts'
-import { MarkTip } from './mark-tip.tsx'
 import { type MarkLine, prepareMarks } from './marks.prepare.ts'
 import { useMarks } from './marks.ts'
 import { Plot } from './plot.tsx'
 import type { Tick } from './ticks.ts'
+import { MarkTip, Tip, type TipRow } from './tip.tsx'
 
 /** The charts of a run share their cursor. */
 const SYNC = 'run-steps'
@@ -35,8 +35,8 @@ export function StepPlot<T extends { step: number }>({
   labels?: boolean
   /** Plots with the same key share their cursor. */
   sync?: string
-  /** The tooltip of a step; null: none. */
-  tip(step: T): ReactNode
+  /** The values in the tooltip of a step; null or none: no tooltip. */
+  tip(step: T): TipRow[] | null
   onStep?(step: T): void
   children: ReactNode
 }) {
@@ -64,11 +64,11 @@ export function StepPlot<T extends { step: number }>({
       right={12}
       sync={sync}
       tip={(step: T) => {
-        const content = tip(step)
+        const rows = tip(step) ?? []
         return (
-          content && (
+          rows.length > 0 && (
             <div>
-              {content}
+              <Tip title={`step ${formatCount(step.step)}`} rows={rows} />
               <MarkTip line={lines.find((line) => line.step === step.step)} />
             </div>
           )

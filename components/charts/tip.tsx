@@ -1,10 +1,13 @@
-export function Tip({
-  title,
-  rows,
-}: {
-  title: string
-  rows: { label: string; value: string; color?: string }[]
-}) {
+import type { MarkLine } from './marks.prepare.ts'
+
+export interface TipRow {
+  label: string
+  value: string
+  color?: string
+}
+
+/** The tooltip of a chart. */
+export function Tip({ title, rows }: { title: string; rows: readonly TipRow[] }) {
   return (
     <div className="rounded-md border border-line-strong bg-raised px-2.5 py-1.5 text-xs shadow-pop">
       <p className="num font-medium">{title}</p>
@@ -15,6 +18,21 @@ export function Tip({
           )}
           {row.label}
           <span className="ml-auto pl-4 text-ink">{row.value}</span>
+        </p>
+      ))}
+    </div>
+  )
+}
+
+/** The marks of a step, below its tooltip values. */
+export function MarkTip({ line }: { line: MarkLine | undefined }) {
+  if (line === undefined) return null
+  return (
+    <div className="mt-1 max-w-64 whitespace-normal rounded-md border border-line-strong bg-raised px-2.5 py-1 text-xs shadow-pop">
+      {line.marks.map((mark) => (
+        <p key={mark.id ?? mark.label}>
+          ◆ {mark.label}
+          {mark.note !== '' && <span className="line-clamp-3 block text-ink-3">{mark.note}</span>}
         </p>
       ))}
     </div>
