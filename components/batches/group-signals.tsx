@@ -7,7 +7,7 @@ import type { BatchViewDto } from '../../server/contract/pages.ts'
 import { formatCount } from '../format/numbers.ts'
 import { Section } from '../ui/section.tsx'
 import { SegmentBar } from '../ui/segment-bar.tsx'
-import { countsOf, SIGNAL_COLOUR, SIGNAL_LABEL, noSignalText } from './group-signal-text.ts'
+import { countsOf, noSignalText, SIGNAL_COLOUR, SIGNAL_LABEL } from './group-signal-text.ts'
 
 /** The signal classes of the groups of a batch. */
 export function GroupSignals({ batch }: { batch: BatchViewDto }) {

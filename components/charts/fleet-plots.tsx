@@ -186,7 +186,7 @@ function LonePoint({
 }
 
 /** The characters of a server's name beside its bars. */
-const MOST_NAME = 20
+const MAX_NAME_CHARS = 20
 
 /** The share of requests and the share of capacity of each server of a pool. */
 export function BalancePlot({ data }: { data: BalanceData }) {
@@ -198,7 +198,7 @@ export function BalancePlot({ data }: { data: BalanceData }) {
     },
     [rows],
   )
-  const longest = Math.max(...rows.map(({ name }) => Math.min(name.length, MOST_NAME)))
+  const longest = Math.max(...rows.map(({ name }) => Math.min(name.length, MAX_NAME_CHARS)))
   const label = { fill: 'var(--ink-2)', fontSize: 11 }
   return (
     <Plot
@@ -249,7 +249,7 @@ function ServerTick({ x, y, server }: Omit<TickPlace, 'index'> & { server: Balan
     <PageLink href={serverHref(server)} className="hover:underline">
       <text x={Number(x) - 4} y={y} dy="0.35em" textAnchor="end" fill="var(--ink)" fontSize={12}>
         <title>{server.name}</title>
-        {shortenMiddle(server.name, MOST_NAME)}
+        {shortenMiddle(server.name, MAX_NAME_CHARS)}
       </text>
     </PageLink>
   )

@@ -269,13 +269,13 @@ export function ComponentPlot({ data, color }: { data: ComponentData; color: str
 export function MonitorPlot({
   data,
   label,
-  counts,
+  countedUnit,
   text,
 }: {
   data: MonitorData
   label: string
   /** The unit of n. */
-  counts: string
+  countedUnit: string
   /** Formats a value. */
   text(value: number | null): string
 }) {
@@ -291,7 +291,7 @@ export function MonitorPlot({
           : [
               { label: label.toLowerCase(), value: text(step.value), color: 'var(--data-1)' },
               ...(step.detail === null ? [] : [{ label: step.detail, value: '' }]),
-              { label: counts, value: formatCount(step.n) },
+              { label: countedUnit, value: formatCount(step.n) },
             ]
       }
     >

@@ -124,7 +124,7 @@ function MarkLabel({ line, viewBox }: { line: MarkLine; viewBox?: { x?: number; 
  * Up to this many points each is drawn, so that a single step between two gaps is visible. With more, points of 4 px
  * would be closer than 20 px in a plot of 800 px and hide the line.
  */
-const MOST_POINTS = 40
+const MAX_DOTTED_POINTS = 40
 
 /** A band between two values over steps: `dataKey` names pairs of numbers, null for a gap. */
 export function StepBand({
@@ -170,7 +170,7 @@ export function StepLine({
   /** Connects gaps; only where a missing step has no meaning, as in another run. */
   joined?: boolean
 }) {
-  const dotted = points !== undefined && points <= MOST_POINTS
+  const dotted = points !== undefined && points <= MAX_DOTTED_POINTS
   return (
     <Line
       dataKey={dataKey}

@@ -24,7 +24,7 @@ export interface ThroughputData {
 const SECONDS = 60
 const TICK_SECONDS = 15
 /** One for each of the eight hues; more are summed. */
-const MOST_WORKERS = 8
+const MAX_WORKERS = 8
 
 /** Prepares the last minute. A worker without a reading in a second adds nothing to it. */
 export function prepareThroughput(
@@ -37,8 +37,8 @@ export function prepareThroughput(
       samples: history.slice(-SECONDS).reduce<number>((sum, n) => sum + (n ?? 0), 0),
     }))
     .sort((a, b) => b.samples - a.samples || byName(a, b))
-  const shown = all.slice(0, MOST_WORKERS).sort(byName)
-  const rest = all.slice(MOST_WORKERS)
+  const shown = all.slice(0, MAX_WORKERS).sort(byName)
+  const rest = all.slice(MAX_WORKERS)
   const others = rest.length === 0 ? null : `${rest.length} more`
   const stack = others === null ? shown : [...shown, { id: others, history: summed(rest) }]
   const seconds = Array.from({ length: SECONDS }, (_, i): ThroughputSecond => {

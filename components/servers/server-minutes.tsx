@@ -26,7 +26,7 @@ const OUTCOME: Record<CallEnd, { label: string; color: string; isHatched?: boole
 }
 const RESENT = {
   retries: { label: 'retried', color: 'var(--ink)', stroke: 'solid' },
-  copies: { label: 'hedged', color: 'var(--ink-3)', stroke: 'dashed' },
+  hedges: { label: 'hedged', color: 'var(--ink-3)', stroke: 'dashed' },
 } as const
 
 /** p50 and p99 per minute over the last hour. */
@@ -74,7 +74,7 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
       .filter((key) => totals[key] > 0)
       .map((key) => ({ ...looks[key], key, value: formatCount(totals[key]) }))
   const outcomes = series(CALL_ENDS, OUTCOME)
-  const resent = series(['retries', 'copies'], RESENT)
+  const resent = series(['retries', 'hedges'], RESENT)
   return (
     <ChartFrame
       className={className}
@@ -104,7 +104,7 @@ export function CallsChart({ data, className }: { data: ServerMinutesData; class
           'Requests',
           ...CALL_ENDS.map((end) => OUTCOME[end].label),
           RESENT.retries.label,
-          RESENT.copies.label,
+          RESENT.hedges.label,
         ],
         rows: data.minutes
           .filter((minute) => minute.requests + minute.errors > 0)
